@@ -63,7 +63,7 @@ def expected(item: Item, spelt: Spelt, usable: list[Item], agent: Json | None) -
         owners = []
     if not spelt.bare:
         return f"{spelt.target} of {server}" if server in owners else "refused"
-    if not owners or (agent is None and kind == "tool"):
+    if not owners:
         return "refused"
     return f"{spelt.target} of {owners[0]}" if len(owners) == 1 else "ambiguous"
 

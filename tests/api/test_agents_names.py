@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.support.configuration import Json, make_agent, make_preset
+from tests.api.blocked_service import UNREACHABLE_SERVER
+from tests.support.configuration import Config, Json, make_agent, make_preset
 from tests.support.http_api import (
     DENIED,
     EVERYTHING,
@@ -11,10 +12,13 @@ from tests.support.http_api import (
     UNKNOWN,
     code,
     listed,
+    offer,
     reached,
     two_servers,
     use,
 )
+from tests.support.mcp_servers.raw_web import running_raw
+from tests.support.service import running
 
 SHARED = [
     ("execute", "whoami"),
@@ -64,6 +68,28 @@ async def test_a_bare_name_of_several_is_ambiguous_and_nothing_is_asked(
         assert all(candidate in error["message"] for candidate in candidates)
 
 
+@pytest.mark.requirement("A-10", "A-19")
+@pytest.mark.parametrize("agent", ["reader", None])
+async def test_a_bare_name_stays_ambiguous_while_one_of_its_servers_cannot_be_had(
+    agent: str | None,
+) -> None:
+    """Else the other server would receive what is meant for the one that is away."""
+    preset = make_preset(tools=[("a", "whoami"), ("a", "alpha"), ("bank", "whoami")])
+    async with running_raw(name="a", **offer("alpha")) as a:
+        config = Config(
+            servers={"a": a.entry, "bank": UNREACHABLE_SERVER},
+            presets=[preset],
+            agents=[make_agent()],
+        )
+        async with running(config=config, require_agent=False) as service:
+            for entry in ("execute", "batch"):
+                error = (await use(service, entry, "whoami", agent))["error"]
+                assert error["code"] == "AMBIGUOUS_NAME"
+                assert error["details"] == {"candidates": ["a:whoami", "bank:whoami"]}
+            assert a.script.requests["tools/call"] == 0
+            assert await reached(service, "execute", "alpha", agent) == "alpha of a"
+
+
 @pytest.mark.requirement("A-10", "F-06")
 @pytest.mark.parametrize(("entry", "name"), SHARED)
 async def test_each_candidate_resolves_and_its_server_is_asked_by_the_bare_name(
@@ -99,9 +125,10 @@ async def test_without_an_agent_the_first_server_has_the_name() -> None:
 
 
 @pytest.mark.parametrize("entry", ["execute", "batch"])
-async def test_without_an_agent_no_tool_has_a_bare_name(entry: str) -> None:
+async def test_without_an_agent_a_tool_goes_by_a_bare_name_that_is_its_alone(entry: str) -> None:
     async with two_servers(make_agent(), require_agent=False) as two:
-        assert await code(two.service, entry, "alpha") == UNKNOWN[entry]
+        assert await reached(two.service, entry, "alpha") == "alpha of a"
+        assert await code(two.service, entry, "whoami") == "AMBIGUOUS_NAME"
 
 
 async def test_a_bare_name_is_of_its_own_kind() -> None:

@@ -84,12 +84,15 @@ async def test_a_tool_with_a_colon_is_called_by_its_qualified_name(service: Serv
     assert result["structured_content"]["tool"] == "odd:one"
 
 
-async def test_a_tool_is_called_by_its_alias(service: Service) -> None:
-    result = await service.result("s1__echo", {"text": "hi"})
+@pytest.mark.parametrize("name", ["s1__echo", "echo"])
+async def test_a_tool_is_called_by_its_alias_and_by_its_bare_name(
+    service: Service, name: str
+) -> None:
+    result = await service.result(name, {"text": "hi"})
     assert result["structured_content"] == {"text": "hi"}
 
 
-@pytest.mark.parametrize("name", ["echo", ":echo", "s1:"])
+@pytest.mark.parametrize("name", ["ech", ":echo", "s1:"])
 @pytest.mark.requirement("F-07")
 async def test_a_name_that_is_no_pair_is_told_what_a_name_looks_like(
     service: Service, name: str

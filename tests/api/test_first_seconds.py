@@ -11,7 +11,7 @@ from tests.api.blocked_service import UNREACHABLE_SERVER, WORK, BlockedService, 
 from tests.support.configuration import Config, Json, make_agent, make_preset, write_json
 from tests.support.mcp_servers.blocked_server import running_blocked
 from tests.support.mcp_servers.raw_web import running_raw
-from tests.support.service import BATCH, CONFIG_DIR, running
+from tests.support.service import BATCH, CONFIG_DIR, TOOLS, running
 
 
 async def test_a_call_waits_for_the_server_that_it_is_for() -> None:
@@ -22,13 +22,30 @@ async def test_a_call_waits_for_the_server_that_it_is_for() -> None:
     assert call.result() == "OK"
 
 
+@pytest.mark.parametrize("agent", ["a", None])
 @pytest.mark.parametrize("name", ["s1:echo", "s1__echo", "echo"])
-async def test_every_name_of_a_tool_waits(name: str) -> None:
-    async with held(agents=[make_agent("a")]) as it, asyncio.TaskGroup() as tasks:
-        call = tasks.create_task(it.service.code(name, {"text": "hi"}, agent="a"))
+async def test_every_name_of_a_tool_waits(name: str, agent: str | None) -> None:
+    more = {} if agent is None else {"agent": agent}
+    async with (
+        held(agents=[make_agent("a")], require_agent=False) as it,
+        asyncio.TaskGroup() as tasks,
+    ):
+        call = tasks.create_task(it.service.code(name, {"text": "hi"}, **more))
         await it.waiting()
         it.server.release()
     assert call.result() == "OK"
+
+
+@pytest.mark.requirement("A-10", "A-19")
+async def test_a_bare_name_is_not_the_first_servers_that_is_there() -> None:
+    preset = make_preset(tools=[("s1", "whoami"), ("s2", "whoami")])
+    async with running_blocked() as hung, running_raw() as quick:
+        config = Config(servers={"s1": hung.entry, "s2": quick.entry}, presets=[preset])
+        async with running(config=config, discovered=False) as service:
+            assert await service.code("s2:whoami") == "OK"
+            shown = (await service.get(TOOLS, name_style="bare"))["tools"]
+            assert "s2:whoami" in [tool["name"] for tool in shown]
+            assert await service.code("whoami") == "AMBIGUOUS_NAME"
 
 
 async def test_a_tool_that_the_server_turns_out_not_to_have_is_refused() -> None:
@@ -89,7 +106,7 @@ async def test_an_unknown_prompt_is_not_found_once_the_servers_in_scope_are_know
     assert code_of(got.result()) == "PROMPT_NOT_FOUND"
 
 
-@pytest.mark.parametrize("name", ["s1:other", "s2:echo", "echo", "nowhere"])
+@pytest.mark.parametrize("name", ["s1:other", "s2:echo", "other", "nowhere"])
 async def test_a_tool_that_the_preset_does_not_name_is_refused_at_once(name: str) -> None:
     async with held() as it:
         code = "TOOL_NOT_ALLOWED" if ":" in name else "TOOL_NOT_FOUND"

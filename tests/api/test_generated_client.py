@@ -36,7 +36,7 @@ CLASSES = [
     "ReadinessCheck", "ReadinessChecks", "ReadinessStatus", "RemoteState", "RemoteStatus",
     "RequestUser", "Resource", "ResourceList", "ResourceRequest", "ResourceTemplate",
     "Server", "ServerCounts", "ServerList", "ServerState", "ServerTransport", "ShadowedItem",
-    "ToolAnnotations", "ToolFormat", "ToolList", "ToolWarning",
+    "ToolAnnotations", "ToolFormat", "ToolList", "ToolNameStyle", "ToolWarning",
 ]  # fmt: skip
 
 Import = Callable[[str], Any]

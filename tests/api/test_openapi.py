@@ -166,7 +166,7 @@ def test_null_is_absent_in_requests_and_never_sent(document: Any) -> None:
 @pytest.mark.parametrize(
     ("path", "own"),
     [
-        ("/internal/mcp/tools", ["format", "names"]),
+        ("/internal/mcp/tools", ["format", "names", "name_style"]),
         ("/internal/mcp/prompts", []),
         ("/internal/mcp/resources", []),
     ],

@@ -163,9 +163,9 @@ async def test_names_are_what_execute_takes_repeated_or_parted_by_commas(
 
 async def test_names_work_without_an_agent_where_execute_takes_them() -> None:
     async with two_servers() as two:
-        answer = await fetch(two.service, "a__alpha", "alpha")
+        answer = await fetch(two.service, "a__alpha", "beta", "whoami")
         warned = [warning["tool"] for warning in answer["warnings"]]
-        assert (names_in(answer), warned) == (["a:alpha"], ["alpha"])
+        assert (names_in(answer), warned) == (["a:alpha", "a-b:beta"], ["whoami"])
 
 
 async def test_a_name_that_means_several_tools_is_left_out_and_says_what_to_do() -> None:

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from tests.connector.backend_link import ERAS, LISTEN_ID, Linked, begun, linked, listen
-from tests.support.configuration import make_agent, make_preset
+from tests.support.configuration import make_agent, make_preset, write_json
 from tests.support.http_api import EVERYTHING, OWN, config_of, offer
 from tests.support.mcp_servers.raw_web import running_raw
 from tests.support.remote_backend.backend import Backend
 from tests.support.remote_backend.session import MODERN, Session
-from tests.support.service import ACTIVE, Service
+from tests.support.service import ACTIVE, CONFIG_DIR, Service
 
 eras = pytest.mark.parametrize("era", ERAS)
 
@@ -102,6 +102,18 @@ async def test_a_session_is_notified_of_another_preset_and_lists_the_new_view(er
         assert await changed_lists(session, *ALL) == [*ALL]
         assert await downstream_tools(session) == ["a:alpha"]
         assert (await session.result("prompts/list"))["prompts"] == []
+
+
+@eras
+@pytest.mark.requirement("W-19")
+async def test_lists_name_tools_as_the_profile_of_the_connectors_agent_says(era: str) -> None:
+    async with in_front_of_two(remote_agent="only_b") as (_, backend):
+        session = await subscribed(backend, era)
+        profile = make_agent("only_b", client_ids=["a-b"], name_style="alias")
+        write_json(CONFIG_DIR / "agents.json", {"agents": [profile]})
+        assert await changed_lists(session, "tools") == ["tools"]
+        tools = (await session.result("tools/list"))["tools"]
+    assert [tool["name"] for tool in tools][-2:] == ["a-b__whoami", "a-b__beta"]
 
 
 @pytest.mark.requirement("W-19")

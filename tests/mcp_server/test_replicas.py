@@ -15,7 +15,7 @@ from mcp_tools_proxy.mcp_server.http.sessions.session_ids import SessionName
 from mcp_tools_proxy.redis_client.connection_pool import open_pool
 from tests.support.bounds import BOUND_S
 from tests.support.configuration import Config, make_preset
-from tests.support.mcp_endpoint import LEGACY, Served, serving
+from tests.support.mcp_endpoint import BOTH, LEGACY, TENANT, Served, serving
 from tests.support.mcp_servers.raw_web import RawServer, running_raw
 from tests.support.raw_mcp_client import RawMcpClient, messages_of, raw_client
 from tests.support.redis_server import RedisServer, running_redis
@@ -102,6 +102,19 @@ async def test_each_replica_serves_the_sessions_of_the_other() -> None:
         listed = await elsewhere.request("tools/list")
         result = await elsewhere.call("echo", {"text": "x"})
     assert ("s1:echo" in json.dumps(listed), "isError" in result) == (True, False)
+
+
+async def test_a_session_keeps_its_style_of_names_at_every_replica() -> None:
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    async with two_replicas("echo") as replicas:
+        session_id = await replicas.a.open_session(path="/mcp?name_style=alias")
+        headers = {**BOTH, **TENANT, "Mcp-Session-Id": session_id}
+        found = [
+            await replicas.b.http.post(path, json=body, headers=headers)
+            for path in ("/mcp", "/mcp?name_style=alias", "/mcp?name_style=bare")
+        ]
+    assert [it.status_code for it in found] == [200, 200, 404]
+    assert ['"s1__echo"' in it.text for it in found] == [True, True, False]
 
 
 async def test_a_replica_with_another_key_knows_no_such_session() -> None:

@@ -36,9 +36,11 @@ def make_agent(
     client_ids: Sequence[str] | None = None,
     exclude: Sequence[str] | None = None,
     preset: str | None = None,
+    name_style: str | None = None,
 ) -> Json:
     """Build an entry of agents.json; what is None is left out."""
     fields = {"client_ids": client_ids, "exclude_components": exclude, "preset": preset}
+    fields["tool_name_style"] = name_style
     return {"name": name, **{key: value for key, value in fields.items() if value is not None}}
 
 

@@ -62,7 +62,7 @@ class Served(NamedTuple):
         **options: Any,
     ) -> AsyncIterator[Client]:
         """Connect the SDK's client; a path that ends in ``/sse`` is legacy HTTP+SSE."""
-        if path.endswith("/sse"):
+        if path.partition("?")[0].endswith("/sse"):
             transport = sse_client(self.url + path, headers=dict(headers))
             async with Client(transport, mode=mode, cache=None, **options) as client:
                 yield client

@@ -19,7 +19,7 @@ from mcp_tools_proxy.registry.registry import RegistryHolder
 from mcp_tools_proxy.web.envelope import JSON
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 
-_SINGLE_VALUED = (*CallerQuery.model_fields, "format")
+_SINGLE_VALUED = (*CallerQuery.model_fields, "format", "name_style")
 _ENTITY_TAG = re.compile(r'"[^"]*"')
 
 
@@ -40,7 +40,9 @@ class ListHandlers:
         names = parameters.getlist("names") if "names" in parameters else None
         query = validate(ToolsQuery, _single_values(parameters) | {"names": names})
         caller = await self._callers.resolve(request.scope, asserted_by_query(query))
-        tools = await self._registry.list_tools(caller, query.format, query.names)
+        registry = self._registry.current
+        style = registry.name_styles.over_http(query.name_style, caller.agent)
+        tools = await registry.list_tools(caller, query.format, query.names, style)
         if pending := self._first_attempts.pending_for(caller, Kind.TOOL):
             body = b'%b,"pending":%b}' % (tools.body[:-1], to_json(pending))
             return _list_response(parsed, etag_of(body), lambda: body)

@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, Field, StringConstraints
 
 from mcp_tools_proxy.api.trace_id_types import RequestTraceId
+from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat
 from mcp_tools_proxy.wire.identifiers import (
     IDEMPOTENCY_KEY_PATTERN,
@@ -125,6 +126,16 @@ class ToolsQuery(CallerQuery):
             description=(
                 "Only these tools, each by a name that `execute` takes. The parameter may be "
                 "repeated, and one value may have several names, separated by commas."
+            )
+        ),
+    ] = None
+    name_style: Annotated[
+        ToolNameStyle | None,
+        Field(
+            description=(
+                "How MCP's format names the servers' tools: `server:tool`, by alias, or as the "
+                "server calls them; that of the agent's profile without it, else `server:tool`. "
+                "The other formats name all tools by alias."
             )
         ),
     ] = None

@@ -182,7 +182,7 @@ def _visibilities(
 
 def _nameless(profile: AgentProfile) -> AgentProfile:
     """Return a profile without its name: a key under which profiles of equal rights are equal."""
-    return replace(profile, name="")
+    return replace(profile, name="", tool_name_style=None)
 
 
 def _scope(profile: AgentProfile, presets: Mapping[str, CompiledPreset]) -> PresetScope | None:

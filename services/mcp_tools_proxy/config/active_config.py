@@ -7,6 +7,7 @@ from itertools import chain
 from mcp_tools_proxy.config.active_agents import ActiveAgents
 from mcp_tools_proxy.config.json_file import limit_problems
 from mcp_tools_proxy.config.loader import CONFIGURATION_FILE, LoadedPreset
+from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.domain.configuration import (
     EMPTY_PRESET,
     Agents,
@@ -41,6 +42,13 @@ class ActiveConfig:
     def visibilities(self) -> Mapping[str, Visibility]:
         """What each agent may use, by agent name; the same objects while the files are the same."""
         return self.agent_policies.visibilities
+
+    @property
+    def name_styles(self) -> Mapping[str, ToolNameStyle]:
+        """The styles of names that profiles choose for their agents' lists, by agent name."""
+        profiles = self.agents.profiles if self.agents else {}
+        styles = {name: profile.tool_name_style for name, profile in profiles.items()}
+        return {name: style for name, style in styles.items() if style is not None}
 
     @property
     def has_profiles(self) -> bool:

@@ -111,6 +111,7 @@ def build_agents(file: AgentsFile, *, warnings: tuple[Problem, ...]) -> Agents:
                 server_ids=None if entry.client_ids is None else tuple(entry.client_ids),
                 exclude_components=tuple(entry.exclude_components or ()),
                 preset_id=entry.preset,
+                tool_name_style=entry.tool_name_style,
             )
             for entry in file.agents
         },

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, model_validator
 from pydantic import WithJsonSchema as Published
 
 from mcp_tools_proxy.config.field_types import (
@@ -31,6 +31,7 @@ from mcp_tools_proxy.config.field_types import (
     key_rule,
 )
 from mcp_tools_proxy.config.server_entry import ServerEntry
+from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.domain.configuration import EMPTY_PRESET
 from mcp_tools_proxy.wire.identifiers import Identifier
 from mcp_tools_proxy.wire.problem_texts import closest_match
@@ -112,6 +113,11 @@ _OwnPresetId = Annotated[
 ]
 
 
+_NameStyle = Annotated[
+    ToolNameStyle, Strict(False), Published({"type": "string", "enum": list(ToolNameStyle)})
+]
+
+
 class PresetFile(BaseModel):
     """A preset: what callers may use of the downstream servers, and nothing else."""
 
@@ -154,7 +160,9 @@ was meant. The loader refuses every other key that is similar to one of the thre
 
 
 class AgentEntry(BaseModel):
-    """What one agent may see and use of what everybody may; each key only takes away."""
+    """What one agent may see and use of what everybody may.
+
+    Each key only takes away, but `tool_name_style`."""
 
     model_config = SNAKE_CASE_MODEL | ConfigDict(
         json_schema_extra={"propertyNames": {"not": {"enum": list(MISSPELT)}}}
@@ -181,6 +189,9 @@ class AgentEntry(BaseModel):
     `resource:` in front for that kind only. A resource's name is its URI."""
     preset: _PresetId | None = Field(default=None, examples=["work"])
     """The id of a preset: the agent may use only what both that and the active one allow."""
+    tool_name_style: _NameStyle | None = Field(default=None, examples=["alias"])
+    """How its lists name the servers' tools: `server` (`server_id:tool`), `alias`, or `bare` (as
+    the server calls it). Left out or null: MCP_PROXY_TOOL_NAME_STYLE."""
 
 
 def meant_key(key: str) -> str | None:

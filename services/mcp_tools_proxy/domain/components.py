@@ -5,12 +5,24 @@ A ``…Spec`` is the frozen description that lists show; a component also does t
 
 from collections.abc import Callable, Mapping
 from dataclasses import field
+from enum import StrEnum
 from typing import Protocol
 
 from mcp_tools_proxy.domain.caller import NO_TENANT, Call, Kind
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 JsonObject = Mapping[str, object]
+
+
+class ToolNameStyle(StrEnum):
+    """The form of downstream tools' names in lists; local tools keep their names in every style.
+
+    ``server:tool``, the alias, or the bare name on the server.
+    """
+
+    SERVER = "server"
+    ALIAS = "alias"
+    BARE = "bare"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from mcp_tools_proxy.domain.caller import Kind
+from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.domain.server import ServerConfig
 
 
@@ -34,17 +35,19 @@ class InvalidConfig(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentProfile:
-    """One entry of agents.json; each field only narrows what callers may use (A-14).
+    """One entry of agents.json; each field only narrows what callers may use (A-14), but the last.
 
     ``server_ids``, which the file calls ``client_ids``, are the downstream servers that the agent
     may use: None is all of them, empty is none (A-04). ``exclude_components`` names components that
     it may not use (A-05, A-18). ``preset_id`` names a preset that narrows the active one further.
+    ``tool_name_style`` is how its lists name downstream tools, None for the setting's.
     """
 
     name: str
     server_ids: tuple[str, ...] | None = None
     exclude_components: tuple[str, ...] = ()
     preset_id: str | None = None
+    tool_name_style: ToolNameStyle | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

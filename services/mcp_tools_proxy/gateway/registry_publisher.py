@@ -13,7 +13,13 @@ from typing import Protocol
 
 from mcp_tools_proxy.config.active_config import ActiveConfig
 from mcp_tools_proxy.config.loader import NO_AGENTS, NO_FILE
-from mcp_tools_proxy.domain.components import Prompt, Resource, ResourceTemplate, Tool
+from mcp_tools_proxy.domain.components import (
+    Prompt,
+    Resource,
+    ResourceTemplate,
+    Tool,
+    ToolNameStyle,
+)
 from mcp_tools_proxy.domain.configuration import Configuration, Missing, Preset, Problem
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.domain.snapshot import Snapshot
@@ -21,11 +27,11 @@ from mcp_tools_proxy.domain.view import Shadowed, View
 from mcp_tools_proxy.gateway.change_reporter import ChangeReporter
 from mcp_tools_proxy.gateway.check.missing_items import explain_missing
 from mcp_tools_proxy.gateway.check.unmatched_exclusions import find_unmatched_exclusions
-from mcp_tools_proxy.policy.aliases import ToolNameStyle
 from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.preset_filter import filter_capabilities
 from mcp_tools_proxy.policy.visibility import PresetScope
 from mcp_tools_proxy.registry.component_table import drop_name_conflicts
+from mcp_tools_proxy.registry.name_styles import NameStyles
 from mcp_tools_proxy.registry.permissions import AccessRules
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.registry.unlisted_offers import UnlistedOffers
@@ -216,7 +222,7 @@ class RegistryPublisher:
             resources=remote.resources,
             templates=remote.templates,
             access_rules=access_rules,
-            tool_names=self._tool_names,
+            name_styles=NameStyles(by_agent=wanted.name_styles, default=self._tool_names),
             scope=PresetScope.of(wanted.preset),
             unlisted_offers=UnlistedOffers(snapshots=snapshots, need_task=view.need_task),
         )

@@ -13,6 +13,7 @@ import structlog
 
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.client import CapacityExceeded
+from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.domain.errors import InternalError, InvalidRequest, ProxyError
 from mcp_tools_proxy.mcp_server.handshake_session import (
     CANCELLED,
@@ -76,13 +77,18 @@ class MessageSession:
         tasks: asyncio.TaskGroup,
         *,
         max_open_requests: float = MAX_OPEN_REQUESTS,
+        name_style: ToolNameStyle | None = None,
     ) -> None:
-        """Create a session; ``tasks`` runs its requests."""
+        """Create a session; ``tasks`` runs its requests.
+
+        ``name_style`` is that of tools' names in its lists, None for the caller's agent's, or ours.
+        """
         self._server = server
         self._caller = caller
         self._send = send
         self._tasks = tasks
         self._max_open_requests = max_open_requests
+        self._name_style = name_style
         self._is_modern: bool | None = None
         """The era, fixed by the first request; None before it."""
         self._handshake: HandshakeSession | None = None
@@ -191,7 +197,7 @@ class MessageSession:
                 self._handshake.receive(message)
 
     async def _subscribe_to_lists(self, handshake: HandshakeSession) -> None:
-        versions = await self._server.list_changes.snapshot_or_empty(self._caller)
+        versions = await self._server.list_changes.snapshot_or_empty(self._caller, self._name_style)
         if not self._closed.is_set():
             handshake.subscriptions.subscribe_to_lists(self._caller, versions)
 
@@ -234,12 +240,16 @@ class MessageSession:
             request = parse_stateless(content)
         except JsonRpcError as error:
             return error_response(id_, error)
-        return await handle_stateless(self._server, request, self._caller, send=send)
+        return await handle_stateless(
+            self._server, request, self._caller, send=send, name_style=self._name_style
+        )
 
     async def _answer_in_session(self, id_: RequestId, content: Json, send: SendMessage) -> Json:
         """Return the response to a request of the older eras. Raises RequestCancelled."""
         if self._handshake is not None:
-            return await self._handshake.answer(content, self._caller, send)
+            return await self._handshake.answer(
+                content, self._caller, send, name_style=self._name_style
+            )
         if content["method"] == "ping":
             return result_response(id_, {})
         return error_response(id_, JsonRpcError(INVALID_REQUEST, "send initialize first"))

@@ -59,7 +59,8 @@ class Methods:
             raise protocol_error(error, request.trace_id, modern=request.modern) from None
 
     async def _list_tools(self, request: McpRequest) -> Json:
-        listed = await self._registry.current.mcp_tools(_without_cursor(request).caller)
+        registry = self._registry.current
+        listed = await registry.mcp_tools(_without_cursor(request).caller, request.name_style)
         return {"tools": listed.definitions if request.modern else listed.older_era}
 
     async def _list_prompts(self, request: McpRequest) -> Json:

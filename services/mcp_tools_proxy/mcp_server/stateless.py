@@ -11,6 +11,7 @@ import structlog
 from starlette.datastructures import Headers
 
 from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.domain.errors import InternalError
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.mcp_server.clients import StatelessClient
@@ -67,14 +68,22 @@ async def handle_stateless(
     *,
     send: SendMessage | None = None,
     headers: Headers = NO_HEADERS,
+    name_style: ToolNameStyle | None = None,
 ) -> Json:
     """Return the JSON-RPC response to a request: errors are in it, none is raised.
 
-    ``send`` sends notifications before it; with None they are dropped.
+    ``send`` sends notifications before it; with None they are dropped. ``name_style`` is that of
+    tools' names in lists, None for the caller's agent's, or ours.
     """
     build_client = partial(StatelessClient, request.declared, send)
     mcp_request = McpRequest.from_params(
-        request.method, request.params, caller, build_client, modern=True, headers=headers
+        request.method,
+        request.params,
+        caller,
+        build_client,
+        modern=True,
+        headers=headers,
+        name_style=name_style,
     )
     try:
         if request.method in server.methods:

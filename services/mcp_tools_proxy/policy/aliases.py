@@ -7,9 +7,9 @@ import hashlib
 import re
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 from mcp_tools_proxy.domain.caller import Kind
+from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.domain.configuration import Reference
 
 ALIAS_CHARS = 64
@@ -54,17 +54,6 @@ def _hash(server_id: str, tool: str) -> str:
     """Hash the pair; the length in front keeps ("a", "bc") and ("ab", "c") apart."""
     pair = f"{len(server_id)}:{server_id}{tool}"
     return hashlib.sha256(pair.encode(errors="surrogatepass")).hexdigest()[:8]
-
-
-class ToolNameStyle(StrEnum):
-    """The form of downstream tools' names over MCP; local tools keep their names in every style.
-
-    ``server:tool``, the alias, or the bare name on the server.
-    """
-
-    SERVER = "server"
-    ALIAS = "alias"
-    BARE = "bare"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,11 +1,13 @@
 """The components of one kind: which of them a caller may use, and what a name resolves to."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import compress
 from typing import Generic, Protocol, TypeVar
 
 from mcp_tools_proxy.domain.components import ComponentSpec, Tool
+from mcp_tools_proxy.policy.aliases import qualified_name
 from mcp_tools_proxy.policy.visibility import Denial
+from mcp_tools_proxy.registry.absent_tools import NOTHING_ABSENT, AbsentTools
 from mcp_tools_proxy.registry.permissions import Permissions
 
 
@@ -19,6 +21,10 @@ class HasSpec(Protocol):
 
 
 ItemT = TypeVar("ItemT", bound=HasSpec)
+
+NAMED_IN_FULL = 1
+NAMED_BARE = 2
+"""The bytes of ``ComponentTable.naming_mask`` for items that the caller sees."""
 
 
 class ComponentTable(Generic[ItemT]):
@@ -35,14 +41,15 @@ class ComponentTable(Generic[ItemT]):
         *,
         names_of: Callable[[ItemT], Iterable[str]],
         first_shadows: bool = True,
-        bare_names: bool = True,
         bare_name_allowed: Callable[[ItemT], bool] = lambda _: True,
+        absent: AbsentTools = NOTHING_ABSENT,
     ) -> None:
         """Build the table.
 
         ``names_of`` returns an item's unique names, ``bare_name_allowed`` whether an item may be
-        called by its bare name at all. Without ``bare_names`` only agents may use bare names.
-        Raises ValueError if two items share a unique name.
+        called by its bare name at all. No item takes a name of an ``absent`` tool, and none is
+        found by a bare name that it shares with one. Raises ValueError if two items share a unique
+        name.
         """
         self.items = tuple(items)
         self._by_name = _unique((name, item) for item in self.items for name in names_of(item))
@@ -51,13 +58,14 @@ class ComponentTable(Generic[ItemT]):
             for item in self.items
             if item.spec.server_id is not None and bare_name_allowed(item)
         )
-        self._bare_names = bare_names
+        self._absent = absent
         self._shadowed = frozenset(
             id(item)
             for same in (self._by_bare_name.values() if first_shadows else ())
             for item in same[1:]
         )
         self._masks: dict[tuple[str | None, bool], bytes] = {}
+        self._naming_masks: dict[tuple[str | None, bool], bytes] = {}
         self._same_masks: dict[bytes, bytes] = {}
 
     def __len__(self) -> int:
@@ -72,18 +80,37 @@ class ComponentTable(Generic[ItemT]):
     def find(self, name: str, permissions: Permissions) -> tuple[ItemT, ...]:
         """Return the visible items of this name: by unique name, else by bare name.
 
-        There are several only for an ambiguous bare name (A-10). An item's unique name never
-        resolves to another item, not even for a caller that may not use the first: else a server
-        could receive the calls that were meant for another server (A-19).
+        There are several only for an ambiguous bare name (A-10), and none where an absent tool
+        makes it ambiguous. An item's unique name never resolves to another item, not even for a
+        caller that may not use the first, nor while that one is absent: else a server could receive
+        the calls that were meant for another server (A-19).
         """
         own = self._by_name.get(name)
         if own is not None:
             return (own,) if self.is_visible(own, permissions) else ()
-        if permissions.agent is None and not self._bare_names:
+        found = self._find_bare(name, permissions)
+        if found and self._absent.candidates(name, permissions):
             return ()
-        return tuple(
-            it for it in self._by_bare_name.get(name, ()) if self.is_visible(it, permissions)
-        )
+        return found
+
+    def candidates(self, name: str, permissions: Permissions) -> Sequence[str]:
+        """Return the qualified names of all that a bare name may mean to the caller.
+
+        Absent items are among them as long as any of the others is present; several names mean
+        that the bare one is ambiguous.
+        """
+        if name in self._by_name:
+            return ()
+        found = self._find_bare(name, permissions)
+        present = [qualified_name(it.spec.server_id or "", name) for it in found]
+        return [*present, *self._absent.candidates(name, permissions)] if present else ()
+
+    def _find_bare(self, name: str, permissions: Permissions) -> tuple[ItemT, ...]:
+        """Return the visible items of a bare name; none if it is an absent tool's full name."""
+        group = self._by_bare_name.get(name)
+        if group is None or self._absent.owns(name):
+            return ()
+        return tuple(it for it in group if self.is_visible(it, permissions))
 
     def owns(self, name: str) -> bool:
         """Return whether ``name`` is the unique name of an item, visible or not."""
@@ -111,6 +138,20 @@ class ComponentTable(Generic[ItemT]):
             mask = bytes(self.is_visible(item, permissions) for item in self.items)
             self._masks[key] = mask = self._same_masks.setdefault(mask, mask)
         return mask
+
+    def naming_mask(self, permissions: Permissions) -> bytes:
+        """Return the visibility mask with NAMED_BARE where an item is found by its bare name."""
+        view = permissions.agent, permissions.has_tenant
+        mask = self._naming_masks.get(view)
+        if mask is None:
+            visible = zip(self.items, self.visibility_mask(permissions), strict=True)
+            mask = bytes(self._named(it, permissions) if seen else 0 for it, seen in visible)
+            self._naming_masks[view] = mask = self._same_masks.setdefault(mask, mask)
+        return mask
+
+    def _named(self, item: ItemT, permissions: Permissions) -> int:
+        found = self.find(item.spec.bare_name, permissions)
+        return NAMED_BARE if found == (item,) and item.spec.server_id is not None else NAMED_IN_FULL
 
 
 def drop_name_conflicts(

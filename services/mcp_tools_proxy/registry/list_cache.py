@@ -8,7 +8,7 @@ ListT = TypeVar("ListT")
 
 
 class ListCache(Generic[ListT]):
-    """The newest lists of one kind in one form, by ``ComponentTable.visibility_mask``."""
+    """The newest lists of one kind in one form, by a mask of ``ComponentTable``."""
 
     def __init__(self, max_lists: int) -> None:
         self._max_lists = max_lists

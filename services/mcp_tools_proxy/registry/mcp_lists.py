@@ -14,26 +14,37 @@ from typing import Generic, Self
 
 from pydantic_core import to_json
 
-from mcp_tools_proxy.domain.components import JsonObject, Prompt, Resource, ResourceTemplate, Tool
-from mcp_tools_proxy.policy.aliases import ToolNameStyle, qualified_name
+from mcp_tools_proxy.domain.components import (
+    JsonObject,
+    Prompt,
+    Resource,
+    ResourceTemplate,
+    Tool,
+    ToolNameStyle,
+)
+from mcp_tools_proxy.policy.aliases import qualified_name
 from mcp_tools_proxy.registry.component_table import ComponentTable, ItemT
 from mcp_tools_proxy.registry.list_cache import ListCache, etag_of
-from mcp_tools_proxy.registry.permissions import WITHOUT_AGENT, Permissions
+from mcp_tools_proxy.registry.permissions import Permissions
 from mcp_tools_proxy.wire.encoded_list import EncodedList
 from mcp_tools_proxy.wire.uris import is_url
 
 MAX_CACHED_LISTS = 32
-"""How many lists of one kind are cached: clients request their lists again and again."""
+"""How many lists of one kind are cached: clients request their lists again and again. Of tools, as
+many in each style of names that is in use."""
 
 MAX_ENCODED_LISTS = 4
 """How many lists of one kind are kept as JSON, 0.7 MB each for 1,000 tools. One list may be kept
-four times: for each era, and in ASCII for streams of events."""
+four times: for each era, and in ASCII for streams of events. Of tools, as many in each style."""
 
 NameFor = Callable[[ItemT, Permissions], str]
 """Returns a name that resolves to this very item for a caller.
 
-Callers with equal visibility masks must get equal names, since they share a cached list.
+Callers with equal masks must get equal names, since they share a cached list.
 """
+
+MaskFor = Callable[[Permissions], bytes]
+"""Returns a byte for each item of a table: 0 for an item that the caller does not see."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +72,19 @@ class _CachedList:
 class McpLists(Generic[ItemT]):
     """The lists of one kind of component; ``key`` is the field by which MCP identifies the kind."""
 
-    def __init__(self, table: ComponentTable[ItemT], *, key: str, name_for: NameFor[ItemT]) -> None:
+    def __init__(
+        self,
+        table: ComponentTable[ItemT],
+        *,
+        key: str,
+        name_for: NameFor[ItemT],
+        mask_for: MaskFor | None = None,
+    ) -> None:
+        """``mask_for`` is the visibility mask, unless names depend on more than on that."""
         self._table = table
         self._key = key
         self._name_for = name_for
+        self._mask_for = table.visibility_mask if mask_for is None else mask_for
         self._definitions: dict[tuple[int, str], JsonObject] = {}
         """By the item's index in the table, and the name under which it is listed."""
         self._digests: dict[int, bytes] = {}
@@ -99,7 +119,7 @@ class McpLists(Generic[ItemT]):
         return McpList(listed, older_era, etag)
 
     def _cached(self, permissions: Permissions) -> _CachedList:
-        mask = self._table.visibility_mask(permissions)
+        mask = self._mask_for(permissions)
         return self._lists.get(mask, lambda: self._build(mask, permissions))
 
     def _build(self, mask: bytes, permissions: Permissions) -> _CachedList:
@@ -130,9 +150,9 @@ class McpLists(Generic[ItemT]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpListings:
-    """The lists of every kind of one registry's components."""
+    """The lists of every kind of one registry's components; those of tools by style of names."""
 
-    tools: McpLists[Tool]
+    tools: Mapping[ToolNameStyle, McpLists[Tool]]
     prompts: McpLists[Prompt]
     resources: McpLists[Resource]
     templates: McpLists[ResourceTemplate]
@@ -144,14 +164,14 @@ class McpListings:
         prompts: ComponentTable[Prompt],
         resources: ComponentTable[Resource],
         templates: ComponentTable[ResourceTemplate],
-        tool_names: ToolNameStyle,
     ) -> Self:
-        """Build the lists. Tools are named in the style ``tool_names``.
+        """Build the lists.
 
-        Other kinds are listed by their bare name if it resolves to one item, else with the server.
+        Other kinds than tools are listed by their bare name if it resolves to one item, else with
+        the server.
         """
         return cls(
-            tools=McpLists(tools, key="name", name_for=_tool_namer(tools, tool_names)),
+            tools={style: _tools_named(tools, style) for style in ToolNameStyle},
             prompts=McpLists(prompts, key="name", name_for=_shortest_unique_name(prompts)),
             resources=McpLists(resources, key="uri", name_for=_shortest_unique_name(resources)),
             templates=McpLists(
@@ -160,23 +180,24 @@ class McpListings:
         )
 
 
-def _tool_namer(table: ComponentTable[Tool], style: ToolNameStyle) -> NameFor[Tool]:
-    """Return a namer in a style, with the same names for every caller.
+def _tools_named(table: ComponentTable[Tool], style: ToolNameStyle) -> McpLists[Tool]:
+    """Return the lists of tools in a style.
 
-    In the style BARE a tool whose bare name does not resolve to it alone is ``server:tool``.
+    In the style BARE a tool whose bare name does not resolve to it alone is ``server:tool``, which
+    depends on the caller's view.
     """
 
-    def bare(tool: Tool, _permissions: Permissions) -> str:
+    def bare(tool: Tool, permissions: Permissions) -> str:
         name = tool.spec.bare_name
-        return name if table.find(name, WITHOUT_AGENT) == (tool,) else tool.spec.name
+        return name if table.find(name, permissions) == (tool,) else tool.spec.name
 
     match style:
         case ToolNameStyle.SERVER:
-            return lambda tool, _: tool.spec.name
+            return McpLists(table, key="name", name_for=lambda tool, _: tool.spec.name)
         case ToolNameStyle.ALIAS:
-            return lambda tool, _: tool.spec.alias
+            return McpLists(table, key="name", name_for=lambda tool, _: tool.spec.alias)
         case ToolNameStyle.BARE:
-            return bare
+            return McpLists(table, key="name", name_for=bare, mask_for=table.naming_mask)
 
 
 def _shortest_unique_name(table: ComponentTable[ItemT]) -> NameFor[ItemT]:

@@ -25,8 +25,8 @@ from mcp_tools_proxy.registry.unlisted_offers import UnlistedOffers
 class NameResolver:
     """Resolves the names of a registry: they are looked up, never parsed (contract §6).
 
-    - A tool is found by its name, else its alias, else its bare name; the last for agents, and for
-      every caller if MCP lists show bare names.
+    - A tool is found by its name, else its alias, else its bare name where that is unique in the
+      caller's view: the preset's references to absent tools count as well.
     - A prompt or resource is found by ``server_id:name``, else its bare name.
     - Any other URI is resolved through a template that matches it.
 
@@ -43,9 +43,11 @@ class NameResolver:
 
     def tool(self, name: str, permissions: Permissions) -> Tool:
         """Return the tool of a name. Raises ToolNotFound, ToolNotAllowed, AmbiguousName."""
-        tool = _only(self.tools.find(name, permissions), name)
-        if tool is not None:
-            return tool
+        found = self.tools.find(name, permissions)
+        if len(found) == 1:
+            return found[0]
+        if candidates := self.tools.candidates(name, permissions):
+            raise ambiguous(name, candidates)
         raise_if_denied(Kind.TOOL, name, self.tools.denial(name, permissions), permissions)
         raise_if_unknown_qualified(name, permissions)
         visible = self.tools.visible_to(permissions)

@@ -25,8 +25,6 @@ class PendingOffers:
     scope: PresetScope = NO_SCOPE
     exclude: Mapping[str, Exclusions] = field(default_factory=dict)
     servers: Container[str] = ()
-    bare_tools: bool = False
-    """Whether callers without an agent may call a tool by its bare name."""
 
     def may_offer(self, server_id: str, kind: Kind, name: str, permissions: Permissions) -> bool:
         """Return whether ``name`` may mean an item of this server that the caller may use."""
@@ -34,7 +32,7 @@ class PendingOffers:
             return False
         return any(
             self._allows(server_id, kind, bare, permissions)
-            for bare in self._bare_names(server_id, kind, name, permissions)
+            for bare in self._bare_names(server_id, kind, name)
         )
 
     def may_list(self, server_id: str, kind: Kind, permissions: Permissions) -> bool:
@@ -60,12 +58,10 @@ class PendingOffers:
         excluded = (self.exclude.get(server_id, NO_EXCLUSIONS), permissions.visibility.excluded)
         return any(it.matches_uri(server_id, uri) for it in excluded)
 
-    def _bare_names(
-        self, server_id: str, kind: Kind, name: str, permissions: Permissions
-    ) -> Iterator[str]:
+    def _bare_names(self, server_id: str, kind: Kind, name: str) -> Iterator[str]:
         """Yield the names that the server may have for the item that a caller calls ``name``."""
         prefix = qualified_name(server_id, "")
-        bare_names = [name] if self._bare_name_allowed(server_id, kind, name, permissions) else []
+        bare_names = [] if impersonates_server(kind, server_id, name, self.servers) else [name]
         if name.startswith(prefix):
             bare_names.append(name[len(prefix) :])
         yield from bare_names
@@ -75,13 +71,6 @@ class PendingOffers:
         elif kind is Kind.RESOURCE:
             for uri in bare_names:
                 yield from self._templates(server_id, uri)
-
-    def _bare_name_allowed(
-        self, server_id: str, kind: Kind, name: str, permissions: Permissions
-    ) -> bool:
-        if kind is Kind.TOOL and permissions.agent is None and not self.bare_tools:
-            return False
-        return not impersonates_server(kind, server_id, name, self.servers)
 
     def _templates(self, server_id: str, uri: str) -> Iterator[str]:
         """Yield each template of the preset whose text before the first variable begins the URI."""

@@ -12,15 +12,18 @@ from mcp_tools_proxy.domain.components import (
     Resource,
     ResourceTemplate,
     Tool,
+    ToolNameStyle,
     ToolSpec,
 )
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat
-from mcp_tools_proxy.policy.aliases import ToolNameStyle, impersonates_server, qualified_name
+from mcp_tools_proxy.policy.aliases import impersonates_server, qualified_name
 from mcp_tools_proxy.policy.visibility import NO_SCOPE, PresetScope
+from mcp_tools_proxy.registry.absent_tools import AbsentTools
 from mcp_tools_proxy.registry.component_table import ComponentTable, HasSpec, ItemT
 from mcp_tools_proxy.registry.mcp_lists import McpList, McpListings
 from mcp_tools_proxy.registry.name_resolver import NameResolver
+from mcp_tools_proxy.registry.name_styles import SERVER_STYLE, NameStyles
 from mcp_tools_proxy.registry.pending_offers import PendingOffers
 from mcp_tools_proxy.registry.permissions import UNRESTRICTED, AccessRules
 from mcp_tools_proxy.registry.template_resolver import TemplateResolver
@@ -46,6 +49,7 @@ class Registry:
     access_rules: AccessRules = UNRESTRICTED
     pending_offers: PendingOffers = field(default_factory=PendingOffers)
     unlisted_offers: UnlistedOffers = NOTHING_UNLISTED
+    name_styles: NameStyles = SERVER_STYLE
 
     @classmethod
     def build(
@@ -56,13 +60,13 @@ class Registry:
         resources: Iterable[Resource] = (),
         templates: Iterable[ResourceTemplate] = (),
         access_rules: AccessRules = UNRESTRICTED,
-        tool_names: ToolNameStyle = ToolNameStyle.SERVER,
+        name_styles: NameStyles = SERVER_STYLE,
         scope: PresetScope = NO_SCOPE,
         unlisted_offers: UnlistedOffers = NOTHING_UNLISTED,
     ) -> Self:
         """Build a registry that keeps the order of the items.
 
-        ``tool_names`` is the style in which MCP lists name tools, ``scope`` the active preset.
+        ``name_styles`` are the styles in which lists name tools, ``scope`` is the active preset.
         Raises ValueError if two tools share a name or alias, or two other items of a kind share
         server and name.
         """
@@ -73,12 +77,13 @@ class Registry:
                 it.kind, it.server_id, it.bare_name, access_rules.servers
             )
 
+        tools = tuple(tools)
         tool_table = ComponentTable(
             tools,
             names_of=lambda tool: (tool.spec.name, tool.spec.alias),
             first_shadows=False,
-            bare_names=tool_names is ToolNameStyle.BARE,
             bare_name_allowed=bare_name_allowed,
+            absent=AbsentTools.of(scope, (tool.spec for tool in tools), access_rules),
         )
         prompt_table = ComponentTable(
             prompts, names_of=_qualified, bare_name_allowed=bare_name_allowed
@@ -87,9 +92,7 @@ class Registry:
             resources, names_of=_qualified, bare_name_allowed=bare_name_allowed
         )
         template_table = ComponentTable(templates, names_of=_qualified)
-        listings = McpListings.of(
-            tool_table, prompt_table, resource_table, template_table, tool_names
-        )
+        listings = McpListings.of(tool_table, prompt_table, resource_table, template_table)
         return cls(
             tools=tool_table,
             tool_lists=ToolLists(tool_table, unlisted_offers),
@@ -112,8 +115,8 @@ class Registry:
                 scope=scope,
                 exclude=access_rules.exclude,
                 servers=access_rules.servers,
-                bare_tools=tool_names is ToolNameStyle.BARE,
             ),
+            name_styles=name_styles,
         )
 
     def __repr__(self) -> str:
@@ -158,14 +161,19 @@ class Registry:
         ]
 
     async def list_tools(
-        self, caller: Caller, tool_format: ToolFormat, names: Sequence[str] | None = None
+        self,
+        caller: Caller,
+        tool_format: ToolFormat,
+        names: Sequence[str] | None = None,
+        style: ToolNameStyle = ToolNameStyle.SERVER,
     ) -> ToolList:
         """List the tools that ``caller`` may call in a format for model APIs.
 
-        ``names`` limits the list to the tools that they resolve to.
+        ``names`` limits the list to the tools that they resolve to. ``style`` is that of the names
+        in MCP's format; the others name tools by their aliases.
         """
         permissions = self.access_rules.permissions_of(caller)
-        return await self.tool_lists.list_for(permissions, tool_format, names)
+        return await self.tool_lists.list_for(permissions, tool_format, names, style)
 
     def prompts_visible_to(self, caller: Caller) -> Sequence[JsonObject]:
         """List the MCP definitions of the prompts that ``caller`` may get.
@@ -183,12 +191,15 @@ class Registry:
         """List the MCP definitions of the templates whose URIs ``caller`` may read."""
         return self.listings.templates.definitions_for(self.access_rules.permissions_of(caller))
 
-    async def mcp_tools(self, caller: Caller) -> McpList:
+    async def mcp_tools(self, caller: Caller, style: ToolNameStyle | None = None) -> McpList:
         """List the MCP definitions of the tools that ``caller`` may call, with an entity tag.
 
-        Tools are named in the configured style; every listed name resolves to its own tool.
+        Tools are named in ``style``, else in that of the caller's agent, else in the configured
+        one; every listed name resolves to its own tool.
         """
-        return await self.listings.tools.list_for(self.access_rules.permissions_of(caller))
+        permissions = self.access_rules.permissions_of(caller)
+        used = self.name_styles.over_mcp(style, caller.agent)
+        return await self.listings.tools[used].list_for(permissions)
 
     async def mcp_prompts(self, caller: Caller) -> McpList:
         """List the prompts that ``caller`` may get, with an entity tag."""

@@ -9,16 +9,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import compress
+from operator import mul
 
 from pydantic_core import from_json, to_json
 
-from mcp_tools_proxy.domain.components import JsonObject, Tool, ToolSpec
+from mcp_tools_proxy.domain.components import JsonObject, Tool, ToolNameStyle, ToolSpec
 from mcp_tools_proxy.json_schema.model_api.tool_formats import (
     ToolFormat,
     definition_of,
     list_warnings,
 )
-from mcp_tools_proxy.registry.component_table import ComponentTable
+from mcp_tools_proxy.registry.component_table import NAMED_BARE, NAMED_IN_FULL, ComponentTable
 from mcp_tools_proxy.registry.list_cache import ListCache, etag_of
 from mcp_tools_proxy.registry.permissions import Permissions
 from mcp_tools_proxy.registry.unlisted_offers import NEEDS_TASK, NOTHING_UNLISTED, UnlistedOffers
@@ -32,13 +33,24 @@ NAMES_PER_TURN = 100
 MAX_UNMATCHED_REPORTED = 100
 """How many names that resolve to no tool get a warning of their own."""
 
+_NAMINGS = bytes((NAMED_IN_FULL, NAMED_BARE))
+_IN_FULL = bytes.maketrans(_NAMINGS, b"\1\0")
+_BARE = bytes.maketrans(_NAMINGS, b"\0\1")
+
 
 class SerializedTools:
     """The tools of one registry in one format, each serialized when it is first requested."""
 
-    def __init__(self, tools: Sequence[Tool], tool_format: ToolFormat) -> None:
+    def __init__(
+        self,
+        tools: Sequence[Tool],
+        tool_format: ToolFormat,
+        names: Sequence[str] | None = None,
+    ) -> None:
+        """``names`` are those of the tools where they differ from the format's own."""
         self.tools = tools
         self.format = tool_format
+        self._names = names
         self.json = [b""] * len(tools)
         """The tools, in the registry's order; empty for a tool that is not serialized yet."""
         self.warnings: dict[int, bytes] = {}
@@ -56,12 +68,21 @@ class SerializedTools:
         missing = [i for i in compress(range(len(mask)), mask) if not self.json[i]]
         if not missing:
             return
-        specs = [self.tools[index].spec for index in missing]
-        new = await asyncio.to_thread(lambda: [_serialize_tool(it, self.format) for it in specs])
+        new = await asyncio.to_thread(lambda: [self._serialize_tool(index) for index in missing])
         for index, (json, warnings) in zip(missing, new, strict=True):
             self.json[index] = json
             if warnings:
                 self.warnings[index] = warnings
+
+    def _serialize_tool(self, index: int) -> tuple[bytes, bytes]:
+        """Serialize a tool, and the warnings of its format as JSON objects joined by commas."""
+        spec = self.tools[index].spec
+        tool = definition_of(spec, self.format)
+        warnings = [ToolWarning(tool=spec.name, message=message) for message in tool.warnings]
+        definition = tool.definition
+        if self._names is not None:
+            definition = {**definition, "name": self._names[index]}
+        return to_json(definition), _serialize_warnings(warnings)
 
 
 @dataclass(frozen=True)
@@ -140,23 +161,35 @@ class ToolLists:
         self._table = table
         self._unlisted_offers = unlisted_offers
         self._serialized = {it: SerializedTools(table.items, it) for it in ToolFormat}
+        self._named: dict[ToolNameStyle, SerializedTools] = {}
+        """MCP's format in the styles that were requested, SERVER is the format's own."""
 
     async def list_for(
-        self, permissions: Permissions, tool_format: ToolFormat, names: Sequence[str] | None = None
+        self,
+        permissions: Permissions,
+        tool_format: ToolFormat,
+        names: Sequence[str] | None = None,
+        style: ToolNameStyle = ToolNameStyle.SERVER,
     ) -> ToolList:
         """List what the caller may call; ``names`` limits the list to the tools they resolve to.
 
         A name is one that ``execute`` accepts. A value that is no tool's name may be several names
-        separated by commas.
+        separated by commas. ``style`` is that of the names in MCP's format.
         """
-        serialized = self._serialized[tool_format]
+        is_bare = tool_format is ToolFormat.MCP and style is ToolNameStyle.BARE
+        serialized = self._serialized_as(tool_format, style)
         need_task = self._unlisted_offers.warnings(permissions)
         if names is None:
             mask = self._table.visibility_mask(permissions)
+            if is_bare:
+                mask = _both_ways(self._table.naming_mask(permissions))
             if mask not in serialized.etags:
                 await serialized.serialize(mask)
             return ToolList(serialized, mask, [_needs_task(tool) for tool in need_task] or None)
         mask, unmatched = await self._select(names, permissions)
+        if is_bare:
+            naming = self._table.naming_mask(permissions)
+            mask = _both_ways(bytes(map(mul, mask, naming)))
         await serialized.serialize(mask)
         requested = [
             it for it, its_names in need_task.items() if not its_names.isdisjoint(unmatched)
@@ -165,6 +198,14 @@ class ToolLists:
         unknown = {name: count for name, count in unmatched.items() if name not in known}
         warnings = [*map(_needs_task, requested), *_unmatched_warnings(unknown)]
         return ToolList(serialized, mask, warnings)
+
+    def _serialized_as(self, tool_format: ToolFormat, style: ToolNameStyle) -> SerializedTools:
+        if tool_format is not ToolFormat.MCP or style is ToolNameStyle.SERVER:
+            return self._serialized[tool_format]
+        if style not in self._named:
+            build = _named_both_ways if style is ToolNameStyle.BARE else _named_by_alias
+            self._named[style] = build(self._table.items)
+        return self._named[style]
 
     async def _select(
         self, names: Sequence[str], permissions: Permissions
@@ -180,7 +221,7 @@ class ToolLists:
             if len(found) == 1:
                 chosen.add(id(found[0]))
             else:
-                unmatched[name] = len(found)
+                unmatched[name] = len(self._table.candidates(name, permissions))
             if number % NAMES_PER_TURN == 0:
                 await asyncio.sleep(0)
         return bytes(id(tool) in chosen for tool in self._table.items), unmatched
@@ -193,11 +234,22 @@ class ToolLists:
                 yield value
 
 
-def _serialize_tool(spec: ToolSpec, tool_format: ToolFormat) -> tuple[bytes, bytes]:
-    """Serialize a tool, and the warnings of its format as JSON objects joined by commas."""
-    tool = definition_of(spec, tool_format)
-    warnings = [ToolWarning(tool=spec.name, message=message) for message in tool.warnings]
-    return to_json(tool.definition), _serialize_warnings(warnings)
+def _named_by_alias(tools: Sequence[Tool]) -> SerializedTools:
+    return SerializedTools(tools, ToolFormat.MCP, [tool.spec.alias for tool in tools])
+
+
+def _named_both_ways(tools: Sequence[Tool]) -> SerializedTools:
+    """Return each tool twice: named in full, then bare. A list has one of the two."""
+    names = [name for tool in tools for name in (tool.spec.name, tool.spec.bare_name)]
+    return SerializedTools([tool for tool in tools for _ in range(2)], ToolFormat.MCP, names)
+
+
+def _both_ways(naming_mask: bytes) -> bytes:
+    """Return the mask of a list of tools that are there twice, from the naming mask."""
+    mask = bytearray(2 * len(naming_mask))
+    mask[0::2] = naming_mask.translate(_IN_FULL)
+    mask[1::2] = naming_mask.translate(_BARE)
+    return bytes(mask)
 
 
 def _serialize_warnings(warnings: Iterable[ToolWarning]) -> bytes:

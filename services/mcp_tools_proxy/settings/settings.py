@@ -19,7 +19,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from mcp_tools_proxy.policy.aliases import ToolNameStyle
+from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.settings.auth import IdentitySettings
 from mcp_tools_proxy.settings.remote import RemoteSettings
 from mcp_tools_proxy.settings.types import (
@@ -96,7 +96,8 @@ class Settings(DocumentsPathSettings, IdentitySettings, RemoteSettings):
     """Refuse calls that name no agent; unset, they are refused once agents.json has profiles."""
 
     tool_name_style: ToolNameStyle = ToolNameStyle.SERVER
-    """How MCP lists name downstream tools: server (``server:tool``), alias, or bare."""
+    """How MCP lists name downstream tools: server (``server:tool``), alias, or bare; where neither
+    the address (``?name_style=``) nor the agent's profile says it."""
     default_tenant_id: Annotated[Identifier | None, BeforeValidator(empty_is_unset)] = None
     """Tenant of MCP requests that name none; unset, these are offered no document tools."""
     max_sessions: Count = 1000

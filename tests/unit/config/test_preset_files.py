@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 
 from mcp_tools_proxy.config.loader import PresetMissing, list_presets, load_preset
+from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.domain.configuration import (
     EMPTY_PRESET,
     InvalidConfig,
@@ -14,7 +15,7 @@ from mcp_tools_proxy.domain.configuration import (
     PresetSummary,
     Reference,
 )
-from mcp_tools_proxy.policy.aliases import ToolNameStyle, ToolNaming
+from mcp_tools_proxy.policy.aliases import ToolNaming
 from tests.unit.config.json_strategies import PRESETS
 from tests.unit.config.load_files import by_path, load_as_preset, tried, write_json
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.domain.errors import PresetNotFound
-from mcp_tools_proxy.policy.aliases import ToolNameStyle
 from tests.support.builders import make_caller
 from tests.support.configuration import make_agent
 from tests.unit.config.config_folder import places

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.mcp_server.handshake_session import Declared
 from mcp_tools_proxy.mcp_server.http.sessions.session_ids import SessionIds
 from mcp_tools_proxy.wire.mcp_protocol import HANDSHAKE_VERSIONS
@@ -52,6 +53,35 @@ def test_an_id_says_what_its_client_declared(version: str, capabilities: Mapping
         LISTS,
         name,
     )
+
+
+STYLES = (None, *ToolNameStyle)
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_an_id_says_in_which_style_its_session_names_tools(style: ToolNameStyle | None) -> None:
+    session_id, _ = SessionIds([KEY]).create(declared(), CALLER, PATH, LISTS, style)
+    claims = SessionIds([KEY]).read(session_id, CALLER, PATH)
+    assert claims is not None
+    assert (claims.name_style, len(session_id)) == (style, 48)
+
+
+def test_no_client_can_change_the_style_of_its_session() -> None:
+    ids = SessionIds([KEY])
+    first = {style: ids.create(declared(), CALLER, PATH, LISTS, style)[0][:2] for style in STYLES}
+    session_id, _ = ids.create(declared(), CALLER, PATH, LISTS, ToolNameStyle.ALIAS)
+    changed = {style: ids.read(it + session_id[2:], CALLER, PATH) for style, it in first.items()}
+    assert [style for style, claims in changed.items() if claims] == [ToolNameStyle.ALIAS]
+
+
+def test_an_id_of_the_version_before_is_read_and_made_where_no_style_is_named() -> None:
+    """It was made by a gateway that knew no styles, which reads ids of its own format only."""
+    old_id = b"AQMAAWlDBYBsaXN0vGuFZBJ-dZCOdIihZ5Zow-nYn0EpGagc"
+    ids = SessionIds([b"k" * 32])
+    claims = ids.read(old_id, CALLER, PATH)
+    assert claims is not None
+    assert (claims.declared.capabilities, claims.name_style) == ({"roots": {}}, None)
+    assert new_id(ids)[:2] == old_id[:2]
 
 
 def test_what_no_server_may_request_is_left_out() -> None:

@@ -4,14 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.domain.configuration import Reference
-from mcp_tools_proxy.policy.aliases import (
-    NameConflict,
-    ToolNameStyle,
-    ToolNaming,
-    alias_of,
-    qualified_name,
-)
+from mcp_tools_proxy.policy.aliases import NameConflict, ToolNaming, alias_of, qualified_name
 from tests.support.builders import refs
 
 BARE = ToolNaming(style=ToolNameStyle.BARE, own_names=frozenset({"local"}))

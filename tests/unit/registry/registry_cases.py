@@ -6,14 +6,16 @@ from dataclasses import dataclass, field
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.caller import Call, Caller, Kind
+from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.domain.configuration import AgentProfile, Preset, Reference
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.domain.snapshot import Snapshot
-from mcp_tools_proxy.policy.aliases import ToolNameStyle, alias_of
+from mcp_tools_proxy.policy.aliases import alias_of
 from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.preset_filter import filter_capabilities
 from mcp_tools_proxy.policy.visibility import PresetScope, Visibility
 from mcp_tools_proxy.registry.component_table import drop_name_conflicts
+from mcp_tools_proxy.registry.name_styles import NameStyles
 from mcp_tools_proxy.registry.permissions import AccessRules
 from mcp_tools_proxy.registry.registry import Registry
 from tests.support.builders import make_caller, make_snapshot
@@ -64,7 +66,8 @@ class Case:
                 exclude=exclude,
                 servers=self.snapshots,
             ),
-            tool_names=tool_names,
+            name_styles=NameStyles(default=tool_names),
+            scope=PresetScope.of(self.preset),
         )
 
 

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.caller import Kind
-from mcp_tools_proxy.domain.components import ResourceSpec
-from mcp_tools_proxy.policy.aliases import ToolNameStyle
+from mcp_tools_proxy.domain.components import ResourceSpec, ToolNameStyle
 from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.visibility import Visibility
+from mcp_tools_proxy.registry.name_styles import NameStyles
 from mcp_tools_proxy.registry.permissions import AccessRules
 from mcp_tools_proxy.registry.registry import Registry
 from tests.support.builders import make_caller
@@ -44,7 +44,7 @@ def registry_of(
         resources=[FakeResource("u://1", server_id=it) for it in "ab"],
         templates=[FakeTemplate("v://", server_id=it) for it in "ab"],
         access_rules=AccessRules(agents=NARROW, servers=servers),
-        tool_names=style,
+        name_styles=NameStyles(default=style),
     )
 
 
@@ -98,18 +98,10 @@ async def test_a_bare_name_that_looks_like_another_servers_tool_is_not_listed() 
     assert await names(registry) == ["a:bank__pay"]
 
 
-@pytest.mark.parametrize(
-    ("style", "found"),
-    [
-        (ToolNameStyle.SERVER, "TOOL_NOT_FOUND"),
-        (ToolNameStyle.ALIAS, "TOOL_NOT_FOUND"),
-        (ToolNameStyle.BARE, (Kind.TOOL, "a", "search")),
-    ],
-)
-def test_a_bare_name_without_an_agent_is_taken_where_lists_show_bare_names(
-    style: ToolNameStyle, found: object
-) -> None:
-    assert outcome(registry_of(SEARCH, style=style), Kind.TOOL, "search", None) == found
+@EVERY_STYLE
+def test_a_bare_name_needs_no_agent(style: ToolNameStyle) -> None:
+    found = outcome(registry_of(SEARCH, style=style), Kind.TOOL, "search", None)
+    assert found == (Kind.TOOL, "a", "search")
 
 
 def test_a_bare_name_that_two_tools_have_is_ambiguous() -> None:

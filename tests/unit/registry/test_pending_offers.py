@@ -25,7 +25,7 @@ ONLY_S2 = Permissions("reader", Visibility(server_ids=frozenset({"s2"})))
         ("s1", "s1:b", WITHOUT_AGENT, False),
         ("s1", "s2:a", WITHOUT_AGENT, False),
         ("s1", "s1:excluded", WITHOUT_AGENT, False),
-        ("s1", "a", WITHOUT_AGENT, False),
+        ("s1", "a", WITHOUT_AGENT, True),
         ("s1", "s1:a", ONLY_S2, False),
         ("s2", "s2:a", ONLY_S2, True),
         ("s2", "a", ONLY_S2, True),

@@ -8,7 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller, Kind
-from mcp_tools_proxy.policy.aliases import ToolNameStyle, ToolNaming
+from mcp_tools_proxy.domain.components import ToolNameStyle
+from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat
+from mcp_tools_proxy.policy.aliases import ToolNaming
 from tests.support.builders import make_caller
 from tests.unit.registry.registry_cases import (
     AGENT,
@@ -37,10 +39,12 @@ styles = st.sampled_from(ToolNameStyle)
 async def test_each_listed_name_leads_to_its_own_tool(
     case: Case, style: ToolNameStyle, caller: Caller
 ) -> None:
-    registry = case.registry_in(style)
-    listed = [str(it["name"]) for it in (await registry.mcp_tools(caller)).definitions]
+    registry = case.registry
+    listed = [str(it["name"]) for it in (await registry.mcp_tools(caller, style)).definitions]
     found = [outcome_for(registry, Kind.TOOL, name, caller) for name in listed]
     seen = registry.visible_to(caller)
+    for_http = await registry.list_tools(caller, ToolFormat.MCP, style=style)
+    assert [it["name"] for it in for_http.definitions] == listed
     assert len(set(listed)) == len(listed)
     assert found == [(Kind.TOOL, spec.server_id, spec.bare_name) for spec in seen]
 

@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcp_tools_proxy.auth.caller_resolver import CallerResolver
 from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
 from mcp_tools_proxy.mcp_server.http.authentication import (
@@ -26,6 +27,7 @@ from mcp_tools_proxy.mcp_server.http.authentication import (
 )
 from mcp_tools_proxy.mcp_server.http.header_parameters import HeaderParameters
 from mcp_tools_proxy.mcp_server.http.legacy_sse import LegacySse
+from mcp_tools_proxy.mcp_server.http.name_style import name_style_of
 from mcp_tools_proxy.mcp_server.http.open_streams import CallerCheck, OpenStreams
 from mcp_tools_proxy.mcp_server.http.sessions.live_sessions import LiveSessions
 from mcp_tools_proxy.mcp_server.http.sessions.session_ids import SessionIds
@@ -48,7 +50,9 @@ VERSION_HEADER = b"mcp-protocol-version"
 _SESSION_VERSIONS = frozenset(version.encode() for version in HANDSHAKE_VERSIONS)
 
 
-Handle = Callable[[Scope, Caller, CallerCheck, Receive, Send], Awaitable[None]]
+Handle = Callable[
+    [Scope, Caller, ToolNameStyle | None, CallerCheck, Receive, Send], Awaitable[None]
+]
 """Serves an authenticated request, whose check is repeated while the response is a stream."""
 
 
@@ -169,29 +173,41 @@ class HttpEndpoints:
             asserted = asserted_by_path(scope)
             caller = await self._callers.resolve(scope, asserted)
             check = partial(self._callers.revalidate, scope, asserted, caller)
-            await handle(scope, caller, check, receive, send)
+            await handle(scope, caller, name_style_of(scope), check, receive, send)
         except ProxyError as error:
             await self._refuse(error, scope)(scope, receive, send)
 
     async def _streamable(
-        self, scope: Scope, caller: Caller, check: CallerCheck, receive: Receive, send: Send
+        self,
+        scope: Scope,
+        caller: Caller,
+        name_style: ToolNameStyle | None,
+        check: CallerCheck,
+        receive: Receive,
+        send: Send,
     ) -> None:
         """Serve streamable HTTP."""
         serve = self._stateless.serve if _is_modern(scope) else self._stateful.serve
-        await serve(scope, caller, check, receive, send)
+        await serve(scope, caller, name_style, check, receive, send)
 
     async def _legacy(
-        self, scope: Scope, caller: Caller, check: CallerCheck, receive: Receive, send: Send
+        self,
+        scope: Scope,
+        caller: Caller,
+        name_style: ToolNameStyle | None,
+        check: CallerCheck,
+        receive: Receive,
+        send: Send,
     ) -> None:
         """Serve legacy HTTP+SSE."""
         match scope["method"]:
             case "POST":
-                await self._sse.post(caller, scope, receive, send)
+                await self._sse.post(caller, name_style, scope, receive, send)
             case "GET":
                 self._streams.check_capacity(caller.tenant_id)
                 self._live.make_space(caller)
                 await self._streams.serve(
-                    partial(self._sse.stream, caller),
+                    partial(self._sse.stream, caller, name_style),
                     scope,
                     receive,
                     send,

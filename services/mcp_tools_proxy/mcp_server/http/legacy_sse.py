@@ -15,7 +15,9 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.mcp_server.http.event_stream import EventStream, event_frame
+from mcp_tools_proxy.mcp_server.http.name_style import NAME_STYLE
 from mcp_tools_proxy.mcp_server.http.unread_messages import UnreadMessages
 from mcp_tools_proxy.mcp_server.message_session import MessageSession
 from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
@@ -28,8 +30,13 @@ from mcp_tools_proxy.wire.request_json import parse_request
 @dataclass(frozen=True, slots=True)
 class _SseSession:
     caller: Caller
+    name_style: ToolNameStyle | None
     messages: MessageSession
     unread: UnreadMessages
+
+    def is_of(self, caller: Caller, name_style: ToolNameStyle | None) -> bool:
+        """Return whether a message of ``caller``, in a style or in none, is of this session."""
+        return self.caller == caller and name_style in (None, self.name_style)
 
 
 class LegacySse:
@@ -50,7 +57,14 @@ class LegacySse:
         self._limits = limits
         self._sessions: dict[str, _SseSession] = {}
 
-    async def stream(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
+    async def stream(
+        self,
+        caller: Caller,
+        name_style: ToolNameStyle | None,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+    ) -> None:
         """Serve one session for as long as its stream is open."""
         events, unread, session_id = EventStream(send), UnreadMessages(), uuid4().hex
 
@@ -60,12 +74,19 @@ class LegacySse:
                 await events.send_frame(frame)
 
         address = f"{quote(scope['path'])}?sessionId={session_id}"
+        if name_style is not None:
+            address += f"&{NAME_STYLE}={name_style}"
         async with events.pings(), asyncio.TaskGroup() as tasks:
             # its open requests are bounded by what waits, see UnreadMessages
             session = MessageSession(
-                self._server, caller, send_message, tasks, max_open_requests=math.inf
+                self._server,
+                caller,
+                send_message,
+                tasks,
+                max_open_requests=math.inf,
+                name_style=name_style,
             )
-            self._sessions[session_id] = _SseSession(caller, session, unread)
+            self._sessions[session_id] = _SseSession(caller, name_style, session, unread)
             enders = [
                 tasks.create_task(end)
                 for end in (disconnected(receive, session.close), self._end_on_shutdown(session))
@@ -79,26 +100,34 @@ class LegacySse:
                     ender.cancel()
         await events.end()
 
-    async def post(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
-        """Receive one message of a session.
+    async def post(
+        self,
+        caller: Caller,
+        name_style: ToolNameStyle | None,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        """Receive one message of a session; in another style of names than its own it is unknown.
 
         Raises InvalidRequest for a body that is no JSON-RPC, CapacityExceeded while too much of
         the session waits.
         """
         body = await read_body(receive, self._limits.max_bytes)
         message = check_message(parse_request(body, max_items=self._limits.max_items))
-        response = await self._receive(caller, scope["query_string"], message, len(body))
+        try:
+            session = self._sessions.get(_session_id_of(scope["query_string"]))
+        except ValueError as error:
+            response = Response(str(error), status_code=400)
+        else:
+            is_found = session is not None and session.is_of(caller, name_style)
+            response = await self._receive(session if is_found else None, message, len(body))
         await response(scope, receive, send)
 
     async def _receive(
-        self, caller: Caller, query_string: bytes, message: Mapping[str, object], size_bytes: int
+        self, session: _SseSession | None, message: Mapping[str, object], size_bytes: int
     ) -> Response:
-        try:
-            session_id = _session_id_of(query_string)
-        except ValueError as error:
-            return Response(str(error), status_code=400)
-        session = self._sessions.get(session_id)
-        if session is None or session.caller != caller:
+        if session is None:
             return Response("Could not find session", status_code=404)
         id_ = request_id_of(message)
         if id_ is not None:

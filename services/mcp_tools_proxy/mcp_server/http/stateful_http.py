@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.mcp_server.handshake_session import (
     INITIALIZE,
     Declared,
@@ -62,11 +63,19 @@ class _RefusedRequest(Exception):
 class _HttpRequest:
     """One HTTP request and where its response is sent."""
 
-    __slots__ = ("accept", "caller", "headers", "path", "receive", "scope", "send")
+    __slots__ = ("accept", "caller", "headers", "name_style", "path", "receive", "scope", "send")
 
-    def __init__(self, scope: Scope, caller: Caller, receive: Receive, send: Send) -> None:
+    def __init__(
+        self,
+        scope: Scope,
+        caller: Caller,
+        name_style: ToolNameStyle | None,
+        receive: Receive,
+        send: Send,
+    ) -> None:
         self.scope = scope
         self.caller = caller
+        self.name_style = name_style
         self.path: str = scope["path"]
         self.receive = receive
         self.send = send
@@ -117,10 +126,16 @@ class StatefulHttp:
         self._limits = limits
 
     async def serve(
-        self, scope: Scope, caller: Caller, check: CallerCheck, receive: Receive, send: Send
+        self,
+        scope: Scope,
+        caller: Caller,
+        name_style: ToolNameStyle | None,
+        check: CallerCheck,
+        receive: Receive,
+        send: Send,
     ) -> None:
         """Serve one HTTP request. Raises ProxyError, ClientDisconnect."""
-        request = _HttpRequest(scope, caller, receive, send)
+        request = _HttpRequest(scope, caller, name_style, receive, send)
         try:
             match scope["method"]:
                 case "POST":
@@ -163,9 +178,9 @@ class StatefulHttp:
         except JsonRpcError as error:
             await request.respond(error_response(message["id"], error))
             return
-        caller = request.caller
-        versions = await self._server.list_changes.snapshot_or_empty(caller)
-        session_id, name = self._ids.create(declared, caller, request.path, versions.digest)
+        caller, style = request.caller, request.name_style
+        versions = await self._server.list_changes.snapshot_or_empty(caller, style)
+        session_id, name = self._ids.create(declared, caller, request.path, versions.digest, style)
         self._records.begin(name)
         response = result_response(message["id"], initialize_result(self._server, declared))
         await request.respond(response, [(SESSION_HEADER, session_id)])
@@ -205,6 +220,7 @@ class StatefulHttp:
             serve = partial(
                 live.serve_stream,
                 lists,
+                request.name_style,
                 seen=_lists_seen(claims, request),
                 primed=claims.declared.version >= PRIMING_VERSION,
                 is_alone=self._records.is_alone,
@@ -224,11 +240,19 @@ class StatefulHttp:
         await _send_empty(request.send, status=204)
 
     async def _session_of(self, request: _HttpRequest) -> tuple[SessionClaims, SessionRecord]:
-        """Return what a session id says, and its session's record. Raises _RefusedRequest."""
+        """Return what a session id says, and its session's record. Raises _RefusedRequest.
+
+        The request gets the session's style of names. If it names another one, the session is
+        unknown, as it is at another path.
+        """
         session_id = request.headers.get(SESSION_HEADER)
         if not session_id:
             raise _RefusedRequest(400, "Bad Request: Missing session ID")
         claims = self._ids.read(session_id.strip(b" \t"), request.caller, request.path)
+        if claims is not None and claims.name_style is not None:
+            if request.name_style not in (None, claims.name_style):
+                raise _RefusedRequest(404, "Session not found")
+            request.name_style = claims.name_style
         record = None if claims is None else await self._records.use(claims)
         if claims is None or record is None:
             raise _RefusedRequest(404, "Session not found")
@@ -241,7 +265,9 @@ async def _response_to(
     """Return the response to a request; to one that was cancelled an error that says so."""
     headers = Headers(scope=request.scope)
     try:
-        return await live.handshake.answer(message, request.caller, send, headers=headers)
+        return await live.handshake.answer(
+            message, request.caller, send, headers=headers, name_style=request.name_style
+        )
     except RequestCancelled:
         return error_response(message["id"], JsonRpcError(REQUEST_CANCELLED, "Request cancelled"))
 

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.mcp_server.http.event_stream import EventStream, send_json
 from mcp_tools_proxy.mcp_server.http.header_parameters import HeaderParameters
 from mcp_tools_proxy.mcp_server.http.open_streams import CallerCheck, OpenStreams
@@ -53,7 +54,13 @@ class StatelessHttp:
         self._limits = limits
 
     async def serve(
-        self, scope: Scope, caller: Caller, check: CallerCheck, receive: Receive, send: Send
+        self,
+        scope: Scope,
+        caller: Caller,
+        name_style: ToolNameStyle | None,
+        check: CallerCheck,
+        receive: Receive,
+        send: Send,
     ) -> None:
         """Serve one HTTP request. Raises ProxyError for its body, ClientDisconnect."""
         if scope["method"] != "POST":
@@ -77,7 +84,12 @@ class StatelessHttp:
             await send_json(error_response(request_id, error), send)
             return
         handle = partial(
-            handle_stateless, self._server, request, caller, headers=Headers(scope=scope)
+            handle_stateless,
+            self._server,
+            request,
+            caller,
+            headers=Headers(scope=scope),
+            name_style=name_style,
         )
         if request.method == LISTEN:
             app = partial(_respond_as_events, handle)

@@ -13,6 +13,7 @@ from hashlib import sha256
 import structlog
 
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
+from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.mcp_server.subscriptions.delivery import Delivery, Subscriber
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
@@ -35,10 +36,14 @@ class ListKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ListVersions:
-    """Entity tags of a caller's lists in ``registry``; empty while nothing can be listed."""
+    """Entity tags of a caller's lists in ``registry``; empty while nothing can be listed.
+
+    ``name_style`` is the style of tools' names that was requested, if any.
+    """
 
     registry: Registry | None = None
     etags: Mapping[ListKind, str] = field(default_factory=dict)
+    name_style: ToolNameStyle | None = None
 
     @property
     def digest(self) -> bytes:
@@ -70,21 +75,25 @@ class ListChangeMonitor:
     def __len__(self) -> int:
         return len(self._subscriptions)
 
-    async def snapshot(self, caller: Caller) -> ListVersions:
+    async def snapshot(
+        self, caller: Caller, name_style: ToolNameStyle | None = None
+    ) -> ListVersions:
         """Return the versions that ``caller`` sees now. Raises AgentNotFound, AgentRequired."""
-        return await _snapshot(self._registry.current, caller)
+        return await _snapshot(self._registry.current, caller, name_style)
 
-    async def snapshot_or_empty(self, caller: Caller) -> ListVersions:
+    async def snapshot_or_empty(
+        self, caller: Caller, name_style: ToolNameStyle | None = None
+    ) -> ListVersions:
         """Return the versions that ``caller`` sees now, empty ones where it may list nothing."""
-        return await _snapshot_or_empty(self._registry.current, caller)
+        return await _snapshot_or_empty(self._registry.current, caller, name_style)
 
     def subscribe(
         self, caller: Caller, versions: ListVersions, send: OnChange
     ) -> Callable[[], None]:
         """Call ``send`` at each change of the lists of ``caller``, starting from ``versions``.
 
-        Returns a function that ends the subscription. A change between snapshot and subscription is
-        not lost.
+        The lists are those in the style of ``versions``. Returns a function that ends the
+        subscription. A change between snapshot and subscription is not lost.
         """
         key = object()
         subscriber = Subscriber(send)
@@ -111,11 +120,12 @@ class ListChangeMonitor:
             unsubscribe()
 
     async def _compare(self, registry: Registry) -> None:
-        current: dict[tuple[str | None, bool], ListVersions] = {}
+        current: dict[tuple[str | None, bool, ToolNameStyle | None], ListVersions] = {}
         for subscription in tuple(self._subscriptions.values()):
-            view = (subscription.caller.agent, subscription.caller.tenant_id == NO_TENANT)
+            caller, style = subscription.caller, subscription.versions.name_style
+            view = (caller.agent, caller.tenant_id == NO_TENANT, style)
             if view not in current:
-                current[view] = await _snapshot_or_empty(registry, subscription.caller)
+                current[view] = await _snapshot_or_empty(registry, caller, style)
             now = current[view]
             changed = [
                 kind
@@ -126,8 +136,10 @@ class ListChangeMonitor:
             self._delivery.enqueue(subscription.subscriber, changed)
 
 
-async def _snapshot(registry: Registry, caller: Caller) -> ListVersions:
-    tools = await registry.mcp_tools(caller)
+async def _snapshot(
+    registry: Registry, caller: Caller, name_style: ToolNameStyle | None
+) -> ListVersions:
+    tools = await registry.mcp_tools(caller, name_style)
     prompts = await registry.mcp_prompts(caller)
     resources = await registry.mcp_resources(caller)
     templates = await registry.mcp_templates(caller)
@@ -136,14 +148,16 @@ async def _snapshot(registry: Registry, caller: Caller) -> ListVersions:
         ListKind.PROMPTS: prompts.etag,
         ListKind.RESOURCES: resources.etag + templates.etag,
     }
-    return ListVersions(registry, etags)
+    return ListVersions(registry, etags, name_style)
 
 
-async def _snapshot_or_empty(registry: Registry, caller: Caller) -> ListVersions:
+async def _snapshot_or_empty(
+    registry: Registry, caller: Caller, name_style: ToolNameStyle | None
+) -> ListVersions:
     try:
-        return await _snapshot(registry, caller)
+        return await _snapshot(registry, caller, name_style)
     except ProxyError:  # its agent was removed: nothing can be listed any more
-        return ListVersions(registry)
+        pass
     except Exception:
         log.exception("facade.look_crashed")
-        return ListVersions(registry)
+    return ListVersions(registry, name_style=name_style)

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.mcp_server.handshake_session import Declared
 from mcp_tools_proxy.wire.mcp_protocol import HANDSHAKE_VERSIONS
 
@@ -34,7 +35,18 @@ CAPABILITIES: Sequence[tuple[str, ...]] = (
 New ones are added at the end: ids of the version before are still in use.
 """
 
-_FORMAT = 1
+_STYLE_OF_FORMAT: Mapping[int, ToolNameStyle | None] = {
+    1: None,
+    2: ToolNameStyle.SERVER,
+    3: ToolNameStyle.ALIAS,
+    4: ToolNameStyle.BARE,
+}
+"""The style of tools' names in a session's lists, by the format of its id.
+
+Format 1 is the only one of replicas that know no styles: they serve sessions without one, and
+answer 404 to the others, whose clients begin a new session.
+"""
+_FORMAT_OF_STYLE = {style: format_ for format_, style in _STYLE_OF_FORMAT.items()}
 _FIELDS = Struct(">BBHI4s8s")
 """Format, protocol version, capabilities, time of begin, lists, random bytes."""
 _MAC_BYTES = 16
@@ -63,6 +75,8 @@ class SessionClaims:
     lists: bytes
     """Digest of the lists that its client saw then."""
     name: SessionName
+    name_style: ToolNameStyle | None = None
+    """The style of tools' names in its lists, if the request that began it named one."""
 
 
 class SessionIds:
@@ -77,7 +91,12 @@ class SessionIds:
         self._clock = clock
 
     def create(
-        self, declared: Declared, caller: Caller, path: str, lists: bytes
+        self,
+        declared: Declared,
+        caller: Caller,
+        path: str,
+        lists: bytes,
+        name_style: ToolNameStyle | None = None,
     ) -> tuple[bytes, SessionName]:
         """Return the id of a new session, which only ``caller`` can use, at ``path``; its name.
 
@@ -85,7 +104,7 @@ class SessionIds:
         """
         nonce = secrets.token_bytes(8)
         fields = _FIELDS.pack(
-            _FORMAT,
+            _FORMAT_OF_STYLE[name_style],
             HANDSHAKE_VERSIONS.index(declared.version),
             _bits_of(declared.capabilities),
             int(self._clock()),
@@ -109,11 +128,12 @@ class SessionIds:
         if not any(hmac.compare_digest(mac, _mac(key, fields, caller, path)) for key in self._keys):
             return None
         format_, version, bits, began, lists, nonce = _FIELDS.unpack(fields)
-        if format_ != _FORMAT or version >= len(HANDSHAKE_VERSIONS):  # of a version of ours to come
-            return None
+        if format_ not in _STYLE_OF_FORMAT or version >= len(HANDSHAKE_VERSIONS):
+            return None  # of a version of ours to come
         declared = Declared(HANDSHAKE_VERSIONS[version], _capabilities_of(bits))
         name = SessionName(caller.tenant_id, nonce)
-        return SessionClaims(declared, self._clock() - began, lists, name)
+        age_s, name_style = self._clock() - began, _STYLE_OF_FORMAT[format_]
+        return SessionClaims(declared, age_s, lists, name, name_style)
 
 
 def _mac(key: bytes, fields: bytes, caller: Caller, path: str) -> bytes:

@@ -1,0 +1,126 @@
+"""How ``GET /internal/mcp/tools`` names tools in MCP's format: by the query, else the profile."""
+
+import pytest
+
+from tests.support.configuration import make_agent, make_preset
+from tests.support.http_api import EVERYTHING, code, reached, two_servers
+from tests.support.local_tools import LOCAL_TOOLS
+from tests.support.service import TOOLS, Service
+
+LISTED = {
+    "server": ["a:whoami", "a:alpha", "a-b:whoami", "a-b:beta"],
+    "alias": ["a__whoami", "a__alpha", "a-b__whoami", "a-b__beta"],
+    "bare": ["a:whoami", "alpha", "a-b:whoami", "beta"],
+}
+styles = pytest.mark.parametrize("style", LISTED)
+
+
+async def listed(service: Service, **query: str) -> list[str]:
+    tools = (await service.get(TOOLS, **query))["tools"]
+    return [tool["name"] for tool in tools if tool["name"] not in LOCAL_TOOLS]
+
+
+@styles
+async def test_the_query_says_how_tools_are_named(style: str) -> None:
+    async with two_servers(tool_name_style="alias") as two:
+        assert await listed(two.service, name_style=style) == LISTED[style]
+        assert await listed(two.service, format="mcp", name_style=style) == LISTED[style]
+        called = [await reached(two.service, "execute", name) for name in LISTED[style]]
+    assert called == ["whoami of a", "alpha of a", "whoami of a-b", "beta of a-b"]
+
+
+async def test_only_the_name_differs_from_the_list_without_a_style() -> None:
+    async with two_servers() as two:
+        plain = await two.service.http.get(TOOLS)
+        bare = await two.service.http.get(TOOLS, params={"name_style": "bare"})
+        same = await two.service.http.get(TOOLS, params={"name_style": "server"})
+    shown = bare.text.replace('"alpha"', '"a:alpha"').replace('"beta"', '"a-b:beta"')
+    assert (shown, same.content) == (plain.text, plain.content)
+    assert same.headers["etag"] == plain.headers["etag"] != bare.headers["etag"]
+
+
+@styles
+async def test_a_tag_is_that_of_a_list_in_its_style(style: str) -> None:
+    async with two_servers() as two:
+        tags = {}
+        for other in LISTED:
+            answer = await two.service.http.get(TOOLS, params={"name_style": other})
+            tags[other] = answer.headers["etag"]
+        found = {}
+        for other, tag in tags.items():
+            answer = await two.service.http.get(
+                TOOLS, params={"name_style": style}, headers={"If-None-Match": tag}
+            )
+            found[other] = answer.status_code
+    assert found == {other: 304 if other == style else 200 for other in LISTED}
+
+
+@styles
+async def test_some_tools_are_named_in_the_style_however_they_were_asked_for(style: str) -> None:
+    async with two_servers() as two:
+        for names in ("alpha,a-b:whoami", "a:alpha,a-b__whoami", "a-b:whoami,a__alpha"):
+            found = await listed(two.service, name_style=style, names=names)
+            assert found == LISTED[style][1:3]
+        answer = await two.service.get(TOOLS, name_style=style, names="whoami,beta")
+    assert [tool["name"] for tool in answer["tools"]] == LISTED[style][3:]
+    assert "2 servers have a tool named" in answer["warnings"][0]["message"]
+
+
+async def test_a_profile_says_how_where_the_query_does_not() -> None:
+    agents = [make_agent("short", name_style="bare"), make_agent("plain")]
+    async with two_servers(*agents, tool_name_style="alias") as two:
+        assert await listed(two.service, agent="short") == LISTED["bare"]
+        assert await listed(two.service, agent="short", name_style="server") == LISTED["server"]
+        assert await listed(two.service, agent="plain") == LISTED["server"]
+
+
+async def test_a_name_tells_nothing_of_tools_that_the_caller_may_not_see() -> None:
+    """Whatever is hidden from two agents, and for whatever reason, their lists are the same."""
+    presets = [EVERYTHING, make_preset("of_a", tools=[("a", "whoami"), ("a", "alpha")])]
+    agents = [
+        make_agent("of_a", client_ids=["a"]),
+        make_agent("by_preset", preset="of_a"),
+        make_agent("by_name", exclude=["a-b:whoami", "beta"]),
+    ]
+    async with two_servers(*agents, presets=presets) as two:
+        for agent in agents:
+            name = str(agent["name"])
+            assert await listed(two.service, agent=name, name_style="bare") == ["whoami", "alpha"]
+            assert await reached(two.service, "execute", "whoami", name) == "whoami of a"
+            assert await code(two.service, "batch", "beta", name) in (
+                "TOOL_NOT_ALLOWED",
+                "TOOL_NOT_FOUND",
+            )
+
+
+@pytest.mark.parametrize("given", ["", "Alias", "qualified", "alias "])
+async def test_another_style_is_refused_with_the_three_that_there_are(given: str) -> None:
+    async with two_servers() as two:
+        answer = await two.service.http.get(TOOLS, params={"name_style": given})
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"]) == (422, "INVALID_REQUEST")
+    assert error["details"] == {"field": "name_style"}
+    assert all(style in error["message"] for style in LISTED)
+
+
+@pytest.mark.parametrize("query", ["name_style=alias&name_style=alias", "name_style&x"])
+async def test_a_style_twice_or_an_empty_one_is_refused(query: str) -> None:
+    async with two_servers() as two:
+        answer = await two.service.http.get(f"{TOOLS}?{query}")
+    error = answer.json()["error"]
+    assert (answer.status_code, error["details"]) == (422, {"field": "name_style"})
+
+
+@pytest.mark.parametrize("tool_format", ["openai", "anthropic"])
+async def test_formats_of_model_apis_name_tools_by_alias_whatever_the_style(
+    tool_format: str,
+) -> None:
+    agents = [make_agent("short", name_style="bare"), make_agent("plain")]
+    queries = [{"agent": "short"}, {"agent": "plain"}, {"agent": "plain", "name_style": "bare"}]
+    async with two_servers(*agents) as two:
+        answers = [
+            await two.service.http.get(TOOLS, params={"format": tool_format, **query})
+            for query in queries
+        ]
+    (content,) = {answer.content for answer in answers}
+    assert b"a-b__beta" in content

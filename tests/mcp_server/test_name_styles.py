@@ -1,0 +1,281 @@
+"""How lists name tools is said by the query, else by the agent's profile, else by the setting."""
+
+from contextlib import aclosing
+
+import httpx
+import pytest
+from mcp import Client
+
+from tests.mcp_server.entries import HTTP_PATHS, Who, by_stdio
+from tests.mcp_server.list_change_listener import listening
+from tests.support.configuration import Json, make_agent, make_preset, write_json
+from tests.support.http_api import EVERYTHING
+from tests.support.local_tools import LOCAL_TOOLS
+from tests.support.mcp_endpoint import (
+    BOTH,
+    ERAS,
+    INITIALIZE,
+    TENANT,
+    Served,
+    answer,
+    in_front_of_two,
+    names,
+)
+from tests.support.program import UNLIMITED
+from tests.support.raw_mcp_client import lines_of, next_data
+from tests.support.service import CONFIG_DIR
+from tests.support.tokens import MODES
+
+LISTED = {
+    "server": ["a:whoami", "a:alpha", "a-b:whoami", "a-b:beta"],
+    "alias": ["a__whoami", "a__alpha", "a-b__whoami", "a-b__beta"],
+    "bare": ["a:whoami", "alpha", "a-b:whoami", "beta"],
+}
+"""EVERYTHING in each style: both servers have a ``whoami``."""
+
+CALLED = ["whoami of a", "alpha of a", "whoami of a-b", "beta of a-b"]
+WHOLE = make_agent("whole")
+styles = pytest.mark.parametrize("style", LISTED)
+eras = pytest.mark.parametrize("mode", ERAS)
+
+
+def of_servers(listed: list[str]) -> list[str]:
+    return [name for name in listed if name not in LOCAL_TOOLS]
+
+
+async def listed_by(client: Client) -> list[str]:
+    return of_servers(names(await client.list_tools()))
+
+
+async def called_by(client: Client, listed: list[str]) -> list[str]:
+    """Call tools, and say what was reached of each."""
+    found = [(await client.call_tool(name, {})).structured_content for name in listed]
+    return [f"{it['tool']} of {it['server']}" for it in found if it is not None]
+
+
+async def in_session(
+    served: Served, session_id: str, path: str, method: str = "tools/list"
+) -> httpx.Response:
+    body = {"jsonrpc": "2.0", "id": 1, "method": method}
+    headers = {**BOTH, **TENANT, "Mcp-Session-Id": session_id}
+    return await served.http.post(path, json=body, headers=headers)
+
+
+def listed_in(response: httpx.Response) -> list[str]:
+    return of_servers([tool["name"] for tool in answer(response)["result"]["tools"]])
+
+
+# What is listed is what is called
+
+
+@pytest.mark.requirement("F-11", "A-13")
+@eras
+@pytest.mark.parametrize("entry", HTTP_PATHS)
+async def test_a_query_says_how_tools_are_named_and_each_name_is_its_tools(
+    entry: str, mode: str
+) -> None:
+    path = HTTP_PATHS[entry].format(agent="whole")
+    async with in_front_of_two(WHOLE, require_agent=False) as served:
+        for style, expected in LISTED.items():
+            async with served.client(f"{path}?name_style={style}", mode=mode) as client:
+                listed = await listed_by(client)
+                assert (listed, await called_by(client, listed)) == (expected, CALLED)
+
+
+@styles
+async def test_calls_take_every_spelling_whatever_the_style(style: str) -> None:
+    async with (
+        in_front_of_two() as served,
+        served.client(f"/mcp?name_style={style}") as client,
+    ):
+        found = [await called_by(client, LISTED[other]) for other in LISTED]
+        ambiguous = await client.call_tool("whoami", {})
+    assert found == [CALLED] * 3
+    assert "AMBIGUOUS_NAME" in str(ambiguous.content)
+
+
+@pytest.mark.parametrize(
+    ("query", "profile", "setting", "style"),
+    [
+        ("?name_style=bare", "alias", "server", "bare"),
+        ("?name_style=server", "alias", "alias", "server"),
+        ("", "alias", "server", "alias"),
+        ("", "bare", "alias", "bare"),
+        ("", None, "alias", "alias"),
+        ("?other=x", None, "server", "server"),
+        ("?name%5Fstyle=alias", None, "server", "alias"),
+    ],
+)
+@eras
+async def test_the_query_goes_before_the_profile_and_that_before_the_setting(
+    mode: str, query: str, profile: str | None, setting: str, style: str
+) -> None:
+    agent = make_agent("reader", name_style=profile)
+    async with (
+        in_front_of_two(agent, tool_name_style=setting) as served,
+        served.client(f"/mcp/agents/reader{query}", mode=mode) as client,
+    ):
+        assert await listed_by(client) == LISTED[style]
+
+
+async def test_a_name_is_bare_where_it_is_unique_for_this_agent() -> None:
+    agents = [make_agent("of_a", client_ids=["a"], name_style="bare"), WHOLE]
+    preset = make_preset("narrow", tools=[("a-b", "whoami")])
+    agents.append(make_agent("narrow", preset="narrow", name_style="bare"))
+    found = {}
+    async with in_front_of_two(*agents, presets=(EVERYTHING, preset)) as served:
+        for agent in ("of_a", "narrow", "whole"):
+            async with served.client(f"/mcp/agents/{agent}") as client:
+                listed = await listed_by(client)
+                found[agent] = listed, await called_by(client, listed)
+    assert found == {
+        "of_a": (["whoami", "alpha"], CALLED[:2]),
+        "narrow": (["whoami"], CALLED[2:3]),
+        "whole": (LISTED["server"], CALLED),
+    }
+
+
+# What is no style
+
+
+WRONG = [
+    *("name_style=", "name_style", "name_style=Alias", "name_style=alias%00", "name_style=%ff"),
+    *(f"name_style={'x' * 5000}", "name_style=alias&name_style=alias", "name%5fstyle=x"),
+]
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/mcp/agents/whole", "/mcp/sse"])
+async def test_another_style_is_refused_before_any_message(path: str) -> None:
+    body = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": INITIALIZE}
+    headers = {**BOTH, **TENANT}
+    async with in_front_of_two(WHOLE, require_agent=False) as served:
+        for url in (f"{path}?{query}" for query in WRONG):
+            for response in (
+                await served.http.post(url, json=body, headers=headers),
+                await served.http.post(url, content=b"{", headers=headers),
+                await served.http.get(url, headers=headers),
+                await served.request("tools/list", path=url),
+            ):
+                error = response.json()["error"]
+                assert (response.status_code, error["data"]["code"]) == (400, "INVALID_REQUEST")
+                assert error["data"]["details"] == {"field": "name_style"}
+                assert "mcp-session-id" not in response.headers
+                repeated = error["message"] == "name_style: is given twice; keep one"
+                assert repeated or "server, alias, bare" in error["message"]
+                assert len(error["message"]) < 300
+        assert served.facade.sessions == 0
+
+
+async def test_who_calls_is_found_out_first() -> None:
+    settings, _ = MODES["token"]
+    async with in_front_of_two(WHOLE, **settings()) as served:
+        response = await served.request("tools/list", path="/mcp?name_style=x")
+    assert response.status_code == 401
+
+
+# Sessions of the older eras
+
+
+@styles
+async def test_a_session_keeps_the_style_that_it_was_begun_with(style: str) -> None:
+    async with in_front_of_two(tool_name_style="alias") as served:
+        session_id = await served.open_session(path=f"/mcp?name_style={style}")
+        found = [
+            listed_in(await in_session(served, session_id, path))
+            for path in ("/mcp", f"/mcp?name_style={style}")
+        ]
+    assert found == [LISTED[style]] * 2
+
+
+async def test_in_another_style_than_its_own_a_session_is_unknown() -> None:
+    async with in_front_of_two() as served:
+        session_id = await served.open_session(path="/mcp?name_style=alias")
+        other = "/mcp?name_style=bare"
+        headers = {**BOTH, **TENANT, "Mcp-Session-Id": session_id}
+        note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+        statuses = [
+            (await in_session(served, session_id, other)).status_code,
+            (await served.http.post(other, json=note, headers=headers)).status_code,
+            (await served.http.get(other, headers=headers)).status_code,
+            (await served.http.delete(other, headers=headers)).status_code,
+            (await in_session(served, session_id, "/mcp")).status_code,
+        ]
+    assert statuses == [404, 404, 404, 404, 200]
+
+
+async def test_a_session_without_a_style_takes_that_of_each_request() -> None:
+    """A replica that knows no styles yet may have begun it."""
+    async with in_front_of_two() as served:
+        session_id = await served.open_session()
+        found = [
+            listed_in(await in_session(served, session_id, path))
+            for path in ("/mcp?name_style=alias", "/mcp", "/mcp?name_style=bare")
+        ]
+    assert found == [LISTED["alias"], LISTED["server"], LISTED["bare"]]
+
+
+async def test_a_stream_of_legacy_sse_names_its_style_and_takes_no_other() -> None:
+    async with (
+        in_front_of_two() as served,
+        served.http.stream("GET", "/mcp/sse?name_style=alias", headers=TENANT) as response,
+        aclosing(lines_of(response)) as lines,
+    ):
+        address = await next_data(lines)
+        session = address.removesuffix("&name_style=alias")
+        body = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+        statuses = [
+            (await served.http.post(url, json=body, headers=TENANT)).status_code
+            for url in (address, session, f"{session}&name_style=bare")
+        ]
+    assert (session == address, statuses) == (False, [202, 202, 404])
+
+
+# Changes
+
+
+@pytest.mark.requirement("P-22")
+@eras
+@pytest.mark.parametrize("path", ["/mcp/agents/whole", "/mcp/agents/whole/sse"])
+async def test_a_new_style_in_the_profile_is_a_change_of_the_list(path: str, mode: str) -> None:
+    async with (
+        in_front_of_two(WHOLE) as served,
+        listening(served, path, mode=mode) as concerned,
+        listening(served, f"{path}?name_style=bare", mode=mode) as unconcerned,
+    ):
+        before = await listed_by(concerned.client)
+        write_json(
+            CONFIG_DIR / "agents.json", {"agents": [make_agent("whole", name_style="alias")]}
+        )
+        await concerned.until("tools")
+        after = await listed_by(concerned.client)
+        other = await listed_by(unconcerned.client)
+    assert (before, after, other) == (LISTED["server"], LISTED["alias"], LISTED["bare"])
+    assert (concerned.changed, unconcerned.changed) == (["tools"], [])
+
+
+async def test_a_misspelt_style_of_a_profile_is_a_problem_and_changes_nothing() -> None:
+    async with in_front_of_two(make_agent("whole", name_style="alias")) as served:
+        profiles: list[Json] = [make_agent("whole", name_style="aliases")]
+        write_json(CONFIG_DIR / "agents.json", {"agents": profiles})
+        await served.service.gateway.reloader.load()
+        (problem,) = served.service.gateway.publisher.problems
+        async with served.client("/mcp/agents/whole") as client:
+            listed = await listed_by(client)
+    assert (problem.file, problem.path) == ("agents.json", "$.agents[0].tool_name_style")
+    assert all(style in problem.message for style in LISTED)
+    assert listed == LISTED["alias"]
+
+
+# Without HTTP
+
+
+@pytest.mark.e2e
+async def test_over_stdio_the_profile_and_the_setting_say_how() -> None:
+    found = {}
+    agents = [make_agent("short", name_style="bare"), WHOLE]
+    environment = {**UNLIMITED, "MCP_PROXY_TOOL_NAME_STYLE": "alias"}
+    async with in_front_of_two(*agents):
+        for agent in ("short", "whole"):
+            async with by_stdio("auto", Who(agent=agent), environment) as client:
+                found[agent] = await listed_by(client)
+    assert found == {"short": LISTED["bare"], "whole": LISTED["alias"]}
