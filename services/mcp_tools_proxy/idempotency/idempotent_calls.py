@@ -129,11 +129,10 @@ class IdempotentCalls:
             is_known = True
         except ProxyError as error:
             is_known = True
-            await (
-                self._store.keep(key, encode_error(error))
-                if error.is_outcome
-                else self._store.release(key)
-            )
+            if error.is_outcome:
+                await self._store.keep(key, encode_error(error))
+            else:
+                await self._store.release(key)
             raise
         finally:
             if not is_known:  # cancelled, or a defect: the server may have carried it out
