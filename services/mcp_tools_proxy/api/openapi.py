@@ -8,6 +8,8 @@ from fastapi.params import Depends
 from fastapi.security import HTTPBearer
 from pydantic import BaseModel
 
+from mcp_tools_proxy.api.batch.batch_examples import REPLY_EXAMPLES
+from mcp_tools_proxy.api.batch.batch_models import ReplyBatchAnswer
 from mcp_tools_proxy.api.models import ActivePresetAnswer, BatchAnswer, ErrorEnvelope, OkEnvelope
 from mcp_tools_proxy.auth.identity_headers import AGENT_HEADER, TENANT_HEADER, USER_HEADER
 from mcp_tools_proxy.wire.identifiers import IDENTIFIER_CHARS
@@ -32,7 +34,7 @@ READ_RESPONSES: Responses = {status: ERROR_RESPONSES[status] for status in (401,
 
 CALL_RESPONSES: Responses = {200: {"model": OkEnvelope | ErrorEnvelope}, **ERROR_RESPONSES}
 
-BATCH_RESPONSES: Responses = {200: {"model": BatchAnswer}, **ERROR_RESPONSES}
+BATCH_RESPONSES: Responses = {200: {"model": BatchAnswer | ReplyBatchAnswer}, **ERROR_RESPONSES}
 
 SWITCH_RESPONSES: Responses = {
     **ERROR_RESPONSES,
@@ -175,7 +177,8 @@ BATCH_EXAMPLES: Examples = {
             for name in ("read_doc_metadata", "doc_local_search")
         ],
         "user": _USER,
-    }
+    },
+    **REPLY_EXAMPLES,
 }
 
 PROMPT_EXAMPLES: Examples = {

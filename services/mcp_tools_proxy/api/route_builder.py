@@ -1,6 +1,6 @@
 """Builds a route of the HTTP API: what serves it, and how the OpenAPI document describes it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -8,7 +8,7 @@ from fastapi import Response
 from fastapi.params import Depends
 from pydantic import BaseModel
 
-from mcp_tools_proxy.api.endpoint import EndpointFactory, Handler
+from mcp_tools_proxy.api.endpoint import BodyReader, EndpointFactory, Handler
 from mcp_tools_proxy.api.openapi import Examples, Parameters, Responses, request_body, security
 from mcp_tools_proxy.web.fast_routes import DirectRoute
 
@@ -55,7 +55,7 @@ class RouteBuilder:
         method: str,
         path: str,
         handler: Handler[ModelT],
-        model: type[ModelT],
+        model: type[ModelT] | BodyReader[ModelT],
         *,
         examples: Examples,
         summary: str,
@@ -63,13 +63,13 @@ class RouteBuilder:
         responses: Responses,
         parameters: Parameters = (),
         needs_token: bool | None = None,
-        check: Callable[[object], None] | None = None,
         is_fast: bool = False,
     ) -> DirectRoute:
         """Build a route whose handler gets the body as ``model``; see EndpointFactory."""
+        described = model.described if isinstance(model, BodyReader) else model
         return DirectRoute(
             path,
-            self._endpoints.with_body(model, handler, check),
+            self._endpoints.with_body(model, handler),
             is_fast=is_fast,
             name=handler.__name__,
             methods=[method],
@@ -78,7 +78,7 @@ class RouteBuilder:
             response_class=Response,
             responses=responses,
             openapi_extra={"parameters": [*parameters]},
-            describe_body=partial(request_body, model, examples),
+            describe_body=partial(request_body, described, examples),
             dependencies=self._security(needs_token),
         )
 

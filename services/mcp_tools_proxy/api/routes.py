@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 
+from mcp_tools_proxy.api.batch.batch_handlers import BatchHandlers
+from mcp_tools_proxy.api.batch.batch_models import BatchBody
+from mcp_tools_proxy.api.endpoint import BodyReader
 from mcp_tools_proxy.api.execute_handlers import ExecuteHandlers
 from mcp_tools_proxy.api.health_handlers import HealthHandlers
 from mcp_tools_proxy.api.list_handlers import ListHandlers
 from mcp_tools_proxy.api.models import (
     ActivePresetAnswer,
-    BatchRequest,
     CallerQuery,
     ExecuteRequest,
     HealthAnswer,
@@ -47,6 +49,7 @@ def api_routes(
     build: RouteBuilder,
     *,
     execute: ExecuteHandlers,
+    batch: BatchHandlers,
     lists: ListHandlers,
     presets: PresetHandlers,
     status: StatusHandlers,
@@ -72,16 +75,18 @@ def api_routes(
         build.with_body(
             "POST",
             "/internal/mcp/execute/batch",
-            execute.execute_batch,
-            BatchRequest,
+            batch.execute_batch,
+            BodyReader(described=BatchBody, read=batch.read_batch),
             examples=BATCH_EXAMPLES,
             summary="Run several tools in parallel",
             description=(
-                "Each call is checked and charged on its own; answers are in request order."
+                "Each call is checked and charged on its own; answers are in request order. "
+                "`calls` may also be what a model answered, unchanged: `tool_calls` of OpenAI's "
+                "Chat Completions, `output` of its Responses, `content` of Anthropic's Messages. "
+                "Then `messages` are what to append to the conversation."
             ),
             responses=BATCH_RESPONSES,
             parameters=CALLER_HEADERS,
-            check=execute.check_batch,
             is_fast=True,
         ),
         build.with_body(

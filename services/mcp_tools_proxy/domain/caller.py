@@ -5,6 +5,7 @@ from dataclasses import field
 from enum import Enum
 
 from mcp_tools_proxy.domain.client import NULL_CLIENT, Client
+from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 NO_TENANT = ""
@@ -69,3 +70,5 @@ class Call:
     input_responses: InputResponses | None = None
     waited_s: float = 0.0
     """Seconds spent waiting for a server's first connection; they count towards the time-out."""
+    refusal: ProxyError | None = None
+    """Why the arguments cannot be read; raised where they would be checked."""
