@@ -1,5 +1,6 @@
 """Images as models' APIs take them: which ones, how many, and the note for all others."""
 
+import re
 from binascii import Error, a2b_base64
 from collections.abc import Mapping
 
@@ -16,13 +17,13 @@ TEXT_ONLY = "this API takes text only"
 TEXT_ONLY_ERROR = "this API takes only text with an error"
 _NO_IMAGE = "it is no PNG, JPEG, GIF or WebP image in base64"
 
-_BEGINNINGS: Mapping[str, str] = {
-    "iVBORw0KGgo": "image/png",
-    "/9j/": "image/jpeg",
-    "R0lGOD": "image/gif",
-    "UklGR": "image/webp",
+_BEGINNINGS: Mapping[str, re.Pattern[bytes]] = {
+    "image/png": re.compile(rb"\x89PNG\r\n\x1a\n"),
+    "image/jpeg": re.compile(rb"\xff\xd8\xff"),
+    "image/gif": re.compile(rb"GIF8[79]a"),
+    "image/webp": re.compile(rb"RIFF.{4}WEBP", re.DOTALL),
 }
-"""The media type by how the data begins: APIs refuse a request whose image has another type."""
+"""How an image of each type begins: APIs refuse a request whose image has another type."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,12 +44,12 @@ class ImageRules:
 
     def show(self, media_type: str, data: str, *, with_error: bool) -> Image | str:
         """Return the image, or a note in its place."""
-        found = next((kind for start, kind in _BEGINNINGS.items() if data.startswith(start)), None)
         reason = self._refusal(data, with_error=with_error)
-        if reason is None and not _is_base64(data):
-            reason = _NO_IMAGE
-        if reason is not None or found is None:
-            return note(media_type, data, reason or _NO_IMAGE)
+        if reason is not None:
+            return note(media_type, data, reason)
+        found = _type_of(data)
+        if found is None:
+            return note(media_type, data, _NO_IMAGE)
         self._left -= 1
         return Image(media_type=found, data=data)
 
@@ -82,9 +83,10 @@ def _shown(size: int) -> str:
     return f"{size / 1_000:.1f} kB" if size < 1_000_000 else f"{size / 1_000_000:.1f} MB"
 
 
-def _is_base64(data: str) -> bool:
+def _type_of(data: str) -> str | None:
+    """Return the media type of an image in base64; None if it is none that APIs take."""
     try:
-        a2b_base64(data, strict_mode=True)
+        image = a2b_base64(data, strict_mode=True)
     except (Error, ValueError):  # ValueError: a character beyond ASCII
-        return False
-    return True
+        return None
+    return next((kind for kind, begin in _BEGINNINGS.items() if begin.match(image)), None)
