@@ -279,10 +279,10 @@ async def test_results_keep_a_content_that_messages_have_not_whole(
 ) -> None:
     blocks = [text("x"), image(JPEG, "image/jpeg")]
     audio = {"type": "audio", "data": "QUJD", "mimeType": "audio/wav"}
-    pair, heard = (await answered(service, api, {"content": blocks}, {"content": [audio]}))[
+    pair, sound = (await answered(service, api, {"content": blocks}, {"content": [audio]}))[
         "results"
     ]
-    assert heard["result"]["content"] == [audio]
+    assert sound["result"]["content"] == [audio]
     assert ("content" in pair["result"]) is (api is CHAT)
 
 

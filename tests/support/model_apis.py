@@ -56,20 +56,20 @@ class ModelApi:
         """Return the messages as the vendor's own types take them, without any other key."""
         vendor = getattr(importlib.import_module(self.module), self.type_name)
         adapter = TypeAdapter(list[vendor], config=STRICT)  # type: ignore[valid-type]
-        return [_listed(it) for it in adapter.validate_python(messages)]
+        return [listed(it) for it in adapter.validate_python(messages)]
 
 
 def _text(arguments: object) -> object:
     return json.dumps(arguments) if isinstance(arguments, Mapping) else arguments
 
 
-def _listed(value: Any) -> Any:
-    """Return the value with lists in place of pydantic's iterators."""
+def listed(value: Any) -> Any:
+    """Return the value with lists in place of pydantic's iterators, which validate when read."""
     if isinstance(value, Mapping):
-        return {key: _listed(item) for key, item in value.items()}
+        return {key: listed(item) for key, item in value.items()}
     if isinstance(value, str | int | float | None):
         return value
-    return [_listed(item) for item in value]
+    return [listed(item) for item in value]
 
 
 CHAT = ModelApi(
