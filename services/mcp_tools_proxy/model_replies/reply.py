@@ -71,8 +71,8 @@ def read_reply(items: Sequence[object], *, max_calls: int, max_items: int) -> Mo
     calls: list[ModelCall] = []
     for place, item in enumerate(items):
         if not isinstance(item, dict) or "agent" in item or not shape.is_item(item):
-            _check_item(shape, item, place)
-        call = shape.read_call(cast("Item", item), place)
+            item = _checked(shape, item, place)  # noqa: PLW2901 - the same item
+        call = shape.read_call(item, place)
         if call is not None:
             calls.append(call)
     run_here = [call for call in calls if not call.is_run_elsewhere]
@@ -123,8 +123,8 @@ def _shape_of_item(item: Item) -> ReplyShape | None:
     return next((shape for shape in _SHAPES if shape.is_item(item)), None)
 
 
-def _check_item(shape: ReplyShape, item: object, place: int) -> None:
-    """Check that an item is of this shape, or of a type that no shape has. Raises InvalidRequest.
+def _checked(shape: ReplyShape, item: object, place: int) -> Item:
+    """Return an item of this shape, or of a type that no shape has. Raises InvalidRequest.
 
     An agent that is ignored would be a wrong permission: it is named beside ``calls``.
     """
@@ -134,13 +134,14 @@ def _check_item(shape: ReplyShape, item: object, place: int) -> None:
         problem = "one agent is for the whole batch; name it beside calls"
         raise invalid_item(place, ".agent", problem)
     if shape.is_item(item):
-        return
+        return item
     other = _shape_of_item(item)
     if other is not None or PLAIN_KEY in item:
         title = "a plain call" if other is None else f"of {other.title}"
         raise invalid_item(place, "", f"is {title}, where the others are of {shape.title}")
     if not isinstance(item.get("type"), str):
         raise invalid_item(place, ".type", "should be a string")
+    return item
 
 
 def _repeated_id(shape: ReplyShape, items: Sequence[object]) -> InvalidRequest:

@@ -76,6 +76,14 @@ def error_response(
     return response
 
 
+def reply_response(
+    outcomes: Sequence[Outcome], trace_id: str, messages: Iterable[bytes]
+) -> Response:
+    """Build the response to a batch of a model's calls."""
+    content = batch_envelope(outcomes, trace_id, messages)
+    return _JsonResponse(content, headers={TRACE_HEADER: trace_id})
+
+
 def json_response(
     content: object, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:

@@ -17,7 +17,7 @@ from mcp_tools_proxy.domain.outcome import Outcome
 from mcp_tools_proxy.gateway.executor import Executor
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
 from mcp_tools_proxy.web.disconnect import cancel_on_disconnect
-from mcp_tools_proxy.web.envelope import JSON, batch_envelope
+from mcp_tools_proxy.web.envelope import JSON, batch_envelope, reply_response
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER, trace_context_from
 
 
@@ -59,7 +59,10 @@ class BatchHandlers:
             new_call(name=one.tool_name, arguments=one.arguments or {}) for one in parsed.body.calls
         ]
         outcomes = await self._run_all(parsed, calls)
-        return _response(batch_envelope(outcomes, parsed.trace_id), parsed.trace_id)
+        trace_id = parsed.trace_id
+        return Response(
+            batch_envelope(outcomes, trace_id), headers={TRACE_HEADER: trace_id}, media_type=JSON
+        )
 
     async def _execute_reply(
         self, parsed: ParsedRequest[BatchRequest | ReplyRequest], body: ReplyRequest
@@ -82,8 +85,7 @@ class BatchHandlers:
         ]
         outcomes = await self._run_all(parsed, calls)
         answer = answer_of(reply, outcomes, in_full=body.results == "full")
-        envelopes = batch_envelope(answer.outcomes, parsed.trace_id, answer.messages)
-        return _response(envelopes, parsed.trace_id)
+        return reply_response(answer.outcomes, parsed.trace_id, answer.messages)
 
     def _check_calls(self, calls: Sequence[object]) -> None:
         """Check plain calls as a whole before each is validated.
@@ -133,7 +135,3 @@ def _call_builder(parsed: ParsedRequest[RequestContext], caller: Caller) -> part
         trace_id=parsed.trace_id,
         trace_context=trace_context_from(parsed.request.headers),
     )
-
-
-def _response(envelopes: bytes, trace_id: str) -> Response:
-    return Response(envelopes, headers={TRACE_HEADER: trace_id}, media_type=JSON)
