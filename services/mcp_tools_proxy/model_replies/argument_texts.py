@@ -26,7 +26,7 @@ def read_arguments(sent: Sequence[object], *, max_items: int) -> Sequence[ReadAr
     All texts together hold at most ``max_items`` values.
     """
     texts = [it.encode() for it in sent if isinstance(it, str) and it]
-    parsed = iter(_parse_at_once(texts, max_items) or _parse_each(texts, max_items))
+    parsed = iter(texts and (_parse_at_once(texts, max_items) or _parse_each(texts, max_items)))
     return [
         {} if one is None or one == "" else _object(next(parsed) if isinstance(one, str) else one)
         for one in sent

@@ -120,7 +120,10 @@ def _not_run(call: ModelCall) -> Outcome:
 
 
 def _shape_of_item(item: Item) -> ReplyShape | None:
-    return next((shape for shape in _SHAPES if shape.is_item(item)), None)
+    for shape in _SHAPES:
+        if shape.is_item(item):
+            return shape
+    return None
 
 
 def _checked(shape: ReplyShape, item: object, place: int) -> Item:
