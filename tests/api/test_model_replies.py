@@ -4,7 +4,10 @@ import json
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter
 
+from mcp_tools_proxy.api.batch.batch_models import CallId
+from mcp_tools_proxy.model_replies.model_call import CALL_ID_PATTERN
 from tests.support.model_apis import ANTHROPIC, APIS, CHAT, RESPONSES, Json, ModelApi
 from tests.support.service import BATCH, Envelope, Service, running
 
@@ -373,3 +376,7 @@ async def test_another_tenant_s_document_is_denied_in_words_only(service: Servic
     answer = await batch(service, [CALL_OF[CHAT]], user=user)
     assert codes(answer) == ["ACCESS_DENIED"]
     assert answer["messages"][0]["content"].startswith("ACCESS_DENIED: ")
+
+
+def test_the_document_describes_the_ids_that_are_taken() -> None:
+    assert TypeAdapter(CallId).json_schema()["pattern"] == CALL_ID_PATTERN
