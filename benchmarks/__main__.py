@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.agents import measure_agent_lists, measure_agent_memory, measure_agents
+from benchmarks.batches import measure_batches
 from benchmarks.before import measure_before
 from benchmarks.bench import FULL, QUICK, Bench, open_bench
 from benchmarks.calls import measure_search, measure_sections
@@ -36,6 +37,7 @@ from benchmarks.steady import measure_steady
 
 EXPERIMENTS: Mapping[str, Callable[[Bench], Result]] = {
     "ratios": measure_ratios,
+    "batches": measure_batches,
     "stdio-in": measure_stdio_in,
     "keys": measure_idempotency,
     "redis-budgets": measure_redis_budgets,

@@ -1,11 +1,10 @@
-"""A whole tool loop: list the tools for a model, run what it calls, give it the results.
+"""The tool loop for three APIs: send what the model answered, append what comes back.
 
-.venv/bin/python examples/tool_loop.py    needs no network: the model's replies are recorded.
+.venv/bin/python examples/tool_loop.py    needs no network: the models' replies are recorded.
 """
 
 import json
 import sys
-import time
 
 from fastapi.testclient import TestClient
 
@@ -14,36 +13,73 @@ from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.telemetry.logging import configure_logging
 
 CALLER = {"user": {"user_id": "u1", "tenant_id": "acme"}, "agent": "helpdesk"}
-LIST = {"agent": CALLER["agent"], "format": "openai"}
-CALL = {"name": "notes__search_notes", "arguments": '{"query": "VPN port"}'}
-REPLIES = [
-    {"role": "assistant", "tool_calls": [{"id": "c1", "type": "function", "function": CALL}]},
-    {"role": "assistant", "content": "Switch the VPN client to TCP port 443."},
-]
+QUESTION = {"role": "user", "content": "UDP port 500 is blocked. What now?"}
 
 
-def model(messages, tools):
-    """Stands for client.chat.completions.create(messages=messages, tools=tools, …)."""
-    return REPLIES[sum(message["role"] == "assistant" for message in messages)]
+def run(gateway, calls):
+    """Run what a model answered; return what to append to the conversation."""
+    answer = gateway.post("/internal/mcp/execute/batch", json={"calls": calls, **CALLER})
+    messages = answer.raise_for_status().json()["messages"]
+    print(json.dumps(messages))
+    return messages
 
 
-def list_tools(gateway):
-    return gateway.get("/internal/mcp/tools", params=LIST).raise_for_status().json()
+def recorded(replies):
+    """Stands for a client of the model's API, which takes the conversation and the tools."""
+    left = iter(replies)
+    return lambda conversation: next(left)
 
+
+def chat_completions(gateway, model):
+    messages = [QUESTION]
+    while calls := (reply := model(messages)).get("tool_calls"):
+        messages += [reply, *run(gateway, calls)]
+    return reply["content"]
+
+
+def responses(gateway, model):
+    items = [QUESTION]
+    while results := run(gateway, output := model(items)):
+        items += [*output, *results]
+    return output[-1]["content"][0]["text"]
+
+
+def anthropic_messages(gateway, model):
+    messages = [QUESTION]
+    while results := run(gateway, content := model(messages)):
+        messages += [{"role": "assistant", "content": content}, *results]
+    return content[-1]["text"]
+
+
+NAME, TEXT = "notes__search_notes", '{"query": "VPN port"}'
+FUNCTION = {"name": NAME, "arguments": TEXT}
+SWITCH = "Switch the VPN client to TCP port 443."
+RECORDED = {
+    chat_completions: [
+        {
+            "role": "assistant",
+            "tool_calls": [{"id": "c1", "type": "function", "function": FUNCTION}],
+        },
+        {"role": "assistant", "content": SWITCH},
+    ],
+    responses: [
+        [{"type": "function_call", "call_id": "c1", **FUNCTION}],
+        [
+            {
+                "type": "message",
+                "role": "assistant",
+                "content": [{"type": "output_text", "text": SWITCH}],
+            }
+        ],
+    ],
+    anthropic_messages: [
+        [{"type": "tool_use", "id": "c1", "name": NAME, "input": {"query": "VPN port"}}],
+        [{"type": "text", "text": SWITCH}],
+    ],
+}
 
 configure_logging("error", sys.stderr)
 app = create_app(Settings(config_dir="examples/agents"))
 with TestClient(app, "http://localhost") as gateway:  # or httpx.Client
-    while CALL["name"] not in str(tools := list_tools(gateway)):
-        time.sleep(0.1)  # the notes server is starting
-    messages = [{"role": "user", "content": "UDP port 500 is blocked. What now?"}]
-    while calls := (reply := model(messages, tools["tools"])).get("tool_calls"):
-        messages.append(reply)
-        for call in calls:
-            name, arguments = call["function"]["name"], json.loads(call["function"]["arguments"])
-            body = {"tool_name": name, "arguments": arguments, **CALLER}
-            answer = gateway.post("/internal/mcp/execute", json=body).json()
-            content = json.dumps(answer["result"] if answer["status"] == "ok" else answer["error"])
-            print(f"{name} {arguments} -> {content}")
-            messages.append({"role": "tool", "tool_call_id": call["id"], "content": content})
-    print(reply["content"])
+    for loop, replies in RECORDED.items():
+        print(f"{loop.__name__}: {loop(gateway, recorded(replies))}")

@@ -340,3 +340,18 @@ async def test_without_a_state_key_nothing_is_kept_in_redis(server: RawServer) -
         check = (await service.http.get(READY)).json()["checks"]["idempotency"]
     assert (check["status"], "MCP_PROXY_STATE_KEY" in check["problem"]) == ("ok", True)
     assert server.script.calls["counter"] == 1
+
+
+async def test_a_model_s_reply_is_safe_to_send_again(service: Service, server: RawServer) -> None:
+    function = {"name": "s1__counter", "arguments": "{}"}
+    calls = [{"id": f"c{n}", "type": "function", "function": function} for n in range(3)]
+    calls[2]["idempotency_key"] = "own"
+    body = {"calls": calls, "user": request_of("x")["user"], "idempotency_key": "reply"}
+    first, again = [(await service.http.post(BATCH, json=body)).json() for _ in range(2)]
+    assert again["messages"] == first["messages"]
+    assert all(result["replayed"] for result in again["results"])
+    assert server.script.calls["counter"] == 3
+    assert (await service.execute("s1:counter", idempotency_key="own"))["replayed"] is True
+    calls[0]["idempotency_key"] = "x" * 129
+    refused = (await service.http.post(BATCH, json=body)).json()
+    assert refused["error"]["details"] == {"field": "calls.0.idempotency_key"}

@@ -93,7 +93,7 @@ def test_every_tag_is_described(document: Any) -> None:
     ("method", "path", "schema"),
     [
         ("post", "/internal/mcp/execute", "ExecuteRequest"),
-        ("post", "/internal/mcp/execute/batch", "BatchRequest"),
+        ("post", "/internal/mcp/execute/batch", "BatchBody"),
         ("post", "/internal/mcp/prompts/get", "PromptRequest"),
         ("post", "/internal/mcp/resources/read", "ResourceRequest"),
         ("put", "/internal/mcp/presets/active", "PresetChoice"),
@@ -159,8 +159,9 @@ def test_a_name_that_later_versions_may_add_to_may_be_any_text(
 def test_null_is_absent_in_requests_and_never_sent(document: Any) -> None:
     schemas = document["components"]["schemas"]
     nullable = {name for name, schema in schemas.items() if '"null"' in json.dumps(schema)}
-    requests = {"ExecuteRequest", "BatchRequest", "CallRequest", "PromptRequest"}
-    assert nullable == requests | {"ResourceRequest", "RequestUser", "PresetChoice"}
+    requests = {"ExecuteRequest", "BatchRequest", "ReplyBatchRequest", "PromptRequest"}
+    parts = {"CallRequest", "ChatToolCall", "RequestUser"}
+    assert nullable == requests | parts | {"ResourceRequest", "PresetChoice"}
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from mcp_tools_proxy.app.http import create_app
 from mcp_tools_proxy.cli.main import app
 from mcp_tools_proxy.settings.settings import Settings
 from tests.support.bounds import BOUND_S
+from tests.support.pages import blocks_of
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -36,15 +37,7 @@ PAGES = [
     *sorted(page for page in DOCS.rglob("*.md") if page.parent.name != "contributing"),
 ]
 
-_BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 _PROGRAM = Path(sys.executable).parent / "mcp-tools-proxy"
-
-Blocks = list[tuple[str, str]]
-
-
-def blocks_of(page: Path) -> Blocks:
-    """Return each block of code with its language."""
-    return [(kind, text) for _, kind, text in _BLOCK.findall(page.read_text(encoding="utf-8"))]
 
 
 def calls_of(page: Path) -> Iterator[tuple[str, dict[str, Any]]]:

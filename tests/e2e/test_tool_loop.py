@@ -1,17 +1,131 @@
-"""The tool loop of the tutorial: what users copy is what runs."""
+"""The tool loops of the tutorial and of the how-to: what users copy is what runs."""
 
+import importlib
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import pytest
+from pydantic import TypeAdapter
+
+from tests.e2e.recorded_model import recorded_model
 from tests.support.bounds import BOUND_S
+from tests.support.model_apis import Json, listed
+from tests.support.pages import blocks_of
+from tests.support.program import Program, started
 
 ROOT = Path(__file__).parents[2]
 LOOP = ROOT / "examples/tool_loop.py"
+TUTORIAL = ROOT / "docs/tutorials/agent-tool-loop.md"
+HOW_TO = ROOT / "docs/how-to/tool-loop.md"
+GATEWAY = "http://127.0.0.1:8082"
+LINES = 20
+
+CALL = {"doc_id": "doc_1", "section_id": "sec_intro"}
+WRONG = {"doc_id": "doc_9", "section_id": "sec_intro"}
+ANSWER = "Ask for the CA certificate first."
 
 
-def test_the_loop_runs_without_a_network_and_ends_with_the_models_answer() -> None:
+@dataclass(frozen=True, kw_only=True)
+class Api:
+    """One API of the how-to: its types, its recorded replies, and where its conversation is."""
+
+    url: str
+    module: str
+    types: tuple[str, str]
+    """Those of a message in the conversation, and of a tool."""
+    conversation: str
+    replies: list[Json]
+
+
+def chat(message: Json) -> Json:
+    """Build a reply of Chat Completions as the API sends it."""
+    choice = {"index": 0, "finish_reason": "tool_calls", "logprobs": None, "message": message}
+    usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+    return {"id": "chatcmpl-1", "object": "chat.completion", "choices": [choice], "usage": usage}
+
+
+def chat_call(call_id: str, arguments: Json) -> Json:
+    function = {"name": "read_doc_section", "arguments": json.dumps(arguments)}
+    return {"id": call_id, "type": "function", "function": function}
+
+
+def responses_call(call_id: str, arguments: Json) -> Json:
+    return {
+        "type": "function_call",
+        "id": f"fc_{call_id}",
+        "call_id": call_id,
+        "name": "read_doc_section",
+        "arguments": json.dumps(arguments),
+        "status": "completed",
+    }
+
+
+def claude(stop_reason: str, *content: Json) -> Json:
+    """Build a reply of Messages as the API sends it."""
+    usage = {"input_tokens": 1, "output_tokens": 1}
+    message = {"id": "msg_1", "type": "message", "role": "assistant", "content": list(content)}
+    return message | {"stop_reason": stop_reason, "stop_sequence": None, "usage": usage}
+
+
+def claude_call(call_id: str, arguments: Json) -> Json:
+    return {"type": "tool_use", "id": call_id, "name": "read_doc_section", "input": arguments}
+
+
+REASONING = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAA"}
+OUTPUT_TEXT = {"type": "output_text", "text": ANSWER, "annotations": []}
+MESSAGE = {
+    "type": "message",
+    "id": "msg_1",
+    "role": "assistant",
+    "status": "completed",
+    "content": [OUTPUT_TEXT],
+}
+ASSISTANT: Json = {"role": "assistant", "content": None, "refusal": None, "annotations": []}
+CALLS = {"call_1": CALL, "call_2": WRONG}
+
+APIS = {
+    "OpenAI, Chat Completions": Api(
+        url="https://api.openai.com",
+        module="openai.types.chat",
+        types=("ChatCompletionMessageParam", "ChatCompletionFunctionToolParam"),
+        conversation="messages",
+        replies=[
+            chat(ASSISTANT | {"tool_calls": [chat_call(*it) for it in CALLS.items()]}),
+            chat(ASSISTANT | {"tool_calls": [chat_call("call_3", CALL)]}),
+            chat(ASSISTANT | {"content": ANSWER}),
+        ],
+    ),
+    "OpenAI, Responses": Api(
+        url="https://api.openai.com",
+        module="openai.types.responses",
+        types=("ResponseInputItemParam", "FunctionToolParam"),
+        conversation="input",
+        replies=[
+            {"output": [REASONING, *(responses_call(*it) for it in CALLS.items())]},
+            {"output": [responses_call("call_3", CALL)]},
+            {"output": [REASONING, MESSAGE]},
+        ],
+    ),
+    "Anthropic, Messages": Api(
+        url="https://api.anthropic.com",
+        module="anthropic.types",
+        types=("MessageParam", "ToolParam"),
+        conversation="messages",
+        replies=[
+            claude("tool_use", *(claude_call(*it) for it in CALLS.items())),
+            claude("tool_use", {"type": "text", "text": "Again."}, claude_call("call_3", CALL)),
+            claude("end_turn", {"type": "text", "text": ANSWER}),
+        ],
+    ),
+}
+
+
+def test_the_loop_runs_without_a_network_and_prints_what_the_tutorial_shows() -> None:
     done = subprocess.run(  # noqa: S603 - our own program
         [sys.executable, LOOP],
         cwd=ROOT,
@@ -20,14 +134,59 @@ def test_the_loop_runs_without_a_network_and_ends_with_the_models_answer() -> No
         timeout=BOUND_S,
         check=True,
     )
-    called, answer = done.stdout.splitlines()
-    result = json.loads(called.partition(" -> ")[2])
-    assert (list(result["structured_content"]), answer) == (
-        ["vpn"],
-        "Switch the VPN client to TCP port 443.",
-    )
+    assert f"```\n{done.stdout}```\n" in TUTORIAL.read_text(encoding="utf-8")
 
 
 def test_the_tutorial_shows_the_loop_as_it_is() -> None:
     code = LOOP.read_text(encoding="utf-8").partition('"""\n\n')[2]
-    assert code in (ROOT / "docs/tutorials/agent-tool-loop.md").read_text(encoding="utf-8")
+    assert code in TUTORIAL.read_text(encoding="utf-8")
+
+
+def loops() -> dict[str, str]:
+    """Return the code of each API, by the heading above it."""
+    parts = HOW_TO.read_text(encoding="utf-8").split("\n## ")[1:]
+    codes = [text for kind, text in blocks_of(HOW_TO) if kind == "python"]
+    return dict(zip((part.partition("\n")[0] for part in parts), codes, strict=False))
+
+
+def test_each_loop_has_twenty_lines_at_most() -> None:
+    codes = loops()
+    assert list(codes) == list(APIS)
+    assert [name for name, code in codes.items() if len(code.splitlines()) > LINES] == []
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
+    with started(tmp_path_factory.mktemp("gateway")) as running:
+        yield running
+
+
+def validate(module: str, type_name: str, values: list[Json]) -> None:
+    """Validate values as the vendor's types describe them. Raises ValidationError."""
+    vendor = getattr(importlib.import_module(module), type_name)
+    adapter = TypeAdapter(vendor)
+    for value in values:
+        listed(adapter.validate_python(value))
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("name", APIS)
+def test_a_loop_of_the_how_to_runs(
+    name: str, program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api, code = APIS[name], loops()[name].replace('"tenant_id": "acme"', '"tenant_id": "tenant_1"')
+    for key in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+        monkeypatch.setenv(key, "secret")
+    with recorded_model(api.replies) as model:
+        code = code.replace(GATEWAY, f"http://127.0.0.1:{program.port}")
+        scope: dict[str, Any] = {}
+        exec(code.replace(api.url, model.url), scope)  # noqa: S102 - our own page
+        assert scope["answer"]("What do I do first?") == ANSWER
+        scope["answer"].__defaults__[0].close()
+    assert len(model.requests) == len(api.replies)
+    for request in model.requests:
+        validate(api.module, api.types[0], request[api.conversation])
+        validate(api.module, api.types[1], request["tools"])
+    sent = json.dumps(model.requests[-1][api.conversation])
+    assert [sent.count(f'"{call_id}"') for call_id in ("call_1", "call_2", "call_3")] == [2] * 3
+    assert (sent.count("DOCUMENT_NOT_FOUND: "), sent.count("tokens")) == (1, 2)

@@ -1,6 +1,7 @@
 """Builds endpoints: read, parse and validate the body, call the handler, or refuse the request."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Generic, TypeVar
 
 from fastapi import Request, Response
@@ -36,6 +37,17 @@ Handler = Callable[[ParsedRequest[T]], Awaitable[Response]]
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BodyReader(Generic[T]):
+    """Reads a body that is of one of several models: ``described`` is what OpenAPI shows of it.
+
+    ``read`` validates the JSON, and may raise ProxyError.
+    """
+
+    described: type[BaseModel]
+    read: Callable[[object], T]
+
+
 class EndpointFactory:
     """Builds endpoints that apply the input rules (contract §1) before they call a handler."""
 
@@ -45,23 +57,18 @@ class EndpointFactory:
 
     def with_body(
         self,
-        model: type[ModelT],
+        model: type[ModelT] | BodyReader[ModelT],
         handler: Handler[ModelT],
-        check: Callable[[object], None] | None = None,
     ) -> Endpoint:
-        """Build an endpoint whose handler gets the body as ``model``.
-
-        ``check`` sees the JSON before it is validated, and may raise ProxyError.
-        """
+        """Build an endpoint whose handler gets the body as ``model``, or as its reader returns."""
+        read = model.read if isinstance(model, BodyReader) else partial(validate, model)
 
         async def endpoint(request: Request) -> Response:
             body: object = None
             try:
                 data = await read_body(request.receive, self._limits.max_bytes)
                 body = parse_request(data, max_items=self._limits.max_items)
-                if check is not None:
-                    check(body)
-                valid = validate(model, body)
+                valid = read(body)
                 trace_id = trace_id_from(body, request.headers)
                 return await handler(ParsedRequest(request, valid, trace_id))
             except ProxyError as error:

@@ -1,9 +1,16 @@
-"""Reads the idempotency key of a request to the HTTP API: of its body, or of its header."""
+"""Idempotency keys of the HTTP API: where a request has one, and what it means for a disconnect."""
+
+from collections.abc import Awaitable, Sequence
+from typing import TypeVar
 
 from mcp_tools_proxy.api.endpoint import ParsedRequest
 from mcp_tools_proxy.api.models import RequestContext
+from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.errors import InvalidRequest
+from mcp_tools_proxy.web.disconnect import cancel_on_disconnect
 from mcp_tools_proxy.wire.identifiers import IDEMPOTENCY_KEY_RULE, is_idempotency_key
+
+T = TypeVar("T")
 
 IDEMPOTENCY_HEADER = "Idempotency-Key"
 _RAW_NAME = IDEMPOTENCY_HEADER.lower().encode()
@@ -33,6 +40,18 @@ def key_in_batch(of_batch: str | None, place: int) -> str | None:
     No other key is the same: none that a caller sends holds a control character.
     """
     return None if of_batch is None else f"{of_batch}\0{place}"
+
+
+async def carry_out(
+    parsed: ParsedRequest[RequestContext], work: Awaitable[T], calls: Sequence[Call]
+) -> T:
+    """Return what ``work`` returns; cancel it when the caller hangs up.
+
+    A call with an idempotency key is carried to its end: its caller comes back for the outcome.
+    """
+    if any(call.idempotency_key is not None for call in calls):
+        return await work
+    return await cancel_on_disconnect(parsed.request.receive, work)
 
 
 def _invalid(problem: str) -> InvalidRequest:

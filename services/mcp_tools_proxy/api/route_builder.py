@@ -1,12 +1,12 @@
 """Builds a route of the HTTP API: what serves it, and how the OpenAPI document describes it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TypeVar
 
 from fastapi import Response
 from pydantic import BaseModel
 
-from mcp_tools_proxy.api.endpoint import Endpoint, EndpointFactory, Handler
+from mcp_tools_proxy.api.endpoint import BodyReader, Endpoint, EndpointFactory, Handler
 from mcp_tools_proxy.api.openapi.examples import Examples
 from mcp_tools_proxy.api.openapi.operation import Operation, Tag, security
 from mcp_tools_proxy.api.openapi.responses import Responses
@@ -54,7 +54,7 @@ class RouteBuilder:
         method: str,
         path: str,
         handler: Handler[ModelT],
-        model: type[ModelT],
+        model: type[ModelT] | BodyReader[ModelT],
         *,
         operation_id: str,
         tag: Tag,
@@ -64,14 +64,13 @@ class RouteBuilder:
         responses: Responses,
         headers: Sequence[str] = (),
         needs_token: bool | None = None,
-        check: Callable[[object], None] | None = None,
         is_fast: bool = False,
     ) -> DirectRoute:
         """Build a route whose handler gets the body as ``model``; see EndpointFactory."""
         return self._route(
             method,
             path,
-            self._endpoints.with_body(model, handler, check),
+            self._endpoints.with_body(model, handler),
             Operation(
                 operation_id,
                 tag,
@@ -79,7 +78,7 @@ class RouteBuilder:
                 responses,
                 description,
                 headers,
-                body=model,
+                body=model.described if isinstance(model, BodyReader) else model,
                 examples=examples,
             ),
             needs_token=needs_token,

@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 
+from mcp_tools_proxy.api.batch.batch_handlers import BatchHandlers
+from mcp_tools_proxy.api.batch.batch_models import BatchBody
+from mcp_tools_proxy.api.endpoint import BodyReader
 from mcp_tools_proxy.api.execute_handlers import ExecuteHandlers
 from mcp_tools_proxy.api.health_handlers import HealthHandlers
 from mcp_tools_proxy.api.list_handlers import ListHandlers
 from mcp_tools_proxy.api.models import (
-    BatchRequest,
     CallerQuery,
     ExecuteRequest,
     PresetChoice,
@@ -57,6 +59,7 @@ def api_routes(
     build: RouteBuilder,
     *,
     execute: ExecuteHandlers,
+    batch: BatchHandlers,
     lists: ListHandlers,
     presets: PresetHandlers,
     status: StatusHandlers,
@@ -84,19 +87,20 @@ def api_routes(
         build.with_body(
             "POST",
             "/internal/mcp/execute/batch",
-            execute.execute_batch,
-            BatchRequest,
+            batch.execute_batch,
+            BodyReader(described=BatchBody, read=batch.read_batch),
             operation_id="execute_batch",
             tag=Tag.CALLS,
             examples=BATCH_EXAMPLES,
             summary="Run several tools in parallel",
             description=(
                 "Each call is checked and charged on its own. The results are in the order of the "
-                "calls."
+                "calls. `calls` may also be what a model answered, unchanged: `tool_calls` of "
+                "OpenAI's Chat Completions, `output` of its Responses, `content` of Anthropic's "
+                "Messages. Then `messages` are what to append to the conversation."
             ),
             responses=BATCH_RESPONSES,
             headers=TOOL_HEADERS,
-            check=execute.check_batch,
             is_fast=True,
         ),
         build.with_body(

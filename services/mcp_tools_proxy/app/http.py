@@ -10,6 +10,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from mcp_tools_proxy.api.admin_gate import AdminGate
+from mcp_tools_proxy.api.batch.batch_handlers import BatchHandlers
 from mcp_tools_proxy.api.endpoint import EndpointFactory
 from mcp_tools_proxy.api.error_handlers import add_error_handlers
 from mcp_tools_proxy.api.execute_handlers import ExecuteHandlers
@@ -132,11 +133,13 @@ def _api_routes(
             EndpointFactory(refusals, limits=_body_limits(settings)),
             needs_token=authenticator.needs_token,
         ),
-        execute=ExecuteHandlers(
+        execute=ExecuteHandlers(CallerResolver(authenticator), gateway.executor),
+        batch=BatchHandlers(
             CallerResolver(authenticator),
             gateway.executor,
             gateway.lifecycle,
             max_batch_calls=settings.max_batch_calls,
+            max_json_items=settings.max_json_items,
         ),
         lists=ListHandlers(
             CallerResolver(authenticator, default_tenant_id=ANY_TENANT),

@@ -5,6 +5,7 @@ from dataclasses import field
 from enum import Enum
 
 from mcp_tools_proxy.domain.client import NULL_CLIENT, Client
+from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 NO_TENANT = ""
@@ -71,3 +72,5 @@ class Call:
     """The same call of the same caller under this key has the same outcome, and is made once."""
     waited_s: float = 0.0
     """Seconds spent waiting for a server's first connection; they count towards the time-out."""
+    refusal: ProxyError | None = None
+    """Why the arguments cannot be read; raised where they would be checked."""

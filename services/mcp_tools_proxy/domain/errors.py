@@ -82,6 +82,14 @@ class ProxyError(Exception):
         }
         return without_none(fields)
 
+    @property
+    def as_text(self) -> str:
+        """The error as a model reads it: its code, its message, and when to try again."""
+        text = f"{self.code}: {self.message}"
+        if self.retry_after_s is None:
+            return text
+        return f"{text} (try again in {self.retry_after_s:g} s)"
+
 
 class InvalidRequest(ProxyError):
     """The request itself is malformed; ``details.field`` names the place."""

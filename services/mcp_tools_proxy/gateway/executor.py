@@ -130,6 +130,8 @@ class Executor:
         spec = component.spec
         if spec.server_id is not None:
             self._on_start(call, spec)
+        if call.refusal is not None:
+            raise call.refusal
         parsed = component.parse(call.arguments)
         if self._blocklist.is_on:
             await self._check_blocklist(spec, call.arguments)  # a resource's URI is none

@@ -189,10 +189,7 @@ def _failed(error: ProxyError, trace_id: str) -> Json:
             answer["structuredContent"] = details["structured_content"]
         del error_object["details"]
     else:
-        text = f"{error.code}: {error.message}"
-        if error.retry_after_s is not None:
-            text += f" (try again in {error.retry_after_s:g} s)"
-        answer["content"] = [{"type": "text", "text": text}]
+        answer["content"] = [{"type": "text", "text": error.as_text}]
     return answer | {"_meta": {**_meta(details, trace_id), ERROR_KEY: error_object}}
 
 

@@ -1,6 +1,6 @@
 """The envelope of the HTTP API: outcomes as JSON."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from pydantic_core import to_json
 from starlette.responses import Response
@@ -43,10 +43,28 @@ def envelope(outcome: Outcome, trace_id: str) -> bytes:
             )
 
 
-def batch_envelope(outcomes: Sequence[Outcome], trace_id: str) -> bytes:
-    """Serialize the outcomes of a batch, each in its own envelope."""
-    results = b",".join(envelope(outcome, trace_id) for outcome in outcomes)
-    return b'{"results":[%b],"trace_id":%b}' % (results, to_json(trace_id))
+def batch_envelope(
+    outcomes: Sequence[Outcome], trace_id: str, messages: Iterable[bytes] = ()
+) -> bytes:
+    """Serialize the outcomes of a batch, each in its own envelope.
+
+    ``messages`` are pieces of JSON. All is joined once: each copy of a long answer costs.
+    """
+    end = b',"trace_id":%b}' % to_json(trace_id)
+    pieces = [b'{"results":[']
+    for outcome in outcomes:
+        if isinstance(outcome, Ok) and not outcome.replayed:
+            pieces += (b'{"status":"ok","result":', outcome.result_json, end, b",")
+        else:
+            pieces += (envelope(outcome, trace_id), b",")
+    if outcomes:
+        pieces.pop()
+    pieces.append(b"]")
+    if messages:
+        pieces.append(b',"messages":')
+        pieces += messages
+    pieces.append(end)
+    return b"".join(pieces)
 
 
 def outcome_response(outcome: Outcome, trace_id: str) -> Response:
@@ -65,6 +83,14 @@ def error_response(
     response = outcome_response(Failed(error=error), trace_id)
     response.headers.update(headers or {})
     return response
+
+
+def reply_response(
+    outcomes: Sequence[Outcome], trace_id: str, messages: Iterable[bytes]
+) -> Response:
+    """Build the response to a batch of a model's calls."""
+    content = batch_envelope(outcomes, trace_id, messages)
+    return _JsonResponse(content, headers={TRACE_HEADER: trace_id})
 
 
 def json_response(

@@ -141,6 +141,11 @@ def _check_shape(data: bytes, max_items: int | None) -> bool:
     return True
 
 
+def count_items(data: bytes) -> int:
+    """Count the values of valid JSON without parsing it."""
+    return _count_items(_shape_of(data))
+
+
 def check_keys(data: bytes, value: object, *, max_searched: int | None = None) -> None:
     """Raise RepeatedKey if ``data``, which parsed as ``value``, repeats a key in an object.
 

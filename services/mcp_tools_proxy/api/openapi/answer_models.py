@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from mcp_tools_proxy.api.batch.batch_models import BatchMessage
 from mcp_tools_proxy.api.openapi.answer_fields import (
     CallResult,
     CheckStatusField,
@@ -90,6 +91,13 @@ class BatchAnswer(AnswerModel, title="BatchResults"):
     """How each call of a batch ended, in the order of the request."""
 
     results: list[CallAnswer]
+    messages: (
+        Annotated[
+            list[BatchMessage],
+            Field(description="Of a model's reply: what to append to the conversation."),
+        ]
+        | None
+    ) = None
     trace_id: TraceId
 
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+from mcp_tools_proxy.api.batch.batch_examples import REPLY_EXAMPLES
+
 Examples = Mapping[str, Mapping[str, object]]
 """Bodies by the name under which they are shown."""
 
@@ -30,7 +32,8 @@ BATCH_EXAMPLES: Examples = {
             for name in ("read_doc_metadata", "doc_local_search")
         ],
         "user": _USER,
-    }
+    },
+    **REPLY_EXAMPLES,
 }
 
 PROMPT_EXAMPLES: Examples = {

@@ -1,0 +1,85 @@
+"""Parses the texts of arguments in one reply, by the rules of a request's body."""
+
+from collections.abc import Sequence
+
+from pydantic_core import from_json
+
+from mcp_tools_proxy.domain.components import JsonObject
+from mcp_tools_proxy.domain.errors import InvalidArguments
+from mcp_tools_proxy.wire.problem_texts import place_of
+from mcp_tools_proxy.wire.strict_json import (
+    MAX_DEPTH,
+    RepeatedKey,
+    check_keys,
+    count_items,
+    may_overflow,
+    parse_strict,
+)
+
+ReadArguments = JsonObject | InvalidArguments
+"""The arguments of one call, or why they cannot be read."""
+
+
+def read_arguments(sent: Sequence[object], *, max_items: int) -> Sequence[ReadArguments]:
+    """Read the arguments of each call: a text of JSON or an object; "" and none are an empty one.
+
+    All texts together hold at most ``max_items`` values.
+    """
+    texts = [it.encode() for it in sent if isinstance(it, str) and it]
+    parsed = iter(texts and (_parse_at_once(texts, max_items) or _parse_each(texts, max_items)))
+    return [
+        {} if one is None or one == "" else _object(next(parsed) if isinstance(one, str) else one)
+        for one in sent
+    ]
+
+
+def _parse_at_once(texts: Sequence[bytes], max_items: int) -> Sequence[object] | None:
+    """Parse short and plain texts, checked together: eight take half as long as one by one.
+
+    Returns None where a text breaks a rule, or may break one.
+    """
+    joined = b",".join(texts)
+    brackets = joined.count(b"[") + joined.count(b"{")
+    if len(joined) >= max_items or brackets > MAX_DEPTH or may_overflow(joined):
+        return None
+    try:
+        values = [from_json(text, allow_inf_nan=False, cache_strings="keys") for text in texts]
+        check_keys(joined, values, max_searched=0)
+    except ValueError:
+        return None
+    return values
+
+
+def _parse_each(texts: Sequence[bytes], max_items: int) -> Sequence[object]:
+    """Parse the texts one by one; a broken one is an InvalidArguments."""
+    parsed: list[object] = []
+    left = max_items
+    for text in texts:
+        count = count_items(text)
+        if count > left:
+            limit = f"{max_items} JSON values, the limit for one reply"
+            problem = f"arguments: hold, with those of the calls before, more than {limit}"
+            parsed.append(InvalidArguments(problem))
+            continue
+        left -= count
+        try:
+            parsed.append(parse_strict(text, max_items=max_items))
+        except ValueError as error:
+            parsed.append(_refusal(error))
+    return parsed
+
+
+def _object(value: object) -> ReadArguments:
+    if isinstance(value, dict | InvalidArguments):
+        return value
+    return InvalidArguments("arguments: should be a JSON object")
+
+
+def _refusal(error: ValueError) -> InvalidArguments:
+    if not isinstance(error, RepeatedKey) or not error.place:
+        return InvalidArguments(f"arguments: {error}")
+    place = place_of({"loc": error.place}, whole="arguments")
+    return InvalidArguments(
+        f"{place}: this object names the key twice; keep one of them",
+        details={"arguments": [place.partition(".")[0]]},
+    )

@@ -1,0 +1,382 @@
+"""POST /internal/mcp/execute/batch with what a model answered, unchanged: which calls are run."""
+
+import json
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+
+from mcp_tools_proxy.api.batch.batch_models import CallId
+from mcp_tools_proxy.model_replies.model_call import CALL_ID_PATTERN
+from tests.support.model_apis import ANTHROPIC, APIS, CHAT, RESPONSES, Json, ModelApi
+from tests.support.service import BATCH, Envelope, Service, running
+
+USER = {"user_id": "user_1", "tenant_id": "tenant_1"}
+DOC = {"doc_id": "doc_1"}
+METADATA = "read_doc_metadata"
+PLAIN = {"tool_name": METADATA, "arguments": DOC}
+CALL_OF = {api: api.item("call_1", METADATA, DOC) for api in APIS}
+
+apis = pytest.mark.parametrize("api", APIS, ids=lambda api: api.name)
+texts = pytest.mark.parametrize("api", [CHAT, RESPONSES], ids=lambda api: api.name)
+
+
+async def batch(service: Service, calls: object, **top_level: object) -> Envelope:
+    response = await service.http.post(BATCH, json={"calls": calls, "user": USER, **top_level})
+    answer: Envelope = response.json()
+    return answer
+
+
+def codes(answer: Envelope) -> list[str]:
+    return [result.get("error", {}).get("code", "OK") for result in answer["results"]]
+
+
+def field(answer: Envelope) -> str:
+    assert answer["error"]["code"] == "INVALID_REQUEST", answer
+    found: str = answer["error"]["details"]["field"]
+    return found
+
+
+@apis
+async def test_a_model_s_calls_are_run_in_their_order(service: Service, api: ModelApi) -> None:
+    calls = [api.item("c1", METADATA, DOC), api.item("c2", "no_such_tool", {})]
+    answer = await batch(service, calls, trace_id="t-1")
+    assert codes(answer) == ["OK", "TOOL_NOT_FOUND"]
+    assert [id_ for id_, _ in api.results(answer["messages"])] == ["c1", "c2"]
+    assert [it["trace_id"] for it in answer["results"]] == ["t-1"] * 2
+    assert list(answer) == ["results", "messages", "trace_id"]
+
+
+@apis
+async def test_the_envelopes_are_those_of_plain_calls(service: Service, api: ModelApi) -> None:
+    answer = await batch(service, [CALL_OF[api]], trace_id="t")
+    assert answer["results"] == (await batch(service, [PLAIN], trace_id="t"))["results"]
+
+
+SEARCH = {"tool_name": "doc_local_search", "arguments": {"doc_id": "doc_1", "query": "zzzz"}}
+PLAIN_ANSWER = (
+    b'{"results":[{"status":"ok","result":{"snippets":[],"count":0,"doc_id":"doc_1","tokens":0},'
+    b'"trace_id":"t"},{"status":"error","error":{"code":"DOCUMENT_NOT_FOUND","message":"There is '
+    b'no document \\"x\\". Check the doc_id letter by letter against the one you were given, or ask'
+    b' the user which document is meant."},"trace_id":"t"},{"status":"error","error":{"code":'
+    b'"TOOL_NOT_FOUND","message":"no tool is named \\"y\\"; expected the name of a tool that '
+    b'list_available_tools shows, or server_id:tool","details":{"expected":"the name of a tool that'
+    b' list_available_tools shows, or server_id:tool"}},"trace_id":"t"}],"trace_id":"t"}'
+)
+"""As before replies were taken."""
+
+
+async def test_plain_calls_are_answered_as_before_byte_for_byte(service: Service) -> None:
+    calls = [SEARCH, PLAIN | {"arguments": {"doc_id": "x"}}, CALL_OF[CHAT] | {"tool_name": "y"}]
+    body = {"calls": calls, "user": USER, "trace_id": "t", "results": "full"}
+    assert (await service.http.post(BATCH, json=body)).content == PLAIN_ANSWER
+
+
+@pytest.mark.parametrize(
+    ("calls", "place"),
+    [
+        ([{}], "calls.0.tool_name"),
+        ([None], "calls.0"),
+        ([1, CALL_OF[CHAT]], "calls.0"),
+        ([{"type": "unknown"}], "calls.0.tool_name"),
+        ([PLAIN, CALL_OF[CHAT]], "calls.1.tool_name"),
+        ([PLAIN, None], "calls.1"),
+    ],
+)
+async def test_what_shows_no_api_is_refused_as_plain_calls_are(
+    service: Service, calls: object, place: str
+) -> None:
+    assert field(await batch(service, calls)) == place
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [(a, b) for a in (*APIS, None) for b in (*APIS, None) if a is not b and a is not None],
+    ids=lambda api: "plain" if api is None else api.name,
+)
+async def test_the_first_item_of_another_shape_is_named(
+    service: Service, first: ModelApi, second: ModelApi | None
+) -> None:
+    other = PLAIN if second is None else second.item("call_2", METADATA, DOC)
+    assert field(await batch(service, [CALL_OF[first], other, other])) == "calls.1"
+
+
+@apis
+@pytest.mark.parametrize("garbage", [None, 1, "x", [], [CALL_OF[CHAT]], {}, {"type": 1}])
+async def test_garbage_among_the_items_is_refused(
+    service: Service, api: ModelApi, garbage: object
+) -> None:
+    place = field(await batch(service, [CALL_OF[api], garbage]))
+    assert place == ("calls.1.type" if isinstance(garbage, dict) else "calls.1")
+
+
+SKIPPED: dict[ModelApi, list[Json]] = {
+    RESPONSES: [
+        {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x"},
+        {"type": "message", "id": "m", "role": "assistant", "status": "completed", "content": []},
+        {"type": "web_search_call_output"},
+        {"type": "of_next_year"},
+    ],
+    ANTHROPIC: [
+        {"type": "thinking", "thinking": "Hm.", "signature": "x"},
+        {"type": "redacted_thinking", "data": "x"},
+        {"type": "text", "text": "I look it up.", "citations": None},
+        {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []},
+        {"type": "of_next_year"},
+    ],
+}
+
+
+@pytest.mark.parametrize("api", SKIPPED, ids=lambda api: api.name)
+async def test_what_is_no_call_is_skipped(service: Service, api: ModelApi) -> None:
+    answer = await batch(service, [*SKIPPED[api], CALL_OF[api], *SKIPPED[api]])
+    assert (codes(answer), len(api.results(answer["messages"]))) == (["OK"], 1)
+
+
+@pytest.mark.parametrize("api", SKIPPED, ids=lambda api: api.name)
+async def test_a_reply_without_calls_ends_the_loop(service: Service, api: ModelApi) -> None:
+    answer = await batch(service, SKIPPED[api], trace_id="t")
+    assert answer == {"results": [], "messages": [], "trace_id": "t"}
+
+
+@pytest.mark.parametrize(
+    ("api", "item"),
+    [
+        (RESPONSES, {"type": "web_search_call", "id": "ws_1", "status": "completed"}),
+        (RESPONSES, {"type": "mcp_call", "id": "m", "name": METADATA, "arguments": "{}"}),
+        (RESPONSES, {"type": "computer_call", "call_id": "call_1", "action": {}}),
+        (ANTHROPIC, {"type": "server_tool_use", "id": "s", "name": METADATA, "input": DOC}),
+        (ANTHROPIC, {"type": "mcp_tool_use", "id": "m", "name": METADATA, "input": DOC}),
+    ],
+)
+async def test_what_others_run_fails_alone_and_gets_no_message(
+    service: Service, api: ModelApi, item: Json
+) -> None:
+    answer = await batch(service, [item, CALL_OF[api], item])
+    assert codes(answer) == ["TOOL_NOT_FOUND", "OK", "TOOL_NOT_FOUND"]
+    assert [id_ for id_, _ in api.results(answer["messages"])] == ["call_1"]
+
+
+@pytest.mark.parametrize(
+    ("api", "item", "message"),
+    [
+        (
+            CHAT,
+            {"id": "c", "type": "custom", "custom": {"name": METADATA, "input": "doc_1"}},
+            {"role": "tool", "tool_call_id": "c"},
+        ),
+        (
+            RESPONSES,
+            {"type": "custom_tool_call", "call_id": "c", "name": METADATA, "input": "doc_1"},
+            {"type": "custom_tool_call_output", "call_id": "c"},
+        ),
+    ],
+    ids=["chat", "responses"],
+)
+async def test_a_custom_tool_s_call_fails_alone(
+    service: Service, api: ModelApi, item: Json, message: Json
+) -> None:
+    answer = await batch(service, [item, CALL_OF[api]])
+    assert codes(answer) == ["INVALID_ARGUMENTS", "OK"]
+    assert message.items() <= answer["messages"][0].items()
+
+
+@apis
+@pytest.mark.parametrize("arguments", [None, {}], ids=["null", "empty"])
+async def test_no_arguments_are_an_empty_object(
+    service: Service, api: ModelApi, arguments: object
+) -> None:
+    calls = [api.item("c", "list_available_tools", arguments)]
+    assert codes(await batch(service, calls)) == ["OK"]
+
+
+@texts
+async def test_an_empty_text_is_an_empty_object(service: Service, api: ModelApi) -> None:
+    assert codes(await batch(service, [api.item("c", "list_available_tools", "")])) == ["OK"]
+
+
+BROKEN = {
+    "cut off": '{"doc_id": "doc',
+    "nothing but a space": " ",
+    "no object": '["doc_1"]',
+    "null": "null",
+    "a text": '"doc_1"',
+    "NaN": '{"doc_id": NaN}',
+    "infinity": '{"doc_id": 1e400}',
+    "twice": '{"doc_id": "doc_2", "doc_id": "doc_1"}',
+    "twice, escaped": '{"doc\\u005fid": "doc_2", "a\\u003ab": 1, "a:b": 2}',
+    "too deep": '{"doc_id": ' + "[" * 64 + "]" * 64 + "}",
+    "a lone surrogate": '{"doc_id": "\\ud800"}',
+    "a comment": '{"doc_id": "doc_1"} // here',
+    "two values": '{"doc_id": "doc_1"},{"doc_id": "doc_1"}',
+    "a number": 1,
+    "a list": [DOC],
+}
+
+
+@texts
+@pytest.mark.parametrize("kind", BROKEN)
+async def test_arguments_that_are_no_object_fail_that_call_alone(
+    service: Service, api: ModelApi, kind: str
+) -> None:
+    calls = [
+        api.item("c1", METADATA, DOC),
+        api.item("c2", METADATA, BROKEN[kind]),
+        api.item("c3", METADATA, DOC),
+    ]
+    answer = await batch(service, calls)
+    assert codes(answer) == ["OK", "INVALID_ARGUMENTS", "OK"]
+    message = answer["results"][1]["error"]["message"]
+    assert message.startswith("arguments: ") or "names the key twice" in message
+    assert api.results(answer["messages"])[1] == ("c2", f"INVALID_ARGUMENTS: {message}")
+
+
+async def test_texts_are_not_parsed_across_their_ends(service: Service) -> None:
+    """Joined by commas these three are three objects."""
+    parts = ['{"doc_id": "doc_1"},{"doc_id": "doc_1"}', '{"x": [{}', "{}]}"]
+    calls = [CHAT.item(f"c{n}", METADATA, text) for n, text in enumerate(parts)]
+    assert codes(await batch(service, calls)) == ["INVALID_ARGUMENTS"] * 3
+
+
+async def test_a_repeated_key_is_named(service: Service) -> None:
+    text = '{"doc_id": "doc_1", "x": {"y": [{"z": 1, "z": 2}]}}'
+    answer = await batch(service, [CHAT.item("c", METADATA, text)])
+    assert answer["results"][0]["error"] == {
+        "code": "INVALID_ARGUMENTS",
+        "message": "x.y.0.z: this object names the key twice; keep one of them",
+        "details": {"arguments": ["x"]},
+    }
+
+
+async def test_the_texts_of_a_reply_share_the_limit_of_values() -> None:
+    text = json.dumps({"doc_id": [1] * 40})
+    async with running(max_json_items=100) as service:
+        calls = [CHAT.item(f"c{n}", METADATA, text) for n in range(3)]
+        answer = await batch(service, calls)
+    problems = [it["error"]["message"] for it in answer["results"]]
+    assert ["100 JSON values" in problem for problem in problems] == [False, False, True]
+
+
+async def test_a_broken_text_is_refused_after_the_name(service: Service) -> None:
+    """As contract §1 has the order of checks."""
+    calls = [CHAT.item("c", "no_such_tool", "{")]
+    assert codes(await batch(service, calls)) == ["TOOL_NOT_FOUND"]
+
+
+async def test_arguments_of_a_megabyte_are_read(service: Service) -> None:
+    calls = [CHAT.item("c", METADATA, json.dumps({"doc_id": "x" * 900_000}))]
+    assert codes(await batch(service, calls)) == ["INVALID_ARGUMENTS"]
+
+
+@apis
+@pytest.mark.parametrize(
+    "call_id", [None, "", 7, ["x"], {}, "ид", "a b", "a\n", "x" * 16_385], ids=repr
+)
+async def test_a_call_without_a_usable_id_refuses_the_reply(
+    service: Service, api: ModelApi, call_id: object
+) -> None:
+    answer = await batch(service, [CALL_OF[api], api.item(call_id, METADATA, DOC)])
+    assert field(answer) == f"calls.1.{api.id_field}"
+
+
+@apis
+async def test_an_id_with_a_signature_in_it_is_taken(service: Service, api: ModelApi) -> None:
+    call_id = 'functions.read:0__thought__"\\' + "Cs8B" * 4_000
+    answer = await batch(service, [api.item(call_id, METADATA, DOC)])
+    assert [it for it, _ in api.results(answer["messages"])] == [call_id]
+
+
+@apis
+async def test_an_id_that_is_there_twice_refuses_the_reply(service: Service, api: ModelApi) -> None:
+    calls = [CALL_OF[api], api.item("call_2", METADATA, DOC), CALL_OF[api]]
+    assert field(await batch(service, calls)) == f"calls.2.{api.id_field}"
+
+
+@apis
+@pytest.mark.parametrize("name", [None, 7, {}], ids=repr)
+async def test_a_call_without_a_name_refuses_the_reply(
+    service: Service, api: ModelApi, name: object
+) -> None:
+    place = field(await batch(service, [api.item("c", name, DOC)]))
+    assert place == ("calls.0.function.name" if api is CHAT else "calls.0.name")
+
+
+@apis
+async def test_an_empty_name_is_a_tool_that_is_not_there(service: Service, api: ModelApi) -> None:
+    assert codes(await batch(service, [api.item("c", "", DOC)])) == ["TOOL_NOT_FOUND"]
+
+
+@pytest.mark.parametrize(
+    ("item", "place"),
+    [
+        ({"id": "c", "type": "function"}, "calls.0.function"),
+        ({"id": "c", "type": "function", "function": "x"}, "calls.0.function"),
+        ({"id": "c", "type": "custom"}, "calls.0.custom"),
+    ],
+)
+async def test_a_call_without_its_function_refuses_the_reply(
+    service: Service, item: Json, place: str
+) -> None:
+    assert field(await batch(service, [item])) == place
+
+
+async def test_a_function_call_without_a_type_is_taken(service: Service) -> None:
+    item = {"id": "c", "function": {"name": METADATA, "arguments": DOC}}
+    assert codes(await batch(service, [item])) == ["OK"]
+
+
+@apis
+async def test_an_agent_within_a_call_refuses_the_reply(service: Service, api: ModelApi) -> None:
+    assert field(await batch(service, [CALL_OF[api] | {"agent": "a"}])) == "calls.0.agent"
+
+
+async def test_the_limit_of_calls_is_not_for_other_items() -> None:
+    async with running(max_batch_calls=2) as service:
+        skipped: list[Any] = [{"type": "text", "text": "x"}, {"type": "server_tool_use", "id": "s"}]
+        calls = [ANTHROPIC.item(f"c{n}", METADATA, DOC) for n in range(3)]
+        taken = await batch(service, [*skipped * 20, *calls[:2]])
+        assert codes(taken)[-3:] == ["TOOL_NOT_FOUND", "OK", "OK"]
+        assert field(await batch(service, [*skipped, *calls])) == "calls"
+
+
+async def test_each_call_of_a_reply_is_charged_on_its_own() -> None:
+    async with running(rate_limit_calls=3) as service:
+        calls = [CHAT.item(f"c{n}", METADATA, DOC) for n in range(5)]
+        answer = await batch(service, calls)
+    assert sorted(codes(answer)) == ["OK"] * 3 + ["RATE_LIMIT_EXCEEDED"] * 2
+    text = next(text for _, text in CHAT.results(answer["messages"]) if text.startswith("RATE"))
+    assert text.endswith(" s)")
+
+
+async def test_a_broken_text_is_charged_nothing() -> None:
+    async with running(rate_limit_calls=1) as service:
+        calls = [CHAT.item(f"c{n}", METADATA, "{") for n in range(5)]
+        assert set(codes(await batch(service, calls))) == {"INVALID_ARGUMENTS"}
+        assert codes(await batch(service, [CALL_OF[CHAT]])) == ["OK"]
+
+
+@apis
+async def test_a_malformed_reply_is_refused_before_its_caller_is_known(
+    service: Service, api: ModelApi
+) -> None:
+    calls = [api.item(None, METADATA, DOC)]
+    answer = (await service.http.post(BATCH, json={"calls": calls})).json()
+    assert field(answer) == f"calls.0.{api.id_field}"
+    calls = [CALL_OF[api]]
+    assert field((await service.http.post(BATCH, json={"calls": calls})).json()) == "user"
+
+
+@pytest.mark.parametrize("results", ["some", 1, True, {}])
+async def test_results_are_full_or_not(service: Service, results: object) -> None:
+    assert field(await batch(service, [CALL_OF[CHAT]], results=results)) == "results"
+
+
+async def test_another_tenant_s_document_is_denied_in_words_only(service: Service) -> None:
+    user = {"user_id": "user_1", "tenant_id": "tenant_2"}
+    answer = await batch(service, [CALL_OF[CHAT]], user=user)
+    assert codes(answer) == ["ACCESS_DENIED"]
+    assert answer["messages"][0]["content"].startswith("ACCESS_DENIED: ")
+
+
+def test_the_document_describes_the_ids_that_are_taken() -> None:
+    assert TypeAdapter(CallId).json_schema()["pattern"] == CALL_ID_PATTERN

@@ -1,0 +1,90 @@
+"""The three APIs of models, as a runtime uses them: items of a reply, and what is appended."""
+
+import importlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ConfigDict, TypeAdapter
+
+Json = dict[str, Any]
+
+STRICT = ConfigDict(extra="forbid", strict=True)
+"""Types of the vendors' packages allow keys that they do not name; here none may be there."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelApi:
+    """One API: where its types are, and how it names things."""
+
+    name: str
+    module: str
+    type_name: str
+    """The type of one appended message."""
+    id_field: str
+
+    def item(self, call_id: object, name: object, arguments: object) -> Json:
+        """Build the item of a call, with the arguments as this API sends them."""
+        match self.name:
+            case "chat":
+                function = {"name": name, "arguments": _text(arguments)}
+                return {"id": call_id, "type": "function", "function": function}
+            case "responses":
+                return {
+                    "type": "function_call",
+                    "id": "fc_1",
+                    "call_id": call_id,
+                    "name": name,
+                    "arguments": _text(arguments),
+                    "status": "completed",
+                }
+            case _:
+                return {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
+
+    def results(self, messages: Sequence[Json]) -> list[tuple[str, Any]]:
+        """Return the call's id and the content of each result."""
+        match self.name:
+            case "chat":
+                return [(it["tool_call_id"], it["content"]) for it in messages]
+            case "responses":
+                return [(it["call_id"], it["output"]) for it in messages]
+        assert len(messages) <= 1
+        return [(it["tool_use_id"], it["content"]) for one in messages for it in one["content"]]
+
+    def validated(self, messages: Sequence[Json]) -> list[Json]:
+        """Return the messages as the vendor's own types take them, without any other key."""
+        vendor = getattr(importlib.import_module(self.module), self.type_name)
+        adapter = TypeAdapter(list[vendor], config=STRICT)  # type: ignore[valid-type]
+        return [listed(it) for it in adapter.validate_python(messages)]
+
+
+def _text(arguments: object) -> object:
+    return json.dumps(arguments) if isinstance(arguments, Mapping) else arguments
+
+
+def listed(value: Any) -> Any:
+    """Return the value with lists in place of pydantic's iterators, which validate when read."""
+    if isinstance(value, Mapping):
+        return {key: listed(item) for key, item in value.items()}
+    if isinstance(value, str | int | float | None):
+        return value
+    return [listed(item) for item in value]
+
+
+CHAT = ModelApi(
+    name="chat",
+    module="openai.types.chat",
+    type_name="ChatCompletionToolMessageParam",
+    id_field="id",
+)
+RESPONSES = ModelApi(
+    name="responses",
+    module="openai.types.responses.response_input_item_param",
+    type_name="ResponseInputItemParam",
+    id_field="call_id",
+)
+ANTHROPIC = ModelApi(
+    name="anthropic", module="anthropic.types", type_name="MessageParam", id_field="id"
+)
+APIS = (CHAT, RESPONSES, ANTHROPIC)

@@ -1,0 +1,13 @@
+"""What the pages of the documentation print."""
+
+import re
+from pathlib import Path
+
+Blocks = list[tuple[str, str]]
+
+_BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks_of(page: Path) -> Blocks:
+    """Return each block of code with its language."""
+    return [(kind, text) for _, kind, text in _BLOCK.findall(page.read_text(encoding="utf-8"))]
