@@ -59,3 +59,8 @@ async def settled_state(store: OpenRecordStore, record: RecordKey | None = None)
 
 async def state(store: OpenRecordStore, record: RecordKey | None = None) -> RecordState:
     return (await store.claim(record or key(), REQUEST)).state
+
+
+def is_record(name: bytes) -> bool:
+    """Return whether a key in Redis is a record's."""
+    return b":bytes:" not in name and not name.endswith(b":probe")

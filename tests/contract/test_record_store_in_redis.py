@@ -12,12 +12,14 @@ from mcp_tools_proxy.idempotency.redis_store import RedisRecordStore
 from tests.contract.record_stores import (
     OUTCOME,
     REQUEST,
+    is_record,
     key,
     opened,
     redis_store,
     settled_state,
     state,
 )
+from tests.contract.slow_network import slow_network
 from tests.support.bounds import until
 from tests.support.redis_server import RedisServer
 
@@ -98,7 +100,8 @@ async def test_redis_holds_nothing_that_can_be_read(one: RedisRecordStore, redis
     secret_key = key("secret", "secret-tenant")
     assert await state(one, secret_key) is RecordState.CLAIMED
     await one.keep(secret_key, b"+secret-outcome")
-    stored = [redis.hgetall(name) | {b"name": name} for name in redis.scan_iter()]
+    hashes = (name for name in redis.scan_iter() if redis.type(name) == b"hash")
+    stored = [redis.hgetall(name) | {b"name": name} for name in hashes]
     assert stored
     assert b"secret" not in repr(stored).encode()
 
@@ -109,7 +112,7 @@ async def test_a_record_in_the_place_of_another_is_not_read(
     for name in ("a", "b"):
         assert await state(one, key(name)) is RecordState.CLAIMED
         await one.keep(key(name), b"+" + name.encode())
-    first, second = [name for name in redis.scan_iter() if not name.endswith(b":bytes")]
+    first, second = [name for name in redis.scan_iter() if is_record(name)]
     redis.hset(second, "content", redis.hget(first, "content"))
     found = []
     for name in ("a", "b"):
@@ -194,7 +197,7 @@ async def test_a_call_that_runs_while_redis_loses_its_data_keeps_its_key(
 ) -> None:
     assert await state(one) is RecordState.CLAIMED
     redis.flushall()
-    await until(redis.dbsize)
+    await until(lambda: any(map(is_record, redis.scan_iter())))
     assert await state(two) is RecordState.RUNNING
     redis.flushall()
     await one.keep(key(), OUTCOME)
@@ -206,8 +209,42 @@ async def test_a_foreign_value_in_the_place_of_a_record_makes_no_call(
 ) -> None:
     assert await state(one) is RecordState.CLAIMED
     await one.keep(key(), OUTCOME)
-    (name,) = [name for name in redis.scan_iter() if not name.endswith(b":bytes")]
+    (name,) = [name for name in redis.scan_iter() if is_record(name)]
     redis.delete(name)
     redis.set(name, "foreign")
     with pytest.raises(StateUnavailable):
         await state(one)
+
+
+async def test_the_record_of_a_call_that_runs_outlives_the_time_of_outcomes(
+    server: RedisServer, two: RedisRecordStore
+) -> None:
+    async with opened(redis_store(server.url, ttl_s=1, renew_s=1000, lease_s=1000)) as frozen:
+        assert await state(frozen) is RecordState.CLAIMED
+        await asyncio.sleep(1.2)
+        assert await state(two) is RecordState.RUNNING
+
+
+async def test_readiness_says_that_nothing_can_be_written(
+    one: RedisRecordStore, redis: Redis
+) -> None:
+    redis.config_set("maxmemory", 1)
+    await until(lambda: one.readiness()["status"] == "degraded")
+    redis.config_set("maxmemory", 0)
+    await until(lambda: one.readiness()["status"] == "ok")
+    assert await state(one) is RecordState.CLAIMED
+
+
+async def test_a_released_key_gives_its_bytes_back(one: RedisRecordStore) -> None:
+    for _ in range(100):  # a tenant's limit is 20 records
+        assert await state(one) is RecordState.CLAIMED
+        await one.release(key())
+
+
+async def test_more_calls_than_slots_wait_for_one(server: RedisServer, redis: Redis) -> None:
+    redis.config_set("maxmemory-policy", "noeviction")
+    async with slow_network(server.port, delay_s=0.05) as network:
+        url = f"redis://127.0.0.1:{network.port}/0"
+        async with opened(redis_store(url, max_bytes=10**9)) as store:
+            claims = (state(store, key(str(number))) for number in range(1000))
+            assert set(await asyncio.gather(*claims)) == {RecordState.CLAIMED}

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from mcp_tools_proxy.aiokits.backoff import Backoff
 from mcp_tools_proxy.domain.caller import Call
@@ -11,6 +12,7 @@ from mcp_tools_proxy.domain.errors import (
     IdempotencyConflict,
     OutcomeUnknown,
     ProxyError,
+    ShuttingDown,
     StateUnavailable,
 )
 from mcp_tools_proxy.domain.outcome import Ok, Outcome
@@ -24,6 +26,7 @@ from mcp_tools_proxy.idempotency.records import (
     request_digest,
 )
 from mcp_tools_proxy.telemetry.metrics import Metrics
+from mcp_tools_proxy.wire.mcp_protocol import CLIENT_ERROR_CODES
 
 PAUSES = Backoff(first_s=0.05, longest_s=1.0)
 """The pauses between checks of a call that another replica makes."""
@@ -72,7 +75,7 @@ class IdempotentCalls:
         """
         try:
             outcome = await self._call_in_turn(
-                record_key(call.caller, idempotency_key), request_digest(call, spec), spec, work
+                record_key(call, idempotency_key), request_digest(call, spec), spec, work
             )
         except (IdempotencyConflict, OutcomeUnknown, StateUnavailable) as error:
             self._metrics.idempotent_calls.labels(error.code).inc()
@@ -123,25 +126,33 @@ class IdempotentCalls:
             attempts += 1
 
     async def _make(self, key: RecordKey, work: Callable[[], Awaitable[Ok]]) -> Ok:
-        is_known = False
+        """Return what a call returns, and keep how it ended.
+
+        One that was cut off, or met a defect, may have been carried out: that is not known.
+        """
+        settle: Callable[[], Awaitable[None]] | None = None
         try:
             outcome = await work()
-            is_known = True
+            settle = partial(self._store.keep, key, encode_result(outcome))
+        except ShuttingDown:
+            raise
         except ProxyError as error:
-            is_known = True
-            if error.is_outcome:
-                await self._store.keep(key, encode_error(error))
+            if error.is_outcome and not _is_for_client(error):
+                settle = partial(self._store.keep, key, encode_error(error))
             else:
-                await self._store.release(key)
+                settle = partial(self._store.release, key)
             raise
         finally:
-            if not is_known:  # cancelled, or a defect: the server may have carried it out
+            if settle is None:
                 self._store.mark_unknown(key)
-        if outcome.input_required:  # the call has not ended: it comes again, with the input
-            await self._store.release(key)
-        else:
-            await self._store.keep(key, encode_result(outcome))
+            else:
+                await settle()
         return outcome
+
+
+def _is_for_client(error: ProxyError) -> bool:
+    """Return whether a server wants the client to do something, and then to call again."""
+    return (error.details or {}).get("code") in CLIENT_ERROR_CODES
 
 
 def _check_same(kept: bytes, request: bytes) -> None:

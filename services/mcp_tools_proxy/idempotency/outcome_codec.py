@@ -6,12 +6,12 @@ from mcp_tools_proxy.domain.components import ComponentSpec
 from mcp_tools_proxy.domain.errors import OutcomeUnknown, ProxyError, error_from_json
 from mcp_tools_proxy.domain.outcome import Failed, Ok, Outcome
 
-_OK, _FAILED = b"+", b"-"
+_OK, _INPUT_REQUIRED, _FAILED = b"+", b"?", b"-"
 
 
 def encode_result(outcome: Ok) -> bytes:
     """Return a result as bytes."""
-    return _OK + outcome.result_json
+    return (_INPUT_REQUIRED if outcome.input_required else _OK) + outcome.result_json
 
 
 def encode_error(error: ProxyError) -> bytes:
@@ -25,9 +25,14 @@ def decode_outcome(kept: bytes, spec: ComponentSpec) -> Outcome:
     Raises OutcomeUnknown for an error that a newer version of the gateway has kept.
     """
     content = kept[1:]
-    if kept[:1] == _OK:
+    if kept[:1] != _FAILED:
         return Ok(
-            spec=spec, result=from_json(content), result_json=content, tokens=0, replayed=True
+            spec=spec,
+            result=from_json(content),
+            result_json=content,
+            tokens=0,
+            input_required=kept[:1] == _INPUT_REQUIRED,
+            replayed=True,
         )
     error = error_from_json(from_json(content))
     if error is None:

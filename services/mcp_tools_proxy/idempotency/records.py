@@ -5,7 +5,7 @@ from enum import Enum
 from hashlib import sha256
 from typing import NamedTuple, Protocol
 
-from mcp_tools_proxy.domain.caller import Call, Caller
+from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import ComponentSpec
 
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
@@ -67,10 +67,15 @@ class RecordStore(Protocol):
         ...
 
 
-def record_key(caller: Caller, idempotency_key: str) -> RecordKey:
-    """Return the key of a record: the same caller is the same tenant, user and agent."""
+def record_key(call: Call, idempotency_key: str) -> RecordKey:
+    """Return the key of a call's record: the same caller is the same tenant, user and agent.
+
+    A round that brings the input which its server required is a call of its own, by the state that
+    it brings: so what came before the input is not done twice either.
+    """
+    caller, brought = call.caller, call.input_responses
     owner = (caller.tenant_id, caller.user_id, caller.agent, idempotency_key)
-    return RecordKey(caller.tenant_id, _digest(owner))
+    return RecordKey(caller.tenant_id, _digest((owner, brought and (brought.state or ""))))
 
 
 def request_digest(call: Call, spec: ComponentSpec) -> bytes:
@@ -78,7 +83,8 @@ def request_digest(call: Call, spec: ComponentSpec) -> bytes:
 
     The tool is named as its server names it, so each spelling of its name is the same.
     """
-    return _digest((spec.name, call.arguments))
+    brought = call.input_responses
+    return _digest((spec.name, call.arguments, brought and brought.responses))
 
 
 def _digest(value: object) -> bytes:

@@ -46,31 +46,39 @@ if found[1] then
   end
   return {{found[1], found[2]}}
 end
-local ttl = tonumber(ARGV[4])
-if not reserve(KEYS[2], tonumber(ARGV[5]), ttl, tonumber(ARGV[6])) then
+if not reserve(KEYS[2], tonumber(ARGV[5]), tonumber(ARGV[7]), tonumber(ARGV[6])) then
   return {{'full', ''}}
 end
-write('running', ARGV[2], now + ARGV[3], ttl)
+write('running', ARGV[2], now + ARGV[3], tonumber(ARGV[4]))
 return {{'claimed', ''}}
 """
 """Reads a record, or creates it. KEYS: the record, its tenant's bytes.
 
-ARGV: owner, content, lease and time to live in milliseconds, size, the tenant's limit.
+ARGV: owner, content, lease and time to live in milliseconds, size, the tenant's limit, and the time
+for which outcomes are kept.
 """
 
-RENEW = f"""{_NOW}{_WRITE}
+RENEW = f"""{_NOW}
 local found = redis.call('HMGET', KEYS[1], 'owner', 'state')
-if found[1] == ARGV[1] and found[2] == 'running' then
-  write('running', ARGV[2], now + ARGV[3], ARGV[4])
+if not found[1] then
+  return 'lost'
+elseif found[1] ~= ARGV[1] then
+  return 'other'
 end
-return redis.call('EXISTS', KEYS[1])
+if found[2] == 'running' then
+  redis.call('HSET', KEYS[1], 'lease', now + ARGV[2])
+  redis.call('PEXPIRE', KEYS[1], ARGV[3])
+end
+return 'renewed'
 """
-"""Extends the lease of a record; returns 0 if Redis has lost it. ARGV: see CLAIM."""
+"""Extends the lease of a record. ARGV: owner, lease and time to live in milliseconds."""
 
 FINISH = f"""{_NOW}{_RESERVE}{_WRITE}
-local owner = redis.call('HGET', KEYS[1], 'owner')
-if owner and owner ~= ARGV[1] then
+local found = redis.call('HMGET', KEYS[1], 'owner', 'state')
+if found[1] and found[1] ~= ARGV[1] then
   return 'other'
+elseif found[2] == 'done' then
+  return 'written'
 end
 local ttl = tonumber(ARGV[4])
 if ARGV[3] == 'done' and not reserve(KEYS[2], tonumber(ARGV[5]), ttl, tonumber(ARGV[6])) then
@@ -81,9 +89,16 @@ return 'written'
 """
 """Writes how a call has ended. ARGV: owner, content, state, time to live, size, limit."""
 
-RELEASE = """
+RELEASE = f"""{_NOW}{_RESERVE}
 if redis.call('HGET', KEYS[1], 'owner') == ARGV[1] then
   redis.call('DEL', KEYS[1])
+  reserve(KEYS[2], -tonumber(ARGV[2]), tonumber(ARGV[3]), math.huge)
 end
 """
-"""Deletes a record that is the owner's, ARGV[1]."""
+"""Deletes a record that is the owner's, and gives its bytes back. KEYS: see CLAIM.
+
+ARGV: owner, size, and the time for which outcomes are kept, in milliseconds.
+"""
+
+PROBE = "return redis.call('SET', KEYS[1], '', 'PX', 1000)"
+"""Writes a key that ends soon: shows whether scripts may run, and anything can be written."""

@@ -12,11 +12,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import structlog
 from redis.asyncio import Redis
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, ResponseError
 
 from mcp_tools_proxy.aiokits.idle_timeout import io_timeout
 from mcp_tools_proxy.domain.errors import OutcomeUnknown, StateUnavailable
@@ -32,8 +32,14 @@ from mcp_tools_proxy.redis_client.connection_pool import KEY_PREFIX, RedisPool
 
 T = TypeVar("T")
 
-MAX_CONNECTIONS = 33
-"""One of them renews leases; more calls at once wait for one, instead of a failing Redis."""
+CALL_SLOTS = 32
+"""Calls that use Redis at once; the others wait for a slot, which is no failure of Redis."""
+
+UPKEEP_SLOTS = 8
+"""Connections by which leases are renewed whatever calls do: one tenant's 2,500 replays took all,
+and another tenant's call lost its lease."""
+
+MAX_CONNECTIONS = CALL_SLOTS + UPKEEP_SLOTS
 
 WAIT_S = 1.0
 """Longest wait of one call for Redis."""
@@ -47,12 +53,20 @@ LEASE_S = 10.0
 RETRY_S = 1.0
 """Seconds for which Redis is left alone after it failed."""
 
+RUNNING_TTL_S = 3600.0
+"""Seconds for which the record of a call that runs is kept without a renewal: a replica that was
+frozen for longer than outcomes are kept goes on with its call."""
+
 RECORD_BYTES = 500
 """What a record takes in Redis without its outcome (measured: 420)."""
 
 DIGEST_BYTES = 32
 
 NEVER_EVICTS = "noeviction"
+
+_PROBE_NAME = f"{KEY_PREFIX}:idempotency:probe".encode()
+
+_STATES = {state.value.encode(): state for state in RecordState}
 
 _FAILURES = (RedisError, OSError)  # TimeoutError is an OSError
 _AWAY = "nothing was done: calls with an idempotency key cannot be kept now; try again later"
@@ -61,7 +75,11 @@ log = structlog.get_logger()
 
 
 class _StoreDown(Exception):
-    """Redis failed, now or a moment ago."""
+    """Redis did not do what it was sent."""
+
+
+class _StoreRefused(_StoreDown):
+    """Redis answered with an error, so it has changed nothing."""
 
 
 @dataclass(slots=True)
@@ -106,10 +124,13 @@ class RedisRecordStore:
         self._lease_ms = int(lease_s * 1000)
         self._renew_s = renew_s
         self._claim_script = self._redis.register_script(scripts.CLAIM)
+        self._probe_script = self._redis.register_script(scripts.PROBE)
         self._renew_script = self._redis.register_script(scripts.RENEW)
         self._finish_script = self._redis.register_script(scripts.FINISH)
         self._release_script = self._redis.register_script(scripts.RELEASE)
-        self._slots = asyncio.Semaphore(MAX_CONNECTIONS - 1)
+        self._running_ttl_ms = max(self._ttl_ms, int(RUNNING_TTL_S * 1000))
+        self._call_slots = asyncio.Semaphore(CALL_SLOTS)
+        self._upkeep_slots = asyncio.Semaphore(UPKEEP_SLOTS)
         self._owned: dict[RecordKey, _Owned] = {}
         """Records whose calls run here, or whose outcome could not be written yet."""
         self._released: dict[bytes, RecordKey] = {}
@@ -140,15 +161,7 @@ class RedisRecordStore:
         if self._problem is not None:
             raise StateUnavailable(_AWAY, reason=self._problem)
         own = _Owned(secrets.token_bytes(16), request)
-        answered = False
-        try:
-            state, content = await self._attempt(lambda: self._claim(key, own))
-            answered = True
-        except _StoreDown:
-            raise StateUnavailable(_AWAY, reason="Redis failed") from None
-        finally:
-            if not answered:  # the record may be there all the same
-                self._delete_later(key, own)
+        state, content = await self._claim_for_call(key, own)
         if state == b"claimed":
             self._owned[key] = own
             return Record(RecordState.CLAIMED)
@@ -158,7 +171,30 @@ class RedisRecordStore:
                 "last minutes to keep one more; try again later, or call without a key",
                 reason="no room",
             )
-        return self._read(key, RecordState(state.decode()), content)
+        return self._read(key, state, content)
+
+    async def _claim_for_call(self, key: RecordKey, own: _Owned) -> tuple[bytes, object]:
+        """Return what Redis says to a claim. Raises StateUnavailable.
+
+        Whatever cuts the claim off, the record may be there all the same: it is deleted later.
+        """
+        is_answered = True
+
+        async def claim() -> tuple[bytes, object]:
+            nonlocal is_answered
+            is_answered = False
+            return await self._claim(key, own)
+
+        try:
+            answer = await self._attempt(claim)
+            is_answered = True
+        except _StoreDown as error:
+            is_answered = is_answered or isinstance(error, _StoreRefused)
+            raise StateUnavailable(_AWAY, reason=str(error)) from None
+        finally:
+            if not is_answered:
+                self._delete_later(key, own)
+        return answer
 
     async def keep(self, key: RecordKey, outcome: bytes) -> None:
         """Write an outcome; one that cannot be written now is written by ``run``."""
@@ -202,10 +238,13 @@ class RedisRecordStore:
         await self._redis.connection_pool.disconnect()
 
     async def _check_redis(self) -> None:
-        """Check that the Redis is fit, and do what is due there."""
-        self._retry_at = None
+        """Check that the Redis is fit and takes what is written, and do what is due there."""
         try:
-            problem = self._problem_in(await self._attempt(partial(self._redis.info, "memory")))
+            problem = self._problem_in(await self._maintain(partial(self._redis.info, "memory")))
+            if problem is None:
+                await self._maintain(partial(self._probe_script, [_PROBE_NAME]))
+        except _StoreRefused as error:
+            problem = f"Redis refuses to keep anything: {error}"
         except _StoreDown:
             problem = "Redis does not answer"
         if problem != self._problem:
@@ -215,10 +254,11 @@ class RedisRecordStore:
             else:
                 log.warning("idempotency.store_down", store=self._name, reason=problem)
         if problem is None:
+            self._retry_at = None
             await self._work_off()
 
-    def _problem_in(self, memory: Mapping[str, Any]) -> str | None:
-        policy = memory.get("maxmemory_policy")
+    def _problem_in(self, memory: object) -> str | None:
+        policy = memory.get("maxmemory_policy") if isinstance(memory, Mapping) else "not known"
         if policy == NEVER_EVICTS:
             return None
         return (
@@ -231,15 +271,15 @@ class RedisRecordStore:
         due = [partial(self._delete, owner) for owner in self._released]
         for key, own in self._owned.items():
             due.append(partial(self._renew if own.outcome is None else self._finish, key, own))
-        await asyncio.gather(*map(self._attempt, due), return_exceptions=True)
+        await asyncio.gather(*map(self._maintain, due), return_exceptions=True)
 
-    async def _claim(self, key: RecordKey, own: _Owned) -> tuple[bytes, bytes]:
+    async def _claim(self, key: RecordKey, own: _Owned) -> tuple[bytes, object]:
         name = _name_of(key)
         content = self._cipher.encrypt(own.request, name)
-        arguments: list[bytes | int] = [
-            own.owner, content, self._lease_ms, self._ttl_ms, RECORD_BYTES, self._max_bytes
-        ]  # fmt: skip
-        state, found = await self._claim_script([name, _usage_name(key)], arguments)
+        times = [self._lease_ms, self._running_ttl_ms]
+        arguments: list[bytes | int] = [own.owner, content]
+        arguments += [*times, RECORD_BYTES, self._max_bytes, self._ttl_ms]
+        state, found = await self._claim_script([name, self._usage_name(key)], arguments)
         return state, found
 
     async def _renew(self, key: RecordKey, own: _Owned) -> None:
@@ -247,18 +287,22 @@ class RedisRecordStore:
         async with own.lock:
             if own.outcome is not None or self._owned.get(key) is not own:
                 return
-            name = _name_of(key)
-            content = self._cipher.encrypt(own.request, name)
-            arguments: list[bytes | int] = [own.owner, content, self._lease_ms, self._ttl_ms]
-            if not await self._renew_script([name], arguments):
+            arguments: list[bytes | int] = [own.owner, self._lease_ms, self._running_ttl_ms]
+            renewed = await self._renew_script([_name_of(key)], arguments)
+            if renewed == b"lost":
                 await self._claim(key, own)
+            elif renewed == b"other":
+                self._log_loss()
 
     async def _finish(self, key: RecordKey, own: _Owned) -> None:
         """Write how a call has ended; an outcome without room as one that is not known."""
         async with own.lock:
             outcome = own.outcome or b""
-            if await self._write_end(key, own, outcome) == b"full":
+            written = await self._write_end(key, own, outcome)
+            if written == b"full":
                 await self._write_end(key, own, b"")
+            elif written == b"other":
+                self._log_loss()
             if self._owned.get(key) is own:
                 del self._owned[key]
 
@@ -267,7 +311,7 @@ class RedisRecordStore:
         content = self._cipher.encrypt(own.request + outcome, name)
         state = RecordState.DONE if outcome else RecordState.UNKNOWN
         return await self._finish_script(
-            [name, _usage_name(key)],
+            [name, self._usage_name(key)],
             [own.owner, content, state.value, self._ttl_ms, len(outcome), self._max_bytes],
         )
 
@@ -278,38 +322,66 @@ class RedisRecordStore:
     async def _delete(self, owner: bytes) -> None:
         key = self._released.get(owner)
         if key is not None:
-            await self._release_script([_name_of(key)], [owner])
+            names = [_name_of(key), self._usage_name(key)]
+            await self._release_script(names, [owner, RECORD_BYTES, self._ttl_ms])
             self._released.pop(owner, None)
 
-    def _read(self, key: RecordKey, state: RecordState, content: bytes) -> Record:
-        decrypted = self._cipher.decrypt(content, _name_of(key))
-        if decrypted is None:
+    def _log_loss(self) -> None:
+        """Log that a record was lost while its call ran, so that the call may be made twice."""
+        log.error("idempotency.record_lost", store=self._name)
+
+    def _read(self, key: RecordKey, state: bytes, content: object) -> Record:
+        """Return the record. Raises OutcomeUnknown if it cannot be read."""
+        encrypted = content if isinstance(content, bytes) else b""
+        decrypted = self._cipher.decrypt(encrypted, _name_of(key))
+        if decrypted is None or state not in _STATES:
             log.error("idempotency.record_unreadable", store=self._name)
             raise OutcomeUnknown(
                 "this idempotency key was used, but by a replica that keeps calls with another "
                 "secret; check whether the call was carried out before you make it again"
             )
-        return Record(state, decrypted[:DIGEST_BYTES], decrypted[DIGEST_BYTES:])
+        return Record(_STATES[state], decrypted[:DIGEST_BYTES], decrypted[DIGEST_BYTES:])
 
     async def _attempt(self, operation: Callable[[], Awaitable[T]]) -> T:
-        """Return what an operation returns. Raises _StoreDown if Redis fails, or did just now."""
+        """Return what an operation of a call returns.
+
+        Raises _StoreDown if Redis fails, or did a moment ago; _StoreRefused for its error.
+        """
         if self._retry_at is not None and self._clock() < self._retry_at:
-            raise _StoreDown
+            raise _StoreDown("Redis did not answer a moment ago")
         try:
-            async with io_timeout(WAIT_S), self._slots:
-                return await operation()
-        except _FAILURES as error:
+            async with self._call_slots:
+                return await _in_time(operation)
+        except _StoreRefused:
+            self._has_work.set()
+            raise
+        except _StoreDown:
             self._retry_at = self._clock() + RETRY_S
             self._has_work.set()
-            raise _StoreDown from error
+            raise
+
+    async def _maintain(self, operation: Callable[[], Awaitable[T]]) -> T:
+        """Return what an operation of ``run`` returns, which no call delays. Raises _StoreDown."""
+        async with self._upkeep_slots:
+            return await _in_time(operation)
+
+    def _usage_name(self, key: RecordKey) -> bytes:
+        """Return the key of a tenant's bytes, whose slices depend on the time they are kept."""
+        return f"{_prefix_of(key)}:bytes:{self._ttl_ms}".encode()
+
+
+async def _in_time(operation: Callable[[], Awaitable[T]]) -> T:
+    try:
+        async with io_timeout(WAIT_S):
+            return await operation()
+    except ResponseError as error:
+        raise _StoreRefused(type(error).__name__) from error
+    except _FAILURES as error:
+        raise _StoreDown("Redis does not answer") from error
 
 
 def _name_of(key: RecordKey) -> bytes:
     return f"{_prefix_of(key)}:{key.digest.hex()}".encode()
-
-
-def _usage_name(key: RecordKey) -> bytes:
-    return f"{_prefix_of(key)}:bytes".encode()
 
 
 def _prefix_of(key: RecordKey) -> str:

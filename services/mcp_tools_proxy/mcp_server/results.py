@@ -15,12 +15,11 @@ from mcp_tools_proxy.domain.outcome import Failed, Ok, Outcome
 from mcp_tools_proxy.web.trace_headers import new_trace_id
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError, RequestId
 from mcp_tools_proxy.wire.mcp_protocol import (
+    CLIENT_ERROR_CODES,
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
-    MISSING_REQUIRED_CLIENT_CAPABILITY,
     SERVER_INFO_META_KEY,
-    URL_ELICITATION_REQUIRED,
 )
 from mcp_tools_proxy.wire.tracing import OUR_PREFIX, REPLAYED_KEY, TRACE_ID_KEY
 
@@ -51,9 +50,6 @@ _CALLER_ERRORS = frozenset(
 _OUR_FIELDS = frozenset({"structured_content", "meta", "tokens", "truncated"})
 """Fields of our results that MCP spells otherwise, or does not have."""
 
-CLIENT_ERROR_CODES = frozenset({MISSING_REQUIRED_CLIENT_CAPABILITY, URL_ELICITATION_REQUIRED})
-"""JSON-RPC codes of server errors that are for the client, not for its model: passed on as is."""
-
 Json = dict[str, Any]
 
 
@@ -65,7 +61,7 @@ def tool_result(outcome: Outcome, call: Call, *, modern: bool) -> Json:
     """
     answer = _tool_answer(outcome, call, modern=modern)
     if outcome.replayed:
-        answer["_meta"][REPLAYED_KEY] = True
+        answer["_meta"] = {**answer.get("_meta", {}), REPLAYED_KEY: True}
     return answer
 
 
