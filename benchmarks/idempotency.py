@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import count, cycle, islice
+from itertools import count, cycle, islice, product
 
 from benchmarks.bench import Bench, Measured
 from benchmarks.echo_calls import TEXTS, TOOL, echo_configuration, posted
@@ -15,6 +15,9 @@ from benchmarks.report import Result
 from benchmarks.servers import NO_CALL_REFUSED, fleet, gateway
 
 LIMIT_US = 25.0
+
+CONNECTIONS = (1, 16)
+"""With one, the server sleeps between calls: each one finds cold caches and costs more."""
 
 KEPT_WHILE_MEASURED = {
     **NO_CALL_REFUSED,
@@ -48,11 +51,14 @@ def measure_idempotency(bench: Bench) -> Result:
         with gateway(bench.workdir, documents, settings | KEPT_WHILE_MEASURED) as service:
             wait_until_ready(service, 1)
             echoes = [call(TOOL, text=text) for text in TEXTS]
-            for what, bodies in (
-                ("read_doc_section", section_calls(DOC_ID)),
-                ("downstream call", echoes),
+            for (what, bodies), connections in product(
+                (
+                    ("read_doc_section", section_calls(DOC_ID)),
+                    ("downstream call", echoes),
+                ),
+                CONNECTIONS,
             ):
-                plain = posted(service, bodies, OK, 1, bench.sizes.ratio_calls)
+                plain = posted(service, bodies, OK, connections, bench.sizes.ratio_calls)
                 comparisons.append(
                     Comparison(
                         name=f"{what} with a key, added CPU",

@@ -35,12 +35,25 @@ PAUSES = Backoff(first_s=0.05, longest_s=1.0)
 class _CallUnderKey:
     """A call under a key that this process makes, or that it waits for."""
 
-    __slots__ = ("over", "request")
+    __slots__ = ("_over", "request")
 
     def __init__(self) -> None:
-        self.over = asyncio.Event()
+        self._over: asyncio.Event | None = None
         self.request: bytes | None = None
         """The digest of the call that is made here; None while that is not known."""
+
+    async def wait(self, request: bytes) -> None:
+        """Wait for its end. Raises IdempotencyConflict if it is another call than ``request``."""
+        if self.request is not None:
+            _check_same(self.request, request)
+        if self._over is None:
+            self._over = asyncio.Event()
+        await self._over.wait()
+
+    def end(self) -> None:
+        """Wake those who wait."""
+        if self._over is not None:
+            self._over.set()
 
 
 class IdempotentCalls:
@@ -58,6 +71,7 @@ class IdempotentCalls:
     ) -> None:
         self._store = store
         self._metrics = metrics
+        self._first_calls = metrics.idempotent_calls.labels("first")
         self._sleep = sleep
         self._running: dict[RecordKey, _CallUnderKey] = {}
 
@@ -73,57 +87,38 @@ class IdempotentCalls:
         Raises what ``work`` raises; IdempotencyConflict, OutcomeUnknown, and StateUnavailable
         before anything is done.
         """
+        key, request = record_key(call, idempotency_key), request_digest(call, spec)
         try:
-            outcome = await self._call_in_turn(
-                record_key(call, idempotency_key), request_digest(call, spec), spec, work
-            )
+            while (other := self._running.get(key)) is not None:
+                await other.wait(request)
+            running = self._running[key] = _CallUnderKey()
+            try:
+                record = await self._store.claim(key, request)
+                if record.state is RecordState.RUNNING:
+                    record = await self._wait_for_replica(key, request, record)
+                if record.state is RecordState.CLAIMED:
+                    running.request = request
+                    self._first_calls.inc()
+                    return await self._make(key, work)
+            finally:
+                del self._running[key]
+                running.end()
+            outcome = _outcome_of(record, request, spec)
         except (IdempotencyConflict, OutcomeUnknown, StateUnavailable) as error:
             self._metrics.idempotent_calls.labels(error.code).inc()
             raise
-        if outcome.replayed:
-            self._metrics.idempotent_calls.labels("replayed").inc()
+        self._metrics.idempotent_calls.labels("replayed").inc()
         return outcome
 
-    async def _call_in_turn(
-        self,
-        key: RecordKey,
-        request: bytes,
-        spec: ComponentSpec,
-        work: Callable[[], Awaitable[Ok]],
-    ) -> Outcome:
-        """Wait until no other call of this process has the key, and use it."""
-        while (other := self._running.get(key)) is not None:
-            if other.request is not None:
-                _check_same(other.request, request)
-            await other.over.wait()
-        running = self._running[key] = _CallUnderKey()
-        try:
-            record = await self._claim(key, request)
-            if record.state is RecordState.CLAIMED:
-                running.request = request
-                self._metrics.idempotent_calls.labels("first").inc()
-                return await self._make(key, work)
-            if record.state is RecordState.UNKNOWN:
-                raise OutcomeUnknown(
-                    "this call was sent before, and how it ended is not known; " + MAY_BE_DONE
-                )
-            return decode_outcome(record.outcome, spec)
-        finally:
-            del self._running[key]
-            running.over.set()
-
-    async def _claim(self, key: RecordKey, request: bytes) -> Record:
-        """Return the record of a key, once no other replica makes its call."""
+    async def _wait_for_replica(self, key: RecordKey, request: bytes, record: Record) -> Record:
+        """Return the record of a key once no other replica makes its call."""
         attempts = 0
-        while True:
-            record = await self._store.claim(key, request)
-            if record.state is RecordState.CLAIMED:
-                return record
+        while record.state is RecordState.RUNNING:
             _check_same(record.request, request)
-            if record.state is not RecordState.RUNNING:
-                return record
             await self._sleep(PAUSES.pause_s(attempts))
             attempts += 1
+            record = await self._store.claim(key, request)
+        return record
 
     async def _make(self, key: RecordKey, work: Callable[[], Awaitable[Ok]]) -> Ok:
         """Return what a call returns, and keep how it ended.
@@ -148,6 +143,16 @@ class IdempotentCalls:
             else:
                 await settle()
         return outcome
+
+
+def _outcome_of(record: Record, request: bytes, spec: ComponentSpec) -> Outcome:
+    """Return what a record says of a call. Raises IdempotencyConflict, OutcomeUnknown."""
+    _check_same(record.request, request)
+    if record.state is RecordState.UNKNOWN:
+        raise OutcomeUnknown(
+            "this call was sent before, and how it ended is not known; " + MAY_BE_DONE
+        )
+    return decode_outcome(record.outcome, spec)
 
 
 def _is_for_client(error: ProxyError) -> bool:

@@ -51,7 +51,8 @@ class MemoryRecordStore:
 
     async def claim(self, key: RecordKey, request: bytes) -> Record:
         """Return the record of a key, or create it. Raises StateUnavailable if it has no room."""
-        self.drop_ended()
+        if self._ends and self._ends[0][0] <= self._clock():
+            self.drop_ended()
         kept = self._records.get(key)
         if kept is not None:
             return Record(kept.state, kept.request, kept.outcome)
