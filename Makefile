@@ -96,28 +96,28 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.run: $(BIN)/python requirements/build.lock requirements/runtime.lock pyproject.toml
-	$(PIP) install --quiet --require-hashes -r requirements/build.lock -r requirements/runtime.lock
+	$(PIP) install --quiet --no-deps --require-hashes -r requirements/build.lock -r requirements/runtime.lock
 	$(PIP) install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.run requirements/dev.lock
-	$(PIP) install --quiet --require-hashes -r requirements/dev.lock
+	$(PIP) install --quiet --no-deps --require-hashes -r requirements/dev.lock
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.run requirements/docs.lock
-	$(PIP) install --quiet --require-hashes -r requirements/docs.lock
+	$(PIP) install --quiet --no-deps --require-hashes -r requirements/docs.lock
 	@touch $@
 
 # Clients that need the first generation of the mcp package, which cannot live beside the second.
 $(MCP1)/.installed: $(BIN)/python requirements/mcp1.lock
 	$(BIN)/python -m venv $(MCP1)
-	$(MCP1)/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes -r requirements/mcp1.lock
+	$(MCP1)/bin/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes -r requirements/mcp1.lock
 	@touch $@
 
 # It needs a typer that is older than ours.
 $(GENERATOR)/.installed: $(BIN)/python requirements/client-generator.lock
 	$(BIN)/python -m venv $(GENERATOR)
-	$(GENERATOR)/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes -r requirements/client-generator.lock
+	$(GENERATOR)/bin/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes -r requirements/client-generator.lock
 	@touch $@
 
 $(INTEROP)/node_modules/.installed: $(INTEROP)/package.json $(INTEROP)/package-lock.json

@@ -77,7 +77,7 @@ def _fetch_pip(name: str) -> None:
         return
     _execute([sys.executable, "-m", "venv", str(environment)])
     pip = [str(environment / "bin/python"), "-m", "pip", "--disable-pip-version-check"]
-    _execute([*pip, "install", "--quiet", "--require-hashes", "-r", str(lock)])
+    _execute([*pip, "install", "--quiet", "--no-deps", "--require-hashes", "-r", str(lock)])
     _record(environment)
 
 
