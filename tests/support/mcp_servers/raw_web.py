@@ -13,6 +13,7 @@ from typing import Any
 from aiohttp import WSMsgType, web
 from aiohttp.typedefs import Handler
 
+from tests.support.held_port import hold_port
 from tests.support.mcp_servers.raw_duplex import Conversation
 from tests.support.mcp_servers.raw_http import StreamableHttp
 from tests.support.mcp_servers.raw_output import Crash, Outbox, commit, event_stream, headers_of
@@ -114,18 +115,9 @@ class RawServer:
             self._port_holder.close()
 
     def _hold_port(self) -> None:
-        """Bind the port once more without listening, so that none takes it while we are stopped.
-
-        Tests in other processes took a stopped server's port, and it could not start again.
-        """
-        if self._port_holder is not None:
-            return
-        family, *_, address = socket.getaddrinfo(self._host, self.port, type=socket.SOCK_STREAM)[0]
-        holder = self._port_holder = socket.socket(family, socket.SOCK_STREAM)
-        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        holder.bind(address)
-        self.port = holder.getsockname()[1]
+        if self._port_holder is None:
+            self._port_holder = hold_port(self._host, self.port)
+            self.port = self._port_holder.getsockname()[1]
 
     def lose_sessions(self) -> None:
         """Forget every session; who comes with one gets 404."""

@@ -99,6 +99,11 @@ class Backend:
         """Listen again on the same port (at first: start)."""
         await self._listening.open()
 
+    async def close(self) -> None:
+        """Be down for good."""
+        await self.shut()
+        self._listening.close()
+
     # Who may come in
 
     @property
@@ -301,4 +306,4 @@ async def running_backend(**options: Any) -> AsyncIterator[Backend]:
         await backend.reopen()
         yield backend
     finally:
-        await backend.shut()
+        await backend.close()

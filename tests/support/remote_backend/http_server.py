@@ -1,9 +1,12 @@
 """The backend's HTTP server, which can go down and come back on the same port."""
 
+import socket
 import ssl
 from collections.abc import Awaitable, Callable
 
 from aiohttp import web
+
+from tests.support.held_port import hold_port
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 PATH = "/ws/{server_identifier}"
@@ -21,6 +24,7 @@ class ListenStreams:
         self._handler = handler
         self._tls = tls
         self._runner: web.AppRunner | None = None
+        self._port_holder: socket.socket | None = None
 
     @property
     def url(self) -> str:
@@ -35,14 +39,23 @@ class ListenStreams:
 
     async def open(self) -> None:
         """Listen; OSError when the port is taken."""
+        if self.port == 0:
+            self._port_holder = hold_port(self.host)
+            self.port = self._port_holder.getsockname()[1]
         app = web.Application()
         app.router.add_get(PATH, self._handler, allow_head=False)
         self._runner = web.AppRunner(
             app, handler_cancellation=True, access_log=None, shutdown_timeout=0.1
         )
         await self._runner.setup()
-        await web.TCPSite(self._runner, self.host, self.port, ssl_context=self._tls).start()
-        self.port = self._runner.addresses[0][1]
+        site = web.TCPSite(
+            self._runner,
+            self.host,
+            self.port,
+            ssl_context=self._tls,
+            reuse_port=self._port_holder is not None,
+        )
+        await site.start()
 
     async def shut(self) -> None:
         """Vanish, as a killed process does: every connection is torn down."""
@@ -55,3 +68,8 @@ class ListenStreams:
             if connection.transport is not None:
                 connection.transport.abort()
         await runner.cleanup()
+
+    def close(self) -> None:
+        """Release a port that was chosen here: nothing listens on it again."""
+        if self._port_holder is not None:
+            self._port_holder.close()
