@@ -72,6 +72,7 @@ bench-peers: $(VENV)/.dev  ## measure beside other open gateways, which it fetch
 
 docs: $(VENV)/.docs  ## build the documentation into site/; a dead link or anchor is an error
 	$(BIN)/python docs/settings_table.py
+	$(BIN)/python -m docs.error_messages
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "site/index.html is the first page"
 

@@ -184,7 +184,7 @@ class Executor:
             return
         advice = "ask for less at a time"
         if spec.server_id is None:
-            advice += ", or read pages with read_doc_pages"
+            advice = "ask for less at a time, or read pages with read_doc_pages"
         raise ResultTooLarge(
             f"the result is {size} bytes as JSON, the limit is {max_bytes}; " + advice,
             details={"bytes": size, "max_result_bytes": max_bytes},

@@ -18,13 +18,16 @@ MAX_PROBLEMS = 5
 ItemT = TypeVar("ItemT")
 EntryT = TypeVar("EntryT")
 
-_TEXTS = {
+TEXTS = {
     "missing": "is missing",
     "string_pattern_mismatch": "holds a character that is not allowed",
     "json_invalid": "is not valid JSON",
     "model_type": "should be a JSON object",
     "dict_type": "should be a JSON object",
+    "too_short": "should have {min_length} items or more",
+    "too_long": "should have {max_length} items or fewer",
 }
+"""What is said instead of pydantic's words, by its types of errors, with values of ``ctx``."""
 
 
 def join_first(
@@ -62,8 +65,9 @@ def place_of(error: ErrorDetails | Mapping[str, object], *, whole: str) -> str:
 
 def problem_of(error: ErrorDetails | Mapping[str, object]) -> str:
     """Return a few words on what is wrong, to follow the place in a message."""
-    if text := _TEXTS.get(str(error["type"])):
-        return text
+    if text := TEXTS.get(str(error["type"])):
+        context = error.get("ctx")
+        return text.format_map(context) if isinstance(context, Mapping) else text
     message = str(error["msg"]).removeprefix("Value error, ")
     return message[:1].lower() + message[1:]
 
