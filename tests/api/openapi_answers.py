@@ -39,6 +39,9 @@ def beyond_openapi(case: schemathesis.Case[Any], response: Any) -> list[Any]:
         field = response.json()["error"]["details"]["field"]
         if field in CALLER | LIMITED_BY_SETTINGS | NAMED_TWICE or IDS.fullmatch(field):
             checks.append(positive_data_acceptance)
+    query = case.query or {}
+    if isinstance(query.get("names"), str) or [] in query.values():
+        checks.append(negative_data_rejection)  # a text is sent like a list of one, [] not at all
     if not all(str(value).isascii() for value in (case.headers or {}).values()):
         checks.append(negative_data_rejection)  # it may be UTF-8 by chance
     return checks

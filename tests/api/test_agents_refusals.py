@@ -91,7 +91,7 @@ async def test_a_refusal_is_in_the_same_words_for_every_kind(way: str) -> None:
             assert error == {
                 "code": DENIED[entry],
                 "message": f'{kind} "{BETA[entry]}" is not permitted for agent "reader"; '
-                f"use one that its list of {kind}s shows",
+                f"use one from that agent's list of {kind}s",
             }
 
 

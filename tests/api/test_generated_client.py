@@ -28,20 +28,20 @@ FUNCTIONS = {
 """Modules by package; in each of them are ``sync`` and ``asyncio``. All names are a promise."""
 
 CLASSES = [
-    "ActivePreset", "AnthropicTool", "Arguments", "BatchRequest", "BatchResults", "CallOutput",
-    "CallOutputType", "CallRequest", "CallResult", "ChatCustomCall", "ChatToolCall",
-    "ChatToolMessage", "CheckStatus", "CustomTool", "ErrorBody", "ErrorCode", "ErrorDetails",
-    "ErrorResponse", "ExecuteRequest", "Health", "ImageBlock", "ImageSource",
+    "ActivePreset", "AnthropicOtherBlock", "AnthropicOtherBlockType", "AnthropicTool",
+    "Arguments", "BatchRequest", "BatchResults", "CallRequest", "CallResult", "ChatCustomCall",
+    "ChatToolCall", "ChatToolMessage", "CheckStatus", "CustomTool", "ErrorBody", "ErrorCode",
+    "ErrorDetails", "ErrorResponse", "ExecuteRequest", "Health", "ImageBlock", "ImageSource",
     "ImageSourceMediaType", "InputImage", "InputText", "ItemKind", "JsonSchema", "McpTool",
-    "MissingItem", "ModelFunction", "OkResponse", "OpenAiFunction", "OpenAiTool", "OtherBlock",
-    "OtherBlockType", "OutputCaller", "Preset", "PresetChoice", "PresetList", "Problem",
-    "Prompt", "PromptList", "PromptRequest", "Readiness", "ReadinessCheck", "ReadinessChecks",
-    "ReadinessStatus", "RemoteState", "RemoteStatus", "ReplyBatchRequest", "RequestUser",
-    "Resource", "ResourceList", "ResourceRequest", "ResourceTemplate", "ResponsesCall",
-    "ResponsesCallType", "ResponsesOther", "ResponsesOtherType", "Server", "ServerCounts",
-    "ServerList", "ServerState", "ServerTransport", "ShadowedItem", "TextBlock",
-    "ToolAnnotations", "ToolFormat", "ToolList", "ToolNameStyle", "ToolResultBlock",
-    "ToolResultsMessage", "ToolUseBlock", "ToolWarning",
+    "MissingItem", "ModelFunction", "OkResponse", "OpenAiFunction", "OpenAiTool",
+    "OutputCaller", "Preset", "PresetChoice", "PresetList", "Problem", "Prompt", "PromptList",
+    "PromptRequest", "Readiness", "ReadinessCheck", "ReadinessChecks", "ReadinessStatus",
+    "RemoteState", "RemoteStatus", "ReplyBatchRequest", "RequestUser", "Resource",
+    "ResourceList", "ResourceRequest", "ResourceTemplate", "ResponsesCall",
+    "ResponsesCallOutput", "ResponsesCallOutputType", "ResponsesCallType", "ResponsesOtherItem",
+    "ResponsesOtherItemType", "Server", "ServerCounts", "ServerList", "ServerState",
+    "ServerTransport", "ShadowedItem", "TextBlock", "ToolAnnotations", "ToolFormat", "ToolList",
+    "ToolNameStyle", "ToolResultBlock", "ToolResultsMessage", "ToolUseBlock", "ToolWarning",
 ]  # fmt: skip
 
 Import = Callable[[str], Any]

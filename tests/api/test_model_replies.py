@@ -1,6 +1,5 @@
 """POST /internal/mcp/execute/batch with what a model answered, unchanged: which calls are run."""
 
-import json
 from typing import Any
 
 import pytest
@@ -8,33 +7,12 @@ from pydantic import TypeAdapter
 
 from mcp_tools_proxy.api.batch.batch_models import CallId
 from mcp_tools_proxy.model_replies.model_call import CALL_ID_PATTERN
+from mcp_tools_proxy.model_replies.reply import MAX_CALLS_ELSEWHERE
+from tests.api.model_reply_calls import CALL_OF, DOC, METADATA, USER, apis, batch, codes, field
 from tests.support.model_apis import ANTHROPIC, APIS, CHAT, RESPONSES, Json, ModelApi
-from tests.support.service import BATCH, Envelope, Service, running
+from tests.support.service import BATCH, Service, running
 
-USER = {"user_id": "user_1", "tenant_id": "tenant_1"}
-DOC = {"doc_id": "doc_1"}
-METADATA = "read_doc_metadata"
 PLAIN = {"tool_name": METADATA, "arguments": DOC}
-CALL_OF = {api: api.item("call_1", METADATA, DOC) for api in APIS}
-
-apis = pytest.mark.parametrize("api", APIS, ids=lambda api: api.name)
-texts = pytest.mark.parametrize("api", [CHAT, RESPONSES], ids=lambda api: api.name)
-
-
-async def batch(service: Service, calls: object, **top_level: object) -> Envelope:
-    response = await service.http.post(BATCH, json={"calls": calls, "user": USER, **top_level})
-    answer: Envelope = response.json()
-    return answer
-
-
-def codes(answer: Envelope) -> list[str]:
-    return [result.get("error", {}).get("code", "OK") for result in answer["results"]]
-
-
-def field(answer: Envelope) -> str:
-    assert answer["error"]["code"] == "INVALID_REQUEST", answer
-    found: str = answer["error"]["details"]["field"]
-    return found
 
 
 @apis
@@ -56,10 +34,10 @@ async def test_the_envelopes_are_those_of_plain_calls(service: Service, api: Mod
 SEARCH = {"tool_name": "doc_local_search", "arguments": {"doc_id": "doc_1", "query": "zzzz"}}
 PLAIN_ANSWER = (
     b'{"results":[{"status":"ok","result":{"snippets":[],"count":0,"doc_id":"doc_1","tokens":0},'
-    b'"trace_id":"t"},{"status":"error","error":{"code":"DOCUMENT_NOT_FOUND","message":"There is '
-    b'no document \\"x\\". Check the doc_id letter by letter against the one you were given, or ask'
-    b' the user which document is meant."},"trace_id":"t"},{"status":"error","error":{"code":'
-    b'"TOOL_NOT_FOUND","message":"no tool is named \\"y\\"; expected the name of a tool that '
+    b'"trace_id":"t"},{"status":"error","error":{"code":"DOCUMENT_NOT_FOUND","message":"there is '
+    b'no document \\"x\\"; check the doc_id letter by letter against the one you were given, or ask'
+    b' the user which document is meant"},"trace_id":"t"},{"status":"error","error":{"code":'
+    b'"TOOL_NOT_FOUND","message":"no tool is named \\"y\\"; use the name of a tool that '
     b'list_available_tools shows, or server_id:tool","details":{"expected":"the name of a tool that'
     b' list_available_tools shows, or server_id:tool"}},"trace_id":"t"}],"trace_id":"t"}'
 )
@@ -78,7 +56,7 @@ async def test_plain_calls_are_answered_as_before_byte_for_byte(service: Service
         ([{}], "calls.0.tool_name"),
         ([None], "calls.0"),
         ([1, CALL_OF[CHAT]], "calls.0"),
-        ([{"type": "unknown"}], "calls.0.tool_name"),
+        ([{"type": "unknown", "name": METADATA}], "calls.0.tool_name"),
         ([PLAIN, CALL_OF[CHAT]], "calls.1.tool_name"),
         ([PLAIN, None], "calls.1"),
     ],
@@ -139,6 +117,14 @@ async def test_a_reply_without_calls_ends_the_loop(service: Service, api: ModelA
     assert answer == {"results": [], "messages": [], "trace_id": "t"}
 
 
+@pytest.mark.parametrize("item", [{"type": "compaction", "encrypted_content": "x"}, {"type": "x"}])
+async def test_a_reply_of_items_that_no_api_here_has_ends_the_loop(
+    service: Service, item: Json
+) -> None:
+    answer = await batch(service, [item], trace_id="t")
+    assert answer == {"results": [], "messages": [], "trace_id": "t"}
+
+
 @pytest.mark.parametrize(
     ("api", "item"),
     [
@@ -179,93 +165,6 @@ async def test_a_custom_tool_s_call_fails_alone(
     answer = await batch(service, [item, CALL_OF[api]])
     assert codes(answer) == ["INVALID_ARGUMENTS", "OK"]
     assert message.items() <= answer["messages"][0].items()
-
-
-@apis
-@pytest.mark.parametrize("arguments", [None, {}], ids=["null", "empty"])
-async def test_no_arguments_are_an_empty_object(
-    service: Service, api: ModelApi, arguments: object
-) -> None:
-    calls = [api.item("c", "list_available_tools", arguments)]
-    assert codes(await batch(service, calls)) == ["OK"]
-
-
-@texts
-async def test_an_empty_text_is_an_empty_object(service: Service, api: ModelApi) -> None:
-    assert codes(await batch(service, [api.item("c", "list_available_tools", "")])) == ["OK"]
-
-
-BROKEN = {
-    "cut off": '{"doc_id": "doc',
-    "nothing but a space": " ",
-    "no object": '["doc_1"]',
-    "null": "null",
-    "a text": '"doc_1"',
-    "NaN": '{"doc_id": NaN}',
-    "infinity": '{"doc_id": 1e400}',
-    "twice": '{"doc_id": "doc_2", "doc_id": "doc_1"}',
-    "twice, escaped": '{"doc\\u005fid": "doc_2", "a\\u003ab": 1, "a:b": 2}',
-    "too deep": '{"doc_id": ' + "[" * 64 + "]" * 64 + "}",
-    "a lone surrogate": '{"doc_id": "\\ud800"}',
-    "a comment": '{"doc_id": "doc_1"} // here',
-    "two values": '{"doc_id": "doc_1"},{"doc_id": "doc_1"}',
-    "a number": 1,
-    "a list": [DOC],
-}
-
-
-@texts
-@pytest.mark.parametrize("kind", BROKEN)
-async def test_arguments_that_are_no_object_fail_that_call_alone(
-    service: Service, api: ModelApi, kind: str
-) -> None:
-    calls = [
-        api.item("c1", METADATA, DOC),
-        api.item("c2", METADATA, BROKEN[kind]),
-        api.item("c3", METADATA, DOC),
-    ]
-    answer = await batch(service, calls)
-    assert codes(answer) == ["OK", "INVALID_ARGUMENTS", "OK"]
-    message = answer["results"][1]["error"]["message"]
-    assert message.startswith("arguments: ") or "names the key twice" in message
-    assert api.results(answer["messages"])[1] == ("c2", f"INVALID_ARGUMENTS: {message}")
-
-
-async def test_texts_are_not_parsed_across_their_ends(service: Service) -> None:
-    """Joined by commas these three are three objects."""
-    parts = ['{"doc_id": "doc_1"},{"doc_id": "doc_1"}', '{"x": [{}', "{}]}"]
-    calls = [CHAT.item(f"c{n}", METADATA, text) for n, text in enumerate(parts)]
-    assert codes(await batch(service, calls)) == ["INVALID_ARGUMENTS"] * 3
-
-
-async def test_a_repeated_key_is_named(service: Service) -> None:
-    text = '{"doc_id": "doc_1", "x": {"y": [{"z": 1, "z": 2}]}}'
-    answer = await batch(service, [CHAT.item("c", METADATA, text)])
-    assert answer["results"][0]["error"] == {
-        "code": "INVALID_ARGUMENTS",
-        "message": "x.y.0.z: this object names the key twice; keep one of them",
-        "details": {"arguments": ["x"]},
-    }
-
-
-async def test_the_texts_of_a_reply_share_the_limit_of_values() -> None:
-    text = json.dumps({"doc_id": [1] * 40})
-    async with running(max_json_items=100) as service:
-        calls = [CHAT.item(f"c{n}", METADATA, text) for n in range(3)]
-        answer = await batch(service, calls)
-    problems = [it["error"]["message"] for it in answer["results"]]
-    assert ["100 JSON values" in problem for problem in problems] == [False, False, True]
-
-
-async def test_a_broken_text_is_refused_after_the_name(service: Service) -> None:
-    """As contract §1 has the order of checks."""
-    calls = [CHAT.item("c", "no_such_tool", "{")]
-    assert codes(await batch(service, calls)) == ["TOOL_NOT_FOUND"]
-
-
-async def test_arguments_of_a_megabyte_are_read(service: Service) -> None:
-    calls = [CHAT.item("c", METADATA, json.dumps({"doc_id": "x" * 900_000}))]
-    assert codes(await batch(service, calls)) == ["INVALID_ARGUMENTS"]
 
 
 @apis
@@ -325,6 +224,28 @@ async def test_a_function_call_without_a_type_is_taken(service: Service) -> None
     assert codes(await batch(service, [item])) == ["OK"]
 
 
+async def test_a_call_of_a_kind_that_is_new_fails_alone(service: Service) -> None:
+    """The API wants a message for each id, whatever kind of call has it."""
+    item = {"id": "b", "type": "web_search", "web_search": {"query": "x"}}
+    answer = await batch(service, [CALL_OF[CHAT], item])
+    assert codes(answer) == ["OK", "TOOL_NOT_FOUND"]
+    assert [id_ for id_, _ in CHAT.results(answer["messages"])] == ["call_1", "b"]
+
+
+@pytest.mark.parametrize("status", ["incomplete", "in_progress"])
+async def test_a_call_that_was_cut_off_is_not_run(service: Service, status: str) -> None:
+    """Its arguments would be read as none."""
+    cut_off = RESPONSES.item("c", "list_available_tools", "") | {"status": status}
+    answer = await batch(service, [cut_off, CALL_OF[RESPONSES]])
+    assert codes(answer) == ["INVALID_ARGUMENTS", "OK"]
+
+
+async def test_an_agent_of_the_model_s_api_is_none_of_ours(service: Service) -> None:
+    """Items of OpenAI's own agents name the agent in an object."""
+    item = CALL_OF[RESPONSES] | {"agent": {"agent_name": "/root/x"}}
+    assert codes(await batch(service, [item])) == ["OK"]
+
+
 @apis
 async def test_an_agent_within_a_call_refuses_the_reply(service: Service, api: ModelApi) -> None:
     assert field(await batch(service, [CALL_OF[api] | {"agent": "a"}])) == "calls.0.agent"
@@ -334,6 +255,8 @@ async def test_the_limit_of_calls_is_not_for_other_items() -> None:
     async with running(max_batch_calls=2) as service:
         skipped: list[Any] = [{"type": "text", "text": "x"}, {"type": "server_tool_use", "id": "s"}]
         calls = [ANTHROPIC.item(f"c{n}", METADATA, DOC) for n in range(3)]
+        elsewhere: list[Any] = [{"type": "server_tool_use"}] * (MAX_CALLS_ELSEWHERE + 1)
+        assert field(await batch(service, elsewhere)) == "calls"
         taken = await batch(service, [*skipped * 20, *calls[:2]])
         assert codes(taken)[-3:] == ["TOOL_NOT_FOUND", "OK", "OK"]
         assert field(await batch(service, [*skipped, *calls])) == "calls"

@@ -63,7 +63,7 @@ async def test_the_text_of_a_defect_of_ours_is_in_the_log_only(service: Service)
             "status": "error",
             "error": {
                 "code": "INTERNAL_ERROR",
-                "message": "internal error; the log has the trace_id",
+                "message": "internal error; tell the operator the trace_id: the log has it",
             },
             "trace_id": "t-1",
         },

@@ -272,7 +272,7 @@ async def test_a_folder_that_cannot_be_written_says_so_and_nothing_changes(
 async def test_a_choice_without_a_folder_says_that_it_has_to_be_made(tmp_path: Path) -> None:
     async with running(config_dir=tmp_path / "nowhere", admin_token=TOKEN) as service:
         error = (await put(service, "__empty__", BEARER)).json()["error"]
-    assert (error["code"], "does not exist: make it" in error["message"]) == (
+    assert (error["code"], "does not exist; create it" in error["message"]) == (
         "CONFIG_READ_ONLY",
         True,
     )

@@ -163,7 +163,7 @@ async def test_among_very_many_keys_it_is_not_said_which_is_there_twice() -> Non
         error = (await service.http.post(EXECUTE, content=content)).json()["error"]
     assert (error["code"], error["message"], error["details"]) == (
         "INVALID_REQUEST",
-        "an object in the body names a key twice; keep one of them",
+        "an object in the body has the same key twice; keep one of them",
         {"field": "body"},
     )
 

@@ -89,7 +89,7 @@ BAD = {
     "cut-off": (replying("{"), "is not JSON"),
     "nan": (replying('{"jsonrpc":"2.0","id":ID,"result":{"n":NaN}}'), "is not JSON"),
     "empty": (replying(""), "is not JSON"),
-    "batch": (replying(f"[{ANSWER}]"), "no JSON-RPC message"),
+    "batch": (replying(f"[{ANSWER}]"), "not a JSON-RPC message"),
     "no-result": (replying('{"jsonrpc":"2.0","id":ID}'), "neither a result nor an error"),
     "other-id": (replying('{"jsonrpc":"2.0","id":777,"result":{}}'), "another request"),
     "accepted": (replying("", status=202), "did not answer it"),

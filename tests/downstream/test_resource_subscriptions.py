@@ -122,7 +122,7 @@ async def test_what_the_server_refuses_is_refused_and_others_hear_on(kind: str) 
 
 async def test_a_server_without_subscriptions_is_not_asked() -> None:
     async with relaying("http-legacy", without=("subscribe",)) as relay:
-        with pytest.raises(ToolFailed, match="no resource's updates"):
+        with pytest.raises(ToolFailed, match="no resource subscriptions"):
             await relay.resource().subscribe(Listener())
         assert relay.script.requests["resources/subscribe"] == 0
 

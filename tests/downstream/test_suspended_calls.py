@@ -84,7 +84,7 @@ async def test_while_nobody_is_there_the_call_s_time_does_not_run() -> None:
 async def test_a_handle_is_of_use_to_nobody_else_and_stays_of_use(other: dict[str, Any]) -> None:
     async with relaying("http-legacy-sse") as relay:
         input_responses = answering(await call_with_question(relay))
-        with pytest.raises(ToolFailed, match="nothing waits"):
+        with pytest.raises(ToolFailed, match="no longer waits"):
             await call_with_question(relay, input_responses=input_responses, **other)
         assert answers_in(await call_with_question(relay, input_responses=input_responses)) == [
             {"result": ANSWER}
@@ -95,7 +95,7 @@ async def test_a_handle_is_of_use_once() -> None:
     async with relaying("http-legacy-sse") as relay:
         input_responses = answering(await call_with_question(relay))
         await call_with_question(relay, input_responses=input_responses)
-        with pytest.raises(ToolFailed, match="nothing waits"):
+        with pytest.raises(ToolFailed, match="no longer waits"):
             await call_with_question(relay, input_responses=input_responses)
 
 
@@ -103,7 +103,7 @@ async def test_a_handle_is_of_use_once() -> None:
 async def test_a_handle_that_nobody_knows_never_reaches_a_server(kind: str) -> None:
     input_responses = InputResponses(responses={}, state="mcp-tools-proxy/parked:guess")
     async with relaying(kind) as relay:
-        with pytest.raises(ToolFailed, match="nothing waits"):
+        with pytest.raises(ToolFailed, match="no longer waits"):
             await call_with_question(relay, input_responses=input_responses)
         assert relay.script.calls["request_client"] == 0
 
@@ -111,7 +111,7 @@ async def test_a_handle_that_nobody_knows_never_reaches_a_server(kind: str) -> N
 async def test_a_state_of_another_server_never_reaches_an_older_one() -> None:
     input_responses = InputResponses(responses={}, state="theirs")
     async with relaying("http-legacy") as relay:
-        with pytest.raises(ToolFailed, match="nothing waits"):
+        with pytest.raises(ToolFailed, match="no longer waits"):
             await call_with_question(relay, input_responses=input_responses)
         assert relay.script.calls["request_client"] == 0
 

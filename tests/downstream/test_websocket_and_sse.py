@@ -90,9 +90,9 @@ async def test_the_reason_of_a_closed_websocket_has_its_code() -> None:
     [
         ("event: endpoint\ndata: http://localhost:1/x\n\n", "another origin"),
         ("event: endpoint\ndata: //evil.test/x\n\n", "another origin"),
-        ("data: {}\n\n", "where to POST"),
-        ("event: endpoint\ndata: http://[x\n\n", "where to POST"),
-        (": nothing\n\n", "ended at its start"),
+        ("data: {}\n\n", "address for POST"),
+        ("event: endpoint\ndata: http://[x\n\n", "address for POST"),
+        (": nothing\n\n", "ended before it named"),
     ],
     ids=["port", "host", "message", "no-url", "nothing"],
 )

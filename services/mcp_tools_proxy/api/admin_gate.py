@@ -40,7 +40,7 @@ class AdminGate:
         principal = await self._authenticator.authenticate(authorization)
         if principal is not None:
             if not principal.is_admin:
-                error = Forbidden("the token is not an operator's; switch presets with one that is")
+                error = Forbidden("only an operator's token may switch presets; send one")
                 error.proven = proven_of(principal)
                 raise error
         elif self._token is None:
@@ -58,10 +58,11 @@ class AdminGate:
     def _check_local(self, headers: Headers) -> None:
         if not self._on_loopback:
             raise Forbidden(
-                "switching presets is off, because this service listens beyond this machine and "
-                f"has no admin token; set {TOKEN_VARIABLE}"
+                "switching presets is off, because this service can be reached from other "
+                f"machines and has no admin token; an operator can set {TOKEN_VARIABLE}"
             )
         if "origin" in headers:  # any web page can make a browser send this
             raise Forbidden(
-                f"a browser may not switch presets without a token; set {TOKEN_VARIABLE}"
+                "a browser needs an operator's token to switch presets; an operator can set "
+                f"{TOKEN_VARIABLE}"
             )

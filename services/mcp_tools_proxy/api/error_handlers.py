@@ -54,8 +54,11 @@ def _of_status(status: int, request: Request) -> ProxyError:
     if status == 404:
         return RouteNotFound(
             "no such route; /openapi.json lists those of the HTTP API, and MCP is at /mcp and "
-            "/mcp/agents/{agent}, without a slash at the end"
+            "/mcp/agents/{agent}, without a trailing slash"
         )
     if status == 405:
-        return MethodNotAllowed(f"this route does not take {request.method[:16]}")
-    return InvalidRequest("the request could not be read")
+        return MethodNotAllowed(
+            f"this route does not accept {request.method[:16]}; use a method that the Allow header "
+            "names"
+        )
+    return InvalidRequest("the request could not be read; check it and send it again")

@@ -30,7 +30,7 @@ def idempotency_key_of(parsed: ParsedRequest[RequestContext], of_body: str | Non
     if not is_idempotency_key(key):
         raise _invalid(IDEMPOTENCY_KEY_RULE)
     if of_body not in (None, key):
-        raise _invalid("is another key than the body's idempotency_key; keep one")
+        raise _invalid("differs from the body's idempotency_key; send only one of them")
     return key
 
 

@@ -80,7 +80,7 @@ class ExecuteRequest(CallRequest, RequestContext):
 
 
 class BatchRequest(RequestContext):
-    """Body of POST /internal/mcp/execute/batch."""
+    """A batch of plain calls; ReplyBatchRequest is for the calls of a model's reply."""
 
     calls: Annotated[list[CallRequest], Field(min_length=1, fail_fast=True)]
     idempotency_key: IdempotencyKey | None = None

@@ -10,7 +10,7 @@ from mcp_tools_proxy.wire.tracing import is_text_or_number
 
 def _text_or_number(value: object) -> object:
     if not is_text_or_number(value):
-        raise ValueError("should be a text or a number")
+        raise ValueError("should be a string or a number")
     return value
 
 

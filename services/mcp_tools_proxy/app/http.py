@@ -140,6 +140,7 @@ def _api_routes(
             gateway.lifecycle,
             max_batch_calls=settings.max_batch_calls,
             max_json_items=settings.max_json_items,
+            max_text_bytes=settings.max_text_bytes,
         ),
         lists=ListHandlers(
             CallerResolver(authenticator, default_tenant_id=ANY_TENANT),

@@ -47,7 +47,7 @@ class CallerResolver:
         """
         caller = scope[CALLER] = await self._identify(scope, asserted)
         if caller.tenant_id == NO_TENANT and not self._may_be_tenantless:
-            raise Forbidden("the token belongs to no tenant; use one of a tenant")
+            raise Forbidden("the token belongs to no tenant; send a token that does")
         return caller
 
     async def revalidate(self, scope: Scope, asserted: AssertedIdentity, caller: Caller) -> None:
@@ -56,7 +56,9 @@ class CallerResolver:
         A token may expire, or be given to another user, while a stream stays open for hours.
         """
         if await self._identify(scope, asserted) != caller:
-            raise Forbidden("the token stands for somebody else now; connect again")
+            raise Forbidden(
+                "the token is of another caller than the one who opened this session; connect again"
+            )
 
     def resolve_trusted(self, asserted: AssertedIdentity) -> Caller:
         """Return the caller that settings or command line name: they need no token."""
@@ -89,7 +91,9 @@ def _from_token(principal: Principal, asserted: AssertedIdentity) -> Caller:
     Raises Forbidden, AgentRequired.
     """
     if asserted.tenant_id is not None and principal.tenant_id is None:
-        raise Forbidden("the token belongs to no tenant; use one of that tenant")
+        raise Forbidden(
+            "the token belongs to no tenant; send a token of the tenant that the request names"
+        )
     if asserted.tenant_id not in (None, principal.tenant_id):
         raise Forbidden(
             "the token is for another tenant; leave the tenant out, or name the token's"
@@ -97,7 +101,10 @@ def _from_token(principal: Principal, asserted: AssertedIdentity) -> Caller:
     if principal.user_id is not None and asserted.user_id not in (None, principal.user_id):
         raise Forbidden("the token is for another user; leave the user out, or name the token's")
     if not set(asserted.roles or ()) <= set(principal.roles):
-        raise Forbidden("the token does not give every role that is named; leave roles out")
+        raise Forbidden(
+            "the token does not grant every role that the request names; leave roles out, or name "
+            "only those it grants"
+        )
     return Caller(
         tenant_id=principal.tenant_id or NO_TENANT,
         user_id=principal.user_id or asserted.user_id or "",
@@ -116,7 +123,7 @@ def _agent(allowed: frozenset[str] | None, asserted: str | None) -> str | None:
     if asserted is None and allowed:
         raise AgentRequired("the token is for several agents; name one of them")
     if asserted not in allowed:
-        raise Forbidden("the token is not for this agent; name one that it is for")
+        raise Forbidden("the token does not allow this agent; name an agent that it allows")
     return asserted
 
 
@@ -135,4 +142,4 @@ def _merge(one: AssertedIdentity, other: AssertedIdentity) -> AssertedIdentity:
 def _merge_field(name: str, one: T | None, other: T | None) -> T | None:
     if one is None or other is None or one == other:
         return other if one is None else one
-    raise Forbidden(f"the request names two different values of {name}; name one")
+    raise Forbidden(f"the request has two different values for {name}; keep one")

@@ -38,13 +38,15 @@ def check_times(claims: Claims, now: float, leeway_s: float) -> float:
     """
     expires = _time(claims, "exp")
     if expires is None:
-        raise InvalidClaims("the token has no exp: it would never expire")
+        raise InvalidClaims("the token has no exp; get one that expires")
     if now >= expires + leeway_s:
-        raise InvalidClaims("the token has expired; ask for a new one")
+        raise InvalidClaims("the token has expired; get a new one")
     for name in ("nbf", "iat"):
         starts = _time(claims, name)
         if starts is not None and starts > now + leeway_s:
-            raise InvalidClaims(f"the token is not good yet ({name}); are the clocks right?")
+            raise InvalidClaims(
+                f"the token is not valid yet ({name}); wait, or check that both clocks are right"
+            )
     return expires + leeway_s
 
 
@@ -59,7 +61,9 @@ def principal_of(claims: Claims, names: ClaimNames) -> Principal:
     is_admin = names.admin_role is not None and names.admin_role in roles
     tenant_id = _identifier(claims, names.tenant)
     if tenant_id is None and not is_admin:
-        raise InvalidClaims(f"the token has no {names.tenant}, which names the tenant")
+        raise InvalidClaims(
+            f"the token has no {names.tenant}, which should name the tenant; get one that has it"
+        )
     return Principal(
         tenant_id=tenant_id,
         user_id=None if names.user is None else _identifier(claims, names.user),
@@ -88,7 +92,9 @@ def _identifier(claims: Claims, name: str) -> str | None:
     if value is _ABSENT or value is None:
         return None
     if not isinstance(value, str) or not is_identifier(value):
-        raise InvalidClaims(f"the token's {name} should be 1-256 characters, no control characters")
+        raise InvalidClaims(
+            f"the token's {name} should be 1-256 characters without control characters"
+        )
     return value
 
 
@@ -103,7 +109,7 @@ def _strings(claims: Claims, name: str, *, split: bool) -> tuple[str, ...] | Non
     if isinstance(value, str):
         return tuple(value.split()) if split else (value,)
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-        raise InvalidClaims(f"the token's {name} should be a list of texts")
+        raise InvalidClaims(f"the token's {name} should be a list of strings")
     return tuple(value)
 
 

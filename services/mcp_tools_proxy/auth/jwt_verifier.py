@@ -173,20 +173,26 @@ class JwtVerifier:
         try:
             header = jwt.get_unverified_header(token)
         except PyJWTError:
-            raise InvalidClaims("the token is no JWT") from None
+            raise InvalidClaims("the token is not a JWT; send one") from None
         algorithm, kid = header.get("alg"), header.get("kid")
         if not isinstance(algorithm, str) or algorithm not in self._rules.algorithms:
-            raise InvalidClaims("the token is signed in a way that is not allowed")
+            raise InvalidClaims(
+                "the token's signature algorithm (alg) is not allowed here; get one with another"
+            )
         if "crit" in header or "b64" in header:
-            raise InvalidClaims("the token asks for an extension that is not known")
+            raise InvalidClaims(
+                "the token requires an extension that is not supported (crit); get one without it"
+            )
         key = self._source.keys.find(kid, algorithm)
         if key is None:
             await self._source.refresh()
             key = self._source.keys.find(kid, algorithm)
         if key is None and not self._source.keys.count:
-            raise Unauthenticated("the keys that tokens are checked with are not there; try later")
+            raise Unauthenticated("the keys to verify tokens could not be loaded; try again later")
         if key is None:
-            raise InvalidClaims("the token is signed with a key that is not the issuer's")
+            raise InvalidClaims(
+                "the token is signed with a key that is not the issuer's; get a new one"
+            )
         return kid, key
 
     def _remember(self, digest: bytes, found: _Verified) -> None:
@@ -212,13 +218,17 @@ def _decode(token: str, key: jwt.PyJWK, rules: JwtRules) -> Mapping[str, object]
             },
         )
     except InvalidAudienceError:
-        raise InvalidClaims("the token is for another service (aud)") from None
+        raise InvalidClaims(
+            "the token is for another service (aud); get one for this service"
+        ) from None
     except InvalidIssuerError:
-        raise InvalidClaims("the token is of another issuer (iss)") from None
+        raise InvalidClaims(
+            "the token is from another issuer (iss); get one from the issuer that is trusted here"
+        ) from None
     except MissingRequiredClaimError as error:
-        raise InvalidClaims(f"the token has no {error.claim}") from None
+        raise InvalidClaims(f"the token has no {error.claim}; get one that has it") from None
     except PyJWTError:
-        raise InvalidClaims("the token is not good; ask for a new one") from None
+        raise InvalidClaims("the token is not valid; get a new one") from None
     return claims
 
 

@@ -44,9 +44,9 @@ class TokenFileVerifier:
         """Return the principal of a token. Raises Unauthenticated, quoting nothing of the token."""
         entry = self._find(token)
         if entry is None:
-            raise Unauthenticated("the token is not known; ask for a new one", token_refused=True)
+            raise Unauthenticated("the token is not known here; get a new one", token_refused=True)
         if entry.is_expired(self._clock()):
-            raise Unauthenticated("the token has expired; ask for a new one", token_refused=True)
+            raise Unauthenticated("the token has expired; get a new one", token_refused=True)
         return entry.principal
 
     def is_known_valid(self, token: str) -> bool:

@@ -216,10 +216,10 @@ def set_default_preset(
         write(path, with_key(text, "defaultPresetId", preset_id).encode())
     except OSError as error:
         if isinstance(error, FileNotFoundError) and not folder.is_dir():
-            step = "the configuration folder (MCP_PROXY_CONFIG_DIR) does not exist: make it"
+            step = "the configuration folder (MCP_PROXY_CONFIG_DIR) does not exist; create it"
         else:
             step = (
-                f"{path.name} cannot be written ({error.strerror}): make the configuration folder "
+                f"{path.name} cannot be written ({error.strerror}); make the configuration folder "
                 "writable"
             )
         raise ConfigReadOnly(

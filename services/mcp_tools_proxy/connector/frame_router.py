@@ -120,7 +120,8 @@ class FrameRouter:
 
     def _too_large(self, message: Message) -> Message:
         error = ResultTooLarge(
-            f"this would be over {self._max_frame_bytes} bytes, the most of one frame"
+            f"the answer is over {self._max_frame_bytes} bytes, the limit of one frame; ask for "
+            "less at a time"
         )
         return _error_response(error, message)
 

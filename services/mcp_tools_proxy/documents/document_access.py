@@ -37,10 +37,10 @@ class DocumentAccess:
             return document
         if doc_id in self._owner_counts and not self._hide_foreign_documents:
             raise AccessDenied(
-                f"You have no access to document {quote(doc_id)}. Do not try again; use a doc_id"
-                " that belongs to the user, or tell the user that access is missing."
+                f"the user has no access to document {quote(doc_id)}; do not try again: use a "
+                "doc_id that belongs to the user, or tell the user"
             )
         raise DocumentNotFound(
-            f"There is no document {quote(doc_id)}. Check the doc_id letter by letter against the"
-            " one you were given, or ask the user which document is meant."
+            f"there is no document {quote(doc_id)}; check the doc_id letter by letter against the "
+            "one you were given, or ask the user which document is meant"
         )

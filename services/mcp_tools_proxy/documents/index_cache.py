@@ -173,4 +173,4 @@ class IndexCache:
 
 
 def _shutting_down() -> ShuttingDown:
-    return ShuttingDown("This replica is stopping. Make the same call again: another will answer.")
+    return ShuttingDown("this replica is stopping; send the call again")

@@ -359,7 +359,10 @@ class InternalError(ProxyError):
 
     code = "INTERNAL_ERROR"
 
-    def __init__(self, message: str = "internal error; the log has the trace_id") -> None:
+    def __init__(
+        self,
+        message: str = "internal error; tell the operator the trace_id: the log has it",
+    ) -> None:
         super().__init__(message)
 
 

@@ -90,7 +90,7 @@ class Pool:
         if session is None:
             return
         if not await session.sender.wait(session.first_attempt_over, waited_s, tenant_id):
-            raise session.connection_state.unavailable("it is still being connected to")
+            raise session.connection_state.unavailable("the gateway is still connecting to it")
         if session.snapshot is None and session is self.session(server_id):
             raise session.connection_state.unavailable(session.connection_state.error)
 

@@ -137,7 +137,10 @@ class RequestSender:
         connection = await self._connection_state.acquire(deadline)
         resources = connection.capabilities.get("resources")
         if not isinstance(resources, Mapping) or not resources.get("subscribe"):
-            raise JsonRpcError(METHOD_NOT_FOUND, "the server tells of no resource's updates")
+            raise JsonRpcError(
+                METHOD_NOT_FOUND,
+                "the server has no resource subscriptions; read the resource again instead",
+            )
         if not self._subscriptions.has_capacity(uri, tenant_id):
             raise self._too_many_subscriptions()
         try:
@@ -194,8 +197,8 @@ class RequestSender:
     def _busy(self) -> ServerBusy:
         server_id, limit = self._config.server_id, self._config.max_calls_in_flight
         return ServerBusy(
-            f"server {server_id} has {limit} calls in flight, which is its limit; "
-            "try again when some of them are done",
+            f"server {server_id} has {limit} calls in flight, which is its limit; try again when "
+            "some of them are done",
             details={"server_id": server_id, "max_calls_in_flight": limit},
         )
 
@@ -210,9 +213,9 @@ class RequestSender:
     def _too_many_subscriptions(self) -> ServerBusy:
         server_id = self._config.server_id
         return ServerBusy(
-            f"{MAX_SUBSCRIBED} resources of server {server_id} may be subscribed to, "
-            f"{MAX_SUBSCRIBED_BY_TENANT} by one tenant; "
-            "try again when some of them are not any more",
+            f"server {server_id} has no subscription left: {MAX_SUBSCRIBED} resources may be "
+            f"subscribed to, {MAX_SUBSCRIBED_BY_TENANT} of them by one tenant; unsubscribe from "
+            "some, or try again later",
             details={"server_id": server_id},
         )
 
@@ -228,7 +231,7 @@ class RequestSender:
     def _too_large(self, error: ResponseTooLarge) -> ResultTooLarge:
         server_id = self._config.server_id
         return ResultTooLarge(
-            f"the answer of server {server_id} is over {error.max_bytes} bytes; "
+            f"the answer from server {server_id} is over {error.max_bytes} bytes; "
             "ask for less at a time",
             details={"server_id": server_id, "max_result_bytes": error.max_bytes},
         )

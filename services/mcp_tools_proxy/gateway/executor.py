@@ -209,7 +209,7 @@ def _content_blocked(spec: ComponentSpec, blocked: Blocked) -> ContentBlocked:
     argument = declared_path(blocked.path, schema)
     named = f"the argument {quote(argument)}" if argument else "an argument"
     return ContentBlocked(
-        f"{named} holds a word that is blocked here; say it in other words",
+        f"{named} has a word that is blocked here; use other words, or tell the user",
         details={"argument": argument[:QUOTE_CHARS]} if argument else None,
         reason=blocked.keyword,
     )

@@ -73,7 +73,7 @@ class Lifecycle:
             if task not in self._cancelled:
                 raise
             task.uncancel()
-            raise ShuttingDown("the service stopped before this call was done") from None
+            raise ShuttingDown("this replica stopped before the call was done") from None
         finally:
             self._running.discard(task)
             self._cancelled.discard(task)

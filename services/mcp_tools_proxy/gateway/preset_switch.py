@@ -44,8 +44,8 @@ class PresetSwitch:
         """Load a preset, and with ``persist`` save it as the default; blocks."""
         if self._files.pinned is not None:
             raise PresetPinned(
-                f"the environment pins the preset to {quote(self._files.pinned)}; "
-                "unset MCP_PROXY_PRESET and restart to be able to choose"
+                f"MCP_PROXY_PRESET pins the preset to {quote(self._files.pinned)}; to switch, an "
+                "operator has to unset it and restart"
             )
         loaded = self._load(preset_id)
         if persist:
@@ -57,11 +57,12 @@ class PresetSwitch:
             return self._files.load_preset(preset_id)
         except PresetMissing as error:
             raise PresetNotFound(
-                f"there is no preset {quote(preset_id)}; list the presets to see which there are"
+                f"there is no preset {quote(preset_id)}; list the presets to see which exist"
             ) from error
         except InvalidConfig as error:
             raise PresetNotFound(
-                f"preset {quote(preset_id)} has problems; fix its file, then choose it again",
+                f"preset {quote(preset_id)} is not valid; fix the problems in its file, then "
+                "choose it again",
                 details=_details(error),
             ) from error
 
@@ -70,7 +71,7 @@ class PresetSwitch:
             self._files.save_default(preset_id)
         except InvalidConfig as error:
             raise ConfigReadOnly(
-                "mcp.json has problems, so the choice cannot be written to it: fix it, or send "
+                "mcp.json is not valid, so the choice cannot be saved; fix it, or send "
                 '"persist": false to switch until the next start',
                 details=_details(error),
             ) from error

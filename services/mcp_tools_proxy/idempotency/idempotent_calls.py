@@ -150,7 +150,7 @@ def _outcome_of(record: Record, request: bytes, spec: ComponentSpec) -> Outcome:
     _check_same(record.request, request)
     if record.state is RecordState.UNKNOWN:
         raise OutcomeUnknown(
-            "this call was sent before, and how it ended is not known; " + MAY_BE_DONE
+            "this call was sent before, and its outcome is not known; " + MAY_BE_DONE
         )
     return decode_outcome(record.outcome, spec)
 
@@ -163,6 +163,6 @@ def _is_for_client(error: ProxyError) -> bool:
 def _check_same(kept: bytes, request: bytes) -> None:
     if kept != request:
         raise IdempotencyConflict(
-            "this idempotency key was used for another tool or other arguments; "
-            "a call that is another one needs a key of its own"
+            "this idempotency key was already used for another tool or other arguments; use a new "
+            "key for this call"
         )

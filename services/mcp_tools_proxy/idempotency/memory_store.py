@@ -58,8 +58,8 @@ class MemoryRecordStore:
             return Record(kept.state, kept.request, kept.outcome)
         if not self._fits(key, RECORD_BYTES):
             raise StateUnavailable(
-                "nothing was done: too many calls with an idempotency key were made here in the "
-                "last minutes to keep one more; try again later, or call without a key",
+                "nothing was done: there is no room to record one more call with an idempotency "
+                "key; try again later, or call without a key",
                 reason="no room",
             )
         self._records[key] = _Kept(request)

@@ -36,5 +36,8 @@ def decode_outcome(kept: bytes, spec: ComponentSpec) -> Outcome:
         )
     error = error_from_json(from_json(content))
     if error is None:
-        raise OutcomeUnknown("a newer version of this gateway has made this call; call that one")
+        raise OutcomeUnknown(
+            "this call was made before, by a newer version of this gateway whose record cannot be "
+            "read here; send it again with the same key once all replicas are upgraded"
+        )
     return Failed(error=error, replayed=True)

@@ -69,7 +69,9 @@ _PROBE_NAME = f"{KEY_PREFIX}:idempotency:probe".encode()
 _STATES = {state.value.encode(): state for state in RecordState}
 
 _FAILURES = (RedisError, OSError)  # TimeoutError is an OSError
-_AWAY = "nothing was done: calls with an idempotency key cannot be kept now; try again later"
+_AWAY = (
+    "nothing was done: calls with an idempotency key cannot be recorded right now; try again later"
+)
 
 log = structlog.get_logger()
 
@@ -167,8 +169,8 @@ class RedisRecordStore:
             return Record(RecordState.CLAIMED)
         if state == b"full":
             raise StateUnavailable(
-                "nothing was done: your tenant made too many calls with an idempotency key in the "
-                "last minutes to keep one more; try again later, or call without a key",
+                "nothing was done: there is no room to record one more call of your tenant with "
+                "an idempotency key; try again later, or call without a key",
                 reason="no room",
             )
         return self._read(key, state, content)
@@ -337,8 +339,8 @@ class RedisRecordStore:
         if decrypted is None or state not in _STATES:
             log.error("idempotency.record_unreadable", store=self._name)
             raise OutcomeUnknown(
-                "this idempotency key was used, but by a replica that keeps calls with another "
-                "secret; check whether the call was carried out before you make it again"
+                "this idempotency key was used before, but the record of its call cannot be read "
+                "here; check whether the call was carried out before you make it again"
             )
         return Record(_STATES[state], decrypted[:DIGEST_BYTES], decrypted[DIGEST_BYTES:])
 

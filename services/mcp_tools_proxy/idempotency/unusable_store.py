@@ -36,8 +36,8 @@ class UnusableRecordStore:
     async def claim(self, key: RecordKey, request: bytes) -> Record:
         """Raise StateUnavailable."""
         error = StateUnavailable(
-            "nothing was done: this gateway cannot keep calls with an idempotency key, which its "
-            "operator has to set up; call without a key",
+            "nothing was done: this gateway is not set up for idempotency keys; call without one, "
+            "or tell the operator",
             reason=self._problem,
         )
         error.retryable = False

@@ -66,8 +66,8 @@ class ArgumentCheck:
         """Raise InvalidArguments with path and rule of each problem, never a value."""
         if self._steps[-1] > CHEAP_STEPS and estimate_cost(arguments, self._steps) > MAX_STEPS:
             raise InvalidArguments(
-                "arguments: hold too many values, nested too deeply, to be checked against this "
-                "tool's inputSchema; send less at a time"
+                "arguments: are too large or too deeply nested to be checked against this tool's "
+                "inputSchema; send less at a time"
             )
         try:
             if self._validator.is_valid(arguments):
@@ -75,12 +75,13 @@ class ArgumentCheck:
             problems = self._problems(arguments)
         except ValueError:  # the library cannot convert them
             raise InvalidArguments(
-                "arguments: holds text that is not valid Unicode, or is nested too deeply"
+                "arguments: have text that is not valid Unicode, or are nested too deeply; "
+                "correct the text, or nest less"
             ) from None
         text = join_first(problems, _describe)
         names = dict.fromkeys(name for problem in problems for name in _top_level_names(problem))
         raise InvalidArguments(
-            text or "arguments: do not fit this tool's inputSchema",
+            text or "arguments: do not match this tool's inputSchema; compare them and call again",
             details={"arguments": list(islice(names, MAX_PROBLEMS))},
         )
 
@@ -146,11 +147,11 @@ def _describe(problem: ValidationError) -> str:
         case ValidationErrorKind.Required(property=name):
             rule = f"{quote(name)} is missing"
         case ValidationErrorKind.FalseSchema():
-            rule = "nothing is allowed here"
+            rule = "is not allowed here; leave it out"
         case ValidationErrorKind.PropertyNames():
-            rule = "holds a name that is not allowed"
+            rule = "has a property whose name is not allowed; rename or remove it"
         case ValidationErrorKind.BacktrackLimitExceeded():
-            rule = "is too long for the pattern it has to match"
+            rule = "is too long to be checked against its pattern; shorten it"
         case _:
             rule = problem.message.removeprefix(f"{_VALUE} ")[:MAX_PROBLEM_CHARS]
     return f"{_path(problem.instance_path)}: {rule}"

@@ -136,7 +136,7 @@ class HandshakeSession:
     def check_id(self, id_: RequestId) -> None:
         """Raise InvalidRequest if the id is that of a request without a response."""
         if str(id_) in self._requests:
-            raise InvalidRequest("a request with this id is not answered yet; take another id")
+            raise InvalidRequest("a request with this id is still in progress; use another id")
 
     async def answer(
         self,

@@ -165,12 +165,13 @@ class MessageSession:
     def check_id(self, id_: RequestId) -> None:
         """Raise InvalidRequest if the id is that of a pending request."""
         if str(id_) in self._open:
-            raise InvalidRequest("a request with this id is not answered yet")
+            raise InvalidRequest("a request with this id is still in progress; use another id")
 
     def _receive_request(self, id_: RequestId, content: Json) -> None:
         if len(self._open) >= self._max_open_requests:
             raise CapacityExceeded(
-                f"{self._max_open_requests} requests are open; wait for an answer"
+                f"{self._max_open_requests} requests are not answered yet, which is the limit; "
+                "wait for an answer before you send more"
             )
         if self._is_modern is None:
             self._is_modern = _opens_modern(content)
@@ -252,7 +253,9 @@ class MessageSession:
             )
         if content["method"] == "ping":
             return result_response(id_, {})
-        return error_response(id_, JsonRpcError(INVALID_REQUEST, "send initialize first"))
+        return error_response(
+            id_, JsonRpcError(INVALID_REQUEST, "the session has not begun; send initialize first")
+        )
 
     def _close_request(self, id_: RequestId) -> None:
         self._open.pop(str(id_), None)
@@ -306,6 +309,7 @@ def _initialize_refused(params: Mapping[str, Any] | None) -> JsonRpcError:
         data["requested"] = requested
     return JsonRpcError(
         UNSUPPORTED_PROTOCOL_VERSION,
-        "connection is serving the 2026-07-28 protocol; the initialize handshake is not accepted",
+        "this connection speaks protocol version 2026-07-28, which has no initialize; send "
+        "requests without it",
         data,
     )

@@ -107,7 +107,9 @@ class Methods:
 def _without_cursor(request: McpRequest) -> McpRequest:
     """Return the request. Raises JsonRpcError for a cursor: every list is one page."""
     if request.params.get("cursor") is not None:
-        raise JsonRpcError(INVALID_PARAMS, "no list has more pages; leave cursor out")
+        raise JsonRpcError(
+            INVALID_PARAMS, "every list here is one page, so no cursor is valid; leave cursor out"
+        )
     return request
 
 

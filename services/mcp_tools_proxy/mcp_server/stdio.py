@@ -50,7 +50,10 @@ async def serve_stdio(
                 async with asyncio.timeout(LAST_RESPONSES_GRACE_S):
                     await session.wait_until_answered()
             await session.refuse_pending(
-                ShuttingDown("the input ended before the answer was there")
+                ShuttingDown(
+                    "standard input ended before the answer was ready; keep it open until the "
+                    "answer arrives"
+                )
             )
             session.close()
             for chore in chores:

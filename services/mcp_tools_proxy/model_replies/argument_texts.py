@@ -9,6 +9,7 @@ from mcp_tools_proxy.domain.errors import InvalidArguments
 from mcp_tools_proxy.wire.problem_texts import place_of
 from mcp_tools_proxy.wire.strict_json import (
     MAX_DEPTH,
+    MAX_KEYS_SEARCHED,
     RepeatedKey,
     check_keys,
     count_items,
@@ -51,20 +52,29 @@ def _parse_at_once(texts: Sequence[bytes], max_items: int) -> Sequence[object] |
 
 
 def _parse_each(texts: Sequence[bytes], max_items: int) -> Sequence[object]:
-    """Parse the texts one by one; a broken one is an InvalidArguments."""
+    """Parse the texts one by one; a broken one is an InvalidArguments.
+
+    A repeated key is searched among MAX_KEYS_SEARCHED keys of all texts together.
+    """
     parsed: list[object] = []
-    left = max_items
+    left, keys_left = max_items, MAX_KEYS_SEARCHED
     for text in texts:
         count = count_items(text)
         if count > left:
             limit = f"{max_items} JSON values, the limit for one reply"
-            problem = f"arguments: hold, with those of the calls before, more than {limit}"
-            parsed.append(InvalidArguments(problem))
+            parsed.append(
+                InvalidArguments(
+                    f"arguments: together with those of earlier calls have more than {limit}; "
+                    "make fewer calls at once"
+                )
+            )
             continue
         left -= count
         try:
-            parsed.append(parse_strict(text, max_items=max_items))
+            parsed.append(parse_strict(text, max_items=max_items, max_searched=keys_left))
         except ValueError as error:
+            if isinstance(error, RepeatedKey) and error.place:
+                keys_left -= text.count(b":")
             parsed.append(_refusal(error))
     return parsed
 
@@ -80,6 +90,6 @@ def _refusal(error: ValueError) -> InvalidArguments:
         return InvalidArguments(f"arguments: {error}")
     place = place_of({"loc": error.place}, whole="arguments")
     return InvalidArguments(
-        f"{place}: this object names the key twice; keep one of them",
+        f"{place}: the same object has this key twice; keep one of them",
         details={"arguments": [place.partition(".")[0]]},
     )

@@ -29,13 +29,18 @@ class ChatCompletions:
         return item.get("type") in ("function", "custom") or isinstance(item.get("function"), dict)
 
     def read_call(self, item: Item, place: int) -> ModelCall:
-        """Return the call; one of a custom tool is refused. Raises InvalidRequest."""
+        """Return the call; one of a custom tool or another kind is refused. Raises InvalidRequest.
+
+        It needs a message all the same: the API refuses a conversation without one for each id.
+        """
         call_id = read_call_id(item, "id", place)
         function = item.get("function")
         if isinstance(function, dict):
             name, arguments = read_name(function, place, "function."), function.get("arguments")
             return ModelCall(call_id=call_id, name=name, item=item, arguments=arguments)
-        kind = str(item.get("type"))
+        kind = str(item["type"])
+        if kind not in ("function", "custom"):
+            return no_function_call(item, call_id, kind)
         holder = read_object(item, kind, place)
         return no_function_call(item, call_id, read_name(holder, place, f"{kind}."))
 
@@ -44,8 +49,8 @@ class ChatCompletions:
         return ImageRules(taken=False)
 
     def content_of(self, parts: Sequence[Part]) -> bytes:
-        """Return nothing: without images all that is shown is one text."""
-        raise NotImplementedError
+        """Build a text: without images there is one part."""
+        return to_json(str(parts[0]))
 
     def result_of(self, call: ModelCall, content: bytes, *, is_error: bool) -> Pieces:
         """Build the message of one call."""

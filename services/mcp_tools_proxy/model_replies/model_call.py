@@ -83,8 +83,11 @@ def invalid_item(place: int, path: str, problem: str) -> InvalidRequest:
 
 
 def no_function_call(item: Item, call_id: str, name: str) -> ModelCall:
-    """Build the call of a custom tool, which is refused: its input is text, and no arguments."""
-    problem = "this is no function call; only function tools are run here, so offer it as one"
+    """Build the call of a tool that is no function, which is refused: it has no arguments."""
+    problem = (
+        "this is not a function call, and only functions are run here; offer the tool to the model "
+        "as a function"
+    )
     return ModelCall(call_id=call_id, name=name, item=item, refusal=InvalidArguments(problem))
 
 

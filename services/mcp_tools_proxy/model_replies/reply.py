@@ -28,7 +28,16 @@ from mcp_tools_proxy.wire.text import quote
 PLAIN_KEY = "tool_name"
 """A call that has it is a plain one, of no model's API."""
 
+MAX_CALLS_ELSEWHERE = 256
+"""Calls of one reply that are run elsewhere; 49,000 of them made an answer of 15 MB."""
+
 _SHAPES: Sequence[ReplyShape] = (ChatCompletions(), Responses(), AnthropicMessages())
+
+_SKIPS_UNKNOWN = _SHAPES[-1]
+"""A shape whose items of unknown types are skipped."""
+
+_KEYS_OF_CALLS = frozenset({PLAIN_KEY, "name", "arguments", "input"})
+"""An item with one of these is a call, if only one that went wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +62,10 @@ class ReplyAnswer:
 
 
 def shape_of(items: Sequence[object]) -> ReplyShape | None:
-    """Return the API of which the items are, by the first that shows it; None for plain calls."""
+    """Return the API of which the items are, by the first that shows it; None for plain calls.
+
+    Items that are surely no calls, and of no API that is known here, are of any.
+    """
     for item in items:
         if isinstance(item, dict):
             if PLAIN_KEY in item:
@@ -61,18 +73,16 @@ def shape_of(items: Sequence[object]) -> ReplyShape | None:
             found = _shape_of_item(item)
             if found is not None:
                 return found
-    return None
+    return _SKIPS_UNKNOWN if all(map(_is_no_call, items)) else None
 
 
 def read_reply(items: Sequence[object], *, max_calls: int, max_items: int) -> ModelReply:
     """Read the calls of a reply; ``max_items`` bounds the values in the texts of arguments.
 
-    Raises InvalidRequest for an item of another shape, more calls than ``max_calls``, and a call
-    that cannot be answered: without an id, or with that of another.
+    Raises InvalidRequest for an item of another shape, more calls than ``max_calls`` or
+    MAX_CALLS_ELSEWHERE, and a call that cannot be answered: without an id, or with that of another.
     """
-    shape = shape_of(items)
-    if shape is None:
-        raise InvalidRequest("calls: are of no model's API", details={"field": "calls"})
+    shape = shape_of(items) or _SKIPS_UNKNOWN
     calls: list[ModelCall] = []
     for place, item in enumerate(items):
         if not isinstance(item, dict) or "agent" in item or not shape.is_item(item):
@@ -83,16 +93,19 @@ def read_reply(items: Sequence[object], *, max_calls: int, max_items: int) -> Mo
             calls.append(call)
     run_here = [call for call in calls if not call.is_run_elsewhere]
     if len(run_here) > max_calls:
-        raise InvalidRequest(
-            f"calls: {len(run_here)} calls, the limit is {max_calls}", details={"field": "calls"}
-        )
+        raise _too_many(f"{len(run_here)} calls were sent, the limit is {max_calls}")
+    elsewhere = len(calls) - len(run_here)
+    if elsewhere > MAX_CALLS_ELSEWHERE:
+        raise _too_many(f"{elsewhere} are run elsewhere, the limit is {MAX_CALLS_ELSEWHERE}")
     if len({call.call_id for call in run_here}) < len(run_here):
         raise _repeated_id(shape, items)
     arguments = read_arguments([call.arguments for call in run_here], max_items=max_items)
     return ModelReply(shape=shape, calls=calls, run_here=run_here, arguments=arguments)
 
 
-def answer_of(reply: ModelReply, outcomes: Sequence[Outcome], *, in_full: bool) -> ReplyAnswer:
+def answer_of(
+    reply: ModelReply, outcomes: Sequence[Outcome], *, in_full: bool, max_text_bytes: int
+) -> ReplyAnswer:
     """Build the answer from the outcomes of the calls run here; ``in_full`` keeps all content."""
     shape, images = reply.shape, reply.shape.image_rules()
     kept: list[Outcome] = []
@@ -107,7 +120,7 @@ def answer_of(reply: ModelReply, outcomes: Sequence[Outcome], *, in_full: bool) 
         if content is not None:
             pieces += shape.result_of(call, content, is_error=False)
         else:
-            shown = show_result(outcome, images)
+            shown = show_result(outcome, images, max_text_bytes=max_text_bytes)
             content = shown.text or shape.content_of(shown.parts)
             pieces += shape.result_of(call, content, is_error=shown.is_error)
             if shown.content_is_shown and not in_full:
@@ -122,7 +135,9 @@ def answer_of(reply: ModelReply, outcomes: Sequence[Outcome], *, in_full: bool) 
 
 def _not_run(call: ModelCall) -> Outcome:
     by = "the model's provider or the program that offered it to the model"
-    return Failed(error=ToolNotFound(f"{quote(call.name)} is not run here, but by {by}"))
+    return Failed(
+        error=ToolNotFound(f"{quote(call.name)} is not run here, but by {by}; leave it to them")
+    )
 
 
 def _shape_of_item(item: Item) -> ReplyShape | None:
@@ -139,18 +154,34 @@ def _checked(shape: ReplyShape, item: object, place: int) -> Item:
     """
     if not isinstance(item, dict):
         raise invalid_item(place, "", "should be a JSON object")
-    if item.get("agent") is not None:
-        problem = "one agent is for the whole batch; name it beside calls"
+    if isinstance(item.get("agent"), str):  # an object is that of OpenAI's own agents
+        problem = "a call cannot have its own agent; set one for the whole batch, beside calls"
         raise invalid_item(place, ".agent", problem)
     if shape.is_item(item):
         return item
     other = _shape_of_item(item)
     if other is not None or PLAIN_KEY in item:
         title = "a plain call" if other is None else f"of {other.title}"
-        raise invalid_item(place, "", f"is {title}, where the others are of {shape.title}")
+        raise invalid_item(
+            place,
+            "",
+            f"is {title}, but the others are of {shape.title}; all calls of a batch have one form",
+        )
     if not isinstance(item.get("type"), str):
         raise invalid_item(place, ".type", "should be a string")
     return item
+
+
+def _is_no_call(item: object) -> bool:
+    return (
+        isinstance(item, dict)
+        and isinstance(item.get("type"), str)
+        and _KEYS_OF_CALLS.isdisjoint(item)
+    )
+
+
+def _too_many(problem: str) -> InvalidRequest:
+    return InvalidRequest(f"calls: {problem}; send fewer at a time", details={"field": "calls"})
 
 
 def _repeated_id(shape: ReplyShape, items: Sequence[object]) -> InvalidRequest:
@@ -163,7 +194,9 @@ def _repeated_id(shape: ReplyShape, items: Sequence[object]) -> InvalidRequest:
         if call.call_id in ids:
             break
         ids.add(call.call_id)
-    return invalid_item(place, f".{shape.id_key}", "a call before has the same id")
+    return invalid_item(
+        place, f".{shape.id_key}", "an earlier call has the same id; give each its own"
+    )
 
 
 def _without_content(outcome: Outcome) -> Outcome:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.components import JsonObject
+from mcp_tools_proxy.domain.errors import InvalidArguments
 from mcp_tools_proxy.model_replies.images import Image, ImageRules
 from mcp_tools_proxy.model_replies.model_call import (
     Item,
@@ -20,6 +21,11 @@ from mcp_tools_proxy.model_replies.result_text import Part
 FUNCTION, CUSTOM = "function_call", "custom_tool_call"
 
 _OUTPUT_TYPES = {FUNCTION: b"function_call_output", CUSTOM: b"custom_tool_call_output"}
+
+_UNFINISHED = ("incomplete", "in_progress")
+"""The ``status`` of a call whose arguments may be only begun: "" would be run as no arguments."""
+
+_CUT_OFF = "the model's answer was cut off before this call was complete; make the call again"
 
 _OTHER_TYPES = frozenset(
     {
@@ -52,7 +58,14 @@ class Responses:
         call_id, name = read_call_id(item, self.id_key, place), read_name(item, place)
         if kind == CUSTOM:
             return no_function_call(item, call_id, name)
-        return ModelCall(call_id=call_id, name=name, item=item, arguments=item.get("arguments"))
+        cut_off = InvalidArguments(_CUT_OFF) if item.get("status") in _UNFINISHED else None
+        return ModelCall(
+            call_id=call_id,
+            name=name,
+            item=item,
+            arguments=item.get("arguments"),
+            refusal=cut_off,
+        )
 
     def image_rules(self) -> ImageRules:
         """Return that the output of any call may have images."""

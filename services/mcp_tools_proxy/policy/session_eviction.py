@@ -31,7 +31,6 @@ def select_session_to_evict(
     found = [it for it in idle if it.tenant_id == newcomer or tenants[it.tenant_id] > own]
     if not found:
         raise CapacityExceeded(
-            f"{limit} sessions are open and in use, the most that this service bears; "
-            "try again later"
+            f"{limit} sessions are open and in use, which is the limit; try again later"
         )
     return max(found, key=lambda it: (tenants[it.tenant_id], -it.ends_at)).session

@@ -62,16 +62,16 @@ class AccessRules:
             raise error("agents.json has problems, so no agent is known: have an operator fix it")
         if caller.agent is None:
             raise AgentRequired(
-                "the request names no agent: set agent (over MCP X-Agent-Id, the path "
-                "/mcp/agents/{agent} or the option --agent; for a remote backend an operator sets "
-                "MCP_PROXY_REMOTE_AGENT) to the name of a profile"
+                "the request names no agent; set agent to a profile's name (over MCP: X-Agent-Id, "
+                "/mcp/agents/{agent} or --agent; for a remote backend an operator sets "
+                "MCP_PROXY_REMOTE_AGENT)"
             )
         visibility = self.agents.get(caller.agent)
         if visibility is None:
             advice = "" if self.agent_required else ", or leave agent out"
             raise AgentNotFound(
                 f"no agent profile is named {quote(caller.agent)}; "
-                f"name one that agents.json has{advice}"
+                f"use a name from agents.json{advice}"
             )
         return Permissions(caller.agent, visibility, has_tenant)
 

@@ -80,16 +80,16 @@ def not_found(
     near = _suggest(name, visible)
     match kind:
         case Kind.TOOL:
-            hint = did_you_mean(near, f"; expected {EXPECTED_NAME}")
+            hint = did_you_mean(near, f"; use {EXPECTED_NAME}")
             return ToolNotFound(
                 f"no tool is named {quote(name)}{hint}",
                 details={"expected": EXPECTED_NAME, **({"did_you_mean": near} if near else {})},
             )
         case Kind.PROMPT:
-            hint = did_you_mean(near, "; list the prompts to see which there are")
+            hint = did_you_mean(near, "; list the prompts to see which exist")
             return PromptNotFound(f"no prompt is named {quote(name)}{hint}", reason=reason)
         case Kind.RESOURCE:
-            hint = did_you_mean(near, "; list the resources to see which there are")
+            hint = did_you_mean(near, "; list the resources to see which exist")
             return ResourceNotFound(f"no resource has the URI {quote(name)}{hint}", reason=reason)
 
 
@@ -97,8 +97,8 @@ def ambiguous(name: str, candidates: Sequence[str]) -> AmbiguousName:
     """Build the error for a name of several components; ``candidates`` are their full names."""
     shown = join_first(candidates, quote, limit=MAX_CANDIDATES, separator=", ", more=" or {} more")
     return AmbiguousName(
-        f"{quote(name)} is ambiguous: {len(candidates)} servers have it; say which one with its "
-        f"server in front: {shown}",
+        f"{quote(name)} is ambiguous: {len(candidates)} servers have it; put the server in front: "
+        f"{shown}",
         details={"candidates": candidates},
     )
 
@@ -111,7 +111,7 @@ def _not_allowed(kind: Kind, name: str, agent: str, denial: Denial | None) -> No
     """
     return _NOT_ALLOWED[kind](
         f"{kind.value} {quote(name)} is not permitted for agent {quote(agent)}; "
-        f"use one that its list of {kind.value}s shows",
+        f"use one from that agent's list of {kind.value}s",
         reason=OUTSIDE_THE_PRESET if denial is None else f"the agent's {denial.value}",
     )
 
@@ -119,8 +119,8 @@ def _not_allowed(kind: Kind, name: str, agent: str, denial: Denial | None) -> No
 def _tenant_required(kind: Kind, name: str) -> NotAllowed:
     """Build the error for a caller without a tenant that names a tool for documents."""
     return _NOT_ALLOWED[kind](
-        f"{kind.value} {quote(name)} works on a tenant's documents, and the request has no tenant: "
-        "name a tenant: X-Tenant-Id, a token, or the setting default_tenant_id",
+        f"{kind.value} {quote(name)} works on a tenant's documents, and the request has no tenant; "
+        "send X-Tenant-Id or a tenant's token, or an operator can set MCP_PROXY_DEFAULT_TENANT_ID",
         reason="the request has no tenant",
     )
 

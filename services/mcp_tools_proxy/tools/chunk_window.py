@@ -157,7 +157,7 @@ def window_tool(
         if max(before, after) > radius:
             raise WindowTooLarge(
                 f"{before} chunks before and {after} after were asked for, the limit is {radius} "
-                "on each side",
+                "on each side; ask for fewer",
                 details={
                     "window_before": before,
                     "window_after": after,

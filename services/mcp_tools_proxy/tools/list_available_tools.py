@@ -97,7 +97,7 @@ def catalog_tool(list_tools: ListTools, *, max_result_bytes: int) -> Tool:
         if size > max_result_bytes:
             raise ResultTooLarge(
                 f"the list is {size} bytes as JSON, the limit is {max_result_bytes}; "
-                "ask for fewer tools, by their names in names",
+                "name the tools you need in names",
                 details={"bytes": size, "max_result_bytes": max_result_bytes},
             )
         return Result(value=result, tokens=estimate_tokens(size))

@@ -22,7 +22,7 @@ MAX_RESULTS = 5
 def _query(text: str) -> str:
     trimmed = text.strip()
     if not trimmed:
-        raise ValueError("should hold at least one character that is not a space")
+        raise ValueError("should not be blank")
     return trimmed[:MAX_QUERY_CHARS]
 
 

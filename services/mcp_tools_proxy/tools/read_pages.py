@@ -58,7 +58,8 @@ def pages_tool(
         span = arguments.page_end - arguments.page_start + 1
         if span > max_pages_per_call:
             raise PageSpanTooLarge(
-                f"page_end - page_start + 1 is {span}, the limit is {max_pages_per_call}",
+                f"{span} pages were asked for, the limit is {max_pages_per_call}; read them in "
+                "several calls",
                 details={"pages": span, "max_pages_per_call": max_pages_per_call},
             )
 
@@ -66,8 +67,8 @@ def pages_tool(
         document = await find(arguments, call)
         if arguments.page_start > len(document.pages):
             raise PagesNotFound(
-                f"page_start is {arguments.page_start}, the document has "
-                f"{len(document.pages)} pages",
+                f"page_start is {arguments.page_start}, but the document has {len(document.pages)} "
+                "pages; use a smaller page_start",
                 details={"pages": len(document.pages)},
             )
         page_end = min(arguments.page_end, len(document.pages))

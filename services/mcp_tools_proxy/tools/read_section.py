@@ -93,11 +93,10 @@ def section_tool(repository: DocumentRepository, *, max_text_bytes: int) -> Tool
 
 def _no_section(document: Document, section_id: str) -> SectionNotFound:
     known = list(document.sections)
-    if not known:
-        hint = "it has no sections; use read_doc_pages"
-    else:
-        hint = "read_doc_metadata lists its sections"
+    named = f"document {quote(document.doc_id)} has no"
     return SectionNotFound(
-        f"document {quote(document.doc_id)} has no section {quote(section_id)}; {hint}",
+        f"{named} section {quote(section_id)}; read_doc_metadata lists its sections"
+        if known
+        else f"{named} sections; use read_doc_pages",
         details={"section_ids": known[:SHOWN_SECTION_IDS]},
     )

@@ -68,7 +68,7 @@ class BadTokenThrottle:
         ):
             return None
         error = Unauthenticated(
-            "too many tokens from this address were refused; wait, then send one that is good",
+            "too many invalid tokens came from this address; wait, then send a valid one",
             token_refused=True,
             retry_after_s=wait_s,
         )

@@ -35,7 +35,8 @@ async def read_body(receive: Receive, max_bytes: int) -> bytes:
         if more:
             await _discard(receive, size)
         raise PayloadTooLarge(
-            f"the request body is over {max_bytes} bytes", details={"max_request_bytes": max_bytes}
+            f"the request body is over {max_bytes} bytes; send less at a time",
+            details={"max_request_bytes": max_bytes},
         )
     return b"".join(chunks)
 

@@ -55,8 +55,8 @@ class HostOriginGuard:
             return
         trace_id = trace_id_from(None, Headers(scope=scope))
         error = Forbidden(
-            "this service does not take requests for this Host, or from this Origin; an operator "
-            "may add them to MCP_PROXY_ALLOWED_HOSTS or MCP_PROXY_ALLOWED_ORIGINS",
+            "this Host or Origin is not allowed; an operator can add it to "
+            "MCP_PROXY_ALLOWED_HOSTS or MCP_PROXY_ALLOWED_ORIGINS",
             details={"field": "Host, Origin"},
         )
         self._refusals.record_refusal(scope, error, trace_id)

@@ -98,5 +98,5 @@ def check_message(content: object) -> dict[str, Any]:
         if request_id_of(content) is not None or is_notification(content) or is_response(content):
             return content
         if "method" in content and "id" in content:
-            raise InvalidRequest("the id of a request should be a text or a whole number")
-    raise InvalidRequest("this should be one message of JSON-RPC 2.0")
+            raise InvalidRequest("the id of a request should be a string or an integer")
+    raise InvalidRequest("the message should be one JSON-RPC 2.0 request, notification or response")

@@ -25,8 +25,8 @@ def repeated_key(error: RepeatedKey) -> InvalidRequest:
     """Build the error for a key that occurs twice in one object, with its place."""
     field = place_of({"loc": error.place}, whole=BODY)
     what = (
-        f"{field}: this object names the key"
+        f"{field}: the same object has this key"
         if error.place
-        else "an object in the body names a key"
+        else "an object in the body has the same key"
     )
     return InvalidRequest(f"{what} twice; keep one of them", details={"field": field})

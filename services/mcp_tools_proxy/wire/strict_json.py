@@ -84,7 +84,7 @@ class RepeatedKey(ValueError):
     """
 
     def __init__(self, place: Place, value: object) -> None:
-        super().__init__("names a key twice in one object")
+        super().__init__("has a key twice in one object")
         self.place = place
         self.value = value
 
@@ -93,16 +93,20 @@ class TooManyItems(ValueError):
     """The document holds more values than the limit."""
 
     def __init__(self, max_items: int) -> None:
-        super().__init__(f"holds more than {max_items} JSON values, the limit")
+        super().__init__(f"holds more than {max_items} JSON values, which is the limit")
 
 
-def parse_strict(data: bytes, *, max_items: int | None = None) -> object:
+def parse_strict(
+    data: bytes, *, max_items: int | None = None, max_searched: int = MAX_KEYS_SEARCHED
+) -> object:
     """Parse strict UTF-8 JSON: no NaN, Infinity, 1e400, lone surrogates or key twice in an object,
     at most 64 levels.
 
     ``max_items`` bounds the number of values, counted before parsing: 300,000 stalled every other
-    call for 0.3 s. Raises RepeatedKey, TooManyItems, and ValueError with a text to follow a
-    subject: "is not valid JSON: …".
+    call for 0.3 s; then a repeated key is searched among ``max_searched`` keys at most.
+
+    Raises RepeatedKey, TooManyItems, and ValueError with a text to follow a subject: "is not valid
+    JSON: …".
     """
     may_be_infinite = _check_shape(data, max_items)
     try:
@@ -111,7 +115,7 @@ def parse_strict(data: bytes, *, max_items: int | None = None) -> object:
         raise ValueError(f"is not valid JSON: {error}") from None
     if may_be_infinite and _has_infinity(value):
         raise ValueError(_TOO_LARGE)
-    check_keys(data, value, max_searched=None if max_items is None else MAX_KEYS_SEARCHED)
+    check_keys(data, value, max_searched=None if max_items is None else max_searched)
     return value
 
 

@@ -69,7 +69,9 @@ async def test_a_token_with_a_wrong_claim_is_refused(claims: dict[str, Any]) -> 
 @pytest.mark.parametrize("claim", ["exp", "iss", "aud"])
 async def test_a_token_without_a_claim_that_is_needed_is_told_which(claim: str) -> None:
     without: dict[str, Any] = {claim: ...}
-    assert (await refusal(checking(), KEY.sign(**without))).message == f"the token has no {claim}"
+    assert (await refusal(checking(), KEY.sign(**without))).message == (
+        f"the token has no {claim}; get one that has it"
+    )
 
 
 @pytest.mark.parametrize("token", spoilt(KEY.sign()), ids=range(5))

@@ -135,7 +135,7 @@ def test_a_folder_that_is_not_there_is_read_only(tmp_path: Path) -> None:
     with pytest.raises(ConfigReadOnly) as caught:
         set_default_preset(tmp_path / "nowhere", "work")
     assert str(tmp_path) not in caught.value.message
-    assert "folder (MCP_PROXY_CONFIG_DIR) does not exist: make it, or" in caught.value.message
+    assert "folder (MCP_PROXY_CONFIG_DIR) does not exist; create it, or" in caught.value.message
     assert '"persist": false' in caught.value.message
 
 

@@ -108,7 +108,7 @@ async def test_an_unknown_exception_is_an_internal_error() -> None:
     assert isinstance(outcome, Failed)
     assert outcome.error.as_json == {
         "code": "INTERNAL_ERROR",
-        "message": "internal error; the log has the trace_id",
+        "message": "internal error; tell the operator the trace_id: the log has it",
     }
 
 

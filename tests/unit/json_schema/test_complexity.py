@@ -145,7 +145,7 @@ def test_arguments_of_a_recursive_schema_are_checked_and_explained_at_usual_dept
 def test_what_takes_long_to_explain_is_refused_without_details() -> None:
     check = compile_check(doubling(14))
 
-    with pytest.raises(InvalidArguments, match="do not fit this tool's inputSchema"):
+    with pytest.raises(InvalidArguments, match="do not match this tool's inputSchema"):
         check({})
 
 

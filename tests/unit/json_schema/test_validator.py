@@ -74,8 +74,11 @@ def test_an_argument_that_is_not_declared_is_named() -> None:
     ("schema", "message"),
     [
         ({**of(a={}), "unevaluatedProperties": False}, 'arguments: "b" is not allowed here'),
-        ({"propertyNames": {"maxLength": 0}}, "arguments: holds a name that is not allowed"),
-        ({"additionalProperties": False}, "nothing is allowed here"),
+        (
+            {"propertyNames": {"maxLength": 0}},
+            "arguments: has a property whose name is not allowed; rename or remove it",
+        ),
+        ({"additionalProperties": False}, "is not allowed here; leave it out"),
     ],
 )
 def test_rules_about_names_are_explained(schema: dict[str, Any], message: str) -> None:

@@ -57,7 +57,7 @@ def test_who_has_no_tenant_is_not_shown_what_needs_one(agent: str | None) -> Non
 def test_calling_what_needs_a_tenant_without_one_says_how_to_name_one(agent: str | None) -> None:
     error = refusal("read", agent)
     assert isinstance(error, ToolNotAllowed)
-    assert "name a tenant: X-Tenant-Id, a token, or the setting default_tenant_id" in error.message
+    assert "send X-Tenant-Id or a tenant's token" in error.message
 
 
 def test_what_the_agent_may_not_use_anyway_is_refused_for_that_and_not_for_the_tenant() -> None:

@@ -32,12 +32,14 @@ class BatchHandlers:
         *,
         max_batch_calls: int,
         max_json_items: int,
+        max_text_bytes: int,
     ) -> None:
         self._callers = callers
         self._executor = executor
         self._lifecycle = lifecycle
         self._max_batch_calls = max_batch_calls
         self._max_json_items = max_json_items
+        self._max_text_bytes = max_text_bytes
 
     def read_batch(self, body: object) -> BatchRequest | ReplyRequest:
         """Validate the body of a batch as its calls need it. Raises InvalidRequest."""
@@ -97,7 +99,12 @@ class BatchHandlers:
             for one, arguments, key in zip(reply.run_here, reply.arguments, keys, strict=True)
         ]
         outcomes = await self._run_all(parsed, calls)
-        answer = answer_of(reply, outcomes, in_full=body.results == "full")
+        answer = answer_of(
+            reply,
+            outcomes,
+            in_full=body.results == "full",
+            max_text_bytes=self._max_text_bytes,
+        )
         return reply_response(answer.outcomes, parsed.trace_id, answer.messages)
 
     def _check_calls(self, calls: Sequence[object]) -> None:
@@ -109,13 +116,15 @@ class BatchHandlers:
         """
         if len(calls) > self._max_batch_calls:
             raise InvalidRequest(
-                f"calls: {len(calls)} calls, the limit is {self._max_batch_calls}",
+                f"calls: {len(calls)} calls were sent, the limit is {self._max_batch_calls}; send "
+                "fewer at a time",
                 details={"field": "calls"},
             )
         for number, call in enumerate(calls):
             if isinstance(call, dict) and call.get("agent") is not None:
                 raise InvalidRequest(
-                    f"calls.{number}.agent: one agent is for the whole batch; name it beside calls",
+                    f"calls.{number}.agent: a call cannot have its own agent; set one for the "
+                    "whole batch, beside calls",
                     details={"field": f"calls.{number}.agent"},
                 )
 

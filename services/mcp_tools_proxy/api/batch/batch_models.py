@@ -11,6 +11,7 @@ from pydantic import ConfigDict, Field, RootModel, StringConstraints
 from typing_extensions import TypedDict
 
 from mcp_tools_proxy.api.models import BatchRequest, IdempotencyKey, RequestContext
+from mcp_tools_proxy.api.openapi.shared_schemas import open_names
 
 CallId = Annotated[str, StringConstraints(pattern=r"^[!-~]{1,16384}$")]
 """As ``CALL_ID_PATTERN`` of ``model_replies``, which is imported with the first reply."""
@@ -67,10 +68,17 @@ class ResponsesCall(TypedDict):
     arguments: NotRequired[object]
 
 
-class ResponsesOther(TypedDict):
+class ResponsesOtherItem(TypedDict):
     """Another item of `output`: skipped, or if it is a tool's call, one that is not run here."""
 
-    type: Literal["message", "reasoning", "web_search_call", "file_search_call", "mcp_call"]
+    type: Annotated[
+        str,
+        open_names(
+            "ResponsesOtherItemType",
+            "What the item is.",
+            ["message", "reasoning", "web_search_call", "file_search_call", "mcp_call"],
+        ),
+    ]
 
 
 class ToolUseBlock(TypedDict):
@@ -82,10 +90,17 @@ class ToolUseBlock(TypedDict):
     input: NotRequired[object]
 
 
-class OtherBlock(TypedDict):
+class AnthropicOtherBlock(TypedDict):
     """Another block of `content`: skipped, or if it is a tool's call, one that is not run here."""
 
-    type: Literal["text", "thinking", "redacted_thinking", "server_tool_use", "mcp_tool_use"]
+    type: Annotated[
+        str,
+        open_names(
+            "AnthropicOtherBlockType",
+            "What the block is.",
+            ["text", "thinking", "redacted_thinking", "server_tool_use", "mcp_tool_use"],
+        ),
+    ]
 
 
 class ReplyBatchRequest(RequestContext):
@@ -95,8 +110,8 @@ class ReplyBatchRequest(RequestContext):
 
     calls: (
         Annotated[list[ChatToolCall | ChatCustomCall], Field(min_length=1)]
-        | Annotated[list[ResponsesCall | ResponsesOther], Field(min_length=1)]
-        | Annotated[list[ToolUseBlock | OtherBlock], Field(min_length=1)]
+        | Annotated[list[ResponsesCall | ResponsesOtherItem], Field(min_length=1)]
+        | Annotated[list[ToolUseBlock | AnthropicOtherBlock], Field(min_length=1)]
     )
     results: ResultsWanted = None
     idempotency_key: IdempotencyKey | None = None
@@ -132,7 +147,7 @@ class InputImage(TypedDict):
     image_url: str
 
 
-class CallOutput(TypedDict):
+class ResponsesCallOutput(TypedDict):
     """The result of one call, for OpenAI's Responses."""
 
     type: Literal["function_call_output", "custom_tool_call_output"]
@@ -181,6 +196,6 @@ class ToolResultsMessage(TypedDict):
 
 
 BatchMessage = Annotated[
-    ChatToolMessage | CallOutput | ToolResultsMessage,
+    ChatToolMessage | ResponsesCallOutput | ToolResultsMessage,
     Field(title="BatchMessage", description="A message to append, as the model's API takes it."),
 ]

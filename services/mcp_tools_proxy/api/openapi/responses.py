@@ -130,7 +130,7 @@ SWITCH_RESPONSES: Responses = {
 
 def show_responses(model: object, description: str) -> Responses:
     """Return the responses of a route that shows ``model``, the same to all callers."""
-    return {200: Answer(description, model), **_errors(401, 422, 500)}
+    return {200: Answer(description, model), **_errors(401, 403, 422, 500)}
 
 
 def list_responses(model: object) -> Responses:

@@ -50,7 +50,7 @@ def read_chunks(body: bytes, wanted: WantedWindow) -> tuple[RetrievedChunk, ...]
     try:
         answer = _WindowBody.model_validate(from_json(body, allow_inf_nan=False))
     except ValueError as error:  # of parsing or of validation
-        raise unavailable("sent an answer of the wrong shape") from error
+        raise unavailable("sent an answer that is not valid") from error
     if not answer.chunks:
         raise no_such_chunk(wanted)
     if len(answer.chunks) > wanted.max_chunks:
@@ -70,11 +70,13 @@ def _in_reading_order(chunks: list[RetrievedChunk]) -> tuple[RetrievedChunk, ...
 def no_such_chunk(wanted: WantedWindow) -> ChunkNotFound:
     """Build the error for a chunk or a document that Retrieval does not have."""
     return ChunkNotFound(
-        f"Retrieval has no chunk {quote(wanted.anchor_chunk_id)} in document "
-        f"{quote(wanted.doc_id)}; take a chunk_id from doc_local_search."
+        f"document {quote(wanted.doc_id)} has no chunk {quote(wanted.anchor_chunk_id)}; take a "
+        "chunk_id from doc_local_search"
     )
 
 
 def unavailable(reason: str) -> RetrievalUnavailable:
     """Build the error for a missing or invalid response."""
-    return RetrievalUnavailable(f"The Retrieval Service {reason}; try again later.")
+    return RetrievalUnavailable(
+        f"the Retrieval Service {reason}; try again later, or tell the user"
+    )

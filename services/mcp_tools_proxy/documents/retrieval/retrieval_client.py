@@ -165,7 +165,10 @@ class RetrievalClient:
                     case 403 if self._hide_foreign_documents:
                         raise no_such_chunk(wanted)
                     case 403:
-                        raise AccessDenied("Retrieval refused this tenant the document.")
+                        raise AccessDenied(
+                            "the user has no access to this document; do not try again: use a "
+                            "doc_id that belongs to the user, or tell the user"
+                        )
                     case 404:
                         raise no_such_chunk(wanted)
                     case status:
@@ -173,7 +176,7 @@ class RetrievalClient:
         except httpx.HTTPError as error:
             if (problem := _certificate_problem(error)) is not None:
                 log.warning("retrieval.untrusted", trace_id=wanted.trace_id, reason=problem)
-            raise unavailable("could not be reached, or broke off its answer") from error
+            raise unavailable("could not be reached, or its answer was cut off") from error
 
     def _refusal(self, body: bytes, wanted: WantedWindow) -> InvalidArguments:
         """Log the text of a 400 response, which may quote anything; return an error without it."""
@@ -188,8 +191,8 @@ class RetrievalClient:
             answer=printable(excerpt),
         )
         return InvalidArguments(
-            "Retrieval does not accept this doc_id, this anchor_chunk_id or a window of this size; "
-            "take the ids from doc_local_search, or ask for fewer chunks."
+            "the Retrieval Service refused the doc_id, the anchor_chunk_id or the size of the "
+            "window; take the ids from doc_local_search, or ask for fewer chunks"
         )
 
     def _record(self, code: str) -> None:

@@ -11,6 +11,6 @@ class UnconfiguredRetrieval:
     async def window(self, **_wanted: object) -> Never:
         """Raise RetrievalNotConfigured."""
         raise RetrievalNotConfigured(
-            "Reading chunk windows is not configured here: retrieval_window_url is not set; "
-            "use read_doc_pages or read_doc_section instead."
+            "reading chunk windows is not configured here (retrieval_window_url is not set); use "
+            "read_doc_pages or read_doc_section instead"
         )

@@ -38,11 +38,11 @@ class Completion(NamesNoDocument):
         """
         argument, context = arguments.get("argument"), arguments.get("context")
         if not _are_texts(argument) or not {"name", "value"} <= argument.keys():
-            raise InvalidArguments("argument should have name and value, both strings")
+            raise InvalidArguments("argument should be an object with name and value, both strings")
         if context is None:
             return {"argument": argument}
         if not isinstance(context, Mapping) or not _are_texts(context.get("arguments", {})):
-            raise InvalidArguments("context should have arguments, all of them strings")
+            raise InvalidArguments("context.arguments should be an object whose values are strings")
         return {"argument": argument, "context": context}
 
     async def call(self, parsed: Any, call: Call) -> Result:

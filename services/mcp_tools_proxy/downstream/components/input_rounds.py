@@ -99,7 +99,10 @@ class _Request:
                 return raw
             rounds += 1
             if rounds > MAX_ROUNDS:
-                raise ToolFailed(f"the server asked for input more than {MAX_ROUNDS} times")
+                raise ToolFailed(
+                    f"the server asked for input more than {MAX_ROUNDS} times; pass all it needs "
+                    "as arguments, or use another tool"
+                )
             responses: dict[str, object] = {}
             if requests and relay is not None:
                 responses, pauses = await _collect_responses(requests, relay), 0
@@ -191,7 +194,10 @@ async def _collect_responses(requests: _ClientRequests, relay: CallRelay) -> dic
             for key, (method, params) in requests.items():
                 responses[key] = await _request(relay, cast("str", method), params)
     except TimeoutError:
-        raise ToolTimeout(f"the client did not answer within {MAX_CLIENT_WAIT_S:g} s") from None
+        raise ToolTimeout(
+            "the server asked the client for input, and the client did not answer within "
+            f"{MAX_CLIENT_WAIT_S:g} s; make the call again when it can"
+        ) from None
     return responses
 
 
@@ -211,6 +217,7 @@ async def _request(
     except ClientRequestFailed as failure:
         reason = quote(failure.message, MESSAGE_CHARS)
         raise ToolFailed(
-            f"the server asked the client for input, and got error {failure.code}: {reason}",
+            "the server asked the client for input, and the client answered with error "
+            f"{failure.code}: {reason}",
             details={"code": failure.code},
         ) from None

@@ -82,7 +82,7 @@ def failure_of(answer: ToolAnswer, name: str) -> ToolFailed:
     """Build the error for a result with ``isError``; ``details`` keeps its content."""
     texts = (b["text"] for b in answer.value["content"] if b.get("type") == "text")
     text = next((stripped for each in texts if (stripped := each.strip())), "")
-    message = quote(text, MESSAGE_CHARS) if text else "it gave no text"
+    message = quote(text, MESSAGE_CHARS) if text else "its server did not say why"
     details = {k: v for k, v in answer.value.items() if k not in ("tokens", "truncated")}
     return ToolFailed(f"{name} failed: {message}", details=details)
 

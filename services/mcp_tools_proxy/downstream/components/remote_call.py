@@ -147,7 +147,10 @@ class RemoteCall:
         Raises ToolFailed if it is None: the server's answer was not as ``expected``.
         """
         if result is None:
-            raise ToolFailed(f"{label} failed: its server's answer is not {expected}")
+            raise ToolFailed(
+                f"{label} failed: its server's answer is not {expected}; use another, or tell the "
+                "user"
+            )
         return replace(result, max_bytes=self._target.max_result_bytes)
 
     def _log_fields(self) -> dict[str, object]:
@@ -185,8 +188,8 @@ def _check_count(raw: object, max_bytes: int) -> None:
     blocks = _blocks_of(raw) if isinstance(raw, dict) else None
     if isinstance(blocks, list) and len(blocks) * LEAST_BLOCK_BYTES > max_bytes:
         raise ResultTooLarge(
-            f"the result has {len(blocks)} parts, more than {max_bytes} bytes can hold; "
-            "ask for less at a time",
+            f"the result has {len(blocks)} parts, too many for {max_bytes} bytes; ask for less at "
+            "a time",
             details={"parts": len(blocks), "max_result_bytes": max_bytes},
         )
 

@@ -48,7 +48,7 @@ class RemoteResource(NamesNoDocument):
     def parse(self, arguments: JsonObject) -> None:
         """Accept no arguments: the URI identifies all. Raises InvalidArguments."""
         if arguments:
-            raise InvalidArguments("a resource takes no arguments, only its uri")
+            raise InvalidArguments("a resource takes a uri only; leave the other arguments out")
 
     async def call(self, parsed: object, call: Call) -> Result:
         """Read the resource. Raises ResourceNotFound, ToolFailed."""
@@ -77,7 +77,10 @@ class RemoteResource(NamesNoDocument):
     def _error_from(self, error: JsonRpcError) -> ProxyError:
         if error.code in NOT_FOUND_CODES:
             server_id = self.spec.server_id
-            return ResourceNotFound(f"server {server_id} has no resource {quote(self.uri)}")
+            return ResourceNotFound(
+                f"server {server_id} has no resource {quote(self.uri)}; list the resources to see "
+                "which exist"
+            )
         return tool_failed_from(self._label, error)
 
     @property

@@ -108,7 +108,8 @@ class RemoteTool(NamesNoDocument):
         if size <= limit:
             return failure
         return ResultTooLarge(
-            f"{failure.message}; what else it said is {size} bytes, the limit is {limit}",
+            f"{failure.message}; the rest of its answer was left out: it is {size} bytes, the "
+            f"limit is {limit}",
             details={"bytes": size, "max_result_bytes": limit},
         )
 

@@ -133,14 +133,14 @@ async def _list_pages(connection: Connection, category: Category, timeout_s: flo
             )
         items.extend(listed)
         if len(items) > MAX_ITEMS:
-            raise ConnectionFailure(f"it lists more than {MAX_ITEMS} items")
+            raise ConnectionFailure(f"its list has more than {MAX_ITEMS} items")
         if not isinstance(cursor, str) or not cursor:
             return items
         if cursor in cursors:
-            raise ConnectionFailure("its pages go round in circles: a cursor came twice")
+            raise ConnectionFailure("its list does not end: the same cursor came twice")
         cursors.add(cursor)
         params = {"cursor": cursor}
-    raise ConnectionFailure(f"it lists more than {MAX_PAGES} pages")
+    raise ConnectionFailure(f"its list has more than {MAX_PAGES} pages")
 
 
 async def _partition(category: Category, items: list[object]) -> _Listing:

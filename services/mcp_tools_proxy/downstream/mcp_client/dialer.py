@@ -82,7 +82,7 @@ class Dialer(AsyncResource):
             else:
                 self._worked[config.server_id] = (config, attempt)
                 return connection
-        raise furthest or ConnectionFailure("there is no way to connect to this server")
+        raise furthest or ConnectionFailure("none of the ways to connect to the server worked")
 
     @asynccontextmanager
     async def _open(

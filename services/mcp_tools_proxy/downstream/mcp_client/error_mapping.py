@@ -84,7 +84,7 @@ def from_mcp_error(error: MCPError) -> JsonRpcError | ConnectionFailure | Respon
 def peer_error(error: object) -> JsonRpcError:
     """Convert the ``error`` of a JSON-RPC response, whatever JSON it is."""
     if not isinstance(error, dict):
-        return JsonRpcError(INTERNAL_ERROR, "the server answered with an error that says nothing")
+        return JsonRpcError(INTERNAL_ERROR, "the server answered with an error that has no message")
     code, message = error.get("code"), error.get("message")
     if type(code) is not int or abs(code) >= _CODES_END:  # a bool is an int, too
         code = INTERNAL_ERROR
@@ -106,16 +106,16 @@ def from_aiohttp(error: Exception) -> ConnectionFailure:
             return ConnectionFailure("the server closed the connection without an answer")
         case ContentEncodingError():
             return ConnectionFailure(
-                "the server's answer is compressed in a way that cannot be read"
+                "the server's answer is compressed in a way that is not supported"
             )
         case TimeoutError():
             return ConnectionFailure("the server did not answer in time")
         case aiohttp.ClientPayloadError() | OSError():
-            return ConnectionFailure("the server broke its answer off")
+            return ConnectionFailure("the server's answer was cut off")
         case ValueError():
-            return ConnectionFailure("the server's url or headers are not usable; see mcp.json")
+            return ConnectionFailure("the server's url or headers in mcp.json are not valid")
         case _:
-            return ConnectionFailure("the server's answer is not HTTP as it should be")
+            return ConnectionFailure("the server's answer is not valid HTTP")
 
 
 def _not_connected(

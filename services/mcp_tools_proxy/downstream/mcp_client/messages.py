@@ -55,7 +55,7 @@ def read_object(data: bytes) -> dict[str, Any]:
     if may_overflow(data):
         value = without_infinity(value)
     if not isinstance(value, dict):
-        raise ConnectionFailure("the server's answer is JSON, but no JSON-RPC message")
+        raise ConnectionFailure("the server's answer is JSON, but not a JSON-RPC message")
     return value
 
 
@@ -74,7 +74,7 @@ def result_of(message: dict[str, Any], request_id: int | str) -> dict[str, Any]:
     if "error" in message and message.get("id") is None:
         raise peer_error(message["error"])
     if str(message.get("id")) != str(request_id):
-        raise ConnectionFailure("the server answered another request than the one it was sent")
+        raise ConnectionFailure("the server's answer is for another request")
     if "error" in message:
         raise peer_error(message["error"])
     if "result" not in message:
@@ -104,20 +104,20 @@ def to_session_message(data: bytes, *, cut: bool = False) -> SessionMessage | No
 def _message(message: dict[str, Any]) -> SessionMessage | None:
     method, request_id, params = message.get("method"), message.get("id"), message.get("params")
     if message.get("jsonrpc") != "2.0" or not (params is None or isinstance(params, dict)):
-        raise ConnectionFailure("the server's answer is JSON, but no JSON-RPC message")
+        raise ConnectionFailure("the server's answer is JSON, but not a JSON-RPC message")
     if isinstance(method, str):
         if request_id is None:
             is_relevant = method in RELEVANT_NOTIFICATIONS
             note = JSONRPCNotification.model_construct(jsonrpc="2.0", method=method, params=params)
             return SessionMessage(note) if is_relevant else None
         if isinstance(request_id, bool) or not isinstance(request_id, int | str):
-            raise ConnectionFailure("the server's request has no id that can be answered")
+            raise ConnectionFailure("the server sent a request without a valid id")
         kept = params if method in CLIENT_REQUESTS else None
         return SessionMessage(
             JSONRPCRequest.model_construct(jsonrpc="2.0", id=request_id, method=method, params=kept)
         )
     if request_id is None:
-        raise ConnectionFailure("the server's answer does not say what it answers")
+        raise ConnectionFailure("the server's answer does not name the request it is for")
     if "error" in message:
         error = peer_error(message["error"])
         return _error(request_id, error.code, error.message, error.data)
@@ -136,7 +136,7 @@ def _as_error_response(data: bytes, fault: ConnectionFailure | ResponseTooLarge)
         raise (
             fault
             if isinstance(fault, ConnectionFailure)
-            else ConnectionFailure("a message is too large")
+            else ConnectionFailure("a message from the server is too large")
         )
     return _error(int(found[1]), CONNECTION_CLOSED, str(fault), fault)
 

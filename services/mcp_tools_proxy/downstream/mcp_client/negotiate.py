@@ -55,7 +55,7 @@ async def negotiate(session: ClientSession, *, probe_timeout_s: float, probe: bo
             raise ConnectionFailure("the server did not answer the handshake in time") from None
         raise from_mcp_error(error) from None
     except (ValidationError, RuntimeError):  # by ``initialize``: a broken result or version
-        raise ConnectionFailure("the server's handshake is not one of MCP as we know it") from None
+        raise ConnectionFailure("the server's handshake is not valid MCP") from None
 
 
 async def _discover(session: ClientSession, version: str, timeout_s: float) -> bool:

@@ -26,7 +26,9 @@ RETRY_S = 5.0
 COALESCE_S = 0.05
 """How long changes are collected before another stream is opened for all of them."""
 
-_NOT_ACCEPTED = JsonRpcError(INVALID_PARAMS, "the server does not tell of this resource's updates")
+_NOT_ACCEPTED = JsonRpcError(
+    INVALID_PARAMS, "the server sends no updates for this resource; read it again instead"
+)
 
 
 async def sync_by_requests(connection: Connection, subscriptions: ResourceSubscriptions) -> None:

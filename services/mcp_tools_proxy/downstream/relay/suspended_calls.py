@@ -111,7 +111,7 @@ class SuspendedCall:
         try:
             self.result, self._is_done = await send(self), True
         except asyncio.CancelledError:
-            self._error = ShuttingDown("the service stopped before this call was done")
+            self._error = ShuttingDown("this replica stopped before the call was done")
             raise
         except Exception as error:  # noqa: BLE001 - `wait` raises it to the caller
             self._error = error
@@ -205,7 +205,8 @@ class SuspendedCalls:
         suspended = self._suspended.get(handle)
         if suspended is None or suspended.resume_key != resume_key:
             raise ToolFailed(
-                "nothing waits for these answers any more; make the call again without them"
+                "the call that asked for these inputResponses no longer waits for them; make the "
+                "call again without them"
             )
         del self._suspended[handle]
         return suspended

@@ -104,7 +104,10 @@ class StatelessHttp:
     def _parse(self, content: Any, headers: PostHeaders, caller: Caller) -> StatelessRequest:
         """Parse a request whose headers agree with its body. Raises JsonRpcError."""
         if headers.repeated is not None:
-            raise JsonRpcError(HEADER_MISMATCH, f"{headers.repeated} header appears more than once")
+            raise JsonRpcError(
+                HEADER_MISMATCH,
+                f"the {headers.repeated} header appears more than once; send it once",
+            )
         request = parse_stateless(content, headers.values)
         self._header_parameters.check(request, caller, headers.parameters)
         return request

@@ -37,11 +37,14 @@ class UnreadMessages:
     def add_request(self, id_: RequestId, size_bytes: int) -> None:
         """Count a request that the client has posted. Raises CapacityExceeded."""
         if self._unread >= MAX_UNREAD:
-            raise CapacityExceeded(f"{MAX_UNREAD} messages wait on the stream; read them first")
+            raise CapacityExceeded(
+                f"{MAX_UNREAD} messages on the stream are not read yet, which is the limit; read "
+                "them first"
+            )
         if self._waiting_bytes >= MAX_WAITING_BYTES:
             raise CapacityExceeded(
-                f"{self._waiting_bytes} bytes wait, and {MAX_WAITING_BYTES} are the most; "
-                "read the stream, and wait for the answers"
+                f"{self._waiting_bytes} bytes on the stream are not read yet, the limit is "
+                f"{MAX_WAITING_BYTES}; read them first, and wait for answers before you send more"
             )
         self._unanswered[str(id_)] = max(size_bytes, LEAST_BYTES)
         self._waiting_bytes += max(size_bytes, LEAST_BYTES)

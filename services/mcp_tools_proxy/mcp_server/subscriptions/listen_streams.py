@@ -167,7 +167,10 @@ class ListenStreams:
     def _check_capacity(self, tenant_id: str) -> None:
         """Raise CapacityExceeded if one more stream of this tenant would be too many."""
         if len(self._open) >= self._max_streams:
-            raise CapacityExceeded(f"{self._max_streams} streams are open; try again later")
+            raise CapacityExceeded(
+                f"{self._max_streams} streams are open, which is the limit; close one, or try "
+                "again later"
+            )
         check_tenant_streams(self._open.values(), tenant_id, limit=self._max_streams_of_tenant)
 
     async def _subscribe(

@@ -86,7 +86,9 @@ class SessionSubscriptions:
         followed = len(self._resources.keys() | (self.known_uris - {uri}))
         if followed + self._pending >= MAX_RESOURCES:
             raise JsonRpcError(
-                INVALID_PARAMS, f"{MAX_RESOURCES} resources are followed; unsubscribe from one"
+                INVALID_PARAMS,
+                f"{MAX_RESOURCES} resources are subscribed to, which is the limit; unsubscribe "
+                "from one",
             )
         subscriber: Subscriber[str] = Subscriber(self.send_updates)
         self._pending += 1

@@ -97,7 +97,7 @@ class HttpEndpoint:
                 )
             )
         except PydanticSerializationError:
-            raise ConnectionFailure("the request has text that is not Unicode") from None
+            raise ConnectionFailure("the request has text that is not valid Unicode") from None
         except (*HTTP_ERRORS, ValueError) as error:
             raise self.fault(error) from None
 

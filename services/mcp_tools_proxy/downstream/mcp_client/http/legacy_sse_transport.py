@@ -104,13 +104,15 @@ class LegacySseTransport:
                 first = await anext(self._events)
             endpoint = url.join(URL(first.data.decode()))
         except StopAsyncIteration:
-            raise ConnectionFailure("the server's event stream ended at its start") from None
+            raise ConnectionFailure(
+                "the server's event stream ended before it named the address for POST"
+            ) from None
         except HTTP_ERRORS as error:
             raise from_aiohttp(error) from None
         except ValueError:  # not a URL, or not UTF-8
-            raise ConnectionFailure("the server does not say where to POST to") from None
+            raise ConnectionFailure("the server did not name the address for POST") from None
         if first.name != "endpoint":
-            raise ConnectionFailure("the server does not say where to POST to")
+            raise ConnectionFailure("the server did not name the address for POST")
         if endpoint.origin() != url.origin():
             reason = "the server wants messages POSTed to another origin than its own"
             raise ConnectionFailure(reason, for_operators=f"{reason}: {redact_url(endpoint)}")

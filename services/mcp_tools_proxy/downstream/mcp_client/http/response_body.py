@@ -42,7 +42,7 @@ async def read_response(response: aiohttp.ClientResponse) -> dict[str, Any]:
         )
     if status in (202, 204):
         raise ConnectionFailure(
-            f"HTTP status {status}: the server took the request and did not answer it"
+            f"HTTP status {status}: the server accepted the request and did not answer it"
         )
     if is_json and status >= 400:
         with suppress(ConnectionFailure, ResponseTooLarge):

@@ -277,7 +277,7 @@ class HttpDispatcher:
             if is_event_stream(response):
                 return response
             response.close()
-        raise ConnectionFailure("the server ended its answer's stream before the answer")
+        raise ConnectionFailure("the server's event stream ended before the answer")
 
     async def _listen(self) -> None:
         """Keep the older eras' stream of notifications open."""

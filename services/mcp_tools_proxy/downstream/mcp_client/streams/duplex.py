@@ -149,7 +149,7 @@ class DuplexDispatcher(JSONRPCDispatcher[TransportContext]):
         except MCPError as error:
             raise from_mcp_error(error) from None
         except PydanticSerializationError:
-            raise ConnectionFailure("the request has text that is not Unicode") from None
+            raise ConnectionFailure("the request has text that is not valid Unicode") from None
         except asyncio.CancelledError:
             self._calls.abandon(request_id)
             raise

@@ -22,7 +22,7 @@ from mcp_tools_proxy.wire.text import quote
 
 log = structlog.get_logger()
 
-_NO_START = "the server's process cannot be started; see its command, args and cwd in mcp.json"
+_NO_START = "the server's process cannot be started with the command, args and cwd in mcp.json"
 _GUARD = guard.__file__
 _CHUNK_BYTES = 64 * 1024
 _EXIT_CODE_S = 0.2  # between the end of stdout and the exit, to report the exit code
