@@ -110,6 +110,15 @@ async def test_the_order_of_arguments_does_not_matter(service: Service) -> None:
     assert envelope["replayed"] is True
 
 
+async def test_a_whole_number_is_the_same_however_it_is_written(service: Service) -> None:
+    """A program in JavaScript passes 1.0 on as 1."""
+    await service.execute("s1:echo", {"a": 1.0, "b": [{"c": 1e22}, 0.5]}, idempotency_key="k")
+    same = {"a": 1, "b": [{"c": 10**22}, 0.5]}
+    assert (await service.execute("s1:echo", same, idempotency_key="k"))["replayed"] is True
+    other = {"a": 1.5, "b": [{"c": 1e22}, 0.5]}
+    assert await code(service, "s1:echo", other, idempotency_key="k") == "IDEMPOTENCY_CONFLICT"
+
+
 async def test_a_second_call_waits_for_the_first(service: Service, server: RawServer) -> None:
     calls = [service.execute("s1:sleep", {"seconds": 0.1}, idempotency_key="k") for _ in range(9)]
     envelopes = await asyncio.gather(*calls)

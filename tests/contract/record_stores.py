@@ -8,7 +8,8 @@ from typing import Any
 from mcp_tools_proxy.app.idempotency import OpenRecordStore
 from mcp_tools_proxy.idempotency.record_cipher import RecordCipher
 from mcp_tools_proxy.idempotency.records import RecordKey, RecordState
-from mcp_tools_proxy.idempotency.redis_store import MAX_CONNECTIONS, RedisRecordStore
+from mcp_tools_proxy.idempotency.redis_requests import MAX_CONNECTIONS
+from mcp_tools_proxy.idempotency.redis_store import RedisRecordStore
 from mcp_tools_proxy.redis_client.connection_pool import open_pool
 
 REQUEST = b"r" * 32

@@ -115,6 +115,25 @@ async def test_a_tenant_that_has_used_its_room_is_refused_and_others_are_not(
     assert await state(store, key("k", "another")) is RecordState.DONE
 
 
+async def test_tenants_that_come_late_find_room_as_well() -> None:
+    """Where each took half of what was left, the 16th found none."""
+    store = MemoryRecordStore(ttl_s=60, max_bytes=32 * 1024 * 1024)
+    kept: list[int] = []
+    for tenant in range(30):
+        for number in range(40_000):
+            record = key(str(number), str(tenant))
+            try:
+                await store.claim(record, REQUEST)
+            except StateUnavailable:
+                break
+            await store.keep(record, b"+" * 2_000)
+            if (await store.claim(record, REQUEST)).state is RecordState.UNKNOWN:
+                break
+        kept.append(number)
+    assert kept[0] > 4_000
+    assert min(kept) > 80
+
+
 async def test_a_record_ends_and_gives_its_room_back() -> None:
     clock = ManualClock()
     store = MemoryRecordStore(ttl_s=60, max_bytes=LIMIT_BYTES, clock=clock)

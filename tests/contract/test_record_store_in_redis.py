@@ -8,6 +8,7 @@ from redis import Redis
 
 from mcp_tools_proxy.domain.errors import OutcomeUnknown, StateUnavailable
 from mcp_tools_proxy.idempotency.records import RecordState
+from mcp_tools_proxy.idempotency.redis_requests import WAIT_S
 from mcp_tools_proxy.idempotency.redis_store import RedisRecordStore
 from tests.contract.record_stores import (
     OUTCOME,
@@ -22,6 +23,7 @@ from tests.contract.record_stores import (
 from tests.contract.slow_network import slow_network
 from tests.support.bounds import until
 from tests.support.redis_server import RedisServer
+from tests.support.virtual_time import ManualClock
 
 
 @pytest.fixture
@@ -172,6 +174,66 @@ async def test_a_claim_that_redis_took_without_an_answer_is_given_back(
     assert await settled_state(two) is RecordState.CLAIMED
 
 
+async def test_a_claim_that_redis_gets_to_too_late_takes_no_key(
+    server: RedisServer, two: RedisRecordStore
+) -> None:
+    """Its call was refused; its replica may be killed before it can give the key back."""
+    clock = ManualClock()
+    late = redis_store(server.url, clock=clock)
+    await late.connect()
+    clock.now -= 10  # as if Redis had taken that long
+    with pytest.raises(StateUnavailable) as refused:
+        await state(late)
+    assert refused.value.retryable
+    assert await state(two) is RecordState.CLAIMED
+    await late.close()
+
+
+async def test_a_lease_that_nobody_could_renew_is_no_lost_replica(
+    server: RedisServer, one: RedisRecordStore
+) -> None:
+    """After Redis was away each replica renews at its own time."""
+    slow = redis_store(server.url, renew_s=1000, lease_s=0.2)
+    await slow.connect()
+    assert await state(slow) is RecordState.CLAIMED
+    server.pause()
+    with pytest.raises(StateUnavailable):
+        await state(one, key("other"))
+    await until(lambda: one.readiness()["status"] == "degraded")
+    server.resume()
+    await until(lambda: one.readiness()["status"] == "ok")
+    assert await state(one) is RecordState.RUNNING
+    await slow.keep(key(), OUTCOME)
+    assert await settled_state(one) is RecordState.DONE
+    await slow.close()
+
+
+async def test_calls_that_wait_for_a_slot_do_not_wait_for_a_redis_that_failed(
+    one: RedisRecordStore, server: RedisServer
+) -> None:
+    """640 of them were answered after up to 20 s, and with them the outcomes of others' calls."""
+    assert await state(one, key("runs")) is RecordState.CLAIMED
+    server.pause()
+    claims = [asyncio.ensure_future(state(one, key(str(number)))) for number in range(640)]
+    done, waiting = await asyncio.wait(claims, timeout=4 * WAIT_S)
+    assert not waiting
+    assert {type(claim.exception()) for claim in done} == {StateUnavailable}
+    assert (await one.keep(key("runs"), OUTCOME)).state is RecordState.DONE
+    server.resume()
+
+
+async def test_a_state_that_is_not_the_writer_s_is_not_believed(
+    one: RedisRecordStore, redis: Redis
+) -> None:
+    assert await state(one) is RecordState.CLAIMED
+    await one.keep(key(), OUTCOME)
+    (name,) = [name for name in redis.scan_iter() if is_record(name)]
+    for foreign in ("claimed", "running", "unknown", "late"):
+        redis.hset(name, "state", foreign)
+        with pytest.raises(OutcomeUnknown):
+            await state(one)
+
+
 async def test_an_outcome_that_could_not_be_written_is_written_later(
     one: RedisRecordStore, two: RedisRecordStore, server: RedisServer
 ) -> None:
@@ -246,5 +308,5 @@ async def test_more_calls_than_slots_wait_for_one(server: RedisServer, redis: Re
     async with slow_network(server.port, delay_s=0.05) as network:
         url = f"redis://127.0.0.1:{network.port}/0"
         async with opened(redis_store(url, max_bytes=10**9)) as store:
-            claims = (state(store, key(str(number))) for number in range(1000))
+            claims = (state(store, key(str(number))) for number in range(400))
             assert set(await asyncio.gather(*claims)) == {RecordState.CLAIMED}

@@ -1,11 +1,14 @@
 """``retryable`` is never true of a request that a server may have carried out (contract, Δ2)."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
 from aiohttp import web
 
+from mcp_tools_proxy.domain.client import ClientRequestFailed
 from mcp_tools_proxy.domain.errors import ProxyError, ServerUnavailable
 from tests.downstream.faulty_servers import SERVER_KINDS, scene
 from tests.downstream.relay_fixtures import MODERN, relaying, used
@@ -162,6 +165,60 @@ async def test_a_later_round_that_was_not_sent_is_of_a_call_that_was(kind: str) 
             await relay.result("input", client, arguments={"questions": QUESTION})
         hanging[0].cancel()
         assert (caught.value.code, final(caught.value.as_json)) == ("SERVER_BUSY", True)
+
+
+async def test_a_later_round_without_a_connection_is_of_a_call_that_was_sent() -> None:
+    """Its idempotency key must stay taken: the first round may have done the work."""
+    async with (
+        relaying("websocket-modern", config={"call_timeout_s": 0.5}) as relay,
+        mute() as here,
+    ):
+
+        async def lose_the_server(_method: str, _params: object) -> Json:
+            assert relay.server is not None
+            await relay.server.stop()
+            await here.listen(relay.server.port)
+            await here.connected.wait()
+            return ACCEPTED
+
+        client = FakeClient(lose_the_server, capabilities=BOTH)
+        with pytest.raises(ProxyError) as caught:
+            await relay.result("input", client, arguments={"questions": QUESTION})
+    assert (caught.value.code, caught.value.is_outcome) == ("TOOL_TIMEOUT", True)
+
+
+class Mute:
+    """Listens and says nothing."""
+
+    def __init__(self, stack: AsyncExitStack) -> None:
+        self.connected = asyncio.Event()
+        self._stack = stack
+
+    async def listen(self, port: int) -> None:
+        async def hold(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            self._stack.callback(writer.transport.abort)
+            self.connected.set()
+
+        server = await asyncio.start_server(hold, "127.0.0.1", port, reuse_port=True)
+        self._stack.callback(server.close)
+
+
+@asynccontextmanager
+async def mute() -> AsyncIterator[Mute]:
+    async with AsyncExitStack() as stack:
+        yield Mute(stack)
+
+
+@pytest.mark.parametrize("kind", MODERN)
+async def test_an_error_for_the_client_did_nothing_only_if_it_came_first(kind: str) -> None:
+    """-32042: the client has to open a page, and then to make the call again."""
+    async with relaying(kind) as relay:
+        with pytest.raises(ProxyError) as first:
+            await relay.result("error", arguments={"code": -32042})
+        client = FakeClient(ClientRequestFailed(-32042, "no"), capabilities=BOTH)
+        with pytest.raises(ProxyError) as later:
+            await relay.result("input", client, arguments={"questions": QUESTION})
+    assert (first.value.is_outcome, later.value.is_outcome) == (False, True)
 
 
 async def test_a_write_that_the_end_of_the_service_cuts_off_is_final() -> None:

@@ -47,13 +47,12 @@ def build_record_store(settings: Settings) -> OpenRecordStore:
     # redis-py and cryptography are slow to import
     from mcp_tools_proxy.idempotency import redis_store  # noqa: PLC0415
     from mcp_tools_proxy.idempotency.record_cipher import RecordCipher  # noqa: PLC0415
+    from mcp_tools_proxy.idempotency.redis_requests import MAX_CONNECTIONS  # noqa: PLC0415
     from mcp_tools_proxy.redis_client.connection_pool import open_pool  # noqa: PLC0415
 
     name = variable("rate_limit_storage_url" if settings.state_url is None else "state_url")
     return redis_store.RedisRecordStore(
-        open_pool(
-            url.get_secret_value(), max_connections=redis_store.MAX_CONNECTIONS, variable=name
-        ),
+        open_pool(url.get_secret_value(), max_connections=MAX_CONNECTIONS, variable=name),
         RecordCipher([key.get_secret_value().encode() for key in settings.state_key]),
         variable=name,
         ttl_s=ttl_s,

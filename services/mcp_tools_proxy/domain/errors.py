@@ -60,7 +60,7 @@ class ProxyError(Exception):
 
         Such an error is not retryable: sent again, the call might do its work twice.
         """
-        self.retryable = False
+        self.retryable = self.nothing_ran = False
         self.retry_after_s = None
         self.message = f"{self.message}; {MAY_BE_DONE}"
         return self

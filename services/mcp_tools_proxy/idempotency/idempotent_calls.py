@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from functools import partial
 
 from mcp_tools_proxy.aiokits.backoff import Backoff
 from mcp_tools_proxy.domain.caller import Call
@@ -26,34 +25,29 @@ from mcp_tools_proxy.idempotency.records import (
     request_digest,
 )
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from mcp_tools_proxy.wire.mcp_protocol import CLIENT_ERROR_CODES
 
 PAUSES = Backoff(first_s=0.05, longest_s=1.0)
 """The pauses between checks of a call that another replica makes."""
 
+Work = Callable[[], Awaitable[Ok]]
+"""Makes a call."""
 
-class _CallUnderKey:
-    """A call under a key that this process makes, or that it waits for."""
 
-    __slots__ = ("_over", "request")
+class _CallsUnderKey:
+    """The calls of this process under one key: one at a time looks at the record.
+
+    ``record`` is what the call before has left; who waited meanwhile need not ask the store again:
+    2,000 that waited for one call asked it 2,000 times, each waking all others, for 7 s.
+    """
+
+    __slots__ = ("count", "record", "request", "turn")
 
     def __init__(self) -> None:
-        self._over: asyncio.Event | None = None
+        self.turn = asyncio.Lock()
+        self.count = 0
         self.request: bytes | None = None
-        """The digest of the call that is made here; None while that is not known."""
-
-    async def wait(self, request: bytes) -> None:
-        """Wait for its end. Raises IdempotencyConflict if it is another call than ``request``."""
-        if self.request is not None:
-            _check_same(self.request, request)
-        if self._over is None:
-            self._over = asyncio.Event()
-        await self._over.wait()
-
-    def end(self) -> None:
-        """Wake those who wait."""
-        if self._over is not None:
-            self._over.set()
+        """The digest of the call that runs under the key, here or elsewhere; None if none is."""
+        self.record: Record | None = None
 
 
 class IdempotentCalls:
@@ -73,14 +67,10 @@ class IdempotentCalls:
         self._metrics = metrics
         self._first_calls = metrics.idempotent_calls.labels("first")
         self._sleep = sleep
-        self._running: dict[RecordKey, _CallUnderKey] = {}
+        self._under_key: dict[RecordKey, _CallsUnderKey] = {}
 
     async def call(
-        self,
-        call: Call,
-        idempotency_key: str,
-        spec: ComponentSpec,
-        work: Callable[[], Awaitable[Ok]],
+        self, call: Call, idempotency_key: str, spec: ComponentSpec, work: Work
     ) -> Outcome:
         """Return the outcome of ``work``, or of the call that was made before under the key.
 
@@ -89,59 +79,89 @@ class IdempotentCalls:
         """
         key, request = record_key(call, idempotency_key), request_digest(call, spec)
         try:
-            while (other := self._running.get(key)) is not None:
-                await other.wait(request)
-            running = self._running[key] = _CallUnderKey()
-            try:
-                record = await self._store.claim(key, request)
-                if record.state is RecordState.RUNNING:
-                    record = await self._wait_for_replica(key, request, record)
-                if record.state is RecordState.CLAIMED:
-                    running.request = request
-                    self._first_calls.inc()
-                    return await self._make(key, work)
-            finally:
-                del self._running[key]
-                running.end()
-            outcome = _outcome_of(record, request, spec)
+            outcome = await self._in_turn(key, request, spec, work)
         except (IdempotencyConflict, OutcomeUnknown, StateUnavailable) as error:
             self._metrics.idempotent_calls.labels(error.code).inc()
             raise
-        self._metrics.idempotent_calls.labels("replayed").inc()
+        if outcome.replayed:
+            self._metrics.idempotent_calls.labels("replayed").inc()
         return outcome
 
-    async def _wait_for_replica(self, key: RecordKey, request: bytes, record: Record) -> Record:
-        """Return the record of a key once no other replica makes its call."""
+    async def _in_turn(
+        self, key: RecordKey, request: bytes, spec: ComponentSpec, work: Work
+    ) -> Outcome:
+        """Return the outcome of the call, once no other call under the key looks at its record."""
+        calls = self._under_key.get(key)
+        if calls is None:
+            calls = self._under_key[key] = _CallsUnderKey()
+        elif calls.request is not None:
+            _check_same(calls.request, request)
+        waits = calls.turn.locked()
+        calls.count += 1
+        try:
+            async with calls.turn:
+                record = calls.record if waits else None
+                if record is None:
+                    record = await self._claim(key, request, calls)
+                    if record.state is RecordState.CLAIMED:
+                        return await self._make(key, request, spec, work, calls)
+                    calls.record = record
+        finally:
+            calls.count -= 1
+            if not calls.count:
+                del self._under_key[key]
+        return _outcome_of(record, request, spec)
+
+    async def _claim(self, key: RecordKey, request: bytes, calls: _CallsUnderKey) -> Record:
+        """Claim a key, or return its record once no other replica makes its call."""
+        calls.record = None
+        record = await self._store.claim(key, request)
         attempts = 0
-        while record.state is RecordState.RUNNING:
-            _check_same(record.request, request)
-            await self._sleep(PAUSES.pause_s(attempts))
-            attempts += 1
-            record = await self._store.claim(key, request)
+        try:
+            while record.state is RecordState.RUNNING:
+                calls.request = record.request
+                _check_same(record.request, request)
+                await self._sleep(PAUSES.pause_s(attempts))
+                attempts += 1
+                record = await self._store.claim(key, request)
+        finally:
+            calls.request = None
         return record
 
-    async def _make(self, key: RecordKey, work: Callable[[], Awaitable[Ok]]) -> Ok:
+    async def _make(
+        self,
+        key: RecordKey,
+        request: bytes,
+        spec: ComponentSpec,
+        work: Work,
+        calls: _CallsUnderKey,
+    ) -> Ok:
         """Return what a call returns, and keep how it ended.
 
-        One that was cut off, or met a defect, may have been carried out: that is not known.
+        One that was cut off, or met a defect, may have been carried out: that is not known, and
+        matters where it must not be made twice.
         """
-        settle: Callable[[], Awaitable[None]] | None = None
+        calls.request = request
+        self._first_calls.inc()
+        kept: bytes | None = None
+        is_free = spec.idempotent
         try:
             outcome = await work()
-            settle = partial(self._store.keep, key, encode_result(outcome))
-        except ShuttingDown:
-            raise
+            kept = encode_result(outcome)
         except ProxyError as error:
-            if error.is_outcome and not _is_for_client(error):
-                settle = partial(self._store.keep, key, encode_error(error))
-            else:
-                settle = partial(self._store.release, key)
+            if error.is_outcome:
+                kept = encode_error(error)
+            elif not isinstance(error, ShuttingDown):
+                is_free = True
             raise
         finally:
-            if settle is None:
-                self._store.mark_unknown(key)
+            calls.request = None
+            if kept is not None:
+                calls.record = await self._store.keep(key, kept)
+            elif is_free:
+                await self._store.release(key)
             else:
-                await settle()
+                self._store.mark_unknown(key)
         return outcome
 
 
@@ -155,14 +175,9 @@ def _outcome_of(record: Record, request: bytes, spec: ComponentSpec) -> Outcome:
     return decode_outcome(record.outcome, spec)
 
 
-def _is_for_client(error: ProxyError) -> bool:
-    """Return whether a server wants the client to do something, and then to call again."""
-    return (error.details or {}).get("code") in CLIENT_ERROR_CODES
-
-
 def _check_same(kept: bytes, request: bytes) -> None:
     if kept != request:
         raise IdempotencyConflict(
-            "this idempotency key was already used for another tool or other arguments; use a new "
-            "key for this call"
+            "this idempotency key was already used for another tool or other arguments; "
+            "use a new key for this call"
         )

@@ -58,23 +58,24 @@ class MemoryRecordStore:
             return Record(kept.state, kept.request, kept.outcome)
         if not self._fits(key, RECORD_BYTES):
             raise StateUnavailable(
-                "nothing was done: there is no room to record one more call with an idempotency "
-                "key; try again later, or call without a key",
+                "this request did nothing: there is no room to record one more call with an "
+                "idempotency key; try again later",
                 reason="no room",
             )
         self._records[key] = _Kept(request)
         self._count(key, RECORD_BYTES)
         return _CLAIMED
 
-    async def keep(self, key: RecordKey, outcome: bytes) -> None:
+    async def keep(self, key: RecordKey, outcome: bytes) -> Record:
         """Keep an outcome, or that it is not known if it is too large or finds no room."""
+        kept = self._records[key]
         if len(outcome) > MAX_OUTCOME_BYTES or not self._fits(key, len(outcome)):
             self.mark_unknown(key)
-            return
-        kept = self._records[key]
-        kept.state, kept.outcome = RecordState.DONE, outcome
-        self._count(key, len(outcome))
-        self._ends.append((self._clock() + self._ttl_s, key))
+        else:
+            kept.state, kept.outcome = RecordState.DONE, outcome
+            self._count(key, len(outcome))
+            self._ends.append((self._clock() + self._ttl_s, key))
+        return Record(kept.state, kept.request, kept.outcome)
 
     async def release(self, key: RecordKey) -> None:
         """Delete the record of a claimed key."""

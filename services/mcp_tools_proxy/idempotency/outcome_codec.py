@@ -22,19 +22,19 @@ def encode_error(error: ProxyError) -> bytes:
 def decode_outcome(kept: bytes, spec: ComponentSpec) -> Outcome:
     """Return the outcome that was kept, as a replayed one, which costs no tokens.
 
-    Raises OutcomeUnknown for an error that a newer version of the gateway has kept.
+    Raises OutcomeUnknown for one that a newer version of the gateway has kept.
     """
-    content = kept[1:]
-    if kept[:1] != _FAILED:
+    kind, content = kept[:1], kept[1:]
+    if kind in (_OK, _INPUT_REQUIRED):
         return Ok(
             spec=spec,
             result=from_json(content),
             result_json=content,
             tokens=0,
-            input_required=kept[:1] == _INPUT_REQUIRED,
+            input_required=kind == _INPUT_REQUIRED,
             replayed=True,
         )
-    error = error_from_json(from_json(content))
+    error = error_from_json(from_json(content)) if kind == _FAILED else None
     if error is None:
         raise OutcomeUnknown(
             "this call was made before, by a newer version of this gateway whose record cannot be "

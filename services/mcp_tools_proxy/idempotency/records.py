@@ -1,6 +1,9 @@
 """What is kept of calls with an idempotency key."""
 
 import json
+import re
+import sys
+from collections.abc import Mapping
 from enum import Enum
 from hashlib import sha256
 from typing import NamedTuple, Protocol
@@ -11,8 +14,11 @@ from mcp_tools_proxy.domain.components import ComponentSpec
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 """Escapes all that is not ASCII, for lone surrogates could not be encoded."""
 
-MAX_OUTCOME_BYTES = 262_144
-"""The largest outcome that is kept, as JSON."""
+MAX_OUTCOME_BYTES = 262_144 + 1
+"""The largest outcome that is kept: 256 kB of JSON, and a byte before it that tells its kind."""
+
+_WHOLE_FLOAT = re.compile(r"\.0[,\]}]|e\+")
+"""What a whole number that is a float looks like in JSON; a string may hold it as well."""
 
 
 class RecordKey(NamedTuple):
@@ -54,8 +60,8 @@ class RecordStore(Protocol):
         """Return the record of a key, or create it. Raises StateUnavailable."""
         ...
 
-    async def keep(self, key: RecordKey, outcome: bytes) -> None:
-        """Keep the outcome of a claimed key."""
+    async def keep(self, key: RecordKey, outcome: bytes) -> Record:
+        """Keep the outcome of a claimed key; return the record of it."""
         ...
 
     async def release(self, key: RecordKey) -> None:
@@ -76,17 +82,33 @@ def record_key(call: Call, idempotency_key: str) -> RecordKey:
     caller, brought = call.caller, call.input_responses
     state = None if brought is None else brought.state or ""
     whole = (caller.tenant_id, caller.user_id, caller.agent, idempotency_key, state)
-    return RecordKey(caller.tenant_id, _digest(ascii(whole)))  # a third of the time of JSON
+    digest = _digest(ascii(whole))  # a third of the time of JSON
+    return RecordKey(sys.intern(caller.tenant_id), digest)  # one text for all records of a tenant
 
 
 def request_digest(call: Call, spec: ComponentSpec) -> bytes:
-    """Return the SHA-256 of a call's tool and arguments: of canonical JSON, with sorted keys.
+    """Return the SHA-256 of a call's tool and arguments: of canonical JSON.
 
+    Keys are sorted, and 1.0 is 1, as in RFC 8785: what passes a program in JavaScript changes so.
     The tool is named as its server names it, so each spelling of its name is the same.
     """
     brought = call.input_responses
     whole = (spec.name, call.arguments, brought and brought.responses)
-    return _digest(_CANONICAL.encode(whole))
+    text = _CANONICAL.encode(whole)
+    if _WHOLE_FLOAT.search(text):
+        text = _CANONICAL.encode(_with_integers(whole))
+    return _digest(text)
+
+
+def _with_integers(value: object) -> object:
+    """Return the value with an integer for each float that is whole."""
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else value
+    if isinstance(value, Mapping):
+        return {key: _with_integers(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_with_integers(part) for part in value]
+    return value
 
 
 def _digest(text: str) -> bytes:

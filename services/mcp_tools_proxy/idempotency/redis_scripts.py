@@ -41,21 +41,23 @@ end
 CLAIM = f"""{_NOW}{_RESERVE}{_WRITE}
 local found = redis.call('HMGET', KEYS[1], 'state', 'content', 'lease')
 if found[1] then
-  if found[1] == 'running' and tonumber(found[3] or 0) < now then
-    return {{'unknown', found[2]}}
-  end
-  return {{found[1], found[2]}}
+  local ended = found[1] == 'running' and tonumber(found[3] or 0) < now
+  return {{'found', ended and 'expired' or found[1], found[2] or ''}}
+end
+if now > tonumber(ARGV[8]) then
+  return {{'late'}}
 end
 if not reserve(KEYS[2], tonumber(ARGV[5]), tonumber(ARGV[7]), tonumber(ARGV[6])) then
-  return {{'full', ''}}
+  return {{'full'}}
 end
 write('running', ARGV[2], now + ARGV[3], tonumber(ARGV[4]))
-return {{'claimed', ''}}
+return {{'claimed'}}
 """
-"""Reads a record, or creates it. KEYS: the record, its tenant's bytes.
+"""Reads a record, or creates it, unless it is later than it may be. KEYS: the record, its tenant's
+bytes.
 
-ARGV: owner, content, lease and time to live in milliseconds, size, the tenant's limit, and the time
-for which outcomes are kept.
+ARGV: owner, content, lease and time to live in milliseconds, size, the tenant's limit, the time for
+which outcomes are kept, and the latest time.
 """
 
 RENEW = f"""{_NOW}
@@ -100,5 +102,11 @@ end
 ARGV: owner, size, and the time for which outcomes are kept, in milliseconds.
 """
 
-PROBE = "return redis.call('SET', KEYS[1], '', 'PX', 1000)"
-"""Writes a key that ends soon: shows whether scripts may run, and anything can be written."""
+PROBE = f"""{_NOW}
+redis.call('SET', KEYS[1], '', 'PX', 1000)
+return now
+"""
+"""Writes a key that ends soon: shows whether scripts may run, and anything can be written.
+
+Returns the time of Redis in milliseconds.
+"""

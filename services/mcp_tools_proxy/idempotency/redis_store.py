@@ -8,17 +8,14 @@ import asyncio
 import contextlib
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
-from typing import TypeVar
 
 import structlog
 from redis.asyncio import Redis
-from redis.exceptions import RedisError, ResponseError
 
-from mcp_tools_proxy.aiokits.idle_timeout import io_timeout
 from mcp_tools_proxy.domain.errors import OutcomeUnknown, StateUnavailable
 from mcp_tools_proxy.idempotency import redis_scripts as scripts
 from mcp_tools_proxy.idempotency.record_cipher import RecordCipher
@@ -28,30 +25,20 @@ from mcp_tools_proxy.idempotency.records import (
     RecordKey,
     RecordState,
 )
+from mcp_tools_proxy.idempotency.redis_requests import (
+    RETRY_S,
+    WAIT_S,
+    RedisDown,
+    RedisRefused,
+    RedisRequests,
+)
 from mcp_tools_proxy.redis_client.connection_pool import KEY_PREFIX, RedisPool
-
-T = TypeVar("T")
-
-CALL_SLOTS = 32
-"""Calls that use Redis at once; the others wait for a slot, which is no failure of Redis."""
-
-UPKEEP_SLOTS = 8
-"""Connections by which leases are renewed whatever calls do: one tenant's 2,500 replays took all,
-and another tenant's call lost its lease."""
-
-MAX_CONNECTIONS = CALL_SLOTS + UPKEEP_SLOTS
-
-WAIT_S = 1.0
-"""Longest wait of one call for Redis."""
 
 RENEW_S = 3.0
 """Seconds between two checks of Redis, at which leases are renewed."""
 
 LEASE_S = 10.0
 """Seconds for which a replica counts as there after it has renewed a lease."""
-
-RETRY_S = 1.0
-"""Seconds for which Redis is left alone after it failed."""
 
 RUNNING_TTL_S = 3600.0
 """Seconds for which the record of a call that runs is kept without a renewal: a replica that was
@@ -66,22 +53,19 @@ NEVER_EVICTS = "noeviction"
 
 _PROBE_NAME = f"{KEY_PREFIX}:idempotency:probe".encode()
 
-_STATES = {state.value.encode(): state for state in RecordState}
+_STATES = {
+    state.value.encode(): state
+    for state in (RecordState.RUNNING, RecordState.DONE, RecordState.UNKNOWN)
+}
+_EXPIRED = b"expired"
+"""What a claim calls the state ``running`` where the lease has ended."""
 
-_FAILURES = (RedisError, OSError)  # TimeoutError is an OSError
 _AWAY = (
-    "nothing was done: calls with an idempotency key cannot be recorded right now; try again later"
+    "this request did nothing: calls with an idempotency key cannot be recorded right now; try "
+    "again later"
 )
 
 log = structlog.get_logger()
-
-
-class _StoreDown(Exception):
-    """Redis did not do what it was sent."""
-
-
-class _StoreRefused(_StoreDown):
-    """Redis answered with an error, so it has changed nothing."""
 
 
 @dataclass(slots=True)
@@ -94,6 +78,11 @@ class _Owned:
     """How the call has ended; empty if that is not known, None while it runs."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while the record is written: a lease that is renewed late would undo its end."""
+
+    def ended(self) -> Record:
+        """Return the record of a call that has ended."""
+        state = RecordState.DONE if self.outcome else RecordState.UNKNOWN
+        return Record(state, self.request, self.outcome or b"")
 
 
 class RedisRecordStore:
@@ -124,21 +113,24 @@ class RedisRecordStore:
         self._max_bytes = max_bytes
         self._clock = clock
         self._lease_ms = int(lease_s * 1000)
-        self._renew_s = renew_s
+        self._lease_s, self._renew_s = lease_s, renew_s
         self._claim_script = self._redis.register_script(scripts.CLAIM)
         self._probe_script = self._redis.register_script(scripts.PROBE)
         self._renew_script = self._redis.register_script(scripts.RENEW)
         self._finish_script = self._redis.register_script(scripts.FINISH)
         self._release_script = self._redis.register_script(scripts.RELEASE)
         self._running_ttl_ms = max(self._ttl_ms, int(RUNNING_TTL_S * 1000))
-        self._call_slots = asyncio.Semaphore(CALL_SLOTS)
-        self._upkeep_slots = asyncio.Semaphore(UPKEEP_SLOTS)
+        self._has_work = asyncio.Event()
+        self._requests = RedisRequests(self._has_work.set, clock)
         self._owned: dict[RecordKey, _Owned] = {}
         """Records whose calls run here, or whose outcome could not be written yet."""
         self._released: dict[bytes, RecordKey] = {}
         """Records to be deleted, by their owner: their calls were not made."""
-        self._has_work = asyncio.Event()
-        self._retry_at: float | None = None
+        self._ahead_ms = 0.0
+        """How far the clock of Redis is ahead of ours."""
+        self._leases_end_from = 0.0
+        """Until then an ended lease may be one that nobody could renew, for Redis was away."""
+        self._was_up = False
         self._problem: str | None = "Redis has not answered yet"
         """Why no records can be kept; None while they can."""
 
@@ -158,60 +150,63 @@ class RedisRecordStore:
         """
         ended = self._owned.get(key)
         if ended is not None:  # and Redis does not know yet
-            is_known = RecordState.DONE if ended.outcome else RecordState.UNKNOWN
-            return Record(is_known, ended.request, ended.outcome or b"")
+            return ended.ended()
         if self._problem is not None:
             raise StateUnavailable(_AWAY, reason=self._problem)
         own = _Owned(secrets.token_bytes(16), request)
-        state, content = await self._claim_for_call(key, own)
-        if state == b"claimed":
+        answer, *found = await self._claim_for_call(key, own)
+        if answer == b"claimed":
             self._owned[key] = own
             return Record(RecordState.CLAIMED)
-        if state == b"full":
+        if answer == b"late":
+            self._has_work.set()
+            raise StateUnavailable(_AWAY, reason="Redis was late, or its clock was set")
+        if answer == b"full":
             raise StateUnavailable(
-                "nothing was done: there is no room to record one more call of your tenant with "
-                "an idempotency key; try again later, or call without a key",
+                "this request did nothing: there is no room to record one more call of your tenant "
+                "with an idempotency key; try again later",
                 reason="no room",
             )
-        return self._read(key, state, content)
+        return self._read(key, *found)
 
-    async def _claim_for_call(self, key: RecordKey, own: _Owned) -> tuple[bytes, object]:
-        """Return what Redis says to a claim. Raises StateUnavailable.
+    async def _claim_for_call(self, key: RecordKey, own: _Owned) -> list[bytes]:
+        """Return what ``_claim`` does. Raises StateUnavailable.
 
         Whatever cuts the claim off, the record may be there all the same: it is deleted later.
         """
         is_answered = True
 
-        async def claim() -> tuple[bytes, object]:
+        async def claim() -> list[bytes]:
             nonlocal is_answered
             is_answered = False
             return await self._claim(key, own)
 
         try:
-            answer = await self._attempt(claim)
+            answer = await self._requests.for_call(claim)
             is_answered = True
-        except _StoreDown as error:
-            is_answered = is_answered or isinstance(error, _StoreRefused)
+        except RedisDown as error:
+            is_answered = is_answered or isinstance(error, RedisRefused)
             raise StateUnavailable(_AWAY, reason=str(error)) from None
         finally:
             if not is_answered:
                 self._delete_later(key, own)
         return answer
 
-    async def keep(self, key: RecordKey, outcome: bytes) -> None:
+    async def keep(self, key: RecordKey, outcome: bytes) -> Record:
         """Write an outcome; one that cannot be written now is written by ``run``."""
         own = self._owned[key]
         own.outcome = outcome if len(outcome) <= MAX_OUTCOME_BYTES else b""
-        with contextlib.suppress(_StoreDown):
-            await self._attempt(lambda: self._finish(key, own))
+        with contextlib.suppress(RedisDown):
+            await self._requests.for_call(lambda: self._finish(key, own))
+        return own.ended()
 
     async def release(self, key: RecordKey) -> None:
         """Delete the record of a claimed key; ``run`` does it if Redis fails now."""
         own = self._owned.pop(key)
         self._delete_later(key, own)
         async with own.lock:
-            with contextlib.suppress(_StoreDown):
-                await self._attempt(lambda: self._delete(own.owner))
+            with contextlib.suppress(RedisDown):
+                await self._requests.for_call(lambda: self._delete(own.owner))
 
     def mark_unknown(self, key: RecordKey) -> None:
         """Write that an outcome is not known, in ``run``."""
@@ -242,22 +237,35 @@ class RedisRecordStore:
     async def _check_redis(self) -> None:
         """Check that the Redis is fit and takes what is written, and do what is due there."""
         try:
-            problem = self._problem_in(await self._maintain(partial(self._redis.info, "memory")))
+            memory = await self._requests.for_upkeep(partial(self._redis.info, "memory"))
+            problem = self._problem_in(memory)
             if problem is None:
-                await self._maintain(partial(self._probe_script, [_PROBE_NAME]))
-        except _StoreRefused as error:
+                redis_ms = await self._requests.for_upkeep(self._probe)
+                self._ahead_ms = redis_ms - self._clock() * 1000
+        except RedisRefused as error:
             problem = f"Redis refuses to keep anything: {error}"
-        except _StoreDown:
+        except RedisDown:
             problem = "Redis does not answer"
-        if problem != self._problem:
-            self._problem = problem
-            if problem is None:
-                log.info("idempotency.store_up", store=self._name)
-            else:
-                log.warning("idempotency.store_down", store=self._name, reason=problem)
         if problem is None:
-            self._retry_at = None
+            self._requests.works_again()
             await self._work_off()
+        self._note(problem)
+
+    async def _probe(self) -> int:
+        """Check that anything can be written; return the time of Redis in milliseconds."""
+        return int(await self._probe_script([_PROBE_NAME]))
+
+    def _note(self, problem: str | None) -> None:
+        if problem == self._problem:
+            return
+        if problem is not None:
+            log.warning("idempotency.store_down", store=self._name, reason=problem)
+        else:
+            log.info("idempotency.store_up", store=self._name)
+            if self._was_up:
+                self._leases_end_from = self._clock() + self._lease_s
+        self._was_up = self._was_up or problem is None
+        self._problem = problem
 
     def _problem_in(self, memory: object) -> str | None:
         policy = memory.get("maxmemory_policy") if isinstance(memory, Mapping) else "not known"
@@ -273,16 +281,22 @@ class RedisRecordStore:
         due = [partial(self._delete, owner) for owner in self._released]
         for key, own in self._owned.items():
             due.append(partial(self._renew if own.outcome is None else self._finish, key, own))
-        await asyncio.gather(*map(self._maintain, due), return_exceptions=True)
+        await asyncio.gather(*map(self._requests.for_upkeep, due), return_exceptions=True)
 
-    async def _claim(self, key: RecordKey, own: _Owned) -> tuple[bytes, object]:
+    async def _claim(self, key: RecordKey, own: _Owned) -> list[bytes]:
+        """Return "claimed", "full" or "late"; or "found", and the record's state and content.
+
+        One that Redis gets to later than anybody waits for it changes nothing: it would claim the
+        key for a call that was refused, and for an hour if this replica ends before it deletes it.
+        """
         name = _name_of(key)
-        content = self._cipher.encrypt(own.request, name)
+        content = self._encrypt(own.request, name, RecordState.RUNNING)
+        latest_ms = int(self._clock() * 1000 + self._ahead_ms + 2000 * WAIT_S)
         times = [self._lease_ms, self._running_ttl_ms]
         arguments: list[bytes | int] = [own.owner, content]
-        arguments += [*times, RECORD_BYTES, self._max_bytes, self._ttl_ms]
-        state, found = await self._claim_script([name, self._usage_name(key)], arguments)
-        return state, found
+        arguments += [*times, RECORD_BYTES, self._max_bytes, self._ttl_ms, latest_ms]
+        answer: list[bytes] = await self._claim_script([name, self._usage_name(key)], arguments)
+        return answer
 
     async def _renew(self, key: RecordKey, own: _Owned) -> None:
         """Extend a lease; create the record again if Redis has lost it."""
@@ -292,8 +306,8 @@ class RedisRecordStore:
             arguments: list[bytes | int] = [own.owner, self._lease_ms, self._running_ttl_ms]
             renewed = await self._renew_script([_name_of(key)], arguments)
             if renewed == b"lost":
-                await self._claim(key, own)
-            elif renewed == b"other":
+                renewed, *_ = await self._claim(key, own)
+            if renewed not in (b"renewed", b"claimed"):
                 self._log_loss()
 
     async def _finish(self, key: RecordKey, own: _Owned) -> None:
@@ -302,6 +316,7 @@ class RedisRecordStore:
             outcome = own.outcome or b""
             written = await self._write_end(key, own, outcome)
             if written == b"full":
+                own.outcome = b""
                 await self._write_end(key, own, b"")
             elif written == b"other":
                 self._log_loss()
@@ -310,8 +325,8 @@ class RedisRecordStore:
 
     async def _write_end(self, key: RecordKey, own: _Owned, outcome: bytes) -> object:
         name = _name_of(key)
-        content = self._cipher.encrypt(own.request + outcome, name)
         state = RecordState.DONE if outcome else RecordState.UNKNOWN
+        content = self._encrypt(own.request + outcome, name, state)
         return await self._finish_script(
             [name, self._usage_name(key)],
             [own.owner, content, state.value, self._ttl_ms, len(outcome), self._max_bytes],
@@ -332,58 +347,36 @@ class RedisRecordStore:
         """Log that a record was lost while its call ran, so that the call may be made twice."""
         log.error("idempotency.record_lost", store=self._name)
 
-    def _read(self, key: RecordKey, state: bytes, content: object) -> Record:
+    def _read(self, key: RecordKey, state: bytes, encrypted: bytes) -> Record:
         """Return the record. Raises OutcomeUnknown if it cannot be read."""
-        encrypted = content if isinstance(content, bytes) else b""
-        decrypted = self._cipher.decrypt(encrypted, _name_of(key))
-        if decrypted is None or state not in _STATES:
+        written = b"running" if state == _EXPIRED else state
+        decrypted = self._cipher.decrypt(encrypted, _bound_to(_name_of(key), written))
+        if decrypted is None or written not in _STATES:
             log.error("idempotency.record_unreadable", store=self._name)
             raise OutcomeUnknown(
                 "this idempotency key was used before, but the record of its call cannot be read "
                 "here; check whether the call was carried out before you make it again"
             )
-        return Record(_STATES[state], decrypted[:DIGEST_BYTES], decrypted[DIGEST_BYTES:])
+        found = _STATES[written]
+        if state == _EXPIRED and self._clock() >= self._leases_end_from:
+            found = RecordState.UNKNOWN
+        return Record(found, decrypted[:DIGEST_BYTES], decrypted[DIGEST_BYTES:])
 
-    async def _attempt(self, operation: Callable[[], Awaitable[T]]) -> T:
-        """Return what an operation of a call returns.
-
-        Raises _StoreDown if Redis fails, or did a moment ago; _StoreRefused for its error.
-        """
-        if self._retry_at is not None and self._clock() < self._retry_at:
-            raise _StoreDown("Redis did not answer a moment ago")
-        try:
-            async with self._call_slots:
-                return await _in_time(operation)
-        except _StoreRefused:
-            self._has_work.set()
-            raise
-        except _StoreDown:
-            self._retry_at = self._clock() + RETRY_S
-            self._has_work.set()
-            raise
-
-    async def _maintain(self, operation: Callable[[], Awaitable[T]]) -> T:
-        """Return what an operation of ``run`` returns, which no call delays. Raises _StoreDown."""
-        async with self._upkeep_slots:
-            return await _in_time(operation)
+    def _encrypt(self, content: bytes, name: bytes, state: RecordState) -> bytes:
+        return self._cipher.encrypt(content, _bound_to(name, state.value.encode()))
 
     def _usage_name(self, key: RecordKey) -> bytes:
         """Return the key of a tenant's bytes, whose slices depend on the time they are kept."""
         return f"{_prefix_of(key)}:bytes:{self._ttl_ms}".encode()
 
 
-async def _in_time(operation: Callable[[], Awaitable[T]]) -> T:
-    try:
-        async with io_timeout(WAIT_S):
-            return await operation()
-    except ResponseError as error:
-        raise _StoreRefused(type(error).__name__) from error
-    except _FAILURES as error:
-        raise _StoreDown("Redis does not answer") from error
-
-
 def _name_of(key: RecordKey) -> bytes:
     return f"{_prefix_of(key)}:{key.digest.hex()}".encode()
+
+
+def _bound_to(name: bytes, state: bytes) -> bytes:
+    """Return what a record's content is bound to: nobody can put it elsewhere, or end its call."""
+    return name + b":" + state
 
 
 def _prefix_of(key: RecordKey) -> str:

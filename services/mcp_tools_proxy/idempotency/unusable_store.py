@@ -36,8 +36,8 @@ class UnusableRecordStore:
     async def claim(self, key: RecordKey, request: bytes) -> Record:
         """Raise StateUnavailable."""
         error = StateUnavailable(
-            "nothing was done: this gateway is not set up for idempotency keys; call without one, "
-            "or tell the operator",
+            "this request did nothing: the gateway is not set up for idempotency keys; tell its "
+            "operator",
             reason=self._problem,
         )
         error.retryable = False

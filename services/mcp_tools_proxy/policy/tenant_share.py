@@ -11,9 +11,12 @@ def tenant_share(limit: int) -> int:
 
 
 def has_share(size: int, *, of_tenant: int, used: int, limit: int) -> bool:
-    """Return whether a tenant may use ``size`` more of ``limit``.
+    """Return whether a tenant may use ``size`` more of ``limit``; nothing that is kept has to go.
 
-    The tenant uses ``of_tenant``, all together use ``used``. It may use as much as it leaves free:
-    one alone half, each of three a quarter. So each finds room, and nothing kept has to go.
+    The tenant uses ``of_tenant``, all together use ``used``. Of three quarters it may use as much
+    as it leaves free: one alone three eighths of all. The last quarter is for tenants that come
+    when others have used theirs up: a 128th of all for each.
     """
-    return of_tenant + size <= limit - used
+    free = limit - used
+    share = max(free - limit // 4, limit // 128)
+    return size <= free and of_tenant + size <= share

@@ -26,6 +26,8 @@ class JsonRpcError(Exception):
         self.code = code
         self.message = message
         self.data = data
+        self.came_first = False
+        """It is what a server said of a call at once, before it asked the client for anything."""
 
     @property
     def as_json(self) -> dict[str, object]:

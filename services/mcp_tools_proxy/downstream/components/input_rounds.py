@@ -23,6 +23,7 @@ from mcp_tools_proxy.downstream.relay.client_request_rules import (
     unsupported_reason,
 )
 from mcp_tools_proxy.downstream.relay.suspended_calls import may_suspend, resume_key_of
+from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 from mcp_tools_proxy.wire.text import quote
 
 MAX_ROUNDS = 10
@@ -83,15 +84,7 @@ class _Request:
 
     async def send(self, client: Client, relay: CallRelay | None) -> Any:
         """Send it until the result is final, or requires input that only the caller can supply."""
-        raw = await self.session.sender.send(
-            self.method,
-            self.params,
-            repeatable=self.idempotent and self.call.input_responses is None,
-            idempotent=self.idempotent,
-            relay=relay,
-            tenant_id=self.call.caller.tenant_id,
-            waited_s=self.call.waited_s,
-        )
+        raw = await self._send_first_round(relay)
         rounds = pauses = 0
         while input_required(raw) and not client.supports_input_required:
             requests, state = _client_requests_of(raw), _state_of(raw)
@@ -114,13 +107,28 @@ class _Request:
             )
         return raw
 
+    async def _send_first_round(self, relay: CallRelay | None) -> Any:
+        try:
+            return await self.session.sender.send(
+                self.method,
+                self.params,
+                repeatable=self.idempotent and self.call.input_responses is None,
+                idempotent=self.idempotent,
+                relay=relay,
+                tenant_id=self.call.caller.tenant_id,
+                waited_s=self.call.waited_s,
+            )
+        except JsonRpcError as error:
+            error.came_first = relay is None or not relay.request_count
+            raise
+
     async def _send_next_round(
         self, input_responses: InputResponses, relay: CallRelay | None
     ) -> Any:
         """Send the next round.
 
         The server has seen the first round, so a failure is not retryable unless the call is
-        idempotent.
+        idempotent, and never one of a call that did nothing.
         """
         try:
             return await self.session.sender.send(
@@ -131,7 +139,7 @@ class _Request:
                 tenant_id=self.call.caller.tenant_id,
             )
         except ProxyError as error:
-            if error.retryable and not self.idempotent:
+            if not self.idempotent and (error.retryable or error.nothing_ran):
                 raise error.after_sending() from None
             raise
 

@@ -26,6 +26,7 @@ from mcp_tools_proxy.downstream.reconnecting_session import ReconnectingSession
 from mcp_tools_proxy.telemetry.call_events import CANCELLED, NAME_KEYS, declared_arguments
 from mcp_tools_proxy.wire.encodable import encodable
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
+from mcp_tools_proxy.wire.mcp_protocol import CLIENT_ERROR_CODES
 from mcp_tools_proxy.wire.text import QUOTE_CHARS, estimate_tokens, quote
 from mcp_tools_proxy.wire.tracing import TRACE_ID_KEY, forwardable_meta
 
@@ -209,14 +210,19 @@ def meta_of(call: Call) -> dict[str, object]:
 
 
 def tool_failed_from(name: str, error: JsonRpcError) -> ToolFailed:
-    """Build the error for a server's JSON-RPC error; the server's own words are quoted and cut."""
+    """Build the error for a server's JSON-RPC error; the server's own words are quoted and cut.
+
+    One that wants the client to do something first (CLIENT_ERROR_CODES) says that nothing ran.
+    """
     message = quote(error.message, MESSAGE_CHARS)
     details: dict[str, object] = {"code": error.code}
     if error.data is not None and len(to_json(error.data)) <= MAX_DATA_BYTES:
         details["data"] = error.data
-    return ToolFailed(
+    failure = ToolFailed(
         f"{name} failed: its server answered with error {error.code}: {message}", details=details
     )
+    failure.nothing_ran = error.came_first and error.code in CLIENT_ERROR_CODES
+    return failure
 
 
 def type_of(raw: object) -> str:

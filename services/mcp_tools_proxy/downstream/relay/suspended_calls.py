@@ -204,10 +204,12 @@ class SuspendedCalls:
         self._expire()
         suspended = self._suspended.get(handle)
         if suspended is None or suspended.resume_key != resume_key:
-            raise ToolFailed(
+            failure = ToolFailed(
                 "the call that asked for these inputResponses no longer waits for them; make the "
-                "call again without them"
+                "call again without them, and with another idempotency key if it has one"
             )
+            failure.nothing_ran = True
+            raise failure
         del self._suspended[handle]
         return suspended
 
