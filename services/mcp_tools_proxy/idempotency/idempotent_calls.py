@@ -40,14 +40,26 @@ class _CallsUnderKey:
     2,000 that waited for one call asked it 2,000 times, each waking all others, for 7 s.
     """
 
-    __slots__ = ("count", "record", "request", "turn")
+    __slots__ = ("_turn", "count", "record", "request")
 
     def __init__(self) -> None:
-        self.turn = asyncio.Lock()
         self.count = 0
         self.request: bytes | None = None
         """The digest of the call that runs under the key, here or elsewhere; None if none is."""
         self.record: Record | None = None
+        self._turn: asyncio.Lock | None = None
+
+    async def wait_turn(self) -> None:
+        """Wait until the calls before have had their turn: the first one begins with it."""
+        if self._turn is None:
+            self._turn = asyncio.Lock()
+            await self._turn.acquire()  # for the first one, which did without a lock
+        await self._turn.acquire()
+
+    def end_turn(self) -> None:
+        """Wake the call whose turn is next."""
+        if self._turn is not None:
+            self._turn.release()
 
 
 class IdempotentCalls:
@@ -92,34 +104,38 @@ class IdempotentCalls:
     ) -> Outcome:
         """Return the outcome of the call, once no other call under the key looks at its record."""
         calls = self._under_key.get(key)
+        is_first = calls is None
         if calls is None:
             calls = self._under_key[key] = _CallsUnderKey()
         elif calls.request is not None:
             _check_same(calls.request, request)
-        waits = calls.turn.locked()
         calls.count += 1
         try:
-            async with calls.turn:
-                record = calls.record if waits else None
-                if record is None:
-                    record = await self._claim(key, request, calls)
-                    if record.state is RecordState.CLAIMED:
-                        return await self._make(key, request, spec, work, calls)
-                    calls.record = record
+            if not is_first:
+                await calls.wait_turn()
+            try:
+                record = calls.record or await self._store.claim(key, request)
+                if record.state is RecordState.RUNNING:
+                    record = await self._wait_for_replica(key, request, record, calls)
+                if record.state is RecordState.CLAIMED:
+                    return await self._make(key, request, spec, work, calls)
+                calls.record = record
+            finally:
+                calls.end_turn()
         finally:
             calls.count -= 1
             if not calls.count:
                 del self._under_key[key]
         return _outcome_of(record, request, spec)
 
-    async def _claim(self, key: RecordKey, request: bytes, calls: _CallsUnderKey) -> Record:
-        """Claim a key, or return its record once no other replica makes its call."""
-        calls.record = None
-        record = await self._store.claim(key, request)
+    async def _wait_for_replica(
+        self, key: RecordKey, request: bytes, record: Record, calls: _CallsUnderKey
+    ) -> Record:
+        """Return the record of a key once no other replica makes its call."""
+        calls.request = record.request
         attempts = 0
         try:
             while record.state is RecordState.RUNNING:
-                calls.request = record.request
                 _check_same(record.request, request)
                 await self._sleep(PAUSES.pause_s(attempts))
                 attempts += 1
@@ -157,12 +173,20 @@ class IdempotentCalls:
         finally:
             calls.request = None
             if kept is not None:
-                calls.record = await self._store.keep(key, kept)
+                is_kept = await self._store.keep(key, kept)
+                if calls.count > 1:
+                    calls.record = _record_of(request, kept if is_kept else None)
             elif is_free:
                 await self._store.release(key)
             else:
                 self._store.mark_unknown(key)
         return outcome
+
+
+def _record_of(request: bytes, outcome: bytes | None) -> Record:
+    if outcome is None:
+        return Record(RecordState.UNKNOWN, request)
+    return Record(RecordState.DONE, request, outcome)
 
 
 def _outcome_of(record: Record, request: bytes, spec: ComponentSpec) -> Outcome:

@@ -66,16 +66,16 @@ class MemoryRecordStore:
         self._count(key, RECORD_BYTES)
         return _CLAIMED
 
-    async def keep(self, key: RecordKey, outcome: bytes) -> Record:
+    async def keep(self, key: RecordKey, outcome: bytes) -> bool:
         """Keep an outcome, or that it is not known if it is too large or finds no room."""
-        kept = self._records[key]
         if len(outcome) > MAX_OUTCOME_BYTES or not self._fits(key, len(outcome)):
             self.mark_unknown(key)
-        else:
-            kept.state, kept.outcome = RecordState.DONE, outcome
-            self._count(key, len(outcome))
-            self._ends.append((self._clock() + self._ttl_s, key))
-        return Record(kept.state, kept.request, kept.outcome)
+            return False
+        kept = self._records[key]
+        kept.state, kept.outcome = RecordState.DONE, outcome
+        self._count(key, len(outcome))
+        self._ends.append((self._clock() + self._ttl_s, key))
+        return True
 
     async def release(self, key: RecordKey) -> None:
         """Delete the record of a claimed key."""

@@ -1,7 +1,6 @@
 """What is kept of calls with an idempotency key."""
 
 import json
-import re
 import sys
 from collections.abc import Mapping
 from enum import Enum
@@ -17,8 +16,8 @@ _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 MAX_OUTCOME_BYTES = 262_144 + 1
 """The largest outcome that is kept: 256 kB of JSON, and a byte before it that tells its kind."""
 
-_WHOLE_FLOAT = re.compile(r"\.0[,\]}]|e\+")
-"""What a whole number that is a float looks like in JSON; a string may hold it as well."""
+_IN_WHOLE_FLOATS = (".0", "e+")
+"""What is in each whole number that is a float, in JSON; a string may hold it as well."""
 
 
 class RecordKey(NamedTuple):
@@ -60,8 +59,8 @@ class RecordStore(Protocol):
         """Return the record of a key, or create it. Raises StateUnavailable."""
         ...
 
-    async def keep(self, key: RecordKey, outcome: bytes) -> Record:
-        """Keep the outcome of a claimed key; return the record of it."""
+    async def keep(self, key: RecordKey, outcome: bytes) -> bool:
+        """Keep the outcome of a claimed key; return False if it is not known from now on."""
         ...
 
     async def release(self, key: RecordKey) -> None:
@@ -95,7 +94,7 @@ def request_digest(call: Call, spec: ComponentSpec) -> bytes:
     brought = call.input_responses
     whole = (spec.name, call.arguments, brought and brought.responses)
     text = _CANONICAL.encode(whole)
-    if _WHOLE_FLOAT.search(text):
+    if any(it in text for it in _IN_WHOLE_FLOATS):
         text = _CANONICAL.encode(_with_integers(whole))
     return _digest(text)
 

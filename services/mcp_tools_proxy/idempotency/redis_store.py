@@ -192,13 +192,13 @@ class RedisRecordStore:
                 self._delete_later(key, own)
         return answer
 
-    async def keep(self, key: RecordKey, outcome: bytes) -> Record:
+    async def keep(self, key: RecordKey, outcome: bytes) -> bool:
         """Write an outcome; one that cannot be written now is written by ``run``."""
         own = self._owned[key]
         own.outcome = outcome if len(outcome) <= MAX_OUTCOME_BYTES else b""
         with contextlib.suppress(RedisDown):
             await self._requests.for_call(lambda: self._finish(key, own))
-        return own.ended()
+        return bool(own.outcome)
 
     async def release(self, key: RecordKey) -> None:
         """Delete the record of a claimed key; ``run`` does it if Redis fails now."""

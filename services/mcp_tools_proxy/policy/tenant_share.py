@@ -17,6 +17,5 @@ def has_share(size: int, *, of_tenant: int, used: int, limit: int) -> bool:
     as it leaves free: one alone three eighths of all. The last quarter is for tenants that come
     when others have used theirs up: a 128th of all for each.
     """
-    free = limit - used
-    share = max(free - limit // 4, limit // 128)
-    return size <= free and of_tenant + size <= share
+    free, wanted = limit - used, of_tenant + size
+    return wanted <= free - limit // 4 or (wanted <= limit // 128 and size <= free)
