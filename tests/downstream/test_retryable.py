@@ -58,6 +58,15 @@ async def test_a_write_whose_server_is_killed_meanwhile_is_final(kind: str) -> N
         assert (error["code"], final(error)) == ("SERVER_UNAVAILABLE", True), error
 
 
+async def test_a_write_that_takes_too_long_is_to_be_checked_and_a_read_to_ask_for_less() -> None:
+    async with scene("http-modern", entry={"requestTimeoutSeconds": 0.3}) as it:
+        errors = {tool: (await it.envelope(tool))["error"] for tool in ("hang", "hang_safe")}
+    assert {tool: error["code"] for tool, error in errors.items()} == dict.fromkeys(
+        errors, "TOOL_TIMEOUT"
+    )
+    assert (final(errors["hang"]), final(errors["hang_safe"])) == (True, False)
+
+
 @every_kind
 async def test_a_read_whose_answer_never_came_may_be_tried_again(kind: str) -> None:
     async with scene(kind) as it:

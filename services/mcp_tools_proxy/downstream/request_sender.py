@@ -85,7 +85,8 @@ class RequestSender:
                 fault.reason, may_be_done=may_be_done
             ) from fault
         except TimeoutError:
-            raise self._late() from None
+            late = self._late()
+            raise (late if repeatable or idempotent else late.after_sending()) from None
         except ResponseTooLarge as error:
             raise self._too_large(error) from None
         finally:
@@ -175,7 +176,7 @@ class RequestSender:
         try:
             connection = await self._connection_state.acquire(deadline)
         except TimeoutError:
-            raise self._late(nothing_ran=True) from None
+            raise self._not_connected_in_time() from None
         while True:
             tries -= 1
             try:
@@ -219,13 +220,20 @@ class RequestSender:
             details={"server_id": server_id},
         )
 
-    def _late(self, *, nothing_ran: bool = False) -> ToolTimeout:
+    def _late(self) -> ToolTimeout:
         server_id, limit = self._config.server_id, self._config.call_timeout_s
-        error = ToolTimeout(
+        return ToolTimeout(
             f"server {server_id} did not answer within {limit:g} s; ask for less at a time",
             details={"server_id": server_id, "timeout_s": limit},
         )
-        error.nothing_ran = nothing_ran
+
+    def _not_connected_in_time(self) -> ToolTimeout:
+        server_id, limit = self._config.server_id, self._config.call_timeout_s
+        error = ToolTimeout(
+            f"server {server_id} could not be connected to within {limit:g} s; try again later",
+            details={"server_id": server_id, "timeout_s": limit},
+        )
+        error.nothing_ran = True
         return error
 
     def _too_large(self, error: ResponseTooLarge) -> ResultTooLarge:
