@@ -95,6 +95,11 @@ SHARED_ANSWERS: Mapping[int, SharedAnswer] = {
 }
 """The responses that operations share, by status."""
 
+INVALID_NAME_STYLE = _error(
+    "INVALID_REQUEST: `name_style` is another than the three styles, or is given twice."
+)
+"""The response 400 of the one route that has a style of names."""
+
 Responses = Mapping[int, Answer | SharedAnswer]
 """The responses of one operation, by status."""
 
