@@ -12,6 +12,7 @@ from docs.message_texts import PLACEHOLDER, ROOT, calls, has_words, modules
 from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.domain.errors import (
     InternalError,
+    InvalidRequest,
     NotAllowed,
     Unauthenticated,
     errors_by_code,
@@ -25,6 +26,7 @@ ERRORS: Mapping[str, Sequence[str]] = {
     CapacityExceeded.__name__: (CapacityExceeded.code,),
     "_NOT_ALLOWED": [kind.code for kind in NotAllowed.__subclasses__()],
     "InvalidClaims": (Unauthenticated.code,),
+    "InvalidNameStyle": (InvalidRequest.code,),
     "JsonRpcError": ("MCP",),
     "ConnectionFailure": ("connections",),
 }

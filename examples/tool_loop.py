@@ -18,10 +18,17 @@ QUESTION = {"role": "user", "content": "UDP port 500 is blocked. What now?"}
 
 def run(gateway, calls):
     """Run what a model answered; return what to append to the conversation."""
+    if not calls:  # an empty answer
+        return []
     answer = gateway.post("/internal/mcp/execute/batch", json={"calls": calls, **CALLER})
     messages = answer.raise_for_status().json()["messages"]
     print(json.dumps(messages))
     return messages
+
+
+def text_of(parts, kind):
+    """Return the texts of the parts of a reply that are of this type."""
+    return "".join(part["text"] for part in parts if part["type"] == kind)
 
 
 def recorded(replies):
@@ -41,14 +48,15 @@ def responses(gateway, model):
     items = [QUESTION]
     while results := run(gateway, output := model(items)):
         items += [*output, *results]
-    return output[-1]["content"][0]["text"]
+    parts = [part for item in output for part in item.get("content") or ()]
+    return text_of(parts, "output_text")
 
 
 def anthropic_messages(gateway, model):
     messages = [QUESTION]
     while results := run(gateway, content := model(messages)):
         messages += [{"role": "assistant", "content": content}, *results]
-    return content[-1]["text"]
+    return text_of(content, "text")
 
 
 NAME, TEXT = "notes__search_notes", '{"query": "VPN port"}'

@@ -98,17 +98,30 @@ async def test_another_style_is_refused_with_the_three_that_there_are(given: str
     async with two_servers() as two:
         answer = await two.service.http.get(TOOLS, params={"name_style": given})
     error = answer.json()["error"]
-    assert (answer.status_code, error["code"]) == (422, "INVALID_REQUEST")
+    assert (answer.status_code, error["code"]) == (400, "INVALID_REQUEST")
     assert error["details"] == {"field": "name_style"}
-    assert all(style in error["message"] for style in LISTED)
+    shown = f'name_style: should be one of server, alias, bare, not "{given}"'
+    assert error["message"] == shown
 
 
-@pytest.mark.parametrize("query", ["name_style=alias&name_style=alias", "name_style&x"])
-async def test_a_style_twice_or_an_empty_one_is_refused(query: str) -> None:
+@pytest.mark.parametrize(
+    ("query", "problem"),
+    [
+        ("name_style=alias&name_style=alias", "is given twice; keep one of server, alias, bare"),
+        ("name_style&x", 'should be one of server, alias, bare, not ""'),
+        ("name%5fstyle=x&format=openai", 'should be one of server, alias, bare, not "x"'),
+    ],
+)
+async def test_a_style_twice_or_an_empty_one_is_refused_as_over_mcp(
+    query: str, problem: str
+) -> None:
     async with two_servers() as two:
         answer = await two.service.http.get(f"{TOOLS}?{query}")
+        headers = {"Accept": "text/event-stream"}
+        over_mcp = await two.service.http.get(f"/mcp?{query}", headers=headers)
     error = answer.json()["error"]
-    assert (answer.status_code, error["details"]) == (422, {"field": "name_style"})
+    assert (answer.status_code, error["details"]) == (400, {"field": "name_style"})
+    assert error["message"] == over_mcp.json()["error"]["message"] == f"name_style: {problem}"
 
 
 @pytest.mark.parametrize("tool_format", ["openai", "anthropic"])

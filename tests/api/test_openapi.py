@@ -114,7 +114,7 @@ def test_all_responses_but_the_usual_one_are_shared(document: Any) -> None:
         if "$ref" not in response
     }
     usual = {(name, "200") for _, name in OPERATIONS.values()}
-    assert own == usual | {("get_readiness", "503")}
+    assert own == usual | {("get_readiness", "503"), ("list_tools", "400")}
 
 
 def test_how_a_call_ended_is_told_by_its_status(document: Any) -> None:
@@ -180,3 +180,4 @@ def test_a_list_describes_its_query_and_that_it_may_be_had_already(
     headers = ["X-Tenant-Id", "X-User-Id", "X-Agent-Id", "X-Trace-Id", "If-None-Match"]
     assert names == ["tenant_id", "user_id", "agent", *own, *headers]
     assert sorted(described["responses"])[:2] == ["200", "304"]
+    assert ("400" in described["responses"]) == ("name_style" in own)

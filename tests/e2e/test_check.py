@@ -97,13 +97,6 @@ def test_an_entry_that_is_wrong_exits_1_and_the_others_are_shown(tmp_path: Path)
     assert out.endswith("Something is wrong: 1 server, 2 problems.\n")
 
 
-def test_bare_names_that_are_not_unique_exit_1_and_are_named(tmp_path: Path) -> None:
-    twice = make_preset("twice", tools=[("s1", "echo"), ("s2", "echo")])
-    write(tmp_path / "config", twice, s1={**DEAD, "enabled": False})
-    code, out, _ = check(environment={"MCP_PROXY_TOOL_NAME_STYLE": "bare"})
-    assert (code, "preset_twice.json: $.tools[1].toolName" in out) == (1, True)
-
-
 def test_the_verdict_counts_what_is_wrong(tmp_path: Path) -> None:
     preset = make_preset("work", tools=[("dead", "a"), ("dead", "b")])
     write(tmp_path / "config", preset, dead=DEAD)

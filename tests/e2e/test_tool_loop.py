@@ -4,7 +4,8 @@ import importlib
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from tests.e2e.recorded_model import recorded_model
+from tests.e2e.recorded_model import RecordedModel, recorded_model
 from tests.support.bounds import BOUND_S
 from tests.support.model_apis import Json, listed
 from tests.support.pages import blocks_of
@@ -124,6 +125,22 @@ APIS = {
     ),
 }
 
+CUT_OFF = {"type": "tool_use", "id": "call_1", "name": "read_doc_section", "input": {}}
+TEXT = {"type": "text", "text": ANSWER}
+REFUSAL = {"type": "refusal", "refusal": "I will not."}
+ENDS = [
+    ("OpenAI, Chat Completions", chat(ASSISTANT | {"content": ANSWER, "tool_calls": []}), ANSWER),
+    ("OpenAI, Responses", {"output": []}, ""),
+    ("OpenAI, Responses", {"output": [MESSAGE | {"content": [REFUSAL]}]}, ""),
+    ("OpenAI, Responses", {"output": [MESSAGE, REASONING]}, ANSWER),
+    ("OpenAI, Responses", {"output": [MESSAGE, REASONING, MESSAGE]}, ANSWER * 2),
+    ("Anthropic, Messages", claude("end_turn"), ""),
+    ("Anthropic, Messages", claude("end_turn", TEXT, TEXT), ANSWER * 2),
+    ("Anthropic, Messages", claude("max_tokens", TEXT, CUT_OFF), ANSWER),
+    ("Anthropic, Messages", claude("pause_turn", TEXT, {"type": "server_tool_use"}), ANSWER),
+]
+"""Replies that end a loop, and the text that it returns."""
+
 
 def test_the_loop_runs_without_a_network_and_prints_what_the_tutorial_shows() -> None:
     done = subprocess.run(  # noqa: S603 - our own program
@@ -169,20 +186,30 @@ def validate(module: str, type_name: str, values: list[Json]) -> None:
         listed(adapter.validate_python(value))
 
 
+@contextmanager
+def loop(
+    name: str, program: Program, replies: list[Json], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[Callable[[str], str], RecordedModel]]:
+    """Yield the loop of the page for an API, and the model that it runs against."""
+    code = loops()[name].replace('"tenant_id": "acme"', '"tenant_id": "tenant_1"')
+    for key in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+        monkeypatch.setenv(key, "secret")
+    with recorded_model(replies) as model:
+        code = code.replace(GATEWAY, f"http://127.0.0.1:{program.port}")
+        scope: dict[str, Any] = {}
+        exec(code.replace(APIS[name].url, model.url), scope)  # noqa: S102 - our own page
+        yield scope["answer"], model
+        scope["answer"].__defaults__[0].close()
+
+
 @pytest.mark.e2e
 @pytest.mark.parametrize("name", APIS)
 def test_a_loop_of_the_how_to_runs(
     name: str, program: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    api, code = APIS[name], loops()[name].replace('"tenant_id": "acme"', '"tenant_id": "tenant_1"')
-    for key in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
-        monkeypatch.setenv(key, "secret")
-    with recorded_model(api.replies) as model:
-        code = code.replace(GATEWAY, f"http://127.0.0.1:{program.port}")
-        scope: dict[str, Any] = {}
-        exec(code.replace(api.url, model.url), scope)  # noqa: S102 - our own page
-        assert scope["answer"]("What do I do first?") == ANSWER
-        scope["answer"].__defaults__[0].close()
+    api = APIS[name]
+    with loop(name, program, api.replies, monkeypatch) as (answer, model):
+        assert answer("What do I do first?") == ANSWER
     assert len(model.requests) == len(api.replies)
     for request in model.requests:
         validate(api.module, api.types[0], request[api.conversation])
@@ -190,3 +217,25 @@ def test_a_loop_of_the_how_to_runs(
     sent = json.dumps(model.requests[-1][api.conversation])
     assert [sent.count(f'"{call_id}"') for call_id in ("call_1", "call_2", "call_3")] == [2] * 3
     assert (sent.count("DOCUMENT_NOT_FOUND: "), sent.count("tokens")) == (1, 2)
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize(("name", "reply", "text"), ENDS)
+def test_a_loop_returns_the_text_of_whatever_ends_it(
+    name: str, reply: Json, text: str, program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with loop(name, program, [reply], monkeypatch) as (answer, _):
+        assert answer("What do I do first?") == text
+
+
+@pytest.mark.e2e
+def test_a_loop_without_an_agent_stops_and_shows_that_one_is_required(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with started(tmp_path, {"MCP_PROXY_CONFIG_DIR": str(ROOT / "examples/agents")}) as program:
+        for name in APIS:
+            with (
+                loop(name, program, [], monkeypatch) as (answer, _),
+                pytest.raises(AssertionError, match="AGENT_REQUIRED"),
+            ):
+                answer("What do I do first?")

@@ -118,6 +118,18 @@ async def test_the_query_goes_before_the_profile_and_that_before_the_setting(
         assert await listed_by(client) == LISTED[style]
 
 
+@eras
+async def test_the_setting_names_tools_bare_and_in_full_where_two_servers_have_one(
+    mode: str,
+) -> None:
+    async with (
+        in_front_of_two(tool_name_style="bare") as served,
+        served.client("/mcp", mode=mode) as client,
+    ):
+        listed = await listed_by(client)
+        assert (listed, await called_by(client, listed)) == (LISTED["bare"], CALLED)
+
+
 async def test_a_name_is_bare_where_it_is_unique_for_this_agent() -> None:
     agents = [make_agent("of_a", client_ids=["a"], name_style="bare"), WHOLE]
     preset = make_preset("narrow", tools=[("a-b", "whoami")])
@@ -160,8 +172,7 @@ async def test_another_style_is_refused_before_any_message(path: str) -> None:
                 assert (response.status_code, error["data"]["code"]) == (400, "INVALID_REQUEST")
                 assert error["data"]["details"] == {"field": "name_style"}
                 assert "mcp-session-id" not in response.headers
-                repeated = error["message"] == "name_style: is given twice; keep one"
-                assert repeated or "server, alias, bare" in error["message"]
+                assert "one of server, alias, bare" in error["message"]
                 assert len(error["message"]) < 300
         assert served.facade.sessions == 0
 

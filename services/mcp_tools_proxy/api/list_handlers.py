@@ -17,9 +17,10 @@ from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
 from mcp_tools_proxy.registry.list_cache import etag_of
 from mcp_tools_proxy.registry.registry import RegistryHolder
 from mcp_tools_proxy.web.envelope import JSON
+from mcp_tools_proxy.web.name_style import name_style_of
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 
-_SINGLE_VALUED = (*CallerQuery.model_fields, "format", "name_style")
+_SINGLE_VALUED = (*CallerQuery.model_fields, "format")
 _ENTITY_TAG = re.compile(r'"[^"]*"')
 
 
@@ -36,12 +37,13 @@ class ListHandlers:
     async def list_tools(self, parsed: ParsedRequest[None]) -> Response:
         """List the tools that the caller may run, in the format that the query names."""
         request = parsed.request
+        requested_style = name_style_of(request.scope)
         parameters = request.query_params
         names = parameters.getlist("names") if "names" in parameters else None
         query = validate(ToolsQuery, _single_values(parameters) | {"names": names})
         caller = await self._callers.resolve(request.scope, asserted_by_query(query))
         registry = self._registry.current
-        style = registry.name_styles.over_http(query.name_style, caller.agent)
+        style = registry.name_styles.over_http(requested_style, caller.agent)
         tools = await registry.list_tools(caller, query.format, query.names, style)
         if pending := self._first_attempts.pending_for(caller, Kind.TOOL):
             body = b'%b,"pending":%b}' % (tools.body[:-1], to_json(pending))

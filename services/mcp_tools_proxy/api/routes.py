@@ -44,6 +44,7 @@ from mcp_tools_proxy.api.openapi.parameters import (
 from mcp_tools_proxy.api.openapi.responses import (
     BATCH_RESPONSES,
     CALL_RESPONSES,
+    INVALID_NAME_STYLE,
     SWITCH_RESPONSES,
     Answer,
     list_responses,
@@ -141,7 +142,7 @@ def api_routes(
                 "In the format of MCP, or in that of a model API, where a tool's name is its "
                 "alias. The same tools give the same bytes."
             ),
-            responses=list_responses(ToolsOrError),
+            responses={**list_responses(ToolsOrError), 400: INVALID_NAME_STYLE},
             query=ToolsQuery,
             headers=LIST_HEADERS,
         ),

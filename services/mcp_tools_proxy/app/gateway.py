@@ -37,7 +37,6 @@ from mcp_tools_proxy.gateway.server_statuses import merge_statuses
 from mcp_tools_proxy.gateway.startup_wait import StartupWait
 from mcp_tools_proxy.gateway.subscriptions import Subscriptions
 from mcp_tools_proxy.idempotency.idempotent_calls import IdempotentCalls
-from mcp_tools_proxy.policy.aliases import ToolNaming
 from mcp_tools_proxy.policy.blocklist import Blocklist
 from mcp_tools_proxy.ratelimit.budget_limits import BudgetLimits
 from mcp_tools_proxy.ratelimit.limiter import build_limiter
@@ -95,7 +94,7 @@ class Gateway:
         offer_changes = ChangeSignal()
         self.dialer = LazyDialer()
         self.pool = Pool(self.dialer.dial, self.metrics, on_change=offer_changes.report)
-        self.files = _config_folder(settings, local_tools)
+        self.files = _config_folder(settings)
         self.publisher = self._build_publisher(settings, local_tools)
         self.reloader = Reloader(
             files=self.files,
@@ -237,7 +236,7 @@ def _retrieval_client(
     )
 
 
-def _config_folder(settings: Settings, local_tools: tuple[Tool, ...]) -> ConfigFolder:
+def _config_folder(settings: Settings) -> ConfigFolder:
     """Build the configuration folder, with the defaults of the settings."""
     return ConfigFolder(
         settings.config_dir,
@@ -249,10 +248,6 @@ def _config_folder(settings: Settings, local_tools: tuple[Tool, ...]) -> ConfigF
             max_result_bytes=settings.max_result_bytes,
         ),
         pinned=settings.preset,
-        naming=ToolNaming(
-            style=settings.tool_name_style,
-            own_names=frozenset(tool.spec.name for tool in local_tools),
-        ),
     )
 
 

@@ -35,7 +35,6 @@ from mcp_tools_proxy.domain.configuration import (
     InvalidConfig,
     Problem,
 )
-from mcp_tools_proxy.policy.aliases import ToolNaming
 from mcp_tools_proxy.policy.visibility import NO_SCOPE, PresetScope, Visibility
 from mcp_tools_proxy.wire.problem_texts import closest_match, did_you_mean
 from mcp_tools_proxy.wire.text import quote
@@ -80,22 +79,18 @@ class ActiveAgents:
 
 
 def load_agent_policies(
-    folder: Path,
-    before: ActiveAgents,
-    configuration: Configuration | None,
-    naming: ToolNaming,
+    folder: Path, before: ActiveAgents, configuration: Configuration | None
 ) -> ActiveAgents:
     """Load agents.json and its presets, and return the state that follows ``before``. Blocks.
 
-    ``configuration`` is that of mcp.json, None while it could never be loaded. A preset whose tools
-    ``naming`` cannot name is invalid.
+    ``configuration`` is that of mcp.json, None while it could never be loaded.
     """
     agents, problems = load_or_keep_last_good(
         partial(load_agents, folder), before.agents, absent=NO_AGENTS, file=AGENTS_FILE
     )
     if agents is None:
         return ActiveAgents(problems=(*problems, _NO_AGENT_IS_KNOWN))
-    presets, preset_problems = _presets(folder, agents, before.presets, naming)
+    presets, preset_problems = _presets(folder, agents, before.presets)
     return ActiveAgents(
         agents=agents,
         presets=presets,
@@ -110,7 +105,7 @@ def load_agent_policies(
 
 
 def _presets(
-    folder: Path, agents: Agents, before: Mapping[str, CompiledPreset], naming: ToolNaming
+    folder: Path, agents: Agents, before: Mapping[str, CompiledPreset]
 ) -> tuple[Mapping[str, CompiledPreset], tuple[Problem, ...]]:
     """Load each preset that a profile names; return those that are active, and the problems."""
     presets: dict[str, CompiledPreset] = {}
@@ -118,12 +113,8 @@ def _presets(
     for preset_id, users in _users(agents).items():
         last_good = before.get(preset_id)
         try:
-            loaded = load_preset(
-                folder,
-                preset_id,
-                naming=naming,
-                known=None if last_good is None else last_good.loaded,
-            )
+            known = None if last_good is None else last_good.loaded
+            loaded = load_preset(folder, preset_id, known=known)
         except (PresetMissing, InvalidConfig) as error:
             if last_good is None:
                 problems += _never_loaded(preset_id, error, users)

@@ -1,11 +1,10 @@
 """Converts validated files to domain values, and finds their oddities. Pure: no I/O."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
 from typing import Any
 
 from mcp_tools_proxy.config.env_vars import not_set, plain_braces, unset_variables
-from mcp_tools_proxy.config.json_file import Location, first_problems, json_path, limit_problems
+from mcp_tools_proxy.config.json_file import Location, json_path, limit_problems
 from mcp_tools_proxy.config.schema import (
     AgentsFile,
     ConfigurationFile,
@@ -30,8 +29,6 @@ from mcp_tools_proxy.domain.configuration import (
     Reference,
 )
 from mcp_tools_proxy.domain.server import DEFAULT_CALLS_IN_FLIGHT, ServerConfig, Transport
-from mcp_tools_proxy.policy.aliases import NameConflict, ToolNaming
-from mcp_tools_proxy.wire.text import quote
 
 MIN_REFRESH_S = 30.0
 """The shortest time between two discoveries, in seconds."""
@@ -132,15 +129,6 @@ def duplicate_names(file_name: str, file: AgentsFile) -> tuple[Problem, ...]:
     return limit_problems(file_name, problems)
 
 
-def conflicting_tool_names(
-    file_name: str, preset: Preset, naming: ToolNaming
-) -> tuple[Problem, ...]:
-    """Return a problem for each tool of a preset whose name is not unique as ``naming`` needs."""
-    return first_problems(
-        file_name, list(naming.conflicts(preset.tools)), partial(_conflict_problem, file_name)
-    )
-
-
 def configuration_warnings(
     file_name: str,
     file: ConfigurationFile,
@@ -171,20 +159,6 @@ def agents_warnings(file_name: str, written: object) -> tuple[Problem, ...]:
 def preset_warnings(file_name: str, written: object) -> tuple[Problem, ...]:
     """Return the oddities of a preset's file: the keys that nothing reads."""
     return _warnings(file_name, unknown_keys(PRESET, written))
-
-
-def _conflict_problem(file_name: str, conflict: NameConflict) -> Problem:
-    taken_by = "a tool of the gateway"
-    if conflict.other is not None:
-        taken_by = f"what $.tools[{conflict.other}] goes by"
-    return Problem(
-        file=file_name,
-        path=json_path(("tools", conflict.place, "toolName")),
-        message=(
-            f"{quote(conflict.name)} is also {taken_by}, and MCP_PROXY_TOOL_NAME_STYLE is bare: "
-            "disable one of the two, or choose another style"
-        ),
-    )
 
 
 def _references(entries: Iterable[ReferenceEntry]) -> tuple[Reference, ...]:

@@ -40,7 +40,6 @@ from mcp_tools_proxy.domain.configuration import (
     Preset,
 )
 from mcp_tools_proxy.filesystem.watch import Sleep, changes, state_of
-from mcp_tools_proxy.policy.aliases import ANY_NAMES, ToolNaming
 from mcp_tools_proxy.wire.text import quote
 
 
@@ -54,25 +53,20 @@ class ConfigFolder:
         load_configuration: Callable[[], Configuration],
         pinned: str | None = None,
         write_default: Callable[[Path, str], None] = set_default_preset,
-        naming: ToolNaming = ANY_NAMES,
     ) -> None:
-        """Create a folder; a preset whose tools ``naming`` cannot name is invalid.
-
-        ``pinned`` is the preset of the environment, which no caller can switch.
-        """
+        """Create a folder; ``pinned`` is the environment's preset, which no caller can switch."""
         self.path = path
         self.pinned = pinned
-        self._naming = naming
         self._load_configuration = load_configuration
         self._write_default = write_default
 
     def list_presets(self) -> PresetListing:
         """List the presets that can be chosen, and the problems of the other files."""
-        return list_presets(self.path, naming=self._naming)
+        return list_presets(self.path)
 
     def load_preset(self, preset_id: str) -> LoadedPreset:
         """Load a preset. Raises PresetMissing, InvalidConfig."""
-        return load_preset(self.path, preset_id, naming=self._naming)
+        return load_preset(self.path, preset_id)
 
     def save_default(self, preset_id: str) -> None:
         """Write a preset as default into mcp.json. Raises InvalidConfig if that has problems."""
@@ -100,9 +94,7 @@ class ConfigFolder:
             configuration=configuration,
             config_problems=config_problems,
             chosen=chosen,
-            agent_policies=load_agent_policies(
-                self.path, before.agent_policies, configuration, self._naming
-            ),
+            agent_policies=load_agent_policies(self.path, before.agent_policies, configuration),
         )
         return loaded if chosen is None else self._with_chosen(loaded, chosen)
 

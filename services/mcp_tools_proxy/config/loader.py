@@ -20,7 +20,6 @@ from mcp_tools_proxy.config.build import (
     build_configuration,
     build_preset,
     configuration_warnings,
-    conflicting_tool_names,
     duplicate_names,
     preset_warnings,
 )
@@ -57,7 +56,6 @@ from mcp_tools_proxy.domain.configuration import (
 )
 from mcp_tools_proxy.domain.errors import ConfigReadOnly
 from mcp_tools_proxy.filesystem.atomic import write_atomically
-from mcp_tools_proxy.policy.aliases import ANY_NAMES, ToolNaming
 from mcp_tools_proxy.wire.text import file_name_text, quote
 
 CONFIGURATION_FILE = "mcp.json"
@@ -142,18 +140,11 @@ def load_agents(folder: Path) -> Agents:
     return build_agents(file, warnings=agents_warnings(path.name, written))
 
 
-def load_preset(
-    folder: Path,
-    preset_id: str,
-    *,
-    naming: ToolNaming = ANY_NAMES,
-    known: LoadedPreset | None = None,
-) -> LoadedPreset:
+def load_preset(folder: Path, preset_id: str, *, known: LoadedPreset | None = None) -> LoadedPreset:
     """Load the preset of this id; the empty one is built in and has no file.
 
     ``known`` is the previous result: it is returned if the file's text is unchanged, without
-    parsing. Raises PresetMissing if there is no such file or the id is malformed; InvalidConfig,
-    also if ``naming`` cannot name its tools.
+    parsing. Raises PresetMissing if there is no such file or the id is malformed; InvalidConfig.
     """
     if preset_id == EMPTY_PRESET.preset_id:
         return _BUILT_IN
@@ -167,11 +158,11 @@ def load_preset(
     if known is not None and known.digest == digest:
         return known
     written = parse_json(path.name, text)
-    _, preset = _validate_preset(path.name, written, naming)
+    preset = build_preset(_validate_preset(path.name, written))
     return LoadedPreset(preset=preset, warnings=preset_warnings(path.name, written), digest=digest)
 
 
-def list_presets(folder: Path, *, naming: ToolNaming = ANY_NAMES) -> PresetListing:
+def list_presets(folder: Path) -> PresetListing:
     """List the presets by ``createdAtEpochMillis``, else by their file's time, then by file name.
 
     A file's time is its modification time, since Python has no creation time on Linux. Invalid
@@ -182,7 +173,7 @@ def list_presets(folder: Path, *, naming: ToolNaming = ANY_NAMES) -> PresetListi
     for path in sorted(folder.glob(PRESET_FILES)):
         try:
             _check_file_name(path.name)
-            file, _ = _validate_preset(path.name, read_json(path), naming)
+            file = _validate_preset(path.name, read_json(path))
             created_ms = file.created_at_epoch_millis
             if created_ms is None:
                 created_ms = path.stat().st_mtime_ns // 1_000_000
@@ -256,17 +247,12 @@ def _check_file_name(name: str) -> None:
         raise InvalidConfig((Problem(file=file_name_text(name), path="$", message=message),))
 
 
-def _validate_preset(
-    file_name: str, written: object, naming: ToolNaming
-) -> tuple[PresetFile, Preset]:
+def _validate_preset(file_name: str, written: object) -> PresetFile:
     file = _validate(PresetFile, PRESET, file_name, written)
     if file_name != f"preset_{file.id}.json":
         message = f"is {quote(file.id)}, and the file is named for another id; make them the same"
         raise InvalidConfig((Problem(file=file_name, path="$.id", message=message),))
-    preset = build_preset(file)
-    if problems := conflicting_tool_names(file_name, preset, naming):
-        raise InvalidConfig(problems)
-    return file, preset
+    return file
 
 
 def _validate(

@@ -5,12 +5,9 @@ Model APIs refuse the colon of ``server_id:tool``, so each tool has an alias wit
 
 import hashlib
 import re
-from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Container
 
 from mcp_tools_proxy.domain.caller import Kind
-from mcp_tools_proxy.domain.components import ToolNameStyle
-from mcp_tools_proxy.domain.configuration import Reference
 
 ALIAS_CHARS = 64
 SERVER_CHARS = 24
@@ -54,56 +51,6 @@ def _hash(server_id: str, tool: str) -> str:
     """Hash the pair; the length in front keeps ("a", "bc") and ("ab", "c") apart."""
     pair = f"{len(server_id)}:{server_id}{tool}"
     return hashlib.sha256(pair.encode(errors="surrogatepass")).hexdigest()[:8]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NameConflict:
-    """A tool whose bare name is not unique; both places are indexes of a preset's references.
-
-    ``other`` is None when a local tool has the name.
-    """
-
-    place: int
-    name: str
-    other: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolNaming:
-    """A style of names, and the names of local tools, which downstream tools may not take."""
-
-    style: ToolNameStyle = ToolNameStyle.SERVER
-    own_names: frozenset[str] = frozenset()
-
-    def conflicts(self, tools: Sequence[Reference]) -> Iterator[NameConflict]:
-        """Yield the enabled references of a preset that have no unique name in this style.
-
-        A bare name must not be the bare name, qualified name or alias of another tool, nor the
-        name of a local one. Of two references with one bare name the second conflicts with the
-        first. The servers' offers do not matter, so that no offer can make a valid preset invalid.
-        """
-        if self.style is not ToolNameStyle.BARE:
-            return
-        pairs: dict[tuple[str, str], int] = {}
-        for place, it in enumerate(tools):
-            if it.enabled:
-                pairs.setdefault((it.server_id, it.name), place)
-        full = {
-            spelt: place
-            for pair, place in pairs.items()
-            for spelt in (qualified_name(*pair), alias_of(*pair))
-        }
-        bare: dict[str, int] = {}
-        for (_, name), place in pairs.items():
-            other = full.get(name, bare.setdefault(name, place))
-            if name in self.own_names:
-                yield NameConflict(place=place, name=name, other=None)
-            elif other != place:
-                yield NameConflict(place=place, name=name, other=other)
-
-
-ANY_NAMES = ToolNaming()
-"""The default: qualified names, which are unique in every preset."""
 
 
 def impersonates_server(

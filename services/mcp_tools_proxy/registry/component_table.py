@@ -149,9 +149,13 @@ class ComponentTable(Generic[ItemT]):
             self._naming_masks[view] = mask = self._same_masks.setdefault(mask, mask)
         return mask
 
+    def is_found_bare(self, item: ItemT, permissions: Permissions) -> bool:
+        """Return whether the bare name of an item leads to this very item for the caller."""
+        return self.find(item.spec.bare_name, permissions) == (item,)
+
     def _named(self, item: ItemT, permissions: Permissions) -> int:
-        found = self.find(item.spec.bare_name, permissions)
-        return NAMED_BARE if found == (item,) and item.spec.server_id is not None else NAMED_IN_FULL
+        is_bare = item.spec.server_id is not None and self.is_found_bare(item, permissions)
+        return NAMED_BARE if is_bare else NAMED_IN_FULL
 
 
 def drop_name_conflicts(

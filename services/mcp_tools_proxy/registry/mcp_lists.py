@@ -188,8 +188,8 @@ def _tools_named(table: ComponentTable[Tool], style: ToolNameStyle) -> McpLists[
     """
 
     def bare(tool: Tool, permissions: Permissions) -> str:
-        name = tool.spec.bare_name
-        return name if table.find(name, permissions) == (tool,) else tool.spec.name
+        spec = tool.spec
+        return spec.bare_name if table.is_found_bare(tool, permissions) else spec.name
 
     match style:
         case ToolNameStyle.SERVER:
@@ -205,7 +205,7 @@ def _shortest_unique_name(table: ComponentTable[ItemT]) -> NameFor[ItemT]:
 
     def name_for(item: ItemT, permissions: Permissions) -> str:
         spec = item.spec
-        if table.find(spec.bare_name, permissions) == (item,):
+        if table.is_found_bare(item, permissions):
             return spec.bare_name
         return qualified_name(spec.server_id or "", spec.bare_name)
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from mcp_tools_proxy.domain.errors import ProxyError, Unauthenticated
+from mcp_tools_proxy.web.name_style import InvalidNameStyle
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 
 
@@ -38,10 +39,13 @@ STATUS_OF_CODE: Mapping[str, ErrorStatus] = {
 """HTTP status by code; every other code has the defaults of ErrorStatus."""
 
 _OTHERS = ErrorStatus()
+_NAME_STYLE = ErrorStatus(api=400, mcp=400)
 
 
 def status_of(error: ProxyError) -> ErrorStatus:
     """Return the HTTP status of an error in each entry."""
+    if isinstance(error, InvalidNameStyle):
+        return _NAME_STYLE
     return STATUS_OF_CODE.get(error.code, _OTHERS)
 
 

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 
 from mcp_tools_proxy.config.loader import PresetMissing, list_presets, load_preset
-from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.domain.configuration import (
     EMPTY_PRESET,
     InvalidConfig,
@@ -15,7 +14,6 @@ from mcp_tools_proxy.domain.configuration import (
     PresetSummary,
     Reference,
 )
-from mcp_tools_proxy.policy.aliases import ToolNaming
 from tests.unit.config.json_strategies import PRESETS
 from tests.unit.config.load_files import by_path, load_as_preset, tried, write_json
 
@@ -180,37 +178,3 @@ def test_any_json_is_a_preset_or_refused(
     folder = tmp_path_factory.mktemp("config")
     loaded = tried(lambda: load_as_preset(folder, content))
     assert isinstance(loaded, Preset | InvalidConfig)
-
-
-# Bare names
-
-BARE = ToolNaming(style=ToolNameStyle.BARE, own_names=frozenset({"local"}))
-
-
-def write_tools(folder: Path, *tools: tuple[str, str]) -> None:
-    write_preset(folder, "work", tools=[{"serverId": s, "toolName": it} for s, it in tools])
-
-
-@pytest.mark.parametrize(
-    ("second", "owner"),
-    [
-        (("b", "x"), "what $.tools[0] goes by"),
-        (("b", "a__x"), "what $.tools[0] goes by"),
-        (("b", "local"), "a tool of the gateway"),
-    ],
-)
-def test_a_bare_name_that_is_not_a_tools_alone_is_reported_with_its_place(
-    tmp_path: Path, second: tuple[str, str], owner: str
-) -> None:
-    write_tools(tmp_path, ("a", "x"), second)
-    with pytest.raises(InvalidConfig) as caught:
-        load_preset(tmp_path, "work", naming=BARE)
-    ((path, message),) = by_path(caught.value.problems).items()
-    assert path == "$.tools[1].toolName"
-    assert f'"{second[1]}" is also {owner}' in message
-
-
-def test_a_preset_whose_bare_names_are_not_unique_is_listed_as_a_problem(tmp_path: Path) -> None:
-    write_tools(tmp_path, ("a", "x"), ("b", "x"))
-    listing = list_presets(tmp_path, naming=BARE)
-    assert (listing.presets, len(listing.problems)) == ((), 1)

@@ -11,13 +11,11 @@ from mcp_tools_proxy.aiokits.change_signal import ChangeSignal
 from mcp_tools_proxy.config.config_folder import ConfigFolder
 from mcp_tools_proxy.config.loader import load_configuration, set_default_preset
 from mcp_tools_proxy.domain.caller import Kind
-from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.domain.view import View
 from mcp_tools_proxy.gateway.preset_switch import PresetSwitch
 from mcp_tools_proxy.gateway.registry_publisher import RegistryPublisher
 from mcp_tools_proxy.gateway.reloader import Reloader
-from mcp_tools_proxy.policy.aliases import ToolNaming
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.support.builders import make_call, make_caller, make_snapshot
@@ -40,7 +38,6 @@ class Reloading:
         pinned: str | None = None,
         write_default: Callable[[Path, str], None] = set_default_preset,
         build: Callable[[View], FakeComponents] = fake_components,
-        tool_names: ToolNameStyle = ToolNameStyle.SERVER,
     ) -> None:
         self.folder = folder
         self.pool = FakePool(OFFERS)
@@ -54,7 +51,6 @@ class Reloading:
             ),
             pinned=pinned,
             write_default=write_default,
-            naming=ToolNaming(style=tool_names, own_names=frozenset({LOCAL.spec.name})),
         )
         self.publisher = RegistryPublisher(
             holder=self.holder,
@@ -62,7 +58,6 @@ class Reloading:
             pool=self.pool,
             build_components=build,
             metrics=self.metrics,
-            tool_names=tool_names,
         )
         self.reloader = Reloader(
             files=files,

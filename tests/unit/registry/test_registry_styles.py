@@ -1,7 +1,7 @@
 """Whatever servers offer and files say: in each style of names, for everybody who may ask, what
 MCP lists is what calls take."""
 
-from dataclasses import replace
+from collections import Counter
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller, Kind
 from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat
-from mcp_tools_proxy.policy.aliases import ToolNaming
 from tests.support.builders import make_caller
 from tests.unit.registry.registry_cases import (
     AGENT,
@@ -88,17 +87,15 @@ async def test_only_what_needs_a_tenant_is_taken_from_who_has_none(
 @pytest.mark.requirement("F-11")
 @thoroughly
 @given(cases(PLAIN), callers)
-async def test_where_a_preset_may_be_listed_bare_each_tool_is_listed_by_its_bare_name(
+async def test_a_tool_whose_bare_name_no_other_of_the_preset_has_is_listed_by_it(
     case: Case, caller: Caller
 ) -> None:
     """Apart from those whose name looks like another server's: they keep their server's id."""
-    naming = ToolNaming(style=ToolNameStyle.BARE, own_names=frozenset({"local"}))
-    tools = case.preset.tools
-    clashing = [tools[clash.place] for clash in naming.conflicts(tools)]
-    kept = tuple(it for it in tools if it not in clashing)
-    assert [*naming.conflicts(kept)] == []
-    case = replace(case, preset=replace(case.preset, tools=kept))
+    pairs = {(it.server_id, it.name) for it in case.preset.tools if it.enabled}
+    times = Counter(name for _, name in pairs)
     registry = case.registry_in(ToolNameStyle.BARE)
     listed = [it["name"] for it in (await registry.mcp_tools(caller)).definitions]
-    seen = registry.visible_to(caller)
-    assert listed == [spec.name if ":" in spec.bare_name else spec.bare_name for spec in seen]
+    seen = zip(registry.visible_to(caller), listed, strict=True)
+    found = [(spec, name) for spec, name in seen if times[spec.bare_name] <= 1]
+    expected = [it.name if ":" in it.bare_name else it.bare_name for it, _ in found]
+    assert [name for _, name in found] == expected

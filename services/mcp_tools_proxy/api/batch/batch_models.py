@@ -153,7 +153,12 @@ class ResponsesCallOutput(TypedDict):
     type: Literal["function_call_output", "custom_tool_call_output"]
     call_id: str
     output: str | list[InputText | InputImage]
-    caller: NotRequired[Annotated[dict[str, object], Field(title="OutputCaller")]]
+    caller: NotRequired[
+        Annotated[
+            dict[str, object],
+            Field(title="OutputCaller", description="The program of the model's that called."),
+        ]
+    ]
 
 
 class TextBlock(TypedDict):

@@ -95,6 +95,11 @@ SHARED_ANSWERS: Mapping[int, SharedAnswer] = {
 }
 """The responses that operations share, by status."""
 
+INVALID_NAME_STYLE = _error(
+    "INVALID_REQUEST: `name_style` is another than the three styles, or is given twice."
+)
+"""The response 400 of the one route that has a style of names."""
+
 Responses = Mapping[int, Answer | SharedAnswer]
 """The responses of one operation, by status."""
 
@@ -115,8 +120,9 @@ CALL_RESPONSES: Responses = {
 
 BATCH_RESPONSES: Responses = {
     200: Answer(
-        "How each call ended. Where the batch as a whole is refused with what the caller can react "
-        "to, such as AGENT_REQUIRED, it is 200 as well, with status `error`.",
+        "How each call ended; where profiles require an agent and none is named, each with "
+        "AGENT_REQUIRED. Where the token is for several agents and none is named, the batch as a "
+        "whole is AGENT_REQUIRED: 200 as well, with status `error`.",
         BatchOrError,
     ),
     **_errors(401, 403, 413, 422, 500, 503),

@@ -27,7 +27,6 @@ from mcp_tools_proxy.mcp_server.http.authentication import (
 )
 from mcp_tools_proxy.mcp_server.http.header_parameters import HeaderParameters
 from mcp_tools_proxy.mcp_server.http.legacy_sse import LegacySse
-from mcp_tools_proxy.mcp_server.http.name_style import name_style_of
 from mcp_tools_proxy.mcp_server.http.open_streams import CallerCheck, OpenStreams
 from mcp_tools_proxy.mcp_server.http.sessions.live_sessions import LiveSessions
 from mcp_tools_proxy.mcp_server.http.sessions.session_ids import SessionIds
@@ -39,6 +38,7 @@ from mcp_tools_proxy.policy.tenant_share import tenant_share
 from mcp_tools_proxy.registry.registry import RegistryHolder
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.web.body import BodyLimits
+from mcp_tools_proxy.web.name_style import name_style_of
 from mcp_tools_proxy.web.request_refusals import RequestRefusals
 from mcp_tools_proxy.web.trace_headers import trace_id_from
 from mcp_tools_proxy.wire.mcp_protocol import HANDSHAKE_VERSIONS

@@ -17,12 +17,12 @@ from starlette.types import Receive, Scope, Send
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.mcp_server.http.event_stream import EventStream, event_frame
-from mcp_tools_proxy.mcp_server.http.name_style import NAME_STYLE
 from mcp_tools_proxy.mcp_server.http.unread_messages import UnreadMessages
 from mcp_tools_proxy.mcp_server.message_session import MessageSession
 from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
 from mcp_tools_proxy.web.body import BodyLimits, read_body
 from mcp_tools_proxy.web.disconnect import disconnected
+from mcp_tools_proxy.web.name_style import NAME_STYLE
 from mcp_tools_proxy.wire.json_rpc import check_message, request_id_of
 from mcp_tools_proxy.wire.request_json import parse_request
 
