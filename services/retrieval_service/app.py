@@ -4,7 +4,7 @@ import asyncio
 import hmac
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Annotated
+from typing import Annotated, Literal
 
 import structlog
 from fastapi import FastAPI, Request
@@ -16,6 +16,7 @@ from mcp_tools_proxy.documents.folder_sync import DocumentFolder
 from mcp_tools_proxy.documents.memory_repository import InMemoryRepository
 from mcp_tools_proxy.documents.retrieval.local import LocalRetrieval
 from mcp_tools_proxy.documents.seed import seed_documents
+from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.document import RetrievedChunk
 from mcp_tools_proxy.domain.errors import (
     AccessDenied,
@@ -55,14 +56,31 @@ _STATUS: dict[type[ProxyError], int] = {
 
 
 class WindowRequest(BaseModel, strict=True):
-    """The body of a request; unknown keys are ignored."""
+    """The body of a request; unknown keys are ignored.
+
+    With ``user_id`` or ``roles`` the document's readers are checked. Without either the gateway
+    has done so.
+    """
 
     tenant_id: Identifier
+    user_id: Identifier | Literal[""] | None = None
+    roles: list[str] | None = None
     doc_id: Identifier
     anchor_chunk_id: Identifier
     window_before: Annotated[int, Field(ge=0)] = 0
     window_after: Annotated[int, Field(ge=0)] = 0
     trace_id: str | None = None
+
+    @property
+    def names_caller(self) -> bool:
+        """Whether the request says who asks."""
+        return self.user_id is not None or self.roles is not None
+
+    def caller(self) -> Caller:
+        """Return who asks, as far as the request says it."""
+        return Caller(
+            tenant_id=self.tenant_id, user_id=self.user_id or "", roles=tuple(self.roles or ())
+        )
 
 
 class ChunkEntry(BaseModel):
@@ -92,7 +110,10 @@ def create_app(settings: RetrievalSettings) -> FastAPI:
     seed = seed_documents() if settings.mock_mode else ()
     repository = InMemoryRepository(documents=(), hide_foreign_documents=False, metrics=metrics)
     folder = DocumentFolder(settings.documents_path, repository, metrics, builtin=seed)
-    retrieval = LocalRetrieval(repository)
+    of_caller = LocalRetrieval(repository.get)
+    of_tenant = LocalRetrieval(
+        lambda caller, doc_id: repository.get_for_any_reader(caller.tenant_id, doc_id)
+    )
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -106,8 +127,9 @@ def create_app(settings: RetrievalSettings) -> FastAPI:
     async def window(request: Request) -> WindowAnswer:
         _check_token(request, settings.token)
         wanted = _parse(await _read_body(request), settings.max_window)
+        retrieval = of_caller if wanted.names_caller else of_tenant
         chunks = await retrieval.window(
-            tenant_id=wanted.tenant_id,
+            caller=wanted.caller(),
             doc_id=wanted.doc_id,
             anchor_chunk_id=wanted.anchor_chunk_id,
             before=wanted.window_before,

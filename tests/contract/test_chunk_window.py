@@ -22,6 +22,7 @@ from mcp_tools_proxy.telemetry.metrics import Metrics
 from retrieval_service.app import WINDOW_PATH, create_app
 from retrieval_service.settings import RetrievalSettings
 from tests.support.bounds import BOUND_S
+from tests.support.builders import make_caller
 
 pytestmark = pytest.mark.requirement("T-03")
 
@@ -84,7 +85,7 @@ async def find(
     after: int = 0,
 ) -> tuple[RetrievedChunk, ...]:
     return await client.window(
-        tenant_id=tenant,
+        caller=make_caller(tenant_id=tenant),
         doc_id=document.doc_id,
         anchor_chunk_id=anchor,
         before=before,

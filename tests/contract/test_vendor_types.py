@@ -62,6 +62,7 @@ def local_specs() -> list[ToolSpec]:
             radius=2,
             configured=True,
             own_documents_only=True,
+            retrieval_knows_caller=False,
             max_text_bytes=1_000,
         ),
     )

@@ -55,6 +55,7 @@ def test_show_tells_all_but_the_text(run: Run, root: Path) -> None:
         "tenant    acme",
         "title     The[31m book",
         "tags      vpn, manual",
+        "readers   all of the tenant",
         "pages     6 (no text: 2-3, 5)",
         f"size      12 characters of text, {path.stat().st_size} bytes of file",
         f"file      {path}",
@@ -71,6 +72,7 @@ def test_show_can_give_json(run: Run, root: Path) -> None:
         "tenant_id": "acme",
         "title": "The\x1b[31m book",
         "tags": ["vpn", "manual"],
+        "readers": None,
         "pages": 6,
         "pages_without_text": [2, 3, 5],
         "sections": [

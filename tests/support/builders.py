@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from mcp_tools_proxy.domain.caller import Call, Caller, Kind
 from mcp_tools_proxy.domain.configuration import Preset, Reference
-from mcp_tools_proxy.domain.document import Chunk, Document, Section
+from mcp_tools_proxy.domain.document import Chunk, Document, Readers, Section
 from mcp_tools_proxy.domain.snapshot import Snapshot
 from mcp_tools_proxy.idempotency.idempotent_calls import IdempotentCalls
 from mcp_tools_proxy.idempotency.memory_store import MemoryRecordStore
@@ -20,6 +20,7 @@ def make_document(
     sections: Mapping[str, Section] | None = None,
     tags: Sequence[str] = (),
     own_chunks: tuple[Chunk, ...] | None = None,
+    readers: Readers | None = None,
 ) -> Document:
     """Build a document of one page, without sections, but for what is given."""
     return Document(
@@ -30,6 +31,7 @@ def make_document(
         sections=sections or {},
         tags=tuple(tags),
         own_chunks=own_chunks,
+        readers=readers,
     )
 
 

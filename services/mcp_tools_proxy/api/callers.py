@@ -9,7 +9,7 @@ from mcp_tools_proxy.auth.caller_resolver import CallerResolver
 from mcp_tools_proxy.auth.identity_headers import read_headers
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
 from mcp_tools_proxy.domain.errors import InvalidRequest
-from mcp_tools_proxy.domain.identity import NO_ASSERTION, AssertedIdentity
+from mcp_tools_proxy.domain.identity import NO_ASSERTION, AssertedIdentity, roles_of
 
 
 async def resolve_user(callers: CallerResolver, parsed: ParsedRequest[RequestContext]) -> Caller:
@@ -29,7 +29,12 @@ async def resolve_user(callers: CallerResolver, parsed: ParsedRequest[RequestCon
 
 def asserted_by_query(query: CallerQuery) -> AssertedIdentity:
     """Return the identity that the query of a list asserts."""
-    return AssertedIdentity(tenant_id=query.tenant_id, user_id=query.user_id, agent=query.agent)
+    return AssertedIdentity(
+        tenant_id=query.tenant_id,
+        user_id=query.user_id,
+        roles=None if query.roles is None else roles_of(query.roles),
+        agent=query.agent,
+    )
 
 
 async def require_authentication(authenticator: Authenticator, request: Request) -> bool:
@@ -48,6 +53,6 @@ def _asserted_by_body(context: RequestContext) -> AssertedIdentity:
     return AssertedIdentity(
         tenant_id=user.tenant_id,
         user_id=user.user_id,
-        roles=None if user.roles is None else tuple(user.roles),
+        roles=None if user.roles is None else roles_of(user.roles),
         agent=context.agent,
     )

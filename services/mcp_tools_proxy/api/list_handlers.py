@@ -20,7 +20,8 @@ from mcp_tools_proxy.web.envelope import JSON
 from mcp_tools_proxy.web.name_style import name_style_of
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 
-_SINGLE_VALUED = (*CallerQuery.model_fields, "format")
+_SEVERAL_VALUED = ("names", "roles")
+_SINGLE_VALUED = (*(CallerQuery.model_fields.keys() - {"roles"}), "format")
 _ENTITY_TAG = re.compile(r'"[^"]*"')
 
 
@@ -38,9 +39,7 @@ class ListHandlers:
         """List the tools that the caller may run, in the format that the query names."""
         request = parsed.request
         requested_style = name_style_of(request.scope)
-        parameters = request.query_params
-        names = parameters.getlist("names") if "names" in parameters else None
-        query = validate(ToolsQuery, _single_values(parameters) | {"names": names})
+        query = validate(ToolsQuery, _values(request.query_params))
         caller = await self._callers.resolve(request.scope, asserted_by_query(query))
         registry = self._registry.current
         style = registry.name_styles.over_http(requested_style, caller.agent)
@@ -67,7 +66,7 @@ class ListHandlers:
         return self._response(parsed, caller, Kind.RESOURCE, listed)
 
     async def _lister(self, request: Request) -> Caller:
-        query = validate(CallerQuery, _single_values(request.query_params))
+        query = validate(CallerQuery, _values(request.query_params))
         return await self._callers.resolve(request.scope, asserted_by_query(query))
 
     def _response(
@@ -91,7 +90,7 @@ def _list_response(parsed: ParsedRequest[None], etag: str, body: Callable[[], by
     return Response(body(), 200, headers, JSON)
 
 
-def _single_values(query: QueryParams) -> dict[str, object]:
+def _values(query: QueryParams) -> dict[str, object]:
     """Return the query parameters. Raises InvalidRequest for a repeated one of _SINGLE_VALUED.
 
     A proxy in front may have checked the first of two values while we would use the last.
@@ -99,7 +98,7 @@ def _single_values(query: QueryParams) -> dict[str, object]:
     for key in _SINGLE_VALUED:
         if len(query.getlist(key)) > 1:
             raise InvalidRequest(f"{key}: is given twice; keep one", details={"field": key})
-    return dict(query)
+    return dict(query) | {key: query.getlist(key) for key in _SEVERAL_VALUED if key in query}
 
 
 def _matches_etag(headers: Headers, etag: str) -> bool:

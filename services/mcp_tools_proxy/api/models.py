@@ -110,6 +110,15 @@ class CallerQuery(BaseModel):
         Identifier | None,
         Field(description="Who the list is for; it does not change what is listed."),
     ] = None
+    roles: Annotated[
+        list[str] | None,
+        Field(
+            description=(
+                "Who the list is for; it does not change what is listed. May be repeated: one "
+                "role each."
+            )
+        ),
+    ] = None
     agent: Agent | None = None
 
 

@@ -141,6 +141,7 @@ class Gateway:
                 radius=settings.window_radius,
                 configured=settings.retrieval_window_url is not None,
                 own_documents_only=settings.mock_mode or settings.windows_are_local,
+                retrieval_knows_caller=settings.retrieval_send_caller,
                 max_text_bytes=max_text_bytes,
             ),
             catalog_tool(self.registry.list_tools, max_result_bytes=settings.max_result_bytes),
@@ -148,7 +149,7 @@ class Gateway:
 
     def _windows(self, settings: Settings) -> Retrieval:
         if settings.windows_are_local:
-            return LocalRetrieval(self.repository)
+            return LocalRetrieval(self.repository.get)
         return self.retrieval or UnconfiguredRetrieval()
 
     def _build_publisher(
@@ -232,6 +233,7 @@ def _retrieval_client(
         timeout_s=settings.retrieval_timeout,
         metrics=metrics,
         hide_foreign_documents=settings.hide_foreign_documents,
+        send_caller=settings.retrieval_send_caller,
         transport=transport,
     )
 

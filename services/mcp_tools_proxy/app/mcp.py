@@ -3,7 +3,7 @@
 from mcp_tools_proxy.app.auth import mcp_callers
 from mcp_tools_proxy.app.gateway import Gateway
 from mcp_tools_proxy.domain.caller import Caller
-from mcp_tools_proxy.domain.identity import AssertedIdentity
+from mcp_tools_proxy.domain.identity import AssertedIdentity, roles_of
 from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
 from mcp_tools_proxy.policy.tenant_share import tenant_share
 from mcp_tools_proxy.settings.settings import Settings
@@ -30,5 +30,10 @@ def build_server(
 def remote_caller(settings: Settings, gateway: Gateway) -> Caller:
     """Return the caller of all that the remote backend sends."""
     return mcp_callers(settings, gateway.authenticator).resolve_trusted(
-        AssertedIdentity(tenant_id=settings.remote_tenant_id, agent=settings.remote_agent)
+        AssertedIdentity(
+            tenant_id=settings.remote_tenant_id,
+            user_id=settings.remote_user_id,
+            roles=roles_of(settings.remote_user_roles),
+            agent=settings.remote_agent,
+        )
     )

@@ -2,13 +2,15 @@
 
 from collections.abc import Iterable
 from functools import lru_cache
+from urllib.parse import unquote_to_bytes
 
 from mcp_tools_proxy.domain.errors import InvalidRequest
-from mcp_tools_proxy.domain.identity import NO_ASSERTION, AssertedIdentity
+from mcp_tools_proxy.domain.identity import NO_ASSERTION, AssertedIdentity, roles_of
 from mcp_tools_proxy.wire.identifiers import is_identifier
 
 TENANT_HEADER = "X-Tenant-Id"
 USER_HEADER = "X-User-Id"
+ROLES_HEADER = "X-User-Roles"
 AGENT_HEADER = "X-Agent-Id"
 AUTHORIZATION = "Authorization"
 
@@ -17,16 +19,18 @@ MAX_CACHED = 1_000
 
 _NAMES = {
     name.lower().encode(): name
-    for name in (TENANT_HEADER, USER_HEADER, AGENT_HEADER, AUTHORIZATION)
+    for name in (TENANT_HEADER, USER_HEADER, ROLES_HEADER, AGENT_HEADER, AUTHORIZATION)
 }
 
 
 def read_headers(raw: Iterable[tuple[bytes, bytes]]) -> tuple[str | None, AssertedIdentity]:
-    """Return the value of ``Authorization`` and the identity that the ``X-*-Id`` headers assert.
+    """Return the value of ``Authorization`` and the identity that the ``X-*`` headers assert.
 
     ``raw`` are ASGI's pairs, names in lower case. The values of ``X-*-Id`` are UTF-8 identifiers
-    (contract §1, input rules). Raises InvalidRequest naming the header, also for a repeated one: a
-    proxy in front may have checked the other value.
+    (contract §1, input rules). ``X-User-Roles`` has roles separated by commas; what is in a role
+    beside printable ASCII, and its commas and percent signs, are percent-encoded. Raises
+    InvalidRequest naming the header, also for a repeated one: a proxy in front may have checked the
+    other value.
     """
     found: dict[str, bytes] = {}
     for key, value in raw:
@@ -41,15 +45,19 @@ def read_headers(raw: Iterable[tuple[bytes, bytes]]) -> tuple[str | None, Assert
     authorization = found.pop(AUTHORIZATION, None)
     assertion = NO_ASSERTION
     if found:
-        assertion = _assertion(*map(found.get, (TENANT_HEADER, USER_HEADER, AGENT_HEADER)))
+        names = (TENANT_HEADER, USER_HEADER, ROLES_HEADER, AGENT_HEADER)
+        assertion = _assertion(*map(found.get, names))
     return (None if authorization is None else authorization.decode("latin-1")), assertion
 
 
 @lru_cache(maxsize=MAX_CACHED)
-def _assertion(tenant: bytes | None, user: bytes | None, agent: bytes | None) -> AssertedIdentity:
+def _assertion(
+    tenant: bytes | None, user: bytes | None, roles: bytes | None, agent: bytes | None
+) -> AssertedIdentity:
     return AssertedIdentity(
         tenant_id=_identifier(TENANT_HEADER, tenant),
         user_id=_identifier(USER_HEADER, user),
+        roles=_roles(roles),
         agent=_identifier(AGENT_HEADER, agent),
     )
 
@@ -64,6 +72,23 @@ def _identifier(name: str, value: bytes | None) -> str | None:
     if not is_identifier(text):
         raise _invalid(name, "should be 1-256 characters without control characters")
     return text
+
+
+def _roles(value: bytes | None) -> tuple[str, ...] | None:
+    if value is None:
+        return None
+    if not value:
+        return ()
+    try:
+        texts = [unquote_to_bytes(part.strip(b" \t")).decode() for part in value.split(b",")]
+    except UnicodeDecodeError:
+        raise _invalid(ROLES_HEADER, "is not UTF-8") from None
+    if not all(map(is_identifier, texts)):
+        raise _invalid(
+            ROLES_HEADER,
+            "should be roles of 1-256 characters without control characters, separated by commas",
+        )
+    return roles_of(texts)
 
 
 def _invalid(name: str, problem: str) -> InvalidRequest:

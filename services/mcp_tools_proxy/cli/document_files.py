@@ -9,8 +9,19 @@ from typing import Annotated
 
 import typer
 
+from mcp_tools_proxy.cli.document_rights import (
+    ForAll,
+    ForNone,
+    Roles,
+    Users,
+    facts_of,
+    set_readers,
+    spell_readers,
+    wanted_readers,
+)
 from mcp_tools_proxy.cli.options import identifier
 from mcp_tools_proxy.cli.output import counted, folded, print_table, whole
+from mcp_tools_proxy.documents.document_file import document_path
 from mcp_tools_proxy.documents.folder_scan import files_of, scan_folder, select_documents
 from mcp_tools_proxy.documents.importers.base import one_line
 from mcp_tools_proxy.documents.importers.textless_pages import pages_without_text, spell_pages
@@ -38,6 +49,35 @@ def add_folder_commands(app: typer.Typer, default_path: Callable[[], Path]) -> N
     _add_list(app, default_path)
     _add_show(app, default_path)
     _add_remove(app, default_path)
+    _add_rights(app, default_path)
+
+
+def _add_rights(app: typer.Typer, default_path: Callable[[], Path]) -> None:
+    @app.command("rights")
+    def rights(
+        doc_id: _DocId,
+        tenant: _Owner,
+        users: Users = None,
+        roles: Roles = None,
+        for_all: ForAll = False,
+        for_none: ForNone = False,
+        documents_path: Folder = None,
+    ) -> None:
+        """Set who of the tenant may read a document.
+
+        By user or by role, either is enough. Those named are all who may: others no longer.
+
+        A running service knows within two seconds.
+        """
+        readers = wanted_readers(users, roles, for_all=for_all, for_none=for_none)
+        root = documents_path or default_path()
+        files = TenantFiles(root, tenant)
+        found = files.document(doc_id)
+        if found is None:
+            files.print_missing(doc_id)
+        if found is None or not set_readers(root, found, readers):
+            raise typer.Exit(1)
+        files.remove(doc_id, other_than=document_path(root, tenant, doc_id))
 
 
 def _add_list(app: typer.Typer, default_path: Callable[[], Path]) -> None:
@@ -57,7 +97,7 @@ def _add_show(app: typer.Typer, default_path: Callable[[], Path]) -> None:
     ) -> None:
         """Show everything of one document except its text.
 
-        Title, tags, pages, those without text, size, file and sections.
+        Title, tags, readers, pages, those without text, size, file and sections.
         """
         if not _print_one(TenantFiles(documents_path or default_path(), tenant), doc_id, as_json):
             raise typer.Exit(1)
@@ -207,6 +247,7 @@ def _facts(document: Document, path: Path) -> dict[str, object]:
         "tenant_id": document.tenant_id,
         "title": document.title,
         "tags": list(document.tags),
+        "readers": facts_of(document.readers),
         "pages": len(document.pages),
         "pages_without_text": pages_without_text(document),
         "sections": [
@@ -232,6 +273,7 @@ def _print_facts(facts: dict[str, object], document: Document) -> None:
         "tenant": document.tenant_id,
         "title": one_line(document.title),
         "tags": ", ".join(map(one_line, document.tags)) or "-",
+        "readers": spell_readers(document.readers),
         "pages": pages,
         "size": f"{facts['text_chars']} characters of text, {facts['file_bytes']} bytes of file",
         "file": str(facts["file"]),

@@ -4,9 +4,10 @@ Results go to stdout, one line each; progress and failures go to stderr. A failu
 names the file; the other files go on, and the exit code is 1.
 """
 
+import dataclasses
 import unicodedata
 from collections.abc import Callable, Container, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -21,12 +22,13 @@ from mcp_tools_proxy.cli.output import counted
 from mcp_tools_proxy.documents.document_file import (
     DocumentExists,
     InvalidDocument,
+    document_path,
     write_document,
 )
 from mcp_tools_proxy.documents.folder_scan import scan_folder, select_documents
 from mcp_tools_proxy.documents.importers.base import ImportFailed, ImportOptions, one_line
 from mcp_tools_proxy.documents.importers.base import Progress as PageProgress
-from mcp_tools_proxy.domain.document import Document
+from mcp_tools_proxy.domain.document import Document, Readers
 from mcp_tools_proxy.wire.text import quote
 
 _Files = Annotated[
@@ -109,15 +111,16 @@ def _import_all(files: list[Path], wanted: _Wanted, root: Path, *, replace: bool
     # Imported here, because the libraries are slow to load and serving needs none of them.
     from mcp_tools_proxy.documents.importers.kinds import import_file, warning_about  # noqa: PLC0415
 
-    existing = set() if replace else _existing_documents(root.absolute())
+    existing = _existing_documents(root.absolute())
     done: dict[str, Path] = {}
     failed = False
     for number, path in enumerate(files, start=1):
         options = wanted.options(path)
         try:
-            _check_unused(options, done, existing)
+            _check_unused(options, done, () if replace else existing)
             with _page_bar(f"{number}/{len(files)} {path.name:.32}") as show_pages:
                 document = import_file(path, options, show_pages)
+            document = dataclasses.replace(document, readers=_readers(root, options, existing))
             written = _write(root, document, replace=replace)
         except ImportFailed as error:
             typer.echo(f"{path}: {error.reason}", err=True)
@@ -145,18 +148,39 @@ def _remove_replaced(files: TenantFiles, written: Mapping[str, Path]) -> bool:
     return all(removed)
 
 
-def _existing_documents(root: Path) -> set[tuple[str, str]]:
-    """Return the (tenant_id, doc_id) of all documents in the folder, under any file names."""
-    return set(select_documents(root, scan_folder(root, {})).documents)
+def _existing_documents(root: Path) -> Mapping[tuple[str, str], Document]:
+    """Return all documents in the folder by (tenant_id, doc_id), under any file names."""
+    return select_documents(root, scan_folder(root, {})).documents
 
 
 def _check_unused(
-    options: ImportOptions, done: Container[str], existing: set[tuple[str, str]]
+    options: ImportOptions, done: Container[str], existing: Container[tuple[str, str]]
 ) -> None:
     if options.doc_id in done:
         raise ImportFailed(f"another of these files is {options.doc_id} already")
     if (options.tenant_id, options.doc_id) in existing:
         raise _exists(f"document {quote(options.doc_id)} of tenant {quote(options.tenant_id)}")
+
+
+def _readers(
+    root: Path, options: ImportOptions, existing: Mapping[tuple[str, str], Document]
+) -> Readers | None:
+    """Return for whom a new version is: for whom the old one was, if there is one.
+
+    Raises ImportFailed where that cannot be read: it must not open to all of the tenant.
+    """
+    replaced = existing.get((options.tenant_id, options.doc_id))
+    if replaced is not None:
+        return replaced.readers
+    with suppress(InvalidDocument):  # which is told where it is written
+        path = document_path(root, options.tenant_id, options.doc_id)
+        if not path.exists():
+            return None
+        raise ImportFailed(
+            f"{path} cannot be read, so it is not known who may read the document: mend it, or "
+            "remove it with documents remove, and import again"
+        )
+    return None
 
 
 def _write(root: Path, document: Document, *, replace: bool) -> Path:

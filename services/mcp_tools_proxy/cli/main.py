@@ -10,8 +10,9 @@ import typer
 from typer.exceptions import TyperException
 
 from mcp_tools_proxy.cli.documents import documents_app
-from mcp_tools_proxy.cli.options import identifier
+from mcp_tools_proxy.cli.options import identifier, identifiers
 from mcp_tools_proxy.cli.tokens import tokens_app
+from mcp_tools_proxy.domain.identity import AssertedIdentity, roles_of
 from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.settings.auth import TokensFileSettings
 from mcp_tools_proxy.settings.settings import DocumentsPathSettings, Settings, SettingsError, load
@@ -47,6 +48,14 @@ Tenant = Annotated[
     typer.Option(
         callback=identifier,
         help="Whose documents the tools work on [MCP_PROXY_DEFAULT_TENANT_ID].",
+    ),
+]
+Roles = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--role",
+        callback=identifiers,
+        help="A role of the user, for documents with readers; may be given several times.",
     ),
 ]
 User = Annotated[str, typer.Option(callback=identifier, help="Whom the calls are made for.")]
@@ -116,7 +125,9 @@ def serve_command(host: Host = None, port: Port = None) -> None:
 
 
 @app.command("stdio")
-def stdio_command(tenant: Tenant = None, user: User = "stdio", agent: McpAgent = None) -> None:
+def stdio_command(
+    tenant: Tenant = None, user: User = "stdio", roles: Roles = None, agent: McpAgent = None
+) -> None:
     """Serve MCP over stdin and stdout.
 
     One local client starts it and is the only one; the log goes to stderr.
@@ -126,7 +137,12 @@ def stdio_command(tenant: Tenant = None, user: User = "stdio", agent: McpAgent =
     from mcp_tools_proxy.server.stdio_server import run_stdio  # noqa: PLC0415 - only stdio needs it
 
     try:
-        run_stdio(settings, tenant=tenant, user=user, agent=agent)
+        run_stdio(
+            settings,
+            AssertedIdentity(
+                tenant_id=tenant, user_id=user, roles=roles_of(roles or ()), agent=agent
+            ),
+        )
     except ValueError as error:
         _fail(str(error))
 

@@ -10,11 +10,14 @@ from urllib.parse import quote, unquote
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import from_json, to_json
 
-from mcp_tools_proxy.domain.document import Chunk, Document, Section
+from mcp_tools_proxy.domain.document import Chunk, Document, Readers, Section
 from mcp_tools_proxy.filesystem.atomic import write_atomically
 from mcp_tools_proxy.wire.identifiers import Identifier
-from mcp_tools_proxy.wire.problem_texts import join_first, place_of, problem_of
+from mcp_tools_proxy.wire.problem_texts import closest_match, join_first, place_of, problem_of
 from mcp_tools_proxy.wire.strict_json import RepeatedKey, check_keys
+from mcp_tools_proxy.wire.text import quote as quoted
+
+READERS = "readers"
 
 MAX_NAME_BYTES = 255
 """The longest file name that common file systems allow, in bytes."""
@@ -80,6 +83,11 @@ def dump_document(document: Document) -> bytes:
             for section in document.sections.values()
         ],
     }
+    if document.readers is not None:
+        content[READERS] = {
+            "users": sorted(document.readers.users),
+            "roles": sorted(document.readers.roles),
+        }
     if document.own_chunks is not None:
         content["chunks"] = [
             {name: getattr(chunk, name) for name in _ChunkEntry.model_fields}
@@ -198,6 +206,18 @@ class _ChunkEntry(BaseModel):
     text: str
 
 
+class _ReadersEntry(BaseModel):
+    """Who may read the document. An unknown key is refused: it may be a misspelt one."""
+
+    model_config = _STRICT | ConfigDict(extra="forbid")
+
+    users: list[Identifier] = []
+    roles: list[Identifier] = []
+
+    def to_readers(self) -> Readers:
+        return Readers(users=frozenset(self.users), roles=frozenset(self.roles))
+
+
 class _DocumentFile(BaseModel):
     model_config = _STRICT
 
@@ -208,6 +228,20 @@ class _DocumentFile(BaseModel):
     pages: Annotated[list[str], Field(min_length=1)]
     sections: list[_SectionEntry] = []
     chunks: list[_ChunkEntry] | None = None
+    readers: _ReadersEntry | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_readers(cls, content: object) -> object:
+        """Refuse what would open the document to the tenant: a misspelt key, or null."""
+        if not isinstance(content, dict):
+            return content
+        for key in content.keys() - cls.model_fields.keys():
+            if _is_near_readers(key):
+                raise ValueError(f"{quoted(key)} is not a key of a document; did you mean readers?")
+        if READERS in content and content[READERS] is None:
+            raise ValueError("readers: should be an object; leave it out for all of the tenant")
+        return content
 
     @model_validator(mode="after")
     def _check_references(self) -> Self:
@@ -245,7 +279,14 @@ class _DocumentFile(BaseModel):
             sections={e.section_id: Section(**e.model_dump()) for e in self.sections},
             tags=tuple(self.tags),
             own_chunks=chunks,
+            readers=None if self.readers is None else self.readers.to_readers(),
         )
+
+
+def _is_near_readers(key: str) -> bool:
+    """Return whether a key may be a misspelt ``readers``; ``headers`` is another word."""
+    folded = key.strip().lower()
+    return folded.startswith("r") and closest_match(folded, (READERS,), least=0.75) is not None
 
 
 def _refuse_repeats(place: str, field: str, identifiers: list[str]) -> None:

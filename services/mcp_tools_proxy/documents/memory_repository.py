@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from mcp_tools_proxy.documents.document_access import DocumentAccess
 from mcp_tools_proxy.documents.index_cache import IndexCache
+from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.document import Document, Hit
 from mcp_tools_proxy.telemetry.metrics import Metrics
 
@@ -39,34 +40,51 @@ class InMemoryRepository:
     def put(self, document: Document) -> None:
         """Add the document, or replace the tenant's document of that id."""
         key = (document.tenant_id, document.doc_id)
-        if key in self._documents:
+        replaced = self._documents.get(key)
+        if replaced is not None:
             self._indexes.drop(*key)
-        else:
-            self._access.add_owner(document.doc_id)
+            self._access.remove(replaced)
+        self._access.add(document)
         self._documents[key] = document
         self._metrics.documents.set(len(self._documents))
 
     def remove(self, tenant_id: str, doc_id: str) -> None:
         """Remove the tenant's document of that id, if there is one."""
-        if self._documents.pop((tenant_id, doc_id), None) is None:
+        removed = self._documents.pop((tenant_id, doc_id), None)
+        if removed is None:
             return
         self._indexes.drop(tenant_id, doc_id)
-        self._access.remove_owner(doc_id)
+        self._access.remove(removed)
         self._metrics.documents.set(len(self._documents))
 
-    async def get(self, tenant_id: str, doc_id: str) -> Document:
-        """Return the tenant's document; raises AccessDenied or DocumentNotFound (contract §2)."""
+    async def get(self, caller: Caller, doc_id: str) -> Document:
+        """Return a document that the caller may read (contract §2).
+
+        Raises AccessDenied, DocumentNotFound.
+        """
+        document = self._documents.get((caller.tenant_id, doc_id))
+        return self._access.require_readable(document, doc_id, caller)
+
+    async def get_for_any_reader(self, tenant_id: str, doc_id: str) -> Document:
+        """Return a tenant's document for a gateway that has checked its readers itself.
+
+        Raises AccessDenied, DocumentNotFound.
+        """
         return self._access.require_own(self._documents.get((tenant_id, doc_id)), doc_id)
 
+    def has_readers(self, tenant_id: str) -> bool:
+        """Return whether any document of a tenant is for some of its users only."""
+        return self._access.has_readers(tenant_id)
+
     async def search(
-        self, tenant_id: str, doc_id: str, query: str, *, max_results: int
+        self, caller: Caller, doc_id: str, query: str, *, max_results: int
     ) -> tuple[Hit, ...]:
         """Rank the places of one document that match ``query``, best first (T-07).
 
         The first search in a document waits for its index. Raises the errors of ``get``, and
         ShuttingDown after ``close``.
         """
-        document = await self.get(tenant_id, doc_id)
+        document = await self.get(caller, doc_id)
         return await self._indexes.search(document, query, max_results)
 
     def close(self) -> None:

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from mcp_tools_proxy.domain.caller import Caller
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
@@ -41,9 +43,25 @@ class Chunk:
         return self.source[self.start : self.end]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readers:
+    """Who may read a document among its tenant's users: by user id, or by one of their roles."""
+
+    users: frozenset[str] = frozenset()
+    roles: frozenset[str] = frozenset()
+
+    def admit(self, caller: Caller) -> bool:
+        """Return whether the caller is one of them; a caller that names no user has no user id."""
+        return (bool(caller.user_id) and caller.user_id in self.users) or not (
+            self.roles.isdisjoint(caller.roles)
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Document:
     """One document of one tenant.
+
+    ``readers`` are the users of the tenant who may read it; None means all of them.
 
     ``sections`` is keyed by section_id, in reading order. ``own_chunks`` are the chunks that came
     with the document; None means that they are cut from its pages (documents.layout).
@@ -56,6 +74,7 @@ class Document:
     sections: Mapping[str, Section] = field(default_factory=dict)
     tags: tuple[str, ...] = ()
     own_chunks: tuple[Chunk, ...] | None = None
+    readers: Readers | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

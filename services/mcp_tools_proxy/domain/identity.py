@@ -1,6 +1,6 @@
 """Identity of a caller before a call: what the request asserts, and what a token proves."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import Protocol
 
@@ -18,6 +18,11 @@ class AssertedIdentity:
     user_id: str | None = None
     roles: tuple[str, ...] | None = None
     agent: str | None = None
+
+
+def roles_of(names: Iterable[str]) -> tuple[str, ...]:
+    """Return roles in one order, each once: two parts of a request may list them differently."""
+    return tuple(sorted(set(names)))
 
 
 NO_ASSERTION = AssertedIdentity()

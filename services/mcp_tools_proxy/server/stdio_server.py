@@ -16,9 +16,8 @@ LEFTOVER_GRACE_S = 1.0
 """Seconds for the responses of cancelled calls to be sent."""
 
 
-def run_stdio(settings: Settings, *, tenant: str | None, user: str, agent: str | None) -> None:
+def run_stdio(settings: Settings, asserted: AssertedIdentity) -> None:
     """Serve one client until its input ends, or SIGTERM or Ctrl+C. Raises ValueError."""
-    asserted = AssertedIdentity(tenant_id=tenant, user_id=user, agent=agent)
     asyncio.run(_serve(settings, asserted))
 
 

@@ -13,6 +13,7 @@ from mcp_tools_proxy.settings.types import (
     EnvironmentSettings,
     OptionalPath,
     Seconds,
+    TextList,
     empty_is_unset,
     is_private,
     is_token,
@@ -96,6 +97,10 @@ class RemoteSettings(EnvironmentSettings):
     """File that holds the token instead; changes are followed. It may not exist yet."""
     remote_tenant_id: Annotated[Identifier | None, BeforeValidator(empty_is_unset)] = None
     """Tenant that the backend's sessions act for; unset, the tenant of default_tenant_id."""
+    remote_user_id: Annotated[Identifier | None, BeforeValidator(empty_is_unset)] = None
+    """User that the backend's sessions act for."""
+    remote_user_roles: TextList = ()
+    """Roles of that user, separated by commas: documents with readers may be for them."""
     remote_agent: Annotated[Identifier | None, BeforeValidator(empty_is_unset)] = None
     """The agent whose profile narrows the backend's sessions."""
     remote_ca_file: Annotated[OptionalPath, AfterValidator(_is_file)] = None
@@ -140,6 +145,8 @@ class RemoteSettings(EnvironmentSettings):
             ("remote_token", self.remote_token),
             ("remote_token_file", self.remote_token_file),
             ("remote_tenant_id", self.remote_tenant_id),
+            ("remote_user_id", self.remote_user_id),
+            ("remote_user_roles", self.remote_user_roles or None),
             ("remote_agent", self.remote_agent),
             ("remote_ca_file", self.remote_ca_file),
         ):

@@ -170,6 +170,8 @@ class Settings(DocumentsPathSettings, IdentitySettings, RemoteSettings):
         SecretStr | None, BeforeValidator(empty_is_unset), AfterValidator(is_token)
     ] = None
     """Bearer token sent to Retrieval."""
+    retrieval_send_caller: bool = False
+    """Send Retrieval the user and the roles, too, so that it can check who may read a document."""
     rag_window_radius: Annotated[Radius, Field(validation_alias="RAG_WINDOW_RADIUS")] = None
     """Chunks allowed on each side of an anchor; the RAG pipeline reads it as well (T-02)."""
     max_window_radius: Radius = None

@@ -8,9 +8,9 @@ from pydantic.json_schema import SkipJsonSchema
 from typing_extensions import TypedDict
 
 from mcp_tools_proxy.documents.document_repository import DocumentRepository
-from mcp_tools_proxy.domain.caller import Call
+from mcp_tools_proxy.domain.caller import Call, Caller
 from mcp_tools_proxy.domain.components import Result, Tool
-from mcp_tools_proxy.domain.document import RetrievedChunk
+from mcp_tools_proxy.domain.document import Document, RetrievedChunk
 from mcp_tools_proxy.domain.errors import WindowTooLarge
 from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.tools.arguments import Natural, Tokens, Truncated
@@ -66,7 +66,7 @@ class Retrieval(Protocol):
     async def window(
         self,
         *,
-        tenant_id: str,
+        caller: Caller,
         doc_id: str,
         anchor_chunk_id: str,
         before: int,
@@ -142,15 +142,24 @@ def window_tool(
     radius: int,
     configured: bool,
     own_documents_only: bool,
+    retrieval_knows_caller: bool,
     max_text_bytes: int,
 ) -> Tool:
     """Build read_chunk_window (T-02 … T-04).
 
     With ``own_documents_only`` the document has to be in ``repository``. Else Retrieval decides
     whether a tenant may read it. That is known only after the request was sent, so such a call is
-    charged to the document's budget in any case.
+    charged to the document's budget in any case. As soon as a document of the tenant has readers,
+    a Retrieval Service that does not know the caller is asked only for what the caller may read.
     """
-    find = document_finder(repository) if own_documents_only else None
+    find_own = document_finder(repository)
+
+    async def find(arguments: DocumentArguments, call: Call) -> Document | None:
+        if not own_documents_only and (
+            retrieval_knows_caller or not repository.has_readers(call.caller.tenant_id)
+        ):
+            return None
+        return await find_own(arguments, call)
 
     def check_sides(arguments: WindowArguments) -> None:
         before, after = arguments.sides
@@ -166,12 +175,10 @@ def window_tool(
             )
 
     async def read_window(arguments: WindowArguments, call: Call) -> Result:
-        tenant_id = call.caller.tenant_id
-        if find is not None:
-            await find(arguments, call)
+        await find(arguments, call)
         before, after = arguments.sides
         chunks = await retrieval.window(
-            tenant_id=tenant_id,
+            caller=call.caller,
             doc_id=arguments.doc_id,
             anchor_chunk_id=arguments.anchor_chunk_id,
             before=before,

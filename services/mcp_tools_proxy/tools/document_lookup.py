@@ -21,10 +21,10 @@ FindDocument = Callable[[DocumentArguments, Call], Awaitable[Document]]
 def document_finder(repository: DocumentRepository) -> FindDocument:
     """Build the function that returns the document of a call.
 
-    The function raises AccessDenied or DocumentNotFound if the caller's tenant has none.
+    The function raises AccessDenied or DocumentNotFound if there is none that the caller may read.
     """
 
     def find(arguments: DocumentArguments, call: Call) -> Awaitable[Document]:
-        return repository.get(call.caller.tenant_id, arguments.doc_id)
+        return repository.get(call.caller, arguments.doc_id)
 
     return find

@@ -79,7 +79,7 @@ def search_tool(
 
     async def search(arguments: SearchArguments, call: Call) -> Result:
         hits = await repository.search(
-            call.caller.tenant_id,
+            call.caller,
             arguments.doc_id,
             arguments.query,
             max_results=arguments.max_results,

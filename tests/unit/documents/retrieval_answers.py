@@ -9,6 +9,7 @@ from mcp_tools_proxy.documents.retrieval.retrieval_client import RetrievalClient
 from mcp_tools_proxy.domain.document import RetrievedChunk
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.support.bounds import BOUND_S
+from tests.support.builders import make_caller
 
 URL = "http://retrieval.internal.test/window"
 TOKEN = "s3cret-token"
@@ -64,7 +65,7 @@ async def fetch_window(
 ) -> tuple[RetrievedChunk, ...]:
     async with asyncio.timeout(BOUND_S):
         return await client.window(
-            tenant_id="tenant_1",
+            caller=make_caller(),
             doc_id="doc_1",
             anchor_chunk_id=anchor,
             before=before,

@@ -18,7 +18,7 @@ from mcp_tools_proxy.documents.document_file import (
     read_document,
     write_document,
 )
-from mcp_tools_proxy.domain.document import Chunk, Document, Section
+from mcp_tools_proxy.domain.document import Chunk, Document, Readers, Section
 
 PAGES = ["one page of text", "another page"]
 
@@ -232,3 +232,51 @@ def test_letters_of_any_script_stay_readable_where_encoding_would_be_too_long() 
     name = "Руководство по эксплуатации насосной станции, том второй"
     path = document_path(Path("/r"), "t", name)
     assert path.name == name.replace(" ", "%20").replace(",", "%2C") + ".json"
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ({"users": ["ann"], "roles": ["it", "audit"]}, Readers(
+            users=frozenset({"ann"}), roles=frozenset({"it", "audit"}))),
+        ({"roles": []}, Readers()),
+        ({}, Readers()),
+    ],
+)  # fmt: skip
+def test_readers_are_users_and_roles(write: Write, written: object, read: Readers) -> None:
+    document = read_document(write(content(readers=written)))
+    assert document.readers == read
+    assert read_document(write(dump_document(document).decode())).readers == read
+
+
+def test_without_readers_all_of_the_tenant_may_read(write: Write) -> None:
+    document = read_document(write(content()))
+    assert document.readers is None
+    assert b"readers" not in dump_document(document)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"reader": {"users": ["ann"]}},
+        {"Readers": {}},
+        {"redaers": {}},
+        {" readers": {}},
+        {"readers": None},
+        {"readers": ["ann"]},
+        {"readers": {"user": ["ann"]}},
+        {"readers": {"users": "ann"}},
+        {"readers": {"users": [""]}},
+        {"readers": {"users": None}},
+    ],
+    ids=str,
+)
+def test_readers_that_are_misspelt_break_the_file(write: Write, changes: dict[str, object]) -> None:
+    """Ignored, they would open the document to all of the tenant."""
+    with pytest.raises(BrokenFile, match="readers"):
+        read_document(write(content(**changes)))
+
+
+@pytest.mark.parametrize("key", ["headers", "leaders", "rating", "roles", "users"])
+def test_other_words_are_unknown_keys(write: Write, key: str) -> None:
+    assert read_document(write(content(**{key: 1}))).readers is None

@@ -7,7 +7,12 @@ from pydantic import BaseModel
 from mcp_tools_proxy.api.idempotency_header import IDEMPOTENCY_HEADER
 from mcp_tools_proxy.api.models import CallerQuery
 from mcp_tools_proxy.api.openapi.shared_schemas import JsonSchema, property_schemas
-from mcp_tools_proxy.auth.identity_headers import AGENT_HEADER, TENANT_HEADER, USER_HEADER
+from mcp_tools_proxy.auth.identity_headers import (
+    AGENT_HEADER,
+    ROLES_HEADER,
+    TENANT_HEADER,
+    USER_HEADER,
+)
 from mcp_tools_proxy.web.fast_routes import Components
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 from mcp_tools_proxy.wire.identifiers import IDEMPOTENCY_KEY_PATTERN, IDENTIFIER_CHARS
@@ -19,6 +24,11 @@ _INSTEAD = "where neither body, query nor token names {}. Text beyond ASCII is s
 HEADERS: Mapping[str, tuple[JsonSchema, str]] = {
     TENANT_HEADER: (_IDENTIFIER, "The tenant, " + _INSTEAD.format("one")),
     USER_HEADER: (_IDENTIFIER, "The user, " + _INSTEAD.format("one")),
+    ROLES_HEADER: (
+        {"type": "string", "pattern": "^[ -~]*$"},
+        "The user's roles, separated by commas and percent-encoded, "
+        "where neither body, query nor token names any.",
+    ),
     AGENT_HEADER: (_IDENTIFIER, "The agent, " + _INSTEAD.format("one")),
     TRACE_HEADER: (
         {"type": "string"},
@@ -38,7 +48,7 @@ HEADERS: Mapping[str, tuple[JsonSchema, str]] = {
 """The headers of requests: schema and description."""
 
 TRACED = (TRACE_HEADER,)
-CALLER_HEADERS = (TENANT_HEADER, USER_HEADER, AGENT_HEADER, TRACE_HEADER)
+CALLER_HEADERS = (TENANT_HEADER, USER_HEADER, ROLES_HEADER, AGENT_HEADER, TRACE_HEADER)
 TOOL_HEADERS = (*CALLER_HEADERS, IDEMPOTENCY_HEADER)
 LIST_HEADERS = (*CALLER_HEADERS, "If-None-Match")
 

@@ -1,19 +1,24 @@
 """Chunk windows of the documents in this process: ``retrieval_window_url=local`` (T-03)."""
 
-from mcp_tools_proxy.documents.document_repository import DocumentRepository
+from collections.abc import Awaitable, Callable
+
 from mcp_tools_proxy.documents.retrieval.chunk_tables import ChunkTables
 from mcp_tools_proxy.documents.retrieval.chunk_windows import cut_window
-from mcp_tools_proxy.domain.document import Chunk, RetrievedChunk
+from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.domain.document import Chunk, Document, RetrievedChunk
 
 MAX_TABLES = 64
 """Documents whose chunk tables are cached."""
 
 
 class LocalRetrieval:
-    """Reads chunk windows from a repository; also the core of the reference Retrieval Service."""
+    """Reads chunk windows from a repository; also the core of the reference Retrieval Service.
 
-    def __init__(self, repository: DocumentRepository) -> None:
-        self._repository = repository
+    ``find_document`` returns the document of that id which a caller may read.
+    """
+
+    def __init__(self, find_document: Callable[[Caller, str], Awaitable[Document]]) -> None:
+        self._find_document = find_document
         self._tables = ChunkTables(size=MAX_TABLES)
 
     def __repr__(self) -> str:
@@ -22,7 +27,7 @@ class LocalRetrieval:
     async def window(
         self,
         *,
-        tenant_id: str,
+        caller: Caller,
         doc_id: str,
         anchor_chunk_id: str,
         before: int,
@@ -34,7 +39,7 @@ class LocalRetrieval:
         There are fewer at the document's edges. Raises AccessDenied, DocumentNotFound,
         ChunkNotFound.
         """
-        document = await self._repository.get(tenant_id, doc_id)
+        document = await self._find_document(caller, doc_id)
         table = await self._tables.get(document)
         chunks = cut_window(table, anchor_chunk_id, before=before, after=after)
         return tuple(map(_retrieved, chunks))

@@ -15,6 +15,7 @@ from mcp_tools_proxy.documents.retrieval.answers import (
     read_chunks,
     unavailable,
 )
+from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.document import RetrievedChunk
 from mcp_tools_proxy.domain.errors import (
     AccessDenied,
@@ -45,6 +46,7 @@ log = structlog.get_logger()
 class RetrievalClient:
     """Reads chunk windows over one pool of keep-alive connections.
 
+    With ``send_caller`` the service is told the user and the roles, so that it can check rights.
     ``timeout_s`` bounds one call in total: the wait for a connection, the retry and the body.
     ``transport`` replaces the network (tests). The environment's proxies are not used, cookies not
     stored, redirects not followed. Raises ValueError for a ``url`` that is not http or https.
@@ -58,6 +60,7 @@ class RetrievalClient:
         timeout_s: float,
         metrics: Metrics,
         hide_foreign_documents: bool = False,
+        send_caller: bool = False,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._url = _parse_url(url)
@@ -66,6 +69,7 @@ class RetrievalClient:
         self._timeout_s = timeout_s
         self._metrics = metrics
         self._hide_foreign_documents = hide_foreign_documents
+        self._send_caller = send_caller
         self._transport = transport or _open_transport(self._url.scheme)
         self._slots = anyio.Semaphore(_CONNECTIONS)
         self._last_call: LastCall = "unknown"
@@ -81,7 +85,7 @@ class RetrievalClient:
     async def window(
         self,
         *,
-        tenant_id: str,
+        caller: Caller,
         doc_id: str,
         anchor_chunk_id: str,
         before: int,
@@ -95,20 +99,22 @@ class RetrievalClient:
         pool, and is counted in the metric of seconds only.
         """
         wanted = WantedWindow(
-            tenant_id=tenant_id,
+            tenant_id=caller.tenant_id,
             doc_id=doc_id,
             anchor_chunk_id=anchor_chunk_id,
             max_chunks=before + after + 1,
             trace_id=trace_id,
         )
         body = {
-            "tenant_id": tenant_id,
+            "tenant_id": caller.tenant_id,
             "doc_id": doc_id,
             "anchor_chunk_id": anchor_chunk_id,
             "window_before": before,
             "window_after": after,
             "trace_id": trace_id,
         }
+        if self._send_caller:
+            body |= {"user_id": caller.user_id, "roles": caller.roles}
         headers = self._headers | {"X-Trace-Id": trace_id}
         extensions = {} if self._url.scheme == "http" else {"trace": _CancelledHandshake().trace}
         request = httpx.Request(

@@ -1,0 +1,98 @@
+"""``documents rights``: who may read a document, as a person at a shell sets it."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from mcp_tools_proxy.cli.documents import documents_app
+from mcp_tools_proxy.documents.document_file import document_path, read_document, write_document
+from mcp_tools_proxy.domain.document import Document, Readers
+
+Run = Callable[..., Result]
+BOOK = Document(tenant_id="acme", doc_id="book", title="Book", pages=("one",))
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    write_document(tmp_path / "documents", BOOK, replace=False)
+    return tmp_path / "documents"
+
+
+@pytest.fixture
+def run(root: Path) -> Run:
+    app = typer.Typer()
+    app.add_typer(documents_app(lambda: root))
+    return lambda *arguments: CliRunner().invoke(app, ["documents", *map(str, arguments)])
+
+
+def readers(root: Path) -> Readers | None:
+    return read_document(document_path(root, "acme", "book")).readers
+
+
+@pytest.mark.parametrize(
+    ("options", "expected", "shown"),
+    [
+        (
+            ("--user", "ann", "--user", "bob", "--role", "it"),
+            Readers(users=frozenset({"ann", "bob"}), roles=frozenset({"it"})),
+            "user ann, user bob, role it",
+        ),
+        (("--nobody",), Readers(), "nobody"),
+        (("--everybody",), None, "all of the tenant"),
+    ],
+)
+def test_it_sets_all_readers_anew(
+    run: Run, root: Path, options: tuple[str, ...], expected: Readers | None, shown: str
+) -> None:
+    run("rights", "book", "--tenant", "acme", "--user", "before")
+    result = run("rights", "book", "--tenant", "acme", *options)
+    path = document_path(root, "acme", "book")
+    assert (result.exit_code, result.stdout) == (0, f"book  {shown}  -> {path}\n")
+    assert readers(root) == expected
+    assert f"readers   {shown}" in run("show", "book", "--tenant", "acme").stdout
+
+
+@pytest.mark.parametrize(
+    "options", [(), ("--everybody", "--nobody"), ("--everybody", "--user", "ann")], ids=str
+)
+def test_it_wants_one_answer(run: Run, root: Path, options: tuple[str, ...]) -> None:
+    run("rights", "book", "--tenant", "acme", "--user", "ann")
+    assert run("rights", "book", "--tenant", "acme", *options).exit_code == 2
+    assert readers(root) == Readers(users=frozenset({"ann"}))
+
+
+def test_a_document_that_is_not_there_is_named(run: Run) -> None:
+    result = run("rights", "other", "--tenant", "acme", "--everybody")
+    assert (result.exit_code, "other: tenant acme has no such document" in result.stderr) == (
+        1,
+        True,
+    )
+
+
+def test_a_new_version_keeps_its_readers(run: Run, root: Path, tmp_path: Path) -> None:
+    """An import that replaces a document must not open it to all of the tenant."""
+    run("rights", "book", "--tenant", "acme", "--role", "it")
+    file = tmp_path / "book.txt"
+    file.write_text("A new version.")
+    assert run("import", file, "--tenant", "acme", "--replace").exit_code == 0
+    assert readers(root) == Readers(roles=frozenset({"it"}))
+    shown = json.loads(run("show", "book", "--tenant", "acme", "--json").stdout)
+    assert shown["readers"] == {"users": [], "roles": ["it"]}
+
+
+def test_a_new_version_of_a_file_that_cannot_be_read_is_refused(
+    run: Run, root: Path, tmp_path: Path
+) -> None:
+    """It is not known for whom the old one was."""
+    path = document_path(root, "acme", "book")
+    content = json.loads(path.read_text()) | {"reader": {"users": ["ann"]}}
+    path.write_text(json.dumps(content))
+    file = tmp_path / "book.txt"
+    file.write_text("A new version.")
+    result = run("import", file, "--tenant", "acme", "--replace")
+    assert (result.exit_code, "who may read" in result.stderr) == (1, True)
+    assert json.loads(path.read_text()) == content
