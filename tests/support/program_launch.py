@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -24,6 +25,9 @@ from tests.support.fork_server import PROGRAM
 ROOT = Path(__file__).parents[2]
 CLEAN = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path(mcp_tools_proxy.__file__).parents[1])}
 """The least environment: programs run the package that the tests import, wherever that is."""
+
+
+_STARTING = threading.Lock()
 
 
 class Fork:
@@ -159,9 +163,14 @@ class _Forking(NamedTuple):
     channel: socket.socket
 
 
-@lru_cache(maxsize=1)
 def _forking() -> _Forking:
-    """Start the interpreter that forks, once; it ends when this process does."""
+    """Return the interpreter that forks, started once; it ends when this process does."""
+    with _STARTING:  # two threads that began at once each started one
+        return _start_forking()
+
+
+@lru_cache(maxsize=1)
+def _start_forking() -> _Forking:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         process = subprocess.Popen(  # noqa: S603 - our own program
