@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mcp_tools_proxy.domain.document import Readers
 from tests.connector.backend_link import ERAS, Linked, begun, linked
 from tests.support.builders import make_document
 from tests.support.configuration import Json, make_agent
@@ -72,6 +73,27 @@ async def in_front_of_two(**settings: Any) -> AsyncIterator[Linked]:
         linked(config=config_of(a, a_b, *AGENTS, presets=(EVERYTHING,)), **settings) as both,
     ):
         yield both
+
+
+@eras
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, "ACCESS_DENIED"),
+        ({"remote_user_id": "ann"}, "OK"),
+        ({"remote_user_roles": "x, audit"}, "OK"),
+        ({"remote_user_id": "bob", "remote_user_roles": "x"}, "ACCESS_DENIED"),
+    ],
+    ids=["nothing", "user", "roles", "others"],
+)
+async def test_the_settings_name_the_user_and_the_roles(
+    era: str, settings: dict[str, Any], expected: str
+) -> None:
+    readers = Readers(users=frozenset({"ann"}), roles=frozenset({"audit"}))
+    document = make_document(tenant_id="tenant_1", doc_id="payroll", readers=readers)
+    async with linked(document, remote_tenant_id="tenant_1", **settings) as (_, backend):
+        session = await begun(backend, era)
+        assert await read(session, "payroll") == expected
 
 
 @eras

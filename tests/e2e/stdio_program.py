@@ -102,21 +102,21 @@ class StdioProgram:
 def stdio_program(
     folder: Path,
     environment: Mapping[str, str] | None = None,
-    *,
+    *options: str,
     stdin: int = subprocess.PIPE,
     stderr: int | None = None,
     fresh: bool = False,
 ) -> Iterator[StdioProgram]:
     """Start the program in ``folder``; it is gone afterwards.
 
-    ``stderr`` is a descriptor for its stderr, instead of a file for its log. ``fresh`` is as in
-    ``launch``.
+    ``options`` are more of its command line. ``stderr`` is a descriptor for its stderr, instead of
+    a file for its log. ``fresh`` is as in ``launch``.
     """
     log = folder / "stdio.log"
     with log.open("wb") as err:
         streams = (stdin, subprocess.PIPE, err.fileno() if stderr is None else stderr)
         settings = {**UNLIMITED, **(environment or {})}
-        process = launch(ARGUMENTS, folder, settings, streams=streams, fresh=fresh)
+        process = launch([*ARGUMENTS, *options], folder, settings, streams=streams, fresh=fresh)
     program = StdioProgram(process, log)
     try:
         yield program

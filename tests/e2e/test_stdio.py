@@ -11,9 +11,12 @@ import pytest
 from typer.testing import CliRunner
 
 from mcp_tools_proxy.cli.main import app
+from mcp_tools_proxy.documents.document_file import write_document
+from mcp_tools_proxy.domain.document import Readers
 from tests.e2e.stdio_program import MODERN, StdioProgram, stdio_program
 from tests.e2e.stdio_servers import writing_its_pid
 from tests.support import leak_checks
+from tests.support.builders import make_document
 from tests.support.configuration import Config, make_preset
 from tests.support.mcp_servers.server_programs import raw_entry
 from tests.support.program import wait_until
@@ -253,3 +256,20 @@ def test_a_stream_of_changes_ends_with_its_result_at_sigterm(tmp_path: Path) -> 
 def test_it_starts_for_identifiers_only(option: str, value: str) -> None:
     ended = CliRunner().invoke(app, ["stdio", option, value])
     assert (ended.exit_code, "1-256 characters" in ended.output) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "admitted"),
+    [((), False), (("--user", "ann"), True), (("--role", "x", "--role", "audit"), True)],
+    ids=["neither", "user", "role"],
+)
+def test_options_name_the_user_and_the_roles(
+    tmp_path: Path, options: tuple[str, ...], *, admitted: bool
+) -> None:
+    readers = Readers(users=frozenset({"ann"}), roles=frozenset({"audit"}))
+    document = make_document(doc_id="payroll", readers=readers)
+    write_document(tmp_path / "documents", document, replace=False)
+    with stdio_program(tmp_path, None, *options) as program:
+        program.call(1, "read_doc_metadata", doc_id="payroll")
+        assert ("ACCESS_DENIED" in json.dumps(program.answer(1))) is not admitted
+        assert program.close_stdin() == 0
