@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from mcp_tools_proxy.domain.identity import OperatorRight
 from tests.support.builders import make_document
 from tests.support.configuration import Config, make_agent, make_preset
 from tests.support.service import (
@@ -236,12 +237,21 @@ async def test_an_operators_token_runs_nothing(proving: tuple[Service, MakeToken
     assert [refusal(answer) for answer in answers] == [(403, "FORBIDDEN")] * 2
 
 
-@pytest.mark.parametrize(("admin", "status"), [(True, 200), (False, 403)])
+@pytest.mark.parametrize(
+    ("rights", "status"),
+    [
+        ({"admin": True}, 200),
+        ({"may": [OperatorRight.PRESETS]}, 200),
+        ({"may": {*OperatorRight} - {OperatorRight.PRESETS}}, 403),
+        ({}, 403),
+    ],
+    ids=["admin", "presets", "others", "none"],
+)
 async def test_only_an_operator_switches_presets(
-    proving: tuple[Service, MakeToken], *, admin: bool, status: int
+    proving: tuple[Service, MakeToken], rights: dict[str, Any], status: int
 ) -> None:
     service, mint = proving
-    headers = bearer(mint(admin=admin))
+    headers = bearer(mint(**rights))
     await send(service, TOOLS, headers)
     response = await service.http.put(ACTIVE, json={"preset_id": "work"}, headers=headers)
     assert response.status_code == status

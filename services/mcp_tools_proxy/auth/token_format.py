@@ -23,7 +23,7 @@ from pydantic import (
 )
 from pydantic_core import from_json, to_json
 
-from mcp_tools_proxy.domain.identity import Principal
+from mcp_tools_proxy.domain.identity import OperatorRight, Principal
 from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.wire.identifiers import Identifier
 from mcp_tools_proxy.wire.problem_texts import place_of, problem_of
@@ -128,7 +128,8 @@ def dump_line(entry: TokenEntry) -> bytes:
         "tenant": principal.tenant_id,
         "user": principal.user_id,
         "agents": None if principal.agents is None else sorted(principal.agents),
-        "admin": principal.is_admin or None,
+        "admin": OperatorRight.PRESETS in principal.rights or None,
+        "may": sorted(principal.rights - {OperatorRight.PRESETS}) or None,
         "created": _format_timestamp(entry.created),
         "expires": _format_timestamp(entry.expires),
         "note": entry.note or None,
@@ -182,12 +183,15 @@ class _Line(BaseModel):
     user: Identifier | None = None
     agents: Annotated[list[Identifier], Field(min_length=1)] | None = None
     admin: bool = False
+    """The right PRESETS, as files of older versions have it."""
+    may: list[Annotated[OperatorRight, Field(strict=False)]] = Field(default_factory=list)
     created: _Timestamp | None = None
     expires: _Timestamp | None = None
     note: str = ""
 
     def to_entry(self) -> TokenEntry:
-        if self.tenant is None and not self.admin:
+        rights = frozenset(self.may) | ({OperatorRight.PRESETS} if self.admin else frozenset())
+        if self.tenant is None and not rights:
             raise ValueError("tenant: is missing")
         return TokenEntry(
             id=self.id,
@@ -196,7 +200,7 @@ class _Line(BaseModel):
                 tenant_id=self.tenant,
                 user_id=self.user,
                 agents=None if self.agents is None else frozenset(self.agents),
-                is_admin=self.admin,
+                rights=rights,
                 token_log_fields={"token_id": self.id},
             ),
             created=self.created,

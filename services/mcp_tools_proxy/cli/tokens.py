@@ -17,7 +17,7 @@ from mcp_tools_proxy.auth.token_format import TokenEntry, parse_timestamp, read_
 from mcp_tools_proxy.auth.token_store import UnknownToken, add_token, remove_entry
 from mcp_tools_proxy.cli.options import identifier, identifiers
 from mcp_tools_proxy.cli.output import folded, is_terminal, print_table, whole
-from mcp_tools_proxy.domain.identity import Principal
+from mcp_tools_proxy.domain.identity import OperatorRight, Principal
 from mcp_tools_proxy.wire.text import printable, quote
 
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
@@ -32,9 +32,22 @@ def _text(value: str) -> str:
     return value
 
 
+def _rights(values: list[str] | None) -> list[str] | None:
+    """Check an option that lists operator rights. Raises BadParameter naming those there are."""
+    words = [word.strip() for value in values or () for word in value.split(",")]
+    for word in words:
+        if word not in {*OperatorRight}:
+            raise typer.BadParameter(
+                f"{quote(word)} is no right; there are {', '.join(OperatorRight)}"
+            )
+    return words
+
+
 _Tenant = Annotated[
     str | None,
-    typer.Option("--tenant", callback=identifier, help="Whose data it reads; an admin needs none."),
+    typer.Option(
+        "--tenant", callback=identifier, help="Whose data it reads; an operator needs none."
+    ),
 ]
 _User = Annotated[
     str | None,
@@ -48,7 +61,15 @@ _Agents = Annotated[
         help="An agent that it is for; may be given several times. By default any, or none.",
     ),
 ]
-_Admin = Annotated[bool, typer.Option("--admin", help="It may switch presets.")]
+_Admin = Annotated[bool, typer.Option("--admin", help="It may switch presets: --may presets.")]
+_May = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--may",
+        callback=_rights,
+        help=f"An operator's rights, with commas or several times: {', '.join(OperatorRight)}.",
+    ),
+]
 _Expires = Annotated[
     str | None,
     typer.Option("--expires", help="A time from now (12h, 90d, 4w) or ISO 8601. By default never."),
@@ -77,6 +98,7 @@ def tokens_app(default_path: Callable[[], Path | None]) -> typer.Typer:
         user: _User = None,
         agents: _Agents = None,
         admin: _Admin = False,
+        may: _May = None,
         expires: _Expires = None,
         note: _Note = "",
         tokens_file: _File = None,
@@ -85,15 +107,18 @@ def tokens_app(default_path: Callable[[], Path | None]) -> typer.Typer:
 
         The file has only its hash.
         """
-        if tenant is None and not admin:
-            raise typer.BadParameter("--tenant is needed, unless it is for an --admin")
+        rights = {OperatorRight(word) for word in may or ()}
+        if admin:
+            rights.add(OperatorRight.PRESETS)
+        if tenant is None and not rights:
+            raise typer.BadParameter("--tenant is needed, unless it is for an operator (--may)")
         now = datetime.now(UTC).replace(microsecond=0)
         until = _parse_expiry(expires, now)
         principal = Principal(
             tenant_id=tenant,
             user_id=user,
             agents=frozenset(agents) if agents else None,
-            is_admin=admin,
+            rights=frozenset(rights),
         )
         with _failures():
             path = _path(tokens_file, default_path)
@@ -105,7 +130,7 @@ def tokens_app(default_path: Callable[[], Path | None]) -> typer.Typer:
     def list_tokens(tokens_file: _File = None) -> None:
         """Show the tokens of the file, without their secrets.
 
-        These are id, tenant, user, agents, admin, created, expires and note.
+        These are id, tenant, user, agents, admin, created, expires, note and operator rights.
 
         When the output is no terminal, these are separated by tabs.
         """
@@ -181,6 +206,7 @@ _COLUMNS = (
     whole("created"),
     whole("expires"),
     folded("note"),
+    folded("may"),
 )
 
 
@@ -191,10 +217,11 @@ def _row(entry: TokenEntry, format_time: Callable[[datetime], str]) -> tuple[str
         principal.tenant_id or "-",
         principal.user_id or "-",
         "-" if principal.agents is None else ",".join(sorted(principal.agents)),
-        "admin" if principal.is_admin else "-",
+        "admin" if OperatorRight.PRESETS in principal.rights else "-",
         format_time(entry.created) if entry.created else "-",
         _expiry(entry, format_time),
         entry.note,
+        ",".join(sorted(principal.rights)) or "-",
     )
     return tuple(printable(cell) for cell in cells)
 

@@ -14,7 +14,7 @@ from mcp_tools_proxy.auth.token_format import (
     read_lines,
     token_hash,
 )
-from mcp_tools_proxy.domain.identity import Principal
+from mcp_tools_proxy.domain.identity import OperatorRight, Principal
 
 HASH = "a1" * 32
 MOMENT = datetime(2027, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -31,7 +31,10 @@ def test_a_line_of_the_least_is_a_token_for_any_agent_of_its_tenant() -> None:
 
 def test_a_line_is_written_as_it_is_read() -> None:
     principal = Principal(
-        tenant_id="acme", user_id="u", agents=frozenset({"b", "a"}), is_admin=True
+        tenant_id="acme",
+        user_id="u",
+        agents=frozenset({"b", "a"}),
+        rights=frozenset({OperatorRight.PRESETS, OperatorRight.AUDIT}),
     )
     entry = TokenEntry(
         id="t1", hash=HASH, principal=principal, created=MOMENT, expires=MOMENT, note="Größe\n"
@@ -57,8 +60,26 @@ def test_a_hash_may_be_written_in_either_case(hashed: str) -> None:
     assert parse_line(line_of(sha256=hashed)).hash == HASH
 
 
-def test_an_admin_needs_no_tenant() -> None:
-    assert parse_line(line_of(tenant=..., admin=True)).principal.tenant_id is None
+@pytest.mark.parametrize(
+    ("keys", "rights"),
+    [
+        ({"admin": True}, {OperatorRight.PRESETS}),
+        ({"may": ["presets"]}, {OperatorRight.PRESETS}),
+        ({"may": ["audit", "documents"]}, {OperatorRight.AUDIT, OperatorRight.DOCUMENTS}),
+        ({"admin": True, "may": ["logins"]}, {OperatorRight.PRESETS, OperatorRight.LOGINS}),
+    ],
+)
+def test_an_operator_has_the_rights_that_are_named_and_needs_no_tenant(
+    keys: dict[str, object], rights: set[OperatorRight]
+) -> None:
+    principal = parse_line(line_of(tenant=..., **keys)).principal
+    assert principal == Principal(tenant_id=None, rights=frozenset(rights))
+
+
+def test_the_right_of_older_versions_is_written_as_they_read_it() -> None:
+    principal = Principal(tenant_id=None, rights=frozenset({OperatorRight.PRESETS}))
+    written = json.loads(dump_line(TokenEntry(id="t1", hash=HASH, principal=principal)))
+    assert written == {"id": "t1", "sha256": HASH, "admin": True}
 
 
 @pytest.mark.parametrize(
@@ -82,6 +103,11 @@ def test_an_admin_needs_no_tenant() -> None:
         line_of(agents=[1]),
         line_of(agent="one"),
         line_of(admin="yes"),
+        line_of(may="documents"),
+        line_of(may=["documents", "everything"]),
+        line_of(may=["Documents"]),
+        line_of(may=[1]),
+        line_of(tenant=..., may=[]),
         line_of(expires="soon"),
         line_of(expires=5),
         line_of(expiers="2027-01-01"),
