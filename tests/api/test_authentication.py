@@ -24,7 +24,7 @@ from tests.support.service import (
     Service,
     running,
 )
-from tests.support.tokens import MODES, MakeToken, bearer, token_settings
+from tests.support.tokens import MODES, MakeToken, bearer, file_token, token_settings
 
 READ: dict[str, object] = {"tool_name": "read_doc_metadata", "arguments": {"doc_id": "doc"}}
 USER = {"user_id": "u", "tenant_id": "tenant_1"}
@@ -222,6 +222,31 @@ async def test_roles_are_not_taken_from_the_body(proving: tuple[Service, MakeTok
     service, mint = proving
     response = await send(service, headers=bearer(mint()), user={**USER, "roles": ["admin"]})
     assert refusal(response) == (403, "FORBIDDEN")
+
+
+@pytest.mark.parametrize(
+    ("roles", "expected"),
+    [([], (200, "OK")), (["r1"], (200, "OK")), (["r1", "r3"], (403, "FORBIDDEN"))],
+    ids=["none", "some", "another"],
+)
+async def test_roles_of_the_body_are_among_those_of_the_token(
+    proving: tuple[Service, MakeToken], roles: list[str], expected: tuple[int, str]
+) -> None:
+    service, mint = proving
+    headers = bearer(mint(roles=("r1", "r2")))
+    response = await send(service, headers=headers, user={**USER, "roles": roles})
+    assert refusal(response) == expected
+
+
+async def test_a_token_that_asserts_users_takes_them_from_the_body_and_no_other_tenant() -> None:
+    async with started(**token_settings()) as service:
+        headers = bearer(file_token(asserts_users=True))
+        user = {**USER, "roles": ["any"]}
+        responses = [
+            await send(service, headers=headers, user=named)
+            for named in (user, {**user, "tenant_id": "tenant_2"})
+        ]
+    assert [refusal(response) for response in responses] == [(200, "OK"), (403, "FORBIDDEN")]
 
 
 async def test_a_malformed_body_is_told_before_who_sent_it(

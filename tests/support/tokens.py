@@ -42,11 +42,15 @@ def file_token(
     agents: tuple[str, ...] | None = None,
     admin: bool = False,
     may: Iterable[OperatorRight] = (),
+    roles: tuple[str, ...] = (),
+    asserts_users: bool = False,
 ) -> str:
     """Put a token into the file."""
     principal = Principal(
         tenant_id=tenant,
         user_id=user,
+        roles=roles,
+        asserts_users=asserts_users,
         agents=None if agents is None else frozenset(agents),
         rights=frozenset({OperatorRight.PRESETS, *may} if admin else may),
     )
@@ -61,13 +65,14 @@ def signed_token(
     agents: tuple[str, ...] | None = None,
     admin: bool = False,
     may: Iterable[OperatorRight] = (),
+    roles: tuple[str, ...] = (),
 ) -> str:
     """Sign a token."""
     return KEY.sign(
         tenant_id=tenant or ...,
         sub=user or ...,
         agents=... if agents is None else list(agents),
-        roles=[ADMIN_ROLE] if admin else ...,
+        roles=[*roles, ADMIN_ROLE] if admin else list(roles) or ...,
         may=[right.value for right in may] or ...,
     )
 

@@ -34,6 +34,9 @@ TOKEN_PREFIX = "mtp_"  # noqa: S105 - what every token begins with
 
 ID_PATTERN = r"^[A-Za-z0-9_.-]{1,64}$"
 
+MAX_ROLES = 100
+"""Roles of one token."""
+
 _BOM = b"\xef\xbb\xbf"
 _TOKEN_BYTES = 32
 _TOKEN = re.compile(rf"{TOKEN_PREFIX}[A-Za-z0-9_-]{{43}}")
@@ -127,6 +130,8 @@ def dump_line(entry: TokenEntry) -> bytes:
         "sha256": entry.hash,
         "tenant": principal.tenant_id,
         "user": principal.user_id,
+        "roles": principal.roles or None,
+        "asserts_users": principal.asserts_users or None,
         "agents": None if principal.agents is None else sorted(principal.agents),
         "admin": OperatorRight.PRESETS in principal.rights or None,
         "may": sorted(principal.rights - {OperatorRight.PRESETS}) or None,
@@ -181,6 +186,8 @@ class _Line(BaseModel):
     ]
     tenant: Identifier | None = None
     user: Identifier | None = None
+    roles: Annotated[list[Identifier], Field(max_length=MAX_ROLES)] = Field(default_factory=list)
+    asserts_users: bool = False
     agents: Annotated[list[Identifier], Field(min_length=1)] | None = None
     admin: bool = False
     """The right PRESETS, as files of older versions have it."""
@@ -193,12 +200,18 @@ class _Line(BaseModel):
         rights = frozenset(self.may) | ({OperatorRight.PRESETS} if self.admin else frozenset())
         if self.tenant is None and not rights:
             raise ValueError("tenant: is missing")
+        if self.asserts_users and (self.user is not None or self.roles):
+            raise ValueError(
+                "asserts_users: leaves user and roles to each request, so the line can name neither"
+            )
         return TokenEntry(
             id=self.id,
             hash=self.sha256,
             principal=Principal(
                 tenant_id=self.tenant,
                 user_id=self.user,
+                roles=tuple(self.roles),
+                asserts_users=self.asserts_users,
                 agents=None if self.agents is None else frozenset(self.agents),
                 rights=rights,
                 token_log_fields={"token_id": self.id},

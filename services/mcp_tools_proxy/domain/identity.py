@@ -43,6 +43,7 @@ class Principal:
     """The caller that a verified token proves.
 
     ``agents`` are the profiles that the token may be used with; None allows any, or none at all.
+    With ``asserts_users``, a service's, requests say user and roles: the token proves neither.
     ``rights`` are those of an operator, whose token may belong to no tenant: then ``tenant_id`` is
     None. ``token_log_fields`` identify the token in the log: its ``token_id``, or the ``issuer``
     and ``subject`` of a JWT.
@@ -51,6 +52,7 @@ class Principal:
     tenant_id: str | None
     user_id: str | None = None
     roles: tuple[str, ...] = ()
+    asserts_users: bool = False
     agents: frozenset[str] | None = None
     rights: frozenset[OperatorRight] = frozenset()
     token_log_fields: Mapping[str, str] = field(default_factory=dict, compare=False)

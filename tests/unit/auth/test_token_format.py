@@ -33,6 +33,7 @@ def test_a_line_is_written_as_it_is_read() -> None:
     principal = Principal(
         tenant_id="acme",
         user_id="u",
+        roles=("r2", "r1"),
         agents=frozenset({"b", "a"}),
         rights=frozenset({OperatorRight.PRESETS, OperatorRight.AUDIT}),
     )
@@ -40,6 +41,26 @@ def test_a_line_is_written_as_it_is_read() -> None:
         id="t1", hash=HASH, principal=principal, created=MOMENT, expires=MOMENT, note="Größe\n"
     )
     assert parse_line(dump_line(entry)) == entry
+
+
+def test_a_line_of_a_service_asserts_users_and_is_written_as_it_is_read() -> None:
+    line = line_of(asserts_users=True)
+    entry = parse_line(line)
+    assert entry.principal == Principal(tenant_id="acme", asserts_users=True)
+    assert json.loads(dump_line(entry)) == json.loads(line)
+
+
+@pytest.mark.parametrize("proven", [{"user": "u"}, {"roles": ["r"]}])
+def test_a_line_that_asserts_users_cannot_name_one(proven: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="asserts_users: leaves user and roles to each request"):
+        parse_line(line_of(asserts_users=True, **proven))
+
+
+def test_a_token_has_a_hundred_roles_and_no_more() -> None:
+    roles = tuple(f"r{n}" for n in range(100))
+    assert parse_line(line_of(roles=roles)).principal.roles == roles
+    with pytest.raises(ValueError, match="roles: should have 100 items or fewer"):
+        parse_line(line_of(roles=[*roles, "one more"]))
 
 
 @pytest.mark.parametrize(
@@ -103,6 +124,15 @@ def test_the_right_of_older_versions_is_written_as_they_read_it() -> None:
         line_of(agents=[1]),
         line_of(agent="one"),
         line_of(admin="yes"),
+        line_of(roles="editor"),
+        line_of(roles=[""]),
+        line_of(roles=["a\nb"]),
+        line_of(roles=["x" * 257]),
+        line_of(roles=[1]),
+        line_of(role="editor"),
+        line_of(asserts_users="yes"),
+        line_of(asserts_users=1),
+        line_of(asserts_user=True),
         line_of(may="documents"),
         line_of(may=["documents", "everything"]),
         line_of(may=["Documents"]),
