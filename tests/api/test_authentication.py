@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from mcp_tools_proxy.domain.identity import OperatorRight
 from tests.support.builders import make_document
 from tests.support.configuration import Config, make_agent, make_preset
 from tests.support.service import (
@@ -23,7 +24,7 @@ from tests.support.service import (
     Service,
     running,
 )
-from tests.support.tokens import MODES, MakeToken, bearer, token_settings
+from tests.support.tokens import MODES, MakeToken, bearer, file_token, token_settings
 
 READ: dict[str, object] = {"tool_name": "read_doc_metadata", "arguments": {"doc_id": "doc"}}
 USER = {"user_id": "u", "tenant_id": "tenant_1"}
@@ -223,6 +224,31 @@ async def test_roles_are_not_taken_from_the_body(proving: tuple[Service, MakeTok
     assert refusal(response) == (403, "FORBIDDEN")
 
 
+@pytest.mark.parametrize(
+    ("roles", "expected"),
+    [([], (200, "OK")), (["r1"], (200, "OK")), (["r1", "r3"], (403, "FORBIDDEN"))],
+    ids=["none", "some", "another"],
+)
+async def test_roles_of_the_body_are_among_those_of_the_token(
+    proving: tuple[Service, MakeToken], roles: list[str], expected: tuple[int, str]
+) -> None:
+    service, mint = proving
+    headers = bearer(mint(roles=("r1", "r2")))
+    response = await send(service, headers=headers, user={**USER, "roles": roles})
+    assert refusal(response) == expected
+
+
+async def test_a_token_that_asserts_users_takes_them_from_the_body_and_no_other_tenant() -> None:
+    async with started(**token_settings()) as service:
+        headers = bearer(file_token(asserts_users=True))
+        user = {**USER, "roles": ["any"]}
+        responses = [
+            await send(service, headers=headers, user=named)
+            for named in (user, {**user, "tenant_id": "tenant_2"})
+        ]
+    assert [refusal(response) for response in responses] == [(200, "OK"), (403, "FORBIDDEN")]
+
+
 async def test_a_malformed_body_is_told_before_who_sent_it(
     proving: tuple[Service, MakeToken],
 ) -> None:
@@ -236,12 +262,21 @@ async def test_an_operators_token_runs_nothing(proving: tuple[Service, MakeToken
     assert [refusal(answer) for answer in answers] == [(403, "FORBIDDEN")] * 2
 
 
-@pytest.mark.parametrize(("admin", "status"), [(True, 200), (False, 403)])
+@pytest.mark.parametrize(
+    ("rights", "status"),
+    [
+        ({"admin": True}, 200),
+        ({"may": [OperatorRight.PRESETS]}, 200),
+        ({"may": {*OperatorRight} - {OperatorRight.PRESETS}}, 403),
+        ({}, 403),
+    ],
+    ids=["admin", "presets", "others", "none"],
+)
 async def test_only_an_operator_switches_presets(
-    proving: tuple[Service, MakeToken], *, admin: bool, status: int
+    proving: tuple[Service, MakeToken], rights: dict[str, Any], status: int
 ) -> None:
     service, mint = proving
-    headers = bearer(mint(admin=admin))
+    headers = bearer(mint(**rights))
     await send(service, TOOLS, headers)
     response = await service.http.put(ACTIVE, json={"preset_id": "work"}, headers=headers)
     assert response.status_code == status

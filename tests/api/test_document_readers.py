@@ -10,6 +10,7 @@ import pytest
 from mcp_tools_proxy.domain.document import Readers
 from tests.support.builders import make_document
 from tests.support.service import EXECUTE, TOOLS, Envelope, Service, running
+from tests.support.tokens import bearer, file_token, token_settings
 
 READERS = Readers(users=frozenset({"ann"}), roles=frozenset({"audit", "größe, 1%"}))
 PAYROLL = make_document(
@@ -155,3 +156,27 @@ async def test_a_reader_no_longer_gets_no_outcome_of_a_key(service: Service) -> 
     assert (await service.http.post(EXECUTE, json=body)).json()["status"] == "ok"
     body["user"] = {"tenant_id": "acme", "user_id": "bob"}
     assert code((await service.http.post(EXECUTE, json=body)).json()) == "ACCESS_DENIED"
+
+
+@pytest.mark.parametrize(
+    ("token", "asserted", "expected"),
+    [
+        ({"roles": ("audit",)}, {}, "OK"),
+        ({"roles": ("x",)}, {}, "ACCESS_DENIED"),
+        ({"roles": ("x",)}, {"roles": ["audit"]}, "FORBIDDEN"),
+        ({"user": "ann"}, {"user_id": "ann"}, "OK"),
+        ({"user": "bob"}, {"user_id": "ann"}, "FORBIDDEN"),
+        ({}, {"roles": ["audit"]}, "FORBIDDEN"),
+        ({"asserts_users": True}, {"roles": ["audit"]}, "OK"),
+        ({"asserts_users": True}, {"user_id": "ann"}, "OK"),
+        ({"asserts_users": True}, {}, "ACCESS_DENIED"),
+    ],
+    ids=str,
+)
+async def test_a_token_proves_its_roles_unless_it_asserts_users(
+    token: dict[str, Any], asserted: dict[str, object], expected: str
+) -> None:
+    headers = bearer(file_token(tenant="acme", **token))
+    user = {"user_id": token.get("user", "bob")} | asserted
+    async with running(PAYROLL, **token_settings()) as service:
+        assert code(await called(service, headers=headers, **user)) == expected

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.web.bad_token_counts import MAX_REFUSED
 from tests.support.configuration import Config, make_preset
 from tests.support.service import READY, SERVERS, Service, running
@@ -50,6 +51,9 @@ async def test_a_caller_is_shown_states_and_no_errors(mode: str) -> None:
         checks = ready["checks"]
         assert {"status", "state"} <= checks["server:s1"].keys()
         assert checks["config"]["status"] == "ok"
+        other = make(may={*OperatorRight} - {OperatorRight.PRESETS})
+        await service.gateway.tokens.load()
+        assert shows_details(*await both(service, bearer(other))) == (False, False)
         for operator in (admin, ADMIN):
             assert shows_details(*await both(service, bearer(operator))) == (True, True)
 

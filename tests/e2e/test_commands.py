@@ -138,6 +138,18 @@ def test_a_list_of_tokens_has_whole_ids_and_dates_on_a_terminal_of_80_columns(
 
 
 @pytest.mark.e2e
+def test_a_terminal_shows_rights_and_roles_of_tokens_once_a_token_has_some(tmp_path: Path) -> None:
+    settings = {"MCP_PROXY_TOKENS_FILE": "tokens.jsonl"}
+    headings = []
+    for options in ([], ["--role", "editor"]):
+        gateway(tmp_path, "tokens", "create", "--tenant", "acme", *options, **settings)
+        seen = run_on_terminal(tmp_path, "tokens", "list", environment=settings)
+        headings.append(seen.lines[0].split())
+    first = ["id", "tenant", "user", "agents", "admin", "created", "expires", "note"]
+    assert headings == [first, [*first, "roles"]]
+
+
+@pytest.mark.e2e
 @pytest.mark.parametrize("size", [20, 60])
 def test_a_list_of_documents_has_whole_ids_on_a_terminal_of_80_columns(
     tmp_path: Path, size: int

@@ -10,6 +10,7 @@ from typer.testing import CliRunner, Result
 
 from mcp_tools_proxy.auth.token_format import read_lines, sha256_of
 from mcp_tools_proxy.cli.tokens import tokens_app
+from mcp_tools_proxy.domain.identity import OperatorRight
 from tests.support.program import started, wait_until
 
 Run = Callable[..., Result]
@@ -47,14 +48,60 @@ def test_the_file_has_what_the_options_say_and_no_token(run: Run, path: Path) ->
     who = entry.principal
     assert entry.created is not None
     assert entry.expires is not None
-    assert (who.tenant_id, who.user_id, who.agents, who.is_admin, entry.note) == (
+    assert (who.tenant_id, who.user_id, who.agents, who.rights, entry.note) == (
         "acme",
         "u",
         frozenset("ab"),
-        True,
+        frozenset({OperatorRight.PRESETS}),
         "chat",
     )
     assert ((entry.expires - entry.created).days, token in path.read_text()) == (90, False)
+
+
+@pytest.mark.parametrize(
+    ("options", "rights"),
+    [
+        (("--may", "documents,audit"), "audit,documents"),
+        (("--may", "documents", "--may", "audit, tokens"), "audit,documents,tokens"),
+        (("--may", "documents", "--admin"), "documents,presets"),
+    ],
+)
+def test_an_operators_token_has_the_rights_that_are_listed(
+    run: Run, options: tuple[str, ...], rights: str
+) -> None:
+    assert run("create", *options).exit_code == 0
+    assert run("list").stdout.split("\t")[8] == rights
+
+
+@pytest.mark.parametrize(
+    ("options", "shown"),
+    [
+        ((), ["-", "-"]),
+        (("--role", "editor", "--role", "lead"), ["editor,lead", "-"]),
+        (("--asserts-users",), ["-", "users"]),
+    ],
+)
+def test_roles_and_whether_requests_assert_users_are_listed(
+    run: Run, options: tuple[str, ...], shown: list[str]
+) -> None:
+    assert run("create", "--tenant", "acme", *options).exit_code == 0
+    assert run("list").stdout.rstrip("\n").split("\t")[9:] == shown
+
+
+@pytest.mark.parametrize("option", ["--user", "--role"])
+def test_a_token_that_asserts_users_is_for_no_user_and_says_why(
+    run: Run, path: Path, option: str
+) -> None:
+    result = run("create", "--tenant", "acme", "--asserts-users", option, "x")
+    assert (result.exit_code, path.exists()) == (2, False)
+    assert "to each request" in result.stderr
+
+
+def test_an_unknown_right_is_bad_usage_that_names_the_known_ones(run: Run, path: Path) -> None:
+    result = run("create", "--tenant", "acme", "--may", "documents,everything")
+    assert (result.exit_code, path.exists()) == (2, False)
+    assert "everything" in result.stderr
+    assert [right for right in OperatorRight if right not in result.stderr] == []
 
 
 def test_the_list_shows_neither_token_nor_hash(run: Run, path: Path) -> None:
@@ -68,7 +115,7 @@ def test_what_a_hand_wrote_is_shown_as_one_line(run: Run, path: Path) -> None:
     path.write_text(
         '{"id": "x", "sha256": "%s", "tenant": "a", "note": "\\u001b[31m\\n"}' % ("0" * 64)
     )
-    assert run("list").stdout.splitlines() == ["x\ta\t-\t-\t-\t-\tnever\t\\x1b[31m\\n"]
+    assert run("list").stdout.splitlines() == ["x\ta\t-\t-\t-\t-\tnever\t\\x1b[31m\\n\t-\t-\t-"]
 
 
 def test_a_broken_line_is_told_by_its_number(run: Run, path: Path) -> None:
@@ -110,6 +157,11 @@ def test_a_file_that_cannot_be_read_is_one_line_and_exit_code_1(run: Run, path: 
         ("--tenant", "a\udcff"),
         ("--tenant", "acme", "--note", "a\udcff"),
         ("--tenant", "acme", "--agent", ""),
+        ("--tenant", "acme", "--role", ""),
+        ("--tenant", "acme", "--role", "a\nb"),
+        ("--tenant", "acme", *(f"--role=r{n}" for n in range(101))),
+        ("--tenant", "acme", "--may", ""),
+        ("--tenant", "acme", "--may", "documents,"),
         ("--tenant", "acme", "--expires", "soon"),
         ("--tenant", "acme", "--expires", "0d"),
         ("--tenant", "acme", "--expires", "999999w"),

@@ -1,17 +1,18 @@
 """Tokens of two tenants for the service under test, in a file or signed by an issuer."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from mcp_tools_proxy.auth.token_store import add_token
-from mcp_tools_proxy.domain.identity import Principal
+from mcp_tools_proxy.domain.identity import OperatorRight, Principal
 from tests.support.signing import AUDIENCE, ISSUER, key_set, make_key
 
 KEY = make_key("ES256")
 TOKENS_FILE = Path("tokens.jsonl")
 JWKS_FILE = Path("jwks.json")
 ADMIN_ROLE = "ops"
+OPERATOR_CLAIM = "may"
 
 Settings = dict[str, Any]
 
@@ -30,6 +31,7 @@ def jwt_settings() -> Settings:
         "jwt_audience": (AUDIENCE,),
         "jwt_jwks_file": JWKS_FILE,
         "jwt_admin_role": ADMIN_ROLE,
+        "jwt_operator_claim": OPERATOR_CLAIM,
     }
 
 
@@ -39,13 +41,18 @@ def file_token(
     user: str | None = None,
     agents: tuple[str, ...] | None = None,
     admin: bool = False,
+    may: Iterable[OperatorRight] = (),
+    roles: tuple[str, ...] = (),
+    asserts_users: bool = False,
 ) -> str:
     """Put a token into the file."""
     principal = Principal(
         tenant_id=tenant,
         user_id=user,
+        roles=roles,
+        asserts_users=asserts_users,
         agents=None if agents is None else frozenset(agents),
-        is_admin=admin,
+        rights=frozenset({OperatorRight.PRESETS, *may} if admin else may),
     )
     token, _ = add_token(TOKENS_FILE, principal)
     return token
@@ -57,13 +64,16 @@ def signed_token(
     user: str | None = None,
     agents: tuple[str, ...] | None = None,
     admin: bool = False,
+    may: Iterable[OperatorRight] = (),
+    roles: tuple[str, ...] = (),
 ) -> str:
     """Sign a token."""
     return KEY.sign(
         tenant_id=tenant or ...,
         sub=user or ...,
         agents=... if agents is None else list(agents),
-        roles=[ADMIN_ROLE] if admin else ...,
+        roles=[*roles, ADMIN_ROLE] if admin else list(roles) or ...,
+        may=[right.value for right in may] or ...,
     )
 
 

@@ -2,12 +2,13 @@
 
 from fastapi import Response
 
-from mcp_tools_proxy.api.admin_gate import AdminGate
 from mcp_tools_proxy.api.callers import require_authentication
 from mcp_tools_proxy.api.endpoint import ParsedRequest
 from mcp_tools_proxy.api.models import PresetChoice
+from mcp_tools_proxy.api.operator_gate import OperatorGate
 from mcp_tools_proxy.auth.authenticator import Authenticator
 from mcp_tools_proxy.domain.configuration import Missing
+from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.domain.view import Shadowed
 from mcp_tools_proxy.gateway.preset_switch import PresetSwitch
 from mcp_tools_proxy.gateway.registry_publisher import RegistryPublisher
@@ -24,7 +25,7 @@ class PresetHandlers:
         publisher: RegistryPublisher,
         *,
         authenticator: Authenticator,
-        gate: AdminGate,
+        gate: OperatorGate,
     ) -> None:
         self._preset_switch = preset_switch
         self._publisher = publisher
@@ -34,7 +35,7 @@ class PresetHandlers:
     @property
     def switch_needs_token(self) -> bool:
         """Whether a token is always required to switch."""
-        return self._gate.needs_token
+        return self._gate.needs_token(OperatorRight.PRESETS)
 
     async def list_presets(self, parsed: ParsedRequest[None]) -> Response:
         """List the presets that can be chosen."""
@@ -51,7 +52,7 @@ class PresetHandlers:
 
     async def switch_preset(self, parsed: ParsedRequest[PresetChoice]) -> Response:
         """Switch to another preset."""
-        await self._gate.check(parsed.request.headers)
+        await self._gate.check(parsed, OperatorRight.PRESETS)
         body = parsed.body
         await self._preset_switch.switch_to(body.preset_id, persist=body.persist is not False)
         return self._active(parsed.trace_id)

@@ -195,9 +195,9 @@ def api_routes(
             summary="Choose the active preset",
             description=(
                 "Every later call sees the new preset. Needs `Authorization: Bearer <token>` with "
-                "the admin token or, where callers need tokens, the token of an operator. A "
-                "gateway that has no admin token and whose callers need no tokens allows this "
-                "only while it listens on a loopback address."
+                "the admin token or, where callers need tokens, one with the operator right "
+                "`presets`. A gateway that has no admin token and whose callers need no tokens "
+                "allows this only while it listens on a loopback address."
             ),
             responses=SWITCH_RESPONSES,
             headers=TRACED,

@@ -9,7 +9,6 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 from starlette.types import Scope
 
-from mcp_tools_proxy.api.admin_gate import AdminGate
 from mcp_tools_proxy.api.batch.batch_handlers import BatchHandlers
 from mcp_tools_proxy.api.endpoint import EndpointFactory
 from mcp_tools_proxy.api.error_handlers import add_error_handlers
@@ -17,6 +16,7 @@ from mcp_tools_proxy.api.execute_handlers import ExecuteHandlers
 from mcp_tools_proxy.api.health_handlers import HealthHandlers
 from mcp_tools_proxy.api.list_handlers import ListHandlers
 from mcp_tools_proxy.api.openapi.operation import TAGS
+from mcp_tools_proxy.api.operator_gate import OperatorGate
 from mcp_tools_proxy.api.preset_handlers import PresetHandlers
 from mcp_tools_proxy.api.route_builder import RouteBuilder
 from mcp_tools_proxy.api.routes import api_routes
@@ -151,7 +151,7 @@ def _api_routes(
             gateway.preset_switch,
             gateway.publisher,
             authenticator=authenticator,
-            gate=AdminGate(
+            gate=OperatorGate(
                 admin_token_of(settings), host=settings.host, authenticator=authenticator
             ),
         ),

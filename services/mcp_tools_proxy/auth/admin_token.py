@@ -2,9 +2,14 @@
 
 import hmac
 
-from mcp_tools_proxy.domain.identity import Principal, TokenVerifier
+from mcp_tools_proxy.domain.identity import OperatorRight, Principal, TokenVerifier
 
-OPERATOR = Principal(tenant_id=None, is_admin=True, token_log_fields={"token_id": "admin_token"})
+OPERATOR = Principal(
+    tenant_id=None,
+    rights=frozenset(OperatorRight),
+    token_log_fields={"token_id": "admin_token"},
+)
+"""The principal of the admin token: it has every right."""
 
 
 class AdminToken:

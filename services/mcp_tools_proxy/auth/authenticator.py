@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from mcp_tools_proxy.domain.errors import Unauthenticated
-from mcp_tools_proxy.domain.identity import Principal, TokenVerifier
+from mcp_tools_proxy.domain.identity import OperatorRight, Principal, TokenVerifier
 
 
 class Authenticator:
@@ -33,12 +33,13 @@ class Authenticator:
         return await self._verifier.verify(token)
 
     async def is_operator(self, authorization: str | None) -> bool:
-        """Check the token where callers need one; return whether the caller is an operator.
+        """Check the token where callers need one; return whether operators' details are shown.
 
-        Where callers need no token, each counts as an operator. Raises Unauthenticated.
+        They are to whoever has the right PRESETS, and to everybody where callers need no token.
+        Raises Unauthenticated.
         """
         principal = await self.authenticate(authorization)
-        return principal is None or principal.is_admin
+        return principal is None or OperatorRight.PRESETS in principal.rights
 
     async def verify(self, token: str) -> None:
         """Check a token. Raises Unauthenticated."""

@@ -88,6 +88,9 @@ class CallerResolver:
 def _from_token(principal: Principal, asserted: AssertedIdentity) -> Caller:
     """Build the caller; assertions count only where the token leaves a field open.
 
+    Roles are open only to a token that asserts users. One that merely names no user has its own
+    roles: else whoever holds it could take any role.
+
     Raises Forbidden, AgentRequired.
     """
     if asserted.tenant_id is not None and principal.tenant_id is None:
@@ -100,7 +103,8 @@ def _from_token(principal: Principal, asserted: AssertedIdentity) -> Caller:
         )
     if principal.user_id is not None and asserted.user_id not in (None, principal.user_id):
         raise Forbidden("the token is for another user; leave the user out, or name the token's")
-    if not set(asserted.roles or ()) <= set(principal.roles):
+    roles = (asserted.roles or ()) if principal.asserts_users else principal.roles
+    if not set(asserted.roles or ()) <= set(roles):
         raise Forbidden(
             "the token does not grant every role that the request names; leave roles out, or name "
             "only those it grants"
@@ -108,7 +112,7 @@ def _from_token(principal: Principal, asserted: AssertedIdentity) -> Caller:
     return Caller(
         tenant_id=principal.tenant_id or NO_TENANT,
         user_id=principal.user_id or asserted.user_id or "",
-        roles=principal.roles,
+        roles=roles,
         agent=_agent(principal.agents, asserted.agent),
         token_log_fields=principal.token_log_fields,
     )

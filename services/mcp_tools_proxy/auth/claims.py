@@ -1,11 +1,11 @@
 """Converts the verified claims of a JWT to a principal."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from mcp_tools_proxy.domain.identity import Principal
+from mcp_tools_proxy.domain.identity import OperatorRight, Principal
 from mcp_tools_proxy.wire.identifiers import is_identifier
 
 Claims = Mapping[str, object]
@@ -20,14 +20,15 @@ class ClaimNames:
     """The claims that name the tenant, the user, the roles and the agents.
 
     A name with dots that is no claim is a path: ``realm_access.roles`` is ``roles`` in
-    ``realm_access``. With ``user`` None tokens name no user. A token with the role ``admin_role``
-    is an operator's; with None no token is.
+    ``realm_access``. With ``user`` None tokens name no user. ``operator`` lists the rights of an
+    operator, and the role ``admin_role`` grants PRESETS; where these are None they grant nothing.
     """
 
     tenant: str = "tenant_id"
     user: str | None = "sub"
     roles: str = "roles"
     agents: str = "agents"
+    operator: str | None = None
     admin_role: str | None = None
 
 
@@ -54,13 +55,13 @@ def principal_of(claims: Claims, names: ClaimNames) -> Principal:
     """Return the principal of verified claims.
 
     A token without the claim of agents may be used with any agent. Raises InvalidClaims for a claim
-    of an unexpected type, and for a token that neither has a tenant nor is an operator's.
+    of an unexpected type, and for a token that has neither a tenant nor a right.
     """
     roles = _strings(claims, names.roles, split=True) or ()
     agents = _strings(claims, names.agents, split=False)
-    is_admin = names.admin_role is not None and names.admin_role in roles
+    rights = _rights(claims, names, roles)
     tenant_id = _identifier(claims, names.tenant)
-    if tenant_id is None and not is_admin:
+    if tenant_id is None and not rights:
         raise InvalidClaims(
             f"the token has no {names.tenant}, which should name the tenant; get one that has it"
         )
@@ -69,8 +70,18 @@ def principal_of(claims: Claims, names: ClaimNames) -> Principal:
         user_id=None if names.user is None else _identifier(claims, names.user),
         roles=roles,
         agents=None if agents is None else frozenset(agents),
-        is_admin=is_admin,
+        rights=rights,
     )
+
+
+def _rights(claims: Claims, names: ClaimNames, roles: Collection[str]) -> frozenset[OperatorRight]:
+    """Return an operator's rights; a word that is none, such as another product's, is skipped."""
+    words: set[str] = set()
+    if names.operator is not None:
+        words.update(_strings(claims, names.operator, split=True) or ())
+    if names.admin_role is not None and names.admin_role in roles:
+        words.add(OperatorRight.PRESETS)
+    return frozenset(right for right in OperatorRight if right in words)
 
 
 _ABSENT = object()

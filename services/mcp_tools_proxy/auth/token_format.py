@@ -23,7 +23,7 @@ from pydantic import (
 )
 from pydantic_core import from_json, to_json
 
-from mcp_tools_proxy.domain.identity import Principal
+from mcp_tools_proxy.domain.identity import OperatorRight, Principal
 from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.wire.identifiers import Identifier
 from mcp_tools_proxy.wire.problem_texts import place_of, problem_of
@@ -33,6 +33,9 @@ TOKEN_PREFIX = "mtp_"  # noqa: S105 - what every token begins with
 """What every token begins with, so that a scanner for lost secrets can find one."""
 
 ID_PATTERN = r"^[A-Za-z0-9_.-]{1,64}$"
+
+MAX_ROLES = 100
+"""Roles of one token."""
 
 _BOM = b"\xef\xbb\xbf"
 _TOKEN_BYTES = 32
@@ -127,8 +130,11 @@ def dump_line(entry: TokenEntry) -> bytes:
         "sha256": entry.hash,
         "tenant": principal.tenant_id,
         "user": principal.user_id,
+        "roles": principal.roles or None,
+        "asserts_users": principal.asserts_users or None,
         "agents": None if principal.agents is None else sorted(principal.agents),
-        "admin": principal.is_admin or None,
+        "admin": OperatorRight.PRESETS in principal.rights or None,
+        "may": sorted(principal.rights - {OperatorRight.PRESETS}) or None,
         "created": _format_timestamp(entry.created),
         "expires": _format_timestamp(entry.expires),
         "note": entry.note or None,
@@ -180,23 +186,34 @@ class _Line(BaseModel):
     ]
     tenant: Identifier | None = None
     user: Identifier | None = None
+    roles: Annotated[list[Identifier], Field(max_length=MAX_ROLES)] = Field(default_factory=list)
+    asserts_users: bool = False
     agents: Annotated[list[Identifier], Field(min_length=1)] | None = None
     admin: bool = False
+    """The right PRESETS, as files of older versions have it."""
+    may: list[Annotated[OperatorRight, Field(strict=False)]] = Field(default_factory=list)
     created: _Timestamp | None = None
     expires: _Timestamp | None = None
     note: str = ""
 
     def to_entry(self) -> TokenEntry:
-        if self.tenant is None and not self.admin:
+        rights = frozenset(self.may) | ({OperatorRight.PRESETS} if self.admin else frozenset())
+        if self.tenant is None and not rights:
             raise ValueError("tenant: is missing")
+        if self.asserts_users and (self.user is not None or self.roles):
+            raise ValueError(
+                "asserts_users: leaves user and roles to each request, so the line can name neither"
+            )
         return TokenEntry(
             id=self.id,
             hash=self.sha256,
             principal=Principal(
                 tenant_id=self.tenant,
                 user_id=self.user,
+                roles=tuple(self.roles),
+                asserts_users=self.asserts_users,
                 agents=None if self.agents is None else frozenset(self.agents),
-                is_admin=self.admin,
+                rights=rights,
                 token_log_fields={"token_id": self.id},
             ),
             created=self.created,

@@ -5,7 +5,7 @@ on stderr, with exit code 1.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,11 +13,11 @@ from typing import Annotated, cast
 
 import typer
 
-from mcp_tools_proxy.auth.token_format import TokenEntry, parse_timestamp, read_lines
+from mcp_tools_proxy.auth.token_format import MAX_ROLES, TokenEntry, parse_timestamp, read_lines
 from mcp_tools_proxy.auth.token_store import UnknownToken, add_token, remove_entry
 from mcp_tools_proxy.cli.options import identifier, identifiers
 from mcp_tools_proxy.cli.output import folded, is_terminal, print_table, whole
-from mcp_tools_proxy.domain.identity import Principal
+from mcp_tools_proxy.domain.identity import OperatorRight, Principal
 from mcp_tools_proxy.wire.text import printable, quote
 
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
@@ -32,13 +32,47 @@ def _text(value: str) -> str:
     return value
 
 
+def _roles(values: list[str] | None) -> list[str] | None:
+    """Check the roles of a token. Raises BadParameter."""
+    if len(values or ()) > MAX_ROLES:
+        raise typer.BadParameter(f"a token has at most {MAX_ROLES} roles")
+    return identifiers(values)
+
+
+def _rights(values: list[str] | None) -> list[str] | None:
+    """Check an option that lists operator rights. Raises BadParameter naming those there are."""
+    words = [word.strip() for value in values or () for word in value.split(",")]
+    for word in words:
+        if word not in {*OperatorRight}:
+            raise typer.BadParameter(
+                f"{quote(word)} is no right; there are {', '.join(OperatorRight)}"
+            )
+    return words
+
+
 _Tenant = Annotated[
     str | None,
-    typer.Option("--tenant", callback=identifier, help="Whose data it reads; an admin needs none."),
+    typer.Option(
+        "--tenant", callback=identifier, help="Whose data it reads; an operator needs none."
+    ),
 ]
 _User = Annotated[
     str | None,
     typer.Option("--user", callback=identifier, help="By default whom each request names."),
+]
+_Roles = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--role",
+        callback=_roles,
+        help="A role of whoever calls with it; may be given several times. By default none.",
+    ),
+]
+_AssertsUsers = Annotated[
+    bool,
+    typer.Option(
+        "--asserts-users", help="For a service: user and roles are believed as each request says."
+    ),
 ]
 _Agents = Annotated[
     list[str] | None,
@@ -48,7 +82,15 @@ _Agents = Annotated[
         help="An agent that it is for; may be given several times. By default any, or none.",
     ),
 ]
-_Admin = Annotated[bool, typer.Option("--admin", help="It may switch presets.")]
+_Admin = Annotated[bool, typer.Option("--admin", help="It may switch presets: --may presets.")]
+_May = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--may",
+        callback=_rights,
+        help=f"An operator's rights, with commas or several times: {', '.join(OperatorRight)}.",
+    ),
+]
 _Expires = Annotated[
     str | None,
     typer.Option("--expires", help="A time from now (12h, 90d, 4w) or ISO 8601. By default never."),
@@ -75,8 +117,11 @@ def tokens_app(default_path: Callable[[], Path | None]) -> typer.Typer:
     def create(
         tenant: _Tenant = None,
         user: _User = None,
+        roles: _Roles = None,
+        asserts_users: _AssertsUsers = False,
         agents: _Agents = None,
         admin: _Admin = False,
+        may: _May = None,
         expires: _Expires = None,
         note: _Note = "",
         tokens_file: _File = None,
@@ -85,16 +130,20 @@ def tokens_app(default_path: Callable[[], Path | None]) -> typer.Typer:
 
         The file has only its hash.
         """
-        if tenant is None and not admin:
-            raise typer.BadParameter("--tenant is needed, unless it is for an --admin")
-        now = datetime.now(UTC).replace(microsecond=0)
-        until = _parse_expiry(expires, now)
+        rights = {OperatorRight(word) for word in may or ()}
+        if admin:
+            rights.add(OperatorRight.PRESETS)
         principal = Principal(
             tenant_id=tenant,
             user_id=user,
+            roles=tuple(roles or ()),
+            asserts_users=asserts_users,
             agents=frozenset(agents) if agents else None,
-            is_admin=admin,
+            rights=frozenset(rights),
         )
+        _check_together(principal)
+        now = datetime.now(UTC).replace(microsecond=0)
+        until = _parse_expiry(expires, now)
         with _failures():
             path = _path(tokens_file, default_path)
             token, entry = add_token(path, principal, created=now, expires=until, note=note)
@@ -105,7 +154,8 @@ def tokens_app(default_path: Callable[[], Path | None]) -> typer.Typer:
     def list_tokens(tokens_file: _File = None) -> None:
         """Show the tokens of the file, without their secrets.
 
-        These are id, tenant, user, agents, admin, created, expires and note.
+        These are id, tenant, user, agents, admin, created, expires, note, operator rights, roles,
+        and whether requests assert users.
 
         When the output is no terminal, these are separated by tabs.
         """
@@ -116,8 +166,7 @@ def tokens_app(default_path: Callable[[], Path | None]) -> typer.Typer:
             except FileNotFoundError:
                 typer.echo(f"there are no tokens yet: {path} does not exist", err=True)
                 return
-        format_time = _minutes if is_terminal() else _seconds
-        print_table(_COLUMNS, [_row(entry, format_time) for entry in read.entries])
+        _print(read.entries, on_terminal=is_terminal())
         for number, problem in read.problems.items():
             typer.echo(f"line {number}: {problem}", err=True)
 
@@ -138,6 +187,16 @@ def _path(option: Path | None, default_path: Callable[[], Path | None]) -> Path:
     if path is None:
         raise typer.BadParameter("name the file: --tokens-file, or MCP_PROXY_TOKENS_FILE")
     return path
+
+
+def _check_together(principal: Principal) -> None:
+    """Check options that concern each other. Raises BadParameter."""
+    if principal.tenant_id is None and not principal.rights:
+        raise typer.BadParameter("--tenant is needed, unless it is for an operator (--may)")
+    if principal.asserts_users and (principal.user_id or principal.roles):
+        raise typer.BadParameter(
+            "--asserts-users leaves user and roles to each request: leave out --user and --role"
+        )
 
 
 @contextmanager
@@ -172,6 +231,20 @@ def _parse_expiry(text: str | None, now: datetime) -> datetime | None:
     return moment
 
 
+def _print(entries: Sequence[TokenEntry], *, on_terminal: bool) -> None:
+    """Print the tokens; on a terminal without the later columns that no token has a value for."""
+    rows = [_row(entry, _minutes if on_terminal else _seconds) for entry in entries]
+    kept = [
+        number
+        for number in range(len(_COLUMNS))
+        if not on_terminal or number < _FIRST_COLUMNS or any(row[number] != "-" for row in rows)
+    ]
+    print_table([_COLUMNS[it] for it in kept], [[row[it] for it in kept] for row in rows])
+
+
+_FIRST_COLUMNS = 8
+"""Those that are always shown: with more columns a row does not fit into 80 characters."""
+
 _COLUMNS = (
     whole("id"),
     folded("tenant"),
@@ -181,6 +254,9 @@ _COLUMNS = (
     whole("created"),
     whole("expires"),
     folded("note"),
+    folded("may"),
+    folded("roles"),
+    folded("asserts"),
 )
 
 
@@ -191,10 +267,13 @@ def _row(entry: TokenEntry, format_time: Callable[[datetime], str]) -> tuple[str
         principal.tenant_id or "-",
         principal.user_id or "-",
         "-" if principal.agents is None else ",".join(sorted(principal.agents)),
-        "admin" if principal.is_admin else "-",
+        "admin" if OperatorRight.PRESETS in principal.rights else "-",
         format_time(entry.created) if entry.created else "-",
         _expiry(entry, format_time),
         entry.note,
+        ",".join(sorted(principal.rights)) or "-",
+        ",".join(principal.roles) or "-",
+        "users" if principal.asserts_users else "-",
     )
     return tuple(printable(cell) for cell in cells)
 

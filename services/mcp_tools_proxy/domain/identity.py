@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import field
+from enum import StrEnum
 from typing import Protocol
 
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
@@ -29,20 +30,36 @@ NO_ASSERTION = AssertedIdentity()
 """A part of a request that asserts nothing."""
 
 
+class OperatorRight(StrEnum):
+    """What operators may do; each right is a word of its own, and none contains another."""
+
+    PRESETS = "presets"
+    """Switch presets, and see the details of servers and of readiness."""
+    DOCUMENTS = "documents"
+    AUDIT = "audit"
+    DEFINITIONS = "definitions"
+    LOGINS = "logins"
+    TOKENS = "tokens"
+    CONFIG = "config"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
     """The caller that a verified token proves.
 
     ``agents`` are the profiles that the token may be used with; None allows any, or none at all.
-    ``tenant_id`` is None for an operator's token, which belongs to no tenant. ``token_log_fields``
-    identify the token in the log: its ``token_id``, or the ``issuer`` and ``subject`` of a JWT.
+    With ``asserts_users``, a service's, requests say user and roles: the token proves neither.
+    ``rights`` are those of an operator, whose token may belong to no tenant: then ``tenant_id`` is
+    None. ``token_log_fields`` identify the token in the log: its ``token_id``, or the ``issuer``
+    and ``subject`` of a JWT.
     """
 
     tenant_id: str | None
     user_id: str | None = None
     roles: tuple[str, ...] = ()
+    asserts_users: bool = False
     agents: frozenset[str] | None = None
-    is_admin: bool = False
+    rights: frozenset[OperatorRight] = frozenset()
     token_log_fields: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 

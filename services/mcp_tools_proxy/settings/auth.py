@@ -89,7 +89,7 @@ class IdentitySettings(TokensFileSettings):
         AfterValidator(is_token),
         hard_to_guess(MIN_ADMIN_TOKEN_CHARS),
     ] = None
-    """Bearer token that operators switch presets with; unset, only loopback may switch."""
+    """Bearer token with every operator right; unset, loopback may switch presets without one."""
 
     jwt_issuer: OptionalText = None
     """The ``iss`` of every JWT, for auth_mode jwt."""
@@ -115,8 +115,10 @@ class IdentitySettings(TokensFileSettings):
     """The claim that lists the roles."""
     jwt_agents_claim: ClaimName = "agents"
     """The claim that lists the agents a JWT is for; without it a JWT is for any."""
+    jwt_operator_claim: OptionalText = None
+    """The claim that lists the rights of an operator; unset, no claim grants one."""
     jwt_admin_role: OptionalText = None
-    """The role that makes an operator; unset, no JWT does."""
+    """The role that grants the operator right ``presets``; unset, no role does."""
 
     allowed_hosts: Annotated[TextList, AfterValidator(_are_hosts)] = ()
     """Host names that requests may be sent to, besides this machine's own on loopback."""

@@ -37,7 +37,7 @@ class RequestRefusals:
         log_refused(
             error,
             trace_id,
-            route=f"{scope['method']} {scope['path']}"[:QUOTE_CHARS],
+            route=route_of(scope),
             peer=peer,
             **_proven(scope, error),
         )
@@ -58,6 +58,11 @@ class RequestRefusals:
             requests_of_peer=most,
         )
         self._unchecked.clear()
+
+
+def route_of(scope: Scope) -> str:
+    """Return method and path of a request, for its log lines."""
+    return f"{scope['method']} {scope['path']}"[:QUOTE_CHARS]
 
 
 def _proven(scope: Scope, error: ProxyError) -> Mapping[str, str]:

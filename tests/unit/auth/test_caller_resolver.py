@@ -53,6 +53,7 @@ def proving(
     tenant_id: str | None = "acme",
     user_id: str | None = None,
     roles: tuple[str, ...] = (),
+    asserts_users: bool = False,
     agents: frozenset[str] | None = None,
     admits_operators: bool = False,
 ) -> CallerResolver:
@@ -61,6 +62,7 @@ def proving(
         tenant_id=tenant_id,
         user_id=user_id,
         roles=roles,
+        asserts_users=asserts_users,
         agents=agents,
         token_log_fields={"token_id": "t-1"},
     )
@@ -152,6 +154,28 @@ async def test_roles_are_the_tokens() -> None:
 async def test_a_role_beyond_the_tokens_is_forbidden() -> None:
     with pytest.raises(Forbidden):
         await resolved(proving(roles=("a",)), AssertedIdentity(roles=("a", "b")))
+
+
+async def test_a_token_without_a_user_believes_no_role_that_is_said() -> None:
+    asserted = AssertedIdentity(user_id="u")
+    caller = await resolved(proving(roles=("a",)), asserted)
+    assert (caller.user_id, caller.roles) == ("u", ("a",))
+    with pytest.raises(Forbidden):
+        await resolved(proving(), AssertedIdentity(user_id="u", roles=("a",)))
+
+
+@pytest.mark.parametrize("roles", [("a", "b"), (), None])
+async def test_a_token_that_asserts_users_believes_user_and_roles_as_they_are_said(
+    roles: tuple[str, ...] | None,
+) -> None:
+    asserted = AssertedIdentity(tenant_id="acme", user_id="u", roles=roles)
+    caller = await resolved(proving(asserts_users=True), asserted)
+    assert caller == Caller(tenant_id="acme", user_id="u", roles=roles or ())
+
+
+async def test_a_token_that_asserts_users_acts_for_its_own_tenant_only() -> None:
+    with pytest.raises(Forbidden):
+        await resolved(proving(asserts_users=True), AssertedIdentity(tenant_id="rival"))
 
 
 @pytest.mark.parametrize(

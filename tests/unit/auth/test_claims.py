@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from mcp_tools_proxy.auth.claims import ClaimNames, InvalidClaims, check_times, principal_of
-from mcp_tools_proxy.domain.identity import Principal
+from mcp_tools_proxy.domain.identity import OperatorRight, Principal
 
 NAMES = ClaimNames()
 NOW = 1_800_000_000.0
@@ -55,19 +55,60 @@ def test_no_user_is_taken_where_none_is_to_be() -> None:
 
 
 @pytest.mark.parametrize(
-    ("admin_role", "roles", "is_admin"),
-    [("ops", ["ops"], True), ("ops", ["oops"], False), (None, ["admin", "None"], False)],
+    ("admin_role", "roles", "rights"),
+    [
+        ("ops", ["ops"], {OperatorRight.PRESETS}),
+        ("ops", ["oops"], set()),
+        (None, ["admin", "None", "presets"], set()),
+    ],
 )
-def test_who_has_the_admin_role_is_an_operator(
-    admin_role: str | None, roles: list[str], *, is_admin: bool
+def test_who_has_the_admin_role_may_switch_presets(
+    admin_role: str | None, roles: list[str], rights: set[OperatorRight]
 ) -> None:
     claims = {"tenant_id": "acme", "roles": roles}
-    assert principal_of(claims, ClaimNames(admin_role=admin_role)).is_admin is is_admin
+    assert principal_of(claims, ClaimNames(admin_role=admin_role)).rights == rights
 
 
-def test_an_operators_token_needs_no_tenant() -> None:
-    principal = principal_of({"roles": ["ops"]}, ClaimNames(admin_role="ops"))
-    assert principal == Principal(tenant_id=None, roles=("ops",), is_admin=True)
+@pytest.mark.parametrize(
+    ("claim", "rights"),
+    [
+        (["documents", "audit"], {OperatorRight.DOCUMENTS, OperatorRight.AUDIT}),
+        ("documents presets", {OperatorRight.DOCUMENTS, OperatorRight.PRESETS}),
+        (["billing", "documents", "Audit", "*"], {OperatorRight.DOCUMENTS}),
+        (["documents audit"], set()),
+        (["billing"], set()),
+        ([], set()),
+    ],
+)
+def test_the_operator_claim_grants_the_rights_that_it_names_and_skips_other_words(
+    claim: object, rights: set[OperatorRight]
+) -> None:
+    claims = {"tenant_id": "acme", "ops": claim}
+    assert principal_of(claims, ClaimNames(operator="ops")).rights == rights
+    assert principal_of(claims, NAMES).rights == set()
+
+
+def test_role_and_claim_together_grant_both() -> None:
+    claims = {"roles": ["ops"], "may": ["tokens"]}
+    principal = principal_of(claims, ClaimNames(operator="may", admin_role="ops"))
+    assert principal.rights == {OperatorRight.PRESETS, OperatorRight.TOKENS}
+
+
+@pytest.mark.parametrize("right", OperatorRight)
+def test_an_operators_token_needs_no_tenant(right: OperatorRight) -> None:
+    principal = principal_of({"may": [right.value]}, ClaimNames(operator="may"))
+    assert principal == Principal(tenant_id=None, rights=frozenset({right}))
+
+
+@pytest.mark.parametrize("claim", [{}, 7, None, [["documents"]]])
+def test_an_operator_claim_of_another_shape_is_not_taken(claim: object) -> None:
+    with pytest.raises(InvalidClaims):
+        principal_of({"tenant_id": "acme", "may": claim}, ClaimNames(operator="may"))
+
+
+def test_a_token_with_other_words_only_needs_a_tenant() -> None:
+    with pytest.raises(InvalidClaims):
+        principal_of({"may": ["billing"]}, ClaimNames(operator="may"))
 
 
 @pytest.mark.parametrize(

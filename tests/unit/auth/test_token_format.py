@@ -14,7 +14,7 @@ from mcp_tools_proxy.auth.token_format import (
     read_lines,
     token_hash,
 )
-from mcp_tools_proxy.domain.identity import Principal
+from mcp_tools_proxy.domain.identity import OperatorRight, Principal
 
 HASH = "a1" * 32
 MOMENT = datetime(2027, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -31,12 +31,36 @@ def test_a_line_of_the_least_is_a_token_for_any_agent_of_its_tenant() -> None:
 
 def test_a_line_is_written_as_it_is_read() -> None:
     principal = Principal(
-        tenant_id="acme", user_id="u", agents=frozenset({"b", "a"}), is_admin=True
+        tenant_id="acme",
+        user_id="u",
+        roles=("r2", "r1"),
+        agents=frozenset({"b", "a"}),
+        rights=frozenset({OperatorRight.PRESETS, OperatorRight.AUDIT}),
     )
     entry = TokenEntry(
         id="t1", hash=HASH, principal=principal, created=MOMENT, expires=MOMENT, note="Größe\n"
     )
     assert parse_line(dump_line(entry)) == entry
+
+
+def test_a_line_of_a_service_asserts_users_and_is_written_as_it_is_read() -> None:
+    line = line_of(asserts_users=True)
+    entry = parse_line(line)
+    assert entry.principal == Principal(tenant_id="acme", asserts_users=True)
+    assert json.loads(dump_line(entry)) == json.loads(line)
+
+
+@pytest.mark.parametrize("proven", [{"user": "u"}, {"roles": ["r"]}])
+def test_a_line_that_asserts_users_cannot_name_one(proven: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="asserts_users: leaves user and roles to each request"):
+        parse_line(line_of(asserts_users=True, **proven))
+
+
+def test_a_token_has_a_hundred_roles_and_no_more() -> None:
+    roles = tuple(f"r{n}" for n in range(100))
+    assert parse_line(line_of(roles=roles)).principal.roles == roles
+    with pytest.raises(ValueError, match="roles: should have 100 items or fewer"):
+        parse_line(line_of(roles=[*roles, "one more"]))
 
 
 @pytest.mark.parametrize(
@@ -57,8 +81,26 @@ def test_a_hash_may_be_written_in_either_case(hashed: str) -> None:
     assert parse_line(line_of(sha256=hashed)).hash == HASH
 
 
-def test_an_admin_needs_no_tenant() -> None:
-    assert parse_line(line_of(tenant=..., admin=True)).principal.tenant_id is None
+@pytest.mark.parametrize(
+    ("keys", "rights"),
+    [
+        ({"admin": True}, {OperatorRight.PRESETS}),
+        ({"may": ["presets"]}, {OperatorRight.PRESETS}),
+        ({"may": ["audit", "documents"]}, {OperatorRight.AUDIT, OperatorRight.DOCUMENTS}),
+        ({"admin": True, "may": ["logins"]}, {OperatorRight.PRESETS, OperatorRight.LOGINS}),
+    ],
+)
+def test_an_operator_has_the_rights_that_are_named_and_needs_no_tenant(
+    keys: dict[str, object], rights: set[OperatorRight]
+) -> None:
+    principal = parse_line(line_of(tenant=..., **keys)).principal
+    assert principal == Principal(tenant_id=None, rights=frozenset(rights))
+
+
+def test_the_right_of_older_versions_is_written_as_they_read_it() -> None:
+    principal = Principal(tenant_id=None, rights=frozenset({OperatorRight.PRESETS}))
+    written = json.loads(dump_line(TokenEntry(id="t1", hash=HASH, principal=principal)))
+    assert written == {"id": "t1", "sha256": HASH, "admin": True}
 
 
 @pytest.mark.parametrize(
@@ -82,6 +124,20 @@ def test_an_admin_needs_no_tenant() -> None:
         line_of(agents=[1]),
         line_of(agent="one"),
         line_of(admin="yes"),
+        line_of(roles="editor"),
+        line_of(roles=[""]),
+        line_of(roles=["a\nb"]),
+        line_of(roles=["x" * 257]),
+        line_of(roles=[1]),
+        line_of(role="editor"),
+        line_of(asserts_users="yes"),
+        line_of(asserts_users=1),
+        line_of(asserts_user=True),
+        line_of(may="documents"),
+        line_of(may=["documents", "everything"]),
+        line_of(may=["Documents"]),
+        line_of(may=[1]),
+        line_of(tenant=..., may=[]),
         line_of(expires="soon"),
         line_of(expires=5),
         line_of(expiers="2027-01-01"),

@@ -1,0 +1,117 @@
+"""Decides whether an operator may do something: each operation needs one named right."""
+
+import structlog
+from starlette.datastructures import Headers
+
+from mcp_tools_proxy.api.endpoint import ParsedRequest
+from mcp_tools_proxy.auth.admin_token import OPERATOR, AdminToken
+from mcp_tools_proxy.auth.authenticator import Authenticator, bearer_token, proven_of
+from mcp_tools_proxy.auth.identity_headers import read_headers
+from mcp_tools_proxy.domain.errors import Forbidden, Unauthenticated
+from mcp_tools_proxy.domain.identity import OperatorRight, Principal
+from mcp_tools_proxy.web.request_refusals import route_of
+from mcp_tools_proxy.wire.identifiers import is_loopback
+from mcp_tools_proxy.wire.text import QUOTE_CHARS
+
+TOKEN_VARIABLE = "MCP_PROXY_ADMIN_TOKEN"  # noqa: S105 - the variable's name, not a token
+
+LOCAL = Principal(tenant_id=None, rights=frozenset({OperatorRight.PRESETS}))
+"""The principal of whoever sends no token to a service that only its own machine reaches."""
+
+log = structlog.get_logger()
+
+
+class OperatorGate:
+    """Admits whoever has the right that an operation needs, and logs each use of a right.
+
+    Where callers need tokens (``auth_mode`` token or jwt) the token has to have the right. With
+    ``auth_mode`` none it is the admin token, which has every right; while none is set, every caller
+    has the right PRESETS if the service listens on a loopback address.
+    """
+
+    def __init__(
+        self, token: AdminToken | None, *, host: str, authenticator: Authenticator
+    ) -> None:
+        self._token = token
+        self._on_loopback = is_loopback(host)
+        self._authenticator = authenticator
+
+    def needs_token(self, right: OperatorRight) -> bool:
+        """Return whether nobody has ``right`` without a token."""
+        if right is not OperatorRight.PRESETS:
+            return True
+        return self._token is not None or self._authenticator.needs_token
+
+    async def check(
+        self, parsed: ParsedRequest[object], right: OperatorRight, *, tenant_id: str | None = None
+    ) -> None:
+        """Check that the sender has ``right``, for the tenant that the operation concerns, if any.
+
+        An operation without ``tenant_id`` concerns all tenants. Raises InvalidRequest,
+        Unauthenticated, Forbidden.
+        """
+        headers = parsed.request.headers
+        authorization, _ = read_headers(headers.raw)
+        principal = await self._authenticator.authenticate(authorization)
+        if principal is None:
+            principal = self._unauthenticated(headers, bearer_token(authorization), right)
+        if refusal := _refusal(principal, right, tenant_id):
+            refusal.proven = proven_of(principal)
+            raise refusal
+        concerned = {} if tenant_id is None else {"tenant_id": tenant_id[:QUOTE_CHARS]}
+        log.info(
+            "operator.right_used",
+            trace_id=parsed.trace_id,
+            right=right.value,
+            route=route_of(parsed.request.scope),
+            **concerned,
+            **principal.token_log_fields,
+        )
+
+    def _unauthenticated(
+        self, headers: Headers, presented: str | None, right: OperatorRight
+    ) -> Principal:
+        """Return the principal of a sender where callers need no token."""
+        if self._token is None:
+            self._check_local(headers, right)
+            return LOCAL
+        if not self._token.matches(presented or ""):
+            raise Unauthenticated(
+                "this needs the admin token; send Authorization: Bearer <admin token>",
+                token_refused=presented is not None,
+            )
+        return OPERATOR
+
+    def _check_local(self, headers: Headers, right: OperatorRight) -> None:
+        if not self._on_loopback:
+            raise Forbidden(
+                f'nobody has the operator right "{right}", because this service can be reached '
+                "from other machines and has no admin token; an operator can set "
+                f"{TOKEN_VARIABLE}"
+            )
+        if right not in LOCAL.rights:
+            raise Forbidden(
+                f'nobody has the operator right "{right}" without a token; an operator can set '
+                f"{TOKEN_VARIABLE}"
+            )
+        if "origin" in headers:  # any web page can make a browser send this
+            raise Forbidden(
+                f'a browser needs a token with the operator right "{right}"; an operator can set '
+                f"{TOKEN_VARIABLE}"
+            )
+
+
+def _refusal(principal: Principal, right: OperatorRight, tenant_id: str | None) -> Forbidden | None:
+    """Return why ``principal`` may not use ``right``; None if it may."""
+    if right not in principal.rights:
+        return Forbidden(
+            f'the token does not have the operator right "{right}"; send a token that has it'
+        )
+    if right is OperatorRight.PRESETS:  # presets are of all tenants, and any --admin token's
+        return None
+    if principal.tenant_id not in (None, tenant_id):
+        return Forbidden(
+            f'the token has the operator right "{right}" for its own tenant only; name that '
+            "tenant, or send a token that belongs to no tenant"
+        )
+    return None
