@@ -21,7 +21,10 @@ from mcp_tools_proxy.web.name_style import name_style_of
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 
 _SEVERAL_VALUED = ("names", "roles")
-_SINGLE_VALUED = (*(CallerQuery.model_fields.keys() - {"roles"}), "format")
+_SINGLE_VALUED = (
+    *(key for key in CallerQuery.model_fields if key not in _SEVERAL_VALUED),
+    "format",
+)
 _ENTITY_TAG = re.compile(r'"[^"]*"')
 
 

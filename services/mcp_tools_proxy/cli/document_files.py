@@ -14,14 +14,13 @@ from mcp_tools_proxy.cli.document_rights import (
     ForNone,
     Roles,
     Users,
-    facts_of,
     set_readers,
     spell_readers,
     wanted_readers,
 )
 from mcp_tools_proxy.cli.options import identifier
 from mcp_tools_proxy.cli.output import counted, folded, print_table, whole
-from mcp_tools_proxy.documents.document_file import document_path
+from mcp_tools_proxy.documents.document_file import document_path, dump_readers
 from mcp_tools_proxy.documents.folder_scan import files_of, scan_folder, select_documents
 from mcp_tools_proxy.documents.importers.base import one_line
 from mcp_tools_proxy.documents.importers.textless_pages import pages_without_text, spell_pages
@@ -247,7 +246,7 @@ def _facts(document: Document, path: Path) -> dict[str, object]:
         "tenant_id": document.tenant_id,
         "title": document.title,
         "tags": list(document.tags),
-        "readers": facts_of(document.readers),
+        "readers": None if document.readers is None else dump_readers(document.readers),
         "pages": len(document.pages),
         "pages_without_text": pages_without_text(document),
         "sections": [

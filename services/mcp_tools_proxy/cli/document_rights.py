@@ -58,13 +58,6 @@ def set_readers(root: Path, found: tuple[Document, Path], readers: Readers | Non
     return True
 
 
-def facts_of(readers: Readers | None) -> dict[str, list[str]] | None:
-    """Return readers as JSON; None for all of the tenant."""
-    if readers is None:
-        return None
-    return {"users": sorted(readers.users), "roles": sorted(readers.roles)}
-
-
 def spell_readers(readers: Readers | None) -> str:
     """Return readers for a person: ``user ann, role audit``."""
     if readers is None:

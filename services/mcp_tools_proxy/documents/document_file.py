@@ -84,10 +84,7 @@ def dump_document(document: Document) -> bytes:
         ],
     }
     if document.readers is not None:
-        content[READERS] = {
-            "users": sorted(document.readers.users),
-            "roles": sorted(document.readers.roles),
-        }
+        content[READERS] = dump_readers(document.readers)
     if document.own_chunks is not None:
         content["chunks"] = [
             {name: getattr(chunk, name) for name in _ChunkEntry.model_fields}
@@ -100,6 +97,11 @@ def dump_document(document: Document) -> bytes:
         raise InvalidDocument(_first_problem(error)) from error
     except ValueError as error:  # a lone surrogate has no UTF-8
         raise InvalidDocument(f"cannot be written as JSON: {error}") from error
+
+
+def dump_readers(readers: Readers) -> dict[str, list[str]]:
+    """Return readers as a document's file spells them."""
+    return {"users": sorted(readers.users), "roles": sorted(readers.roles)}
 
 
 def document_path(root: Path, tenant_id: str, doc_id: str) -> Path:
