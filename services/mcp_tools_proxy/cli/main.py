@@ -15,7 +15,8 @@ from mcp_tools_proxy.cli.tokens import tokens_app
 from mcp_tools_proxy.domain.identity import AssertedIdentity, roles_of
 from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.settings.auth import TokensFileSettings
-from mcp_tools_proxy.settings.settings import DocumentsPathSettings, Settings, SettingsError, load
+from mcp_tools_proxy.settings.documents import DocumentSettings
+from mcp_tools_proxy.settings.settings import Settings, SettingsError, load
 from mcp_tools_proxy.settings.types import EnvironmentSettings
 from mcp_tools_proxy.telemetry.logging import configure_logging
 
@@ -174,7 +175,7 @@ def check_command(
 
 
 app.add_typer(tokens_app(lambda: _load(TokensFileSettings).tokens_file), name="tokens")
-app.add_typer(documents_app(lambda: _load(DocumentsPathSettings).documents_path), name="documents")
+app.add_typer(documents_app(lambda: _load(DocumentSettings).documents_path), name="documents")
 
 
 def _load(kind: type[S]) -> S:

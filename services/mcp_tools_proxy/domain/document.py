@@ -78,6 +78,25 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentHead:
+    """What is known of a document without its text.
+
+    ``version`` is the SHA-256 of its content (documents.versions), without its ``readers``.
+    ``text_chars`` counts the characters of its pages.
+    """
+
+    tenant_id: str
+    doc_id: str
+    title: str
+    tags: tuple[str, ...] = ()
+    page_count: int
+    section_count: int = 0
+    text_chars: int = 0
+    version: str
+    readers: Readers | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
     """One match of a search: ``snippet`` quotes the text around it, ``score`` is BM25's."""
 

@@ -13,7 +13,7 @@ ProxyError
 ├── documents: AccessDenied · DocumentNotFound · SectionNotFound · PagesNotFound · ChunkNotFound
 ├── repeating: IdempotencyConflict · OutcomeUnknown
 ├── waiting:   RateLimitExceeded · RetrievalUnavailable · ServerUnavailable · ServerBusy ·
-│              ToolTimeout · StateUnavailable · ShuttingDown
+│              ToolTimeout · StateUnavailable · DocumentsUnavailable · ShuttingDown
 └── giving up: RetrievalNotConfigured · ToolFailed · ResultTooLarge · InternalError
 """
 
@@ -305,6 +305,13 @@ class RetrievalUnavailable(ProxyError):
     """The Retrieval Service failed, was late, or sent an invalid response (T-03)."""
 
     code = "RETRIEVAL_UNAVAILABLE"
+    retryable = True
+
+
+class DocumentsUnavailable(ProxyError):
+    """The store of the documents cannot be read now, or did not answer in time."""
+
+    code = "DOCUMENTS_UNAVAILABLE"
     retryable = True
 
 

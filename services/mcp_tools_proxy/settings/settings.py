@@ -21,6 +21,7 @@ from pydantic_core import ErrorDetails
 
 from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.settings.auth import IdentitySettings
+from mcp_tools_proxy.settings.documents import DocumentSettings
 from mcp_tools_proxy.settings.remote import RemoteSettings
 from mcp_tools_proxy.settings.types import (
     Budget,
@@ -54,14 +55,7 @@ class SettingsError(Exception):
     """A setting has a bad value; one line that names the variable and never the value."""
 
 
-class DocumentsPathSettings(EnvironmentSettings):
-    """The settings of the ``documents`` commands, which so work while others are invalid."""
-
-    documents_path: Annotated[Path, BeforeValidator(not_empty)] = Path("./documents")
-    """Folder of document files (contract §5); it may not exist yet."""
-
-
-class Settings(DocumentsPathSettings, IdentitySettings, RemoteSettings):
+class Settings(DocumentSettings, IdentitySettings, RemoteSettings):
     """Everything that an operator can set (contract §4)."""
 
     app_name: Annotated[str, Field(min_length=1)] = "mcp-tools-proxy"

@@ -1,0 +1,87 @@
+"""What stands behind the repository: a place that documents are read from, in parts.
+
+A store knows no callers. ``documents.repository`` decides who may read, and keeps what was read.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from mcp_tools_proxy.domain.document import Document, DocumentHead, Section
+
+Key = tuple[str, str]
+"""Tenant id and doc_id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """The parts of a document that a call needs, besides its head.
+
+    ``pages`` are the first and the last page (1-based); those past the end are not there.
+    ``section_id`` asks for the pages of that section, and for all sections' places.
+    """
+
+    pages: tuple[int, int] | None = None
+    sections: bool = False
+    section_id: str | None = None
+    whole: bool = False
+
+
+HEAD_ONLY = Wanted()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What a store read of one version of a document: at least the parts that were wanted.
+
+    ``sections`` is keyed by section_id, in reading order; ``document`` is the whole of it.
+    """
+
+    head: DocumentHead
+    pages: Mapping[int, str] = field(default_factory=dict)
+    sections: Mapping[str, Section] | None = None
+    document: Document | None = None
+
+
+class ChangeListener(Protocol):
+    """Is told what may have changed in a store; called on the event loop, so it must be quick."""
+
+    def changed(self, key: Key) -> None:
+        """Take note that a document was added, replaced, removed, or has other readers."""
+        ...
+
+    def all_changed(self) -> None:
+        """Take note that changes may have been missed: anything may have changed."""
+        ...
+
+
+class DocumentStore(Protocol):
+    """Documents by tenant and doc_id; two tenants may use the same doc_id.
+
+    Implementers never mix two versions of a document in one reading, and never block the event
+    loop. Each method raises DocumentsUnavailable while the store cannot be read.
+    """
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the listener has been told of all changes up to a moment ago.
+
+        While it is not, what was read before is not served without asking the store again.
+        """
+        ...
+
+    def listen(self, listener: ChangeListener) -> None:
+        """Tell ``listener`` of changes from now on."""
+        ...
+
+    async def read(self, key: Key, wanted: Wanted) -> Reading | None:
+        """Read the wanted parts of a document, of one version; None when there is none."""
+        ...
+
+    async def has_doc_id(self, doc_id: str) -> bool:
+        """Return whether any tenant has a document of that id."""
+        ...
+
+    async def has_readers(self, tenant_id: str) -> bool:
+        """Return whether any document of a tenant is, or may be, for some of its users only."""
+        ...

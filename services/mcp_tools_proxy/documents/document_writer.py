@@ -1,0 +1,94 @@
+"""What changes documents: one interface for import, operator's routes and command line."""
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Protocol
+
+from mcp_tools_proxy.documents.document_store import Key
+from mcp_tools_proxy.domain.document import Document, DocumentHead, Readers
+
+
+class Expected(Enum):
+    """What a change expects to find, where that is not one version."""
+
+    ANYTHING = "anything"
+    NOTHING = "nothing"
+    """No document of that id: the change makes a new one."""
+
+
+class VersionConflict(Exception):
+    """The document is not what the change expected; ``head`` is what there is, None if nothing."""
+
+    def __init__(self, head: DocumentHead | None) -> None:
+        super().__init__("the document is not what was expected")
+        self.head = head
+
+
+class NoSuchDocument(Exception):
+    """The tenant has no document of that id."""
+
+
+class ReadOnlyDocuments(Exception):
+    """The store cannot be written; ``reason`` is one line for an operator."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class DocumentWriter(Protocol):
+    """Changes documents, and reads them for whoever looks after them: no readers are checked.
+
+    A change is made whole or not at all, and is atomic with the check of what it expects, also
+    across processes. Methods raise ReadOnlyDocuments, and DocumentsUnavailable while the store
+    cannot be reached.
+    """
+
+    async def list_heads(
+        self, tenant_id: str | None, *, after: Key | None = None, limit: int
+    ) -> tuple[DocumentHead, ...]:
+        """Return the next ``limit`` documents behind ``after``, ordered by tenant and doc_id.
+
+        Without ``tenant_id`` those of all tenants, where the store lets this process see them.
+        """
+        ...
+
+    async def problems(self) -> Mapping[str, str]:
+        """Return what is there and not in use: name → reason, one line each."""
+        ...
+
+    async def head(self, key: Key) -> DocumentHead | None:
+        """Return the head of a document; None when there is none."""
+        ...
+
+    async def document(self, key: Key) -> Document | None:
+        """Return a whole document; None when there is none."""
+        ...
+
+    async def put(
+        self, document: Document, *, expected: Expected | str, keep_readers: bool
+    ) -> DocumentHead:
+        """Write a document as a new version; ``expected`` is a version, or an Expected.
+
+        With ``keep_readers`` a document that is replaced keeps its readers, read with it in one
+        step, and those of ``document`` are for a new one only. Raises VersionConflict,
+        InvalidDocument.
+        """
+        ...
+
+    async def set_readers(
+        self, key: Key, readers: Readers | None, *, expected: Expected | str
+    ) -> DocumentHead:
+        """Change who may read a document; ``expected`` is a tag of rights (``rights_tag``).
+
+        Raises VersionConflict, NoSuchDocument.
+        """
+        ...
+
+    async def remove(self, key: Key, *, expected: Expected | str) -> DocumentHead:
+        """Remove a document; return what it was. Raises VersionConflict, NoSuchDocument."""
+        ...
+
+    async def close(self) -> None:
+        """Close what it has opened."""
+        ...

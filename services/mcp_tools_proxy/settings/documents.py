@@ -1,0 +1,45 @@
+"""The settings of where documents are kept; the ``documents`` commands read these and no others."""
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field, SecretStr
+
+from mcp_tools_proxy.settings.types import (
+    Count,
+    EnvironmentSettings,
+    Seconds,
+    empty_is_unset,
+    not_empty,
+    starting_with,
+)
+
+_PostgresUrl = Annotated[
+    SecretStr | None,
+    BeforeValidator(empty_is_unset),
+    starting_with("postgresql://", "postgres://"),
+]
+
+
+class DocumentSettings(EnvironmentSettings):
+    """Where documents are kept and cached. The commands work while other settings are invalid."""
+
+    documents_path: Annotated[Path, BeforeValidator(not_empty)] = Path("./documents")
+    """Folder of document files (contract §5); it may not exist yet."""
+    documents_url: _PostgresUrl = None
+    """PostgreSQL that holds the documents in place of the folder: ``postgresql://`` and a role
+    that owns nothing."""
+    documents_owner_url: _PostgresUrl = None
+    """The same database as its owner: for ``documents migrate``, and for commands over all tenants.
+    Where ``serve`` has it, it migrates at its start."""
+    documents_timeout: Seconds = 2.0
+    """Seconds that one call may wait for the database in all."""
+    documents_stale_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 30.0
+    """Seconds that cached documents are served while the database is not reachable; 0 is never."""
+    documents_cache_bytes: Count = 67_108_864
+    """Bytes of memory for texts and search indexes of the documents used last."""
+    cache_dir: Annotated[Path | None, BeforeValidator(empty_is_unset)] = None
+    """Folder for what is known of document files, so that the next start reads none of them again;
+    unset, one of this user in the system's temporary folder."""
+    max_document_bytes: Count = 67_108_864
+    """Bytes of one document that is uploaded."""
