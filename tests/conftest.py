@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from mcp_tools_proxy.documents.folder import folder_documents
 from mcp_tools_proxy.downstream.mcp_client.http import http_clients
 from mcp_tools_proxy.downstream.mcp_client.streams import stdio_process
 from mcp_tools_proxy.ratelimit import failover, limiter
@@ -64,6 +65,12 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def own_cache_dir(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Keep what tests find in document files out of the folder of this user."""
+    monkeypatch.setattr(folder_documents, "default_folder", lambda: tmp_path / "cache")
 
 
 @pytest.fixture

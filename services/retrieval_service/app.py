@@ -12,8 +12,8 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field, SecretStr, ValidationError
 from starlette.exceptions import HTTPException as RoutingError
 
-from mcp_tools_proxy.documents.folder_sync import DocumentFolder
-from mcp_tools_proxy.documents.memory_repository import InMemoryRepository
+from mcp_tools_proxy.documents.document_repository import DocumentRepository
+from mcp_tools_proxy.documents.open_documents import build_documents
 from mcp_tools_proxy.documents.retrieval.local import LocalRetrieval
 from mcp_tools_proxy.documents.seed import seed_documents
 from mcp_tools_proxy.domain.caller import Caller
@@ -107,21 +107,29 @@ class Health(BaseModel):
 def create_app(settings: RetrievalSettings) -> FastAPI:
     """Build the service; its lifespan loads the documents folder and watches it."""
     metrics = Metrics()
-    seed = seed_documents() if settings.mock_mode else ()
-    repository = InMemoryRepository(documents=(), hide_foreign_documents=False, metrics=metrics)
-    folder = DocumentFolder(settings.documents_path, repository, metrics, builtin=seed)
-    of_caller = LocalRetrieval(repository.get)
-    of_tenant = LocalRetrieval(
-        lambda caller, doc_id: repository.get_for_any_reader(caller.tenant_id, doc_id)
+    documents = build_documents(
+        settings.documents_path, cache_dir=settings.cache_dir, metrics=metrics
     )
+    repository = DocumentRepository(
+        documents.store,
+        cache_bytes=settings.documents_cache_bytes,
+        hide_foreign_documents=False,
+        metrics=metrics,
+    )
+    for document in seed_documents() if settings.mock_mode else ():
+        repository.hold(document)
+    of_caller = LocalRetrieval(repository)
+    of_tenant = LocalRetrieval(repository, for_any_reader=True)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        await folder.load()
+        await documents.connect()
         async with asyncio.TaskGroup() as tasks:
-            watching = tasks.create_task(folder.run())
+            watching = tasks.create_task(documents.run())
             yield
             watching.cancel()
+        repository.close()
+        await documents.close()
         flush_logs()  # uvicorn may end the process by the signal it received
 
     async def window(request: Request) -> WindowAnswer:

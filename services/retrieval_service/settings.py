@@ -22,6 +22,10 @@ class RetrievalSettings(BaseSettings):
 
     documents_path: Path = Path("./documents")
     """Folder of document files, the same as the gateway's (contract §5); it may not exist yet."""
+    cache_dir: Path | None = None
+    """Folder for what is known of document files; unset, one in the system's temporary folder."""
+    documents_cache_bytes: Annotated[int, Field(ge=1)] = 67_108_864
+    """Bytes of memory for the texts of the documents used last."""
     token: SecretStr | None = None
     """Bearer token that callers must send; unset lets everybody in."""
     host: str = "127.0.0.1"

@@ -17,7 +17,7 @@ app = create_app(
     )
 )  # agents.json is never read without the lifespan, and until it is an agent is required
 for document in seed_documents():
-    app.state.gateway.repository.put(document)
+    app.state.gateway.repository.hold(document)
 
 
 async def without_lifespan(scope: Scope, receive: Receive, send: Send) -> None:

@@ -48,7 +48,7 @@ async def test_polling_for_an_import_leaves_the_documents_budget(
 ) -> None:
     async with running(rate_limit_calls=2, rate_limit_tokens=1, **storage) as service:
         before = await codes(service, 5, "coming")
-        service.gateway.repository.put(make_document(doc_id="coming"))
+        service.gateway.repository.hold(make_document(doc_id="coming"))
         assert (before, await codes(service, 1, "coming")) == (["DOCUMENT_NOT_FOUND"] * 5, ["OK"])
 
 

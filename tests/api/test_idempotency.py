@@ -4,12 +4,15 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mcp_tools_proxy.documents.document_file import write_document
 from tests.support.asgi import Message, post_to_app
 from tests.support.bounds import BOUND_S, until
+from tests.support.builders import make_document
 from tests.support.configuration import Config, make_agent, make_preset
 from tests.support.mcp_servers.raw_web import RawServer, running_raw
 from tests.support.service import ACTIVE, BATCH, EXECUTE, READY, Service, request_of, running
@@ -210,9 +213,11 @@ async def test_who_may_no_longer_use_the_tool_gets_no_outcome_of_it(
 
 
 async def test_a_document_that_is_gone_is_not_read_from_an_outcome() -> None:
-    async with running() as service:
+    path = write_document(Path("documents"), make_document(doc_id="doc_1"), replace=False)
+    async with running(mock_mode=False) as service:
         assert await code(service, "read_doc_metadata", DOC_1, idempotency_key="k") == "OK"
-        service.gateway.repository.remove("tenant_1", "doc_1")
+        path.unlink()
+        await service.gateway.documents.connect()
         again = await code(service, "read_doc_metadata", DOC_1, idempotency_key="k")
         assert again == "DOCUMENT_NOT_FOUND"
 

@@ -126,7 +126,7 @@ async def test_a_replaced_document_gives_its_new_chunks() -> None:
     async with running(LONG, retrieval_window_url=LOCAL) as service:
         arguments = {"doc_id": "long", "anchor_chunk_id": "p1-c1"}
         await service.result(WINDOW, arguments)
-        service.gateway.repository.put(make_document(doc_id="long", pages=["New text."]))
+        service.gateway.repository.hold(make_document(doc_id="long", pages=["New text."]))
         assert (await service.result(WINDOW, arguments))["chunks"][0]["text"] == "New text."
 
 

@@ -117,7 +117,7 @@ async def test_snippets_obey_the_byte_limit_together() -> None:
 
 async def test_a_changed_document_is_searched_anew(service: Service) -> None:
     await search(service, "gateway")
-    service.gateway.repository.put(make_document(doc_id="d", pages=["only a zebra"]))
+    service.gateway.repository.hold(make_document(doc_id="d", pages=["only a zebra"]))
     assert (
         (await search(service, "zebra"))["count"],
         (await search(service, "gateway"))["count"],

@@ -250,7 +250,7 @@ async def test_a_wrong_method_wears_the_envelope_and_says_what_is_allowed(servic
 
 
 async def test_a_crash_is_an_internal_error_without_its_text(service: Service) -> None:
-    service.gateway.repository.get = None  # type: ignore[assignment,method-assign]
+    service.gateway.repository.find = None  # type: ignore[assignment,method-assign]
     response = await service.http.post(
         EXECUTE, json=request_of("read_doc_metadata", {"doc_id": "doc_1"})
     )

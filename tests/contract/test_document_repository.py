@@ -1,17 +1,21 @@
-"""What every DocumentRepository keeps: tenants see their own documents and nothing else."""
+"""What the repository keeps over every store: tenants see their own documents and nothing else."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mcp_tools_proxy.documents.document_repository import DocumentRepository
-from mcp_tools_proxy.documents.memory_repository import InMemoryRepository
+from mcp_tools_proxy.documents.document_store import Wanted
+from mcp_tools_proxy.documents.versions import head_of, version_of
 from mcp_tools_proxy.domain.caller import Caller
-from mcp_tools_proxy.domain.document import Document, Readers
+from mcp_tools_proxy.domain.document import Chunk, Document, Readers, Section
 from mcp_tools_proxy.domain.errors import AccessDenied, DocumentNotFound, ShuttingDown
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.support.builders import make_caller, make_document
+from tests.support.document_stores import FilledFolder, FilledStore
 
 ACME = make_document(tenant_id="acme", pages=("the server of acme",))
 GLOBEX = make_document(tenant_id="globex", pages=("the server of globex, a server",))
@@ -21,165 +25,217 @@ def of(tenant_id: str) -> Caller:
     return make_caller(tenant_id=tenant_id)
 
 
-MakeRepository = Callable[..., InMemoryRepository]
+class Filled:
+    """A repository over a store that a test fills."""
+
+    def __init__(self, filled: FilledStore, *, hide: bool = False) -> None:
+        self._filled = filled
+        self.metrics = Metrics()
+        self.repository = DocumentRepository(
+            filled.store, cache_bytes=10**6, hide_foreign_documents=hide, metrics=self.metrics
+        )
+
+    async def put(self, *documents: Document) -> "Filled":
+        for document in documents:
+            await self._filled.put(document)
+        return self
+
+    async def remove(self, tenant_id: str, doc_id: str) -> None:
+        await self._filled.remove((tenant_id, doc_id))
+
+    async def text(self, tenant_id: str, doc_id: str = "doc", **caller: Any) -> str:
+        """Return the text of the first page."""
+        asking = Caller(**{"tenant_id": tenant_id, "user_id": "u", **caller})
+        found = await self.repository.find(asking, doc_id, Wanted(pages=(1, 1)))
+        return found.pages(1, 1)[0]
+
+    async def search(self, tenant_id: str, query: str, **caller: Any) -> list[str]:
+        """Return the snippets of a search."""
+        asking = Caller(**{"tenant_id": tenant_id, "user_id": "u", **caller})
+        hits = await self.repository.search(asking, "doc", query, max_results=5)
+        return [hit.snippet for hit in hits]
+
+
+@pytest.fixture(params=["folder"])
+async def filled_store(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> AsyncIterator[FilledStore]:
+    store: FilledStore = FilledFolder(tmp_path)
+    yield store
+    await store.close()
 
 
 @pytest.fixture
-def make_repository() -> Iterator[MakeRepository]:
-    made: list[InMemoryRepository] = []
-
-    def make(
-        *documents: Document, hide: bool = False, metrics: Metrics | None = None
-    ) -> InMemoryRepository:
-        repository = InMemoryRepository(
-            documents=documents, hide_foreign_documents=hide, metrics=metrics or Metrics()
-        )
-        made.append(repository)
-        return repository
-
-    yield make
-    for repository in made:
-        repository.close()
+def filled(filled_store: FilledStore) -> Iterator[Filled]:
+    made = Filled(filled_store)
+    yield made
+    made.repository.close()
 
 
-async def test_a_tenant_gets_its_own_of_two_documents_with_one_id(
-    make_repository: MakeRepository,
-) -> None:
-    repository: DocumentRepository = make_repository(ACME, GLOBEX)
-    assert await repository.get(of("acme"), "doc") is ACME
-    assert await repository.get(of("globex"), "doc") is GLOBEX
+@pytest.fixture
+def hiding(filled_store: FilledStore) -> Iterator[Filled]:
+    made = Filled(filled_store, hide=True)
+    yield made
+    made.repository.close()
 
 
-async def test_a_document_of_others_only_is_denied(make_repository: MakeRepository) -> None:
+async def test_a_tenant_gets_its_own_of_two_documents_with_one_id(filled: Filled) -> None:
+    await filled.put(ACME, GLOBEX)
+    assert [await filled.text("acme"), await filled.text("globex")] == [
+        ACME.pages[0],
+        GLOBEX.pages[0],
+    ]
+
+
+async def test_a_document_of_others_only_is_denied(filled: Filled) -> None:
+    await filled.put(GLOBEX)
     with pytest.raises(AccessDenied):
-        await make_repository(GLOBEX).get(of("acme"), "doc")
+        await filled.text("acme")
 
 
-async def test_a_denial_says_nothing_about_the_owner(make_repository: MakeRepository) -> None:
-    document = make_document(tenant_id="globex", title="Merger")
+async def test_a_denial_says_nothing_about_the_owner(filled: Filled) -> None:
+    await filled.put(make_document(tenant_id="globex", title="Merger"))
     with pytest.raises(AccessDenied) as denied:
-        await make_repository(document).get(of("acme"), "doc")
+        await filled.text("acme")
     assert "globex" not in denied.value.message
     assert "Merger" not in denied.value.message
 
 
-async def test_a_document_of_nobody_is_not_found(make_repository: MakeRepository) -> None:
+async def test_a_document_of_nobody_is_not_found(filled: Filled) -> None:
+    await filled.put(ACME)
     with pytest.raises(DocumentNotFound):
-        await make_repository(ACME).get(of("acme"), "other")
+        await filled.text("acme", "other")
 
 
-async def test_hidden_documents_of_others_look_like_nobodys(
-    make_repository: MakeRepository,
-) -> None:
-    with pytest.raises(DocumentNotFound) as foreign:
-        await make_repository(GLOBEX, hide=True).get(of("acme"), "doc")
+async def test_hidden_documents_of_others_look_like_nobodys(hiding: Filled) -> None:
     with pytest.raises(DocumentNotFound) as nobodys:
-        await make_repository(hide=True).get(of("acme"), "doc")
+        await hiding.text("acme")
+    await hiding.put(GLOBEX)
+    with pytest.raises(DocumentNotFound) as foreign:
+        await hiding.text("acme")
     assert foreign.value.message == nobodys.value.message
 
 
-async def test_a_message_quotes_the_id_safely(make_repository: MakeRepository) -> None:
+async def test_a_message_quotes_the_id_safely(filled: Filled) -> None:
     with pytest.raises(DocumentNotFound) as missing:
-        await make_repository().get(of("acme"), 'a"b\n' + "x" * 300)
+        await filled.text("acme", 'a"b\n' + "x" * 300)
     assert r'"a\"b\n' in missing.value.message
     assert len(missing.value.message) < 400
 
 
 @pytest.mark.requirement("T-07")
-async def test_a_search_finds_only_the_tenants_own_text(make_repository: MakeRepository) -> None:
-    repository = make_repository(ACME, GLOBEX)
-    hits = await repository.search(of("acme"), "doc", "server globex", max_results=5)
-    assert [hit.snippet for hit in hits] == ["the server of acme"]
+async def test_a_search_finds_only_the_tenants_own_text(filled: Filled) -> None:
+    await filled.put(ACME, GLOBEX)
+    assert await filled.search("acme", "server globex") == ["the server of acme"]
 
 
 @pytest.mark.requirement("T-07")
-async def test_another_tenants_text_does_not_move_a_score(make_repository: MakeRepository) -> None:
-    alone, together = make_repository(ACME), make_repository(ACME, GLOBEX)
-    await together.search(of("globex"), "doc", "server", max_results=5)
-    assert await together.search(of("acme"), "doc", "server", max_results=5) == await alone.search(
-        of("acme"), "doc", "server", max_results=5
-    )
+async def test_another_tenants_text_does_not_move_a_score(filled: Filled) -> None:
+    await filled.put(ACME)
+    alone = await filled.repository.search(of("acme"), "doc", "server", max_results=5)
+    await filled.put(GLOBEX)
+    await filled.search("globex", "server")
+    together = await filled.repository.search(of("acme"), "doc", "server", max_results=5)
+    assert together == alone
 
 
-async def test_searches_of_two_tenants_at_once_do_not_mix(make_repository: MakeRepository) -> None:
-    repository = make_repository(ACME, GLOBEX)
+async def test_searches_of_two_tenants_at_once_do_not_mix(filled: Filled) -> None:
+    await filled.put(ACME, GLOBEX)
     tenants = ["acme", "globex"] * 10
-    found = await asyncio.gather(
-        *(repository.search(of(tenant), "doc", "server", max_results=1) for tenant in tenants)
-    )
-    assert [tenant in hits[0].snippet for tenant, hits in zip(tenants, found, strict=True)] == [
-        True
-    ] * 20
+    found = await asyncio.gather(*(filled.search(tenant, "server") for tenant in tenants))
+    assert [tenant in hits[0] for tenant, hits in zip(tenants, found, strict=True)] == [True] * 20
 
 
-async def test_a_search_in_a_foreign_document_is_denied(make_repository: MakeRepository) -> None:
+async def test_a_search_in_a_foreign_document_is_denied(filled: Filled) -> None:
+    await filled.put(GLOBEX)
     with pytest.raises(AccessDenied):
-        await make_repository(GLOBEX).search(of("acme"), "doc", "server", max_results=5)
+        await filled.search("acme", "server")
 
 
-async def test_a_search_that_finds_nothing_is_empty(make_repository: MakeRepository) -> None:
-    assert await make_repository(ACME).search(of("acme"), "doc", "absent", max_results=5) == ()
+async def test_a_search_that_finds_nothing_is_empty(filled: Filled) -> None:
+    await filled.put(ACME)
+    assert await filled.search("acme", "absent") == []
 
 
-async def test_a_replaced_document_is_what_the_next_search_reads(
-    make_repository: MakeRepository,
-) -> None:
-    repository = make_repository(ACME)
-    await repository.search(of("acme"), "doc", "server", max_results=5)
-    repository.put(make_document(tenant_id="acme", pages=("a new server",)))
-    hits = await repository.search(of("acme"), "doc", "server", max_results=5)
-    assert [hit.snippet for hit in hits] == ["a new server"]
+async def test_a_replaced_document_is_what_the_next_call_reads(filled: Filled) -> None:
+    await filled.put(ACME)
+    await filled.search("acme", "server")
+    await filled.put(make_document(tenant_id="acme", pages=("a new server",)))
+    assert await filled.search("acme", "server") == ["a new server"]
+    assert await filled.text("acme") == "a new server"
 
 
-async def test_a_replaced_document_counts_once(make_repository: MakeRepository) -> None:
-    repository = make_repository(ACME, ACME, GLOBEX)
-    assert len(repository) == 2
-
-
-async def test_a_removed_document_is_of_nobody(make_repository: MakeRepository) -> None:
-    repository = make_repository(ACME)
-    repository.put(ACME)
-    repository.remove("acme", "doc")
+async def test_a_removed_document_is_of_nobody(filled: Filled) -> None:
+    await filled.put(ACME)
+    await filled.text("acme")
+    await filled.remove("acme", "doc")
     with pytest.raises(DocumentNotFound):
-        await repository.get(of("acme"), "doc")
+        await filled.text("acme")
 
 
-async def test_removing_one_tenants_document_leaves_the_others(
-    make_repository: MakeRepository,
-) -> None:
-    repository = make_repository(ACME, GLOBEX)
-    repository.remove("acme", "doc")
+async def test_removing_one_tenants_document_leaves_the_others(filled: Filled) -> None:
+    await filled.put(ACME, GLOBEX)
+    await filled.remove("acme", "doc")
     with pytest.raises(AccessDenied):
-        await repository.get(of("acme"), "doc")
-    assert await repository.get(of("globex"), "doc") is GLOBEX
+        await filled.text("acme")
+    assert await filled.text("globex") == GLOBEX.pages[0]
 
 
-def test_removing_what_is_not_there_changes_nothing(make_repository: MakeRepository) -> None:
-    repository = make_repository(ACME)
-    repository.remove("globex", "doc")
-    assert len(repository) == 1
+async def test_a_document_in_memory_stands_in_where_the_store_has_none(filled: Filled) -> None:
+    filled.repository.hold(make_document(tenant_id="acme", pages=("built in",)))
+    assert await filled.text("acme") == "built in"
+    with pytest.raises(AccessDenied):
+        await filled.text("globex")
+    await filled.put(ACME)
+    assert await filled.text("acme") == ACME.pages[0]
+    await filled.remove("acme", "doc")
+    assert [await filled.text("acme"), await filled.text("acme")] == ["built in"] * 2
 
 
-def test_the_number_of_documents_is_a_metric(make_repository: MakeRepository) -> None:
-    metrics = Metrics()
-    make_repository(ACME, GLOBEX, metrics=metrics).remove("acme", "doc")
-    assert metrics.registry.get_sample_value("mcp_proxy_documents") == 1
+async def test_each_part_is_what_was_written(filled: Filled) -> None:
+    pages = tuple(f'page {n} «ж» "\\\n{chr(0x1F600)}' for n in range(1, 8))
+    sections = {
+        name: Section(section_id=name, title=f"about {name}", page_start=first, page_end=last)
+        for name, first, last in [("b", 2, 4), ("a", 1, 1), ("ж", 5, 7)]
+    }
+    written = make_document(tenant_id="acme", pages=pages, sections=sections, tags=("x", "y"))
+    await filled.put(written)
+    span = await filled.repository.find(of("acme"), "doc", Wanted(pages=(2, 99)))
+    assert span.pages(2, 7) == pages[1:]
+    section = await filled.repository.find(of("acme"), "doc", Wanted(section_id="b"))
+    assert section.pages(2, 4) == pages[1:4]
+    listed = await filled.repository.find(of("acme"), "doc", Wanted(sections=True))
+    assert listed.sections == sections
+    assert list(listed.sections) == ["b", "a", "ж"]
+    whole = await filled.repository.find(of("acme"), "doc", Wanted(whole=True))
+    assert whole.document is not None
+    assert version_of(whole.document) == whole.head.version == version_of(written)
+    assert whole.head == head_of(written)
 
 
-def test_its_repr_counts_and_names_no_tenant(make_repository: MakeRepository) -> None:
-    shown = repr(make_repository(ACME, GLOBEX))
-    assert "2 documents of 2 tenants" in shown
-    assert "acme" not in shown
+async def test_own_chunks_are_what_was_written(filled: Filled) -> None:
+    chunks = tuple(
+        Chunk(chunk_id=f"c{n}", page=1, chunk_index=n, source=f"text {n}", start=0, end=6)
+        for n in range(3)
+    )
+    await filled.put(make_document(tenant_id="acme", pages=("text",), own_chunks=chunks))
+    whole = await filled.repository.find(of("acme"), "doc", Wanted(whole=True))
+    assert (await filled.repository.chunks(whole)).chunks == chunks
 
 
-async def test_a_closed_repository_still_reads_and_no_longer_searches(
-    make_repository: MakeRepository,
-) -> None:
-    repository = make_repository(ACME)
-    repository.close()
-    assert await repository.get(of("acme"), "doc") is ACME
+async def test_its_repr_names_no_tenant(filled: Filled) -> None:
+    await filled.put(ACME, GLOBEX)
+    await filled.text("acme")
+    assert "1 documents" in repr(filled.repository)
+    assert "acme" not in repr(filled.repository)
+
+
+async def test_a_closed_repository_still_reads_and_no_longer_searches(filled: Filled) -> None:
+    await filled.put(ACME)
+    filled.repository.close()
+    assert await filled.text("acme") == ACME.pages[0]
     with pytest.raises(ShuttingDown):
-        await repository.search(of("acme"), "doc", "server", max_results=5)
+        await filled.search("acme", "server")
 
 
 FOR_SOME = make_document(
@@ -203,46 +259,60 @@ WITHOUT_READERS = make_document(tenant_id="acme", readers=Readers())
     ],
 )
 async def test_a_document_with_readers_is_for_these_users_and_roles(
-    make_repository: MakeRepository, user: str, roles: tuple[str, ...], *, admitted: bool
+    filled: Filled, user: str, roles: tuple[str, ...], *, admitted: bool
 ) -> None:
-    repository = make_repository(FOR_SOME)
-    caller = Caller(tenant_id="acme", user_id=user, roles=roles)
-    if admitted:
-        assert await repository.get(caller, "doc") is FOR_SOME
-        assert await repository.search(caller, "doc", "server", max_results=1)
-        return
-    with pytest.raises(AccessDenied):
-        await repository.get(caller, "doc")
-    with pytest.raises(AccessDenied):
-        await repository.search(caller, "doc", "server", max_results=1)
+    await filled.put(FOR_SOME)
+    for _ in range(2):  # cold and cached
+        for call in (
+            filled.text("acme", user_id=user, roles=roles),
+            filled.search("acme", "server", user_id=user, roles=roles),
+        ):
+            if admitted:
+                assert await call
+                continue
+            with pytest.raises(AccessDenied):
+                await call
 
 
-async def test_empty_readers_are_nobody(make_repository: MakeRepository) -> None:
+async def test_empty_readers_are_nobody(filled: Filled) -> None:
+    await filled.put(WITHOUT_READERS)
     with pytest.raises(AccessDenied):
-        await make_repository(WITHOUT_READERS).get(of("acme"), "doc")
+        await filled.text("acme")
 
 
 @pytest.mark.parametrize("hide", [False, True])
 async def test_who_is_no_reader_is_told_what_another_tenant_is(
-    make_repository: MakeRepository, *, hide: bool
+    filled_store: FilledStore, *, hide: bool
 ) -> None:
-    repository = make_repository(FOR_SOME, hide=hide)
+    filled = await Filled(filled_store, hide=hide).put(FOR_SOME)
     refusals = []
     for tenant in ("acme", "globex"):
         with pytest.raises((AccessDenied, DocumentNotFound)) as refused:
-            await repository.get(of(tenant), "doc")
+            await filled.text(tenant)
         refusals.append((refused.value.code, refused.value.message, refused.value.details))
     assert refusals[0] == refusals[1]
+    filled.repository.close()
 
 
-async def test_new_readers_are_in_force_at_once(make_repository: MakeRepository) -> None:
-    repository = make_repository(ACME)
-    assert await repository.search(of("acme"), "doc", "server", max_results=1)
-    assert not repository.has_readers("acme")
-    repository.put(FOR_SOME)
-    assert repository.has_readers("acme")
+async def test_new_readers_are_in_force_at_once(filled: Filled) -> None:
+    await filled.put(ACME)
+    assert await filled.search("acme", "server")
+    assert not await filled.repository.has_readers("acme")
+    await filled.put(FOR_SOME)
+    assert await filled.repository.has_readers("acme")
+    assert not await filled.repository.has_readers("globex")
     with pytest.raises(AccessDenied):
-        await repository.search(of("acme"), "doc", "server", max_results=1)
-    repository.put(ACME)
-    assert not repository.has_readers("acme")
-    assert await repository.get(of("acme"), "doc") is ACME
+        await filled.search("acme", "server")
+    with pytest.raises(AccessDenied):
+        await filled.text("acme")
+    await filled.put(ACME)
+    assert not await filled.repository.has_readers("acme")
+    assert await filled.text("acme") == ACME.pages[0]
+
+
+async def test_other_readers_leave_texts_and_index_in_memory(filled: Filled) -> None:
+    await filled.put(ACME)
+    await filled.search("acme", "server")
+    await filled.put(FOR_SOME)
+    assert await filled.search("acme", "server", user_id="ann")
+    assert filled.metrics.registry.get_sample_value("mcp_proxy_search_index_builds_total") == 1

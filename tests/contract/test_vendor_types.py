@@ -5,13 +5,16 @@ The types are those of the vendors' own packages, which only the tests need.
 
 import importlib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import mcp_types
 import pytest
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from mcp_tools_proxy.documents.memory_repository import InMemoryRepository
+from mcp_tools_proxy.documents.document_repository import DocumentRepository
+from mcp_tools_proxy.documents.folder.folder_store import FolderStore
+from mcp_tools_proxy.documents.folder.look_cache import LookCache
 from mcp_tools_proxy.documents.retrieval.unconfigured import UnconfiguredRetrieval
 from mcp_tools_proxy.domain.components import ToolSpec
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat, definition_of
@@ -48,8 +51,10 @@ NAMES = ["search", "a:b", "ключ", "x" * 300, "with space"]
 
 
 def local_specs() -> list[ToolSpec]:
-    metrics = Metrics()
-    repository = InMemoryRepository(hide_foreign_documents=False, metrics=metrics)
+    store = FolderStore(Path("none"), LookCache(Path("none"), Path("none")), Metrics())
+    repository = DocumentRepository(
+        store, cache_bytes=1, hide_foreign_documents=False, metrics=Metrics()
+    )
     retrieval = UnconfiguredRetrieval()
     tools = (
         section_tool(repository, max_text_bytes=1_000),

@@ -41,7 +41,7 @@ async def is_admitted(served: Served, path: str, mode: str, caller: Mapping[str,
 )
 async def test_who_is_no_reader_is_denied(path: str, mode: str) -> None:
     async with serving() as served:
-        served.service.gateway.repository.put(PAYROLL)
+        served.service.gateway.repository.hold(PAYROLL)
         found = {
             name: await is_admitted(served, path, mode, headers)
             for name, (headers, _) in CALLERS.items()
@@ -52,7 +52,7 @@ async def test_who_is_no_reader_is_denied(path: str, mode: str) -> None:
 async def test_a_session_has_the_roles_of_each_request() -> None:
     """A role that is taken away ends with the next request, not with the session."""
     async with serving() as served:
-        served.service.gateway.repository.put(PAYROLL)
+        served.service.gateway.repository.hold(PAYROLL)
         headers = {"X-Tenant-Id": "tenant_1", "X-User-Id": "bob"}
         audit = {**headers, "X-User-Roles": "audit"}
         session = await served.open_session(headers=audit)

@@ -27,6 +27,9 @@ CLEAN = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path(mcp_tools_proxy.__file_
 """The least environment: programs run the package that the tests import, wherever that is."""
 
 
+CACHES = ("MCP_PROXY_CACHE_DIR", "RETRIEVAL_CACHE_DIR")
+"""Each program keeps what it finds in document files where it is started."""
+
 _STARTING = threading.Lock()
 
 
@@ -84,7 +87,7 @@ def launch(
 
     With ``fresh`` an interpreter of its own imports it, for tests of what that may break.
     """
-    environment = CLEAN | dict(environment or {})
+    environment = CLEAN | dict.fromkeys(CACHES, str(folder / ".cache")) | dict(environment or {})
     if fresh:
         stdin, stdout, stderr = streams
         return subprocess.Popen(  # noqa: S603 - our own program

@@ -150,6 +150,6 @@ def client_of(app: FastAPI) -> httpx.AsyncClient:
 
 
 def put_all(service: Service, documents: Iterable[Document]) -> None:
-    """Add documents to the service's repository."""
+    """Have the service serve documents that are in memory only."""
     for document in documents:
-        service.gateway.repository.put(document)
+        service.gateway.repository.hold(document)

@@ -17,8 +17,8 @@ from mcp_tools_proxy.app.auth import build_authenticator, build_tokens
 from mcp_tools_proxy.app.idempotency import build_record_store
 from mcp_tools_proxy.config.config_folder import ConfigFolder
 from mcp_tools_proxy.config.loader import load_configuration, process_environment
-from mcp_tools_proxy.documents.folder_sync import DocumentFolder
-from mcp_tools_proxy.documents.memory_repository import InMemoryRepository
+from mcp_tools_proxy.documents.document_repository import DocumentRepository
+from mcp_tools_proxy.documents.open_documents import build_documents
 from mcp_tools_proxy.documents.retrieval.local import LocalRetrieval
 from mcp_tools_proxy.documents.retrieval.unconfigured import UnconfiguredRetrieval
 from mcp_tools_proxy.documents.seed import seed_documents
@@ -71,16 +71,17 @@ class Gateway:
         self.authenticator = build_authenticator(settings, self.tokens)
         self.metrics = Metrics()
         self.metrics.in_flight.set_function(lambda: self.lifecycle.in_flight)
-        self.repository = InMemoryRepository(
+        self.documents = build_documents(
+            settings.documents_path, cache_dir=settings.cache_dir, metrics=self.metrics
+        )
+        self.repository = DocumentRepository(
+            self.documents.store,
+            cache_bytes=settings.documents_cache_bytes,
             hide_foreign_documents=settings.hide_foreign_documents,
             metrics=self.metrics,
         )
-        self.folder = DocumentFolder(
-            settings.documents_path,
-            self.repository,
-            self.metrics,
-            builtin=seed_documents() if settings.mock_mode else (),
-        )
+        for document in seed_documents() if settings.mock_mode else ():
+            self.repository.hold(document)
         self.retrieval = _retrieval_client(settings, self.metrics, retrieval_transport)
         self.limiter = build_limiter(
             _budget_limits(settings),
@@ -141,6 +142,7 @@ class Gateway:
                 radius=settings.window_radius,
                 configured=settings.retrieval_window_url is not None,
                 own_documents_only=settings.mock_mode or settings.windows_are_local,
+                windows_are_local=settings.windows_are_local,
                 retrieval_knows_caller=settings.retrieval_send_caller,
                 max_text_bytes=max_text_bytes,
             ),
@@ -149,7 +151,7 @@ class Gateway:
 
     def _windows(self, settings: Settings) -> Retrieval:
         if settings.windows_are_local:
-            return LocalRetrieval(self.repository.get)
+            return LocalRetrieval(self.repository)
         return self.retrieval or UnconfiguredRetrieval()
 
     def _build_publisher(
@@ -182,7 +184,7 @@ class Gateway:
         for warning in self._warnings:
             warn("settings.warning", variable=warning.variable, reason=warning.message)
         try:
-            await self.folder.load()
+            await self.documents.connect()
             await self.reloader.load()
             await self.limiter.connect()
             await self.records.connect()
@@ -191,7 +193,7 @@ class Gateway:
                 await self.tokens.load()
             async with asyncio.TaskGroup() as group:
                 background = [
-                    group.create_task(self.folder.run()),
+                    group.create_task(self.documents.run()),
                     group.create_task(self.limiter.run()),
                     group.create_task(self.records.run()),
                     group.create_task(self.pool.run()),
@@ -213,6 +215,7 @@ class Gateway:
             await self.records.close()
             await self.limiter.close()
             self.repository.close()
+            await self.documents.close()
 
 
 def _retrieval_client(

@@ -4,8 +4,6 @@ from collections.abc import Callable, Mapping
 
 from mcp_tools_proxy.app.gateway import Gateway
 from mcp_tools_proxy.app.mcp import remote_caller
-from mcp_tools_proxy.documents.folder_sync import DocumentFolder
-from mcp_tools_proxy.documents.memory_repository import InMemoryRepository
 from mcp_tools_proxy.domain.backend_link import RemoteStatus
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import ProxyError
@@ -24,7 +22,7 @@ def build_health(
 ) -> Health:
     """Build the report of the gateway; ``remote`` returns the state of a backend, if one is set."""
     checks: dict[str, ReadinessCheck] = {
-        "documents": lambda: _documents_check(gateway.repository, gateway.folder),
+        "documents": gateway.documents.readiness,
         "limit_store": lambda: _limit_store_check(gateway.limiter),
         "idempotency": gateway.records.readiness,
         "config": lambda: _config_check(gateway.publisher),
@@ -48,19 +46,6 @@ def _problem_of(gateway: Gateway, caller: Caller) -> str | None:
     except ProxyError as error:
         return error.message
     return None
-
-
-def _documents_check(
-    repository: InMemoryRepository, folder: DocumentFolder
-) -> Mapping[str, object]:
-    ignored = len(folder.errors)
-    state = "vanished" if folder.vanished else "present" if folder.present else "missing"
-    return {
-        "status": "degraded" if ignored or folder.vanished else "ok",
-        "documents": len(repository),
-        "files_ignored": ignored,
-        "folder": state,
-    }
 
 
 def _limit_store_check(limiter: Limiter) -> Mapping[str, object]:

@@ -49,18 +49,24 @@ class DocumentExists(Exception):
 
 
 def read_document(path: Path) -> Document:
-    """Read one document file. Unknown keys are ignored.
+    """Read one document file. Raises BrokenFile when it cannot be read, and as parse_document."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise BrokenFile(path, f"cannot be read: {error.strerror}") from error
+    return parse_document(path, content)
 
-    Raises BrokenFile when the file cannot be read, is not strict JSON (UTF-8, no NaN, no lone
+
+def parse_document(path: Path, content: bytes) -> Document:
+    """Parse the content of a document's file; ``path`` names it in errors.
+
+    Unknown keys are ignored. Raises BrokenFile when it is not strict JSON (UTF-8, no NaN, no lone
     surrogates, no key twice in an object), or breaks a rule of contract §5.
     """
     try:
-        content = path.read_bytes()
         parsed = from_json(content, allow_inf_nan=False)
         check_keys(content, parsed)
         return _DocumentFile.model_validate(parsed).to_document()
-    except OSError as error:
-        raise BrokenFile(path, f"cannot be read: {error.strerror}") from error
     except ValidationError as error:
         raise BrokenFile(path, _first_problem(error)) from error
     except RepeatedKey as error:

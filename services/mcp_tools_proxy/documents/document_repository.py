@@ -1,36 +1,233 @@
-"""What tools need of the documents: one document of a tenant, and a search in it."""
+"""The documents as tools see them: checked for the caller, read in parts, kept while in use."""
 
-from typing import Protocol
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
 
+from mcp_tools_proxy.documents.builders import Builders, Searcher, built
+from mcp_tools_proxy.documents.document_cache import CHUNK_BYTES, CachedDocument, DocumentCache
+from mcp_tools_proxy.documents.document_store import (
+    HEAD_ONLY,
+    DocumentStore,
+    Key,
+    Reading,
+    Wanted,
+)
+from mcp_tools_proxy.documents.retrieval.chunk_windows import ChunkTable, build_table
+from mcp_tools_proxy.documents.search_index import INDEX_BYTES, SearchIndex, build_index
+from mcp_tools_proxy.documents.versions import head_of
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.document import Document, Hit
+from mcp_tools_proxy.domain.errors import (
+    AccessDenied,
+    DocumentNotFound,
+    DocumentRefused,
+    DocumentsUnavailable,
+)
+from mcp_tools_proxy.telemetry.metrics import Metrics
+from mcp_tools_proxy.wire.text import quote
+
+T = TypeVar("T")
+
+WHOLE = Wanted(whole=True)
+
+ATTEMPTS = 3
+"""How often a document is read that is replaced meanwhile."""
 
 
-class DocumentRepository(Protocol):
-    """Documents by tenant and doc_id; two tenants may use the same doc_id.
+class DocumentRepository:
+    """Documents by tenant and doc_id, for use on one event loop.
 
-    Implementers never return anything of another tenant, or of a document that the caller is no
-    reader of, in results, errors or ranking (contract §2), and never block the event loop.
+    Nothing of another tenant, or of a document that the caller is no reader of, is ever returned,
+    in results, errors or ranking (contract §2): whatever is asked for goes through ``find``. Each
+    method raises AccessDenied when there is a document of that id that the caller may not read, of
+    another tenant or of this one; DocumentNotFound when no tenant has one, or
+    ``hide_foreign_documents`` is set; DocumentsUnavailable while the store cannot be read.
     """
 
-    async def get(self, caller: Caller, doc_id: str) -> Document:
-        """Return the document of the caller's tenant.
+    def __init__(
+        self,
+        store: DocumentStore,
+        *,
+        cache_bytes: int,
+        hide_foreign_documents: bool,
+        metrics: Metrics,
+        build_index: Callable[[Document], SearchIndex] = build_index,
+    ) -> None:
+        self._store = store
+        self._hide_foreign_documents = hide_foreign_documents
+        self._metrics = metrics
+        self._build_index = build_index
+        self._cache = DocumentCache(max_bytes=cache_bytes, metrics=metrics)
+        self._builders = Builders()
+        self._searcher = Searcher()
+        self._held: dict[Key, CachedDocument] = {}
+        self._only_held: set[Key] = set()
+        """Of the held documents those that the store is known to have none of."""
+        self._reads: dict[Key, set[_Read]] = {}
+        store.listen(self)
 
-        Raises AccessDenied when there is a document of that id that the caller may not read, of
-        another tenant or of this one (DocumentNotFound when the repository hides such documents);
-        DocumentNotFound when no tenant has one.
-        """
-        ...
+    def __repr__(self) -> str:
+        return f"<DocumentRepository over {self._store!r}: {self._cache!r}>"
 
-    def has_readers(self, tenant_id: str) -> bool:
-        """Return whether any document of a tenant is for some of its users only."""
-        ...
+    def hold(self, document: Document) -> None:
+        """Serve a document that is in memory only, unless the store has one of the same id."""
+        key = (document.tenant_id, document.doc_id)
+        self._held[key] = CachedDocument(Reading(head=head_of(document), document=document))
+
+    def changed(self, key: Key) -> None:
+        """Ask the store again before this document is served: it may have changed."""
+        self._cache.mark(key)
+        self._only_held.discard(key)
+        for read in self._reads.get(key, ()):
+            read.is_outdated = True
+
+    def all_changed(self) -> None:
+        """Ask the store again before any document is served."""
+        self._cache.mark_all()
+        self._only_held.clear()
+        for reads in self._reads.values():
+            for read in reads:
+                read.is_outdated = True
+
+    async def find(self, caller: Caller, doc_id: str, wanted: Wanted = HEAD_ONLY) -> CachedDocument:
+        """Return a document that the caller may read, with the wanted parts at least."""
+        found = await self._find((caller.tenant_id, doc_id), wanted)
+        readers = None if found is None else found.head.readers
+        if found is None or (readers is not None and not readers.admit(caller)):
+            raise await self._refusal(doc_id)
+        return found
+
+    async def find_for_any_reader(
+        self, caller: Caller, doc_id: str, wanted: Wanted = HEAD_ONLY
+    ) -> CachedDocument:
+        """Return a document of the caller's tenant, for a gateway that checked its readers."""
+        found = await self._find((caller.tenant_id, doc_id), wanted)
+        if found is None:
+            raise await self._refusal(doc_id)
+        return found
+
+    async def has_readers(self, tenant_id: str) -> bool:
+        """Return whether any document of a tenant is, or may be, for some of its users only."""
+        held = (entry.head for (tenant, _), entry in self._held.items() if tenant == tenant_id)
+        if any(head.readers is not None for head in held):
+            return True
+        return await self._store.has_readers(tenant_id)
 
     async def search(
         self, caller: Caller, doc_id: str, query: str, *, max_results: int
     ) -> tuple[Hit, ...]:
         """Rank the places of one document that match ``query``, best first (T-07).
 
-        Accepts any query text; returns () without a match. Raises the errors of ``get``.
+        Accepts any query text; returns () without a match. The first search in a document waits
+        for its index. Raises ShuttingDown after ``close`` as well.
         """
-        ...
+        found = await self.find(caller, doc_id, WHOLE)
+        if found.index is None or _failed(found.index):
+            found.index = self._start(found, self._build_index, self._count_index)
+        return await self._searcher.search(await built(found.index), query, max_results)
+
+    async def chunks(self, found: CachedDocument) -> ChunkTable:
+        """Return the chunks of a document that was found WHOLE."""
+        if found.chunks is None or _failed(found.chunks):
+            found.chunks = self._start(found, build_table, self._count_chunks)
+        return await built(found.chunks)
+
+    def close(self) -> None:
+        """Stop the search; documents can still be read."""
+        self._builders.close()
+        self._searcher.close()
+
+    async def _find(self, key: Key, wanted: Wanted) -> CachedDocument | None:
+        """Return a document with the wanted parts, of one version; None when there is none."""
+        for _ in range(ATTEMPTS):
+            entry = self._cache.get(key)
+            is_here = entry is not None and entry.has(wanted)
+            if self._store.is_current:
+                if entry is not None and is_here and self._cache.is_checked(entry):
+                    return entry
+                if key in self._only_held:
+                    return self._held.get(key)
+            entry = await self._read(key, HEAD_ONLY if is_here else wanted)
+            if entry is None:
+                return self._held.get(key)
+            if entry.has(wanted):
+                return entry
+        raise DocumentsUnavailable(
+            "the document is being changed; try again in a moment", retry_after_s=1
+        )
+
+    async def _read(self, key: Key, wanted: Wanted) -> CachedDocument | None:
+        """Ask the store, and keep what it answers unless a change was told meanwhile."""
+        with self._noted(key) as read:
+            reading = await self._store.read(key, wanted)
+        if reading is not None:
+            return CachedDocument(reading) if read.is_outdated else self._cache.keep(key, reading)
+        self._cache.drop(key)
+        if key in self._held and not read.is_outdated:
+            self._only_held.add(key)
+        return None
+
+    @contextmanager
+    def _noted(self, key: Key) -> Iterator["_Read"]:
+        """Note that a document is being read, so that a change marks what is read as outdated."""
+        read = _Read()
+        reads = self._reads.setdefault(key, set())
+        reads.add(read)
+        try:
+            yield read
+        finally:
+            reads.discard(read)
+            if not reads and self._reads.get(key) is reads:
+                del self._reads[key]
+
+    async def _refusal(self, doc_id: str) -> DocumentRefused:
+        """Return the refusal of a document that is not there for the caller."""
+        if not self._hide_foreign_documents and (
+            any(doc_id == held for _, held in self._held) or await self._store.has_doc_id(doc_id)
+        ):
+            return AccessDenied(
+                f"the user has no access to document {quote(doc_id)}; do not try again: use a "
+                "doc_id that belongs to the user, or tell the user"
+            )
+        return DocumentNotFound(
+            f"there is no document {quote(doc_id)}; check the doc_id letter by letter against the "
+            "one you were given, or ask the user which document is meant"
+        )
+
+    def _start(
+        self,
+        found: CachedDocument,
+        build: Callable[[Document], T],
+        count: Callable[[CachedDocument, T], None],
+    ) -> asyncio.Future[T]:
+        """Begin to build from a whole document; ``count`` is called when it was built."""
+        if found.document is None:
+            raise RuntimeError("only of a document that was found whole")
+        started = self._builders.start(found.document, build)
+
+        def finish(done: asyncio.Future[T]) -> None:
+            if not _failed(done):
+                count(found, done.result())
+
+        started.add_done_callback(finish)
+        return started
+
+    def _count_index(self, found: CachedDocument, index: SearchIndex) -> None:
+        self._metrics.index_builds.inc()
+        self._cache.grow(found, index.text_bytes + INDEX_BYTES)
+
+    def _count_chunks(self, found: CachedDocument, table: ChunkTable) -> None:
+        self._cache.grow(found, CHUNK_BYTES * len(table.chunks))
+
+
+class _Read:
+    """One reading that is under way."""
+
+    def __init__(self) -> None:
+        self.is_outdated = False
+
+
+def _failed(build: asyncio.Future[T]) -> bool:
+    return build.done() and (build.cancelled() or build.exception() is not None)

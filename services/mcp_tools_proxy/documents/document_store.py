@@ -26,6 +26,11 @@ class Wanted:
     section_id: str | None = None
     whole: bool = False
 
+    @property
+    def is_head_only(self) -> bool:
+        """Whether no part is wanted besides the head."""
+        return not (self.pages or self.sections or self.section_id is not None or self.whole)
+
 
 HEAD_ONLY = Wanted()
 

@@ -70,22 +70,23 @@ PAGE_SEPARATOR = "\n\n"
 """Pages are joined by a blank line (contract §2)."""
 
 
-def section_parts(document: Document, section: Section) -> Iterator[str]:
-    """Yield the section's text piece by piece, separators included."""
-    for page in range(section.page_start, section.page_end + 1):
-        if page > section.page_start:
+def section_parts(section: Section, pages: Sequence[str]) -> Iterator[str]:
+    """Yield the section's text piece by piece, separators included; ``pages`` are the section's."""
+    last = len(pages) - 1
+    for number, text in enumerate(pages):
+        if number:
             yield PAGE_SEPARATOR
-        start = section.start_char if page == section.page_start else None
-        end = section.end_char if page == section.page_end else None
-        yield document.pages[page - 1][start:end]
+        start = section.start_char if number == 0 else None
+        end = section.end_char if number == last else None
+        yield text[start:end]
 
 
-def page_parts(document: Document, page_start: int, page_end: int) -> Iterator[str]:
-    """Yield the text of pages ``page_start`` to ``page_end`` (1-based), separators included."""
-    for page in range(page_start, page_end + 1):
-        if page > page_start:
+def page_parts(pages: Sequence[str]) -> Iterator[str]:
+    """Yield the text of consecutive pages piece by piece, separators included."""
+    for number, text in enumerate(pages):
+        if number:
             yield PAGE_SEPARATOR
-        yield document.pages[page - 1]
+        yield text
 
 
 def by_begin(sections: Iterable[Section]) -> tuple[Section, ...]:

@@ -43,6 +43,9 @@ _PAUSE_S = 0.00005
 """The indexing thread pauses: if it never waits, the event loop waits 5 ms for the GIL each time.
 """
 
+INDEX_BYTES = 64 * 1024
+"""Fixed size of an index, added to its text's."""
+
 QUICK_TEXT_BYTES = 8_000_000
 QUICK_CHUNK_CHARS = 2_000
 QUICK_QUERY_CHARS = 200

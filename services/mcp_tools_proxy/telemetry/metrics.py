@@ -115,7 +115,10 @@ class Metrics:
             "mcp_proxy_retrieval_seconds", "Time of one Retrieval request.", buckets=_SECONDS,
             registry=r,
         )  # fmt: skip
-        self.documents = Gauge("mcp_proxy_documents", "Documents held in memory.", registry=r)
+        self.documents = Gauge("mcp_proxy_documents", "Documents that are served.", registry=r)
+        self.document_cache_bytes = Gauge(
+            "mcp_proxy_document_cache_bytes", "Memory of cached texts and indexes.", registry=r
+        )
         self.document_errors = Gauge(
             "mcp_proxy_document_errors", "Document files that could not be loaded.", registry=r
         )

@@ -7,10 +7,12 @@ from pydantic import Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 from typing_extensions import TypedDict
 
-from mcp_tools_proxy.documents.document_repository import DocumentRepository
+from mcp_tools_proxy.documents.document_cache import CachedDocument
+from mcp_tools_proxy.documents.document_repository import WHOLE, DocumentRepository
+from mcp_tools_proxy.documents.document_store import HEAD_ONLY
 from mcp_tools_proxy.domain.caller import Call, Caller
 from mcp_tools_proxy.domain.components import Result, Tool
-from mcp_tools_proxy.domain.document import Document, RetrievedChunk
+from mcp_tools_proxy.domain.document import RetrievedChunk
 from mcp_tools_proxy.domain.errors import WindowTooLarge
 from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.tools.arguments import Natural, Tokens, Truncated
@@ -142,6 +144,7 @@ def window_tool(
     radius: int,
     configured: bool,
     own_documents_only: bool,
+    windows_are_local: bool = False,
     retrieval_knows_caller: bool,
     max_text_bytes: int,
 ) -> Tool:
@@ -152,11 +155,11 @@ def window_tool(
     charged to the document's budget in any case. As soon as a document of the tenant has readers,
     a Retrieval Service that does not know the caller is asked only for what the caller may read.
     """
-    find_own = document_finder(repository)
+    find_own = document_finder(repository, lambda _: WHOLE if windows_are_local else HEAD_ONLY)
 
-    async def find(arguments: DocumentArguments, call: Call) -> Document | None:
+    async def find(arguments: DocumentArguments, call: Call) -> CachedDocument | None:
         if not own_documents_only and (
-            retrieval_knows_caller or not repository.has_readers(call.caller.tenant_id)
+            retrieval_knows_caller or not await repository.has_readers(call.caller.tenant_id)
         ):
             return None
         return await find_own(arguments, call)

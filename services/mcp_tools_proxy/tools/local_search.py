@@ -6,7 +6,7 @@ from typing import Annotated, NotRequired
 from pydantic import AfterValidator, Field, WithJsonSchema
 from typing_extensions import TypedDict
 
-from mcp_tools_proxy.documents.document_repository import DocumentRepository
+from mcp_tools_proxy.documents.document_repository import WHOLE, DocumentRepository
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import Result, Tool
 from mcp_tools_proxy.domain.document import Hit
@@ -104,7 +104,7 @@ def search_tool(
         arguments=SearchArguments,
         result=Snippets,
         function=search,
-        find_document=document_finder(repository),
+        find_document=document_finder(repository, lambda _: WHOLE),
     )
 
 

@@ -9,6 +9,7 @@ from pydantic_core import to_json
 from typing_extensions import TypedDict
 
 from mcp_tools_proxy.documents.document_repository import DocumentRepository
+from mcp_tools_proxy.documents.document_store import Wanted
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import Result, Tool
 from mcp_tools_proxy.domain.document import Section
@@ -63,23 +64,25 @@ class Metadata(TypedDict):
 
 def metadata_tool(repository: DocumentRepository, *, max_text_bytes: int) -> Tool:
     """Build read_doc_metadata (contract §2)."""
-    find = document_finder(repository)
+    find = document_finder(repository, lambda _: Wanted(sections=True))
 
     async def read_metadata(arguments: MetadataArguments, call: Call) -> Result:
         document = await find(arguments, call)
-        count = len(document.sections)
+        head = document.head
+        listed = document.sections or {}
+        count = len(listed)
         first = min(arguments.start_section, count)
-        sections = _fit_sections(islice(document.sections.values(), first, None), max_text_bytes)
+        sections = _fit_sections(islice(listed.values(), first, None), max_text_bytes)
         end = first + len(sections)
         result: Metadata = {
-            "doc_id": document.doc_id,
-            "title": document.title,
-            "pages": len(document.pages),
+            "doc_id": arguments.doc_id,
+            "title": head.title,
+            "pages": head.page_count,
             "section_count": count,
             "sections": sections,
             "truncated": end < count,
-            "tags": list(document.tags),
-            "tenant_id": document.tenant_id,
+            "tags": list(head.tags),
+            "tenant_id": head.tenant_id,
             "tokens": 0,
         }
         if end < count:

@@ -6,6 +6,7 @@ from pydantic import Field, model_validator
 from typing_extensions import TypedDict
 
 from mcp_tools_proxy.documents.document_repository import DocumentRepository
+from mcp_tools_proxy.documents.document_store import Wanted
 from mcp_tools_proxy.documents.layout import page_parts
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import Result, Tool
@@ -48,11 +49,15 @@ class PagesText(TypedDict):
     next_start_char: NotRequired[NextStartChar]
 
 
+def _wanted(arguments: PagesArguments) -> Wanted:
+    return Wanted(pages=(arguments.page_start, arguments.page_end))
+
+
 def pages_tool(
     repository: DocumentRepository, *, max_pages_per_call: int, max_text_bytes: int
 ) -> Tool:
     """Build read_doc_pages (contract §2)."""
-    find = document_finder(repository)
+    find = document_finder(repository, _wanted)
 
     def check_span(arguments: PagesArguments) -> None:
         span = arguments.page_end - arguments.page_start + 1
@@ -65,15 +70,16 @@ def pages_tool(
 
     async def read_pages(arguments: PagesArguments, call: Call) -> Result:
         document = await find(arguments, call)
-        if arguments.page_start > len(document.pages):
+        page_count = document.head.page_count
+        if arguments.page_start > page_count:
             raise PagesNotFound(
-                f"page_start is {arguments.page_start}, but the document has {len(document.pages)} "
+                f"page_start is {arguments.page_start}, but the document has {page_count} "
                 "pages; use a smaller page_start",
-                details={"pages": len(document.pages)},
+                details={"pages": page_count},
             )
-        page_end = min(arguments.page_end, len(document.pages))
+        page_end = min(arguments.page_end, page_count)
         cut = cut_text(
-            page_parts(document, arguments.page_start, page_end),
+            page_parts(document.pages(arguments.page_start, page_end)),
             start_char=arguments.start_char,
             max_bytes=max_text_bytes,
         )
@@ -83,7 +89,7 @@ def pages_tool(
             "tokens": tokens,
             "page_start": arguments.page_start,
             "page_end": page_end,
-            "doc_id": document.doc_id,
+            "doc_id": arguments.doc_id,
             "truncated": cut.next_start_char is not None,
         }
         if cut.next_start_char is not None:

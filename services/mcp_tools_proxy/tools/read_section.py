@@ -1,15 +1,16 @@
 """read_doc_section: the text of one section."""
 
+from collections.abc import Iterable
 from typing import Annotated, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
 from mcp_tools_proxy.documents.document_repository import DocumentRepository
+from mcp_tools_proxy.documents.document_store import Wanted
 from mcp_tools_proxy.documents.layout import section_parts
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import Result, Tool
-from mcp_tools_proxy.domain.document import Document
 from mcp_tools_proxy.domain.errors import SectionNotFound
 from mcp_tools_proxy.tools.arguments import (
     NextStartChar,
@@ -48,17 +49,22 @@ class SectionText(TypedDict):
     page_end: int
 
 
+def _wanted(arguments: SectionArguments) -> Wanted:
+    return Wanted(section_id=arguments.section_id)
+
+
 def section_tool(repository: DocumentRepository, *, max_text_bytes: int) -> Tool:
     """Build read_doc_section (contract §2)."""
-    find = document_finder(repository)
+    find = document_finder(repository, _wanted)
 
     async def read_section(arguments: SectionArguments, call: Call) -> Result:
         document = await find(arguments, call)
-        section = document.sections.get(arguments.section_id)
+        sections = document.sections or {}
+        section = sections.get(arguments.section_id)
         if section is None:
-            raise _no_section(document, arguments.section_id)
+            raise _no_section(arguments, sections)
         cut = cut_text(
-            section_parts(document, section),
+            section_parts(section, document.pages(section.page_start, section.page_end)),
             start_char=arguments.start_char,
             max_bytes=max_text_bytes,
         )
@@ -67,7 +73,7 @@ def section_tool(repository: DocumentRepository, *, max_text_bytes: int) -> Tool
             "text": cut.text,
             "tokens": tokens,
             "section_id": section.section_id,
-            "doc_id": document.doc_id,
+            "doc_id": arguments.doc_id,
             "truncated": cut.next_start_char is not None,
             "title": section.title,
             "page_start": section.page_start,
@@ -91,11 +97,11 @@ def section_tool(repository: DocumentRepository, *, max_text_bytes: int) -> Tool
     )
 
 
-def _no_section(document: Document, section_id: str) -> SectionNotFound:
-    known = list(document.sections)
-    named = f"document {quote(document.doc_id)} has no"
+def _no_section(arguments: SectionArguments, sections: Iterable[str]) -> SectionNotFound:
+    known = list(sections)
+    named = f"document {quote(arguments.doc_id)} has no"
     return SectionNotFound(
-        f"{named} section {quote(section_id)}; read_doc_metadata lists its sections"
+        f"{named} section {quote(arguments.section_id)}; read_doc_metadata lists its sections"
         if known
         else f"{named} sections; use read_doc_pages",
         details={"section_ids": known[:SHOWN_SECTION_IDS]},

@@ -1,10 +1,12 @@
 """Fixtures of the documents folder: where it is, what it fills, what watches it."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from mcp_tools_proxy.documents.folder_sync import DocumentFolder
+from mcp_tools_proxy.documents.folder.folder_store import FolderStore
+from mcp_tools_proxy.documents.folder.look_cache import LookCache
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.unit.documents.documents_folder import Shelf
 
@@ -17,15 +19,22 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def shelf() -> Shelf:
-    return Shelf()
-
-
-@pytest.fixture
 def metrics() -> Metrics:
     return Metrics()
 
 
 @pytest.fixture
-def folder(root: Path, shelf: Shelf, metrics: Metrics) -> DocumentFolder:
-    return DocumentFolder(root, shelf, metrics)
+def cache_dir(tmp_path: Path) -> Path:
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def folder(root: Path, cache_dir: Path, metrics: Metrics) -> Iterator[FolderStore]:
+    store = FolderStore(root, LookCache(cache_dir, root), metrics)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def shelf(folder: FolderStore) -> Shelf:
+    return Shelf(folder)

@@ -1,40 +1,39 @@
-"""A store for tests of the documents folder, and files to put there."""
+"""A view for tests of the documents folder, and files to put there."""
 
 from pathlib import Path
 
 import anyio
 
 from mcp_tools_proxy.documents.document_file import write_document
+from mcp_tools_proxy.documents.document_store import HEAD_ONLY, Key
+from mcp_tools_proxy.documents.folder.folder_store import FolderStore
 from mcp_tools_proxy.domain.document import Document
 from tests.support.bounds import BOUND_S
 
 
 class Shelf:
-    """A store that wakes those who wait for its content."""
+    """The documents that a folder's store serves, as titles; notes what the store tells."""
 
-    def __init__(self) -> None:
-        self.titles: dict[tuple[str, str], str] = {}
-        self.puts = 0
-        self._changed = anyio.Event()
+    def __init__(self, store: FolderStore) -> None:
+        self.told: list[Key] = []
+        self._store = store
+        store.listen(self)
 
-    def put(self, document: Document) -> None:
-        self.titles[document.tenant_id, document.doc_id] = document.title
-        self.puts += 1
-        self._wake()
+    def changed(self, key: Key) -> None:
+        self.told.append(key)
 
-    def remove(self, tenant_id: str, doc_id: str) -> None:
-        del self.titles[tenant_id, doc_id]
-        self._wake()
+    def all_changed(self) -> None:
+        raise AssertionError("a folder misses no changes")
 
-    def _wake(self) -> None:
-        changed, self._changed = self._changed, anyio.Event()
-        changed.set()
+    async def titles(self) -> dict[Key, str]:
+        readings = {key: await self._store.read(key, HEAD_ONLY) for key in self._store.keys}
+        return {key: reading.head.title for key, reading in readings.items() if reading}
 
-    async def until(self, wanted: dict[tuple[str, str], str]) -> None:
-        """Wait until the titles are ``wanted``: within 2 s by contract, 4 s on a busy machine."""
+    async def until(self, wanted: dict[Key, str]) -> None:
+        """Wait until the titles are ``wanted``: within a second by contract, more if busy."""
         with anyio.fail_after(BOUND_S):
-            while self.titles != wanted:
-                await self._changed.wait()
+            while await self.titles() != wanted:  # noqa: ASYNC110 - reading may change it
+                await anyio.sleep(0.01)
 
 
 def document(doc_id: str = "d", title: str = "one", tenant_id: str = "t") -> Document:

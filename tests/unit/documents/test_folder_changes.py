@@ -12,24 +12,24 @@ import pytest
 from structlog.testing import capture_logs
 
 from mcp_tools_proxy.documents.document_file import document_path, dump_document
-from mcp_tools_proxy.documents.folder_sync import DocumentFolder
-from mcp_tools_proxy.telemetry.metrics import Metrics
+from mcp_tools_proxy.documents.folder.folder_store import FolderStore
+from mcp_tools_proxy.documents.folder.folder_watch import FolderWatch
 from tests.support.bounds import until
 from tests.support.file_descriptors import none_left
 from tests.unit.documents.documents_folder import Shelf, document, place, rewrite
 
 
 @asynccontextmanager
-async def watched(folder: DocumentFolder) -> AsyncIterator[None]:
+async def watched(folder: FolderStore) -> AsyncIterator[None]:
     await folder.load()
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(folder.run)
+        tasks.start_soon(FolderWatch(folder).run)
         yield
         tasks.cancel_scope.cancel()
 
 
 @pytest.fixture
-async def watching(root: Path, folder: DocumentFolder, shelf: Shelf) -> AsyncIterator[None]:
+async def watching(root: Path, folder: FolderStore, shelf: Shelf) -> AsyncIterator[None]:
     """A folder of one document that is watched, and has shown a change already."""
     rewrite(root, document())
     async with watched(folder):
@@ -40,7 +40,7 @@ async def watching(root: Path, folder: DocumentFolder, shelf: Shelf) -> AsyncIte
         yield
 
 
-async def error_named(folder: DocumentFolder, name: str, *, there: bool = True) -> None:
+async def error_named(folder: FolderStore, name: str, *, there: bool = True) -> None:
     """Wait until the file is among the errors (or no longer)."""
     await until(lambda: (name in folder.errors) is there)
 
@@ -96,16 +96,16 @@ async def test_a_change_shows_while_watching(
 
 @pytest.mark.usefixtures("watching")
 async def test_a_broken_new_version_keeps_the_last_good_one(
-    root: Path, folder: DocumentFolder, shelf: Shelf
+    root: Path, folder: FolderStore, shelf: Shelf
 ) -> None:
     place(document_path(root, "t", "d"), b"{")
     await error_named(folder, "t/d.json")
-    assert shelf.titles == {("t", "d"): "one"}
+    assert await shelf.titles() == {("t", "d"): "one"}
 
 
 @pytest.mark.usefixtures("watching")
 async def test_a_repaired_file_is_no_longer_reported(
-    root: Path, folder: DocumentFolder, shelf: Shelf
+    root: Path, folder: FolderStore, shelf: Shelf
 ) -> None:
     place(document_path(root, "t", "d"), b"{")
     await error_named(folder, "t/d.json")
@@ -116,7 +116,7 @@ async def test_a_repaired_file_is_no_longer_reported(
 
 @pytest.mark.usefixtures("watching")
 async def test_the_other_file_of_a_pair_takes_over_when_the_first_goes(
-    root: Path, folder: DocumentFolder, shelf: Shelf
+    root: Path, folder: FolderStore, shelf: Shelf
 ) -> None:
     place(root / "spare.json", dump_document(document(title="spare")))
     await error_named(folder, "spare.json")
@@ -132,10 +132,12 @@ async def test_a_file_that_becomes_another_document_replaces_the_first(
     await shelf.until({("t", "b"): "one"})
 
 
-async def test_a_folder_that_appears_later_is_loaded(tmp_path: Path, shelf: Shelf) -> None:
-    root = tmp_path / "later"
+async def test_a_folder_that_appears_later_is_loaded(
+    root: Path, folder: FolderStore, shelf: Shelf
+) -> None:
+    await anyio.Path(root).rmdir()
     with capture_logs() as lines:
-        async with watched(DocumentFolder(root, shelf, Metrics())):
+        async with watched(folder):
             await until(lambda: "documents.loaded" in [line["event"] for line in lines])
             rewrite(root, document())
             await shelf.until({("t", "d"): "one"})
@@ -143,12 +145,12 @@ async def test_a_folder_that_appears_later_is_loaded(tmp_path: Path, shelf: Shel
 
 @pytest.mark.usefixtures("watching")
 async def test_a_folder_that_vanishes_keeps_its_documents_and_is_followed_when_it_is_back(
-    root: Path, folder: DocumentFolder, shelf: Shelf
+    root: Path, folder: FolderStore, shelf: Shelf
 ) -> None:
     shutil.rmtree(root)
     await until(lambda: folder.vanished)
     await folder.load()
-    assert shelf.titles == {("t", "d"): "one"}
+    assert await shelf.titles() == {("t", "d"): "one"}
     rewrite(root, document(title="back"))
     await shelf.until({("t", "d"): "back"})
     rewrite(root, document(title="again"))
@@ -176,23 +178,23 @@ async def test_a_folder_deleted_and_made_anew_at_once_is_followed(root: Path, sh
 
 
 async def test_a_folder_that_cannot_even_be_asked_for_does_not_end_the_watch(
-    tmp_path: Path, shelf: Shelf
+    root: Path, folder: FolderStore, shelf: Shelf
 ) -> None:
-    root = tmp_path / "documents"
-    root.symlink_to("x" * 300)
-    async with watched(DocumentFolder(root, shelf, Metrics())):
+    await anyio.Path(root).rmdir()
+    await anyio.Path(root).symlink_to("x" * 300)
+    async with watched(folder):
         await anyio.sleep(0.7)
-        root.unlink()
+        await anyio.Path(root).unlink()
         rewrite(root, document())
         await shelf.until({("t", "d"): "one"})
 
 
 @pytest.mark.usefixtures("watching")
 async def test_what_could_not_be_read_for_a_moment_is_read_again(
-    root: Path, folder: DocumentFolder, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+    root: Path, folder: FolderStore, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "mcp_tools_proxy.documents.folder_sync.SCANS_AFTER_CHANGE", 1
+        "mcp_tools_proxy.documents.folder.folder_watch.SCANS_AFTER_CHANGE", 1
     )  # the one that fails
     with none_left():
         os.utime(document_path(root, "t", "d"))

@@ -4,9 +4,8 @@ import pytest
 
 from mcp_tools_proxy.documents.layout import page_parts, section_parts
 from mcp_tools_proxy.domain.document import Section
-from tests.support.builders import make_document
 
-DOCUMENT = make_document(pages=["abcdef", "ghijkl", "mnopqr"])
+PAGES = ("abcdef", "ghijkl", "mnopqr")
 
 
 @pytest.mark.parametrize(
@@ -30,8 +29,8 @@ def test_a_section_holds_its_own_text(
         page_end=page_end,
         end_char=end_char,
     )
-    assert "".join(section_parts(DOCUMENT, section)) == text
+    assert "".join(section_parts(section, PAGES[page_start - 1 : page_end])) == text
 
 
 def test_pages_are_joined_by_a_blank_line() -> None:
-    assert "".join(page_parts(DOCUMENT, 2, 3)) == "ghijkl\n\nmnopqr"
+    assert "".join(page_parts(PAGES[1:])) == "ghijkl\n\nmnopqr"

@@ -1,28 +1,23 @@
 """Chunk windows of the documents in this process: ``retrieval_window_url=local`` (T-03)."""
 
-from collections.abc import Awaitable, Callable
-
-from mcp_tools_proxy.documents.retrieval.chunk_tables import ChunkTables
+from mcp_tools_proxy.documents.document_repository import WHOLE, DocumentRepository
 from mcp_tools_proxy.documents.retrieval.chunk_windows import cut_window
 from mcp_tools_proxy.domain.caller import Caller
-from mcp_tools_proxy.domain.document import Chunk, Document, RetrievedChunk
-
-MAX_TABLES = 64
-"""Documents whose chunk tables are cached."""
+from mcp_tools_proxy.domain.document import Chunk, RetrievedChunk
 
 
 class LocalRetrieval:
     """Reads chunk windows from a repository; also the core of the reference Retrieval Service.
 
-    ``find_document`` returns the document of that id which a caller may read.
+    With ``for_any_reader`` the asking gateway is trusted to have checked a document's readers.
     """
 
-    def __init__(self, find_document: Callable[[Caller, str], Awaitable[Document]]) -> None:
-        self._find_document = find_document
-        self._tables = ChunkTables(size=MAX_TABLES)
+    def __init__(self, repository: DocumentRepository, *, for_any_reader: bool = False) -> None:
+        self._repository = repository
+        self._find = repository.find_for_any_reader if for_any_reader else repository.find
 
     def __repr__(self) -> str:
-        return f"<LocalRetrieval {self._tables}>"
+        return f"<LocalRetrieval {self._repository!r}>"
 
     async def window(
         self,
@@ -37,10 +32,9 @@ class LocalRetrieval:
         """Return the anchor with ``before`` and ``after`` chunks around it, in reading order.
 
         There are fewer at the document's edges. Raises AccessDenied, DocumentNotFound,
-        ChunkNotFound.
+        ChunkNotFound, DocumentsUnavailable.
         """
-        document = await self._find_document(caller, doc_id)
-        table = await self._tables.get(document)
+        table = await self._repository.chunks(await self._find(caller, doc_id, WHOLE))
         chunks = cut_window(table, anchor_chunk_id, before=before, after=after)
         return tuple(map(_retrieved, chunks))
 

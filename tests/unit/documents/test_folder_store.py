@@ -8,46 +8,49 @@ import pytest
 from structlog.testing import capture_logs
 
 from mcp_tools_proxy.documents.document_file import document_path, dump_document
-from mcp_tools_proxy.documents.folder_sync import DocumentFolder
+from mcp_tools_proxy.documents.folder.folder_store import FolderStore
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.support.bounds import BOUND_S
 from tests.unit.documents.documents_folder import Shelf, document, place, rewrite
 
 
 async def test_every_file_below_the_folder_is_loaded(
-    root: Path, folder: DocumentFolder, shelf: Shelf
+    root: Path, folder: FolderStore, shelf: Shelf
 ) -> None:
     rewrite(root, document("a"))
     place(root / "u" / "any" / "where.json", dump_document(document("b", tenant_id="u")))
     place(root / "at the root.json", dump_document(document("c", tenant_id="v")))
     await folder.load()
-    assert shelf.titles == {("t", "a"): "one", ("u", "b"): "one", ("v", "c"): "one"}
+    assert await shelf.titles() == {("t", "a"): "one", ("u", "b"): "one", ("v", "c"): "one"}
 
 
-async def test_a_folder_that_does_not_exist_holds_nothing(tmp_path: Path, shelf: Shelf) -> None:
-    await DocumentFolder(tmp_path / "none", shelf, Metrics()).load()
-    assert shelf.titles == {}
+async def test_a_folder_that_does_not_exist_holds_nothing(
+    root: Path, folder: FolderStore, shelf: Shelf
+) -> None:
+    await anyio.Path(root).rmdir()
+    await folder.load()
+    assert await shelf.titles() == {}
 
 
 async def test_a_broken_file_is_reported_and_the_others_load(
-    root: Path, folder: DocumentFolder, shelf: Shelf
+    root: Path, folder: FolderStore, shelf: Shelf
 ) -> None:
     rewrite(root, document())
     place(root / "t" / "bad.json", b"{")
     await folder.load()
-    assert shelf.titles == {("t", "d"): "one"}
+    assert await shelf.titles() == {("t", "d"): "one"}
     assert list(folder.errors) == ["t/bad.json"]
 
 
 @pytest.mark.parametrize("place_of_file", ["t/d.json", "t/x.json", "t/u/d.json", "u%2F/d.json"])
 async def test_a_file_in_the_folder_of_another_tenant_is_ignored_and_reported(
-    root: Path, folder: DocumentFolder, shelf: Shelf, metrics: Metrics, place_of_file: str
+    root: Path, folder: FolderStore, shelf: Shelf, metrics: Metrics, place_of_file: str
 ) -> None:
     rewrite(root, document(tenant_id="u", title="its own"))
     place(root / place_of_file, dump_document(document(tenant_id="u", title="smuggled")))
     with capture_logs() as lines:
         await folder.load()
-    assert shelf.titles == {("u", "d"): "its own"}
+    assert await shelf.titles() == {("u", "d"): "its own"}
     assert list(folder.errors) == [place_of_file]
     assert [line["file"] for line in lines if line["event"] == "documents.file_ignored"] == [
         place_of_file
@@ -56,35 +59,35 @@ async def test_a_file_in_the_folder_of_another_tenant_is_ignored_and_reported(
 
 
 async def test_a_file_that_names_another_tenant_later_keeps_its_last_good_version(
-    root: Path, folder: DocumentFolder, shelf: Shelf
+    root: Path, folder: FolderStore, shelf: Shelf
 ) -> None:
     rewrite(root, document())
     await folder.load()
     place(document_path(root, "t", "d"), dump_document(document(tenant_id="u")))
     await folder.load()
-    assert (shelf.titles, list(folder.errors)) == ({("t", "d"): "one"}, ["t/d.json"])
+    assert (await shelf.titles(), list(folder.errors)) == ({("t", "d"): "one"}, ["t/d.json"])
 
 
 @pytest.mark.parametrize(
     "tenant_id", ["a/b", ".", "..", "компания", "ж" * 100, "%41", "\N{SNOWMAN}"]
 )
 async def test_any_tenant_has_a_folder_of_its_own(
-    root: Path, folder: DocumentFolder, shelf: Shelf, tenant_id: str
+    root: Path, folder: FolderStore, shelf: Shelf, tenant_id: str
 ) -> None:
     rewrite(root, document(tenant_id=tenant_id))
     await folder.load()
-    assert (shelf.titles, dict(folder.errors)) == ({(tenant_id, "d"): "one"}, {})
+    assert (await shelf.titles(), dict(folder.errors)) == ({(tenant_id, "d"): "one"}, {})
 
 
 async def test_a_folder_whose_name_is_no_utf8_is_nobodys(
-    root: Path, folder: DocumentFolder, shelf: Shelf
+    root: Path, folder: FolderStore, shelf: Shelf
 ) -> None:
     place(root / "%FF" / "d.json", dump_document(document(tenant_id="\ufffd")))
     await folder.load()
-    assert (shelf.titles, list(folder.errors)) == ({}, ["%FF/d.json"])
+    assert (await shelf.titles(), list(folder.errors)) == ({}, ["%FF/d.json"])
 
 
-async def test_a_broken_file_is_logged_once(root: Path, folder: DocumentFolder) -> None:
+async def test_a_broken_file_is_logged_once(root: Path, folder: FolderStore) -> None:
     place(root / "bad.json", b"{")
     with capture_logs() as lines:
         await folder.load()
@@ -95,7 +98,7 @@ async def test_a_broken_file_is_logged_once(root: Path, folder: DocumentFolder) 
 
 
 async def test_a_metric_counts_the_files_that_are_not_in_use(
-    root: Path, folder: DocumentFolder, metrics: Metrics
+    root: Path, folder: FolderStore, metrics: Metrics
 ) -> None:
     rewrite(root, document())
     place(root / "bad.json", b"{")
@@ -106,24 +109,24 @@ async def test_a_metric_counts_the_files_that_are_not_in_use(
 
 @pytest.mark.parametrize("name", [".hidden.json", "notes.txt", ".git/a.json", "a.json.bak"])
 async def test_other_files_are_ignored(
-    root: Path, folder: DocumentFolder, shelf: Shelf, name: str
+    root: Path, folder: FolderStore, shelf: Shelf, name: str
 ) -> None:
     place(root / name, dump_document(document()))
     await folder.load()
-    assert (shelf.titles, dict(folder.errors)) == ({}, {})
+    assert (await shelf.titles(), dict(folder.errors)) == ({}, {})
 
 
 async def test_a_pipe_named_like_a_document_is_ignored(
-    root: Path, folder: DocumentFolder, shelf: Shelf
+    root: Path, folder: FolderStore, shelf: Shelf
 ) -> None:
     os.mkfifo(root / "pipe.json")
     with anyio.fail_after(BOUND_S):
         await folder.load()
-    assert shelf.titles == {}
+    assert await shelf.titles() == {}
 
 
 async def test_a_link_that_leads_nowhere_is_ignored_and_one_in_a_circle_reported(
-    root: Path, folder: DocumentFolder
+    root: Path, folder: FolderStore
 ) -> None:
     (root / "dangling.json").symlink_to("none.json")
     (root / "circle.json").symlink_to("circle.json")
@@ -132,69 +135,53 @@ async def test_a_link_that_leads_nowhere_is_ignored_and_one_in_a_circle_reported
 
 
 async def test_a_pair_too_long_for_a_file_name_loads_from_any_place(
-    root: Path, folder: DocumentFolder, shelf: Shelf
+    root: Path, folder: FolderStore, shelf: Shelf
 ) -> None:
     place(root / "x.json", dump_document(document("ж" * 256)))
     await folder.load()
-    assert shelf.titles == {("t", "ж" * 256): "one"}
+    assert await shelf.titles() == {("t", "ж" * 256): "one"}
 
 
 async def test_of_two_files_with_one_pair_the_canonical_one_wins(
-    root: Path, folder: DocumentFolder, shelf: Shelf
+    root: Path, folder: FolderStore, shelf: Shelf
 ) -> None:
     place(root / "a.json", dump_document(document(title="other")))
     rewrite(root, document(title="canonical"))
     await folder.load()
-    assert shelf.titles == {("t", "d"): "canonical"}
+    assert await shelf.titles() == {("t", "d"): "canonical"}
     assert list(folder.errors) == ["a.json"]
 
 
 async def test_of_two_files_elsewhere_the_first_by_path_wins(
-    root: Path, folder: DocumentFolder, shelf: Shelf
+    root: Path, folder: FolderStore, shelf: Shelf
 ) -> None:
     place(root / "b.json", dump_document(document(title="b")))
     place(root / "a.json", dump_document(document(title="a")))
     await folder.load()
-    assert shelf.titles == {("t", "d"): "a"}
+    assert await shelf.titles() == {("t", "d"): "a"}
     assert list(folder.errors) == ["b.json"]
 
 
-async def test_a_file_that_did_not_change_is_not_put_again(
-    root: Path, folder: DocumentFolder, shelf: Shelf
+async def test_a_file_that_did_not_change_is_not_told_again(
+    root: Path, folder: FolderStore, shelf: Shelf
 ) -> None:
     rewrite(root, document("a"))
     await folder.load()
+    shelf.told.clear()
     rewrite(root, document("b"))
     await folder.load()
-    assert shelf.puts == 2
+    assert set(shelf.told) == {("t", "b")}
 
 
 async def test_a_file_name_that_is_not_utf8_can_be_reported(
-    root: Path, folder: DocumentFolder
+    root: Path, folder: FolderStore
 ) -> None:
     place(Path(os.fsdecode(os.fsencode(root) + b"/bad\xff.json")), b"{")
     await folder.load()
     assert list(folder.errors) == ["bad\\xff.json"]
 
 
-async def test_a_builtin_document_is_held_without_a_file(root: Path, shelf: Shelf) -> None:
-    await DocumentFolder(root, shelf, Metrics(), builtin=(document(),)).load()
-    assert shelf.titles == {("t", "d"): "one"}
-
-
-async def test_a_builtin_document_comes_back_when_the_file_over_it_goes(
-    root: Path, shelf: Shelf
-) -> None:
-    folder = DocumentFolder(root, shelf, Metrics(), builtin=(document(title="builtin"),))
-    rewrite(root, document(title="file"))
-    await folder.load()
-    assert shelf.titles == {("t", "d"): "file"}
-    document_path(root, "t", "d").unlink()
-    await folder.load()
-    assert shelf.titles == {("t", "d"): "builtin"}
-
-
-async def test_the_folder_shows_its_state(root: Path, folder: DocumentFolder) -> None:
+async def test_the_folder_shows_its_state(root: Path, folder: FolderStore) -> None:
     rewrite(root, document())
     await folder.load()
     assert repr(folder).endswith("documents=1 errors=0>")

@@ -1,0 +1,111 @@
+"""Builds what is made of whole documents, and searches: neither blocks other calls."""
+
+import asyncio
+import math
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from mcp_tools_proxy.documents.search_index import SearchIndex
+from mcp_tools_proxy.domain.document import Document, Hit
+from mcp_tools_proxy.domain.errors import ShuttingDown
+
+BUILDER_MAX_CHARS = (200_000, 5_000_000, math.inf)
+"""Largest document, in characters of text, for each of the building threads. A small one does not
+wait behind a large one, which may be another tenant's."""
+
+T = TypeVar("T")
+
+
+class Builders:
+    """Threads that build from documents, each one thing at a time; for one event loop.
+
+    There is one for each of BUILDER_MAX_CHARS: more would only take the GIL from the loop.
+    """
+
+    def __init__(self) -> None:
+        self._threads = tuple(
+            ThreadPoolExecutor(max_workers=1, thread_name_prefix="build") for _ in BUILDER_MAX_CHARS
+        )
+        self._closed = False
+
+    def start(self, document: Document, build: Callable[[Document], T]) -> asyncio.Future[T]:
+        """Begin to build from a document. Raises ShuttingDown once closed."""
+        if self._closed:
+            raise shutting_down()
+        size = sum(map(len, document.pages))
+        thread = self._threads[next(n for n, most in enumerate(BUILDER_MAX_CHARS) if size <= most)]
+        return asyncio.get_running_loop().run_in_executor(thread, build, document)
+
+    def close(self) -> None:
+        """Refuse further builds and cancel those not begun; both get ShuttingDown."""
+        self._closed = True
+        for thread in self._threads:
+            thread.shutdown(wait=False, cancel_futures=True)
+
+
+async def built(build: asyncio.Future[T]) -> T:
+    """Wait for a build, for which others may wait: a cancelled caller does not cancel it.
+
+    Raises ShuttingDown where it was cancelled, and the build's exceptions.
+    """
+    try:
+        return await asyncio.shield(build)
+    except asyncio.CancelledError:
+        if build.cancelled():
+            raise shutting_down() from None
+        raise
+
+
+class Searcher:
+    """Runs searches; for one event loop.
+
+    Quick ones run on the loop, where each saves 0.07 to 0.2 ms of CPU; one in each of its
+    iterations, for with several other calls took 29 ms instead of 1.1 (p50, 16 callers). Slower
+    ones run in one thread; more threads would only take the GIL from the loop.
+    """
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="search")
+        self._turn = asyncio.Lock()
+        """Held by the quick search whose turn it is."""
+        self._searched = False
+        """Whether a quick search has run in this iteration of the event loop."""
+        self._closed = False
+
+    async def search(self, index: SearchIndex, query: str, max_results: int) -> tuple[Hit, ...]:
+        """Search (SearchIndex.search). Raises ShuttingDown once closed."""
+        if index.is_quick(query):
+            return await self._search_here(index, query, max_results)
+        self._check_open()
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, index.search, query, max_results)
+
+    def close(self) -> None:
+        """Refuse further searches."""
+        self._closed = True
+        self._thread.shutdown(wait=False)
+
+    async def _search_here(
+        self, index: SearchIndex, query: str, max_results: int
+    ) -> tuple[Hit, ...]:
+        """Search on the event loop, once in each iteration, so that other ready tasks run."""
+        async with self._turn:
+            if self._searched:
+                await asyncio.sleep(0)
+            self._check_open()
+            self._searched = True
+            asyncio.get_running_loop().call_soon(self._begin_turn)
+            return index.search(query, max_results)
+
+    def _begin_turn(self) -> None:
+        self._searched = False
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise shutting_down()
+
+
+def shutting_down() -> ShuttingDown:
+    """Build the refusal of a call while the process stops."""
+    return ShuttingDown("this replica is stopping; send the call again")

@@ -1,0 +1,171 @@
+"""Keeps what was read of documents, and what was built from it, the most recently used first."""
+
+import sys
+from asyncio import Future
+from collections import OrderedDict
+from collections.abc import Mapping
+
+from mcp_tools_proxy.documents.document_store import Key, Reading, Wanted
+from mcp_tools_proxy.documents.retrieval.chunk_windows import ChunkTable
+from mcp_tools_proxy.documents.search_index import SearchIndex
+from mcp_tools_proxy.domain.document import Document, DocumentHead, Section
+from mcp_tools_proxy.telemetry.metrics import Metrics
+
+ENTRY_BYTES = 1_500
+"""Counted for a document besides its texts: its head, and the entry itself."""
+
+SECTION_BYTES = 350
+CHUNK_BYTES = 300
+"""Counted for a section, and for a chunk besides its text."""
+
+_UNCHECKED = -1
+
+
+class CachedDocument:
+    """What is in memory of one version of a document: its head, and the parts that were read.
+
+    ``index`` and ``chunks`` are made of the whole ``document``.
+    """
+
+    def __init__(self, reading: Reading) -> None:
+        self.head: DocumentHead = reading.head
+        self.document: Document | None = None
+        self.sections: Mapping[str, Section] | None = None
+        self.index: Future[SearchIndex] | None = None
+        self.chunks: Future[ChunkTable] | None = None
+        self.size_bytes = ENTRY_BYTES
+        self.generation = _UNCHECKED
+        """The generation of the cache in which the head was read last."""
+        self._pages: dict[int, str] = {}
+        self.add(reading)
+
+    def __repr__(self) -> str:
+        return f"<CachedDocument {self.head.doc_id!r}: {self.size_bytes} bytes>"
+
+    def add(self, reading: Reading) -> None:
+        """Add what was read of the same version, which may have other readers now."""
+        self.head = reading.head
+        document = reading.document
+        if document is not None and self.document is None:
+            self.document = document
+            self.sections = None
+            self._pages = {}
+            self.size_bytes = ENTRY_BYTES + sum(map(sys.getsizeof, document.pages))
+            own_chunks = document.own_chunks or ()
+            self.size_bytes += sum(sys.getsizeof(it.source) + CHUNK_BYTES for it in own_chunks)
+            self._add_sections(document.sections)
+        if self.document is not None:
+            return
+        for number, text in reading.pages.items():
+            if number not in self._pages:
+                self._pages[number] = text
+                self.size_bytes += sys.getsizeof(text)
+        if reading.sections is not None and self.sections is None:
+            self._add_sections(reading.sections)
+
+    def has(self, wanted: Wanted) -> bool:
+        """Return whether all wanted parts are here."""
+        if self.document is not None:
+            return True
+        if wanted.whole or (wanted.sections and self.sections is None):
+            return False
+        span = wanted.pages
+        if wanted.section_id is not None:
+            if self.sections is None:
+                return False
+            section = self.sections.get(wanted.section_id)
+            span = None if section is None else (section.page_start, section.page_end)
+        if span is None:
+            return True
+        last = min(span[1], self.head.page_count)
+        return all(number in self._pages for number in range(span[0], last + 1))
+
+    def pages(self, first: int, last: int) -> tuple[str, ...]:
+        """Return the text of pages that are here (1-based, ``last`` included)."""
+        if self.document is not None:
+            return self.document.pages[first - 1 : last]
+        return tuple(self._pages[number] for number in range(first, last + 1))
+
+    def _add_sections(self, sections: Mapping[str, Section]) -> None:
+        self.sections = sections
+        self.size_bytes += SECTION_BYTES * len(sections)
+
+
+class DocumentCache:
+    """CachedDocuments by tenant and doc_id within ``max_bytes``; for one event loop.
+
+    The document used last stays, whatever its size. One whose head may be outdated stays as well,
+    for its texts may be those of the present version.
+    """
+
+    def __init__(self, *, max_bytes: int, metrics: Metrics) -> None:
+        self._max_bytes = max_bytes
+        self._metrics = metrics
+        self._entries: OrderedDict[Key, CachedDocument] = OrderedDict()
+        self._bytes = 0
+        self._generation = 0
+
+    def __repr__(self) -> str:
+        return (
+            f"<DocumentCache: {len(self._entries)} documents, "
+            f"{self._bytes} of {self._max_bytes} bytes>"
+        )
+
+    def get(self, key: Key) -> CachedDocument | None:
+        """Return what is in memory of a document, which is the one used last then."""
+        entry = self._entries.get(key)
+        if entry is not None:
+            self._entries.move_to_end(key)
+        return entry
+
+    def is_checked(self, entry: CachedDocument) -> bool:
+        """Return whether nothing has been told of the document since its head was read."""
+        return entry.generation == self._generation
+
+    def keep(self, key: Key, reading: Reading) -> CachedDocument:
+        """Add what was read: to what is here of the same version, or in place of another one."""
+        entry = self._entries.get(key)
+        if entry is None or entry.head.version != reading.head.version:
+            self.drop(key)
+            entry = self._entries[key] = CachedDocument(reading)
+            self._count(entry.size_bytes)
+        else:
+            before = entry.size_bytes
+            entry.add(reading)
+            self._count(entry.size_bytes - before)
+        entry.generation = self._generation
+        self._entries.move_to_end(key)
+        self._evict()
+        return entry
+
+    def grow(self, entry: CachedDocument, by: int) -> None:
+        """Count what was built from a document, unless it is no longer here."""
+        key = (entry.head.tenant_id, entry.head.doc_id)
+        if self._entries.get(key) is entry:
+            entry.size_bytes += by
+            self._count(by)
+            self._evict()
+
+    def mark(self, key: Key) -> None:
+        """Take note that the document may have changed."""
+        entry = self._entries.get(key)
+        if entry is not None:
+            entry.generation = _UNCHECKED
+
+    def mark_all(self) -> None:
+        """Take note that every document may have changed."""
+        self._generation += 1
+
+    def drop(self, key: Key) -> None:
+        """Remove a document; whoever uses it may go on."""
+        entry = self._entries.pop(key, None)
+        if entry is not None:
+            self._count(-entry.size_bytes)
+
+    def _evict(self) -> None:
+        while self._bytes > self._max_bytes and len(self._entries) > 1:
+            self.drop(next(iter(self._entries)))
+
+    def _count(self, by: int) -> None:
+        self._bytes += by
+        self._metrics.document_cache_bytes.set(self._bytes)

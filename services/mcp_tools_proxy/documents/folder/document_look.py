@@ -1,0 +1,122 @@
+"""Looks at one document file: reads it once, and keeps what is known of it without its text."""
+
+import errno
+import os
+import stat
+import string
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote
+
+from mcp_tools_proxy.documents.document_file import (
+    BrokenFile,
+    InvalidDocument,
+    document_path,
+    parse_document,
+    tenant_of_folder,
+)
+from mcp_tools_proxy.documents.folder.file_listing import SUFFIX, Stamp, stamp_of
+from mcp_tools_proxy.documents.folder.page_spans import page_spans
+from mcp_tools_proxy.documents.versions import head_of
+from mcp_tools_proxy.domain.document import Document, DocumentHead, Section
+from mcp_tools_proxy.wire.text import quote
+
+ATTEMPTS = 3
+"""How often a file is read that changes meanwhile."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileLayout:
+    """Where the parts of a document stand: its pages in the file (``page_spans``), its sections."""
+
+    spans: "array[int]"
+    sections: Mapping[str, Section]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What one reading of a file found; ``reason`` explains why it holds no usable document.
+
+    ``stamp`` is None for a file that could not be read: it may be readable the next time, without
+    a change. ``document`` and ``layout`` are there right after reading, and not kept in memory.
+    """
+
+    stamp: Stamp | None
+    head: DocumentHead | None = None
+    reason: str | None = None
+    document: Document | None = None
+    layout: FileLayout | None = None
+
+
+def look_at(root: Path, name: str) -> Look:
+    """Read a file of the folder and check it. Blocks: about 10 ms for each MB."""
+    path = root / name
+    try:
+        stamp, content = _read(path)
+    except OSError as error:
+        return Look(stamp=None, reason=f"cannot be read: {error.strerror}")
+    try:
+        document = parse_document(path, content)
+    except BrokenFile as error:
+        return Look(stamp=stamp, reason=error.reason)
+    tenant_id = tenant_of_folder(root, path)
+    if tenant_id is not None and tenant_id != document.tenant_id:  # only that tenant may write here
+        return Look(
+            stamp=stamp,
+            reason=f"its tenant_id is {quote(document.tenant_id)}, but the folder is that of "
+            f"{quote(tenant_id)}; put it into the folder of its own tenant",
+        )
+    layout = FileLayout(spans=page_spans(content), sections=document.sections)
+    return Look(stamp=stamp, head=head_of(document), document=document, layout=layout)
+
+
+def canonical_name(tenant_id: str, doc_id: str) -> str | None:
+    """Return the name of a document's file in the folder; None for an id that no name can spell."""
+    try:
+        return document_path(Path(), tenant_id, doc_id).as_posix()
+    except InvalidDocument:
+        return None
+
+
+def spelled_key(name: str) -> tuple[str, str] | None:
+    """Return the tenant and the doc_id that a file's name spells; None for another name."""
+    tenant, _, file = name.partition("/")
+    if not file or "/" in file:
+        return None
+    try:
+        key = _decoded(tenant), _decoded(file.removesuffix(SUFFIX))
+    except UnicodeDecodeError:
+        return None
+    if _is_plain(tenant) and _is_plain(file):
+        return key
+    return key if canonical_name(*key) == name else None
+
+
+def _decoded(part: str) -> str:
+    return unquote(part, errors="strict") if "%" in part else part
+
+
+def _is_plain(part: str) -> bool:
+    """Return whether a part of a name spells itself: checked first, as encoding takes 10 µs."""
+    return part.isascii() and part.translate(_WITHOUT_PLAIN) == ""
+
+
+_WITHOUT_PLAIN = {ord(char): None for char in string.ascii_letters + string.digits + "_.-~"}
+
+
+def _read(path: Path) -> tuple[Stamp, bytes]:
+    """Read a whole file as it is at one moment. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe would block
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "is no regular file")
+        for _ in range(ATTEMPTS):
+            file.seek(0)
+            content = file.read()
+            before, status = status, os.fstat(descriptor)
+            if stamp_of(before) == stamp_of(status):
+                return stamp_of(status), content
+    raise OSError(errno.EAGAIN, "is being written")

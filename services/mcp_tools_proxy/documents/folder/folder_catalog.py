@@ -1,0 +1,207 @@
+"""What a documents folder is known to hold, and which file stands for each document. No I/O."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from mcp_tools_proxy.documents.document_store import Key
+from mcp_tools_proxy.documents.folder.document_look import Look, canonical_name, spelled_key
+from mcp_tools_proxy.documents.folder.file_listing import Listing, Stamp
+from mcp_tools_proxy.domain.document import DocumentHead
+from mcp_tools_proxy.wire.text import file_name_text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownFile:
+    """The state of one file.
+
+    ``head`` is that of its last good content. ``reason`` explains why its present content is not
+    usable. While it is not ``looked_at``, neither is known to be true now.
+    """
+
+    stamp: Stamp | None
+    spelled: Key | None
+    """Tenant and doc_id that its name spells."""
+    head: DocumentHead | None = None
+    reason: str | None = None
+    looked_at: bool = False
+
+    @property
+    def key(self) -> Key | None:
+        """The document that the file stands for, as far as that is known."""
+        if self.head is not None:
+            return self.head.tenant_id, self.head.doc_id
+        return None if self.looked_at else self.spelled
+
+
+class FolderCatalog:
+    """The files of a folder and the documents they stand for.
+
+    A file stands for the document that its name spells. One with another id inside stands for that
+    document as well, unless a file of the right name does: for one release, with a warning.
+    """
+
+    def __init__(self) -> None:
+        self._files: dict[str, KnownFile] = {}
+        self._unlisted: Mapping[str, str] = {}
+        self._restricted: Counter[str | None] = Counter()
+        """Files by tenant whose document has readers, or is not known to have none."""
+        self._served: dict[Key, str] = {}
+        self._doc_ids: Counter[str] = Counter()
+        self._errors: dict[str, str] = {}
+        self._misnamed: dict[str, str] = {}
+
+    def __len__(self) -> int:
+        return len(self._served)
+
+    @property
+    def errors(self) -> Mapping[str, str]:
+        """The files that are not in use: name → reason, one line."""
+        return self._errors
+
+    @property
+    def misnamed(self) -> Mapping[str, str]:
+        """The files in use whose name does not spell their document: name → what it should be."""
+        return self._misnamed
+
+    @property
+    def not_looked_at(self) -> list[str]:
+        """The names of the files that have to be looked at."""
+        return [name for name, file in self._files.items() if not file.looked_at]
+
+    @property
+    def has_unread(self) -> bool:
+        """Whether there is a file or folder that could not be read: access may change unnoticed."""
+        return bool(self._unlisted) or any(file.stamp is None for file in self._files.values())
+
+    def file_of(self, key: Key) -> tuple[str, KnownFile] | None:
+        """Return the name and the state of the file that stands for a document."""
+        name = self._served.get(key)
+        return None if name is None else (name, self._files[name])
+
+    def names_of(self, key: Key) -> list[str]:
+        """Return the names of all files of a document, the one in use last, broken ones too."""
+        names = [name for name, file in self._files.items() if key in (file.key, file.spelled)]
+        return sorted(names, key=lambda name: (name == self._served.get(key), name))
+
+    def has_doc_id(self, doc_id: str) -> bool:
+        """Return whether any tenant has a document of that id."""
+        return doc_id in self._doc_ids
+
+    def has_readers(self, tenant_id: str) -> bool:
+        """Return whether a document of the tenant has readers, or may have."""
+        return bool(self._restricted[tenant_id] or self._restricted[None])
+
+    def keys(self) -> Iterator[Key]:
+        """Yield every document."""
+        return iter(self._served)
+
+    def apply_listing(self, listing: Listing, looks: Mapping[str, Look]) -> set[Key]:
+        """Take over what was listed; return the documents that may have changed.
+
+        ``looks`` are of earlier starts: they hold where the stamp is the same. What a folder held
+        that cannot be listed now stays, and so does everything while the folder itself is gone: a
+        volume that is unmounted for a moment must not remove documents.
+        """
+        if not listing.is_there:
+            return set()
+        changed: set[Key | None] = set()
+        for name in [name for name in self._files if not self._is_listed(name, listing)]:
+            changed.add(self._files[name].key)
+            self._set(name, None)
+        for name, stamp in listing.files.items():
+            known = self._files.get(name)
+            if known is not None and known.stamp == stamp:
+                continue
+            file = _listed(name, stamp, known, looks.get(name))
+            changed |= {file.key, known.key if known else None}
+            self._set(name, file)
+        for name, reason in listing.unread.items():
+            known = self._files.get(name) or KnownFile(stamp=None, spelled=spelled_key(name))
+            self._set(name, replace(known, stamp=None, reason=reason, looked_at=True))
+        is_other = self._unlisted != listing.unlisted
+        self._unlisted = listing.unlisted
+        if changed or is_other or listing.unread:
+            changed |= self._select()
+        return {key for key in changed if key is not None}
+
+    def apply_look(self, name: str, look: Look) -> set[Key]:
+        """Take over what a look at a file found; return the documents that have changed by it."""
+        known = self._files.get(name)
+        if known is None:
+            known = KnownFile(stamp=None, spelled=spelled_key(name))
+        head = known.head if look.head is None else look.head
+        file = replace(known, stamp=look.stamp, head=head, reason=look.reason, looked_at=True)
+        self._set(name, file)
+        is_plain = file.key == known.key == file.spelled and file.reason is known.reason is None
+        selected = set() if is_plain else self._select()
+        return selected if file.head == known.head else selected | _keys(known, file)
+
+    def forget(self, name: str) -> set[Key]:
+        """Take note that a file was removed; return the documents that have changed by it."""
+        known = self._files.get(name)
+        if known is None:
+            return set()
+        self._set(name, None)
+        return self._select() | _keys(known)
+
+    def _is_listed(self, name: str, listing: Listing) -> bool:
+        """Return whether a file is there, or may be: its folder could not be listed."""
+        if name in listing.files or name in listing.unread:
+            return True
+        return any(not folder or name.startswith(f"{folder}/") for folder in listing.unlisted)
+
+    def _set(self, name: str, file: KnownFile | None) -> None:
+        """Keep the state of a file, and count whether its document may have readers."""
+        if (old := self._files.pop(name, None)) is not None:
+            self._count_readers(old, -1)
+        if file is not None:
+            self._files[name] = file
+            self._count_readers(file, 1)
+
+    def _count_readers(self, file: KnownFile, by: int) -> None:
+        if file.looked_at and (file.head is None or file.head.readers is None):
+            return
+        self._restricted[file.key[0] if file.key else None] += by
+
+    def _select(self) -> set[Key]:
+        """Choose the file for each document; return the documents that have another file now."""
+        before, self._served = self._served, {}
+        self._errors = dict(self._unlisted)
+        self._misnamed = {}
+        for name in sorted(self._files, key=lambda name: (not self._is_canonical(name), name)):
+            file = self._files[name]
+            key = file.key
+            if file.reason is not None:
+                self._errors[name] = file.reason
+            if key is None:
+                continue
+            winner = self._served.setdefault(key, name)
+            if winner != name:
+                self._errors[name] = f"holds the same document as {file_name_text(winner)}"
+            elif key != file.spelled:
+                self._misnamed[name] = canonical_name(*key) or "a shorter id, for this has no name"
+        self._errors = {file_name_text(name): reason for name, reason in self._errors.items()}
+        self._doc_ids = Counter(doc_id for _, doc_id in self._served)
+        return {key for key, name in self._served.items() if before.get(key) != name} | (
+            before.keys() - self._served.keys()
+        )
+
+    def _is_canonical(self, name: str) -> bool:
+        file = self._files[name]
+        return file.spelled is not None and file.spelled == file.key
+
+
+def _listed(name: str, stamp: Stamp, known: KnownFile | None, look: Look | None) -> KnownFile:
+    """Return the state of a file that is new, or another than it was."""
+    spelled = spelled_key(name) if known is None else known.spelled
+    if look is not None and look.stamp == stamp:
+        head = look.head or (known.head if known else None)
+        return KnownFile(
+            stamp=stamp, spelled=spelled, head=head, reason=look.reason, looked_at=True
+        )
+    return KnownFile(stamp=stamp, spelled=spelled, head=known.head if known else None)
+
+
+def _keys(*files: KnownFile) -> set[Key]:
+    return {file.key for file in files if file.key is not None}

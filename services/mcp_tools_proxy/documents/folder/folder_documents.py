@@ -1,0 +1,42 @@
+"""The folder of document files as a whole: the store, its cache on disk, and the watch."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from mcp_tools_proxy.documents.folder.folder_store import FolderStore
+from mcp_tools_proxy.documents.folder.folder_watch import FolderWatch
+from mcp_tools_proxy.documents.folder.look_cache import LookCache, default_folder
+from mcp_tools_proxy.telemetry.metrics import Metrics
+
+
+class FolderDocuments:
+    """Keeps up with a folder of document files (OpenDocuments)."""
+
+    def __init__(self, root: Path, *, cache_dir: Path | None, metrics: Metrics) -> None:
+        self.store = FolderStore(root, LookCache(cache_dir or default_folder(), root), metrics)
+        self._watch = FolderWatch(self.store)
+
+    def readiness(self) -> Mapping[str, object]:
+        """Return whether the folder is there, and what of it is not in use."""
+        store = self.store
+        ignored = len(store.errors)
+        return {
+            "status": "degraded" if ignored or store.vanished else "ok",
+            "documents": len(store),
+            "files_ignored": ignored,
+            "files_misnamed": len(store.misnamed),
+            "files_not_read": store.not_looked_at,
+            "folder": "vanished" if store.vanished else "present" if store.present else "missing",
+        }
+
+    async def connect(self) -> None:
+        """List the folder."""
+        await self.store.load()
+
+    async def run(self) -> None:
+        """Follow the folder, until cancelled."""
+        await self._watch.run()
+
+    async def close(self) -> None:
+        """Close the cache on disk."""
+        self.store.close()

@@ -1,0 +1,305 @@
+"""The store of documents that are files in one folder."""
+
+import asyncio
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import structlog
+from pydantic_core import from_json
+
+from mcp_tools_proxy.documents.document_store import ChangeListener, Key, Reading, Wanted
+from mcp_tools_proxy.documents.folder.document_look import FileLayout, Look, canonical_name, look_at
+from mcp_tools_proxy.documents.folder.file_listing import Listing, list_files, stamp_of
+from mcp_tools_proxy.documents.folder.folder_catalog import FolderCatalog, KnownFile
+from mcp_tools_proxy.documents.folder.look_cache import LookCache
+from mcp_tools_proxy.domain.errors import DocumentsUnavailable
+from mcp_tools_proxy.telemetry.metrics import Metrics
+from mcp_tools_proxy.wire.text import file_name_text
+
+LOOKED_AT_FIRST_BYTES = 8_000_000
+"""Files up to this size together are looked at before the start is done: it takes 0.1 s."""
+
+BATCH_BYTES = 1_000_000
+BATCH_FILES = 64
+"""What is looked at in one go in the background, and then kept on disk."""
+
+ATTEMPTS = 3
+"""How often a document is read whose file changes meanwhile."""
+
+log = structlog.get_logger()
+
+
+class FolderStore:
+    """A DocumentStore over the files of ``root``, which need not exist.
+
+    Call ``load`` once, then whenever the folder may have changed (``FolderWatch``); keep
+    ``look_at_rest`` running. Files are read in threads.
+    """
+
+    def __init__(self, root: Path, cache: LookCache, metrics: Metrics) -> None:
+        self._root = root.absolute()
+        self._cache = cache
+        self._metrics = metrics
+        self._catalog = FolderCatalog()
+        self._listener: ChangeListener | None = None
+        self._earlier: Mapping[str, Look] | None = None
+        """The looks of earlier starts; None until they were loaded."""
+        self._loading = asyncio.Lock()
+        self._new_files = asyncio.Event()
+        self._present: bool | None = None
+        self._vanished = False
+        self._logged: tuple[Mapping[str, str], Mapping[str, str]] | None = None
+        """The errors and the misnamed files that were logged last."""
+
+    def __repr__(self) -> str:
+        return (
+            f"<FolderStore {str(self._root)!r} documents={len(self._catalog)} "
+            f"errors={len(self.errors)}>"
+        )
+
+    def __len__(self) -> int:
+        return len(self._catalog)
+
+    @property
+    def keys(self) -> list[Key]:
+        """Every document."""
+        return list(self._catalog.keys())
+
+    @property
+    def root(self) -> Path:
+        """The folder."""
+        return self._root
+
+    @property
+    def is_current(self) -> bool:
+        """Whether changes are known: those of files are always told."""
+        return True
+
+    @property
+    def errors(self) -> Mapping[str, str]:
+        """The files that are not in use: name relative to the folder → reason, one line."""
+        return self._catalog.errors
+
+    @property
+    def misnamed(self) -> Mapping[str, str]:
+        """The files in use whose name does not spell their document: name → what it should be."""
+        return self._catalog.misnamed
+
+    @property
+    def not_looked_at(self) -> int:
+        """How many files have not been read yet."""
+        return len(self._catalog.not_looked_at)
+
+    @property
+    def present(self) -> bool:
+        """Whether the folder existed at the last load."""
+        return bool(self._present)
+
+    @property
+    def vanished(self) -> bool:
+        """Whether the folder existed and is now missing: what is cached of it is served."""
+        return self._vanished
+
+    @property
+    def has_unread(self) -> bool:
+        """Whether there is a file or folder that could not be read."""
+        return self._catalog.has_unread
+
+    def listen(self, listener: ChangeListener) -> None:
+        """Tell ``listener`` of changes from now on."""
+        self._listener = listener
+
+    async def load(self) -> None:
+        """Take over the folder's present state: names, sizes and times."""
+        async with self._loading:
+            if self._earlier is None:
+                self._earlier = await asyncio.to_thread(self._cache.load)
+            listing = await asyncio.to_thread(list_files, self._root)
+            self._note_presence(listing)
+            gone = self._earlier.keys() - listing.files.keys() if listing.is_there else set()
+            changed = self._catalog.apply_listing(listing, self._earlier)
+            self._tell(changed)
+            if gone:
+                await asyncio.to_thread(self._cache.forget, gone)
+            self._earlier = {}
+        waiting = self._catalog.not_looked_at
+        if sum(listing.files[name][2] for name in waiting) <= LOOKED_AT_FIRST_BYTES:
+            await self._look_at_all(waiting)
+        else:
+            self._new_files.set()
+        self._report(has_changed=bool(changed))
+
+    async def look_at_rest(self) -> None:
+        """Look at files that nobody has asked for yet, until cancelled."""
+        while True:
+            await self._new_files.wait()
+            self._new_files.clear()
+            while waiting := self._catalog.not_looked_at:
+                await self._look_at_all(waiting[:BATCH_FILES])
+            self._report(has_changed=True)
+
+    async def refresh(self, key: Key) -> None:
+        """Take note of a change that this process made to a document's own file."""
+        name = canonical_name(*key)
+        if name is not None:
+            await self._look(name)
+            self._report(has_changed=True)
+
+    async def read(self, key: Key, wanted: Wanted) -> Reading | None:
+        """Read the wanted parts of a document; None when there is none.
+
+        Raises DocumentsUnavailable for a file whose good content is gone, or that keeps changing.
+        """
+        for _ in range(ATTEMPTS):
+            found = self._catalog.file_of(key)
+            if found is None:
+                return None
+            name, file = found
+            if file.looked_at and (wanted.is_head_only or file.reason is not None):
+                return _head_of(file, wanted)
+            reading = None
+            if file.looked_at and not wanted.whole:
+                reading = await asyncio.to_thread(self._read_parts, name, file, wanted)
+            if reading is None:
+                reading = _whole(await self._look(name), key)
+            if reading is not None:
+                return reading
+        raise DocumentsUnavailable(
+            "the document is being changed; try again in a moment", retry_after_s=1
+        )
+
+    async def has_doc_id(self, doc_id: str) -> bool:
+        """Return whether any tenant has a document of that id."""
+        return self._catalog.has_doc_id(doc_id)
+
+    async def has_readers(self, tenant_id: str) -> bool:
+        """Return whether a document of the tenant has readers; unread ones may have."""
+        return self._catalog.has_readers(tenant_id)
+
+    def close(self) -> None:
+        """Close the cache on disk."""
+        self._cache.close()
+
+    async def _look(self, name: str) -> Look:
+        """Look at one file now, and take over what was found."""
+        look = await asyncio.to_thread(look_at, self._root, name)
+        if look.stamp is None and await asyncio.to_thread(_is_removed, self._root, name):
+            self._tell(self._catalog.forget(name))
+        else:
+            self._tell(self._catalog.apply_look(name, look))
+            await asyncio.to_thread(self._cache.keep, {name: look})
+        return look
+
+    async def _look_at_all(self, names: list[str]) -> None:
+        """Look at files in batches, which are kept on disk together."""
+        while names:
+            looks = await asyncio.to_thread(_look_at_batch, self._root, names)
+            names = names[len(looks) :]
+            for name, look in looks.items():
+                self._tell(self._catalog.apply_look(name, look))
+            await asyncio.to_thread(self._cache.keep, looks)
+
+    def _read_parts(self, name: str, file: KnownFile, wanted: Wanted) -> Reading | None:
+        """Read parts of a file; None when it is not what was looked at, or has to be read whole."""
+        head = file.head
+        layout = None if head is None else self._cache.layout(name, head.version)
+        if head is None or layout is None:
+            return None
+        pages: dict[int, str] = {}
+        if span := _wanted_pages(wanted, layout, head.page_count):
+            with suppress(OSError), open(self._root / name, "rb") as opened:
+                if stamp_of(os.fstat(opened.fileno())) != file.stamp:
+                    return None
+                for number in range(span[0], span[1] + 1):
+                    begin, end = layout.spans[2 * number - 2 : 2 * number]
+                    pages[number] = from_json(os.pread(opened.fileno(), end - begin, begin))
+                if stamp_of(os.fstat(opened.fileno())) != file.stamp:
+                    return None
+            if not pages:
+                return None
+        return Reading(head=head, pages=pages, sections=layout.sections)
+
+    def _tell(self, changed: set[Key]) -> None:
+        if self._listener is not None:
+            for key in changed:
+                self._listener.changed(key)
+
+    def _note_presence(self, listing: Listing) -> None:
+        present = listing.is_there
+        if present != self._present:
+            write = log.info if present else log.warning
+            write("documents.folder", path=str(self._root), present=present)
+            self._vanished = self._present is not None and not present
+            self._present = present
+
+    def _report(self, *, has_changed: bool) -> None:
+        """Log what changed among the problems, and how many documents there are."""
+        errors, misnamed = self._logged or ({}, {})
+        for name, reason in self.errors.items():
+            if errors.get(name) != reason:
+                log.warning("documents.file_ignored", file=name, reason=reason)
+        for name, wanted in self.misnamed.items():
+            if misnamed.get(name) != wanted:
+                log.warning(
+                    "documents.file_misnamed",
+                    file=file_name_text(name),
+                    problem="its name does not spell the ids inside, and a later release will not "
+                    f"serve it: rename it to {file_name_text(wanted)}",
+                )
+        self._metrics.documents.set(len(self._catalog))
+        self._metrics.document_errors.set(len(self.errors))
+        logged = (dict(self.errors), dict(self.misnamed))
+        if has_changed or logged != self._logged:
+            log.info("documents.loaded", documents=len(self._catalog), errors=len(self.errors))
+        self._logged = logged
+
+
+def _is_removed(root: Path, name: str) -> bool:
+    """Return whether a file is gone, and not the folder as a whole."""
+    return root.is_dir() and not os.path.lexists(root / name)
+
+
+def _look_at_batch(root: Path, names: list[str]) -> dict[str, Look]:
+    """Look at the next files; their texts are not kept."""
+    looks: dict[str, Look] = {}
+    read_bytes = 0
+    for name in names:
+        look = look_at(root, name)
+        looks[name] = look
+        read_bytes += look.stamp[2] if look.stamp else 0
+        if read_bytes > BATCH_BYTES or len(looks) == BATCH_FILES:
+            break
+    return looks
+
+
+def _head_of(file: KnownFile, wanted: Wanted) -> Reading | None:
+    """Return the head of a file; raise DocumentsUnavailable if more is wanted of a broken one."""
+    if file.head is None:
+        return None
+    if wanted.is_head_only:
+        return Reading(head=file.head)
+    raise DocumentsUnavailable(
+        "the document cannot be read now, for its file is broken or cannot be opened; try again "
+        "later, or tell the user"
+    )
+
+
+def _whole(look: Look, key: Key) -> Reading | None:
+    """Return what a look read, if it is of that document."""
+    head = look.head
+    if head is None or (head.tenant_id, head.doc_id) != key:
+        return None
+    return Reading(head=head, document=look.document)
+
+
+def _wanted_pages(wanted: Wanted, layout: FileLayout, page_count: int) -> tuple[int, int] | None:
+    """Return the first and the last page to read; None for none."""
+    span = wanted.pages
+    if wanted.section_id is not None:
+        section = layout.sections.get(wanted.section_id)
+        span = None if section is None else (section.page_start, section.page_end)
+    if span is None or span[0] > page_count:
+        return None
+    return span[0], min(span[1], page_count)

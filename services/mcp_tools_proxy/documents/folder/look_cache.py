@@ -1,0 +1,238 @@
+"""Keeps what was found in document files on disk, so that the next start reads none of them.
+
+An SQLite file in ``cache_dir`` for each folder. It can be removed at any time. A failure (full
+disk, another user's folder, a damaged file) costs the next start time and nothing else.
+"""
+
+import hashlib
+import json
+import math
+import os
+import sqlite3
+import stat
+import tempfile
+import threading
+import time
+from array import array
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import astuple, fields
+from pathlib import Path
+
+import structlog
+from pydantic_core import from_json, to_json
+
+from mcp_tools_proxy.documents.document_file import dump_readers
+from mcp_tools_proxy.documents.folder.document_look import FileLayout, Look
+from mcp_tools_proxy.documents.folder.file_listing import Stamp
+from mcp_tools_proxy.domain.document import DocumentHead, Readers, Section
+
+FORMAT = 1
+"""Part of the file's name: a release that keeps something else reads the folder anew."""
+
+BUSY_TIMEOUT_S = 2.0
+"""Seconds to wait for another process that writes to the same file."""
+
+RETRY_S = 30.0
+"""Seconds until a file that failed is tried again; each cold read parses a whole document then."""
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS looks (
+    name BLOB PRIMARY KEY, mtime INTEGER, ctime INTEGER, size INTEGER, inode INTEGER, reason TEXT,
+    tenant_id TEXT, doc_id TEXT, title TEXT, tags TEXT, page_count INTEGER, section_count INTEGER,
+    text_chars INTEGER, version TEXT, readers TEXT
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS layouts (
+    name BLOB PRIMARY KEY, version TEXT, spans BLOB, sections BLOB
+);
+"""
+
+_Row = tuple[object, ...]
+
+log = structlog.get_logger()
+
+
+def default_folder() -> Path:
+    """Return the folder of this user in the system's temporary folder."""
+    return Path(tempfile.gettempdir(), f"mcp-tools-proxy-{os.getuid()}")
+
+
+class LookCache:
+    """The looks of one documents folder, by file name. Blocks: call it in a thread."""
+
+    def __init__(self, folder: Path, documents: Path) -> None:
+        name = hashlib.sha256(os.fsencode(documents.absolute())).hexdigest()[:24]
+        self._path = folder / f"documents-{FORMAT}-{name}.sqlite"
+        self._lock = threading.Lock()
+        self._database: sqlite3.Connection | None = None
+        self._retry_at = 0.0
+        """When the file is tried again after a failure, by the monotonic clock."""
+
+    def __repr__(self) -> str:
+        return f"<LookCache {str(self._path)!r}>"
+
+    def load(self) -> dict[str, Look]:
+        """Return every look that is kept; none where they cannot be read."""
+        with self._using() as database:
+            if database is not None:
+                rows = database.execute("SELECT * FROM looks")
+                return {os.fsdecode(row[0]): _look(row) for row in rows}
+        return {}
+
+    def keep(self, looks: Mapping[str, Look]) -> None:
+        """Keep looks in place of older ones of the same names."""
+        with self._using() as database:
+            if database is not None:
+                rows = [_row(name, look) for name, look in looks.items() if look.stamp is not None]
+                layouts = [
+                    (os.fsencode(name), look.head.version, *_layout_row(look.layout))
+                    for name, look in looks.items()
+                    if look.head is not None and look.layout is not None
+                ]
+                marks = ", ".join("?" * 15)
+                database.executemany(f"INSERT OR REPLACE INTO looks VALUES ({marks})", rows)  # noqa: S608 - question marks
+                database.executemany("INSERT OR REPLACE INTO layouts VALUES (?, ?, ?, ?)", layouts)
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Remove the looks of files that are gone."""
+        with self._using() as database:
+            if database is not None:
+                gone = [(os.fsencode(name),) for name in names]
+                database.executemany("DELETE FROM looks WHERE name = ?", gone)
+                database.executemany("DELETE FROM layouts WHERE name = ?", gone)
+
+    def layout(self, name: str, version: str) -> FileLayout | None:
+        """Return where the parts of this version of a file stand; None where that is not known."""
+        with self._using() as database:
+            if database is not None:
+                wanted = "SELECT spans, sections FROM layouts WHERE name = ? AND version = ?"
+                for row in database.execute(wanted, (os.fsencode(name), version)):
+                    return _layout(*row)
+        return None
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._retry_at = math.inf
+            self._release()
+
+    @contextmanager
+    def _using(self) -> Iterator[sqlite3.Connection | None]:
+        """Give the open database, and commit; None for a while once anything about it failed."""
+        with self._lock:
+            try:
+                if self._database is None and time.monotonic() >= self._retry_at:
+                    self._database = _open(self._path)
+                yield self._database
+                if self._database is not None:
+                    self._database.commit()
+            except (OSError, sqlite3.Error, ValueError, TypeError, KeyError) as error:
+                self._give_up(str(error))
+
+    def _give_up(self, reason: str) -> None:
+        if self._retry_at == 0:
+            log.warning("documents.cache_failed", path=str(self._path), reason=reason)
+        self._retry_at = time.monotonic() + RETRY_S
+        self._release()
+
+    def _release(self) -> None:
+        if self._database is not None:
+            self._database.close()
+            self._database = None
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    """Open the file, a new one in place of one that is damaged. Raises OSError, sqlite3.Error."""
+    _make_private(path.parent)
+    try:
+        return _connect(path)
+    except sqlite3.DatabaseError as error:
+        if isinstance(error, sqlite3.OperationalError):
+            raise
+        for suffix in ("", "-wal", "-shm"):
+            Path(f"{path}{suffix}").unlink(missing_ok=True)
+        return _connect(path)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    database = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, check_same_thread=False)
+    try:
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("PRAGMA synchronous = NORMAL")
+        database.executescript(_TABLES)
+    except sqlite3.Error:
+        database.close()
+        raise
+    return database
+
+
+def _make_private(folder: Path) -> None:
+    """Make the folder if it is missing, and check that it is this user's alone. Raises OSError.
+
+    Who can write here can name the readers of any document: in a temporary folder another user of
+    the machine may have been first.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
+        raise PermissionError(f"{folder} is not a folder of this user")
+    if status.st_mode & 0o022:
+        raise PermissionError(f"{folder} can be written by other users")
+
+
+def _row(name: str, look: Look) -> _Row:
+    head = look.head
+    stamp = look.stamp or (0, 0, 0, 0)
+    if head is None:
+        return (os.fsencode(name), *stamp, look.reason, *(None,) * 9)
+    readers = None if head.readers is None else json.dumps(dump_readers(head.readers))
+    return (
+        os.fsencode(name),
+        *stamp,
+        None,
+        head.tenant_id,
+        head.doc_id,
+        head.title,
+        json.dumps(head.tags) if head.tags else None,
+        head.page_count,
+        head.section_count,
+        head.text_chars,
+        head.version,
+        readers,
+    )
+
+
+def _look(row: tuple[object, ...]) -> Look:
+    _, mtime, ctime, size, inode, reason, tenant_id, doc_id, title, tags, pages, *rest = row
+    stamp: Stamp = (mtime, ctime, size, inode)  # type: ignore[assignment]  # as they were written
+    if tenant_id is None:
+        return Look(stamp=stamp, reason=str(reason))
+    sections, chars, version, readers = rest
+    head = DocumentHead(
+        tenant_id=str(tenant_id),
+        doc_id=str(doc_id),
+        title=str(title),
+        tags=() if tags is None else tuple(json.loads(str(tags))),
+        page_count=int(pages),  # type: ignore[call-overload]
+        section_count=int(sections),  # type: ignore[call-overload]
+        text_chars=int(chars),  # type: ignore[call-overload]
+        version=str(version),
+        readers=None if readers is None else _readers(json.loads(str(readers))),
+    )
+    return Look(stamp=stamp, head=head)
+
+
+def _layout_row(layout: FileLayout) -> tuple[bytes, bytes]:
+    return layout.spans.tobytes(), to_json([astuple(it) for it in layout.sections.values()])
+
+
+def _layout(spans: bytes, sections: bytes) -> FileLayout:
+    numbers = array("Q")
+    numbers.frombytes(spans)
+    named = [field.name for field in fields(Section)]
+    found = (Section(**dict(zip(named, row, strict=True))) for row in from_json(sections))
+    return FileLayout(spans=numbers, sections={section.section_id: section for section in found})
+
+
+def _readers(named: Mapping[str, list[str]]) -> Readers:
+    return Readers(users=frozenset(named["users"]), roles=frozenset(named["roles"]))

@@ -1,0 +1,44 @@
+"""Stores of documents for tests of what all stores have in common."""
+
+from pathlib import Path
+from typing import Protocol
+
+from mcp_tools_proxy.documents.document_file import document_path, write_document
+from mcp_tools_proxy.documents.document_store import DocumentStore, Key
+from mcp_tools_proxy.documents.folder.folder_store import FolderStore
+from mcp_tools_proxy.documents.folder.look_cache import LookCache
+from mcp_tools_proxy.domain.document import Document
+from mcp_tools_proxy.telemetry.metrics import Metrics
+
+
+class FilledStore(Protocol):
+    """A store whose documents a test chooses; a change is told before ``put`` returns."""
+
+    @property
+    def store(self) -> DocumentStore: ...
+
+    async def put(self, document: Document) -> None: ...
+
+    async def remove(self, key: Key) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+class FilledFolder:
+    """A folder of document files."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        self._root = tmp_path / "documents"
+        self._root.mkdir()
+        self.store = FolderStore(self._root, LookCache(tmp_path / "cache", self._root), Metrics())
+
+    async def put(self, document: Document) -> None:
+        write_document(self._root, document, replace=True)
+        await self.store.load()
+
+    async def remove(self, key: Key) -> None:
+        document_path(self._root, *key).unlink()
+        await self.store.load()
+
+    async def close(self) -> None:
+        self.store.close()
