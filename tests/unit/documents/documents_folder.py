@@ -1,5 +1,6 @@
 """A view for tests of the documents folder, and files to put there."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
@@ -7,8 +8,9 @@ import anyio
 from mcp_tools_proxy.documents.document_file import write_document
 from mcp_tools_proxy.documents.document_store import HEAD_ONLY, Key
 from mcp_tools_proxy.documents.folder.folder_store import FolderStore
-from mcp_tools_proxy.domain.document import Document
+from mcp_tools_proxy.domain.document import Document, Readers
 from tests.support.bounds import BOUND_S
+from tests.support.builders import make_document
 
 
 class Shelf:
@@ -36,8 +38,16 @@ class Shelf:
                 await anyio.sleep(0.01)
 
 
-def document(doc_id: str = "d", title: str = "one", tenant_id: str = "t") -> Document:
-    return Document(tenant_id=tenant_id, doc_id=doc_id, title=title, pages=("text",))
+def document(
+    doc_id: str = "d",
+    title: str = "one",
+    tenant_id: str = "t",
+    pages: Sequence[str] = ("text",),
+    readers: Readers | None = None,
+) -> Document:
+    return make_document(
+        tenant_id=tenant_id, doc_id=doc_id, title=title, pages=pages, readers=readers
+    )
 
 
 def place(path: Path, content: bytes) -> None:

@@ -133,8 +133,11 @@ class FolderCatalog:
         head = known.head if look.head is None else look.head
         file = replace(known, stamp=look.stamp, head=head, reason=look.reason, looked_at=True)
         self._set(name, file)
-        is_plain = file.key == known.key == file.spelled and file.reason is known.reason is None
-        selected = set() if is_plain else self._select()
+        is_as_expected = file.reason is known.reason is None and file.key == known.key
+        if is_as_expected and file.key is not None and self._served.get(file.key) == name:
+            selected = set()
+        else:
+            selected = self._select()
         return selected if file.head == known.head else selected | _keys(known, file)
 
     def forget(self, name: str) -> set[Key]:

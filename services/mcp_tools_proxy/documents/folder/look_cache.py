@@ -47,6 +47,9 @@ CREATE TABLE IF NOT EXISTS layouts (
 );
 """
 
+_FAILURES = (OSError, sqlite3.Error, ValueError, TypeError, KeyError)
+"""What a full disk, a damaged file, or one of another program may raise."""
+
 _Row = tuple[object, ...]
 
 log = structlog.get_logger()
@@ -120,14 +123,21 @@ class LookCache:
     def _using(self) -> Iterator[sqlite3.Connection | None]:
         """Give the open database, and commit; None for a while once anything about it failed."""
         with self._lock:
+            self._open()
             try:
-                if self._database is None and time.monotonic() >= self._retry_at:
-                    self._database = _open(self._path)
                 yield self._database
                 if self._database is not None:
                     self._database.commit()
-            except (OSError, sqlite3.Error, ValueError, TypeError, KeyError) as error:
+            except _FAILURES as error:
                 self._give_up(str(error))
+
+    def _open(self) -> None:
+        if self._database is not None or time.monotonic() < self._retry_at:
+            return
+        try:
+            self._database = _open(self._path)
+        except _FAILURES as error:
+            self._give_up(str(error))
 
     def _give_up(self, reason: str) -> None:
         if self._retry_at == 0:
