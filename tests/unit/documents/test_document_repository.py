@@ -1,0 +1,165 @@
+"""When the repository asks its store, and when it serves what it has in memory."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from mcp_tools_proxy.documents.document_repository import DocumentRepository
+from mcp_tools_proxy.documents.document_store import (
+    HEAD_ONLY,
+    ChangeListener,
+    Key,
+    Reading,
+    Wanted,
+)
+from mcp_tools_proxy.documents.versions import head_of
+from mcp_tools_proxy.domain.document import Document, Readers
+from mcp_tools_proxy.domain.errors import AccessDenied, DocumentsUnavailable
+from mcp_tools_proxy.telemetry.metrics import Metrics
+from tests.support.bounds import BOUND_S, until
+from tests.support.builders import make_caller, make_document
+
+CALLER = make_caller(tenant_id="tenant_1")
+PAGE = Wanted(pages=(1, 1))
+
+
+class GatedStore:
+    """A store of one document that answers each reading when ``gate`` is open.
+
+    It takes the document when it is asked, as a transaction does, and tells nothing by itself.
+    """
+
+    def __init__(self) -> None:
+        self.document = make_document(pages=("old",))
+        self.is_current = True
+        self.is_down = False
+        self.asked: list[Wanted] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.listener: ChangeListener | None = None
+
+    def listen(self, listener: ChangeListener) -> None:
+        self.listener = listener
+
+    async def read(self, key: Key, wanted: Wanted) -> Reading | None:
+        self.asked.append(wanted)
+        document = self.document
+        await self.gate.wait()
+        if self.is_down:
+            raise DocumentsUnavailable("down")
+        head = head_of(document)
+        if wanted.is_head_only:
+            return Reading(head=head)
+        if wanted.whole:
+            return Reading(head=head, document=document)
+        return Reading(head=head, pages=dict(enumerate(document.pages, start=1)))
+
+    async def has_doc_id(self, doc_id: str) -> bool:
+        return True
+
+    async def has_readers(self, tenant_id: str) -> bool:
+        return False
+
+
+@pytest.fixture
+def store() -> GatedStore:
+    return GatedStore()
+
+
+@pytest.fixture
+def repository(store: GatedStore) -> Iterator[DocumentRepository]:
+    made = DocumentRepository(
+        store, cache_bytes=10**6, hide_foreign_documents=False, metrics=Metrics()
+    )
+    yield made
+    made.close()
+
+
+async def text(repository: DocumentRepository) -> str:
+    return (await repository.find(CALLER, "doc", PAGE)).pages(1, 1)[0]
+
+
+def change(store: GatedStore, document: Document) -> None:
+    """Replace the document, and tell it."""
+    store.document = document
+    assert store.listener is not None
+    store.listener.changed(("tenant_1", "doc"))
+
+
+async def test_what_is_in_memory_is_not_asked_for_again(
+    store: GatedStore, repository: DocumentRepository
+) -> None:
+    assert [await text(repository), await text(repository)] == ["old", "old"]
+    assert store.asked == [PAGE]
+
+
+async def test_after_a_change_the_head_is_asked_for_and_then_what_is_missing(
+    store: GatedStore, repository: DocumentRepository
+) -> None:
+    await text(repository)
+    change(store, make_document(pages=("old",), readers=Readers(users=frozenset({"user_1"}))))
+    assert await text(repository) == "old"
+    assert store.asked == [PAGE, HEAD_ONLY]
+    change(store, make_document(pages=("new",)))
+    assert await text(repository) == "new"
+    assert store.asked == [PAGE, HEAD_ONLY, HEAD_ONLY, PAGE]
+
+
+async def test_what_was_being_read_when_a_change_was_told_is_not_kept(
+    store: GatedStore, repository: DocumentRepository
+) -> None:
+    store.gate.clear()
+    async with asyncio.timeout(BOUND_S), asyncio.TaskGroup() as group:
+        reading = group.create_task(text(repository))
+        await until(lambda: bool(store.asked))
+        change(store, make_document(pages=("new",)))
+        store.gate.set()
+    assert reading.result() == "old"  # as it was when the call was made
+    assert await text(repository) == "new"
+
+
+async def test_after_missed_changes_everything_is_asked_for_again(
+    store: GatedStore, repository: DocumentRepository
+) -> None:
+    await text(repository)
+    store.document = make_document(pages=("new",))
+    repository.all_changed()
+    assert await text(repository) == "new"
+
+
+async def test_while_the_store_cannot_tell_changes_each_call_asks_it(
+    store: GatedStore, repository: DocumentRepository
+) -> None:
+    await text(repository)
+    store.is_current = False
+    store.document = make_document(pages=("old",), readers=Readers())
+    with pytest.raises(AccessDenied):
+        await text(repository)
+    store.is_down = True
+    with pytest.raises(DocumentsUnavailable):
+        await text(repository)
+
+
+async def test_while_the_store_is_down_and_current_what_is_in_memory_is_served(
+    store: GatedStore, repository: DocumentRepository
+) -> None:
+    await text(repository)
+    store.is_down = True
+    assert await text(repository) == "old"
+    with pytest.raises(DocumentsUnavailable):
+        await repository.search(CALLER, "doc", "old", max_results=1)
+
+
+async def test_a_document_held_in_memory_asks_the_store_once(
+    store: GatedStore, repository: DocumentRepository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Key] = []
+
+    async def read_nothing(key: Key, wanted: Wanted) -> None:
+        asked.append(key)
+
+    monkeypatch.setattr(store, "read", read_nothing)
+    repository.hold(make_document(pages=("built in",)))
+    assert [await text(repository), await text(repository)] == ["built in", "built in"]
+    assert asked == [("tenant_1", "doc")]
