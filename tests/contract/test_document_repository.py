@@ -45,14 +45,14 @@ class Filled:
 
     async def text(self, tenant_id: str, doc_id: str = "doc", **caller: Any) -> str:
         """Return the text of the first page."""
-        asking = Caller(**{"tenant_id": tenant_id, "user_id": "u", **caller})
-        found = await self.repository.find(asking, doc_id, Wanted(pages=(1, 1)))
+        reader = Caller(**{"tenant_id": tenant_id, "user_id": "u", **caller})
+        found = await self.repository.find(reader, doc_id, Wanted(pages=(1, 1)))
         return found.pages(1, 1)[0]
 
     async def search(self, tenant_id: str, query: str, **caller: Any) -> list[str]:
         """Return the snippets of a search."""
-        asking = Caller(**{"tenant_id": tenant_id, "user_id": "u", **caller})
-        hits = await self.repository.search(asking, "doc", query, max_results=5)
+        reader = Caller(**{"tenant_id": tenant_id, "user_id": "u", **caller})
+        hits = await self.repository.search(reader, "doc", query, max_results=5)
         return [hit.snippet for hit in hits]
 
 

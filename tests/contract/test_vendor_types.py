@@ -14,7 +14,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from mcp_tools_proxy.documents.document_repository import DocumentRepository
 from mcp_tools_proxy.documents.folder.folder_store import FolderStore
-from mcp_tools_proxy.documents.folder.look_cache import LookCache
+from mcp_tools_proxy.documents.folder.scan_cache import ScanCache
 from mcp_tools_proxy.documents.retrieval.unconfigured import UnconfiguredRetrieval
 from mcp_tools_proxy.domain.components import ToolSpec
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat, definition_of
@@ -51,7 +51,7 @@ NAMES = ["search", "a:b", "ключ", "x" * 300, "with space"]
 
 
 def local_specs() -> list[ToolSpec]:
-    store = FolderStore(Path("none"), LookCache(Path("none"), Path("none")), Metrics())
+    store = FolderStore(Path("none"), ScanCache(Path("none"), Path("none")), Metrics())
     repository = DocumentRepository(
         store, cache_bytes=1, hide_foreign_documents=False, metrics=Metrics()
     )

@@ -150,6 +150,6 @@ def client_of(app: FastAPI) -> httpx.AsyncClient:
 
 
 def put_all(service: Service, documents: Iterable[Document]) -> None:
-    """Have the service serve documents that are in memory only."""
+    """Serve documents that are in memory only."""
     for document in documents:
         service.gateway.repository.hold(document)

@@ -147,13 +147,13 @@ class DocumentCache:
             self._evict()
 
     def mark(self, key: Key) -> None:
-        """Take note that the document may have changed."""
+        """Mark a document that may have changed."""
         entry = self._entries.get(key)
         if entry is not None:
             entry.generation = _UNCHECKED
 
     def mark_all(self) -> None:
-        """Take note that every document may have changed."""
+        """Mark every document: each may have changed."""
         self._generation += 1
 
     def drop(self, key: Key) -> None:

@@ -52,11 +52,11 @@ class ChangeListener(Protocol):
     """Is told what may have changed in a store; called on the event loop, so it must be quick."""
 
     def changed(self, key: Key) -> None:
-        """Take note that a document was added, replaced, removed, or has other readers."""
+        """Receive that a document was added, replaced, removed, or has other readers."""
         ...
 
     def all_changed(self) -> None:
-        """Take note that changes may have been missed: anything may have changed."""
+        """Receive that changes may have been missed: anything may have changed."""
         ...
 
 
@@ -76,7 +76,7 @@ class DocumentStore(Protocol):
         ...
 
     def listen(self, listener: ChangeListener) -> None:
-        """Tell ``listener`` of changes from now on."""
+        """Send changes to ``listener`` from now on."""
         ...
 
     async def read(self, key: Key, wanted: Wanted) -> Reading | None:

@@ -22,7 +22,7 @@ class OpenDocuments(Protocol):
         ...
 
     async def connect(self) -> None:
-        """Learn what there is before the first call, as far as that takes little time."""
+        """Find out what there is before the first call, as far as that takes little time."""
         ...
 
     async def run(self) -> None:

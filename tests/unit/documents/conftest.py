@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mcp_tools_proxy.documents.folder.folder_store import FolderStore
-from mcp_tools_proxy.documents.folder.look_cache import LookCache
+from mcp_tools_proxy.documents.folder.scan_cache import ScanCache
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.unit.documents.documents_folder import Shelf
 
@@ -30,7 +30,7 @@ def cache_dir(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def folder(root: Path, cache_dir: Path, metrics: Metrics) -> Iterator[FolderStore]:
-    store = FolderStore(root, LookCache(cache_dir, root), metrics)
+    store = FolderStore(root, ScanCache(cache_dir, root), metrics)
     yield store
     store.close()
 

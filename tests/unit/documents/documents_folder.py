@@ -17,12 +17,12 @@ class Shelf:
     """The documents that a folder's store serves, as titles; notes what the store tells."""
 
     def __init__(self, store: FolderStore) -> None:
-        self.told: list[Key] = []
+        self.changes: list[Key] = []
         self._store = store
         store.listen(self)
 
     def changed(self, key: Key) -> None:
-        self.told.append(key)
+        self.changes.append(key)
 
     def all_changed(self) -> None:
         raise AssertionError("a folder misses no changes")

@@ -34,7 +34,7 @@ class GatedStore:
         self.document = make_document(pages=("old",))
         self.is_current = True
         self.is_down = False
-        self.asked: list[Wanted] = []
+        self.reads: list[Wanted] = []
         self.gate = asyncio.Event()
         self.gate.set()
         self.listener: ChangeListener | None = None
@@ -43,7 +43,7 @@ class GatedStore:
         self.listener = listener
 
     async def read(self, key: Key, wanted: Wanted) -> Reading | None:
-        self.asked.append(wanted)
+        self.reads.append(wanted)
         document = self.document
         await self.gate.wait()
         if self.is_down:
@@ -91,7 +91,7 @@ async def test_what_is_in_memory_is_not_asked_for_again(
     store: GatedStore, repository: DocumentRepository
 ) -> None:
     assert [await text(repository), await text(repository)] == ["old", "old"]
-    assert store.asked == [PAGE]
+    assert store.reads == [PAGE]
 
 
 async def test_after_a_change_the_head_is_asked_for_and_then_what_is_missing(
@@ -100,10 +100,10 @@ async def test_after_a_change_the_head_is_asked_for_and_then_what_is_missing(
     await text(repository)
     change(store, make_document(pages=("old",), readers=Readers(users=frozenset({"user_1"}))))
     assert await text(repository) == "old"
-    assert store.asked == [PAGE, HEAD_ONLY]
+    assert store.reads == [PAGE, HEAD_ONLY]
     change(store, make_document(pages=("new",)))
     assert await text(repository) == "new"
-    assert store.asked == [PAGE, HEAD_ONLY, HEAD_ONLY, PAGE]
+    assert store.reads == [PAGE, HEAD_ONLY, HEAD_ONLY, PAGE]
 
 
 async def test_what_was_being_read_when_a_change_was_told_is_not_kept(
@@ -112,7 +112,7 @@ async def test_what_was_being_read_when_a_change_was_told_is_not_kept(
     store.gate.clear()
     async with asyncio.timeout(BOUND_S), asyncio.TaskGroup() as group:
         reading = group.create_task(text(repository))
-        await until(lambda: bool(store.asked))
+        await until(lambda: bool(store.reads))
         change(store, make_document(pages=("new",)))
         store.gate.set()
     assert reading.result() == "old"  # as it was when the call was made
@@ -154,12 +154,12 @@ async def test_while_the_store_is_down_and_current_what_is_in_memory_is_served(
 async def test_a_document_held_in_memory_asks_the_store_once(
     store: GatedStore, repository: DocumentRepository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[Key] = []
+    reads: list[Key] = []
 
     async def read_nothing(key: Key, wanted: Wanted) -> None:
-        asked.append(key)
+        reads.append(key)
 
     monkeypatch.setattr(store, "read", read_nothing)
     repository.hold(make_document(pages=("built in",)))
     assert [await text(repository), await text(repository)] == ["built in", "built in"]
-    assert asked == [("tenant_1", "doc")]
+    assert reads == [("tenant_1", "doc")]

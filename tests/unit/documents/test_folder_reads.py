@@ -12,10 +12,10 @@ from structlog.testing import capture_logs
 from mcp_tools_proxy.documents.document_file import document_path, dump_document
 from mcp_tools_proxy.documents.document_store import HEAD_ONLY, Wanted
 from mcp_tools_proxy.documents.folder import folder_store
-from mcp_tools_proxy.documents.folder.document_look import look_at
+from mcp_tools_proxy.documents.folder.file_scan import scan_file
 from mcp_tools_proxy.documents.folder.folder_store import FolderStore
 from mcp_tools_proxy.documents.folder.folder_watch import FolderWatch
-from mcp_tools_proxy.documents.folder.look_cache import LookCache
+from mcp_tools_proxy.documents.folder.scan_cache import ScanCache
 from mcp_tools_proxy.domain.document import Readers
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable
 from mcp_tools_proxy.telemetry.metrics import Metrics
@@ -26,33 +26,33 @@ D = ("t", "d")
 FIRST_PAGE = Wanted(pages=(1, 1))
 
 
-class Looks:
+class Scans:
     """Records which files are read as a whole."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.names: list[str] = []
-        monkeypatch.setattr(folder_store, "look_at", self._look_at)
+        monkeypatch.setattr(folder_store, "scan_file", self._scan_file)
 
-    def _look_at(self, root: Path, name: str) -> object:
+    def _scan_file(self, root: Path, name: str) -> object:
         self.names.append(name)
-        return look_at(root, name)
+        return scan_file(root, name)
 
 
 @pytest.fixture
-def looks(monkeypatch: pytest.MonkeyPatch) -> Looks:
-    return Looks(monkeypatch)
+def scans(monkeypatch: pytest.MonkeyPatch) -> Scans:
+    return Scans(monkeypatch)
 
 
 @pytest.fixture
 def lazy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Look at no file before the start is done, as in a large folder."""
-    monkeypatch.setattr(folder_store, "LOOKED_AT_FIRST_BYTES", -1)
+    """Scan no file before the start is done, as in a large folder."""
+    monkeypatch.setattr(folder_store, "SCANNED_FIRST_BYTES", -1)
 
 
 @pytest.fixture
 def second(root: Path, cache_dir: Path) -> Iterator[FolderStore]:
     """The store of another start."""
-    store = FolderStore(root, LookCache(cache_dir, root), Metrics())
+    store = FolderStore(root, ScanCache(cache_dir, root), Metrics())
     yield store
     store.close()
 
@@ -63,10 +63,10 @@ def spoil(cache_dir: Path) -> None:
 
 
 def open_to_all(cache_dir: Path) -> None:
-    """Take the readers out of the cache, as another user could whom its folder lets write."""
+    """Remove the readers from the cache, as another user could whom its folder lets write."""
     (path,) = cache_dir.glob("*.sqlite")
     database = sqlite3.connect(path)
-    database.execute("UPDATE looks SET readers = NULL")
+    database.execute("UPDATE scans SET readers = NULL")
     database.commit()
     database.close()
     cache_dir.chmod(0o777)
@@ -79,49 +79,49 @@ async def page(store: FolderStore) -> str:
 
 
 async def test_a_second_start_reads_no_file(
-    root: Path, folder: FolderStore, second: FolderStore, looks: Looks
+    root: Path, folder: FolderStore, second: FolderStore, scans: Scans
 ) -> None:
     rewrite(root, document(title="один", readers=Readers(users=frozenset({"ann"}))))
     place(root / "t" / "bad.json", b"{")
     place(Path(os.fsdecode(os.fsencode(root) + b"/bad\xff.json")), b"{")
     await folder.load()
     first = await folder.read(D, HEAD_ONLY)
-    assert len(looks.names) == 3
+    assert len(scans.names) == 3
     await second.load()
     assert await second.read(D, HEAD_ONLY) == first
     assert (second.errors, await second.has_readers("t")) == (folder.errors, True)
     assert await page(second) == "text"
-    assert len(looks.names) == 3
+    assert len(scans.names) == 3
 
 
 async def test_a_start_reads_what_changed_meanwhile(
-    root: Path, folder: FolderStore, second: FolderStore, looks: Looks
+    root: Path, folder: FolderStore, second: FolderStore, scans: Scans
 ) -> None:
     for doc_id in ("a", "b", "c"):
         rewrite(root, document(doc_id))
     await folder.load()
     rewrite(root, document("b", title="two"))
     document_path(root, "t", "c").unlink()
-    looks.names.clear()
+    scans.names.clear()
     await second.load()
-    assert looks.names == ["t/b.json"]
+    assert scans.names == ["t/b.json"]
     assert await Shelf(second).titles() == {("t", "a"): "one", ("t", "b"): "two"}
 
 
 @pytest.mark.usefixtures("lazy")
-async def test_a_call_for_a_file_not_looked_at_reads_that_file_and_no_other(
-    root: Path, folder: FolderStore, looks: Looks
+async def test_a_call_for_a_file_not_scanned_reads_that_file_and_no_other(
+    root: Path, folder: FolderStore, scans: Scans
 ) -> None:
     rewrite(root, document())
     rewrite(root, document("other"))
     await folder.load()
-    assert (looks.names, len(folder)) == ([], 2)
+    assert (scans.names, len(folder)) == ([], 2)
     assert await page(folder) == "text"
-    assert looks.names == ["t/d.json"]
+    assert scans.names == ["t/d.json"]
 
 
 @pytest.mark.usefixtures("lazy")
-async def test_the_readers_of_a_file_not_looked_at_are_read_before_it_is_served(
+async def test_the_readers_of_a_file_not_scanned_are_read_before_it_is_served(
     root: Path, folder: FolderStore
 ) -> None:
     rewrite(root, document(readers=Readers()))
@@ -134,7 +134,7 @@ async def test_the_readers_of_a_file_not_looked_at_are_read_before_it_is_served(
 
 
 @pytest.mark.usefixtures("lazy")
-async def test_the_rest_is_looked_at_in_the_background(
+async def test_the_rest_scanned_in_the_background(
     root: Path, folder: FolderStore, shelf: Shelf
 ) -> None:
     for number in range(100):
@@ -143,22 +143,22 @@ async def test_the_rest_is_looked_at_in_the_background(
     await folder.load()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(FolderWatch(folder).run)
-        await until(lambda: not folder.not_looked_at)
+        await until(lambda: not folder.not_scanned)
         tasks.cancel_scope.cancel()
     assert len(await shelf.titles()) == 101
     assert not await folder.has_readers("t")
 
 
 async def test_a_page_is_read_without_the_rest(
-    root: Path, folder: FolderStore, looks: Looks
+    root: Path, folder: FolderStore, scans: Scans
 ) -> None:
     rewrite(root, document(pages=("one", "two", "three")))
     await folder.load()
-    looks.names.clear()
+    scans.names.clear()
     reading = await folder.read(D, Wanted(pages=(2, 9)))
     assert reading is not None
     assert (reading.document, dict(reading.pages)) == (None, {2: "two", 3: "three"})
-    assert looks.names == []
+    assert scans.names == []
 
 
 async def test_a_file_that_changed_unnoticed_is_never_mixed_with_what_was_known(
@@ -172,7 +172,7 @@ async def test_a_file_that_changed_unnoticed_is_never_mixed_with_what_was_known(
     assert reading.head.title == "new"
     assert reading.document is not None
     assert reading.document.pages == ("new",)
-    assert D in shelf.told
+    assert D in shelf.changes
 
 
 async def test_a_removed_file_is_no_document_before_the_folder_is_listed_again(
@@ -211,9 +211,9 @@ async def test_a_file_with_another_id_inside_is_served_with_a_warning(
     assert await shelf.titles() == {D: "one"}
     assert await folder.read(("t", "wrong"), HEAD_ONLY) is None
     assert (dict(folder.errors), dict(folder.misnamed)) == ({}, {"t/wrong.json": "t/d.json"})
-    told = [line for line in lines if line["event"] == "documents.file_misnamed"]
-    assert len(told) == 1
-    assert "rename it to t/d.json" in told[0]["problem"]
+    warnings = [line for line in lines if line["event"] == "documents.file_misnamed"]
+    assert len(warnings) == 1
+    assert "rename it to t/d.json" in warnings[0]["problem"]
 
 
 async def test_a_change_made_by_this_process_is_known_at_once(
@@ -229,15 +229,15 @@ async def test_a_change_made_by_this_process_is_known_at_once(
 
 
 async def test_a_damaged_cache_is_made_anew(
-    root: Path, cache_dir: Path, folder: FolderStore, second: FolderStore, looks: Looks
+    root: Path, cache_dir: Path, folder: FolderStore, second: FolderStore, scans: Scans
 ) -> None:
     rewrite(root, document())
     await folder.load()
     folder.close()
     spoil(cache_dir)
-    looks.names.clear()
+    scans.names.clear()
     await second.load()
-    assert (looks.names, await page(second)) == (["t/d.json"], "text")
+    assert (scans.names, await page(second)) == (["t/d.json"], "text")
 
 
 def _is_no_folder(path: Path) -> None:
@@ -251,7 +251,7 @@ def _others_may_write(path: Path) -> None:
 
 def _is_full(path: Path) -> None:
     path.mkdir(mode=0o700)
-    LookCache(path, path.parent / "documents").load()
+    ScanCache(path, path.parent / "documents").load()
     for file in path.iterdir():
         file.unlink()
         file.symlink_to("/dev/full")
@@ -276,7 +276,7 @@ async def test_what_another_user_put_into_the_cache_folder_is_not_believed(
     await folder.load()
     folder.close()
     open_to_all(cache_dir)
-    store = FolderStore(root, LookCache(cache_dir, root), Metrics())
+    store = FolderStore(root, ScanCache(cache_dir, root), Metrics())
     await store.load()
     assert await store.has_readers("t")
     store.close()

@@ -167,10 +167,10 @@ async def test_a_file_that_did_not_change_is_not_told_again(
 ) -> None:
     rewrite(root, document("a"))
     await folder.load()
-    shelf.told.clear()
+    shelf.changes.clear()
     rewrite(root, document("b"))
     await folder.load()
-    assert set(shelf.told) == {("t", "b")}
+    assert set(shelf.changes) == {("t", "b")}
 
 
 async def test_a_file_name_that_is_not_utf8_can_be_reported(

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from mcp_tools_proxy.documents.document_store import Key
-from mcp_tools_proxy.documents.folder.document_look import Look, canonical_name, spelled_key
 from mcp_tools_proxy.documents.folder.file_listing import Listing, Stamp
+from mcp_tools_proxy.documents.folder.file_scan import FileScan, canonical_name, spelled_key
 from mcp_tools_proxy.domain.document import DocumentHead
 from mcp_tools_proxy.wire.text import file_name_text
 
@@ -16,7 +16,7 @@ class KnownFile:
     """The state of one file.
 
     ``head`` is that of its last good content. ``reason`` explains why its present content is not
-    usable. While it is not ``looked_at``, neither is known to be true now.
+    usable. While it is not ``scanned``, neither is known to be true now.
     """
 
     stamp: Stamp | None
@@ -24,14 +24,14 @@ class KnownFile:
     """Tenant and doc_id that its name spells."""
     head: DocumentHead | None = None
     reason: str | None = None
-    looked_at: bool = False
+    scanned: bool = False
 
     @property
     def key(self) -> Key | None:
         """The document that the file stands for, as far as that is known."""
         if self.head is not None:
             return self.head.tenant_id, self.head.doc_id
-        return None if self.looked_at else self.spelled
+        return None if self.scanned else self.spelled
 
 
 class FolderCatalog:
@@ -65,9 +65,9 @@ class FolderCatalog:
         return self._misnamed
 
     @property
-    def not_looked_at(self) -> list[str]:
-        """The names of the files that have to be looked at."""
-        return [name for name, file in self._files.items() if not file.looked_at]
+    def not_scanned(self) -> list[str]:
+        """The names of the files that have to be scanned."""
+        return [name for name, file in self._files.items() if not file.scanned]
 
     @property
     def has_unread(self) -> bool:
@@ -96,10 +96,10 @@ class FolderCatalog:
         """Yield every document."""
         return iter(self._served)
 
-    def apply_listing(self, listing: Listing, looks: Mapping[str, Look]) -> set[Key]:
-        """Take over what was listed; return the documents that may have changed.
+    def apply_listing(self, listing: Listing, scans: Mapping[str, FileScan]) -> set[Key]:
+        """Apply what was listed; return the documents that may have changed.
 
-        ``looks`` are of earlier starts: they hold where the stamp is the same. What a folder held
+        ``scans`` are of earlier starts: they hold where the stamp is the same. What a folder held
         that cannot be listed now stays, and so does everything while the folder itself is gone: a
         volume that is unmounted for a moment must not remove documents.
         """
@@ -113,25 +113,25 @@ class FolderCatalog:
             known = self._files.get(name)
             if known is not None and known.stamp == stamp:
                 continue
-            file = _listed(name, stamp, known, looks.get(name))
+            file = _listed(name, stamp, known, scans.get(name))
             changed |= {file.key, known.key if known else None}
             self._set(name, file)
         for name, reason in listing.unread.items():
             known = self._files.get(name) or KnownFile(stamp=None, spelled=spelled_key(name))
-            self._set(name, replace(known, stamp=None, reason=reason, looked_at=True))
+            self._set(name, replace(known, stamp=None, reason=reason, scanned=True))
         is_other = self._unlisted != listing.unlisted
         self._unlisted = listing.unlisted
         if changed or is_other or listing.unread:
             changed |= self._select()
         return {key for key in changed if key is not None}
 
-    def apply_look(self, name: str, look: Look) -> set[Key]:
-        """Take over what a look at a file found; return the documents that have changed by it."""
+    def apply_scan(self, name: str, scan: FileScan) -> set[Key]:
+        """Apply what a scan of a file found; return the documents that have changed by it."""
         known = self._files.get(name)
         if known is None:
             known = KnownFile(stamp=None, spelled=spelled_key(name))
-        head = known.head if look.head is None else look.head
-        file = replace(known, stamp=look.stamp, head=head, reason=look.reason, looked_at=True)
+        head = known.head if scan.head is None else scan.head
+        file = replace(known, stamp=scan.stamp, head=head, reason=scan.reason, scanned=True)
         self._set(name, file)
         is_as_expected = file.reason is known.reason is None and file.key == known.key
         if is_as_expected and file.key is not None and self._served.get(file.key) == name:
@@ -141,7 +141,7 @@ class FolderCatalog:
         return selected if file.head == known.head else selected | _keys(known, file)
 
     def forget(self, name: str) -> set[Key]:
-        """Take note that a file was removed; return the documents that have changed by it."""
+        """Remove a file; return the documents that have changed by it."""
         known = self._files.get(name)
         if known is None:
             return set()
@@ -163,7 +163,7 @@ class FolderCatalog:
             self._count_readers(file, 1)
 
     def _count_readers(self, file: KnownFile, by: int) -> None:
-        if file.looked_at and (file.head is None or file.head.readers is None):
+        if file.scanned and (file.head is None or file.head.readers is None):
             return
         self._restricted[file.key[0] if file.key else None] += by
 
@@ -195,14 +195,12 @@ class FolderCatalog:
         return file.spelled is not None and file.spelled == file.key
 
 
-def _listed(name: str, stamp: Stamp, known: KnownFile | None, look: Look | None) -> KnownFile:
+def _listed(name: str, stamp: Stamp, known: KnownFile | None, scan: FileScan | None) -> KnownFile:
     """Return the state of a file that is new, or another than it was."""
     spelled = spelled_key(name) if known is None else known.spelled
-    if look is not None and look.stamp == stamp:
-        head = look.head or (known.head if known else None)
-        return KnownFile(
-            stamp=stamp, spelled=spelled, head=head, reason=look.reason, looked_at=True
-        )
+    if scan is not None and scan.stamp == stamp:
+        head = scan.head or (known.head if known else None)
+        return KnownFile(stamp=stamp, spelled=spelled, head=head, reason=scan.reason, scanned=True)
     return KnownFile(stamp=stamp, spelled=spelled, head=known.head if known else None)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from mcp_tools_proxy.documents.folder.folder_store import FolderStore
 from mcp_tools_proxy.documents.folder.folder_watch import FolderWatch
-from mcp_tools_proxy.documents.folder.look_cache import LookCache, default_folder
+from mcp_tools_proxy.documents.folder.scan_cache import ScanCache, default_folder
 from mcp_tools_proxy.telemetry.metrics import Metrics
 
 
@@ -13,7 +13,7 @@ class FolderDocuments:
     """Keeps up with a folder of document files (OpenDocuments)."""
 
     def __init__(self, root: Path, *, cache_dir: Path | None, metrics: Metrics) -> None:
-        self.store = FolderStore(root, LookCache(cache_dir or default_folder(), root), metrics)
+        self.store = FolderStore(root, ScanCache(cache_dir or default_folder(), root), metrics)
         self._watch = FolderWatch(self.store)
 
     def readiness(self) -> Mapping[str, object]:
@@ -25,7 +25,7 @@ class FolderDocuments:
             "documents": len(store),
             "files_ignored": ignored,
             "files_misnamed": len(store.misnamed),
-            "files_not_read": store.not_looked_at,
+            "files_not_read": store.not_scanned,
             "folder": "vanished" if store.vanished else "present" if store.present else "missing",
         }
 

@@ -10,20 +10,25 @@ import structlog
 from pydantic_core import from_json
 
 from mcp_tools_proxy.documents.document_store import ChangeListener, Key, Reading, Wanted
-from mcp_tools_proxy.documents.folder.document_look import FileLayout, Look, canonical_name, look_at
 from mcp_tools_proxy.documents.folder.file_listing import Listing, list_files, stamp_of
+from mcp_tools_proxy.documents.folder.file_scan import (
+    FileLayout,
+    FileScan,
+    canonical_name,
+    scan_file,
+)
 from mcp_tools_proxy.documents.folder.folder_catalog import FolderCatalog, KnownFile
-from mcp_tools_proxy.documents.folder.look_cache import LookCache
+from mcp_tools_proxy.documents.folder.scan_cache import ScanCache
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.wire.text import file_name_text
 
-LOOKED_AT_FIRST_BYTES = 8_000_000
-"""Files up to this size together are looked at before the start is done: it takes 0.1 s."""
+SCANNED_FIRST_BYTES = 8_000_000
+"""Files up to this size together are scanned before the start is done: it takes 0.1 s."""
 
 BATCH_BYTES = 1_000_000
 BATCH_FILES = 64
-"""What is looked at in one go in the background, and then kept on disk."""
+"""What is scanned in one go in the background, and then kept on disk."""
 
 ATTEMPTS = 3
 """How often a document is read whose file changes meanwhile."""
@@ -35,17 +40,17 @@ class FolderStore:
     """A DocumentStore over the files of ``root``, which need not exist.
 
     Call ``load`` once, then whenever the folder may have changed (``FolderWatch``); keep
-    ``look_at_rest`` running. Files are read in threads.
+    ``scan_rest`` running. Files are read in threads.
     """
 
-    def __init__(self, root: Path, cache: LookCache, metrics: Metrics) -> None:
+    def __init__(self, root: Path, cache: ScanCache, metrics: Metrics) -> None:
         self._root = root.absolute()
         self._cache = cache
         self._metrics = metrics
         self._catalog = FolderCatalog()
         self._listener: ChangeListener | None = None
-        self._earlier: Mapping[str, Look] | None = None
-        """The looks of earlier starts; None until they were loaded."""
+        self._earlier: Mapping[str, FileScan] | None = None
+        """The scans of earlier starts; None until they were loaded."""
         self._loading = asyncio.Lock()
         self._new_files = asyncio.Event()
         self._present: bool | None = None
@@ -88,9 +93,9 @@ class FolderStore:
         return self._catalog.misnamed
 
     @property
-    def not_looked_at(self) -> int:
+    def not_scanned(self) -> int:
         """How many files have not been read yet."""
-        return len(self._catalog.not_looked_at)
+        return len(self._catalog.not_scanned)
 
     @property
     def present(self) -> bool:
@@ -108,43 +113,43 @@ class FolderStore:
         return self._catalog.has_unread
 
     def listen(self, listener: ChangeListener) -> None:
-        """Tell ``listener`` of changes from now on."""
+        """Send changes to ``listener`` from now on."""
         self._listener = listener
 
     async def load(self) -> None:
-        """Take over the folder's present state: names, sizes and times."""
+        """List the folder: names, sizes and times."""
         async with self._loading:
             if self._earlier is None:
                 self._earlier = await asyncio.to_thread(self._cache.load)
             listing = await asyncio.to_thread(list_files, self._root)
             self._note_presence(listing)
-            gone = self._earlier.keys() - listing.files.keys() if listing.is_there else set()
+            removed = self._earlier.keys() - listing.files.keys() if listing.is_there else set()
             changed = self._catalog.apply_listing(listing, self._earlier)
-            self._tell(changed)
-            if gone:
-                await asyncio.to_thread(self._cache.forget, gone)
+            self._notify(changed)
+            if removed:
+                await asyncio.to_thread(self._cache.forget, removed)
             self._earlier = {}
-        waiting = self._catalog.not_looked_at
-        if sum(listing.files[name][2] for name in waiting) <= LOOKED_AT_FIRST_BYTES:
-            await self._look_at_all(waiting)
+        waiting = self._catalog.not_scanned
+        if sum(listing.files[name][2] for name in waiting) <= SCANNED_FIRST_BYTES:
+            await self._scan_all(waiting)
         else:
             self._new_files.set()
         self._report(has_changed=bool(changed))
 
-    async def look_at_rest(self) -> None:
-        """Look at files that nobody has asked for yet, until cancelled."""
+    async def scan_rest(self) -> None:
+        """Scan files that nobody has asked for yet, until cancelled."""
         while True:
             await self._new_files.wait()
             self._new_files.clear()
-            while waiting := self._catalog.not_looked_at:
-                await self._look_at_all(waiting[:BATCH_FILES])
+            while waiting := self._catalog.not_scanned:
+                await self._scan_all(waiting[:BATCH_FILES])
             self._report(has_changed=True)
 
     async def refresh(self, key: Key) -> None:
-        """Take note of a change that this process made to a document's own file."""
+        """Apply a change that this process made to a document's own file."""
         name = canonical_name(*key)
         if name is not None:
-            await self._look(name)
+            await self._scan(name)
             self._report(has_changed=True)
 
     async def read(self, key: Key, wanted: Wanted) -> Reading | None:
@@ -157,13 +162,13 @@ class FolderStore:
             if found is None:
                 return None
             name, file = found
-            if file.looked_at and (wanted.is_head_only or file.reason is not None):
+            if file.scanned and (wanted.is_head_only or file.reason is not None):
                 return _head_of(file, wanted)
             reading = None
-            if file.looked_at and not wanted.whole:
+            if file.scanned and not wanted.whole:
                 reading = await asyncio.to_thread(self._read_parts, name, file, wanted)
             if reading is None:
-                reading = _whole(await self._look(name), key)
+                reading = _whole(await self._scan(name), key)
             if reading is not None:
                 return reading
         raise DocumentsUnavailable(
@@ -182,27 +187,27 @@ class FolderStore:
         """Close the cache on disk."""
         self._cache.close()
 
-    async def _look(self, name: str) -> Look:
-        """Look at one file now, and take over what was found."""
-        look = await asyncio.to_thread(look_at, self._root, name)
-        if look.stamp is None and await asyncio.to_thread(_is_removed, self._root, name):
-            self._tell(self._catalog.forget(name))
+    async def _scan(self, name: str) -> FileScan:
+        """Scan one file now, and apply what was found."""
+        scan = await asyncio.to_thread(scan_file, self._root, name)
+        if scan.stamp is None and await asyncio.to_thread(_is_removed, self._root, name):
+            self._notify(self._catalog.forget(name))
         else:
-            self._tell(self._catalog.apply_look(name, look))
-            await asyncio.to_thread(self._cache.keep, {name: look})
-        return look
+            self._notify(self._catalog.apply_scan(name, scan))
+            await asyncio.to_thread(self._cache.keep, {name: scan})
+        return scan
 
-    async def _look_at_all(self, names: list[str]) -> None:
-        """Look at files in batches, which are kept on disk together."""
+    async def _scan_all(self, names: list[str]) -> None:
+        """Scan files in batches, which are kept on disk together."""
         while names:
-            looks = await asyncio.to_thread(_look_at_batch, self._root, names)
-            names = names[len(looks) :]
-            for name, look in looks.items():
-                self._tell(self._catalog.apply_look(name, look))
-            await asyncio.to_thread(self._cache.keep, looks)
+            scans = await asyncio.to_thread(_scan_batch, self._root, names)
+            names = names[len(scans) :]
+            for name, scan in scans.items():
+                self._notify(self._catalog.apply_scan(name, scan))
+            await asyncio.to_thread(self._cache.keep, scans)
 
     def _read_parts(self, name: str, file: KnownFile, wanted: Wanted) -> Reading | None:
-        """Read parts of a file; None when it is not what was looked at, or has to be read whole."""
+        """Read parts of a file; None when it is not what was scanned, or has to be read whole."""
         head = file.head
         layout = None if head is None else self._cache.layout(name, head.version)
         if head is None or layout is None:
@@ -221,7 +226,7 @@ class FolderStore:
                 return None
         return Reading(head=head, pages=pages, sections=layout.sections)
 
-    def _tell(self, changed: set[Key]) -> None:
+    def _notify(self, changed: set[Key]) -> None:
         if self._listener is not None:
             for key in changed:
                 self._listener.changed(key)
@@ -261,17 +266,17 @@ def _is_removed(root: Path, name: str) -> bool:
     return root.is_dir() and not os.path.lexists(root / name)
 
 
-def _look_at_batch(root: Path, names: list[str]) -> dict[str, Look]:
-    """Look at the next files; their texts are not kept."""
-    looks: dict[str, Look] = {}
+def _scan_batch(root: Path, names: list[str]) -> dict[str, FileScan]:
+    """Scan the next files; their texts are not kept."""
+    scans: dict[str, FileScan] = {}
     read_bytes = 0
     for name in names:
-        look = look_at(root, name)
-        looks[name] = look
-        read_bytes += look.stamp[2] if look.stamp else 0
-        if read_bytes > BATCH_BYTES or len(looks) == BATCH_FILES:
+        scan = scan_file(root, name)
+        scans[name] = scan
+        read_bytes += scan.stamp[2] if scan.stamp else 0
+        if read_bytes > BATCH_BYTES or len(scans) == BATCH_FILES:
             break
-    return looks
+    return scans
 
 
 def _head_of(file: KnownFile, wanted: Wanted) -> Reading | None:
@@ -286,12 +291,12 @@ def _head_of(file: KnownFile, wanted: Wanted) -> Reading | None:
     )
 
 
-def _whole(look: Look, key: Key) -> Reading | None:
-    """Return what a look read, if it is of that document."""
-    head = look.head
+def _whole(scan: FileScan, key: Key) -> Reading | None:
+    """Return what a scan read, if it is of that document."""
+    head = scan.head
     if head is None or (head.tenant_id, head.doc_id) != key:
         return None
-    return Reading(head=head, document=look.document)
+    return Reading(head=head, document=scan.document)
 
 
 def _wanted_pages(wanted: Wanted, layout: FileLayout, page_count: int) -> tuple[int, int] | None:

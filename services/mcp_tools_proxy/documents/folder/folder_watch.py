@@ -44,12 +44,12 @@ class FolderWatch:
         return f"<FolderWatch {str(self._root)!r}>"
 
     async def run(self) -> None:
-        """Load changes until cancelled, and look at the files of the folder in the background.
+        """Load changes until cancelled, and scan the files of the folder in the background.
 
         A missing folder or a failing watch is retried, so only cancellation ends this.
         """
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._store.look_at_rest())
+            group.create_task(self._store.scan_rest())
             group.create_task(self._follow_for_ever())
 
     async def _follow_for_ever(self) -> None:

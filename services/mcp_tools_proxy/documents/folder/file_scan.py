@@ -1,4 +1,4 @@
-"""Looks at one document file: reads it once, and keeps what is known of it without its text."""
+"""Scans one document file: reads it once, and keeps what is known of it without its text."""
 
 import errno
 import os
@@ -36,7 +36,7 @@ class FileLayout:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class FileScan:
     """What one reading of a file found; ``reason`` explains why it holds no usable document.
 
     ``stamp`` is None for a file that could not be read: it may be readable the next time, without
@@ -50,26 +50,26 @@ class Look:
     layout: FileLayout | None = None
 
 
-def look_at(root: Path, name: str) -> Look:
+def scan_file(root: Path, name: str) -> FileScan:
     """Read a file of the folder and check it. Blocks: about 10 ms for each MB."""
     path = root / name
     try:
         stamp, content = _read(path)
     except OSError as error:
-        return Look(stamp=None, reason=f"cannot be read: {error.strerror}")
+        return FileScan(stamp=None, reason=f"cannot be read: {error.strerror}")
     try:
         document = parse_document(path, content)
     except BrokenFile as error:
-        return Look(stamp=stamp, reason=error.reason)
+        return FileScan(stamp=stamp, reason=error.reason)
     tenant_id = tenant_of_folder(root, path)
     if tenant_id is not None and tenant_id != document.tenant_id:  # only that tenant may write here
-        return Look(
+        return FileScan(
             stamp=stamp,
             reason=f"its tenant_id is {quote(document.tenant_id)}, but the folder is that of "
             f"{quote(tenant_id)}; put it into the folder of its own tenant",
         )
     layout = FileLayout(spans=page_spans(content), sections=document.sections)
-    return Look(stamp=stamp, head=head_of(document), document=document, layout=layout)
+    return FileScan(stamp=stamp, head=head_of(document), document=document, layout=layout)
 
 
 def canonical_name(tenant_id: str, doc_id: str) -> str | None:

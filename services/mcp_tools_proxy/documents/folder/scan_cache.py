@@ -23,8 +23,8 @@ import structlog
 from pydantic_core import from_json, to_json
 
 from mcp_tools_proxy.documents.document_file import dump_readers
-from mcp_tools_proxy.documents.folder.document_look import FileLayout, Look
 from mcp_tools_proxy.documents.folder.file_listing import Stamp
+from mcp_tools_proxy.documents.folder.file_scan import FileLayout, FileScan
 from mcp_tools_proxy.domain.document import DocumentHead, Readers, Section
 
 FORMAT = 1
@@ -37,7 +37,7 @@ RETRY_S = 30.0
 """Seconds until a file that failed is tried again; each cold read parses a whole document then."""
 
 _TABLES = """
-CREATE TABLE IF NOT EXISTS looks (
+CREATE TABLE IF NOT EXISTS scans (
     name BLOB PRIMARY KEY, mtime INTEGER, ctime INTEGER, size INTEGER, inode INTEGER, reason TEXT,
     tenant_id TEXT, doc_id TEXT, title TEXT, tags TEXT, page_count INTEGER, section_count INTEGER,
     text_chars INTEGER, version TEXT, readers TEXT
@@ -60,8 +60,8 @@ def default_folder() -> Path:
     return Path(tempfile.gettempdir(), f"mcp-tools-proxy-{os.getuid()}")
 
 
-class LookCache:
-    """The looks of one documents folder, by file name. Blocks: call it in a thread."""
+class ScanCache:
+    """The scans of one documents folder, by file name. Blocks: call it in a thread."""
 
     def __init__(self, folder: Path, documents: Path) -> None:
         name = hashlib.sha256(os.fsencode(documents.absolute())).hexdigest()[:24]
@@ -72,37 +72,37 @@ class LookCache:
         """When the file is tried again after a failure, by the monotonic clock."""
 
     def __repr__(self) -> str:
-        return f"<LookCache {str(self._path)!r}>"
+        return f"<ScanCache {str(self._path)!r}>"
 
-    def load(self) -> dict[str, Look]:
-        """Return every look that is kept; none where they cannot be read."""
+    def load(self) -> dict[str, FileScan]:
+        """Return every scan that is kept; none where they cannot be read."""
         with self._using() as database:
             if database is not None:
-                rows = database.execute("SELECT * FROM looks")
-                return {os.fsdecode(row[0]): _look(row) for row in rows}
+                rows = database.execute("SELECT * FROM scans")
+                return {os.fsdecode(row[0]): _scan(row) for row in rows}
         return {}
 
-    def keep(self, looks: Mapping[str, Look]) -> None:
-        """Keep looks in place of older ones of the same names."""
+    def keep(self, scans: Mapping[str, FileScan]) -> None:
+        """Keep scans in place of older ones of the same names."""
         with self._using() as database:
             if database is not None:
-                rows = [_row(name, look) for name, look in looks.items() if look.stamp is not None]
+                rows = [_row(name, scan) for name, scan in scans.items() if scan.stamp is not None]
                 layouts = [
-                    (os.fsencode(name), look.head.version, *_layout_row(look.layout))
-                    for name, look in looks.items()
-                    if look.head is not None and look.layout is not None
+                    (os.fsencode(name), scan.head.version, *_layout_row(scan.layout))
+                    for name, scan in scans.items()
+                    if scan.head is not None and scan.layout is not None
                 ]
                 marks = ", ".join("?" * 15)
-                database.executemany(f"INSERT OR REPLACE INTO looks VALUES ({marks})", rows)  # noqa: S608 - question marks
+                database.executemany(f"INSERT OR REPLACE INTO scans VALUES ({marks})", rows)  # noqa: S608 - question marks
                 database.executemany("INSERT OR REPLACE INTO layouts VALUES (?, ?, ?, ?)", layouts)
 
     def forget(self, names: Iterable[str]) -> None:
-        """Remove the looks of files that are gone."""
+        """Remove the scans of files that are gone."""
         with self._using() as database:
             if database is not None:
-                gone = [(os.fsencode(name),) for name in names]
-                database.executemany("DELETE FROM looks WHERE name = ?", gone)
-                database.executemany("DELETE FROM layouts WHERE name = ?", gone)
+                rows = [(os.fsencode(name),) for name in names]
+                database.executemany("DELETE FROM scans WHERE name = ?", rows)
+                database.executemany("DELETE FROM layouts WHERE name = ?", rows)
 
     def layout(self, name: str, version: str) -> FileLayout | None:
         """Return where the parts of this version of a file stand; None where that is not known."""
@@ -121,7 +121,7 @@ class LookCache:
 
     @contextmanager
     def _using(self) -> Iterator[sqlite3.Connection | None]:
-        """Give the open database, and commit; None for a while once anything about it failed."""
+        """Return the open database, and commit; None for a while once anything about it failed."""
         with self._lock:
             self._open()
             try:
@@ -177,7 +177,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _make_private(folder: Path) -> None:
-    """Make the folder if it is missing, and check that it is this user's alone. Raises OSError.
+    """Create the folder if it is missing, and check that it is this user's alone. Raises OSError.
 
     Who can write here can name the readers of any document: in a temporary folder another user of
     the machine may have been first.
@@ -190,11 +190,11 @@ def _make_private(folder: Path) -> None:
         raise PermissionError(f"{folder} can be written by other users")
 
 
-def _row(name: str, look: Look) -> _Row:
-    head = look.head
-    stamp = look.stamp or (0, 0, 0, 0)
+def _row(name: str, scan: FileScan) -> _Row:
+    head = scan.head
+    stamp = scan.stamp or (0, 0, 0, 0)
     if head is None:
-        return (os.fsencode(name), *stamp, look.reason, *(None,) * 9)
+        return (os.fsencode(name), *stamp, scan.reason, *(None,) * 9)
     readers = None if head.readers is None else json.dumps(dump_readers(head.readers))
     return (
         os.fsencode(name),
@@ -212,11 +212,11 @@ def _row(name: str, look: Look) -> _Row:
     )
 
 
-def _look(row: tuple[object, ...]) -> Look:
+def _scan(row: tuple[object, ...]) -> FileScan:
     _, mtime, ctime, size, inode, reason, tenant_id, doc_id, title, tags, pages, *rest = row
     stamp: Stamp = (mtime, ctime, size, inode)  # type: ignore[assignment]  # as they were written
     if tenant_id is None:
-        return Look(stamp=stamp, reason=str(reason))
+        return FileScan(stamp=stamp, reason=str(reason))
     sections, chars, version, readers = rest
     head = DocumentHead(
         tenant_id=str(tenant_id),
@@ -229,7 +229,7 @@ def _look(row: tuple[object, ...]) -> Look:
         version=str(version),
         readers=None if readers is None else _readers(json.loads(str(readers))),
     )
-    return Look(stamp=stamp, head=head)
+    return FileScan(stamp=stamp, head=head)
 
 
 def _layout_row(layout: FileLayout) -> tuple[bytes, bytes]:
