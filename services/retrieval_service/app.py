@@ -107,8 +107,14 @@ class Health(BaseModel):
 def create_app(settings: RetrievalSettings) -> FastAPI:
     """Build the service; its lifespan loads the documents folder and watches it."""
     metrics = Metrics()
+    url = settings.documents_url
     documents = build_documents(
-        settings.documents_path, cache_dir=settings.cache_dir, metrics=metrics
+        folder=settings.documents_path,
+        cache_dir=settings.cache_dir,
+        url=None if url is None else url.get_secret_value(),
+        timeout_s=settings.documents_timeout,
+        stale_s=settings.documents_stale_s,
+        metrics=metrics,
     )
     repository = DocumentRepository(
         documents.store,

@@ -22,6 +22,12 @@ class RetrievalSettings(BaseSettings):
 
     documents_path: Path = Path("./documents")
     """Folder of document files, the same as the gateway's (contract §5); it may not exist yet."""
+    documents_url: SecretStr | None = None
+    """PostgreSQL that holds the documents in place of the folder, the same as the gateway's."""
+    documents_timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 2.0
+    """Seconds that one request may wait for the database in all."""
+    documents_stale_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 30.0
+    """Seconds that cached documents are served while the database is not reachable; 0 is never."""
     cache_dir: Path | None = None
     """Folder for what is known of document files; unset, one in the system's temporary folder."""
     documents_cache_bytes: Annotated[int, Field(ge=1)] = 67_108_864

@@ -72,7 +72,12 @@ class Gateway:
         self.metrics = Metrics()
         self.metrics.in_flight.set_function(lambda: self.lifecycle.in_flight)
         self.documents = build_documents(
-            settings.documents_path, cache_dir=settings.cache_dir, metrics=self.metrics
+            folder=settings.documents_path,
+            cache_dir=settings.cache_dir,
+            url=_secret(settings.documents_url),
+            timeout_s=settings.documents_timeout,
+            stale_s=settings.documents_stale_s,
+            metrics=self.metrics,
         )
         self.repository = DocumentRepository(
             self.documents.store,

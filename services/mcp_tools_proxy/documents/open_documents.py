@@ -34,6 +34,21 @@ class OpenDocuments(Protocol):
         ...
 
 
-def build_documents(folder: Path, *, cache_dir: Path | None, metrics: Metrics) -> OpenDocuments:
-    """Build what keeps the documents: a folder of files."""
-    return FolderDocuments(folder, cache_dir=cache_dir, metrics=metrics)
+def build_documents(
+    *,
+    folder: Path,
+    cache_dir: Path | None,
+    url: str | None,
+    timeout_s: float,
+    stale_s: float,
+    metrics: Metrics,
+) -> OpenDocuments:
+    """Build what keeps the documents: PostgreSQL where there is a URL, else a folder of files."""
+    if url is None:
+        return FolderDocuments(folder, cache_dir=cache_dir, metrics=metrics)
+    # asyncpg is slow to import
+    from mcp_tools_proxy.documents.postgres.postgres_documents import (  # noqa: PLC0415
+        PostgresDocuments,
+    )
+
+    return PostgresDocuments(url, timeout_s=timeout_s, stale_s=stale_s)

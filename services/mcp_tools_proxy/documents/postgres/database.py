@@ -1,0 +1,128 @@
+"""Transactions of one tenant in PostgreSQL, each within a deadline."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+import asyncpg
+import structlog
+from asyncpg.pool import PoolConnectionProxy
+
+from mcp_tools_proxy.documents.postgres.errors import one_line_of
+from mcp_tools_proxy.domain.errors import DocumentsUnavailable
+
+MAX_CONNECTIONS = 16
+"""Connections of one process, besides the one that listens."""
+
+log = structlog.get_logger()
+
+FAILURES = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError)
+"""What asyncpg raises; a TimeoutError is an OSError."""
+
+Connection = asyncpg.Connection | PoolConnectionProxy
+
+UNAVAILABLE = (
+    "the documents cannot be read now, for their database does not answer; try again later, or go "
+    "on without"
+)
+
+
+class Database:
+    """A pool of connections. Each transaction names its tenant, which only that transaction knows.
+
+    ``problem`` is why nothing may be read now, None while all is well; ``ChangeFeed`` keeps it.
+    While there is one, transactions fail at once: a call does not wait for what is known.
+    """
+
+    def __init__(self, url: str, *, timeout_s: float) -> None:
+        self.url = url
+        self.timeout_s = timeout_s
+        self.problem: str | None = None
+        self.suspect = asyncio.Event()
+        """Set by a transaction that ran out of time, so that the database is checked at once."""
+        self._failure: str | None = None
+        """Why the last transaction failed: logged once, not with each call."""
+        self._pool: asyncpg.Pool | None = None
+        self._opening = asyncio.Lock()
+
+    def __repr__(self) -> str:
+        return f"<Database {self.problem or 'in use'}>"
+
+    @asynccontextmanager
+    async def transaction(
+        self, tenant_id: str, *, timeout_s: float | None = None
+    ) -> AsyncIterator[Connection]:
+        """Run a transaction that sees the rows of one tenant, none with an empty ``tenant_id``.
+
+        Commits at the end of the block. Raises DocumentsUnavailable while the database is not
+        reachable, or when all is not done within ``timeout_s``.
+        """
+        if self.problem is not None:
+            raise DocumentsUnavailable(UNAVAILABLE, reason=self.problem)
+        deadline = asyncio.timeout(self.timeout_s if timeout_s is None else timeout_s)
+        try:
+            async with deadline, self._connection() as connection:
+                transaction = connection.transaction()
+                await transaction.start()
+                await connection.execute(
+                    "SELECT set_config('mcp_tools_proxy.tenant', $1, true)", tenant_id
+                )
+                try:
+                    yield connection
+                except Exception:
+                    await transaction.rollback()
+                    raise
+                await transaction.commit()
+        except FAILURES as error:
+            failure = "took too long" if deadline.expired() else one_line_of(error)
+            if failure != self._failure:
+                log.warning("documents.read_failed", reason=failure)
+            self._failure = failure
+            self.suspect.set()
+            raise DocumentsUnavailable(UNAVAILABLE, reason=failure) from error
+        self._failure = None
+
+    async def expire(self) -> None:
+        """Close the connections that are open: the database they led to was away."""
+        if self._pool is not None:
+            await self._pool.expire_connections()
+
+    async def close(self) -> None:
+        """Close every connection, waiting for none."""
+        if self._pool is not None:
+            self._pool.terminate()
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[Connection]:
+        """Return a connection to the pool; cut off if it is cancelled, or runs out of time.
+
+        asyncpg would ask the server to cancel, on a second connection, and wait for that: for ever
+        if the server was stopped (SIGSTOP).
+        """
+        pool = await self._open_pool()
+        connection = await pool.acquire()
+        try:
+            yield connection
+        except asyncio.CancelledError:
+            connection.terminate()
+            raise
+        finally:
+            with suppress(*FAILURES):
+                await pool.release(connection)
+
+    async def _open_pool(self) -> asyncpg.Pool:
+        if self._pool is None:
+            async with self._opening:
+                if self._pool is None:
+                    self._pool = await asyncpg.create_pool(
+                        self.url,
+                        min_size=0,
+                        max_size=MAX_CONNECTIONS,
+                        reset=_keep,
+                        timeout=self.timeout_s,
+                    )
+        return self._pool
+
+
+async def _keep(_connection: Connection) -> None:
+    """Reset nothing: a setting that is local to its transaction ends with it."""

@@ -1,0 +1,144 @@
+"""Creates and upgrades the schema in PostgreSQL, and the role of the gateway with its grants."""
+
+import base64
+import hashlib
+import hmac
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from urllib.parse import unquote, urlsplit
+
+import asyncpg
+
+from mcp_tools_proxy.documents.postgres.errors import DatabaseProblem, one_line_of
+
+LOCK = 0x6D63705F646F6373  # "mcp_docs": the advisory lock that migrations hold
+CONNECT_TIMEOUT_S = 10.0
+SCRAM_ROUNDS = 4096
+"""As PostgreSQL itself does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Migrated:
+    """What a migration did: the schema's number before and after, and the gateway's role.
+
+    ``created_role`` is whether the role was made; of one that exists only the grants are set.
+    """
+
+    before: int
+    after: int
+    role: str | None
+    created_role: bool
+
+
+async def migrate(owner_url: str, gateway_url: str | None) -> Migrated:
+    """Bring the schema to the newest version, and let the role of ``gateway_url`` use it.
+
+    All in one transaction, one process at a time, so never half. Raises DatabaseProblem, also for
+    a schema that a newer release has made.
+    """
+    try:
+        connection = await asyncpg.connect(owner_url, timeout=CONNECT_TIMEOUT_S)
+        try:
+            async with connection.transaction():
+                await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK)
+                return await _migrate(connection, gateway_url)
+        finally:
+            await connection.close()
+    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        raise DatabaseProblem(f"the database cannot be migrated: {one_line_of(error)}") from error
+
+
+def newest() -> int:
+    """Return the number of the newest migration that this release has."""
+    return max(_migrations())
+
+
+async def _migrate(connection: asyncpg.Connection, gateway_url: str | None) -> Migrated:
+    migrations = _migrations()
+    await connection.execute("CREATE SCHEMA IF NOT EXISTS mcp_tools_proxy")
+    await connection.execute(
+        "CREATE TABLE IF NOT EXISTS mcp_tools_proxy.migrations "
+        "(number integer PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())"
+    )
+    before = await connection.fetchval(
+        "SELECT coalesce(max(number), 0) FROM mcp_tools_proxy.migrations"
+    )
+    if before > max(migrations):
+        raise DatabaseProblem(
+            f"the schema has number {before}, and this release knows {max(migrations)} at most: "
+            "use the release that made it, or a newer one"
+        )
+    for number in range(before + 1, max(migrations) + 1):
+        await connection.execute(migrations[number])
+        await connection.execute(
+            "INSERT INTO mcp_tools_proxy.migrations (number) VALUES ($1)", number
+        )
+    role, created_role = None, False
+    if gateway_url is not None:
+        role, password = _role_of(gateway_url)
+        created_role = await _create_role(connection, role, password)
+        grants = _text("grants.sql").replace("{{gateway}}", await _quoted(connection, role))
+        await connection.execute(grants)
+    return Migrated(before=before, after=max(migrations), role=role, created_role=created_role)
+
+
+async def _create_role(connection: asyncpg.Connection, role: str, password: str | None) -> bool:
+    """Create the gateway's role unless there is one. Raises DatabaseProblem if it may too much."""
+    exists = await connection.fetchrow(
+        "SELECT rolsuper OR rolbypassrls AS is_mighty, rolname = current_user AS is_owner "
+        "FROM pg_roles WHERE rolname = $1",
+        role,
+    )
+    if exists is not None:
+        if exists["is_mighty"] or exists["is_owner"]:
+            raise DatabaseProblem(
+                f'the role "{role}" of MCP_PROXY_DOCUMENTS_URL owns the schema, or may pass over '
+                "row-level security: name another role there, which migrate then creates"
+            )
+        return False
+    if password is None:
+        raise DatabaseProblem(
+            f'the role "{role}" of MCP_PROXY_DOCUMENTS_URL does not exist, and the URL has no '
+            "password to create it with"
+        )
+    name, verifier = await _quoted(connection, role), _scram_verifier(password)
+    await connection.execute(
+        f"CREATE ROLE {name} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOBYPASSRLS "
+        f"PASSWORD '{verifier}'"
+    )
+    return True
+
+
+async def _quoted(connection: asyncpg.Connection, name: str) -> str:
+    return str(await connection.fetchval("SELECT quote_ident($1)", name))
+
+
+def _role_of(url: str) -> tuple[str, str | None]:
+    """Return role and password of a URL. Raises DatabaseProblem."""
+    parts = urlsplit(url)
+    if not parts.username:
+        raise DatabaseProblem("MCP_PROXY_DOCUMENTS_URL names no role: postgresql://role:password@…")
+    return unquote(parts.username), None if parts.password is None else unquote(parts.password)
+
+
+def _scram_verifier(password: str) -> str:
+    """Return what PostgreSQL stores of a password: the log of statements never has the password."""
+    salt = os.urandom(16)
+    salted = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, SCRAM_ROUNDS)
+    client_key = hmac.digest(salted, b"Client Key", "sha256")
+    stored_key = hashlib.sha256(client_key).digest()
+    server_key = hmac.digest(salted, b"Server Key", "sha256")
+    encoded = [base64.b64encode(it).decode() for it in (salt, stored_key, server_key)]
+    return f"SCRAM-SHA-256${SCRAM_ROUNDS}:{encoded[0]}${encoded[1]}:{encoded[2]}"
+
+
+def _migrations() -> Mapping[int, str]:
+    folder = resources.files(__package__) / "migrations"
+    files = [file for file in folder.iterdir() if file.name.endswith(".sql")]
+    return {int(file.name.partition("_")[0]): file.read_text(encoding="utf-8") for file in files}
+
+
+def _text(name: str) -> str:
+    return (resources.files(__package__) / name).read_text(encoding="utf-8")

@@ -1,0 +1,82 @@
+"""Checks that the gateway's role may do what it needs, and that row-level security holds it."""
+
+import asyncpg
+
+from mcp_tools_proxy.documents.postgres.database import FAILURES
+from mcp_tools_proxy.documents.postgres.errors import DatabaseProblem, WrongRole
+from mcp_tools_proxy.documents.postgres.migrate import newest
+
+_ROLE = """
+SELECT current_user AS name, r.rolsuper, r.rolbypassrls,
+    EXISTS (
+        SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE n.nspname = 'mcp_tools_proxy' AND pg_has_role(r.oid, c.relowner, 'MEMBER')
+    ) AS owns,
+    to_regclass('mcp_tools_proxy.migrations') IS NOT NULL AS has_schema,
+    coalesce(has_schema_privilege(r.oid, to_regnamespace('mcp_tools_proxy')::oid, 'USAGE'), false)
+        AS may_use
+FROM pg_roles r WHERE r.rolname = current_user
+"""
+
+GRANTS = (
+    "give MCP_PROXY_DOCUMENTS_URL a role with LOGIN, USAGE on the schema mcp_tools_proxy, SELECT, "
+    "INSERT, UPDATE, DELETE on its tables documents, pages, sections and chunks, SELECT on "
+    "migrations, and EXECUTE on has_doc_id and changes_since: documents migrate creates it"
+)
+
+
+async def check_role(connection: asyncpg.Connection) -> asyncpg.Record:
+    """Check that the role owns nothing, and is held by row-level security. Raises WrongRole."""
+    role = await connection.fetchrow(_ROLE)
+    if role is None:
+        raise WrongRole(f"the role of the connection is not known: {GRANTS}")
+    flaws = (
+        ("is a superuser", role["rolsuper"]),
+        ("has BYPASSRLS", role["rolbypassrls"]),
+        ("owns the documents, or is a member of who does", role["owns"]),
+    )
+    for flaw, is_there in flaws:
+        if is_there:
+            raise WrongRole(
+                f'the role "{role["name"]}" {flaw}, so row-level security would not hold it: '
+                f"{GRANTS}"
+            )
+    return role
+
+
+async def check_role_of(url: str, *, timeout_s: float) -> None:
+    """Check the role of a URL before the start. Raises WrongRole.
+
+    A database that cannot be reached is no reason not to start: it is checked once it can be.
+    """
+    try:
+        connection = await asyncpg.connect(url, timeout=timeout_s, command_timeout=timeout_s)
+    except FAILURES:
+        return
+    try:
+        await check_role(connection)
+    except FAILURES:
+        return
+    finally:
+        connection.terminate()
+
+
+async def check_connection(connection: asyncpg.Connection) -> None:
+    """Check role and schema. Raises WrongRole, DatabaseProblem."""
+    role = await check_role(connection)
+    if not role["may_use"] and role["has_schema"]:
+        raise WrongRole(f'the role "{role["name"]}" may not use the schema: {GRANTS}')
+    if not role["has_schema"]:
+        raise DatabaseProblem(
+            "the database has no schema mcp_tools_proxy: run mcp-tools-proxy documents migrate"
+        )
+    number = await connection.fetchval("SELECT max(number) FROM mcp_tools_proxy.migrations")
+    if number != newest():
+        advice = (
+            "run mcp-tools-proxy documents migrate"
+            if number < newest()
+            else "use the release that made it, or a newer one"
+        )
+        raise DatabaseProblem(
+            f"the schema has number {number}, and this release needs {newest()}: {advice}"
+        )

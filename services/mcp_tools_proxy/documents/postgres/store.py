@@ -1,0 +1,148 @@
+"""The store of documents in PostgreSQL: each reading is one statement, so of one version."""
+
+import asyncpg
+
+from mcp_tools_proxy.documents.document_store import ChangeListener, Key, Reading, Wanted
+from mcp_tools_proxy.documents.postgres.change_feed import ChangeFeed
+from mcp_tools_proxy.documents.postgres.database import Connection, Database
+from mcp_tools_proxy.documents.postgres.rows import (
+    document_of,
+    head_of_row,
+    loaded,
+    sections_of,
+)
+
+HEAD_COLUMNS = (
+    "d.version, d.title, d.tags, d.page_count, d.section_count, d.text_chars, d.has_chunks, "
+    "d.reader_users, d.reader_roles"
+)
+_OF_DOCUMENT = "tenant_id = d.tenant_id AND doc_id = d.doc_id"
+_FROM = "FROM mcp_tools_proxy.documents d WHERE d.tenant_id = $1 AND d.doc_id = $2"
+_SECTIONS = (
+    "(SELECT json_agg(json_build_array(section_id, title, page_start, page_end, start_char, "
+    f"end_char) ORDER BY place) FROM mcp_tools_proxy.sections WHERE {_OF_DOCUMENT}) AS sections"
+)
+_CHUNKS = (
+    "(SELECT json_agg(json_build_array(chunk_id, page, text) ORDER BY place) "
+    f"FROM mcp_tools_proxy.chunks WHERE {_OF_DOCUMENT}) AS chunks"
+)
+
+
+def _pages(condition: str) -> str:
+    return (
+        f"ARRAY(SELECT text FROM mcp_tools_proxy.pages WHERE {_OF_DOCUMENT} {condition} "
+        "ORDER BY number) AS pages"
+    )
+
+
+def _edge_of_section(column: str) -> str:
+    return (
+        f"(SELECT {column} FROM mcp_tools_proxy.sections WHERE {_OF_DOCUMENT} AND section_id = $3)"
+    )
+
+
+HEAD = f"SELECT {HEAD_COLUMNS} {_FROM}"
+PAGES = f"SELECT {HEAD_COLUMNS}, {_pages('AND number BETWEEN $3 AND $4')} {_FROM}"
+SECTIONS = f"SELECT {HEAD_COLUMNS}, {_SECTIONS} {_FROM}"
+SECTION = (
+    f"SELECT {HEAD_COLUMNS}, {_SECTIONS}, "
+    + _pages(
+        f"AND number BETWEEN {_edge_of_section('page_start')} AND {_edge_of_section('page_end')}"
+    )
+    + f" {_FROM}"
+)
+WHOLE = f"SELECT {HEAD_COLUMNS}, {_SECTIONS}, {_CHUNKS}, {_pages('')} {_FROM}"
+HAS_READERS = (
+    "SELECT EXISTS (SELECT FROM mcp_tools_proxy.documents "
+    "WHERE tenant_id = $1 AND reader_users IS NOT NULL)"
+)
+
+
+class PostgresStore:
+    """A DocumentStore over a database; ``feed`` is told of its changes."""
+
+    def __init__(self, database: Database, feed: ChangeFeed) -> None:
+        self._database = database
+        self._feed = feed
+        self._with_readers: dict[str, bool] = {}
+        """Of tenants, whether any document has readers, as far as it was read since a change."""
+        feed.add_listener(self)
+
+    def __repr__(self) -> str:
+        return f"<PostgresStore {self._database!r}>"
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the database was heard of lately, and all changes before that are known."""
+        return self._feed.is_current
+
+    def listen(self, listener: ChangeListener) -> None:
+        """Send changes to ``listener`` from now on."""
+        self._feed.add_listener(listener)
+
+    def changed(self, key: Key) -> None:
+        """Forget what is known of the readers of a tenant's documents."""
+        self._with_readers.pop(key[0], None)
+
+    def all_changed(self) -> None:
+        """Forget what is known of any tenant."""
+        self._with_readers = {}
+
+    async def read(self, key: Key, wanted: Wanted) -> Reading | None:
+        """Read the wanted parts; None when there is no such document."""
+        tenant_id, doc_id = key
+        async with self._database.transaction(tenant_id) as connection:
+            row = await _fetch(connection, key, wanted)
+        if row is None:
+            return None
+        head = head_of_row(tenant_id, doc_id, row)
+        if wanted.is_head_only:
+            return Reading(head=head)
+        if wanted.pages is not None:
+            return Reading(head=head, pages=_numbered(row["pages"], wanted.pages[0]))
+        sections = sections_of(row["sections"])
+        if wanted.whole:
+            document = document_of(
+                head, row["pages"], sections, row["chunks"], has_chunks=row["has_chunks"]
+            )
+            return Reading(head=head, document=document)
+        section = sections.get(wanted.section_id or "")
+        pages = {} if section is None else _numbered(row["pages"], section.page_start)
+        return Reading(head=head, sections=sections, pages=pages)
+
+    async def has_doc_id(self, doc_id: str) -> bool:
+        """Return whether any tenant has a document of that id."""
+        async with self._database.transaction("") as connection:
+            return bool(await connection.fetchval("SELECT mcp_tools_proxy.has_doc_id($1)", doc_id))
+
+    async def has_readers(self, tenant_id: str) -> bool:
+        """Return whether any document of a tenant is for some of its users only."""
+        known = self._with_readers.get(tenant_id)
+        if known is not None and self.is_current:
+            return known
+        kept = self._with_readers
+        kept[tenant_id] = True  # until it was read: a change meanwhile removes it
+        async with self._database.transaction(tenant_id) as connection:
+            found = bool(await connection.fetchval(HAS_READERS, tenant_id))
+        if kept is self._with_readers and tenant_id in kept:
+            kept[tenant_id] = found
+        return found
+
+
+async def _fetch(connection: Connection, key: Key, wanted: Wanted) -> asyncpg.Record | None:
+    if wanted.whole:
+        return await connection.fetchrow(WHOLE, *key)
+    if wanted.section_id is not None:
+        return await connection.fetchrow(SECTION, *key, wanted.section_id)
+    if wanted.pages is not None:
+        return await connection.fetchrow(PAGES, *key, *map(_in_range, wanted.pages))
+    return await connection.fetchrow(SECTIONS if wanted.sections else HEAD, *key)
+
+
+def _numbered(pages: list[str], first: int) -> dict[int, str]:
+    return {number: loaded(text) for number, text in enumerate(pages, start=first)}
+
+
+def _in_range(number: int) -> int:
+    """Return a page's number as far as PostgreSQL has integers."""
+    return min(number, 2**31 - 1)

@@ -1,0 +1,261 @@
+"""Changes documents in PostgreSQL, each in one transaction."""
+
+import asyncio
+import dataclasses
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+import asyncpg
+
+from mcp_tools_proxy.documents.document_store import Key
+from mcp_tools_proxy.documents.document_writer import (
+    Expected,
+    NoSuchDocument,
+    ReadOnlyDocuments,
+    VersionConflict,
+)
+from mcp_tools_proxy.documents.postgres.database import Connection, Database
+from mcp_tools_proxy.documents.postgres.errors import DatabaseProblem
+from mcp_tools_proxy.documents.postgres.rows import document_of, head_of_row, sections_of, stored
+from mcp_tools_proxy.documents.postgres.store import HEAD, HEAD_COLUMNS, WHOLE
+from mcp_tools_proxy.documents.versions import head_of, rights_tag
+from mcp_tools_proxy.domain.document import Document, DocumentHead, Readers
+from mcp_tools_proxy.domain.errors import DocumentsUnavailable
+
+WRITE_TIMEOUT_S = 60.0
+"""Seconds for one change: a document of 64 MB takes a few."""
+
+_LOCK = "SELECT pg_advisory_xact_lock(hashtextextended(json_build_array($1::text, $2::text)::text, 0))"
+"""One writer for each document, also for one that is not there yet."""
+
+_PUT = """
+INSERT INTO mcp_tools_proxy.documents (tenant_id, doc_id, version, title, tags, page_count,
+    section_count, text_chars, has_chunks, reader_users, reader_roles)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+ON CONFLICT (tenant_id, doc_id) DO UPDATE SET version = $3, title = $4, tags = $5, page_count = $6,
+    section_count = $7, text_chars = $8, has_chunks = $9, reader_users = $10, reader_roles = $11,
+    imported_at = now()
+"""
+_SET_READERS = (
+    "UPDATE mcp_tools_proxy.documents SET reader_users = $3, reader_roles = $4 "
+    "WHERE tenant_id = $1 AND doc_id = $2"
+)
+_REMOVE = "DELETE FROM mcp_tools_proxy.documents WHERE tenant_id = $1 AND doc_id = $2"
+_REMOVE_PARTS = tuple(
+    f"DELETE FROM mcp_tools_proxy.{table} WHERE tenant_id = $1 AND doc_id = $2"
+    for table in ("pages", "sections", "chunks")
+)
+_LIST = (
+    f"SELECT d.tenant_id, d.doc_id, {HEAD_COLUMNS} FROM mcp_tools_proxy.documents d "
+    "WHERE ($1::text IS NULL OR d.tenant_id = $1) AND (d.tenant_id, d.doc_id) > ($2, $3) "
+    "ORDER BY d.tenant_id, d.doc_id LIMIT $4"
+)
+
+
+class PostgresWriter:
+    """A DocumentWriter over a database.
+
+    Only a database that was opened as the owner lists the documents of all tenants.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def __repr__(self) -> str:
+        return f"<PostgresWriter {self._database!r}>"
+
+    async def list_heads(
+        self, tenant_id: str | None, *, after: Key | None = None, limit: int
+    ) -> tuple[DocumentHead, ...]:
+        """Return the next ``limit`` documents behind ``after``, ordered by tenant and doc_id.
+
+        Raises DatabaseProblem for those of all tenants as the gateway's role, which sees none.
+        """
+        async with self._database.transaction(tenant_id or "") as connection:
+            if tenant_id is None and not await connection.fetchval(_SEES_ALL):
+                raise DatabaseProblem(
+                    "the documents of all tenants can be listed as the owner only: set "
+                    "MCP_PROXY_DOCUMENTS_OWNER_URL, or name a tenant"
+                )
+            rows = await connection.fetch(_LIST, tenant_id, *(after or ("", "")), limit)
+        return tuple(head_of_row(row["tenant_id"], row["doc_id"], row) for row in rows)
+
+    async def problems(self) -> Mapping[str, str]:
+        """Return nothing: what is in the database was checked when it was written."""
+        return {}
+
+    async def head(self, key: Key) -> DocumentHead | None:
+        """Return the head of a document; None when there is none."""
+        async with self._database.transaction(key[0]) as connection:
+            return await _head(connection, key)
+
+    async def document(self, key: Key) -> Document | None:
+        """Return a whole document; None when there is none."""
+        async with self._database.transaction(key[0], timeout_s=WRITE_TIMEOUT_S) as connection:
+            row = await connection.fetchrow(WHOLE, *key)
+        if row is None:
+            return None
+        return document_of(
+            head_of_row(*key, row),
+            row["pages"],
+            sections_of(row["sections"]),
+            row["chunks"],
+            has_chunks=row["has_chunks"],
+        )
+
+    async def put(
+        self, document: Document, *, expected: Expected | str, keep_readers: bool
+    ) -> DocumentHead:
+        """Write a document as a new version. Raises VersionConflict.
+
+        What is there already is not written again, and nobody is notified.
+        """
+        head = await asyncio.to_thread(head_of, document)
+        key = (document.tenant_id, document.doc_id)
+        async with _writing(self._database, key) as connection:
+            old = await _head(connection, key)
+            _check(old, expected, None if old is None else old.version)
+            readers = old.readers if old is not None and keep_readers else document.readers
+            new = _with_readers(head, readers)
+            if old is None or old.version != new.version:
+                await _put(connection, document, new)
+            elif old.readers != readers:
+                await connection.execute(_SET_READERS, *key, *_named(readers))
+        return new
+
+    async def set_readers(
+        self, key: Key, readers: Readers | None, *, expected: Expected | str
+    ) -> DocumentHead:
+        """Change who may read a document. Raises VersionConflict, NoSuchDocument."""
+        async with _writing(self._database, key) as connection:
+            old = await _head(connection, key)
+            if old is None:
+                raise NoSuchDocument
+            _check(old, expected, rights_tag(old.readers))
+            if old.readers != readers:
+                await connection.execute(_SET_READERS, *key, *_named(readers))
+        return _with_readers(old, readers)
+
+    async def remove(self, key: Key, *, expected: Expected | str) -> DocumentHead:
+        """Remove a document; return what it was. Raises VersionConflict, NoSuchDocument."""
+        async with _writing(self._database, key) as connection:
+            old = await _head(connection, key)
+            if old is None:
+                raise NoSuchDocument
+            _check(old, expected, old.version)
+            await connection.execute(_REMOVE, *key)
+        return old
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._database.close()
+
+
+_SEES_ALL = (
+    "SELECT pg_has_role(current_user, c.relowner, 'MEMBER') OR r.rolsuper OR r.rolbypassrls "
+    "FROM pg_class c, pg_roles r WHERE c.oid = 'mcp_tools_proxy.documents'::regclass "
+    "AND r.rolname = current_user"
+)
+
+
+@asynccontextmanager
+async def _writing(database: Database, key: Key) -> AsyncIterator[Connection]:
+    """Run a transaction that no other writer of the document runs beside."""
+    try:
+        async with database.transaction(key[0], timeout_s=WRITE_TIMEOUT_S) as connection:
+            await connection.execute(_LOCK, *key)
+            yield connection
+    except DocumentsUnavailable as error:
+        if isinstance(error.__cause__, asyncpg.ReadOnlySQLTransactionError):
+            raise ReadOnlyDocuments("the database is read-only") from error
+        raise
+
+
+async def _head(connection: Connection, key: Key) -> DocumentHead | None:
+    row = await connection.fetchrow(HEAD, *key)
+    return None if row is None else head_of_row(*key, row)
+
+
+def _check(old: DocumentHead | None, expected: Expected | str, found: str | None) -> None:
+    """Raise VersionConflict unless what was found is what was expected."""
+    if expected is Expected.ANYTHING:
+        return
+    if old is not None if expected is Expected.NOTHING else found != expected:
+        raise VersionConflict(old)
+
+
+async def _put(connection: Connection, document: Document, head: DocumentHead) -> None:
+    """Write every row of a document, in place of those of its last version."""
+    key = (head.tenant_id, head.doc_id)
+    await connection.execute(
+        _PUT,
+        *key,
+        head.version,
+        stored(head.title),
+        list(map(stored, head.tags)),
+        head.page_count,
+        head.section_count,
+        head.text_chars,
+        document.own_chunks is not None,
+        *_named(head.readers),
+    )
+    for statement in _REMOVE_PARTS:
+        await connection.execute(statement, *key)
+    await _insert(connection, key, "pages", {"text": ("text", list(map(stored, document.pages)))})
+    sections = list(document.sections.values())
+    await _insert(
+        connection,
+        key,
+        "sections",
+        {
+            "section_id": ("text", [it.section_id for it in sections]),
+            "title": ("text", [stored(it.title) for it in sections]),
+            "page_start": ("integer", [it.page_start for it in sections]),
+            "page_end": ("integer", [it.page_end for it in sections]),
+            "start_char": ("integer", [it.start_char for it in sections]),
+            "end_char": ("integer", [it.end_char for it in sections]),
+        },
+    )
+    chunks = document.own_chunks or ()
+    await _insert(
+        connection,
+        key,
+        "chunks",
+        {
+            "chunk_id": ("text", [it.chunk_id for it in chunks]),
+            "page": ("integer", [it.page for it in chunks]),
+            "text": ("text", [stored(it.text) for it in chunks]),
+        },
+    )
+
+
+async def _insert(
+    connection: Connection,
+    key: Key,
+    table: str,
+    columns: Mapping[str, tuple[str, list[object]]],
+) -> None:
+    """Insert the rows of one part of a document, numbered from 1, in one statement.
+
+    PostgreSQL has no COPY into tables with row-level security.
+    """
+    number = "number" if table == "pages" else "place"
+    arrays = ", ".join(f"${at}::{kind}[]" for at, (kind, _) in enumerate(columns.values(), start=3))
+    names = ", ".join(columns)
+    await connection.execute(
+        f"INSERT INTO mcp_tools_proxy.{table} (tenant_id, doc_id, {names}, {number}) "
+        f"SELECT $1, $2, {names}, place FROM unnest({arrays}) "
+        f"WITH ORDINALITY AS rows ({names}, place)",
+        *key,
+        *(values for _, values in columns.values()),
+    )
+
+
+def _named(readers: Readers | None) -> tuple[list[str] | None, list[str] | None]:
+    if readers is None:
+        return None, None
+    return sorted(readers.users), sorted(readers.roles)
+
+
+def _with_readers(head: DocumentHead, readers: Readers | None) -> DocumentHead:
+    return dataclasses.replace(head, readers=readers)
