@@ -1,9 +1,11 @@
-from collections.abc import Iterator
+import tempfile
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 from redis import Redis
 
+from tests.support.postgres_databases import Databases, OpenStore, PostgresDatabase
 from tests.support.redis_server import RedisServer, running_redis
 
 
@@ -27,3 +29,28 @@ def redis(server: RedisServer) -> Iterator[Redis]:
     with Redis.from_url(server.url) as redis:
         redis.flushall()
         yield redis
+
+
+@pytest.fixture(scope="session")
+def databases() -> Iterator[Databases]:
+    """A PostgreSQL of this worker, started by the first test that needs it."""
+    with tempfile.TemporaryDirectory(prefix="postgres-") as folder:  # reachable for its user
+        Path(folder).chmod(0o755)
+        made = Databases(Path(folder) / "server")
+        made.start()
+        yield made
+        made.server.stop()
+
+
+@pytest.fixture
+async def postgres(databases: Databases) -> PostgresDatabase:
+    """A new database with the schema, and no documents."""
+    return await databases.new()
+
+
+@pytest.fixture
+async def opened(postgres: PostgresDatabase) -> AsyncIterator[OpenStore]:
+    """A store over it that follows its changes."""
+    async with OpenStore(postgres) as made:
+        await made.until_current()
+        yield made

@@ -16,6 +16,7 @@ from mcp_tools_proxy.domain.errors import AccessDenied, DocumentNotFound, Shutti
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.support.builders import make_caller, make_document
 from tests.support.document_stores import FilledFolder, FilledStore
+from tests.support.postgres_databases import Databases, FilledPostgres, OpenStore
 
 ACME = make_document(tenant_id="acme", pages=("the server of acme",))
 GLOBEX = make_document(tenant_id="globex", pages=("the server of globex, a server",))
@@ -56,13 +57,18 @@ class Filled:
         return [hit.snippet for hit in hits]
 
 
-@pytest.fixture(params=["folder"])
+@pytest.fixture(params=["folder", "postgres"])
 async def filled_store(
-    request: pytest.FixtureRequest, tmp_path: Path
+    request: pytest.FixtureRequest, tmp_path: Path, databases: Databases
 ) -> AsyncIterator[FilledStore]:
-    store: FilledStore = FilledFolder(tmp_path)
-    yield store
-    await store.close()
+    if request.param == "folder":
+        folder = FilledFolder(tmp_path)
+        yield folder
+        await folder.close()
+    else:
+        async with OpenStore(await databases.new()) as opened:
+            await opened.until_current()
+            yield FilledPostgres(opened)
 
 
 @pytest.fixture

@@ -21,8 +21,6 @@ class FilledStore(Protocol):
 
     async def remove(self, key: Key) -> None: ...
 
-    async def close(self) -> None: ...
-
 
 class FilledFolder:
     """A folder of document files."""

@@ -9,8 +9,10 @@ import socket
 import subprocess
 import tempfile
 import time
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from tests.support.bounds import BOUND_S
 
@@ -72,20 +74,18 @@ class PostgresServer:
     def stop(self) -> None:
         """Kill every process of the server, as a crash would, paused or not."""
         if self._process is not None:
-            self._signal(signal.SIGQUIT)  # the backends' end as well; SIGKILL would leave them
-            self._signal(signal.SIGCONT)
+            self._process.send_signal(signal.SIGQUIT)  # SIGKILL would leave its children
+            self.resume()
             self._process.wait(timeout=BOUND_S)
             self._process = None
 
     def pause(self) -> None:
         """Stop it from answering, every process; the kernel still accepts connections."""
-        for pid in self._pids():
-            os.kill(pid, signal.SIGSTOP)
+        self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
         """Let it go on."""
-        for pid in self._pids():
-            os.kill(pid, signal.SIGCONT)
+        self._signal(signal.SIGCONT)
 
     def _pids(self) -> list[int]:
         if self._process is None:
@@ -94,8 +94,9 @@ class PostgresServer:
         return [self._process.pid, *map(int, listed.read_text().split())]
 
     def _signal(self, number: signal.Signals) -> None:
-        for pid in reversed(self._pids()):
-            os.kill(pid, number)
+        for pid in self._pids():
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
 
     def _answers(self) -> bool:
         ready = subprocess.run(  # noqa: S603 - a binary of the package
@@ -113,7 +114,15 @@ class PostgresServer:
         subprocess.run(  # noqa: S603 - a binary of the package
             [
                 *(_binaries() / "initdb", "-D", self._data, "-U", OWNER, "-A", "scram-sha-256"),
-                *("--pwfile", password, "-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions"),
+                *(
+                    "--pwfile",
+                    password,
+                    "-E",
+                    "UTF8",
+                    "--locale=C",
+                    "--no-sync",
+                    "--no-instructions",
+                ),
             ],
             check=True,
             stdout=subprocess.DEVNULL,
@@ -138,7 +147,7 @@ def _binaries() -> Path:
     return copied / "pginstall" / "bin"
 
 
-def _as_another_user() -> dict[str, object]:
+def _as_another_user() -> dict[str, Any]:
     if os.geteuid() != 0:
         return {}
     nobody = pwd.getpwnam("nobody")

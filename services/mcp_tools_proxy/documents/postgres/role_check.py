@@ -12,9 +12,11 @@ SELECT current_user AS name, r.rolsuper, r.rolbypassrls,
         SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
         WHERE n.nspname = 'mcp_tools_proxy' AND pg_has_role(r.oid, c.relowner, 'MEMBER')
     ) AS owns,
-    to_regclass('mcp_tools_proxy.migrations') IS NOT NULL AS has_schema,
-    coalesce(has_schema_privilege(r.oid, to_regnamespace('mcp_tools_proxy')::oid, 'USAGE'), false)
-        AS may_use
+    EXISTS (SELECT FROM pg_namespace WHERE nspname = 'mcp_tools_proxy') AS has_schema,
+    EXISTS (
+        SELECT FROM pg_namespace n WHERE n.nspname = 'mcp_tools_proxy'
+        AND has_schema_privilege(r.oid, n.oid, 'USAGE')
+    ) AS may_use
 FROM pg_roles r WHERE r.rolname = current_user
 """
 

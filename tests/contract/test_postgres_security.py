@@ -1,0 +1,206 @@
+"""Row-level security: what the gateway's role sees, whatever a statement says."""
+
+import asyncpg
+import pytest
+
+from mcp_tools_proxy.documents.document_writer import Expected
+from mcp_tools_proxy.documents.postgres.database import Database
+from mcp_tools_proxy.documents.postgres.errors import DatabaseProblem, WrongRole
+from mcp_tools_proxy.documents.postgres.migrate import migrate
+from mcp_tools_proxy.documents.postgres.role_check import check_role_of
+from mcp_tools_proxy.documents.postgres.writer import PostgresWriter
+from tests.support.bounds import BOUND_S, until
+from tests.support.builders import make_document
+from tests.support.postgres_databases import Databases, OpenStore, PostgresDatabase
+from tests.support.postgres_server import GATEWAY, OWNER
+
+TABLES = ("documents", "pages", "sections", "chunks")
+ACME = make_document(tenant_id="acme", pages=("of acme",))
+GLOBEX = make_document(tenant_id="globex", doc_id="secret", pages=("of globex",))
+SET_TENANT = "SELECT set_config('mcp_tools_proxy.tenant', $1, true)"
+
+
+@pytest.fixture
+async def filled(opened: OpenStore) -> OpenStore:
+    for document in (ACME, GLOBEX):
+        await opened.writer.put(document, expected=Expected.NOTHING, keep_readers=False)
+    return opened
+
+
+async def rows(
+    connection: asyncpg.Connection, table: str, tenant_id: str | None
+) -> list[asyncpg.Record]:
+    """Return what a statement without a WHERE gives."""
+    async with connection.transaction():
+        if tenant_id is not None:
+            await connection.execute(SET_TENANT, tenant_id)
+        return list(await connection.fetch(f"SELECT * FROM mcp_tools_proxy.{table}"))  # noqa: S608
+
+
+async def as_tenant(connection: asyncpg.Connection, tenant_id: str, statement: str) -> str:
+    async with connection.transaction():
+        await connection.execute(SET_TENANT, tenant_id)
+        return str(await connection.execute(statement))
+
+
+@pytest.mark.usefixtures("filled")
+@pytest.mark.parametrize("table", ["documents", "pages"])
+async def test_a_statement_without_where_gives_the_rows_of_the_tenant(
+    postgres: PostgresDatabase, table: str
+) -> None:
+    connection = await asyncpg.connect(postgres.url)
+    found = {
+        tenant: [row["tenant_id"] for row in await rows(connection, table, tenant)]
+        for tenant in ("acme", "globex", "other", "", None)
+    }
+    await connection.close()
+    assert found == {"acme": ["acme"], "globex": ["globex"], "other": [], "": [], None: []}
+
+
+@pytest.mark.usefixtures("filled")
+async def test_what_a_transaction_set_is_not_there_in_the_next(postgres: PostgresDatabase) -> None:
+    connection = await asyncpg.connect(postgres.url)
+    assert len(await rows(connection, "documents", "acme")) == 1
+    assert await rows(connection, "documents", None) == []
+    await connection.close()
+
+
+async def test_a_connection_that_was_given_back_has_no_tenant(filled: OpenStore) -> None:
+    backends = []
+    for tenant in ("acme", "globex"):
+        async with filled.database.transaction(tenant) as connection:
+            backends.append(connection.get_server_pid())
+    async with filled.database.transaction("") as connection:
+        backends.append(connection.get_server_pid())
+        assert await connection.fetch("SELECT * FROM mcp_tools_proxy.documents") == []
+    with pytest.raises(RuntimeError, match="on purpose"):
+        async with filled.database.transaction("acme") as connection:
+            raise RuntimeError("on purpose")
+    pool = await filled.database._open_pool()
+    async with pool.acquire() as connection:
+        backends.append(connection.get_server_pid())
+        left = await connection.fetchval("SELECT current_setting('mcp_tools_proxy.tenant', true)")
+    assert not left
+    assert len(set(backends)) == 1
+
+
+@pytest.mark.usefixtures("filled")
+async def test_a_tenant_cannot_write_for_another(postgres: PostgresDatabase) -> None:
+    connection = await asyncpg.connect(postgres.url)
+    for statement in (
+        "INSERT INTO mcp_tools_proxy.pages VALUES ('globex', 'secret', 2, 'forged')",
+        "UPDATE mcp_tools_proxy.documents SET tenant_id = 'globex'",
+    ):
+        with pytest.raises(asyncpg.InsufficientPrivilegeError, match="row-level security"):
+            await as_tenant(connection, "acme", statement)
+    removed = await as_tenant(connection, "acme", "DELETE FROM mcp_tools_proxy.documents")
+    assert removed == "DELETE 1"
+    assert len(await rows(connection, "documents", "globex")) == 1
+    await connection.close()
+
+
+@pytest.mark.usefixtures("filled")
+@pytest.mark.parametrize("statement", [
+    "SELECT * FROM mcp_tools_proxy.changes",
+    "ALTER TABLE mcp_tools_proxy.documents DISABLE ROW LEVEL SECURITY",
+    "DROP POLICY own_tenant ON mcp_tools_proxy.documents",
+    "SET ROLE documents_owner",
+    "CREATE TABLE mcp_tools_proxy.more (a int)",
+    "INSERT INTO mcp_tools_proxy.migrations VALUES (99)",
+])  # fmt: skip
+async def test_the_gateways_role_cannot_open_a_way_around(
+    postgres: PostgresDatabase, statement: str
+) -> None:
+    connection = await asyncpg.connect(postgres.url)
+    with pytest.raises(asyncpg.PostgresError, match=r"permission denied|must be owner"):
+        await connection.execute(statement)
+    await connection.close()
+
+
+async def test_every_table_of_documents_forces_row_level_security(
+    postgres: PostgresDatabase,
+) -> None:
+    connection = await asyncpg.connect(postgres.owner_url)
+    found = await connection.fetch(
+        "SELECT relname, relrowsecurity AND relforcerowsecurity AS is_forced FROM pg_class "
+        "WHERE relnamespace = 'mcp_tools_proxy'::regnamespace AND relkind = 'r'"
+    )
+    await connection.close()
+    assert {row["relname"]: row["is_forced"] for row in found} == {
+        **dict.fromkeys(TABLES, True),
+        "changes": False,  # which the gateway's role cannot read
+        "migrations": False,
+    }
+
+
+async def new_role(postgres: PostgresDatabase, options: str) -> str:
+    """Create a role; return the URL of the database for it."""
+    name = f"role_{postgres.name}_{abs(hash(options))}"
+    connection = await asyncpg.connect(postgres.owner_url)
+    await connection.execute(f"CREATE ROLE {name} LOGIN {options} PASSWORD '{'p@ss w:rd/%'}'")
+    await connection.close()
+    return postgres.server.url(name, postgres.name)
+
+
+@pytest.mark.parametrize(
+    ("options", "flaw"),
+    [
+        ("SUPERUSER", "is a superuser"),
+        ("BYPASSRLS", "has BYPASSRLS"),
+        (f"IN ROLE {OWNER}", "is a member"),
+    ],
+)
+async def test_a_role_that_row_level_security_does_not_hold_is_refused(
+    postgres: PostgresDatabase, options: str, flaw: str
+) -> None:
+    url = await new_role(postgres, options)
+    with pytest.raises(WrongRole, match=flaw) as refused:
+        await check_role_of(url, timeout_s=BOUND_S)
+    assert "documents migrate creates it" in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+async def test_the_role_that_migrate_made_is_taken(postgres: PostgresDatabase) -> None:
+    await check_role_of(postgres.url, timeout_s=BOUND_S)
+
+
+async def test_a_database_that_is_away_is_not_a_wrong_role(postgres: PostgresDatabase) -> None:
+    url = postgres.server.url(GATEWAY, postgres.name, port=1)
+    await check_role_of(url, timeout_s=BOUND_S)
+
+
+async def test_a_role_without_grants_makes_the_store_unusable_and_says_which(
+    postgres: PostgresDatabase,
+) -> None:
+    url = await new_role(postgres, "")
+    async with OpenStore(postgres, url=url) as opened:
+        await until(lambda: "reason" in opened.feed.state)
+        assert "may not use the schema" in str(opened.feed.state["reason"])
+
+
+async def test_an_owner_that_is_no_superuser_migrates_and_sees_all_tenants(
+    databases: Databases,
+) -> None:
+    database = await databases.new(is_migrated=False)
+    owner_url = await new_role(database, "CREATEROLE")
+    connection = await asyncpg.connect(database.owner_url)
+    owner = owner_url.split("//")[1].split(":")[0]
+    await connection.execute(f"GRANT CREATE ON DATABASE {database.name} TO {owner}")
+    await connection.close()
+    gateway = f"gateway_{database.name}"
+    migrated = await migrate(owner_url, database.server.url(gateway, database.name))
+    assert (migrated.role, migrated.created_role) == (gateway, True)
+    async with OpenStore(database, url=database.server.url(gateway, database.name)) as opened:
+        await opened.until_current()
+        owners = PostgresWriter(Database(owner_url, timeout_s=BOUND_S))
+        gateways = PostgresWriter(opened.database)
+        for document in (ACME, GLOBEX):
+            await gateways.put(document, expected=Expected.NOTHING, keep_readers=False)
+        assert [head.tenant_id for head in await owners.list_heads(None, limit=9)] == [
+            "acme",
+            "globex",
+        ]
+        assert await opened.store.has_doc_id("secret")
+        with pytest.raises(DatabaseProblem, match="MCP_PROXY_DOCUMENTS_OWNER_URL"):
+            await gateways.list_heads(None, limit=9)
+        await owners.close()

@@ -1,0 +1,124 @@
+"""Databases of documents for tests: one server for each worker, a new database for each test."""
+
+import asyncio
+import itertools
+from dataclasses import dataclass
+from pathlib import Path
+
+import asyncpg
+
+from mcp_tools_proxy.documents.document_store import Key
+from mcp_tools_proxy.documents.document_writer import Expected
+from mcp_tools_proxy.documents.postgres.change_feed import ChangeFeed
+from mcp_tools_proxy.documents.postgres.database import Database
+from mcp_tools_proxy.documents.postgres.migrate import migrate
+from mcp_tools_proxy.documents.postgres.store import PostgresStore
+from mcp_tools_proxy.documents.postgres.writer import PostgresWriter
+from mcp_tools_proxy.domain.document import Document
+from tests.support.bounds import BOUND_S, until
+from tests.support.postgres_server import GATEWAY, OWNER, PostgresServer
+
+TEMPLATE = "migrated"
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresDatabase:
+    """One database, by its URLs for the owner and for the gateway's role."""
+
+    server: PostgresServer
+    name: str
+
+    @property
+    def owner_url(self) -> str:
+        return self.server.url(OWNER, self.name)
+
+    @property
+    def url(self) -> str:
+        return self.server.url(GATEWAY, self.name)
+
+
+class Databases:
+    """Makes databases on one server: each a copy of one that was migrated once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.server = PostgresServer(folder)
+        self._numbers = itertools.count(1)
+
+    def start(self) -> None:
+        self.server.start()
+        asyncio.run(self._migrate_template())
+
+    async def new(self, *, is_migrated: bool = True) -> PostgresDatabase:
+        name = f"test_{next(self._numbers)}"
+        template = TEMPLATE if is_migrated else "template0"
+        await self._execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+        return PostgresDatabase(self.server, name)
+
+    async def _migrate_template(self) -> None:
+        await self._execute(f"CREATE DATABASE {TEMPLATE}")
+        await migrate(self.server.url(OWNER, TEMPLATE), self.server.url(GATEWAY, TEMPLATE))
+
+    async def _execute(self, statement: str) -> None:
+        connection = await asyncpg.connect(self.server.url(OWNER, "postgres"))
+        try:
+            await connection.execute(statement)
+        finally:
+            await connection.close()
+
+
+class OpenStore:
+    """A store over a database, followed in the background, and a writer of its own."""
+
+    def __init__(
+        self, database: PostgresDatabase, *, url: str | None = None, timeout_s: float = BOUND_S
+    ) -> None:
+        self.database = Database(url or database.url, timeout_s=timeout_s)
+        self.feed = ChangeFeed(self.database, stale_s=BOUND_S, beat_s=0.2, retry_s=0.05)
+        self.store = PostgresStore(self.database, self.feed)
+        self.writer = PostgresWriter(Database(database.url, timeout_s=BOUND_S))
+        self._tasks = asyncio.TaskGroup()
+
+    async def __aenter__(self) -> "OpenStore":
+        await self._tasks.__aenter__()
+        self._following = self._tasks.create_task(self.feed.run())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._following.cancel()
+        await self._tasks.__aexit__(None, None, None)
+        await self.database.close()
+        await self.writer.close()
+
+    async def until_current(self) -> None:
+        await until(lambda: self.store.is_current, "the database is followed")
+
+
+class FilledPostgres:
+    """Documents in PostgreSQL (FilledStore): a change is waited for until it was notified."""
+
+    def __init__(self, opened: OpenStore) -> None:
+        self._opened = opened
+        self.store = opened.store
+        self._changes: list[Key] = []
+        self.store.listen(self)
+
+    def changed(self, key: Key) -> None:
+        self._changes.append(key)
+
+    def all_changed(self) -> None:
+        """Note nothing: a change is waited for by its key."""
+
+    async def put(self, document: Document) -> None:
+        key = (document.tenant_id, document.doc_id)
+        before = await self._opened.writer.head(key)
+        self._changes.clear()
+        after = await self._opened.writer.put(
+            document, expected=Expected.ANYTHING, keep_readers=False
+        )
+        if before != after:
+            await until(lambda: key in self._changes)
+
+    async def remove(self, key: Key) -> None:
+        self._changes.clear()
+        await self._opened.writer.remove(key, expected=Expected.ANYTHING)
+        await until(lambda: key in self._changes)
