@@ -27,12 +27,14 @@ class SlowNetwork:
         self.connections += 1
         self._forwarding.add(asyncio.current_task())
         theirs, ours = await asyncio.open_connection("127.0.0.1", self._target_port)
-        with contextlib.suppress(OSError, asyncio.CancelledError):  # the test may end before
-            await asyncio.gather(
-                self._pass(theirs, writer, self._delay_s), self._pass(reader, ours, 0)
-            )
+        with contextlib.suppress(OSError, EOFError, asyncio.CancelledError):  # the test may end
+            await asyncio.gather(self.from_server(theirs, writer), self._pass(reader, ours, 0))
         writer.close()
         ours.close()
+
+    async def from_server(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        """Forward what the server says."""
+        await self._pass(source, sink, self._delay_s)
 
     async def _pass(
         self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, delay_s: float
@@ -44,8 +46,10 @@ class SlowNetwork:
 
 
 @asynccontextmanager
-async def slow_network(target_port: int, *, delay_s: float) -> AsyncIterator[SlowNetwork]:
-    network = SlowNetwork(target_port, delay_s=delay_s)
+async def slow_network(
+    target_port: int, *, delay_s: float = 0.0, kind: type[SlowNetwork] = SlowNetwork
+) -> AsyncIterator[SlowNetwork]:
+    network = kind(target_port, delay_s=delay_s)
     server = await asyncio.start_server(network.forward, "127.0.0.1", 0)
     network.port = server.sockets[0].getsockname()[1]
     async with server:

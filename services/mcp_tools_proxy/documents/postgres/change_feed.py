@@ -82,10 +82,11 @@ class ChangeFeed:
     async def _follow(self) -> None:
         """Follow the database over one connection, until that fails."""
         async with self._connected() as connection:
-            await check_connection(connection)
-            await self._listen(connection)
+            async with self._in_time():
+                await check_connection(connection)
+                await self._listen(connection)
+                await self._poll(connection)
             await self._database.expire()
-            await self._poll(connection)
             self._set_failure(None)
             for listener in self._listeners:
                 listener.all_changed()
@@ -95,16 +96,15 @@ class ChangeFeed:
                 self._listens = self._listens and await self._beat(connection)
                 if not self._listens or beat_at - polled_at >= self._poll_s:
                     polled_at = beat_at
-                    await self._poll(connection)
+                    async with self._in_time():
+                        await self._poll(connection)
                 self._current_until = beat_at + self._stale_s
                 await self._wait(connection)
 
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator[asyncpg.Connection]:
-        timeout_s = self._database.timeout_s
-        connection = await asyncpg.connect(
-            self._database.url, timeout=timeout_s, command_timeout=timeout_s
-        )
+        async with self._in_time():
+            connection = await asyncpg.connect(self._database.url)
         connection.add_termination_listener(lambda _: self._database.suspect.set())
         try:
             yield connection
@@ -124,11 +124,12 @@ class ChangeFeed:
         """Send a notification to this process; return whether it arrived."""
         self._arrived.clear()
         try:
-            await connection.execute("SELECT pg_notify($1, '')", self._own_channel)
+            async with self._in_time():
+                await connection.execute("SELECT pg_notify($1, '')", self._own_channel)
         except asyncpg.PostgresError:
             return False
         try:
-            async with asyncio.timeout(self._database.timeout_s):
+            async with self._in_time():
                 await self._arrived.wait()
         except TimeoutError:
             return False
@@ -175,6 +176,13 @@ class ChangeFeed:
         elif failure is None and self._failure is not None:
             log.info("documents.database_back", listen=self._listens)
         self._failure = self._database.problem = failure
+
+    def _in_time(self) -> asyncio.Timeout:
+        """Limit a step; the connection is cut off afterwards. asyncpg's own limit would not be.
+
+        It sends a request to cancel over another connection, which a stopped server never closes.
+        """
+        return asyncio.timeout(self._database.timeout_s)
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 import asyncpg
 import structlog
@@ -16,7 +17,11 @@ MAX_CONNECTIONS = 16
 
 log = structlog.get_logger()
 
-FAILURES = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError)
+_BROKEN = (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError)
+"""What leaves a connection unusable. asyncpg's internal error is one that the server ended just
+before it was used."""
+
+FAILURES = (*_BROKEN, asyncpg.PostgresError)
 """What asyncpg raises; a TimeoutError is an OSError."""
 
 Connection = asyncpg.Connection | PoolConnectionProxy
@@ -43,7 +48,8 @@ class Database:
         self._failure: str | None = None
         """Why the last transaction failed: logged once, not with each call."""
         self._pool: asyncpg.Pool | None = None
-        self._opening = asyncio.Lock()
+        self._opening_pool = asyncio.Lock()
+        self._opening_connections: set[asyncio.Future[asyncpg.Connection]] = set()
 
     def __repr__(self) -> str:
         return f"<Database {self.problem or 'in use'}>"
@@ -89,6 +95,9 @@ class Database:
 
     async def close(self) -> None:
         """Close every connection, waiting for none."""
+        for opening in self._opening_connections:
+            opening.cancel()
+        await asyncio.gather(*self._opening_connections, return_exceptions=True)
         if self._pool is not None:
             self._pool.terminate()
 
@@ -103,7 +112,7 @@ class Database:
         connection = await pool.acquire()
         try:
             yield connection
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, *_BROKEN):
             connection.terminate()
             raise
         finally:
@@ -112,16 +121,37 @@ class Database:
 
     async def _open_pool(self) -> asyncpg.Pool:
         if self._pool is None:
-            async with self._opening:
+            async with self._opening_pool:
                 if self._pool is None:
                     self._pool = await asyncpg.create_pool(
                         self.url,
                         min_size=0,
                         max_size=MAX_CONNECTIONS,
                         reset=_keep,
+                        connect=self._connect,
                         timeout=self.timeout_s,
                     )
         return self._pool
+
+    async def _connect(self, *arguments: Any, **options: Any) -> asyncpg.Connection:
+        """Open a connection, to the end also when the caller is cancelled.
+
+        Forty calls that ran out of time while they connected left a dozen sockets open: asyncpg
+        closes none whose connecting is cancelled at its first step.
+        """
+        opening = asyncio.ensure_future(asyncpg.connect(*arguments, **options))
+        self._opening_connections.add(opening)
+        opening.add_done_callback(self._opening_connections.discard)
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            opening.add_done_callback(_close_unused)
+            raise
+
+
+def _close_unused(opening: asyncio.Future[asyncpg.Connection]) -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().terminate()
 
 
 async def _keep(_connection: Connection) -> None:

@@ -1,5 +1,8 @@
 """Checks that the gateway's role may do what it needs, and that row-level security holds it."""
 
+import asyncio
+from contextlib import suppress
+
 import asyncpg
 
 from mcp_tools_proxy.documents.postgres.database import FAILURES
@@ -51,16 +54,13 @@ async def check_role_of(url: str, *, timeout_s: float) -> None:
 
     A database that cannot be reached is no reason not to start: it is checked once it can be.
     """
-    try:
-        connection = await asyncpg.connect(url, timeout=timeout_s, command_timeout=timeout_s)
-    except FAILURES:
-        return
-    try:
-        await check_role(connection)
-    except FAILURES:
-        return
-    finally:
-        connection.terminate()
+    with suppress(*FAILURES):
+        async with asyncio.timeout(timeout_s):
+            connection = await asyncpg.connect(url)
+            try:
+                await check_role(connection)
+            finally:
+                connection.terminate()
 
 
 async def check_connection(connection: asyncpg.Connection) -> None:
@@ -72,7 +72,9 @@ async def check_connection(connection: asyncpg.Connection) -> None:
         raise DatabaseProblem(
             "the database has no schema mcp_tools_proxy: run mcp-tools-proxy documents migrate"
         )
-    number = await connection.fetchval("SELECT max(number) FROM mcp_tools_proxy.migrations")
+    number = await connection.fetchval(
+        "SELECT coalesce(max(number), 0) FROM mcp_tools_proxy.migrations"
+    )
     if number != newest():
         advice = (
             "run mcp-tools-proxy documents migrate"

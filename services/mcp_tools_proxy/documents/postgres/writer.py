@@ -25,7 +25,9 @@ from mcp_tools_proxy.domain.errors import DocumentsUnavailable
 WRITE_TIMEOUT_S = 60.0
 """Seconds for one change: a document of 64 MB takes a few."""
 
-_LOCK = "SELECT pg_advisory_xact_lock(hashtextextended(json_build_array($1::text, $2::text)::text, 0))"
+_LOCK = (
+    "SELECT pg_advisory_xact_lock(hashtextextended(json_build_array($1::text, $2::text)::text, 0))"
+)
 """One writer for each document, also for one that is not there yet."""
 
 _PUT = """
