@@ -51,7 +51,7 @@ NAMES = ["search", "a:b", "ключ", "x" * 300, "with space"]
 
 
 def local_specs() -> list[ToolSpec]:
-    store = FolderStore(Path("none"), ScanCache(Path("none"), Path("none")), Metrics())
+    store = FolderStore(Path("none"), ScanCache(Path("none"), Path("none")))
     repository = DocumentRepository(
         store, cache_bytes=1, hide_foreign_documents=False, metrics=Metrics()
     )

@@ -8,7 +8,6 @@ from mcp_tools_proxy.documents.document_store import DocumentStore, Key
 from mcp_tools_proxy.documents.folder.folder_store import FolderStore
 from mcp_tools_proxy.documents.folder.scan_cache import ScanCache
 from mcp_tools_proxy.domain.document import Document
-from mcp_tools_proxy.telemetry.metrics import Metrics
 
 
 class FilledStore(Protocol):
@@ -28,7 +27,7 @@ class FilledFolder:
     def __init__(self, tmp_path: Path) -> None:
         self._root = tmp_path / "documents"
         self._root.mkdir()
-        self.store = FolderStore(self._root, ScanCache(tmp_path / "cache", self._root), Metrics())
+        self.store = FolderStore(self._root, ScanCache(tmp_path / "cache", self._root))
 
     async def put(self, document: Document) -> None:
         write_document(self._root, document, replace=True)

@@ -24,6 +24,16 @@ class VersionConflict(Exception):
         self.head = head
 
 
+def check_expected(
+    found: DocumentHead | None, expected: Expected | str, version: str | None
+) -> None:
+    """Raise VersionConflict unless what was found, and its version, are what was expected."""
+    if expected is Expected.ANYTHING:
+        return
+    if found is not None if expected is Expected.NOTHING else version != expected:
+        raise VersionConflict(found)
+
+
 class NoSuchDocument(Exception):
     """The tenant has no document of that id."""
 
@@ -36,13 +46,34 @@ class ReadOnlyDocuments(Exception):
         self.reason = reason
 
 
+class WriteFailed(Exception):
+    """A change could not be written, and nothing was changed; ``reason`` is one line."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
 class DocumentWriter(Protocol):
     """Changes documents, and reads them for whoever looks after them: no readers are checked.
 
     A change is made whole or not at all, and is atomic with the check of what it expects, also
-    across processes. Methods raise ReadOnlyDocuments, and DocumentsUnavailable while the store
-    cannot be reached.
+    across processes. Those that change raise ReadOnlyDocuments and WriteFailed; each raises
+    DocumentsUnavailable while the store cannot be reached.
     """
+
+    @property
+    def name(self) -> str:
+        """Where documents are kept, for a person."""
+        ...
+
+    def place(self, key: Key) -> str:
+        """Return where a document is kept, for a person."""
+        ...
+
+    async def problems_of(self, key: Key) -> Mapping[str, str]:
+        """Return what is there of a document and cannot be used: place → reason, one line each."""
+        ...
 
     async def list_heads(
         self, tenant_id: str | None, *, after: Key | None = None, limit: int
@@ -85,8 +116,11 @@ class DocumentWriter(Protocol):
         """
         ...
 
-    async def remove(self, key: Key, *, expected: Expected | str) -> DocumentHead:
-        """Remove a document; return what it was. Raises VersionConflict, NoSuchDocument."""
+    async def remove(self, key: Key, *, expected: Expected | str) -> DocumentHead | None:
+        """Remove a document, broken or not; return what it was, None for a broken one.
+
+        Raises VersionConflict, NoSuchDocument.
+        """
         ...
 
     async def close(self) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from mcp_tools_proxy.documents.folder.folder_report import FolderReport, log_cache_failure
 from mcp_tools_proxy.documents.folder.folder_store import FolderStore
 from mcp_tools_proxy.documents.folder.scan_cache import ScanCache
 from mcp_tools_proxy.telemetry.metrics import Metrics
@@ -30,7 +31,7 @@ def cache_dir(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def folder(root: Path, cache_dir: Path, metrics: Metrics) -> Iterator[FolderStore]:
-    store = FolderStore(root, ScanCache(cache_dir, root), metrics)
+    store = FolderStore(root, ScanCache(cache_dir, root, log_cache_failure), FolderReport(metrics))
     yield store
     store.close()
 

@@ -18,7 +18,6 @@ from mcp_tools_proxy.documents.folder.folder_watch import FolderWatch
 from mcp_tools_proxy.documents.folder.scan_cache import ScanCache
 from mcp_tools_proxy.domain.document import Readers
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable
-from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.support.bounds import until
 from tests.unit.documents.documents_folder import Shelf, document, place, rewrite
 
@@ -52,7 +51,7 @@ def lazy(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def second(root: Path, cache_dir: Path) -> Iterator[FolderStore]:
     """The store of another start."""
-    store = FolderStore(root, ScanCache(cache_dir, root), Metrics())
+    store = FolderStore(root, ScanCache(cache_dir, root))
     yield store
     store.close()
 
@@ -276,7 +275,7 @@ async def test_what_another_user_put_into_the_cache_folder_is_not_believed(
     await folder.load()
     folder.close()
     open_to_all(cache_dir)
-    store = FolderStore(root, ScanCache(cache_dir, root), Metrics())
+    store = FolderStore(root, ScanCache(cache_dir, root))
     await store.load()
     assert await store.has_readers("t")
     store.close()

@@ -79,10 +79,15 @@ class FolderCatalog:
         name = self._served.get(key)
         return None if name is None else (name, self._files[name])
 
-    def names_of(self, key: Key) -> list[str]:
-        """Return the names of all files of a document, the one in use last, broken ones too."""
-        names = [name for name, file in self._files.items() if key in (file.key, file.spelled)]
-        return sorted(names, key=lambda name: (name == self._served.get(key), name))
+    def files_of(self, key: Key) -> dict[str, KnownFile]:
+        """Return every file of a document by its name, the one in use last, broken ones too."""
+        names = [
+            name
+            for name, file in self._files.items()
+            if file.key == key or (file.key is None and file.spelled == key)
+        ]
+        names.sort(key=lambda name: (name == self._served.get(key), name))
+        return {name: self._files[name] for name in names}
 
     def has_doc_id(self, doc_id: str) -> bool:
         """Return whether any tenant has a document of that id."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from mcp_tools_proxy.documents.folder.folder_report import FolderReport, log_cache_failure
 from mcp_tools_proxy.documents.folder.folder_store import FolderStore
 from mcp_tools_proxy.documents.folder.folder_watch import FolderWatch
 from mcp_tools_proxy.documents.folder.scan_cache import ScanCache, default_folder
@@ -13,7 +14,8 @@ class FolderDocuments:
     """Keeps up with a folder of document files (OpenDocuments)."""
 
     def __init__(self, root: Path, *, cache_dir: Path | None, metrics: Metrics) -> None:
-        self.store = FolderStore(root, ScanCache(cache_dir or default_folder(), root), metrics)
+        cache = ScanCache(cache_dir or default_folder(), root, log_cache_failure)
+        self.store = FolderStore(root, cache, FolderReport(metrics))
         self._watch = FolderWatch(self.store)
 
     def readiness(self) -> Mapping[str, object]:

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-import structlog
 from pydantic_core import from_json
 
 from mcp_tools_proxy.documents.document_store import ChangeListener, Key, Reading, Wanted
-from mcp_tools_proxy.documents.folder.file_listing import Listing, list_files, stamp_of
+from mcp_tools_proxy.documents.folder.file_listing import list_files, stamp_of
 from mcp_tools_proxy.documents.folder.file_scan import (
     FileLayout,
     FileScan,
@@ -18,10 +17,9 @@ from mcp_tools_proxy.documents.folder.file_scan import (
     scan_file,
 )
 from mcp_tools_proxy.documents.folder.folder_catalog import FolderCatalog, KnownFile
+from mcp_tools_proxy.documents.folder.folder_report import FolderReport
 from mcp_tools_proxy.documents.folder.scan_cache import ScanCache
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable
-from mcp_tools_proxy.telemetry.metrics import Metrics
-from mcp_tools_proxy.wire.text import file_name_text
 
 SCANNED_FIRST_BYTES = 8_000_000
 """Files up to this size together are scanned before the start is done: it takes 0.1 s."""
@@ -33,8 +31,6 @@ BATCH_FILES = 64
 ATTEMPTS = 3
 """How often a document is read whose file changes meanwhile."""
 
-log = structlog.get_logger()
-
 
 class FolderStore:
     """A DocumentStore over the files of ``root``, which need not exist.
@@ -43,20 +39,18 @@ class FolderStore:
     ``scan_rest`` running. Files are read in threads.
     """
 
-    def __init__(self, root: Path, cache: ScanCache, metrics: Metrics) -> None:
+    def __init__(self, root: Path, cache: ScanCache, reporter: FolderReport | None = None) -> None:
         self._root = root.absolute()
         self._cache = cache
-        self._metrics = metrics
+        self._reporter = reporter
         self._catalog = FolderCatalog()
         self._listener: ChangeListener | None = None
         self._earlier: Mapping[str, FileScan] | None = None
         """The scans of earlier starts; None until they were loaded."""
         self._loading = asyncio.Lock()
         self._new_files = asyncio.Event()
-        self._present: bool | None = None
+        self._present = False
         self._vanished = False
-        self._logged: tuple[Mapping[str, str], Mapping[str, str]] | None = None
-        """The errors and the misnamed files that were logged last."""
 
     def __repr__(self) -> str:
         return (
@@ -100,7 +94,7 @@ class FolderStore:
     @property
     def present(self) -> bool:
         """Whether the folder existed at the last load."""
-        return bool(self._present)
+        return self._present
 
     @property
     def vanished(self) -> bool:
@@ -122,7 +116,8 @@ class FolderStore:
             if self._earlier is None:
                 self._earlier = await asyncio.to_thread(self._cache.load)
             listing = await asyncio.to_thread(list_files, self._root)
-            self._note_presence(listing)
+            self._vanished = not listing.is_there and (self._present or self._vanished)
+            self._present = listing.is_there
             removed = self._earlier.keys() - listing.files.keys() if listing.is_there else set()
             changed = self._catalog.apply_listing(listing, self._earlier)
             self._notify(changed)
@@ -145,12 +140,24 @@ class FolderStore:
                 await self._scan_all(waiting[:BATCH_FILES])
             self._report(has_changed=True)
 
+    async def scan_all(self) -> None:
+        """Scan every file that was not scanned yet."""
+        await self._scan_all(self._catalog.not_scanned)
+
+    def file_of(self, key: Key) -> tuple[str, KnownFile] | None:
+        """Return the name and the state of the file that stands for a document."""
+        return self._catalog.file_of(key)
+
+    def files_of(self, key: Key) -> dict[str, KnownFile]:
+        """Return every file of a document by its name, the one in use last, broken ones too."""
+        return self._catalog.files_of(key)
+
     async def refresh(self, key: Key) -> None:
-        """Apply a change that this process made to a document's own file."""
-        name = canonical_name(*key)
-        if name is not None:
-            await self._scan(name)
-            self._report(has_changed=True)
+        """Scan the files of a document now: they may just have changed."""
+        for name in {*self._catalog.files_of(key), canonical_name(*key)}:
+            if name is not None:
+                await self._scan(name)
+        self._report(has_changed=True)
 
     async def read(self, key: Key, wanted: Wanted) -> Reading | None:
         """Read the wanted parts of a document; None when there is none.
@@ -231,34 +238,9 @@ class FolderStore:
             for key in changed:
                 self._listener.changed(key)
 
-    def _note_presence(self, listing: Listing) -> None:
-        present = listing.is_there
-        if present != self._present:
-            write = log.info if present else log.warning
-            write("documents.folder", path=str(self._root), present=present)
-            self._vanished = self._present is not None and not present
-            self._present = present
-
     def _report(self, *, has_changed: bool) -> None:
-        """Log what changed among the problems, and how many documents there are."""
-        errors, misnamed = self._logged or ({}, {})
-        for name, reason in self.errors.items():
-            if errors.get(name) != reason:
-                log.warning("documents.file_ignored", file=name, reason=reason)
-        for name, wanted in self.misnamed.items():
-            if misnamed.get(name) != wanted:
-                log.warning(
-                    "documents.file_misnamed",
-                    file=file_name_text(name),
-                    problem="its name does not spell the ids inside, and a later release will not "
-                    f"serve it: rename it to {file_name_text(wanted)}",
-                )
-        self._metrics.documents.set(len(self._catalog))
-        self._metrics.document_errors.set(len(self.errors))
-        logged = (dict(self.errors), dict(self.misnamed))
-        if has_changed or logged != self._logged:
-            log.info("documents.loaded", documents=len(self._catalog), errors=len(self.errors))
-        self._logged = logged
+        if self._reporter is not None:
+            self._reporter.update(self, has_changed=has_changed)
 
 
 def _is_removed(root: Path, name: str) -> bool:

@@ -14,12 +14,11 @@ import tempfile
 import threading
 import time
 from array import array
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import astuple, fields
 from pathlib import Path
 
-import structlog
 from pydantic_core import from_json, to_json
 
 from mcp_tools_proxy.documents.document_file import dump_readers
@@ -52,8 +51,6 @@ _FAILURES = (OSError, sqlite3.Error, ValueError, TypeError, KeyError)
 
 _Row = tuple[object, ...]
 
-log = structlog.get_logger()
-
 
 def default_folder() -> Path:
     """Return the folder of this user in the system's temporary folder."""
@@ -63,9 +60,15 @@ def default_folder() -> Path:
 class ScanCache:
     """The scans of one documents folder, by file name. Blocks: call it in a thread."""
 
-    def __init__(self, folder: Path, documents: Path) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        documents: Path,
+        on_failure: Callable[[Path, str], None] = lambda _path, _reason: None,
+    ) -> None:
         name = hashlib.sha256(os.fsencode(documents.absolute())).hexdigest()[:24]
         self._path = folder / f"documents-{FORMAT}-{name}.sqlite"
+        self._on_failure = on_failure
         self._lock = threading.Lock()
         self._database: sqlite3.Connection | None = None
         self._retry_at = 0.0
@@ -141,7 +144,7 @@ class ScanCache:
 
     def _give_up(self, reason: str) -> None:
         if self._retry_at == 0:
-            log.warning("documents.cache_failed", path=str(self._path), reason=reason)
+            self._on_failure(self._path, reason)
         self._retry_at = time.monotonic() + RETRY_S
         self._release()
 

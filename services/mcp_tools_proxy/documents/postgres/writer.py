@@ -12,7 +12,8 @@ from mcp_tools_proxy.documents.document_writer import (
     Expected,
     NoSuchDocument,
     ReadOnlyDocuments,
-    VersionConflict,
+    WriteFailed,
+    check_expected,
 )
 from mcp_tools_proxy.documents.postgres.database import Connection, Database
 from mcp_tools_proxy.documents.postgres.errors import DatabaseProblem
@@ -66,6 +67,19 @@ class PostgresWriter:
     def __repr__(self) -> str:
         return f"<PostgresWriter {self._database!r}>"
 
+    @property
+    def name(self) -> str:
+        """Where documents are kept."""
+        return "the database"
+
+    def place(self, key: Key) -> str:
+        """Return where a document is kept: all are in one database."""
+        return "postgresql"
+
+    async def problems_of(self, key: Key) -> Mapping[str, str]:
+        """Return nothing: what is in the database was checked when it was written."""
+        return {}
+
     async def list_heads(
         self, tenant_id: str | None, *, after: Key | None = None, limit: int
     ) -> tuple[DocumentHead, ...]:
@@ -116,7 +130,7 @@ class PostgresWriter:
         key = (document.tenant_id, document.doc_id)
         async with _writing(self._database, key) as connection:
             old = await _head(connection, key)
-            _check(old, expected, None if old is None else old.version)
+            check_expected(old, expected, None if old is None else old.version)
             readers = old.readers if old is not None and keep_readers else document.readers
             new = _with_readers(head, readers)
             if old is None or old.version != new.version:
@@ -133,7 +147,7 @@ class PostgresWriter:
             old = await _head(connection, key)
             if old is None:
                 raise NoSuchDocument
-            _check(old, expected, rights_tag(old.readers))
+            check_expected(old, expected, rights_tag(old.readers))
             if old.readers != readers:
                 await connection.execute(_SET_READERS, *key, *_named(readers))
         return _with_readers(old, readers)
@@ -144,7 +158,7 @@ class PostgresWriter:
             old = await _head(connection, key)
             if old is None:
                 raise NoSuchDocument
-            _check(old, expected, old.version)
+            check_expected(old, expected, old.version)
             await connection.execute(_REMOVE, *key)
         return old
 
@@ -170,20 +184,14 @@ async def _writing(database: Database, key: Key) -> AsyncIterator[Connection]:
     except DocumentsUnavailable as error:
         if isinstance(error.__cause__, asyncpg.ReadOnlySQLTransactionError):
             raise ReadOnlyDocuments("the database is read-only") from error
+        if isinstance(error.__cause__, asyncpg.InsufficientResourcesError):
+            raise WriteFailed(f"the database cannot take it: {error.reason}") from error
         raise
 
 
 async def _head(connection: Connection, key: Key) -> DocumentHead | None:
     row = await connection.fetchrow(HEAD, *key)
     return None if row is None else head_of_row(*key, row)
-
-
-def _check(old: DocumentHead | None, expected: Expected | str, found: str | None) -> None:
-    """Raise VersionConflict unless what was found is what was expected."""
-    if expected is Expected.ANYTHING:
-        return
-    if old is not None if expected is Expected.NOTHING else found != expected:
-        raise VersionConflict(old)
 
 
 async def _put(connection: Connection, document: Document, head: DocumentHead) -> None:

@@ -1,0 +1,235 @@
+"""Changes the documents of a folder: each is one file, written whole under one lock."""
+
+import asyncio
+import dataclasses
+import errno
+import fcntl
+import os
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from mcp_tools_proxy.documents.document_file import (
+    InvalidDocument,
+    write_document,
+)
+from mcp_tools_proxy.documents.document_store import HEAD_ONLY, Key, Wanted
+from mcp_tools_proxy.documents.document_writer import (
+    Expected,
+    NoSuchDocument,
+    ReadOnlyDocuments,
+    VersionConflict,
+    WriteFailed,
+    check_expected,
+)
+from mcp_tools_proxy.documents.folder.file_scan import canonical_name
+from mcp_tools_proxy.documents.folder.folder_store import FolderStore
+from mcp_tools_proxy.documents.versions import head_of, rights_tag
+from mcp_tools_proxy.domain.document import Document, DocumentHead, Readers
+from mcp_tools_proxy.wire.text import file_name_text
+
+LOCK_NAME = ".documents.lock"
+"""Held by whoever changes files of the folder; a name with a dot is no document."""
+
+_READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
+
+
+def _ignore(_doc_id: str, _path: Path) -> None:
+    """Do nothing: the default callback."""
+
+
+class FolderWriter:
+    """A DocumentWriter over the files of a store's folder.
+
+    ``shown_root`` is the folder as messages name it; ``on_removed`` is called with a document's id
+    and each of its files that was removed.
+    """
+
+    def __init__(
+        self,
+        store: FolderStore,
+        *,
+        shown_root: Path | None = None,
+        on_removed: Callable[[str, Path], None] = _ignore,
+    ) -> None:
+        self._store = store
+        self._root = store.root
+        self._shown_root = shown_root or store.root
+        self._on_removed = on_removed
+
+    def __repr__(self) -> str:
+        return f"<FolderWriter {str(self._root)!r}>"
+
+    @property
+    def name(self) -> str:
+        """Where documents are kept."""
+        return str(self._shown_root)
+
+    def place(self, key: Key) -> str:
+        """Return the path of a document's file."""
+        found = self._store.file_of(key)
+        name = canonical_name(*key) if found is None else found[0]
+        return str(self._shown(name or ""))
+
+    async def problems_of(self, key: Key) -> Mapping[str, str]:
+        """Return the files of a document that cannot be used: path → reason."""
+        return {
+            file_name_text(str(self._shown(name))): file.reason
+            for name, file in self._store.files_of(key).items()
+            if file.reason is not None
+        }
+
+    async def problems(self) -> Mapping[str, str]:
+        """Return the files that are not in use, and those in use with another name's document."""
+        problems = dict(self._store.errors)
+        for name, wanted in self._store.misnamed.items():
+            problems.setdefault(
+                file_name_text(name),
+                "its name does not spell the ids inside, and a later release will not serve it: "
+                f"rename it to {file_name_text(wanted)}",
+            )
+        return problems
+
+    async def list_heads(
+        self, tenant_id: str | None, *, after: Key | None = None, limit: int
+    ) -> tuple[DocumentHead, ...]:
+        """Return the next ``limit`` documents behind ``after``, ordered by tenant and doc_id."""
+        heads: list[DocumentHead] = []
+        for key in sorted(self._store.keys):
+            if (after is not None and key <= after) or tenant_id not in (None, key[0]):
+                continue
+            reading = await self._store.read(key, HEAD_ONLY)
+            if reading is not None:
+                heads.append(reading.head)
+            if len(heads) == limit:
+                break
+        return tuple(heads)
+
+    async def head(self, key: Key) -> DocumentHead | None:
+        """Return the head of a document; None when there is none."""
+        reading = await self._store.read(key, HEAD_ONLY)
+        return None if reading is None else reading.head
+
+    async def document(self, key: Key) -> Document | None:
+        """Return a whole document; None when there is none."""
+        reading = await self._store.read(key, Wanted(whole=True))
+        return None if reading is None else reading.document
+
+    async def put(
+        self, document: Document, *, expected: Expected | str, keep_readers: bool
+    ) -> DocumentHead:
+        """Write a document to its own file, and remove other files of it.
+
+        Raises VersionConflict, and InvalidDocument for a document that no file can hold, or that
+        would replace a broken one, whose readers nobody knows.
+        """
+        key = (document.tenant_id, document.doc_id)
+        async with self._writing(key) as old:
+            check_expected(old, expected, None if old is None else old.version)
+            if old is None and (broken := await self.problems_of(key)):
+                self._refuse_broken(broken, expected, keep_readers=keep_readers)
+            readers = old.readers if old is not None and keep_readers else document.readers
+            written = dataclasses.replace(document, readers=readers)
+            await self._write(written)
+        return await asyncio.to_thread(head_of, written)
+
+    async def set_readers(
+        self, key: Key, readers: Readers | None, *, expected: Expected | str
+    ) -> DocumentHead:
+        """Change who may read a document. Raises VersionConflict, NoSuchDocument."""
+        async with self._writing(key) as old:
+            if old is None:
+                raise NoSuchDocument
+            check_expected(old, expected, rights_tag(old.readers))
+            document = await self.document(key)
+            if document is None:
+                raise NoSuchDocument
+            await self._write(dataclasses.replace(document, readers=readers))
+        return dataclasses.replace(old, readers=readers)
+
+    async def remove(self, key: Key, *, expected: Expected | str) -> DocumentHead | None:
+        """Remove every file of a document. Raises VersionConflict, NoSuchDocument."""
+        async with self._writing(key) as old:
+            if old is not None or expected is not Expected.ANYTHING:
+                check_expected(old, expected, None if old is None else old.version)
+            names = list(self._store.files_of(key))
+            if not names:
+                raise NoSuchDocument
+            await self._remove(key, names)
+        return old
+
+    async def close(self) -> None:
+        """Close the store."""
+        self._store.close()
+
+    async def _write(self, document: Document) -> None:
+        """Write the document's own file, and then remove others, so that none stands in for it."""
+        key = (document.tenant_id, document.doc_id)
+        try:
+            path = await asyncio.to_thread(write_document, self._root, document, replace=True)
+        except OSError as error:
+            raise self._failure(error) from error
+        others = await asyncio.to_thread(self._others, list(self._store.files_of(key)), path)
+        await self._store.refresh(key)
+        await self._remove(key, others)
+
+    def _others(self, names: list[str], written: Path) -> list[str]:
+        """Return the files that are no link to the one that was written."""
+        kept = os.path.realpath(written)
+        return [name for name in names if os.path.realpath(self._root / name) != kept]
+
+    async def _remove(self, key: Key, names: list[str]) -> None:
+        try:
+            for name in names:
+                path = self._root / name
+                await asyncio.to_thread(path.unlink, missing_ok=True)  # another process may have
+                self._on_removed(key[1], self._shown(name))
+        except OSError as error:
+            raise self._failure(error) from error
+        finally:
+            await self._store.refresh(key)
+
+    def _refuse_broken(
+        self, broken: Mapping[str, str], expected: Expected | str, *, keep_readers: bool
+    ) -> None:
+        if expected is Expected.NOTHING:
+            raise VersionConflict(None)
+        if keep_readers:
+            path = next(iter(broken))
+            raise InvalidDocument(
+                f"{path} cannot be read, so it is not known who may read the document: mend it, or "
+                "remove it with documents remove, and import again"
+            )
+
+    @asynccontextmanager
+    async def _writing(self, key: Key) -> AsyncIterator[DocumentHead | None]:
+        """Hold the folder's lock, and give the document's present head."""
+        descriptor = await asyncio.to_thread(self._lock)
+        try:
+            await self._store.refresh(key)
+            found = self._store.file_of(key)
+            is_usable = found is not None and found[1].reason is None
+            yield await self.head(key) if is_usable else None
+        finally:
+            os.close(descriptor)
+
+    def _lock(self) -> int:
+        """Open the lock's file and wait for the lock; closing it gives the lock back."""
+        try:
+            self._root.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self._root / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+        except OSError as error:
+            raise self._failure(error) from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        except OSError as error:
+            os.close(descriptor)
+            raise self._failure(error) from error
+        return descriptor
+
+    def _failure(self, error: OSError) -> ReadOnlyDocuments | WriteFailed:
+        reason = f"{self.name} cannot be written: {error.strerror}"
+        return ReadOnlyDocuments(reason) if error.errno in _READ_ONLY else WriteFailed(reason)
+
+    def _shown(self, name: str) -> Path:
+        return self._shown_root / name
