@@ -1,5 +1,6 @@
 """The ``retrieval-service`` program."""
 
+import asyncio
 import sys
 from importlib.metadata import version
 from typing import Annotated
@@ -8,9 +9,10 @@ import typer
 import uvicorn
 from typer.exceptions import TyperException
 
+from mcp_tools_proxy.documents.open_documents import prepare_documents
 from mcp_tools_proxy.telemetry.logging import configure_logging
 from retrieval_service.app import create_app
-from retrieval_service.settings import SettingsError, load_settings
+from retrieval_service.settings import ENV_PREFIX, SettingsError, load_settings
 
 USAGE_ERROR = 2
 
@@ -48,6 +50,18 @@ def serve(host: _Host = None, port: _Port = None, show_version: _Version = False
         _print_error(str(error))
         raise typer.Exit(USAGE_ERROR) from None
     configure_logging(settings.log_level, sys.stdout)
+    url = settings.documents_url
+    try:
+        asyncio.run(
+            prepare_documents(
+                None if url is None else url.get_secret_value(),
+                None,
+                timeout_s=settings.documents_timeout,
+            )
+        )
+    except ValueError as error:
+        _print_error(str(error).replace("MCP_PROXY_", ENV_PREFIX, 1))
+        raise typer.Exit(USAGE_ERROR) from None
     uvicorn.run(
         create_app(settings),
         host=settings.host if host is None else host,

@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 from mcp_tools_proxy.cli.documents import documents_app
 from mcp_tools_proxy.documents.document_file import document_path, dump_document, write_document
 from mcp_tools_proxy.domain.document import Document, Section
+from mcp_tools_proxy.settings.documents import DocumentSettings
 from tests.e2e.terminal import run_on_terminal
 from tests.support.program import UNLIMITED, Program, started, wait_until
 
@@ -39,7 +40,11 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture
 def run(root: Path) -> Run:
     app = typer.Typer()
-    app.add_typer(documents_app(lambda: root))
+    app.add_typer(
+        documents_app(
+            lambda: DocumentSettings(documents_path=root, cache_dir=root.parent / "cache")
+        )
+    )
     runner = CliRunner()
     return lambda *arguments: runner.invoke(app, ["documents", *map(str, arguments)])
 

@@ -10,6 +10,7 @@ from typer.testing import CliRunner, Result
 
 from mcp_tools_proxy.cli.documents import documents_app
 from mcp_tools_proxy.documents.document_file import document_path, read_document
+from mcp_tools_proxy.settings.documents import DocumentSettings
 
 Run = Callable[..., Result]
 
@@ -22,7 +23,11 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture
 def run(root: Path) -> Run:
     app = typer.Typer()
-    app.add_typer(documents_app(lambda: root))
+    app.add_typer(
+        documents_app(
+            lambda: DocumentSettings(documents_path=root, cache_dir=root.parent / "cache")
+        )
+    )
     runner = CliRunner()
 
     def invoke(*arguments: str | Path) -> Result:

@@ -1,197 +1,43 @@
-"""The ``documents`` commands for files in the documents folder: list, show, remove."""
+"""The commands ``documents list``, ``show`` and ``remove``."""
 
 import json
-import os
 import sys
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from mcp_tools_proxy.cli.document_rights import (
-    ForAll,
-    ForNone,
-    Roles,
-    Users,
-    set_readers,
-    spell_readers,
-    wanted_readers,
+from mcp_tools_proxy.cli.document_rights import spell_readers
+from mcp_tools_proxy.cli.document_stores import (
+    AsJson,
+    Folder,
+    LoadSettings,
+    open_writer,
+    print_missing,
+    print_removed,
+    print_unusable,
+    run,
 )
 from mcp_tools_proxy.cli.options import identifier
 from mcp_tools_proxy.cli.output import counted, folded, print_table, whole
-from mcp_tools_proxy.documents.document_file import document_path, dump_readers
-from mcp_tools_proxy.documents.folder_scan import files_of, scan_folder, select_documents
+from mcp_tools_proxy.documents.document_file import dump_readers
+from mcp_tools_proxy.documents.document_writer import DocumentWriter, Expected, NoSuchDocument
 from mcp_tools_proxy.documents.importers.base import one_line
 from mcp_tools_proxy.documents.importers.textless_pages import pages_without_text, spell_pages
-from mcp_tools_proxy.domain.document import Document
+from mcp_tools_proxy.domain.document import Document, DocumentHead
 from mcp_tools_proxy.wire.text import quote
 
-Folder = Annotated[
-    Path | None,
-    typer.Option(
-        "--documents-path", help="The documents folder; by default MCP_PROXY_DOCUMENTS_PATH."
-    ),
-]
+PAGE = 500
+"""Documents that are listed with one request."""
+
 _Owner = Annotated[
     str, typer.Option("--tenant", callback=identifier, help="The tenant who owns them.")
 ]
 _OnlyTenant = Annotated[str | None, typer.Option("--tenant", help="Only this tenant's.")]
 _DocId = Annotated[str, typer.Argument(metavar="DOC_ID", help="As list shows it.")]
 _DocIds = Annotated[list[str], typer.Argument(metavar="DOC_ID...", help="As list shows them.")]
-_Json = Annotated[bool, typer.Option("--json", help="Show it as one JSON object.")]
 _Yes = Annotated[bool, typer.Option("--yes", help="Do not ask, also on a terminal.")]
-
-
-def add_folder_commands(app: typer.Typer, default_path: Callable[[], Path]) -> None:
-    """Add the commands; ``default_path`` is called when one runs without ``--documents-path``."""
-    _add_list(app, default_path)
-    _add_show(app, default_path)
-    _add_remove(app, default_path)
-    _add_rights(app, default_path)
-
-
-def _add_rights(app: typer.Typer, default_path: Callable[[], Path]) -> None:
-    @app.command("rights")
-    def rights(
-        doc_id: _DocId,
-        tenant: _Owner,
-        users: Users = None,
-        roles: Roles = None,
-        for_all: ForAll = False,
-        for_none: ForNone = False,
-        documents_path: Folder = None,
-    ) -> None:
-        """Set who of the tenant may read a document.
-
-        By user or by role, either is enough. Those named are all who may: others no longer.
-
-        A running service knows within two seconds.
-        """
-        readers = wanted_readers(users, roles, for_all=for_all, for_none=for_none)
-        root = documents_path or default_path()
-        files = TenantFiles(root, tenant)
-        found = files.document(doc_id)
-        if found is None:
-            files.print_missing(doc_id)
-        if found is None or not set_readers(root, found, readers):
-            raise typer.Exit(1)
-        files.remove(doc_id, other_than=document_path(root, tenant, doc_id))
-
-
-def _add_list(app: typer.Typer, default_path: Callable[[], Path]) -> None:
-    @app.command("list")
-    def list_documents(tenant: _OnlyTenant = None, documents_path: Folder = None) -> None:
-        """Show the documents: tenant, doc_id, title, pages, sections.
-
-        When the output is no terminal, these are separated by tabs.
-        """
-        _print_list(documents_path or default_path(), tenant)
-
-
-def _add_show(app: typer.Typer, default_path: Callable[[], Path]) -> None:
-    @app.command("show")
-    def show(
-        doc_id: _DocId, tenant: _Owner, as_json: _Json = False, documents_path: Folder = None
-    ) -> None:
-        """Show everything of one document except its text.
-
-        Title, tags, readers, pages, those without text, size, file and sections.
-        """
-        if not _print_one(TenantFiles(documents_path or default_path(), tenant), doc_id, as_json):
-            raise typer.Exit(1)
-
-
-def _add_remove(app: typer.Typer, default_path: Callable[[], Path]) -> None:
-    @app.command("remove")
-    def remove(
-        doc_ids: _DocIds, tenant: _Owner, yes: _Yes = False, documents_path: Folder = None
-    ) -> None:
-        """Remove documents.
-
-        A running service forgets them within two seconds.
-
-        On a terminal it asks before. What is not there is named, and the exit code is 1.
-        """
-        files = TenantFiles(documents_path or default_path(), tenant)
-        if not _remove_all(
-            files, list(dict.fromkeys(doc_ids)), confirm=not yes and sys.stdin.isatty()
-        ):
-            raise typer.Exit(1)
-
-
-class TenantFiles:
-    """One tenant's documents in the folder, as scanned at construction."""
-
-    def __init__(self, root: Path, tenant_id: str) -> None:
-        self.tenant_id = tenant_id
-        self._shown_root = root
-        self._root = root.absolute()
-        self._files = scan_folder(self._root, {})
-        self._selection = select_documents(self._root, self._files)
-
-    def document(self, doc_id: str) -> tuple[Document, Path] | None:
-        """Return the document and its file; None when no file holds it."""
-        pair = (self.tenant_id, doc_id)
-        document = self._selection.documents.get(pair)
-        return None if document is None else (document, self._shown(self._selection.paths[pair]))
-
-    def files(self, doc_id: str) -> list[Path]:
-        """Return every file of the document, broken ones at its place as well."""
-        pair = (self.tenant_id, doc_id)
-        return files_of(self._root, self._files, self._selection, pair)
-
-    def print_missing(self, doc_id: str) -> None:
-        """Print the problem of the file at the document's path, or that there is none."""
-        broken = self.files(doc_id)
-        for path in broken:
-            typer.echo(f"{self._shown(path)}: {self._files[path].reason}", err=True)
-        if not broken:
-            typer.echo(
-                f"{doc_id}: tenant {self.tenant_id} has no such document in {self._shown_root}; "
-                "documents list shows what is there",
-                err=True,
-            )
-
-    def remove(self, doc_id: str, *, other_than: Path | None = None) -> bool:
-        """Remove the document's files and print each; False when one cannot be removed.
-
-        ``other_than`` is a file that is kept, and with it every link to the same content.
-        """
-        kept = None if other_than is None else os.path.realpath(other_than)
-        for path in self.files(doc_id):
-            if os.path.realpath(path) == kept:
-                continue
-            try:
-                path.unlink(missing_ok=True)  # another process may have removed it
-            except OSError as error:
-                typer.echo(f"{self._shown(path)}: cannot be removed: {error.strerror}", err=True)
-                return False
-            typer.echo(f"{doc_id}  removed  {self._shown(path)}")
-        return True
-
-    def _shown(self, path: Path) -> Path:
-        return self._shown_root / path.relative_to(self._root)
-
-
-def _remove_all(files: TenantFiles, doc_ids: list[str], *, confirm: bool) -> bool:
-    """Remove the documents and print the results; return whether all were found and removed."""
-    there = [doc_id for doc_id in doc_ids if files.files(doc_id)]
-    for doc_id in doc_ids:
-        if doc_id not in there:
-            files.print_missing(doc_id)
-    if there and confirm and not _confirmed(files.tenant_id, there):
-        typer.echo("nothing was removed", err=True)
-        return False
-    removed = [files.remove(doc_id) for doc_id in there]
-    return all(removed) and len(there) == len(doc_ids)
-
-
-def _confirmed(tenant_id: str, doc_ids: list[str]) -> bool:
-    what = ", ".join(map(quote, doc_ids))
-    number = counted(len(doc_ids), "document")
-    return typer.confirm(f"Remove {number} of tenant {quote(tenant_id)}: {what}?", err=True)
-
 
 _COLUMNS = (
     whole("tenant"),
@@ -202,46 +48,183 @@ _COLUMNS = (
 )
 
 
-def _print_list(root: Path, tenant: str | None) -> None:
-    root = root.absolute()
-    selection = select_documents(root, scan_folder(root, {}))
-    rows = [
-        (
-            tenant_id,
-            doc_id,
-            one_line(document.title),
-            str(len(document.pages)),
-            str(len(document.sections)),
-        )
-        for (tenant_id, doc_id), document in sorted(selection.documents.items())
-        if tenant in (None, tenant_id)
-    ]
-    print_table(_COLUMNS, rows)
-    for name, reason in sorted(selection.errors.items()):
-        typer.echo(f"{name}: {reason}", err=True)
+def add_list(app: typer.Typer, load_settings: LoadSettings) -> None:
+    """Add ``documents list``."""
+
+    @app.command("list")
+    def list_documents(
+        tenant: _OnlyTenant = None, as_json: AsJson = False, documents_path: Folder = None
+    ) -> None:
+        """Show the documents: tenant, doc_id, title, pages, sections.
+
+        When the output is no terminal, these are separated by tabs. What cannot be used, and files
+        to be renamed, are named on stderr.
+        """
+        settings = load_settings()
+
+        async def read() -> tuple[list[DocumentHead], Mapping[str, str]]:
+            async with open_writer(settings, documents_path, tenant_id=tenant) as writer:
+                return await all_heads(writer, tenant), await writer.problems()
+
+        heads, problems = run(read())
+        if as_json:
+            shown = {"documents": [_head_facts(head) for head in heads], "problems": problems}
+            typer.echo(json.dumps(shown, ensure_ascii=False))
+            return
+        print_table(_COLUMNS, [_row(head) for head in heads])
+        for name, reason in sorted(problems.items()):
+            typer.echo(f"{name}: {reason}", err=True)
 
 
-def _print_one(files: TenantFiles, doc_id: str, as_json: bool) -> bool:
-    """Print the facts of one document; return whether it exists."""
-    found = files.document(doc_id)
-    if found is None:
-        files.print_missing(doc_id)
-        return False
-    document, path = found
+def add_show(app: typer.Typer, load_settings: LoadSettings) -> None:
+    """Add ``documents show``."""
+
+    @app.command("show")
+    def show(
+        doc_id: _DocId, tenant: _Owner, as_json: AsJson = False, documents_path: Folder = None
+    ) -> None:
+        """Show everything of one document except its text.
+
+        Title, tags, readers, pages, those without text, size, file and sections.
+        """
+        settings = load_settings()
+
+        async def read() -> tuple[Document | None, str]:
+            async with open_writer(settings, documents_path, tenant_id=tenant) as writer:
+                document = await _usable(writer, (tenant, doc_id))
+                return document, writer.place((tenant, doc_id))
+
+        document, place = run(read())
+        if document is None:
+            raise typer.Exit(1)
+        facts = _facts(document, place)
+        if as_json:
+            typer.echo(json.dumps(facts, ensure_ascii=False))
+        else:
+            _print_facts(facts, document)
+
+
+def add_remove(app: typer.Typer, load_settings: LoadSettings) -> None:
+    """Add ``documents remove``."""
+
+    @app.command("remove")
+    def remove(
+        doc_ids: _DocIds,
+        tenant: _Owner,
+        yes: _Yes = False,
+        as_json: AsJson = False,
+        documents_path: Folder = None,
+    ) -> None:
+        """Remove documents.
+
+        A running service forgets them within a second.
+
+        On a terminal it asks before. What is not there is named, and the exit code is 1.
+        """
+        settings = load_settings()
+        wanted = list(dict.fromkeys(doc_ids))
+        on_removed = _ignore if as_json else print_removed
+
+        async def remove_all() -> list[str] | None:
+            async with open_writer(
+                settings, documents_path, tenant_id=tenant, on_removed=on_removed
+            ) as writer:
+                there = await _those_there(writer, tenant, wanted)
+                if there and not yes and sys.stdin.isatty() and not _confirmed(tenant, there):
+                    typer.echo("nothing was removed", err=True)
+                    return None
+                for doc_id in there:
+                    await _remove(writer, (tenant, doc_id), as_json=as_json)
+                return there
+
+        removed = run(remove_all())
+        if as_json and removed is not None:
+            missing = [doc_id for doc_id in wanted if doc_id not in removed]
+            typer.echo(json.dumps({"removed": removed, "missing": missing}, ensure_ascii=False))
+        if removed is None or len(removed) < len(wanted):
+            raise typer.Exit(1)
+
+
+async def all_heads(writer: DocumentWriter, tenant_id: str | None) -> list[DocumentHead]:
+    """Return the heads of all documents, or of one tenant's, in the order of their ids."""
+    heads: list[DocumentHead] = []
+    while page := await writer.list_heads(
+        tenant_id,
+        after=(heads[-1].tenant_id, heads[-1].doc_id) if heads else None,
+        limit=PAGE,
+    ):
+        heads += page
+    return heads
+
+
+def _ignore(_doc_id: str, _path: Path) -> None:
+    """Print nothing: the result is JSON."""
+
+
+async def _usable(writer: DocumentWriter, key: tuple[str, str]) -> Document | None:
+    """Return a whole document; None, and the reason printed, if there is none to be read."""
+    if await writer.problems_of(key):
+        await print_unusable(writer, key)
+        return None
+    document = await writer.document(key)
+    if document is None:
+        await print_unusable(writer, key)
+    return document
+
+
+async def _those_there(writer: DocumentWriter, tenant: str, doc_ids: list[str]) -> list[str]:
+    """Return the documents that there are, broken or not; print which are missing."""
+    there = []
+    for doc_id in doc_ids:
+        key = (tenant, doc_id)
+        if await writer.head(key) is not None or await writer.problems_of(key):
+            there.append(doc_id)
+        else:
+            print_missing(writer, key)
+    return there
+
+
+async def _remove(writer: DocumentWriter, key: tuple[str, str], *, as_json: bool) -> None:
     try:
-        facts = _facts(document, path)
-    except OSError as error:  # removed a moment ago
-        typer.echo(f"{path}: {error.strerror}", err=True)
-        return False
-    if as_json:
-        typer.echo(json.dumps(facts, ensure_ascii=False))
-    else:
-        _print_facts(facts, document)
-    return True
+        await writer.remove(key, expected=Expected.ANYTHING)
+    except NoSuchDocument:  # another process was first
+        return
+    if not as_json and writer.place(key) == "postgresql":
+        typer.echo(f"{key[1]}  removed  from {writer.name}")
 
 
-def _facts(document: Document, path: Path) -> dict[str, object]:
+def _confirmed(tenant: str, doc_ids: list[str]) -> bool:
+    what = ", ".join(map(quote, doc_ids))
+    number = counted(len(doc_ids), "document")
+    return typer.confirm(f"Remove {number} of tenant {quote(tenant)}: {what}?", err=True)
+
+
+def _row(head: DocumentHead) -> tuple[str, ...]:
+    return (
+        head.tenant_id,
+        head.doc_id,
+        one_line(head.title),
+        str(head.page_count),
+        str(head.section_count),
+    )
+
+
+def _head_facts(head: DocumentHead) -> dict[str, object]:
     return {
+        "tenant_id": head.tenant_id,
+        "doc_id": head.doc_id,
+        "title": head.title,
+        "tags": list(head.tags),
+        "readers": None if head.readers is None else dump_readers(head.readers),
+        "pages": head.page_count,
+        "sections": head.section_count,
+        "text_chars": head.text_chars,
+        "version": head.version,
+    }
+
+
+def _facts(document: Document, place: str) -> dict[str, object]:
+    facts: dict[str, object] = {
         "doc_id": document.doc_id,
         "tenant_id": document.tenant_id,
         "title": document.title,
@@ -259,14 +242,17 @@ def _facts(document: Document, path: Path) -> dict[str, object]:
             for section in document.sections.values()
         ],
         "text_chars": sum(map(len, document.pages)),
-        "file": str(path),
-        "file_bytes": path.stat().st_size,
     }
+    file = Path(place)
+    if file.is_file():
+        facts |= {"file": place, "file_bytes": file.stat().st_size}
+    return facts
 
 
-def _print_facts(facts: dict[str, object], document: Document) -> None:
+def _print_facts(facts: Mapping[str, object], document: Document) -> None:
     textless = pages_without_text(document)
     pages = str(len(document.pages)) + (f" (no text: {spell_pages(textless)})" if textless else "")
+    size = f"{facts['text_chars']} characters of text"
     shown = {
         "doc_id": document.doc_id,
         "tenant": document.tenant_id,
@@ -274,8 +260,8 @@ def _print_facts(facts: dict[str, object], document: Document) -> None:
         "tags": ", ".join(map(one_line, document.tags)) or "-",
         "readers": spell_readers(document.readers),
         "pages": pages,
-        "size": f"{facts['text_chars']} characters of text, {facts['file_bytes']} bytes of file",
-        "file": str(facts["file"]),
+        "size": f"{size}, {facts['file_bytes']} bytes of file" if "file" in facts else size,
+        **({"file": str(facts["file"])} if "file" in facts else {}),
         "sections": str(len(document.sections)),
     }
     for name, value in shown.items():

@@ -1,15 +1,23 @@
 """The ``documents rights`` command: who may read a document."""
 
-import dataclasses
-from pathlib import Path
+import json
 from typing import Annotated
 
 import typer
 
-from mcp_tools_proxy.cli.options import identifiers
-from mcp_tools_proxy.documents.document_file import InvalidDocument, write_document
+from mcp_tools_proxy.cli.document_stores import (
+    AsJson,
+    Folder,
+    LoadSettings,
+    open_writer,
+    print_unusable,
+    run,
+)
+from mcp_tools_proxy.cli.options import identifier, identifiers
+from mcp_tools_proxy.documents.document_file import dump_readers
+from mcp_tools_proxy.documents.document_writer import Expected, NoSuchDocument
 from mcp_tools_proxy.documents.importers.base import one_line
-from mcp_tools_proxy.domain.document import Document, Readers
+from mcp_tools_proxy.domain.document import Readers
 
 Users = Annotated[
     list[str] | None,
@@ -29,6 +37,56 @@ ForAll = Annotated[bool, typer.Option("--everybody", help="All of the tenant may
 ForNone = Annotated[bool, typer.Option("--nobody", help="None of the tenant may read it.")]
 
 
+_Owner = Annotated[
+    str, typer.Option("--tenant", callback=identifier, help="The tenant who owns it.")
+]
+_DocId = Annotated[str, typer.Argument(metavar="DOC_ID", help="As list shows it.")]
+
+
+def add_rights(app: typer.Typer, load_settings: LoadSettings) -> None:
+    """Add the command."""
+
+    @app.command("rights")
+    def rights(
+        doc_id: _DocId,
+        tenant: _Owner,
+        users: Users = None,
+        roles: Roles = None,
+        for_all: ForAll = False,
+        for_none: ForNone = False,
+        as_json: AsJson = False,
+        documents_path: Folder = None,
+    ) -> None:
+        """Set who of the tenant may read a document.
+
+        By user or by role, either is enough. Those named are all who may: others no longer.
+
+        A running service knows within a second.
+        """
+        readers = wanted_readers(users, roles, for_all=for_all, for_none=for_none)
+        settings = load_settings()
+        key = (tenant, doc_id)
+
+        async def set_readers() -> str | None:
+            async with open_writer(settings, documents_path, tenant_id=tenant) as writer:
+                try:
+                    await writer.set_readers(key, readers, expected=Expected.ANYTHING)
+                except NoSuchDocument:
+                    await print_unusable(writer, key)
+                    return None
+                return writer.place(key)
+
+        place = run(set_readers())
+        if place is None:
+            raise typer.Exit(1)
+        if as_json:
+            named = None if readers is None else dump_readers(readers)
+            shown = {"doc_id": doc_id, "tenant_id": tenant, "readers": named, "place": place}
+            typer.echo(json.dumps(shown, ensure_ascii=False))
+        else:
+            typer.echo(f"{doc_id}  {spell_readers(readers)}  -> {place}")
+
+
 def wanted_readers(
     users: list[str] | None, roles: list[str] | None, *, for_all: bool, for_none: bool
 ) -> Readers | None:
@@ -40,22 +98,6 @@ def wanted_readers(
     if [is_some, for_all, for_none].count(True) != 1:
         raise typer.BadParameter("name --user and --role, or --everybody, or --nobody")
     return None if for_all else Readers(users=frozenset(users or ()), roles=frozenset(roles or ()))
-
-
-def set_readers(root: Path, found: tuple[Document, Path], readers: Readers | None) -> bool:
-    """Write a document with other readers; print the result, and return whether it was written."""
-    document, path = found
-    changed = dataclasses.replace(document, readers=readers)
-    try:
-        written = write_document(root, changed, replace=True)
-    except InvalidDocument as error:
-        typer.echo(f"{path}: {error.reason}", err=True)
-        return False
-    except OSError as error:
-        typer.echo(f"{root} cannot be written: {error.strerror}", err=True)
-        return False
-    typer.echo(f"{document.doc_id}  {spell_readers(readers)}  -> {written}")
-    return True
 
 
 def spell_readers(readers: Readers | None) -> str:

@@ -1,5 +1,6 @@
 """The ``mcp-tools-proxy`` command: serve, stdio, check, tokens, documents (contract §8)."""
 
+import asyncio
 import gc
 import sys
 from importlib.metadata import version
@@ -12,6 +13,7 @@ from typer.exceptions import TyperException
 from mcp_tools_proxy.cli.documents import documents_app
 from mcp_tools_proxy.cli.options import identifier, identifiers
 from mcp_tools_proxy.cli.tokens import tokens_app
+from mcp_tools_proxy.documents.open_documents import prepare_documents
 from mcp_tools_proxy.domain.identity import AssertedIdentity, roles_of
 from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.settings.auth import TokensFileSettings
@@ -113,6 +115,7 @@ def serve_command(host: Host = None, port: Port = None) -> None:
     from mcp_tools_proxy.server.uvicorn_server import build_server, listen  # noqa: PLC0415 - only serving needs it
 
     try:
+        _prepare_documents(settings)
         server = build_server(settings)
         listener = listen(settings.host, settings.port)
     except ValueError as error:
@@ -138,6 +141,7 @@ def stdio_command(
     from mcp_tools_proxy.server.stdio_server import run_stdio  # noqa: PLC0415 - only stdio needs it
 
     try:
+        _prepare_documents(settings)
         run_stdio(
             settings,
             AssertedIdentity(
@@ -175,7 +179,20 @@ def check_command(
 
 
 app.add_typer(tokens_app(lambda: _load(TokensFileSettings).tokens_file), name="tokens")
-app.add_typer(documents_app(lambda: _load(DocumentSettings).documents_path), name="documents")
+app.add_typer(documents_app(lambda: _load(DocumentSettings)), name="documents")
+
+
+def _prepare_documents(settings: Settings) -> None:
+    """Check the database of the documents, if there is one. Raises ValueError."""
+    url, owner_url = settings.documents_url, settings.documents_owner_url
+    if url is not None:
+        asyncio.run(
+            prepare_documents(
+                url.get_secret_value(),
+                None if owner_url is None else owner_url.get_secret_value(),
+                timeout_s=settings.documents_timeout,
+            )
+        )
 
 
 def _load(kind: type[S]) -> S:

@@ -52,3 +52,20 @@ def build_documents(
     )
 
     return PostgresDocuments(url, timeout_s=timeout_s, stale_s=stale_s)
+
+
+async def prepare_documents(url: str | None, owner_url: str | None, *, timeout_s: float) -> None:
+    """Check, before anything listens, that PostgreSQL may be used with these URLs.
+
+    Raises ValueError with one line for a role that row-level security does not hold.
+    """
+    if url is None:
+        return
+    # asyncpg is slow to import
+    from mcp_tools_proxy.documents.postgres.errors import WrongRole  # noqa: PLC0415
+    from mcp_tools_proxy.documents.postgres.role_check import prepare_database  # noqa: PLC0415
+
+    try:
+        await prepare_database(url, owner_url, timeout_s=timeout_s)
+    except WrongRole as error:
+        raise ValueError(f"MCP_PROXY_DOCUMENTS_URL: {error}") from error

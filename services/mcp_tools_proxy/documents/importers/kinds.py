@@ -15,17 +15,19 @@ from mcp_tools_proxy.documents.importers.plain_text import import_plain
 from mcp_tools_proxy.documents.importers.textless_pages import pages_without_text, spell_pages
 from mcp_tools_proxy.domain.document import Document
 
+SUFFIXES = (".pdf", ".md", ".markdown", ".txt", ".text")
 
-def import_file(path: Path, options: ImportOptions, progress: Progress = no_progress) -> Document:
+_UNKNOWN = "is no .pdf, .md, .markdown, .txt or .text file"
+
+
+def import_data(
+    data: bytes, suffix: str, options: ImportOptions, progress: Progress = no_progress
+) -> Document:
     """Import a PDF (.pdf), Markdown (.md, .markdown) or plain text (.txt, .text) file.
 
-    Raises ImportFailed, also when the file cannot be read or is of another kind.
+    Raises ImportFailed, also for a file of another kind.
     """
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise ImportFailed(f"cannot be read: {error.strerror}") from error
-    match path.suffix.lower():
+    match suffix.lower():
         case ".pdf":
             return import_pdf(data, options, progress)
         case ".md" | ".markdown":
@@ -33,7 +35,13 @@ def import_file(path: Path, options: ImportOptions, progress: Progress = no_prog
         case ".txt" | ".text":
             return import_plain(data, options)
         case _:
-            raise ImportFailed("is no .pdf, .md, .markdown, .txt or .text file")
+            raise ImportFailed(_UNKNOWN)
+
+
+def check_suffix(suffix: str) -> None:
+    """Check that there is an importer for files of that name. Raises ImportFailed."""
+    if suffix.lower() not in SUFFIXES:
+        raise ImportFailed(_UNKNOWN)
 
 
 def warning_about(path: Path, document: Document) -> str | None:

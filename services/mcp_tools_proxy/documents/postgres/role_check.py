@@ -4,10 +4,13 @@ import asyncio
 from contextlib import suppress
 
 import asyncpg
+import structlog
 
 from mcp_tools_proxy.documents.postgres.database import FAILURES
 from mcp_tools_proxy.documents.postgres.errors import DatabaseProblem, WrongRole
-from mcp_tools_proxy.documents.postgres.migrate import newest
+from mcp_tools_proxy.documents.postgres.migrate import migrate, newest
+
+log = structlog.get_logger()
 
 _ROLE = """
 SELECT current_user AS name, r.rolsuper, r.rolbypassrls,
@@ -61,6 +64,23 @@ async def check_role_of(url: str, *, timeout_s: float) -> None:
                 await check_role(connection)
             finally:
                 connection.terminate()
+
+
+async def prepare_database(url: str, owner_url: str | None, *, timeout_s: float) -> None:
+    """Migrate as the owner, if there is one, and check the role of the gateway.
+
+    Raises WrongRole. A database that is away, or of a newer release, does not keep the gateway from
+    starting: it serves everything else.
+    """
+    if owner_url is not None:
+        try:
+            migrated = await migrate(owner_url, url)
+        except DatabaseProblem as error:
+            log.warning("documents.not_migrated", reason=str(error))
+        else:
+            if migrated.before != migrated.after:
+                log.info("documents.migrated", before=migrated.before, after=migrated.after)
+    await check_role_of(url, timeout_s=timeout_s)
 
 
 async def check_connection(connection: asyncpg.Connection) -> None:

@@ -1,0 +1,182 @@
+"""The ``documents copy`` command: from one store to another, verified."""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from mcp_tools_proxy.cli.document_files import all_heads
+from mcp_tools_proxy.cli.document_stores import AsJson, LoadSettings, open_url, run
+from mcp_tools_proxy.cli.options import identifiers
+from mcp_tools_proxy.cli.output import counted
+from mcp_tools_proxy.documents.document_file import InvalidDocument
+from mcp_tools_proxy.documents.document_writer import (
+    DocumentWriter,
+    Expected,
+    ReadOnlyDocuments,
+    VersionConflict,
+    WriteFailed,
+)
+from mcp_tools_proxy.documents.importers.base import one_line
+from mcp_tools_proxy.documents.versions import version_of
+from mcp_tools_proxy.domain.document import DocumentHead
+from mcp_tools_proxy.domain.errors import DocumentsUnavailable
+
+AT_ONCE = 8
+"""Documents that are copied at the same time: each is whole in memory."""
+
+_From = Annotated[
+    str, typer.Option("--from", metavar="URL", help="postgresql://…, or the path of a folder.")
+]
+_To = Annotated[
+    str, typer.Option("--to", metavar="URL", help="postgresql://…, or the path of a folder.")
+]
+_Tenants = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--tenant", callback=identifiers, help="Only this tenant's; may be given several times."
+    ),
+]
+_Replace = Annotated[
+    bool,
+    typer.Option("--replace", help="Replace documents that the target has in another version."),
+]
+
+
+def add_copy(app: typer.Typer, load_settings: LoadSettings) -> None:
+    """Add the command."""
+
+    @app.command("copy")
+    def copy(
+        source: _From,
+        target: _To,
+        tenants: _Tenants = None,
+        replace: _Replace = False,
+        as_json: AsJson = False,
+    ) -> None:
+        """Copy documents from one place to another: a folder to PostgreSQL, or back.
+
+        With their readers. Each copy is read back, and its SHA-256 compared. What the target has in
+        the same version is left as it is, so the command can be run again after it was interrupted.
+
+        All tenants of PostgreSQL can be read as the owner only.
+        """
+        settings = load_settings()
+
+        async def copy_all() -> _Copies:
+            async with open_url(source, settings) as read, open_url(target, settings) as write:
+                copies = _Copies(read, write, replace=replace)
+                wanted: list[str | None] = [*tenants] if tenants else [None]
+                heads = [head for tenant in wanted for head in await all_heads(read, tenant)]
+                with _bar(len(heads)) as show:
+                    await copies.run(heads, show)
+                return copies
+
+        copies = run(copy_all())
+        copies.print(as_json=as_json)
+        if copies.failures:
+            raise typer.Exit(1)
+
+
+class _Copies:
+    """Copies documents, several at once; one that fails does not stop the others."""
+
+    def __init__(self, source: DocumentWriter, target: DocumentWriter, *, replace: bool) -> None:
+        self.counts: Counter[str] = Counter()
+        self.failures: dict[tuple[str, str], str] = {}
+        self._source = source
+        self._target = target
+        self._replace = replace
+
+    async def run(self, heads: list[DocumentHead], show: Callable[[int], None]) -> None:
+        """Copy every document; ``show`` is called with the number of those that are done."""
+        waiting = iter(heads)
+
+        async def work() -> None:
+            for head in waiting:
+                await self._copy(head)
+                show(self.counts.total() + len(self.failures))
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(AT_ONCE):
+                group.create_task(work())
+
+    def print(self, *, as_json: bool) -> None:
+        """Print what was done, and each failure."""
+        if as_json:
+            shown = {
+                "copied": self.counts["copied"],
+                "unchanged": self.counts["unchanged"],
+                "failed": [
+                    {"tenant_id": tenant_id, "doc_id": doc_id, "error": reason}
+                    for (tenant_id, doc_id), reason in sorted(self.failures.items())
+                ],
+            }
+            typer.echo(json.dumps(shown, ensure_ascii=False))
+            return
+        copied = counted(self.counts["copied"], "document")
+        typer.echo(
+            f"{copied} copied and verified, {self.counts['unchanged']} there already, "
+            f"{len(self.failures)} failed"
+        )
+        for (tenant_id, doc_id), reason in sorted(self.failures.items()):
+            typer.echo(f"{one_line(tenant_id)}  {one_line(doc_id)}: {reason}", err=True)
+
+    async def _copy(self, head: DocumentHead) -> None:
+        key = (head.tenant_id, head.doc_id)
+        try:
+            self.counts[await self._copy_one(head, key)] += 1
+        except VersionConflict:
+            self.failures[key] = "the target has another version of it: replace it with --replace"
+        except (InvalidDocument, ReadOnlyDocuments, WriteFailed, _NotTheSame) as error:
+            self.failures[key] = str(error)
+        except DocumentsUnavailable as error:
+            self.failures[key] = f"{error} ({error.reason})"
+
+    async def _copy_one(self, head: DocumentHead, key: tuple[str, str]) -> str:
+        there = await self._target.head(key)
+        if there is not None and (there.version, there.readers) == (head.version, head.readers):
+            return "unchanged"
+        document = await self._source.document(key)
+        if document is None:
+            raise _NotTheSame("it was removed from the source meanwhile")
+        may_replace = self._replace or (there is not None and there.version == head.version)
+        expected = Expected.ANYTHING if may_replace else Expected.NOTHING
+        await self._target.put(document, expected=expected, keep_readers=False)
+        copied = await self._target.document(key)
+        if (
+            copied is None
+            or await asyncio.to_thread(version_of, copied) != head.version
+            or copied.readers != head.readers
+        ):
+            raise _NotTheSame("what the target holds is not what was copied: run it again")
+        return "copied"
+
+
+class _NotTheSame(Exception):
+    """A copy is not what its source was; one line."""
+
+
+@contextmanager
+def _bar(total: int) -> Iterator[Callable[[int], None]]:
+    """Show how many documents are done, as a bar on stderr if that is a terminal."""
+    console = Console(stderr=True)
+    bar = Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+        redirect_stdout=False,
+    )
+    with bar:
+        task = bar.add_task("documents", total=total)
+        yield lambda done: bar.update(task, completed=done)

@@ -1,0 +1,224 @@
+"""The ``documents import`` command.
+
+Results go to stdout, one line each; progress and failures go to stderr. A failure is one line that
+names the file; the other files go on, and the exit code is 1.
+"""
+
+import json
+import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from mcp_tools_proxy.cli.document_stores import (
+    AsJson,
+    Folder,
+    LoadSettings,
+    open_writer,
+    print_removed,
+    run,
+)
+from mcp_tools_proxy.cli.options import identifier
+from mcp_tools_proxy.cli.output import counted
+from mcp_tools_proxy.documents.document_file import InvalidDocument
+from mcp_tools_proxy.documents.document_writer import (
+    DocumentWriter,
+    Expected,
+    ReadOnlyDocuments,
+    VersionConflict,
+    WriteFailed,
+)
+from mcp_tools_proxy.documents.importers.base import ImportFailed, ImportOptions, one_line
+from mcp_tools_proxy.documents.importers.base import Progress as PageProgress
+from mcp_tools_proxy.documents.importers.import_process import Importer
+from mcp_tools_proxy.documents.importers.kinds import check_suffix, warning_about
+from mcp_tools_proxy.domain.document import DocumentHead
+from mcp_tools_proxy.wire.text import quote
+
+_Files = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="FILE...",
+        readable=False,  # the import itself reports unreadable files, and continues
+        help="PDF, Markdown (.md) or plain text (.txt) files.",
+    ),
+]
+_Tenant = Annotated[
+    str, typer.Option("--tenant", callback=identifier, help="The tenant who will own them.")
+]
+_DocId = Annotated[
+    str | None,
+    typer.Option("--doc-id", callback=identifier, help="By default the file's name, no suffix."),
+]
+_Title = Annotated[str | None, typer.Option("--title", help="By default the file's own title.")]
+_Tags = Annotated[list[str] | None, typer.Option("--tag", help="May be given several times.")]
+_Replace = Annotated[
+    bool, typer.Option("--replace", help="Overwrite documents that exist, under any file name.")
+]
+
+
+def add_import(app: typer.Typer, load_settings: LoadSettings) -> None:
+    """Add the command."""
+
+    @app.command("import")
+    def import_documents(
+        files: _Files,
+        tenant: _Tenant,
+        doc_id: _DocId = None,
+        title: _Title = None,
+        tags: _Tags = None,
+        replace: _Replace = False,
+        as_json: AsJson = False,
+        documents_path: Folder = None,
+    ) -> None:
+        """Make documents of PDF, Markdown and plain text files.
+
+        Each file is parsed in a process of its own, with 1 GiB of memory and 120 s of CPU.
+        """
+        if len(files) > 1 and (doc_id is not None or title is not None):
+            option = "--doc-id" if doc_id is not None else "--title"
+            typer.echo(f"{option} names one document, but {len(files)} files are given", err=True)
+            raise typer.Exit(2)
+        wanted = _Wanted(tenant, doc_id, title, tuple(one_line(tag) for tag in tags or ()))
+        settings = load_settings()
+
+        async def import_all() -> bool:
+            removed: list[tuple[str, Path]] = []
+            async with open_writer(
+                settings,
+                documents_path,
+                tenant_id=tenant,
+                on_removed=lambda *it: removed.append(it),
+            ) as writer:
+                batch = _Batch(writer, wanted, replace=replace, as_json=as_json)
+                for number, path in enumerate(files, start=1):
+                    await batch.add(path, f"{number}/{len(files)} {path.name:.32}")
+            batch.print_end(removed)
+            return not batch.has_failed
+
+        if not run(import_all()):
+            raise typer.Exit(1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """The options of one ``documents import``, for all its files."""
+
+    tenant_id: str
+    doc_id: str | None
+    title: str | None
+    tags: tuple[str, ...]
+
+    def options(self, path: Path) -> ImportOptions:
+        stem = unicodedata.normalize("NFC", path.stem)  # some systems store names decomposed (NFD)
+        doc_id = stem if self.doc_id is None else self.doc_id
+        return ImportOptions(
+            tenant_id=self.tenant_id, doc_id=doc_id, stem=stem, title=self.title, tags=self.tags
+        )
+
+
+class _Batch:
+    """The files of one command, imported one after the other."""
+
+    def __init__(
+        self, writer: DocumentWriter, wanted: _Wanted, *, replace: bool, as_json: bool
+    ) -> None:
+        self.has_failed = False
+        self._writer = writer
+        self._wanted = wanted
+        self._replace = replace
+        self._as_json = as_json
+        self._importer = Importer()
+        self._done: set[str] = set()
+        self._results: list[dict[str, object]] = []
+
+    async def add(self, path: Path, label: str) -> None:
+        """Import one file, and print the result; a failure is printed as well."""
+        try:
+            await self._import(path, label)
+        except (ImportFailed, InvalidDocument, ReadOnlyDocuments, WriteFailed) as error:
+            self.has_failed = True
+            self._results.append({"file": str(path), "error": error.reason})
+            typer.echo(f"{path}: {error.reason}", err=True)
+
+    def print_end(self, removed: list[tuple[str, Path]]) -> None:
+        """Print the results as JSON, or the other files of the documents that were removed."""
+        if self._as_json:
+            typer.echo(json.dumps({"results": self._results}, ensure_ascii=False))
+            return
+        for doc_id, path in sorted(removed):
+            print_removed(doc_id, path)
+
+    async def _import(self, path: Path, label: str) -> None:
+        options = self._wanted.options(path)
+        key = (options.tenant_id, options.doc_id)
+        if options.doc_id in self._done:
+            raise ImportFailed(f"another of these files is {options.doc_id} already")
+        check_suffix(path.suffix)
+        if not self._replace and await self._writer.head(key) is not None:
+            raise _exists(f"document {quote(options.doc_id)} of tenant {quote(options.tenant_id)}")
+        with _page_bar(label) as show_pages:
+            document = await self._importer.run(path, path.suffix, options, show_pages)
+        expected = Expected.ANYTHING if self._replace else Expected.NOTHING
+        try:
+            head = await self._writer.put(document, expected=expected, keep_readers=True)
+        except VersionConflict:
+            raise _exists(self._writer.place(key)) from None
+        self._done.add(options.doc_id)
+        warning = warning_about(path, document)
+        self._note(path, head, warning)
+
+    def _note(self, path: Path, head: DocumentHead, warning: str | None) -> None:
+        place = self._writer.place((head.tenant_id, head.doc_id))
+        self._results.append(
+            {
+                "file": str(path),
+                "doc_id": head.doc_id,
+                "tenant_id": head.tenant_id,
+                "title": head.title,
+                "pages": head.page_count,
+                "sections": head.section_count,
+                "version": head.version,
+                "place": place,
+                **({} if warning is None else {"warning": warning}),
+            }
+        )
+        if not self._as_json:
+            typer.echo(
+                f"{head.doc_id}  {head.title}  {counted(head.page_count, 'page')}  "
+                f"{counted(head.section_count, 'section')}  -> {place}"
+            )
+        if warning:
+            typer.echo(f"{path}: {warning}", err=True)
+
+
+def _exists(what: str) -> ImportFailed:
+    """Build the refusal of a document, or a file, that is there already."""
+    return ImportFailed(
+        f"{what} exists: overwrite it with --replace, or choose another id with --doc-id"
+    )
+
+
+@contextmanager
+def _page_bar(label: str) -> Iterator[PageProgress]:
+    """Show the pages of one file as a bar on stderr; nothing when that is no terminal."""
+    console = Console(stderr=True)
+    bar = Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+        redirect_stdout=False,
+    )
+    with bar:
+        task = bar.add_task(label, total=None)
+        yield lambda pages, total: bar.update(task, completed=pages, total=total)

@@ -1,0 +1,50 @@
+"""The ``documents migrate`` command: the schema in PostgreSQL, and the role of the gateway."""
+
+import dataclasses
+import json
+from typing import NoReturn
+
+import typer
+
+from mcp_tools_proxy.cli.document_stores import AsJson, LoadSettings, run
+
+
+def add_migrate(app: typer.Typer, load_settings: LoadSettings) -> None:
+    """Add the command."""
+
+    @app.command("migrate")
+    def migrate(as_json: AsJson = False) -> None:
+        """Create or upgrade the schema in PostgreSQL, and the role of the gateway.
+
+        As the owner of MCP_PROXY_DOCUMENTS_OWNER_URL. The role that MCP_PROXY_DOCUMENTS_URL names
+        is created with its password; of one that exists only the grants are set.
+        """
+        settings = load_settings()
+        if settings.documents_owner_url is None:
+            _refuse(
+                "MCP_PROXY_DOCUMENTS_OWNER_URL: is needed to migrate: the owner of the database"
+            )
+        owner_url = settings.documents_owner_url.get_secret_value()
+        url = settings.documents_url
+        # asyncpg is slow to import
+        from mcp_tools_proxy.documents.postgres import migrate as migration  # noqa: PLC0415
+
+        gateway_url = None if url is None else url.get_secret_value()
+        done = run(migration.migrate(owner_url, gateway_url))
+        if as_json:
+            typer.echo(json.dumps(dataclasses.asdict(done)))
+            return
+        if done.before == done.after:
+            typer.echo(f"the schema has number {done.after} already")
+        else:
+            typer.echo(f"the schema has number {done.after} now; it had {done.before}")
+        if done.role is None:
+            typer.echo("MCP_PROXY_DOCUMENTS_URL is not set: no role was given the grants", err=True)
+        else:
+            made = "was created, and has the grants" if done.created_role else "has the grants"
+            typer.echo(f"the role {done.role} {made}")
+
+
+def _refuse(message: str) -> NoReturn:
+    typer.echo(f"mcp-tools-proxy: {message}", err=True)
+    raise typer.Exit(2)

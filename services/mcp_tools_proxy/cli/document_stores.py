@@ -1,0 +1,161 @@
+"""Opens what the ``documents`` commands change: the folder, or PostgreSQL."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+from urllib.parse import unquote, urlsplit
+
+import typer
+from pydantic import SecretStr
+
+from mcp_tools_proxy.documents.document_writer import (
+    DocumentWriter,
+    ReadOnlyDocuments,
+    WriteFailed,
+)
+from mcp_tools_proxy.documents.folder.folder_store import FolderStore
+from mcp_tools_proxy.documents.folder.folder_writer import FolderWriter
+from mcp_tools_proxy.documents.folder.scan_cache import ScanCache, default_folder
+from mcp_tools_proxy.documents.postgres.errors import DatabaseProblem
+from mcp_tools_proxy.domain.errors import DocumentsUnavailable
+from mcp_tools_proxy.settings.documents import DocumentSettings
+
+Folder = Annotated[
+    Path | None,
+    typer.Option(
+        "--documents-path",
+        help="The documents folder; by default MCP_PROXY_DOCUMENTS_URL, else "
+        "MCP_PROXY_DOCUMENTS_PATH.",
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print it as one JSON object.")]
+
+LoadSettings = Callable[[], DocumentSettings]
+"""Reads the settings when a command runs; may raise ``typer.Exit``."""
+
+POSTGRES = ("postgresql://", "postgres://")
+
+T = TypeVar("T")
+
+
+class Unusable(Exception):
+    """A command cannot work with the settings or the store; one line."""
+
+
+def print_removed(doc_id: str, path: Path) -> None:
+    """Print that a file of a document was removed."""
+    typer.echo(f"{doc_id}  removed  {path}")
+
+
+async def print_unusable(writer: DocumentWriter, key: tuple[str, str]) -> None:
+    """Print what is wrong with what is there of a document, or that there is none."""
+    problems = await writer.problems_of(key)
+    for place, reason in problems.items():
+        typer.echo(f"{place}: {reason}", err=True)
+    if not problems:
+        print_missing(writer, key)
+
+
+def print_missing(writer: DocumentWriter, key: tuple[str, str]) -> None:
+    """Print that a tenant has no such document."""
+    typer.echo(
+        f"{key[1]}: tenant {key[0]} has no such document in {writer.name}; "
+        "documents list shows what is there",
+        err=True,
+    )
+
+
+def run(command: Coroutine[Any, Any, T]) -> T:
+    """Run a command to its end; what it cannot do is one line on stderr and exit code 1."""
+    try:
+        return asyncio.run(command)
+    except (
+        DocumentsUnavailable,
+        ReadOnlyDocuments,
+        WriteFailed,
+        Unusable,
+        DatabaseProblem,
+    ) as error:
+        reason = error.reason if isinstance(error, DocumentsUnavailable) else None
+        typer.echo(f"{error}{f' ({reason})' if reason else ''}", err=True)
+        raise typer.Exit(1) from None
+
+
+@asynccontextmanager
+async def open_writer(
+    settings: DocumentSettings,
+    folder: Path | None,
+    *,
+    tenant_id: str | None,
+    on_removed: Callable[[str, Path], None] = print_removed,
+) -> AsyncIterator[DocumentWriter]:
+    """Open the folder that an option names, else what the settings say.
+
+    Without ``tenant_id`` the documents of all tenants are meant: in PostgreSQL as the owner.
+    """
+    url = _database_url(settings, tenant_id)
+    if folder is not None or url is None:
+        root = folder or settings.documents_path
+        async with _open_folder(root, settings, on_removed) as writer:
+            yield writer
+    else:
+        async with _open_database(url, settings) as writer:
+            yield writer
+
+
+@asynccontextmanager
+async def open_url(url: str, settings: DocumentSettings) -> AsyncIterator[DocumentWriter]:
+    """Open what a URL names: PostgreSQL, or a folder by its path. Raises Unusable."""
+    if url.startswith(POSTGRES):
+        async with _open_database(url, settings) as writer:
+            yield writer
+        return
+    path = unquote(urlsplit(url).path) if url.startswith("file://") else url
+    if "://" in path or not path:
+        raise Unusable("--from and --to take postgresql://… or the path of a folder")
+    async with _open_folder(Path(path), settings, lambda _doc_id, _path: None) as writer:
+        yield writer
+
+
+def _database_url(settings: DocumentSettings, tenant_id: str | None) -> str | None:
+    """Return the URL to use: the owner's for all tenants. Raises Unusable where that is missing."""
+    if settings.documents_url is None:
+        return None
+    chosen: SecretStr | None = settings.documents_url
+    if tenant_id is None:
+        chosen = settings.documents_owner_url
+    if chosen is None:
+        raise Unusable(
+            "the documents of all tenants are for the owner of the database: set "
+            "MCP_PROXY_DOCUMENTS_OWNER_URL, or name a --tenant"
+        )
+    return chosen.get_secret_value()
+
+
+@asynccontextmanager
+async def _open_folder(
+    root: Path, settings: DocumentSettings, on_removed: Callable[[str, Path], None]
+) -> AsyncIterator[DocumentWriter]:
+    """Open a folder: files that no start or command has read yet are read now."""
+    store = FolderStore(root, ScanCache(settings.cache_dir or default_folder(), root))
+    await store.load()
+    await store.scan_all()
+    try:
+        yield FolderWriter(store, shown_root=root, on_removed=on_removed)
+    finally:
+        store.close()
+
+
+@asynccontextmanager
+async def _open_database(url: str, settings: DocumentSettings) -> AsyncIterator[DocumentWriter]:
+    # asyncpg is slow to import
+    from mcp_tools_proxy.documents.postgres.database import Database  # noqa: PLC0415
+    from mcp_tools_proxy.documents.postgres.writer import PostgresWriter  # noqa: PLC0415
+
+    writer = PostgresWriter(Database(url, timeout_s=settings.documents_timeout))
+    try:
+        yield writer
+    finally:
+        await writer.close()

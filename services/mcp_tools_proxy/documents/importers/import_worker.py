@@ -1,0 +1,72 @@
+"""Imports one file in a process of its own: from stdin to stdout, within limits.
+
+Started by ``import_process``. What a file can do to its parser, it does to this process only.
+"""
+
+import json
+import resource
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+MEMORY_BYTES = 1024 * 1024 * 1024
+CPU_S = 120
+FILE_BYTES = 1024 * 1024
+OPEN_FILES = 32
+"""Limits of the process; a parser needs no files but its libraries."""
+
+
+def main() -> None:
+    """Read a request and a file, write progress, then the document or why there is none."""
+    limit_process()
+    source, sink = sys.stdin.buffer, sys.stdout.buffer
+    request = json.loads(source.readline())
+    sink.write(_answer(request, source, sink))
+    sink.flush()
+
+
+def limit_process() -> None:
+    """Limit memory, CPU and files, and be the first to be ended where memory runs out."""
+    limits = {
+        resource.RLIMIT_AS: MEMORY_BYTES,
+        resource.RLIMIT_CPU: CPU_S,
+        resource.RLIMIT_FSIZE: FILE_BYTES,
+        resource.RLIMIT_NOFILE: OPEN_FILES,
+        resource.RLIMIT_CORE: 0,
+    }
+    for kind, most in limits.items():
+        with suppress(ValueError, OSError):  # a lower one is in force, or the system has none
+            resource.setrlimit(kind, (most, most))
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
+
+
+def _answer(request: dict[str, object], source: BinaryIO, sink: BinaryIO) -> bytes:
+    # Imported here, within the limits
+    from mcp_tools_proxy.documents.document_file import InvalidDocument, dump_document  # noqa: PLC0415
+    from mcp_tools_proxy.documents.importers.base import ImportFailed, ImportOptions  # noqa: PLC0415
+    from mcp_tools_proxy.documents.importers.kinds import import_data  # noqa: PLC0415
+
+    def show(done: int, total: int) -> None:
+        sink.write(b"progress %d %d\n" % (done, total))
+        sink.flush()
+
+    options = ImportOptions(
+        tenant_id=str(request["tenant_id"]),
+        doc_id=str(request["doc_id"]),
+        stem=str(request["stem"]),
+        title=None if request["title"] is None else str(request["title"]),
+        tags=tuple(map(str, request["tags"])),  # type: ignore[call-overload]
+    )
+    try:
+        document = dump_document(import_data(source.read(), str(request["suffix"]), options, show))
+    except (ImportFailed, InvalidDocument) as error:
+        return b"failed " + json.dumps(error.reason).encode() + b"\n"
+    except MemoryError:
+        return b"failed " + json.dumps("needs more memory than an import may have").encode() + b"\n"
+    return b"document %d\n" % len(document) + document
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,205 @@
+"""``documents copy`` and ``migrate``, and the other commands over PostgreSQL."""
+
+import asyncio
+import json
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from mcp_tools_proxy.cli.documents import documents_app
+from mcp_tools_proxy.documents.document_file import document_path, read_document, write_document
+from mcp_tools_proxy.domain.document import Readers
+from mcp_tools_proxy.settings.documents import DocumentSettings
+from tests.support.builders import make_document
+from tests.support.postgres_databases import Databases, PostgresDatabase
+
+Run = Callable[..., Result]
+
+BOOK = make_document(tenant_id="acme", doc_id="book", title="Book", pages=("one", "two\x00"))
+PAYROLL = make_document(
+    tenant_id="acme", doc_id="payroll", readers=Readers(roles=frozenset({"hr"}))
+)
+OTHER = make_document(tenant_id="globex", doc_id="book", title="Other")
+
+
+@pytest.fixture(scope="module")
+def databases() -> Iterator[Databases]:
+    with tempfile.TemporaryDirectory(prefix="postgres-") as folder:
+        Path(folder).chmod(0o755)
+        made = Databases(Path(folder) / "server")
+        made.start()
+        yield made
+        made.server.stop()
+
+
+@pytest.fixture
+def database(databases: Databases) -> PostgresDatabase:
+    return asyncio.run(databases.new())
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "documents"
+    for document in (BOOK, PAYROLL, OTHER):
+        write_document(root, document, replace=False)
+    return root
+
+
+@pytest.fixture
+def run_with(root: Path) -> Callable[..., Run]:
+    def with_settings(**settings: object) -> Run:
+        app = typer.Typer()
+        made = DocumentSettings.model_validate(
+            {"documents_path": root, "cache_dir": root.parent / "cache", **settings}
+        )
+        app.add_typer(documents_app(lambda: made))
+        return lambda *arguments: CliRunner().invoke(app, ["documents", *map(str, arguments)])
+
+    return with_settings
+
+
+@pytest.fixture
+def run(run_with: Callable[..., Run]) -> Run:
+    return run_with()
+
+
+@pytest.fixture
+def run_sql(run_with: Callable[..., Run], database: PostgresDatabase) -> Run:
+    """Run commands over PostgreSQL, as the gateway's role and as the owner."""
+    return run_with(documents_url=database.url, documents_owner_url=database.owner_url)
+
+
+def test_a_folder_is_copied_to_another_and_only_what_is_new_the_next_time(
+    run: Run, root: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "target folder"
+    first = run("copy", "--from", root, "--to", f"file://{str(target).replace(' ', '%20')}")
+    assert first.stdout == "3 documents copied and verified, 0 there already, 0 failed\n"
+    for document in (BOOK, PAYROLL, OTHER):
+        copied = read_document(document_path(target, document.tenant_id, document.doc_id))
+        assert (copied.pages, copied.readers) == (document.pages, document.readers)
+    again = run("copy", "--from", root, "--to", target, "--json")
+    assert json.loads(again.stdout) == {"copied": 0, "unchanged": 3, "failed": []}
+
+
+def test_a_folder_is_copied_to_postgresql_and_back(
+    run_sql: Run, database: PostgresDatabase, root: Path, tmp_path: Path
+) -> None:
+    there = run_sql("copy", "--from", root, "--to", database.url)
+    assert (there.exit_code, there.stdout) == (
+        0,
+        "3 documents copied and verified, 0 there already, 0 failed\n",
+    )
+    listed = json.loads(run_sql("list", "--json").stdout)
+    assert [(it["tenant_id"], it["doc_id"], it["readers"]) for it in listed["documents"]] == [
+        ("acme", "book", None),
+        ("acme", "payroll", {"users": [], "roles": ["hr"]}),
+        ("globex", "book", None),
+    ]
+    back = tmp_path / "back"
+    assert run_sql("copy", "--from", database.owner_url, "--to", back).exit_code == 0
+    for path in sorted(root.rglob("*.json")):
+        assert (back / path.relative_to(root)).read_bytes() == path.read_bytes()
+
+
+def test_only_some_tenants_are_copied(run: Run, root: Path, tmp_path: Path) -> None:
+    run("copy", "--from", root, "--to", tmp_path / "target", "--tenant", "globex")
+    assert [path.parent.name for path in (tmp_path / "target").rglob("*.json")] == ["globex"]
+
+
+def test_another_version_at_the_target_is_replaced_only_when_that_is_said(
+    run: Run, root: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "target"
+    newer = make_document(tenant_id="acme", doc_id="book", pages=("newer",))
+    write_document(target, newer, replace=False)
+    refused = run("copy", "--from", root, "--to", target)
+    assert refused.exit_code == 1
+    assert refused.stdout == "2 documents copied and verified, 0 there already, 1 failed\n"
+    assert "acme  book: the target has another version of it" in refused.stderr
+    assert read_document(document_path(target, "acme", "book")).pages == ("newer",)
+    assert run("copy", "--from", root, "--to", target, "--replace").exit_code == 0
+    assert read_document(document_path(target, "acme", "book")).pages == BOOK.pages
+
+
+def test_other_readers_at_the_target_are_brought_up_to_date(
+    run: Run, root: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "target"
+    run("copy", "--from", root, "--to", target)
+    run("rights", "book", "--tenant", "acme", "--nobody")
+    assert run("copy", "--from", root, "--to", target).exit_code == 0
+    assert read_document(document_path(target, "acme", "book")).readers == Readers()
+
+
+@pytest.mark.parametrize("url", ["http://host/x", "", "s3://bucket"])
+def test_a_url_of_another_kind_is_refused(run: Run, root: Path, url: str) -> None:
+    refused = run("copy", "--from", root, "--to", url)
+    assert (refused.exit_code, refused.stderr.count("\n")) == (1, 1)
+    assert "postgresql://" in refused.stderr
+
+
+def test_all_tenants_of_postgresql_are_for_the_owner(
+    run_with: Callable[..., Run], database: PostgresDatabase, tmp_path: Path
+) -> None:
+    run = run_with(documents_url=database.url)
+    assert "MCP_PROXY_DOCUMENTS_OWNER_URL" in run("list").stderr
+    assert run("list").exit_code == 1
+    refused = run("copy", "--from", database.url, "--to", tmp_path / "target")
+    assert (refused.exit_code, "MCP_PROXY_DOCUMENTS_OWNER_URL" in refused.stderr) == (1, True)
+    assert run("list", "--tenant", "acme").exit_code == 0
+
+
+def test_the_other_commands_work_over_postgresql(run_sql: Run, tmp_path: Path) -> None:
+    note = tmp_path / "note.md"
+    note.write_text("# A note\n\nText.\n", encoding="utf-8")
+    imported = run_sql("import", note, "--tenant", "acme", "--json")
+    (result,) = json.loads(imported.stdout)["results"]
+    assert (result["doc_id"], result["place"]) == ("note", "postgresql")
+    assert run_sql("import", note, "--tenant", "acme").exit_code == 1
+    assert run_sql("rights", "note", "--tenant", "acme", "--role", "it").exit_code == 0
+    note.write_text("# Another\n\nText.\n", encoding="utf-8")
+    assert run_sql("import", note, "--tenant", "acme", "--replace").exit_code == 0
+    shown = json.loads(run_sql("show", "note", "--tenant", "acme", "--json").stdout)
+    assert (shown["title"], shown["readers"]) == ("Another", {"users": [], "roles": ["it"]})
+    assert "file" not in shown
+    removed = run_sql("remove", "note", "none", "--tenant", "acme", "--json")
+    assert (removed.exit_code, json.loads(removed.stdout)) == (
+        1,
+        {"removed": ["note"], "missing": ["none"]},
+    )
+    assert "in the database" in run_sql("show", "note", "--tenant", "acme").stderr
+
+
+def test_migrate_creates_the_schema_and_the_role_once(
+    run_with: Callable[..., Run], databases: Databases
+) -> None:
+    database = asyncio.run(databases.new(is_migrated=False))
+    role = f"gateway_{database.name}"
+    url = database.server.url(role, database.name)
+    run = run_with(documents_url=url, documents_owner_url=database.owner_url)
+    assert run("migrate").stdout == (
+        f"the schema has number 1 now; it had 0\nthe role {role} was created, and has the grants\n"
+    )
+    assert run("migrate").stdout == (
+        f"the schema has number 1 already\nthe role {role} has the grants\n"
+    )
+    assert run("list", "--tenant", "acme").exit_code == 0
+
+
+def test_migrate_needs_the_owner(run: Run) -> None:
+    refused = run("migrate")
+    assert (refused.exit_code, "MCP_PROXY_DOCUMENTS_OWNER_URL" in refused.stderr) == (2, True)
+
+
+def test_a_database_that_is_away_is_one_line(run_with: Callable[..., Run]) -> None:
+    url = "postgresql://gateway:secret@127.0.0.1:1/documents"
+    run = run_with(documents_url=url, documents_owner_url=url)
+    for command in (("list", "--tenant", "acme"), ("migrate",)):
+        refused = run(*command)
+        assert (refused.exit_code, refused.stderr.count("\n")) == (1, 1)
+        assert "secret" not in refused.stderr

@@ -1,0 +1,191 @@
+"""Imports in a process of their own: what a hostile file, or its parser, can do."""
+
+import asyncio
+import json
+import os
+import sys
+from functools import partial
+from pathlib import Path
+
+import anyio
+import pytest
+from fpdf import FPDF
+
+from mcp_tools_proxy.documents.importers.base import ImportFailed, ImportOptions
+from mcp_tools_proxy.documents.importers.import_process import ImportBusy, Importer
+from tests.support.bounds import BOUND_S, until
+
+LIMITED = "from mcp_tools_proxy.documents.importers.import_worker import limit_process as limit\n"
+DOCUMENT = '{"doc_id": "doc", "tenant_id": "acme", "title": "t", "pages": ["text"]%s}'
+
+
+def options(tenant_id: str = "acme") -> ImportOptions:
+    return ImportOptions(
+        tenant_id=tenant_id, doc_id="doc", stem="note", title="Mine", tags=("a", "b")
+    )
+
+
+def running(program: str, *, timeout_s: float = BOUND_S) -> Importer:
+    """An importer whose process is another program than ours."""
+    return Importer(worker=(sys.executable, "-c", program), timeout_s=timeout_s)
+
+
+@pytest.fixture
+def note(tmp_path: Path) -> Path:
+    path = tmp_path / "note.md"
+    path.write_text("# A note\n\nText.\n", encoding="utf-8")
+    return path
+
+
+async def test_a_file_is_imported_as_by_this_process(note: Path) -> None:
+    document = await Importer().run(note, ".md", options())
+    assert (document.title, document.tags, document.pages) == (
+        "Mine",
+        ("a", "b"),
+        ("# A note\n\nText.\n",),
+    )
+
+
+async def test_the_pages_of_a_pdf_are_told_as_they_are_done(tmp_path: Path) -> None:
+    pdf = FPDF()
+    pdf.set_font("helvetica", size=12)
+    for number in range(3):
+        pdf.add_page()
+        pdf.cell(text=f"page {number}")
+    path = tmp_path / "book"
+    path.write_bytes(bytes(pdf.output()))
+    shown: list[tuple[int, int]] = []
+    document = await Importer().run(path, ".pdf", options(), lambda *it: shown.append(it))
+    assert (len(document.pages), shown[-1]) == (3, (3, 3))
+
+
+@pytest.mark.parametrize(
+    ("content", "suffix", "reason"),
+    [
+        (b"\xff\xfe\xff", ".txt", "no UTF-16 text"),
+        (b"no PDF", ".pdf", "PDF"),
+        (b"text", ".docx", "is no .pdf"),
+        (b"", ".md", "is empty"),
+    ],
+)
+async def test_a_file_that_cannot_be_imported_is_refused_with_the_parsers_reason(
+    tmp_path: Path, content: bytes, suffix: str, reason: str
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    with pytest.raises(ImportFailed) as failed:
+        await Importer().run(path, suffix, options())
+    assert reason in failed.value.reason
+
+
+@pytest.mark.parametrize(
+    ("program", "reason"),
+    [
+        ("import os; os.abort()", "made the importer crash"),
+        ("raise SystemExit(3)", "made the importer crash"),
+        (LIMITED + "limit()\nx = b'x' * 2**31", "made the importer crash"),
+        ("print('document 99999999999')", "too large"),
+        ("print('document 5'); print('{')", "made the importer crash"),
+        ("print('document 2'); print('{}')", "makes no valid document"),
+        ("print('document 3'); print('\\x00[]')", "makes no valid document"),
+        ("print('x' * 10**6)", "no document"),
+        ("print('failed \"bad\\\\u001b[31m file\"')", "bad[31m file"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGXCPU)", "s of CPU"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "more memory or CPU"),
+    ],
+)  # fmt: skip
+async def test_what_the_process_does_costs_that_import_only(
+    note: Path, program: str, reason: str
+) -> None:
+    with pytest.raises(ImportFailed) as failed:
+        await running(program).run(note, ".md", options())
+    assert reason in failed.value.reason
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (DOCUMENT.replace("acme", "globex") % "", "another document"),
+        (DOCUMENT.replace('"doc"', '"other"') % "", "another document"),
+        (DOCUMENT % ', "readers": {"users": ["eve"]}', "names readers"),
+        (DOCUMENT % ', "pages": ["twice"]', "named twice"),
+    ],
+)
+async def test_what_it_hands_back_is_checked_like_a_foreign_file(
+    note: Path, content: str, reason: str
+) -> None:
+    program = f"content = {content!r}; print('document', len(content)); print(content)"
+    with pytest.raises(ImportFailed) as failed:
+        await running(program).run(note, ".md", options())
+    assert reason in failed.value.reason
+
+
+async def test_it_is_ended_when_it_takes_too_long_and_all_that_it_started(note: Path) -> None:
+    program = (
+        "import subprocess, sys, time\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        "print('progress', child.pid, 1, flush=True)\n"
+        "time.sleep(600)"
+    )
+    children: list[int] = []
+    with pytest.raises(ImportFailed, match="was not done within"):
+        await running(program, timeout_s=2.0).run(
+            note, ".md", options(), lambda done, _: children.append(done)
+        )
+    for pid in children:
+        await until(partial(is_dead, pid))
+
+
+def is_dead(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return True
+    return state.rpartition(")")[2].split()[0] == "Z"
+
+
+async def test_it_has_no_environment_no_descriptors_and_a_folder_of_its_own(
+    note: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MCP_PROXY_ADMIN_TOKEN", "secret")
+    program = (
+        "import json, os, resource\n"
+        "from mcp_tools_proxy.documents.importers.import_worker import limit_process\n"
+        "limit_process()\n"
+        "found = [sorted(os.environ), sorted(map(int, os.listdir('/proc/self/fd'))), os.getcwd(),\n"
+        "  os.listdir(), resource.getrlimit(resource.RLIMIT_AS), "
+        "resource.getrlimit(resource.RLIMIT_CPU)]\n"
+        "print('failed', json.dumps(json.dumps(found)))"
+    )
+    opened = os.open(note, os.O_RDONLY)
+    os.set_inheritable(opened, True)
+    with pytest.raises(ImportFailed) as failed:
+        await running(program).run(note, ".md", options())
+    os.close(opened)
+    environment, descriptors, folder, files, memory, cpu = json.loads(failed.value.reason)
+    assert set(environment) <= {"LC_CTYPE"}  # Python's own, where there is no locale
+    assert len(descriptors) == 4  # its pipes, and the one that lists them
+    assert ("mcp-tools-proxy-import-" in folder, files) == (True, [])
+    assert not await anyio.Path(folder).exists()
+    assert (memory, cpu) == ([2**30, 2**30], [120, 120])
+
+
+async def test_one_of_a_tenant_and_two_in_all_run_at_once(note: Path) -> None:
+    importer = running("import time; time.sleep(600)")
+    async with asyncio.TaskGroup() as group:
+        first = group.create_task(importer.run(note, ".md", options("acme")))
+        await until(lambda: "1 running" in repr(importer))
+        with pytest.raises(ImportBusy):
+            await importer.run(note, ".md", options("acme"))
+        second = group.create_task(importer.run(note, ".md", options("globex")))
+        await until(lambda: "2 running" in repr(importer))
+        with pytest.raises(ImportBusy):
+            await importer.run(note, ".md", options("third"))
+        first.cancel()
+        second.cancel()
+    assert "0 running" in repr(importer)
+
+
+async def test_a_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
+    with pytest.raises(ImportFailed, match="cannot be read: No such file"):
+        await Importer().run(tmp_path / "none", ".md", options())
