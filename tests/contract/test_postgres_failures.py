@@ -197,8 +197,7 @@ async def test_a_database_that_cannot_be_written_is_read(postgres: PostgresDatab
         )
         await end_connections(postgres)
         await made.until_outcome("other", "old")
-        await until(lambda: made.opened.feed.state["status"] == "ok")
-        assert made.opened.feed.state["listen"] is True
+        await until(lambda: made.opened.feed.state.get("listen") is True)
         writer = PostgresWriter(Database(postgres.url, timeout_s=BOUND_S))
         with pytest.raises(ReadOnlyDocuments):
             await write(writer, "cached", "new")
@@ -269,8 +268,7 @@ async def test_with_a_schema_of_another_release_nothing_is_read(
         await execute(postgres, statement)
         await end_connections(postgres)
         await made.until_outcome("cached", "DOCUMENTS_UNAVAILABLE")
-        await until(lambda: "reason" in made.opened.feed.state)
-        assert reason in str(made.opened.feed.state["reason"])
+        await until(lambda: reason in str(made.opened.feed.state.get("reason")))
         await execute(postgres, undo)
         await made.until_outcome("cached", "old")
 

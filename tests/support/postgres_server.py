@@ -84,7 +84,7 @@ class PostgresServer:
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let it go on."""
+        """Continue every process."""
         self._signal(signal.SIGCONT)
 
     def _pids(self) -> list[int]:
@@ -150,5 +150,5 @@ def _binaries() -> Path:
 def _as_another_user() -> dict[str, Any]:
     if os.geteuid() != 0:
         return {}
-    nobody = pwd.getpwnam("nobody")
-    return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+    user = pwd.getpwnam("nobody")
+    return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}

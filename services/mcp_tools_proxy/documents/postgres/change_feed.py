@@ -10,11 +10,18 @@ import structlog
 from pydantic_core import from_json
 
 from mcp_tools_proxy.documents.document_store import ChangeListener
-from mcp_tools_proxy.documents.postgres.database import FAILURES, Database
+from mcp_tools_proxy.documents.postgres.database import FAILURES, Database, connect
 from mcp_tools_proxy.documents.postgres.errors import DatabaseProblem, one_line_of
 from mcp_tools_proxy.documents.postgres.role_check import check_connection
+from mcp_tools_proxy.documents.postgres.rows import loaded
+from mcp_tools_proxy.domain.errors import DocumentsUnavailable
 
 CHANNEL = "mcp_tools_proxy_documents"
+
+UNCHECKED = "the database was not reached yet"
+"""The problem of a database before its role and schema are known: nothing is read."""
+
+_BEAT = "SELECT pg_notify($1, $2)"
 
 log = structlog.get_logger()
 
@@ -25,7 +32,8 @@ class ChangeFeed:
     Every ``beat_s`` it sends a notification to itself. When that arrives, all notifications before
     it have: the queue of a database has one order. Where none arrive though the database answers,
     as behind PgBouncer in transaction mode, it reads the log of changes instead, as often; and with
-    notifications every ``poll_s``, for any that were lost.
+    notifications every ``poll_s``, for any that were lost. Nothing is read from the database until
+    ``check`` or ``run`` has found its role and schema right.
     """
 
     def __init__(
@@ -46,10 +54,14 @@ class ChangeFeed:
         self._current_until = -1.0
         self._own_channel = f"mcp_tools_proxy_{secrets.token_hex(8)}"
         self._arrived = asyncio.Event()
+        self._beats = 0
         self._listens = True
+        self._is_direct = True
+        """Whether the connection is the server's own, and not one that a pooler hands out."""
         self._first_mark = "0"
         """The oldest transaction that was under way at the last look into the log of changes."""
-        self._failure: str | None = None
+        self._failure: str | None = UNCHECKED
+        database.problem = UNCHECKED
 
     def __repr__(self) -> str:
         return f"<ChangeFeed {self._failure or 'connected'}>"
@@ -70,6 +82,16 @@ class ChangeFeed:
         """Send changes to ``listener`` from now on."""
         self._listeners.append(listener)
 
+    async def check(self) -> None:
+        """Find out whether the database can be used, once, within the time of a call."""
+        try:
+            async with self._in_time(), self._connected() as connection:
+                await self._check(connection)
+        except (*FAILURES, DatabaseProblem) as error:
+            self._set_failure(one_line_of(error))
+        else:
+            self._set_failure(None)
+
     async def run(self) -> None:
         """Follow the database until cancelled, over one connection after the other."""
         while True:
@@ -83,53 +105,69 @@ class ChangeFeed:
         """Follow the database over one connection, until that fails."""
         async with self._connected() as connection:
             async with self._in_time():
-                await check_connection(connection)
+                await self._check(connection)
                 await self._listen(connection)
                 await self._poll(connection)
             await self._database.expire()
             self._set_failure(None)
-            for listener in self._listeners:
-                listener.all_changed()
+            self._notify_all()
             polled_at = self._now()
             while True:
                 beat_at = self._now()
-                self._listens = self._listens and await self._beat(connection)
+                self._listens = await self._beat(connection)
                 if not self._listens or beat_at - polled_at >= self._poll_s:
                     polled_at = beat_at
                     async with self._in_time():
                         await self._poll(connection)
                 self._current_until = beat_at + self._stale_s
-                await self._wait(connection)
+                await self._wait(beat_at + self._beat_s - self._now())
 
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator[asyncpg.Connection]:
         async with self._in_time():
-            connection = await asyncpg.connect(self._database.url)
+            connection = await connect(self._database.url)
         connection.add_termination_listener(lambda _: self._database.suspect.set())
         try:
             yield connection
         finally:
             connection.terminate()
 
+    async def _check(self, connection: asyncpg.Connection) -> None:
+        """Check role and schema, and whether a pooler is between: it has process ids of its own."""
+        async with connection.transaction():
+            await check_connection(connection)
+            pid = await connection.fetchval("SELECT pg_backend_pid()")
+        self._is_direct = pid == connection.get_server_pid()
+        self._database.caches_statements = self._is_direct
+
     async def _listen(self, connection: asyncpg.Connection) -> None:
         """Listen; a standby cannot, and is polled."""
         try:
             await connection.add_listener(CHANNEL, self._on_change)
             await connection.add_listener(self._own_channel, self._on_beat)
-            self._listens = True
         except asyncpg.PostgresError:
-            self._listens = False
+            return  # no beat arrives then
 
     async def _beat(self, connection: asyncpg.Connection) -> bool:
-        """Send a notification to this process; return whether it arrived."""
+        """Send a notification to this process; return whether it arrived.
+
+        A pooler hands the answer of a transaction to whoever made it, with the notifications that
+        came meanwhile: so behind one another connection sends, as another replica would.
+        """
+        self._beats += 1
         self._arrived.clear()
+        beat = (self._own_channel, str(self._beats))
         try:
-            async with self._in_time():
-                await connection.execute("SELECT pg_notify($1, '')", self._own_channel)
-        except asyncpg.PostgresError:
+            if self._is_direct:
+                async with self._in_time():
+                    await connection.execute(_BEAT, *beat)
+            else:
+                async with self._database.transaction("") as other:
+                    await other.execute(_BEAT, *beat)
+        except (asyncpg.PostgresError, DocumentsUnavailable):
             return False
         try:
-            async with self._in_time():
+            async with asyncio.timeout(min(self._database.timeout_s, self._beat_s / 2)):
                 await self._arrived.wait()
         except TimeoutError:
             return False
@@ -140,40 +178,53 @@ class ChangeFeed:
 
         Transactions that were under way are looked at again: they may have ended since.
         """
-        mark = await connection.fetchval("SELECT pg_snapshot_xmin(pg_current_snapshot())::text")
-        if self._first_mark != "0":
-            changes = await connection.fetch(
-                "SELECT tenant_id, doc_id FROM mcp_tools_proxy.changes_since($1)", self._first_mark
-            )
-            for tenant_id, doc_id in changes:
-                self._notify((tenant_id, doc_id))
+        async with connection.transaction(isolation="repeatable_read", readonly=True):
+            mark = await connection.fetchval("SELECT pg_snapshot_xmin(pg_current_snapshot())::text")
+            changes: list[asyncpg.Record] = []
+            if self._first_mark != "0":
+                changes = await connection.fetch(
+                    "SELECT tenant_id, doc_id FROM mcp_tools_proxy.changes_since($1)",
+                    self._first_mark,
+                )
+        for change in changes:
+            self._notify((loaded(change["tenant_id"]), loaded(change["doc_id"])))
         self._first_mark = str(mark)
 
-    async def _wait(self, connection: asyncpg.Connection) -> None:
+    async def _wait(self, left_s: float) -> None:
         """Wait for the time of the next beat, or until the database seems to fail."""
         self._database.suspect.clear()
         try:
-            async with asyncio.timeout(self._beat_s):
+            async with asyncio.timeout(left_s):
                 await self._database.suspect.wait()
         except TimeoutError:
             return
         await asyncio.sleep(min(self._retry_s, self._beat_s))
 
     def _on_change(self, _connection: object, _pid: int, _channel: str, payload: object) -> None:
-        tenant_id, doc_id = from_json(str(payload))
+        try:
+            tenant_id, doc_id = map(loaded, from_json(str(payload)))
+        except (ValueError, TypeError):  # any role of the database may notify the channel
+            self._notify_all()
+            return
         self._notify((tenant_id, doc_id))
 
-    def _on_beat(self, _connection: object, _pid: int, _channel: str, _payload: object) -> None:
-        self._arrived.set()
+    def _on_beat(self, _connection: object, _pid: int, _channel: str, payload: object) -> None:
+        if payload == str(self._beats):  # not a late one: changes before this beat may be missing
+            self._arrived.set()
 
     def _notify(self, key: tuple[str, str]) -> None:
         for listener in self._listeners:
             listener.changed(key)
 
+    def _notify_all(self) -> None:
+        for listener in self._listeners:
+            listener.all_changed()
+
     def _set_failure(self, failure: str | None) -> None:
-        if failure is not None and self._failure is None:
+        was_well = self._failure in (None, UNCHECKED)
+        if failure is not None and was_well:
             log.warning("documents.database_lost", reason=failure)
-        elif failure is None and self._failure is not None:
+        elif failure is None and not was_well:
             log.info("documents.database_back", listen=self._listens)
         self._failure = self._database.problem = failure
 

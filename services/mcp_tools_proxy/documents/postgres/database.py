@@ -10,6 +10,7 @@ import structlog
 from asyncpg.pool import PoolConnectionProxy
 
 from mcp_tools_proxy.documents.postgres.errors import one_line_of
+from mcp_tools_proxy.documents.postgres.rows import sought
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable
 
 MAX_CONNECTIONS = 16
@@ -26,10 +27,31 @@ FAILURES = (*_BROKEN, asyncpg.PostgresError)
 
 Connection = asyncpg.Connection | PoolConnectionProxy
 
+STATEMENTS = 100
+"""Prepared statements that a connection keeps, where it may keep any."""
+
 UNAVAILABLE = (
     "the documents cannot be read now, for their database does not answer; try again later, or go "
     "on without"
 )
+
+
+async def connect(url: str, **options: Any) -> asyncpg.Connection:
+    """Open a connection that prepares no statement by name. Raises one of FAILURES.
+
+    Behind PgBouncer in transaction mode a name is unknown to the next transaction, or is that of
+    another client's statement.
+    """
+    try:
+        return await asyncpg.connect(url, **{"statement_cache_size": 0} | options)
+    except asyncpg.InterfaceError:
+        raise
+    except ValueError:
+        # asyncpg quotes what it took for the port: of a password with "/" its first half
+        raise asyncpg.InterfaceError(
+            "the URL of the database is not valid: percent-encode what is special in the role and "
+            "in the password"
+        ) from None
 
 
 class Database:
@@ -45,6 +67,8 @@ class Database:
         self.problem: str | None = None
         self.suspect = asyncio.Event()
         """Set by a transaction that ran out of time, so that the database is checked at once."""
+        self.caches_statements = False
+        """Whether connections opened from now on keep prepared statements: not behind a pooler."""
         self._failure: str | None = None
         """Why the last transaction failed: logged once, not with each call."""
         self._pool: asyncpg.Pool | None = None
@@ -70,10 +94,10 @@ class Database:
             async with deadline, self._connection() as connection:
                 transaction = connection.transaction()
                 await transaction.start()
-                await connection.execute(
-                    "SELECT set_config('mcp_tools_proxy.tenant', $1, true)", tenant_id
-                )
                 try:
+                    await connection.execute(
+                        "SELECT set_config('mcp_tools_proxy.tenant', $1, true)", sought(tenant_id)
+                    )
                     yield connection
                 except Exception:
                     await transaction.rollback()
@@ -139,7 +163,9 @@ class Database:
         Forty calls that ran out of time while they connected left a dozen sockets open: asyncpg
         closes none whose connecting is cancelled at its first step.
         """
-        opening = asyncio.ensure_future(asyncpg.connect(*arguments, **options))
+        if self.caches_statements:
+            options["statement_cache_size"] = STATEMENTS
+        opening = asyncio.ensure_future(connect(*arguments, **options))
         self._opening_connections.add(opening)
         opening.add_done_callback(self._opening_connections.discard)
         try:

@@ -5,12 +5,14 @@ import hashlib
 import hmac
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import resources
 from urllib.parse import unquote, urlsplit
 
 import asyncpg
 
+from mcp_tools_proxy.documents.postgres.database import FAILURES, connect
 from mcp_tools_proxy.documents.postgres.errors import DatabaseProblem, one_line_of
 
 LOCK = 0x6D63705F646F6373  # "mcp_docs": the advisory lock that migrations hold
@@ -33,20 +35,20 @@ class Migrated:
 
 
 async def migrate(owner_url: str, gateway_url: str | None) -> Migrated:
-    """Bring the schema to the newest version, and let the role of ``gateway_url`` use it.
+    """Upgrade the schema to the newest version, and grant the role of ``gateway_url`` its use.
 
     All in one transaction, one process at a time, so never half. Raises DatabaseProblem, also for
     a schema that a newer release has made.
     """
     try:
-        connection = await asyncpg.connect(owner_url, timeout=CONNECT_TIMEOUT_S)
+        connection = await connect(owner_url, timeout=CONNECT_TIMEOUT_S)
         try:
             async with connection.transaction():
                 await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK)
                 return await _migrate(connection, gateway_url)
         finally:
-            await connection.close()
-    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            await connection.close(timeout=CONNECT_TIMEOUT_S)
+    except FAILURES as error:
         raise DatabaseProblem(f"the database cannot be migrated: {one_line_of(error)}") from error
 
 
@@ -57,7 +59,8 @@ def newest() -> int:
 
 async def _migrate(connection: asyncpg.Connection, gateway_url: str | None) -> Migrated:
     migrations = _migrations()
-    await connection.execute("CREATE SCHEMA IF NOT EXISTS mcp_tools_proxy")
+    if not await connection.fetchval("SELECT to_regnamespace('mcp_tools_proxy') IS NOT NULL"):
+        await connection.execute("CREATE SCHEMA mcp_tools_proxy")
     await connection.execute(
         "CREATE TABLE IF NOT EXISTS mcp_tools_proxy.migrations "
         "(number integer PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())"
@@ -117,10 +120,12 @@ async def _quoted(connection: asyncpg.Connection, name: str) -> str:
 
 def _role_of(url: str) -> tuple[str, str | None]:
     """Return role and password of a URL. Raises DatabaseProblem."""
-    parts = urlsplit(url)
-    if not parts.username:
-        raise DatabaseProblem("MCP_PROXY_DOCUMENTS_URL names no role: postgresql://role:password@…")
-    return unquote(parts.username), None if parts.password is None else unquote(parts.password)
+    with suppress(ValueError):  # "[" in a password is taken for the begin of an IPv6 address
+        parts = urlsplit(url)
+        if parts.username:
+            password = None if parts.password is None else unquote(parts.password)
+            return unquote(parts.username), password
+    raise DatabaseProblem("MCP_PROXY_DOCUMENTS_URL names no role: postgresql://role:password@…")
 
 
 def _scram_verifier(password: str) -> str:

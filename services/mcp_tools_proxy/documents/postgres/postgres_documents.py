@@ -22,7 +22,8 @@ class PostgresDocuments:
         return self._feed.state
 
     async def connect(self) -> None:
-        """Do nothing yet: a database that is away must not hold up the start."""
+        """Check the database once, for no longer than a call waits; it may be away."""
+        await self._feed.check()
 
     async def run(self) -> None:
         """Follow the changes, until cancelled."""

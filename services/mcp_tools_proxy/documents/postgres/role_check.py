@@ -6,7 +6,7 @@ from contextlib import suppress
 import asyncpg
 import structlog
 
-from mcp_tools_proxy.documents.postgres.database import FAILURES
+from mcp_tools_proxy.documents.postgres.database import FAILURES, connect
 from mcp_tools_proxy.documents.postgres.errors import DatabaseProblem, WrongRole
 from mcp_tools_proxy.documents.postgres.migrate import migrate, newest
 
@@ -59,7 +59,7 @@ async def check_role_of(url: str, *, timeout_s: float) -> None:
     """
     with suppress(*FAILURES):
         async with asyncio.timeout(timeout_s):
-            connection = await asyncpg.connect(url)
+            connection = await connect(url)
             try:
                 await check_role(connection)
             finally:

@@ -14,6 +14,7 @@ reserves it for a program's own use."""
 
 _STORED = {"\x00": f"{_MARK}0", _MARK: f"{_MARK}1"}
 _LOADED = {stored: text for text, stored in _STORED.items()}
+_NEVER_STORED = f"{_MARK}2"
 
 
 def stored(text: str) -> str:
@@ -30,6 +31,15 @@ def loaded(text: str) -> str:
     return re.sub(f"{_MARK}[01]", lambda found: _LOADED[found[0]], text)
 
 
+def sought(text: str) -> str:
+    """Return an id as it would be stored; one that cannot be stored is none that is.
+
+    A caller may name a lone surrogate, which has no UTF-8: there is no such document, and the
+    database is not at fault.
+    """
+    return re.sub("[\ud800-\udfff]", _NEVER_STORED, stored(text))
+
+
 def head_of_row(tenant_id: str, doc_id: str, row: asyncpg.Record) -> DocumentHead:
     """Return the head that a row of ``documents`` holds."""
     users = row["reader_users"]
@@ -44,7 +54,10 @@ def head_of_row(tenant_id: str, doc_id: str, row: asyncpg.Record) -> DocumentHea
         version=row["version"],
         readers=None
         if users is None
-        else Readers(users=frozenset(users), roles=frozenset(row["reader_roles"])),
+        else Readers(
+            users=frozenset(map(loaded, users)),
+            roles=frozenset(map(loaded, row["reader_roles"])),
+        ),
     )
 
 
@@ -52,8 +65,9 @@ def sections_of(listed: str | None) -> Mapping[str, Section]:
     """Return sections from the JSON list of a statement: id, title, pages, characters."""
     sections = {}
     for section_id, title, page_start, page_end, start_char, end_char in from_json(listed or "[]"):
-        sections[section_id] = Section(
-            section_id=section_id,
+        known_as = loaded(section_id)
+        sections[known_as] = Section(
+            section_id=known_as,
             title=loaded(title),
             page_start=page_start,
             page_end=page_end,
@@ -90,7 +104,7 @@ def _chunks_of(listed: str) -> tuple[Chunk, ...]:
         source = loaded(text)
         chunks.append(
             Chunk(
-                chunk_id=chunk_id,
+                chunk_id=loaded(chunk_id),
                 page=page,
                 chunk_index=index,
                 source=source,

@@ -10,7 +10,11 @@ from mcp_tools_proxy.documents.postgres.rows import (
     head_of_row,
     loaded,
     sections_of,
+    sought,
 )
+
+MAX_TENANTS = 10_000
+"""Tenants of which it is kept whether any document has readers: callers may name any tenant."""
 
 HEAD_COLUMNS = (
     "d.version, d.title, d.tags, d.page_count, d.section_count, d.text_chars, d.has_chunks, "
@@ -66,6 +70,7 @@ class PostgresStore:
         self._feed = feed
         self._with_readers: dict[str, bool] = {}
         """Of tenants, whether any document has readers, as far as it was read since a change."""
+        self._changes = 0
         feed.add_listener(self)
 
     def __repr__(self) -> str:
@@ -82,11 +87,13 @@ class PostgresStore:
 
     def changed(self, key: Key) -> None:
         """Forget what is known of the readers of a tenant's documents."""
+        self._changes += 1
         self._with_readers.pop(key[0], None)
 
     def all_changed(self) -> None:
         """Forget what is known of any tenant."""
-        self._with_readers = {}
+        self._changes += 1
+        self._with_readers.clear()
 
     async def read(self, key: Key, wanted: Wanted) -> Reading | None:
         """Read the wanted parts; None when there is no such document."""
@@ -113,30 +120,34 @@ class PostgresStore:
     async def has_doc_id(self, doc_id: str) -> bool:
         """Return whether any tenant has a document of that id."""
         async with self._database.transaction("") as connection:
-            return bool(await connection.fetchval("SELECT mcp_tools_proxy.has_doc_id($1)", doc_id))
+            return bool(
+                await connection.fetchval("SELECT mcp_tools_proxy.has_doc_id($1)", sought(doc_id))
+            )
 
     async def has_readers(self, tenant_id: str) -> bool:
         """Return whether any document of a tenant is for some of its users only."""
         known = self._with_readers.get(tenant_id)
         if known is not None and self.is_current:
             return known
-        kept = self._with_readers
-        kept[tenant_id] = True  # until it was read: a change meanwhile removes it
+        changes = self._changes
         async with self._database.transaction(tenant_id) as connection:
-            found = bool(await connection.fetchval(HAS_READERS, tenant_id))
-        if kept is self._with_readers and tenant_id in kept:
-            kept[tenant_id] = found
+            found = bool(await connection.fetchval(HAS_READERS, sought(tenant_id)))
+        if changes == self._changes:
+            if len(self._with_readers) >= MAX_TENANTS:
+                self._with_readers.clear()
+            self._with_readers[tenant_id] = found
         return found
 
 
 async def _fetch(connection: Connection, key: Key, wanted: Wanted) -> asyncpg.Record | None:
+    ids = tuple(map(sought, key))
     if wanted.whole:
-        return await connection.fetchrow(WHOLE, *key)
+        return await connection.fetchrow(WHOLE, *ids)
     if wanted.section_id is not None:
-        return await connection.fetchrow(SECTION, *key, wanted.section_id)
+        return await connection.fetchrow(SECTION, *ids, sought(wanted.section_id))
     if wanted.pages is not None:
-        return await connection.fetchrow(PAGES, *key, *map(_in_range, wanted.pages))
-    return await connection.fetchrow(SECTIONS if wanted.sections else HEAD, *key)
+        return await connection.fetchrow(PAGES, *ids, *map(_in_range, wanted.pages))
+    return await connection.fetchrow(SECTIONS if wanted.sections else HEAD, *ids)
 
 
 def _numbered(pages: list[str], first: int) -> dict[int, str]:

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 import asyncpg
 
+from mcp_tools_proxy.documents.document_file import InvalidDocument
 from mcp_tools_proxy.documents.document_store import Key
 from mcp_tools_proxy.documents.document_writer import (
     Expected,
@@ -17,7 +18,14 @@ from mcp_tools_proxy.documents.document_writer import (
 )
 from mcp_tools_proxy.documents.postgres.database import Connection, Database
 from mcp_tools_proxy.documents.postgres.errors import DatabaseProblem
-from mcp_tools_proxy.documents.postgres.rows import document_of, head_of_row, sections_of, stored
+from mcp_tools_proxy.documents.postgres.rows import (
+    document_of,
+    head_of_row,
+    loaded,
+    sections_of,
+    sought,
+    stored,
+)
 from mcp_tools_proxy.documents.postgres.store import HEAD, HEAD_COLUMNS, WHOLE
 from mcp_tools_proxy.documents.versions import head_of, rights_tag
 from mcp_tools_proxy.domain.document import Document, DocumentHead, Readers
@@ -93,8 +101,12 @@ class PostgresWriter:
                     "the documents of all tenants can be listed as the owner only: set "
                     "MCP_PROXY_DOCUMENTS_OWNER_URL, or name a tenant"
                 )
-            rows = await connection.fetch(_LIST, tenant_id, *(after or ("", "")), limit)
-        return tuple(head_of_row(row["tenant_id"], row["doc_id"], row) for row in rows)
+            start = map(sought, after or (tenant_id or "", ""))
+            tenant = None if tenant_id is None else sought(tenant_id)
+            rows = await connection.fetch(_LIST, tenant, *start, limit)
+        return tuple(
+            head_of_row(loaded(row["tenant_id"]), loaded(row["doc_id"]), row) for row in rows
+        )
 
     async def problems(self) -> Mapping[str, str]:
         """Return nothing: what is in the database was checked when it was written."""
@@ -108,7 +120,7 @@ class PostgresWriter:
     async def document(self, key: Key) -> Document | None:
         """Return a whole document; None when there is none."""
         async with self._database.transaction(key[0], timeout_s=WRITE_TIMEOUT_S) as connection:
-            row = await connection.fetchrow(WHOLE, *key)
+            row = await connection.fetchrow(WHOLE, *map(sought, key))
         if row is None:
             return None
         return document_of(
@@ -122,11 +134,14 @@ class PostgresWriter:
     async def put(
         self, document: Document, *, expected: Expected | str, keep_readers: bool
     ) -> DocumentHead:
-        """Write a document as a new version. Raises VersionConflict.
+        """Write a document as a new version. Raises VersionConflict, InvalidDocument.
 
         What is there already is not written again, and nobody is notified.
         """
-        head = await asyncio.to_thread(head_of, document)
+        try:
+            head = await asyncio.to_thread(head_of, document)
+        except ValueError as error:  # a lone surrogate has no UTF-8
+            raise InvalidDocument(f"cannot be stored: {error}") from error
         key = (document.tenant_id, document.doc_id)
         async with _writing(self._database, key) as connection:
             old = await _head(connection, key)
@@ -136,7 +151,7 @@ class PostgresWriter:
             if old is None or old.version != new.version:
                 await _put(connection, document, new)
             elif old.readers != readers:
-                await connection.execute(_SET_READERS, *key, *_named(readers))
+                await connection.execute(_SET_READERS, *map(stored, key), *_named(readers))
         return new
 
     async def set_readers(
@@ -149,7 +164,7 @@ class PostgresWriter:
                 raise NoSuchDocument
             check_expected(old, expected, rights_tag(old.readers))
             if old.readers != readers:
-                await connection.execute(_SET_READERS, *key, *_named(readers))
+                await connection.execute(_SET_READERS, *map(stored, key), *_named(readers))
         return _with_readers(old, readers)
 
     async def remove(self, key: Key, *, expected: Expected | str) -> DocumentHead:
@@ -159,7 +174,7 @@ class PostgresWriter:
             if old is None:
                 raise NoSuchDocument
             check_expected(old, expected, old.version)
-            await connection.execute(_REMOVE, *key)
+            await connection.execute(_REMOVE, *map(stored, key))
         return old
 
     async def close(self) -> None:
@@ -168,7 +183,7 @@ class PostgresWriter:
 
 
 _SEES_ALL = (
-    "SELECT pg_has_role(current_user, c.relowner, 'MEMBER') OR r.rolsuper OR r.rolbypassrls "
+    "SELECT pg_has_role(current_user, c.relowner, 'USAGE') OR r.rolsuper OR r.rolbypassrls "
     "FROM pg_class c, pg_roles r WHERE c.oid = 'mcp_tools_proxy.documents'::regclass "
     "AND r.rolname = current_user"
 )
@@ -179,24 +194,27 @@ async def _writing(database: Database, key: Key) -> AsyncIterator[Connection]:
     """Run a transaction that no other writer of the document runs beside."""
     try:
         async with database.transaction(key[0], timeout_s=WRITE_TIMEOUT_S) as connection:
-            await connection.execute(_LOCK, *key)
+            await connection.execute(_LOCK, *map(sought, key))
             yield connection
     except DocumentsUnavailable as error:
-        if isinstance(error.__cause__, asyncpg.ReadOnlySQLTransactionError):
-            raise ReadOnlyDocuments("the database is read-only") from error
-        if isinstance(error.__cause__, asyncpg.InsufficientResourcesError):
-            raise WriteFailed(f"the database cannot take it: {error.reason}") from error
+        match error.__cause__:
+            case asyncpg.ReadOnlySQLTransactionError():
+                raise ReadOnlyDocuments("the database is read-only") from error
+            case asyncpg.InsufficientResourcesError():
+                raise WriteFailed(f"the database cannot take it: {error.reason}") from error
+            case asyncpg.DataError() | asyncpg.ProgramLimitExceededError():
+                raise InvalidDocument(f"cannot be stored: {error.reason}") from error
         raise
 
 
 async def _head(connection: Connection, key: Key) -> DocumentHead | None:
-    row = await connection.fetchrow(HEAD, *key)
+    row = await connection.fetchrow(HEAD, *map(sought, key))
     return None if row is None else head_of_row(*key, row)
 
 
 async def _put(connection: Connection, document: Document, head: DocumentHead) -> None:
     """Write every row of a document, in place of those of its last version."""
-    key = (head.tenant_id, head.doc_id)
+    key = (stored(head.tenant_id), stored(head.doc_id))
     await connection.execute(
         _PUT,
         *key,
@@ -218,7 +236,7 @@ async def _put(connection: Connection, document: Document, head: DocumentHead) -
         key,
         "sections",
         {
-            "section_id": ("text", [it.section_id for it in sections]),
+            "section_id": ("text", [stored(it.section_id) for it in sections]),
             "title": ("text", [stored(it.title) for it in sections]),
             "page_start": ("integer", [it.page_start for it in sections]),
             "page_end": ("integer", [it.page_end for it in sections]),
@@ -232,7 +250,7 @@ async def _put(connection: Connection, document: Document, head: DocumentHead) -
         key,
         "chunks",
         {
-            "chunk_id": ("text", [it.chunk_id for it in chunks]),
+            "chunk_id": ("text", [stored(it.chunk_id) for it in chunks]),
             "page": ("integer", [it.page for it in chunks]),
             "text": ("text", [stored(it.text) for it in chunks]),
         },
@@ -264,7 +282,7 @@ async def _insert(
 def _named(readers: Readers | None) -> tuple[list[str] | None, list[str] | None]:
     if readers is None:
         return None, None
-    return sorted(readers.users), sorted(readers.roles)
+    return sorted(map(stored, readers.users)), sorted(map(stored, readers.roles))
 
 
 def _with_readers(head: DocumentHead, readers: Readers | None) -> DocumentHead:

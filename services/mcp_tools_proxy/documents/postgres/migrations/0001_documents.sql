@@ -95,7 +95,10 @@ BEGIN
     IF TG_OP = 'DELETE' THEN changed := OLD; ELSE changed := NEW; END IF;
     INSERT INTO mcp_tools_proxy.changes (tenant_id, doc_id)
         VALUES (changed.tenant_id, changed.doc_id);
-    DELETE FROM mcp_tools_proxy.changes WHERE made_at < now() - interval '1 hour';
+    -- A few at a time, and none that another writer is at: it may take a minute to commit.
+    DELETE FROM mcp_tools_proxy.changes WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM mcp_tools_proxy.changes WHERE made_at < now() - interval '1 hour'
+        LIMIT 100 FOR UPDATE SKIP LOCKED));
     PERFORM pg_notify(
         'mcp_tools_proxy_documents', json_build_array(changed.tenant_id, changed.doc_id)::text);
     RETURN NULL;

@@ -1,0 +1,173 @@
+"""Migrations of PostgreSQL: whole or not at all, one process at a time, never backwards."""
+
+import asyncio
+from importlib import resources
+
+import asyncpg
+import pytest
+
+from mcp_tools_proxy.documents import postgres as postgres_package
+from mcp_tools_proxy.documents.document_writer import Expected
+from mcp_tools_proxy.documents.postgres.database import Database
+from mcp_tools_proxy.documents.postgres.errors import DatabaseProblem
+from mcp_tools_proxy.documents.postgres.migrate import migrate, newest
+from mcp_tools_proxy.documents.postgres.writer import PostgresWriter
+from tests.support.bounds import BOUND_S
+from tests.support.builders import make_document
+from tests.support.postgres_databases import Databases, PostgresDatabase
+
+DOCUMENT = make_document(tenant_id="acme", doc_id="kept")
+
+
+@pytest.fixture
+async def empty(databases: Databases) -> PostgresDatabase:
+    """A database without the schema."""
+    return await databases.new(is_migrated=False)
+
+
+def url_of_new_role(database: PostgresDatabase) -> str:
+    """Return the URL of a role that only this database's test has."""
+    return database.server.url(f"gateway_{database.name}", database.name)
+
+
+async def query(url: str, statement: str) -> list[asyncpg.Record]:
+    connection = await asyncpg.connect(url)
+    try:
+        return list(await connection.fetch(statement))
+    finally:
+        await connection.close()
+
+
+async def pages_of_kept(writer: PostgresWriter) -> tuple[str, ...] | None:
+    found = await writer.document(("acme", "kept"))
+    return None if found is None else found.pages
+
+
+async def has_schema(database: PostgresDatabase) -> bool:
+    found = await query(
+        database.owner_url, "SELECT to_regnamespace('mcp_tools_proxy') IS NOT NULL AS is_there"
+    )
+    return bool(found[0]["is_there"])
+
+
+async def test_the_first_run_makes_the_schema_and_the_role_and_the_second_nothing(
+    empty: PostgresDatabase,
+) -> None:
+    url = url_of_new_role(empty)
+    first, second = [await migrate(empty.owner_url, url) for _ in range(2)]
+    assert (first.before, first.after, first.created_role) == (0, newest(), True)
+    assert (second.before, second.after, second.created_role) == (newest(), newest(), False)
+
+
+async def test_the_role_that_was_made_reads_and_writes(empty: PostgresDatabase) -> None:
+    url = url_of_new_role(empty)
+    await migrate(empty.owner_url, url)
+    writer = PostgresWriter(Database(url, timeout_s=BOUND_S))
+    await writer.put(DOCUMENT, expected=Expected.NOTHING, keep_readers=False)
+    assert await pages_of_kept(writer) == DOCUMENT.pages
+    await writer.close()
+
+
+async def test_a_run_keeps_the_documents_that_are_there(postgres: PostgresDatabase) -> None:
+    writer = PostgresWriter(Database(postgres.url, timeout_s=BOUND_S))
+    await writer.put(DOCUMENT, expected=Expected.NOTHING, keep_readers=False)
+    await migrate(postgres.owner_url, postgres.url)
+    assert await pages_of_kept(writer) == DOCUMENT.pages
+    await writer.close()
+
+
+async def test_of_several_at_once_one_migrates(empty: PostgresDatabase) -> None:
+    url = url_of_new_role(empty)
+    done = await asyncio.gather(*(migrate(empty.owner_url, url) for _ in range(4)))
+    assert sorted(it.before for it in done) == [0, *[newest()] * 3]
+    assert [it.created_role for it in done].count(True) == 1
+
+
+async def test_of_a_role_that_exists_the_password_stays(empty: PostgresDatabase) -> None:
+    url = url_of_new_role(empty)
+    await migrate(empty.owner_url, url)
+    other = url.replace("p%40ss", "changed")
+    assert not (await migrate(empty.owner_url, other)).created_role
+    assert len(await query(url, "SELECT 1")) == 1
+
+
+async def test_a_newer_schema_is_refused_and_left_as_it_is(postgres: PostgresDatabase) -> None:
+    await query(postgres.owner_url, "INSERT INTO mcp_tools_proxy.migrations (number) VALUES (99)")
+    with pytest.raises(DatabaseProblem, match="number 99, and this release knows") as refused:
+        await migrate(postgres.owner_url, postgres.url)
+    assert "\n" not in str(refused.value)
+    numbers = await query(postgres.owner_url, "SELECT number FROM mcp_tools_proxy.migrations")
+    assert sorted(row["number"] for row in numbers) == [*range(1, newest() + 1), 99]
+
+
+@pytest.mark.parametrize(
+    ("role", "reason"),
+    [
+        ("documents_owner", "name another role"),
+        ("nobody_yet", "has no password to create it with"),
+        ("", "names no role"),
+        ("[a:b", "names no role"),
+    ],
+)
+async def test_what_fails_at_its_end_leaves_nothing_behind(
+    empty: PostgresDatabase, role: str, reason: str
+) -> None:
+    with pytest.raises(DatabaseProblem, match=reason):
+        await migrate(empty.owner_url, f"postgresql://{role}@127.0.0.1/{empty.name}")
+    assert not await has_schema(empty)
+
+
+async def test_a_run_that_is_cancelled_leaves_nothing_behind(empty: PostgresDatabase) -> None:
+    blocking = await asyncpg.connect(empty.owner_url)
+    role = f"gateway_{empty.name}"
+    async with blocking.transaction():
+        await blocking.execute(f"CREATE ROLE {role}")  # the last that is made waits for it
+        running = asyncio.ensure_future(migrate(empty.owner_url, url_of_new_role(empty)))
+        while not await query(empty.owner_url, WAITING):  # noqa: ASYNC110 - asked over SQL
+            await asyncio.sleep(0.01)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+    await blocking.close()
+    assert running.cancelled()
+    assert not await has_schema(empty)
+
+
+WAITING = (
+    "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+)
+
+
+async def test_an_owner_that_may_not_create_schemas_upgrades_the_one_it_owns(
+    postgres: PostgresDatabase,
+) -> None:
+    owner = f"owner_{postgres.name}"
+    await query(postgres.owner_url, f"CREATE ROLE {owner} LOGIN PASSWORD 'p@ss w:rd/%'")
+    await query(postgres.owner_url, f"ALTER SCHEMA mcp_tools_proxy OWNER TO {owner}")
+    for table in ("documents", "pages", "sections", "chunks", "changes", "migrations"):
+        await query(postgres.owner_url, f"ALTER TABLE mcp_tools_proxy.{table} OWNER TO {owner}")
+    for function in ("has_doc_id(text)", "changes_since(text)", "record_change()"):
+        await query(
+            postgres.owner_url, f"ALTER FUNCTION mcp_tools_proxy.{function} OWNER TO {owner}"
+        )
+    done = await migrate(postgres.server.url(owner, postgres.name), postgres.url)
+    assert (done.before, done.after) == (newest(), newest())
+
+
+@pytest.mark.parametrize("password", ["secret/word", "secret?word", "[secret"])
+async def test_a_url_that_is_not_encoded_is_refused_without_its_password(password: str) -> None:
+    with pytest.raises(DatabaseProblem, match="percent-encode") as refused:
+        await migrate(f"postgresql://owner:{password}@127.0.0.1/documents", None)
+    assert "secret" not in str(refused.value)
+
+
+async def test_a_database_that_is_away_is_said_in_one_line(empty: PostgresDatabase) -> None:
+    url = empty.server.url("owner", empty.name, port=1)
+    with pytest.raises(DatabaseProblem, match="cannot be migrated") as refused:
+        await migrate(url, None)
+    assert "\n" not in str(refused.value)
+
+
+def test_migrations_are_numbered_without_gaps() -> None:
+    folder = resources.files(postgres_package) / "migrations"
+    files = sorted(it.name for it in folder.iterdir())
+    assert [int(name.partition("_")[0]) for name in files] == list(range(1, newest() + 1))
