@@ -4,60 +4,31 @@ import asyncio
 import json
 import tempfile
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from fpdf import FPDF
 from structlog.testing import capture_logs
 
 from mcp_tools_proxy.documents.document_writer import Expected
 from mcp_tools_proxy.domain.identity import OperatorRight
+from tests.api.document_operator import (
+    CONTENT,
+    DOC,
+    LIST,
+    MARKDOWN,
+    NEW,
+    NOTE,
+    RIGHTS,
+    Operator,
+    operated,
+    outcome,
+)
 from tests.support.builders import make_document
 from tests.support.postgres_databases import Databases
-from tests.support.service import Service, running
-from tests.support.tokens import bearer, file_token, token_settings
-
-ADMIN = "an-admin-token-of-16"
-LIST, CONTENT, RIGHTS = (f"/internal/documents{it}" for it in ("", "/content", "/rights"))
-DOC = {"tenant_id": "acme", "doc_id": "a/b «ж»"}
-NOTE = b"# A note\n\nText.\n"
-NEW = {"If-None-Match": "*"}
-MARKDOWN = {"Content-Type": "text/markdown; charset=utf-8"}
-
-
-class Operator:
-    """An operator's requests to the service."""
-
-    def __init__(self, service: Service, token: str = ADMIN) -> None:
-        self.service = service
-        self._headers = bearer(token)
-
-    async def send(
-        self, method: str, path: str, query: Any = DOC, content: Any = None, **headers: str
-    ) -> httpx.Response:
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        return await self.service.http.request(
-            method, path, params=query, content=content, headers=self._headers | named
-        )
-
-    async def put_note(
-        self, content: Any = NOTE, query: Any = DOC, **headers: str
-    ) -> httpx.Response:
-        return await self.send("PUT", CONTENT, query, content, **(MARKDOWN | (headers or NEW)))
-
-    async def code(self, **call: Any) -> str:
-        """Return the code of a call to read the document, OK if it is read."""
-        user = {"user_id": "bob", "tenant_id": "acme"} | call
-        body = {
-            "tool_name": "read_doc_metadata",
-            "arguments": {"doc_id": DOC["doc_id"]},
-            "user": user,
-        }
-        envelope = (await self.service.http.post("/internal/mcp/execute", json=body)).json()
-        return str(envelope["error"]["code"]) if "error" in envelope else "OK"
+from tests.support.service import running
+from tests.support.tokens import file_token, token_settings
 
 
 @pytest.fixture(scope="module")
@@ -68,12 +39,6 @@ def databases() -> Iterator[Databases]:
         made.start()
         yield made
         made.server.stop()
-
-
-@asynccontextmanager
-async def operated(**settings: Any) -> AsyncIterator[Operator]:
-    async with running(admin_token=ADMIN, **settings) as service:
-        yield Operator(service)
 
 
 @pytest.fixture(params=["folder", "postgres"])
@@ -93,25 +58,6 @@ async def in_folder() -> AsyncIterator[Operator]:
 
 def write(name: str, content: str) -> None:
     Path(name).write_text(content)
-
-
-@pytest.fixture
-def spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A temporary folder of this test's own."""
-    folder = tmp_path / "spool"
-    folder.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    return folder
-
-
-def files_in(folder: Path) -> list[Path]:
-    return list(folder.iterdir())
-
-
-def outcome(response: httpx.Response) -> tuple[int, str | None]:
-    """Return the status, and the code of the error if there is one."""
-    error = response.json().get("error")
-    return response.status_code, error and error["code"]
 
 
 async def test_a_note_is_put_read_and_removed(operator: Operator) -> None:
@@ -208,8 +154,8 @@ async def test_rights_have_a_tag_of_their_own_and_are_kept_by_a_new_version(
     assert await operator.code(roles=["it"]) == "OK"
     replaced = await operator.put_note(b"# Two", If_Match="*")
     assert replaced.json()["readers"] == {"users": [], "roles": ["it"]}
-    everybody = json.dumps({"everybody": True})
-    opened = await operator.send("PUT", RIGHTS, DOC, everybody, If_Match="*")
+    for_all = json.dumps({"all_users": True})
+    opened = await operator.send("PUT", RIGHTS, DOC, for_all, If_Match="*")
     assert "readers" not in opened.json()
     await until_code(operator, "OK")
 
@@ -221,9 +167,9 @@ async def test_rights_have_a_tag_of_their_own_and_are_kept_by_a_new_version(
         {"readers": None},
         {"reader": {"users": ["ann"]}},
         {"readers": {"user": ["ann"]}},
-        {"readers": {"users": ["ann"]}, "everybody": True},
+        {"readers": {"users": ["ann"]}, "all_users": True},
         {"readers": {"users": [""]}},
-        {"everybody": False},
+        {"all_users": False},
     ],
 )
 async def test_rights_that_are_not_said_clearly_are_refused(
@@ -261,34 +207,6 @@ async def test_the_operator_of_all_tenants_is_told_of_broken_files(in_folder: Op
 
 
 @pytest.mark.parametrize(
-    ("content", "headers", "expected"),
-    [
-        (b"{", {"Content-Type": "application/json"}, (422, "INVALID_REQUEST")),
-        (b"", {"Content-Type": "text/markdown"}, (422, "INVALID_REQUEST")),
-        (b"no PDF", {"Content-Type": "application/pdf"}, (422, "INVALID_REQUEST")),
-        (b"x", {"Content-Type": "application/msword"}, (415, "UNSUPPORTED_FORMAT")),
-        (b"x", {}, (415, "UNSUPPORTED_FORMAT")),
-        (
-            json.dumps({"doc_id": "other", "tenant_id": "acme", "title": "t", "pages": ["x"]}),
-            {"Content-Type": "application/json"},
-            (422, "INVALID_REQUEST"),
-        ),
-        (
-            json.dumps({**DOC, "tenant_id": "globex", "title": "t", "pages": ["x"]}),
-            {"Content-Type": "application/json"},
-            (422, "INVALID_REQUEST"),
-        ),
-    ],
-)
-async def test_a_body_that_is_no_document_is_refused_and_nothing_is_left(
-    in_folder: Operator, content: Any, headers: dict[str, str], expected: tuple[int, str]
-) -> None:
-    refused = await in_folder.send("PUT", CONTENT, DOC, content, **(headers | NEW))
-    assert outcome(refused) == expected
-    assert outcome(await in_folder.send("GET", CONTENT)) == (404, "NOT_FOUND")
-
-
-@pytest.mark.parametrize(
     ("query", "field"),
     [
         ({"tenant_id": "acme"}, "doc_id"),
@@ -309,35 +227,6 @@ async def test_a_cursor_that_no_answer_gave_is_refused(in_folder: Operator) -> N
     for cursor in ("x", "eyJhIjoxfQ==", "\x00"):
         refused = await in_folder.send("GET", LIST, {"tenant_id": "acme", "cursor": cursor})
         assert outcome(refused) == (422, "INVALID_REQUEST")
-
-
-async def test_an_upload_over_the_limit_is_refused_and_leaves_no_file(spool: Path) -> None:
-    async with operated(max_document_bytes=1_000) as operator:
-        refused = await operator.put_note(b"x" * 1_001)
-        assert outcome(refused) == (413, "PAYLOAD_TOO_LARGE")
-        assert (await operator.put_note(b"x" * 1_000)).status_code == 201
-    assert files_in(spool) == []
-
-
-async def test_an_upload_may_be_larger_than_other_requests() -> None:
-    async with operated(max_request_bytes=1_000) as operator:
-        assert (await operator.put_note(b"word " * 10_000)).status_code == 201
-
-
-async def test_two_imports_of_one_tenant_do_not_run_at_once(in_folder: Operator) -> None:
-    async with asyncio.TaskGroup() as group:
-        puts = [
-            group.create_task(in_folder.put_note(query={**DOC, "doc_id": f"d{n}"}))
-            for n in range(2)
-        ]
-    statuses = sorted(put.result().status_code for put in puts)
-    assert statuses == [201, 409]
-    (busy,) = [put.result() for put in puts if put.result().status_code == 409]
-    assert (busy.json()["error"]["code"], busy.json()["error"]["retryable"]) == (
-        "IMPORT_BUSY",
-        True,
-    )
-    assert busy.headers["Retry-After"] == "5"
 
 
 async def test_the_right_ends_at_the_tenant_of_the_token() -> None:
@@ -390,30 +279,3 @@ async def test_a_database_that_is_away_is_503() -> None:
         ):
             assert outcome(refused) == (503, "DOCUMENTS_UNAVAILABLE")
             assert "secret" not in refused.text
-
-
-async def test_an_upload_that_is_cut_off_leaves_nothing(in_folder: Operator, spool: Path) -> None:
-    messages = iter([{"type": "http.request", "body": NOTE, "more_body": True}])
-
-    async def receive() -> dict[str, Any]:
-        return next(messages, {"type": "http.disconnect"})
-
-    sent: list[Any] = []
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    headers = bearer(ADMIN) | MARKDOWN | NEW | {"Host": "localhost"}
-    scope = {
-        "type": "http",
-        "method": "PUT",
-        "path": CONTENT,
-        "query_string": b"tenant_id=acme&doc_id=cut",
-        "headers": [(k.lower().encode(), v.encode()) for k, v in headers.items()],
-        "client": ("127.0.0.1", 1),
-    }
-    await in_folder.service.app(scope, receive, send)
-    assert sent[0]["status"] == 499  # which nobody reads
-    assert files_in(spool) == []
-    cut = {"tenant_id": "acme", "doc_id": "cut"}
-    assert outcome(await in_folder.send("GET", CONTENT, cut)) == (404, "NOT_FOUND")

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from mcp_tools_proxy.cli.document_files import all_heads
-from mcp_tools_proxy.cli.document_stores import AsJson, LoadSettings, open_url, run
+from mcp_tools_proxy.cli.document_stores import AsJson, LoadSettings, open_url, run_command
 from mcp_tools_proxy.cli.options import identifiers
 from mcp_tools_proxy.cli.output import counted
 from mcp_tools_proxy.documents.document_file import InvalidDocument
@@ -75,10 +75,10 @@ def add_copy(app: typer.Typer, load_settings: LoadSettings) -> None:
                 wanted: list[str | None] = [*tenants] if tenants else [None]
                 heads = [head for tenant in wanted for head in await all_heads(read, tenant)]
                 with _bar(len(heads)) as show:
-                    await copies.run(heads, show)
+                    await copies.copy_all(heads, show)
                 return copies
 
-        copies = run(copy_all())
+        copies = run_command(copy_all())
         copies.print(as_json=as_json)
         if copies.failures:
             raise typer.Exit(1)
@@ -94,7 +94,7 @@ class _Copies:
         self._target = target
         self._replace = replace
 
-    async def run(self, heads: list[DocumentHead], show: Callable[[int], None]) -> None:
+    async def copy_all(self, heads: list[DocumentHead], show: Callable[[int], None]) -> None:
         """Copy every document; ``show`` is called with the number of those that are done."""
         waiting = iter(heads)
 

@@ -67,7 +67,7 @@ def print_missing(writer: DocumentWriter, key: tuple[str, str]) -> None:
     )
 
 
-def run(command: Coroutine[Any, Any, T]) -> T:
+def run_command(command: Coroutine[Any, Any, T]) -> T:
     """Run a command to its end; what it cannot do is one line on stderr and exit code 1."""
     try:
         return asyncio.run(command)

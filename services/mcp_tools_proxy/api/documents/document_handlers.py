@@ -38,8 +38,7 @@ from mcp_tools_proxy.documents.document_writer import (
     WriteFailed,
 )
 from mcp_tools_proxy.documents.importers.base import ImportFailed, ImportOptions, one_line
-from mcp_tools_proxy.documents.importers.import_process import ImportBusy as TooManyImports
-from mcp_tools_proxy.documents.importers.import_process import Importer
+from mcp_tools_proxy.documents.importers.import_process import Importer, ImporterBusy
 from mcp_tools_proxy.documents.versions import rights_tag
 from mcp_tools_proxy.domain.document import Document, DocumentHead
 from mcp_tools_proxy.domain.errors import (
@@ -104,7 +103,7 @@ class DocumentHandlers:
         query = validate(DocumentsQuery, _values(parsed.request))
         after = None if query.cursor is None else _key_of(query.cursor)
         await self._gate.check(parsed, OperatorRight.DOCUMENTS, tenant_id=query.tenant_id)
-        with _told_as_errors():
+        with _as_api_errors():
             heads = await self._writer.list_heads(query.tenant_id, after=after, limit=PAGE + 1)
             problems = await self._writer.problems() if query.tenant_id is None else {}
         listed: dict[str, object] = {"documents": [_facts(head) for head in heads[:PAGE]]}
@@ -119,7 +118,7 @@ class DocumentHandlers:
     async def show_content(self, parsed: ParsedRequest[None]) -> Response:
         """Show a whole document in the JSON form."""
         key = await self._checked(parsed)
-        with _told_as_errors():
+        with _as_api_errors():
             document = await self._writer.document(key)
             head = await self._writer.head(key)
         if document is None or head is None:
@@ -134,7 +133,7 @@ class DocumentHandlers:
         kind = _media_type(request.headers)
         await self._gate.check(parsed, OperatorRight.DOCUMENTS, tenant_id=query.tenant_id)
         key = (query.tenant_id, query.doc_id)
-        with _told_as_errors():
+        with _as_api_errors():
             expected = await self._expected(request.headers, key)
             async with spooled(request, self._max_document_bytes) as path:
                 document = await self._document_in(path, kind, query)
@@ -149,7 +148,7 @@ class DocumentHandlers:
     async def remove_content(self, parsed: ParsedRequest[None]) -> Response:
         """Remove a document."""
         key = await self._checked(parsed)
-        with _told_as_errors():
+        with _as_api_errors():
             expected = await self._expected(parsed.request.headers, key)
             head = await self._writer.remove(key, expected=expected)
         if head is None:
@@ -160,7 +159,7 @@ class DocumentHandlers:
     async def show_rights(self, parsed: ParsedRequest[None]) -> Response:
         """Show who may read a document."""
         key = await self._checked(parsed)
-        with _told_as_errors():
+        with _as_api_errors():
             head = await self._writer.head(key)
         if head is None:
             raise _no_document(key)
@@ -170,7 +169,7 @@ class DocumentHandlers:
         """Set who may read a document."""
         key = await self._checked(parsed)
         readers = None if parsed.body.readers is None else parsed.body.readers.to_readers()
-        with _told_as_errors():
+        with _as_api_errors():
             old = await self._writer.head(key)
             if old is None:
                 raise _no_document(key)
@@ -212,11 +211,11 @@ class DocumentHandlers:
             tags=tuple(one_line(tag) for tag in query.tag or ()),
         )
         suffix = _SUFFIXES.get(kind, "") or await asyncio.to_thread(_suffix_of, path)
-        return await self._importer.run(path, suffix, options)
+        return await self._importer.import_file(path, suffix, options)
 
 
 @contextmanager
-def _told_as_errors() -> Iterator[None]:
+def _as_api_errors() -> Iterator[None]:
     """Convert what a store or an import raises to errors of the API."""
     try:
         yield
@@ -229,7 +228,7 @@ def _told_as_errors() -> Iterator[None]:
         WriteFailed,
         InvalidDocument,
         ImportFailed,
-        TooManyImports,
+        ImporterBusy,
         DocumentsUnavailable,
     ) as error:
         raise _api_error(error) from error
@@ -254,7 +253,7 @@ def _api_error(error: Exception) -> ProxyError:
             )
         case InvalidDocument(reason=reason) | ImportFailed(reason=reason):
             return InvalidRequest(f"body: {reason}", details={"field": "body"})
-        case TooManyImports():
+        case ImporterBusy():
             return ImportBusy(
                 "an import of this tenant runs already, or two of others; send it again",
                 retry_after_s=IMPORT_RETRY_S,

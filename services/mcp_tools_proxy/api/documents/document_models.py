@@ -53,13 +53,13 @@ class NamedReaders(BaseModel):
 
 
 class RightsChange(BaseModel):
-    """Who may read a document: `readers`, or everybody of the tenant; one of the two."""
+    """Who may read a document: `readers`, or all users of the tenant; one of the two."""
 
     readers: NamedReaders | None = None
-    everybody: bool | None = None
+    all_users: bool | None = None
 
     @model_validator(mode="after")
     def _check_one(self) -> Self:
-        if (self.readers is None) is not bool(self.everybody):
-            raise ValueError('give "readers", or "everybody": true')
+        if (self.readers is None) is not bool(self.all_users):
+            raise ValueError('give "readers", or "all_users": true')
         return self

@@ -50,5 +50,5 @@ PRESET_EXAMPLES: Examples = {
 RIGHTS_EXAMPLES: Examples = {
     "one user and a role": {"readers": {"users": ["ann"], "roles": ["audit"]}},
     "nobody": {"readers": {}},
-    "all of the tenant": {"everybody": True},
+    "all of the tenant": {"all_users": True},
 }
