@@ -78,9 +78,6 @@ def test_a_document_is_imported_whatever_is_wrong_with_the_settings_of_serving(
 
 
 @pytest.mark.e2e
-@pytest.mark.parametrize(
-    ("command", "variable"), [("tokens", "TOKENS_FILE"), ("documents", "DOCUMENTS_PATH")]
-)
 def test_nothing_but_json_is_on_stdout_while_a_database_is_away(tmp_path: Path) -> None:
     write_document(tmp_path / "documents", document("acme", "book"), replace=False)
     url = "postgresql://gateway:secret@127.0.0.1:1/documents"
@@ -99,6 +96,10 @@ def test_nothing_but_json_is_on_stdout_while_a_database_is_away(tmp_path: Path) 
     assert [it["doc_id"] for it in json.loads(copied.stdout)["failed"]] == ["book"]
 
 
+@pytest.mark.e2e
+@pytest.mark.parametrize(
+    ("command", "variable"), [("tokens", "TOKENS_FILE"), ("documents", "DOCUMENTS_PATH")]
+)
 def test_a_setting_of_the_command_itself_is_read_from_the_env_file(
     tmp_path: Path, command: str, variable: str
 ) -> None:
