@@ -172,7 +172,7 @@ def test_null_is_absent_in_requests_and_never_sent(document: Any) -> None:
     nullable = {name for name, schema in schemas.items() if '"null"' in json.dumps(schema)}
     requests = {"ExecuteRequest", "BatchRequest", "ReplyBatchRequest", "PromptRequest"}
     parts = {"CallRequest", "ChatToolCall", "RequestUser"}
-    assert nullable == requests | parts | {"ResourceRequest", "PresetChoice"}
+    assert nullable == requests | parts | {"ResourceRequest", "PresetChoice", "RightsChange"}
 
 
 @pytest.mark.parametrize(
