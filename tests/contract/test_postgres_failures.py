@@ -2,10 +2,8 @@
 
 import asyncio
 import struct
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import asyncpg
 import pytest
@@ -22,7 +20,12 @@ from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.contract.slow_network import SlowNetwork, slow_network
 from tests.support.bounds import BOUND_S, until
 from tests.support.builders import make_caller, make_document
-from tests.support.postgres_databases import Databases, OpenStore, PostgresDatabase
+from tests.support.postgres_databases import (
+    Databases,
+    OpenStore,
+    PostgresDatabase,
+    running_databases,
+)
 from tests.support.postgres_server import GATEWAY, PostgresServer
 
 CALLER = make_caller(tenant_id="acme")
@@ -85,12 +88,8 @@ async def write(
 @pytest.fixture
 def own_server() -> Iterator[PostgresServer]:
     """A server for a test that kills, pauses or restarts it."""
-    with tempfile.TemporaryDirectory(prefix="postgres-") as folder:
-        Path(folder).chmod(0o755)
-        databases = Databases(Path(folder) / "server")
-        databases.start()
+    with running_databases() as databases:
         yield databases.server
-        databases.server.stop()
 
 
 @pytest.fixture
