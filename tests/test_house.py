@@ -103,6 +103,7 @@ CONFIGURATIONS: Sequence[Mapping[str, object]] = (
     {"allowed_origins": "https://app.example"},
     {"retrieval_window_url": "http://retrieval.internal/window"},
     {"state_url": "redis://state.internal:6379/0", "state_key": "k" * 20 + "0123456789abcdef"},
+    {"documents_url": "postgresql://gateway:secret@db.internal/documents"},
     {"auth_mode": "token", "tokens_file": "tokens", "admin_token": "correct-horse-battery"},
     {**JWT, "jwt_jwks_url": "https://issuer.example/keys"},
     {**JWT, "jwt_jwks_file": "keys"},
@@ -111,7 +112,7 @@ CONFIGURATIONS: Sequence[Mapping[str, object]] = (
 )
 """In one of these each setting has an effect on how the service is built."""
 
-READ_ELSEWHERE = {"port", "jwt_allow_http", "remote_allow_insecure"}
+READ_ELSEWHERE = {"port", "documents_owner_url", "jwt_allow_http", "remote_allow_insecure"}
 """What the ``serve`` command reads itself, and what the settings' own validators do."""
 
 

@@ -20,6 +20,14 @@ pytestmark = pytest.mark.slow  # it needs programs that ``make quick`` does not 
 
 FUNCTIONS = {
     "calls": ["execute", "execute_batch", "get_prompt", "read_resource"],
+    "documents": [
+        "get_document",
+        "get_document_rights",
+        "list_documents",
+        "put_document",
+        "put_document_rights",
+        "remove_document",
+    ],
     "health": ["get_health", "get_metrics", "get_readiness"],
     "lists": ["list_prompts", "list_resources", "list_tools"],
     "presets": ["get_active_preset", "list_presets", "set_active_preset"],
@@ -30,16 +38,18 @@ FUNCTIONS = {
 CLASSES = [
     "ActivePreset", "AnthropicOtherBlock", "AnthropicOtherBlockType", "AnthropicTool",
     "Arguments", "BatchRequest", "BatchResults", "CallRequest", "CallResult", "ChatCustomCall",
-    "ChatToolCall", "ChatToolMessage", "CheckStatus", "CustomTool", "ErrorBody", "ErrorCode",
+    "ChatToolCall", "ChatToolMessage", "CheckStatus", "CustomTool", "DocumentChunk",
+    "DocumentContent", "DocumentFacts", "DocumentList", "DocumentProblem", "DocumentReaders",
+    "DocumentRights", "DocumentSection", "ErrorBody", "ErrorCode",
     "ErrorDetails", "ErrorResponse", "ExecuteRequest", "Health", "ImageBlock", "ImageSource",
     "ImageSourceMediaType", "InputImage", "InputText", "ItemKind", "JsonSchema", "McpTool",
-    "MissingItem", "ModelFunction", "OkResponse", "OpenAiFunction", "OpenAiTool",
+    "MissingItem", "ModelFunction", "NamedReaders", "OkResponse", "OpenAiFunction", "OpenAiTool",
     "OutputCaller", "Preset", "PresetChoice", "PresetList", "Problem", "Prompt", "PromptList",
     "PromptRequest", "Readiness", "ReadinessCheck", "ReadinessChecks", "ReadinessStatus",
     "RemoteState", "RemoteStatus", "ReplyBatchRequest", "RequestUser", "Resource",
     "ResourceList", "ResourceRequest", "ResourceTemplate", "ResponsesCall",
     "ResponsesCallOutput", "ResponsesCallOutputType", "ResponsesCallType", "ResponsesOtherItem",
-    "ResponsesOtherItemType", "Server", "ServerCounts", "ServerList", "ServerState",
+    "ResponsesOtherItemType", "RightsChange", "Server", "ServerCounts", "ServerList", "ServerState",
     "ServerTransport", "ShadowedItem", "TextBlock", "ToolAnnotations", "ToolFormat", "ToolList",
     "ToolNameStyle", "ToolResultBlock", "ToolResultsMessage", "ToolUseBlock", "ToolWarning",
 ]  # fmt: skip

@@ -61,6 +61,12 @@ OPERATIONS = {
     ("GET", "/internal/mcp/presets"): ("presets", "list_presets"),
     ("GET", "/internal/mcp/presets/active"): ("presets", "get_active_preset"),
     ("PUT", "/internal/mcp/presets/active"): ("presets", "set_active_preset"),
+    ("GET", "/internal/documents"): ("documents", "list_documents"),
+    ("GET", "/internal/documents/content"): ("documents", "get_document"),
+    ("PUT", "/internal/documents/content"): ("documents", "put_document"),
+    ("DELETE", "/internal/documents/content"): ("documents", "remove_document"),
+    ("GET", "/internal/documents/rights"): ("documents", "get_document_rights"),
+    ("PUT", "/internal/documents/rights"): ("documents", "put_document_rights"),
     ("GET", "/internal/mcp/servers"): ("status", "list_servers"),
     ("GET", "/internal/mcp/remote"): ("status", "get_remote"),
     ("GET", "/health"): ("health", "get_health"),
@@ -86,7 +92,7 @@ def test_operations_have_the_ids_and_tags_that_were_promised(document: Any) -> N
 
 def test_every_tag_is_described(document: Any) -> None:
     tags = [tag["name"] for tag in document["tags"] if tag["description"]]
-    assert tags == ["calls", "lists", "presets", "status", "health"]
+    assert tags == ["calls", "lists", "presets", "documents", "status", "health"]
 
 
 @pytest.mark.parametrize(
@@ -97,6 +103,7 @@ def test_every_tag_is_described(document: Any) -> None:
         ("post", "/internal/mcp/prompts/get", "PromptRequest"),
         ("post", "/internal/mcp/resources/read", "ResourceRequest"),
         ("put", "/internal/mcp/presets/active", "PresetChoice"),
+        ("put", "/internal/documents/rights", "RightsChange"),
     ],
 )
 def test_a_body_refers_to_a_shared_schema(
@@ -114,7 +121,11 @@ def test_all_responses_but_the_usual_one_are_shared(document: Any) -> None:
         if "$ref" not in response
     }
     usual = {(name, "200") for _, name in OPERATIONS.values()}
-    assert own == usual | {("get_readiness", "503"), ("list_tools", "400")}
+    assert own == usual | {
+        ("get_readiness", "503"),
+        ("list_tools", "400"),
+        ("put_document", "201"),
+    }
 
 
 def test_how_a_call_ended_is_told_by_its_status(document: Any) -> None:
@@ -161,7 +172,7 @@ def test_null_is_absent_in_requests_and_never_sent(document: Any) -> None:
     nullable = {name for name, schema in schemas.items() if '"null"' in json.dumps(schema)}
     requests = {"ExecuteRequest", "BatchRequest", "ReplyBatchRequest", "PromptRequest"}
     parts = {"CallRequest", "ChatToolCall", "RequestUser"}
-    assert nullable == requests | parts | {"ResourceRequest", "PresetChoice"}
+    assert nullable == requests | parts | {"ResourceRequest", "PresetChoice", "RightsChange"}
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The programs' commands that serve nothing: which settings they need, help, version, tables."""
 
+import json
 import subprocess
 from importlib.metadata import version
 from pathlib import Path
@@ -74,6 +75,25 @@ def test_a_document_is_imported_whatever_is_wrong_with_the_settings_of_serving(
     listed = gateway(tmp_path, "documents", "list", **settings)
     assert (imported.returncode, listed.returncode) == (0, 0)
     assert listed.stdout == "acme\tnote\tA note\t1\t1\n"
+
+
+@pytest.mark.e2e
+def test_nothing_but_json_is_on_stdout_while_a_database_is_away(tmp_path: Path) -> None:
+    write_document(tmp_path / "documents", document("acme", "book"), replace=False)
+    url = "postgresql://gateway:secret@127.0.0.1:1/documents"
+    copied = gateway(
+        tmp_path,
+        "documents",
+        "copy",
+        "--from",
+        "documents",
+        "--to",
+        url,
+        "--json",
+        MCP_PROXY_CACHE_DIR=str(tmp_path / "cache"),
+    )
+    assert copied.returncode == 1
+    assert [it["doc_id"] for it in json.loads(copied.stdout)["failed"]] == ["book"]
 
 
 @pytest.mark.e2e

@@ -136,6 +136,25 @@ def test_other_readers_at_the_target_are_brought_up_to_date(
     assert read_document(document_path(target, "acme", "book")).readers == Readers()
 
 
+def test_files_that_cannot_be_copied_are_failures(run: Run, root: Path, tmp_path: Path) -> None:
+    (root / "acme" / "broken.json").write_text("{", encoding="utf-8")
+    copied = run("copy", "--from", root, "--to", tmp_path / "target")
+    assert copied.exit_code == 1
+    assert copied.stdout == "3 documents copied and verified, 0 there already, 1 failed\n"
+    assert copied.stderr.startswith("acme/broken.json: ")
+    shown = run("copy", "--from", root, "--to", tmp_path / "target", "--json")
+    assert [it["file"] for it in json.loads(shown.stdout)["failed"]] == ["acme/broken.json"]
+    others = run("copy", "--from", root, "--to", tmp_path / "target", "--tenant", "globex")
+    assert others.exit_code == 0
+
+
+def test_a_source_that_is_not_there_is_refused(run: Run, tmp_path: Path) -> None:
+    refused = run("copy", "--from", tmp_path / "misspelt", "--to", tmp_path / "target")
+    assert (refused.exit_code, refused.stderr.count("\n")) == (1, 1)
+    assert "misspelt is no folder" in refused.stderr
+    assert not (tmp_path / "target").exists()
+
+
 @pytest.mark.parametrize("url", ["http://host/x", "", "s3://bucket"])
 def test_a_url_of_another_kind_is_refused(run: Run, root: Path, url: str) -> None:
     refused = run("copy", "--from", root, "--to", url)

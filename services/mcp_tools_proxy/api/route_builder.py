@@ -1,6 +1,6 @@
 """Builds a route of the HTTP API: what serves it, and how the OpenAPI document describes it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from fastapi import Response
@@ -49,6 +49,39 @@ class RouteBuilder:
             needs_token=needs_token,
         )
 
+    def change(
+        self,
+        method: str,
+        path: str,
+        handler: Handler[None],
+        *,
+        operation_id: str,
+        tag: Tag,
+        summary: str,
+        description: str,
+        responses: Responses,
+        query: type[BaseModel],
+        headers: Sequence[str] = (),
+        files: Mapping[str, str] | None = None,
+    ) -> DirectRoute:
+        """Build an operator's route whose handler reads the body itself, if there is one."""
+        return self._route(
+            method,
+            path,
+            self._endpoints.without_body(handler),
+            Operation(
+                operation_id,
+                tag,
+                summary,
+                responses,
+                description,
+                headers,
+                query,
+                files=files or {},
+            ),
+            needs_token=True,
+        )
+
     def with_body(
         self,
         method: str,
@@ -62,6 +95,7 @@ class RouteBuilder:
         summary: str,
         description: str,
         responses: Responses,
+        query: type[BaseModel] | None = None,
         headers: Sequence[str] = (),
         needs_token: bool | None = None,
         is_fast: bool = False,
@@ -78,6 +112,7 @@ class RouteBuilder:
                 responses,
                 description,
                 headers,
+                query,
                 body=model.described if isinstance(model, BodyReader) else model,
                 examples=examples,
             ),

@@ -10,6 +10,8 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from mcp_tools_proxy.api.batch.batch_handlers import BatchHandlers
+from mcp_tools_proxy.api.documents.document_handlers import DocumentHandlers
+from mcp_tools_proxy.api.documents.document_routes import document_routes
 from mcp_tools_proxy.api.endpoint import EndpointFactory
 from mcp_tools_proxy.api.error_handlers import add_error_handlers
 from mcp_tools_proxy.api.execute_handlers import ExecuteHandlers
@@ -26,6 +28,7 @@ from mcp_tools_proxy.app.gateway import Gateway
 from mcp_tools_proxy.app.health_checks import build_health
 from mcp_tools_proxy.app.mcp import build_server
 from mcp_tools_proxy.auth.caller_resolver import CallerResolver
+from mcp_tools_proxy.documents.importers.import_process import Importer
 from mcp_tools_proxy.domain.caller import ANY_TENANT
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.mcp_server.http.authentication import (
@@ -128,11 +131,19 @@ def _api_routes(
     refusals: RequestRefusals,
 ) -> Sequence[DirectRoute]:
     authenticator = gateway.authenticator
-    return api_routes(
-        RouteBuilder(
-            EndpointFactory(refusals, limits=_body_limits(settings)),
-            needs_token=authenticator.needs_token,
-        ),
+    gate = OperatorGate(admin_token_of(settings), host=settings.host, authenticator=authenticator)
+    build = RouteBuilder(
+        EndpointFactory(refusals, limits=_body_limits(settings)),
+        needs_token=authenticator.needs_token,
+    )
+    documents = DocumentHandlers(
+        gateway.documents.writer,
+        Importer(),
+        gate,
+        max_document_bytes=settings.max_document_bytes,
+    )
+    return *document_routes(build, documents), *api_routes(
+        build,
         execute=ExecuteHandlers(CallerResolver(authenticator), gateway.executor),
         batch=BatchHandlers(
             CallerResolver(authenticator),
@@ -151,9 +162,7 @@ def _api_routes(
             gateway.preset_switch,
             gateway.publisher,
             authenticator=authenticator,
-            gate=OperatorGate(
-                admin_token_of(settings), host=settings.host, authenticator=authenticator
-            ),
+            gate=gate,
         ),
         status=StatusHandlers(
             authenticator,

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Annotated
 
@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from mcp_tools_proxy.cli.document_files import all_heads
-from mcp_tools_proxy.cli.document_stores import AsJson, LoadSettings, open_url, run
+from mcp_tools_proxy.cli.document_stores import AsJson, LoadSettings, open_url, run_command
 from mcp_tools_proxy.cli.options import identifiers
 from mcp_tools_proxy.cli.output import counted
 from mcp_tools_proxy.documents.document_file import InvalidDocument
@@ -23,10 +23,13 @@ from mcp_tools_proxy.documents.document_writer import (
     VersionConflict,
     WriteFailed,
 )
+from mcp_tools_proxy.documents.folder.file_scan import canonical_name
+from mcp_tools_proxy.documents.folder.folder_writer import FolderWriter
 from mcp_tools_proxy.documents.importers.base import one_line
 from mcp_tools_proxy.documents.versions import version_of
 from mcp_tools_proxy.domain.document import DocumentHead
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable
+from mcp_tools_proxy.wire.text import file_name_text
 
 AT_ONCE = 8
 """Documents that are copied at the same time: each is whole in memory."""
@@ -70,17 +73,21 @@ def add_copy(app: typer.Typer, load_settings: LoadSettings) -> None:
         settings = load_settings()
 
         async def copy_all() -> _Copies:
-            async with open_url(source, settings) as read, open_url(target, settings) as write:
+            async with (
+                open_url(source, settings, must_exist=True) as read,
+                open_url(target, settings, must_exist=False) as write,
+            ):
                 copies = _Copies(read, write, replace=replace)
+                copies.unusable = _unusable_files(read, tenants)
                 wanted: list[str | None] = [*tenants] if tenants else [None]
                 heads = [head for tenant in wanted for head in await all_heads(read, tenant)]
                 with _bar(len(heads)) as show:
-                    await copies.run(heads, show)
+                    await copies.copy_all(heads, show)
                 return copies
 
-        copies = run(copy_all())
+        copies = run_command(copy_all())
         copies.print(as_json=as_json)
-        if copies.failures:
+        if copies.failures or copies.unusable:
             raise typer.Exit(1)
 
 
@@ -90,11 +97,13 @@ class _Copies:
     def __init__(self, source: DocumentWriter, target: DocumentWriter, *, replace: bool) -> None:
         self.counts: Counter[str] = Counter()
         self.failures: dict[tuple[str, str], str] = {}
+        self.unusable: Mapping[str, str] = {}
+        """Files of the source that hold documents which cannot be read: name → reason."""
         self._source = source
         self._target = target
         self._replace = replace
 
-    async def run(self, heads: list[DocumentHead], show: Callable[[int], None]) -> None:
+    async def copy_all(self, heads: list[DocumentHead], show: Callable[[int], None]) -> None:
         """Copy every document; ``show`` is called with the number of those that are done."""
         waiting = iter(heads)
 
@@ -116,6 +125,10 @@ class _Copies:
                 "failed": [
                     {"tenant_id": tenant_id, "doc_id": doc_id, "error": reason}
                     for (tenant_id, doc_id), reason in sorted(self.failures.items())
+                ]
+                + [
+                    {"file": name, "error": reason}
+                    for name, reason in sorted(self.unusable.items())
                 ],
             }
             typer.echo(json.dumps(shown, ensure_ascii=False))
@@ -123,10 +136,12 @@ class _Copies:
         copied = counted(self.counts["copied"], "document")
         typer.echo(
             f"{copied} copied and verified, {self.counts['unchanged']} there already, "
-            f"{len(self.failures)} failed"
+            f"{len(self.failures) + len(self.unusable)} failed"
         )
         for (tenant_id, doc_id), reason in sorted(self.failures.items()):
             typer.echo(f"{one_line(tenant_id)}  {one_line(doc_id)}: {reason}", err=True)
+        for name, reason in sorted(self.unusable.items()):
+            typer.echo(f"{name}: {reason}", err=True)
 
     async def _copy(self, head: DocumentHead) -> None:
         key = (head.tenant_id, head.doc_id)
@@ -146,8 +161,9 @@ class _Copies:
         document = await self._source.document(key)
         if document is None:
             raise _NotTheSame("it was removed from the source meanwhile")
-        may_replace = self._replace or (there is not None and there.version == head.version)
-        expected = Expected.ANYTHING if may_replace else Expected.NOTHING
+        expected: Expected | str = Expected.ANYTHING if self._replace else Expected.NOTHING
+        if there is not None and there.version == head.version:
+            expected = there.version  # only its readers differ
         await self._target.put(document, expected=expected, keep_readers=False)
         copied = await self._target.document(key)
         if (
@@ -157,6 +173,21 @@ class _Copies:
         ):
             raise _NotTheSame("what the target holds is not what was copied: run it again")
         return "copied"
+
+
+def _unusable_files(source: DocumentWriter, tenants: list[str] | None) -> Mapping[str, str]:
+    """Return the files of a folder that cannot be copied, of some tenants or of all.
+
+    Whose a file outside of the tenants' folders is, nobody knows: it is among them always.
+    """
+    if not isinstance(source, FolderWriter):
+        return {}
+    folders = {str(canonical_name(tenant, "any")).partition("/")[0] for tenant in tenants or ()}
+    return {
+        file_name_text(name): reason
+        for name, reason in source.unusable.items()
+        if not folders or "/" not in name or name.partition("/")[0] in folders
+    }
 
 
 class _NotTheSame(Exception):

@@ -17,7 +17,7 @@ from mcp_tools_proxy.cli.document_stores import (
     print_missing,
     print_removed,
     print_unusable,
-    run,
+    run_command,
 )
 from mcp_tools_proxy.cli.options import identifier
 from mcp_tools_proxy.cli.output import counted, folded, print_table, whole
@@ -66,7 +66,7 @@ def add_list(app: typer.Typer, load_settings: LoadSettings) -> None:
             async with open_writer(settings, documents_path, tenant_id=tenant) as writer:
                 return await all_heads(writer, tenant), await writer.problems()
 
-        heads, problems = run(read())
+        heads, problems = run_command(read())
         if as_json:
             shown = {"documents": [_head_facts(head) for head in heads], "problems": problems}
             typer.echo(json.dumps(shown, ensure_ascii=False))
@@ -94,7 +94,7 @@ def add_show(app: typer.Typer, load_settings: LoadSettings) -> None:
                 document = await _usable(writer, (tenant, doc_id))
                 return document, writer.place((tenant, doc_id))
 
-        document, place = run(read())
+        document, place = run_command(read())
         if document is None:
             raise typer.Exit(1)
         facts = _facts(document, place)
@@ -137,7 +137,7 @@ def add_remove(app: typer.Typer, load_settings: LoadSettings) -> None:
                     await _remove(writer, (tenant, doc_id), as_json=as_json)
                 return there
 
-        removed = run(remove_all())
+        removed = run_command(remove_all())
         if as_json and removed is not None:
             missing = [doc_id for doc_id in wanted if doc_id not in removed]
             typer.echo(json.dumps({"removed": removed, "missing": missing}, ensure_ascii=False))

@@ -22,7 +22,7 @@ from mcp_tools_proxy.cli.document_stores import (
     LoadSettings,
     open_writer,
     print_removed,
-    run,
+    run_command,
 )
 from mcp_tools_proxy.cli.options import identifier
 from mcp_tools_proxy.cli.output import counted
@@ -102,7 +102,7 @@ def add_import(app: typer.Typer, load_settings: LoadSettings) -> None:
             batch.print_end(removed)
             return not batch.has_failed
 
-        if not run(import_all()):
+        if not run_command(import_all()):
             raise typer.Exit(1)
 
 
@@ -164,7 +164,7 @@ class _Batch:
         if not self._replace and await self._writer.head(key) is not None:
             raise _exists(f"document {quote(options.doc_id)} of tenant {quote(options.tenant_id)}")
         with _page_bar(label) as show_pages:
-            document = await self._importer.run(path, path.suffix, options, show_pages)
+            document = await self._importer.import_file(path, path.suffix, options, show_pages)
         expected = Expected.ANYTHING if self._replace else Expected.NOTHING
         try:
             head = await self._writer.put(document, expected=expected, keep_readers=True)

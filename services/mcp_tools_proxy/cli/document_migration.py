@@ -6,7 +6,7 @@ from typing import NoReturn
 
 import typer
 
-from mcp_tools_proxy.cli.document_stores import AsJson, LoadSettings, run
+from mcp_tools_proxy.cli.document_stores import AsJson, LoadSettings, run_command
 
 
 def add_migrate(app: typer.Typer, load_settings: LoadSettings) -> None:
@@ -30,7 +30,7 @@ def add_migrate(app: typer.Typer, load_settings: LoadSettings) -> None:
         from mcp_tools_proxy.documents.postgres import migrate as migration  # noqa: PLC0415
 
         gateway_url = None if url is None else url.get_secret_value()
-        done = run(migration.migrate(owner_url, gateway_url))
+        done = run_command(migration.migrate(owner_url, gateway_url))
         if as_json:
             typer.echo(json.dumps(dataclasses.asdict(done)))
             return

@@ -11,7 +11,7 @@ from mcp_tools_proxy.cli.document_stores import (
     LoadSettings,
     open_writer,
     print_unusable,
-    run,
+    run_command,
 )
 from mcp_tools_proxy.cli.options import identifier, identifiers
 from mcp_tools_proxy.documents.document_file import dump_readers
@@ -76,7 +76,7 @@ def add_rights(app: typer.Typer, load_settings: LoadSettings) -> None:
                     return None
                 return writer.place(key)
 
-        place = run(set_readers())
+        place = run_command(set_readers())
         if place is None:
             raise typer.Exit(1)
         if as_json:

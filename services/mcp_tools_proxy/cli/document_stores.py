@@ -18,6 +18,7 @@ from mcp_tools_proxy.documents.document_writer import (
 from mcp_tools_proxy.documents.folder.folder_store import FolderStore
 from mcp_tools_proxy.documents.folder.folder_writer import FolderWriter
 from mcp_tools_proxy.documents.folder.scan_cache import ScanCache, default_folder
+from mcp_tools_proxy.documents.importers.base import one_line
 from mcp_tools_proxy.documents.postgres.errors import DatabaseProblem
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable
 from mcp_tools_proxy.settings.documents import DocumentSettings
@@ -67,7 +68,7 @@ def print_missing(writer: DocumentWriter, key: tuple[str, str]) -> None:
     )
 
 
-def run(command: Coroutine[Any, Any, T]) -> T:
+def run_command(command: Coroutine[Any, Any, T]) -> T:
     """Run a command to its end; what it cannot do is one line on stderr and exit code 1."""
     try:
         return asyncio.run(command)
@@ -106,8 +107,13 @@ async def open_writer(
 
 
 @asynccontextmanager
-async def open_url(url: str, settings: DocumentSettings) -> AsyncIterator[DocumentWriter]:
-    """Open what a URL names: PostgreSQL, or a folder by its path. Raises Unusable."""
+async def open_url(
+    url: str, settings: DocumentSettings, *, must_exist: bool
+) -> AsyncIterator[DocumentWriter]:
+    """Open what a URL names: PostgreSQL, or a folder by its path. Raises Unusable.
+
+    With ``must_exist`` also for a folder that is not there: a misspelt one would be an empty one.
+    """
     if url.startswith(POSTGRES):
         async with _open_database(url, settings) as writer:
             yield writer
@@ -115,6 +121,8 @@ async def open_url(url: str, settings: DocumentSettings) -> AsyncIterator[Docume
     path = unquote(urlsplit(url).path) if url.startswith("file://") else url
     if "://" in path or not path:
         raise Unusable("--from and --to take postgresql://… or the path of a folder")
+    if must_exist and not await asyncio.to_thread(Path(path).is_dir):
+        raise Unusable(f"{one_line(path)} is no folder: name the one to copy from with --from")
     async with _open_folder(Path(path), settings, lambda _doc_id, _path: None) as writer:
         yield writer
 

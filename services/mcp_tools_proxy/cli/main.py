@@ -20,7 +20,7 @@ from mcp_tools_proxy.settings.auth import TokensFileSettings
 from mcp_tools_proxy.settings.documents import DocumentSettings
 from mcp_tools_proxy.settings.settings import Settings, SettingsError, load
 from mcp_tools_proxy.settings.types import EnvironmentSettings
-from mcp_tools_proxy.telemetry.logging import configure_logging
+from mcp_tools_proxy.telemetry.logging import configure_logging, silence_logs
 
 S = TypeVar("S", bound=EnvironmentSettings)
 
@@ -179,7 +179,7 @@ def check_command(
 
 
 app.add_typer(tokens_app(lambda: _load(TokensFileSettings).tokens_file), name="tokens")
-app.add_typer(documents_app(lambda: _load(DocumentSettings)), name="documents")
+app.add_typer(documents_app(lambda: _load_quietly(DocumentSettings)), name="documents")
 
 
 def _prepare_documents(settings: Settings) -> None:
@@ -193,6 +193,11 @@ def _prepare_documents(settings: Settings) -> None:
                 timeout_s=settings.documents_timeout,
             )
         )
+
+
+def _load_quietly(kind: type[S]) -> S:
+    silence_logs()
+    return _load(kind)
 
 
 def _load(kind: type[S]) -> S:

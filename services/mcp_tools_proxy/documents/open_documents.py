@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Protocol
 
 from mcp_tools_proxy.documents.document_store import DocumentStore
+from mcp_tools_proxy.documents.document_writer import DocumentWriter
 from mcp_tools_proxy.documents.folder.folder_documents import FolderDocuments
 from mcp_tools_proxy.telemetry.metrics import Metrics
 
@@ -15,6 +16,11 @@ class OpenDocuments(Protocol):
     @property
     def store(self) -> DocumentStore:
         """The store itself."""
+        ...
+
+    @property
+    def writer(self) -> DocumentWriter:
+        """What changes its documents."""
         ...
 
     def readiness(self) -> Mapping[str, object]:

@@ -27,6 +27,11 @@ class ArrivalTimer:
             if self._timer is None:
                 self._timer = self._loop.call_at(self._due_at, self._check)
 
+    def extend(self, timeout_s: float) -> None:
+        """Wait ``timeout_s`` from now on, if started."""
+        if self._due_at is not None:
+            self._due_at = self._loop.time() + timeout_s
+
     def stop(self) -> None:
         """Stop waiting until the next start."""
         self._due_at = None

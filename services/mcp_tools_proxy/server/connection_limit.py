@@ -3,6 +3,7 @@
 import asyncio
 import resource
 import time
+from collections.abc import Collection
 
 import structlog
 
@@ -49,8 +50,15 @@ def _limit() -> int | None:
 class LimitedProtocol(BoundedProtocol):
     """Closes connections that ``limit`` does not allow, before it reads from them."""
 
-    def __init__(self, *args: object, limit: ConnectionLimit, **kwargs: object) -> None:
+    def __init__(
+        self,
+        *args: object,
+        limit: ConnectionLimit,
+        uploads: Collection[tuple[str, str]] = (),
+        **kwargs: object,
+    ) -> None:
         super().__init__(*args, **kwargs)
+        self.uploads = uploads
         self._limit = limit
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]

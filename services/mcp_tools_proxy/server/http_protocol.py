@@ -5,6 +5,7 @@ size, by requests that never end, by responses that it does not read, by pipelin
 """
 
 import asyncio
+from collections.abc import Collection
 
 import httptools
 import structlog
@@ -20,6 +21,9 @@ log = structlog.get_logger()
 
 ARRIVAL_TIMEOUT_S = 30.0
 """Seconds for a request to arrive with its body, from its first byte or the connection's start."""
+
+UPLOAD_TIMEOUT_S = 120.0
+"""Seconds for an upload to arrive after its head: 64 MB in the time of an office's connection."""
 
 STALL_TIMEOUT_S = 60.0
 """Seconds in which a client has to read some of the data that waits for it."""
@@ -61,6 +65,9 @@ class BoundedProtocol(HttpToolsProtocol):
     """
 
     arrival_timeout_s = ARRIVAL_TIMEOUT_S
+    upload_timeout_s = UPLOAD_TIMEOUT_S
+    uploads: Collection[tuple[str, str]] = ()
+    """Method and path of requests whose body has ``upload_timeout_s`` to arrive."""
     stall_timeout_s = STALL_TIMEOUT_S
     poll_s = POLL_S
 
@@ -173,6 +180,8 @@ class BoundedProtocol(HttpToolsProtocol):
             raise _Refused(_TOO_LARGE)
         super().on_headers_complete()
         self.headers = []  # the parser adds trailers here: no request has this list
+        if self.uploads and (self.scope["method"], self.scope["path"]) in self.uploads:
+            self._arrival.extend(self.upload_timeout_s)
         self._in_body = True
 
     def on_body(self, body: bytes) -> None:

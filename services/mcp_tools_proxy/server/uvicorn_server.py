@@ -12,6 +12,7 @@ from types import FrameType
 import structlog
 import uvicorn
 
+from mcp_tools_proxy.api.documents.document_handlers import UPLOADS
 from mcp_tools_proxy.app.gateway import Gateway
 from mcp_tools_proxy.app.http import create_app
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
@@ -113,7 +114,7 @@ def build_server(settings: Settings) -> GracefulServer:
         access_log=False,
         proxy_headers=False,  # web/client_address.py reads them, of trusted proxies only
         ws="none",
-        http=partial(LimitedProtocol, limit=ConnectionLimit()),  # type: ignore[arg-type]
+        http=partial(LimitedProtocol, limit=ConnectionLimit(), uploads=UPLOADS),  # type: ignore[arg-type]
         server_header=False,
         timeout_keep_alive=settings.keep_alive_s,  # type: ignore[arg-type]  # any number will do
         timeout_graceful_shutdown=LEFTOVER_GRACE_S,

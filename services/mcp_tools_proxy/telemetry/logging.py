@@ -55,7 +55,8 @@ def _without_texts(record: logging.LogRecord) -> bool:
 def configure_logging(level: str, stream: TextIO) -> None:
     """Send our log lines and those of the libraries to ``stream``, from ``level`` up.
 
-    The only place that changes the process-wide logging state; programs call it once at start.
+    With ``silence_logs`` the only place that changes the process-wide logging state; programs call
+    one of them once at start.
     Writing never blocks on the reader of the stream. That holds for everything written to
     ``sys.stderr`` as well: tracebacks, warnings.
     """
@@ -84,6 +85,15 @@ def configure_logging(level: str, stream: TextIO) -> None:
         logging.getLogger(noisy).setLevel(logging.WARNING)
     for sensitive in ("mcp.client", "mcp.shared", "aiohttp"):  # they log servers' data
         logging.getLogger(sensitive).setLevel(logging.CRITICAL)
+
+
+def silence_logs() -> None:
+    """Write no log lines of ours: a command prints what went wrong itself.
+
+    They would go to stdout, beside its JSON. Unlike with ``configure_logging`` stderr stays
+    blocking, so that no failure of many is dropped.
+    """
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 
 
 def _non_blocking(stream: TextIO) -> TextIO:

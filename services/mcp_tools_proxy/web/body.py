@@ -33,7 +33,7 @@ async def read_body(receive: Receive, max_bytes: int) -> bytes:
     if size > max_bytes:
         chunks.clear()
         if more:
-            await _discard(receive, size)
+            await discard(receive, size)
         raise PayloadTooLarge(
             f"the request body is over {max_bytes} bytes; send less at a time",
             details={"max_request_bytes": max_bytes},
@@ -48,7 +48,7 @@ async def _next_chunk(receive: Receive) -> tuple[bytes, bool]:
     return message.get("body", b""), message.get("more_body", False)
 
 
-async def _discard(receive: Receive, size: int) -> None:
+async def discard(receive: Receive, size: int) -> None:
     """Read and drop the rest of a body, up to the limits above."""
     try:
         async with asyncio.timeout(DISCARD_MAX_S):

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from mcp_tools_proxy.domain.errors import ProxyError, Unauthenticated
+from mcp_tools_proxy.domain.errors import ProxyError, StoreUnavailable, Unauthenticated
 from mcp_tools_proxy.web.name_style import InvalidNameStyle
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 
@@ -28,6 +28,11 @@ STATUS_OF_CODE: Mapping[str, ErrorStatus] = {
     "PRESET_NOT_FOUND": ErrorStatus(api=404),
     "METHOD_NOT_ALLOWED": ErrorStatus(api=405),
     "CONFIG_READ_ONLY": ErrorStatus(api=409),
+    "DOCUMENTS_READ_ONLY": ErrorStatus(api=409),
+    "IMPORT_BUSY": ErrorStatus(api=409),
+    "VERSION_MISMATCH": ErrorStatus(api=412),
+    "UNSUPPORTED_FORMAT": ErrorStatus(api=415),
+    "VERSION_REQUIRED": ErrorStatus(api=428),
     "PRESET_PINNED": ErrorStatus(api=409),
     "PAYLOAD_TOO_LARGE": ErrorStatus(api=413, mcp=413),
     "INVALID_REQUEST": ErrorStatus(api=422, mcp=400),
@@ -39,6 +44,7 @@ STATUS_OF_CODE: Mapping[str, ErrorStatus] = {
 """HTTP status by code; every other code has the defaults of ErrorStatus."""
 
 _OTHERS = ErrorStatus()
+_STORE = ErrorStatus(api=503)
 _NAME_STYLE = ErrorStatus(api=400, mcp=400)
 
 
@@ -46,6 +52,8 @@ def status_of(error: ProxyError) -> ErrorStatus:
     """Return the HTTP status of an error in each entry."""
     if isinstance(error, InvalidNameStyle):
         return _NAME_STYLE
+    if isinstance(error, StoreUnavailable):
+        return _STORE
     return STATUS_OF_CODE.get(error.code, _OTHERS)
 
 

@@ -12,7 +12,7 @@ import pytest
 from fpdf import FPDF
 
 from mcp_tools_proxy.documents.importers.base import ImportFailed, ImportOptions
-from mcp_tools_proxy.documents.importers.import_process import ImportBusy, Importer
+from mcp_tools_proxy.documents.importers.import_process import Importer, ImporterBusy
 from tests.support.bounds import BOUND_S, until
 
 LIMITED = "from mcp_tools_proxy.documents.importers.import_worker import limit_process as limit\n"
@@ -38,7 +38,7 @@ def note(tmp_path: Path) -> Path:
 
 
 async def test_a_file_is_imported_as_by_this_process(note: Path) -> None:
-    document = await Importer().run(note, ".md", options())
+    document = await Importer().import_file(note, ".md", options())
     assert (document.title, document.tags, document.pages) == (
         "Mine",
         ("a", "b"),
@@ -55,7 +55,7 @@ async def test_the_pages_of_a_pdf_are_told_as_they_are_done(tmp_path: Path) -> N
     path = tmp_path / "book"
     path.write_bytes(bytes(pdf.output()))
     shown: list[tuple[int, int]] = []
-    document = await Importer().run(path, ".pdf", options(), lambda *it: shown.append(it))
+    document = await Importer().import_file(path, ".pdf", options(), lambda *it: shown.append(it))
     assert (len(document.pages), shown[-1]) == (3, (3, 3))
 
 
@@ -74,7 +74,7 @@ async def test_a_file_that_cannot_be_imported_is_refused_with_the_parsers_reason
     path = tmp_path / "file"
     path.write_bytes(content)
     with pytest.raises(ImportFailed) as failed:
-        await Importer().run(path, suffix, options())
+        await Importer().import_file(path, suffix, options())
     assert reason in failed.value.reason
 
 
@@ -98,7 +98,7 @@ async def test_what_the_process_does_costs_that_import_only(
     note: Path, program: str, reason: str
 ) -> None:
     with pytest.raises(ImportFailed) as failed:
-        await running(program).run(note, ".md", options())
+        await running(program).import_file(note, ".md", options())
     assert reason in failed.value.reason
 
 
@@ -116,7 +116,7 @@ async def test_what_it_hands_back_is_checked_like_a_foreign_file(
 ) -> None:
     program = f"content = {content!r}; print('document', len(content)); print(content)"
     with pytest.raises(ImportFailed) as failed:
-        await running(program).run(note, ".md", options())
+        await running(program).import_file(note, ".md", options())
     assert reason in failed.value.reason
 
 
@@ -129,7 +129,7 @@ async def test_it_is_ended_when_it_takes_too_long_and_all_that_it_started(note: 
     )
     children: list[int] = []
     with pytest.raises(ImportFailed, match="was not done within"):
-        await running(program, timeout_s=2.0).run(
+        await running(program, timeout_s=2.0).import_file(
             note, ".md", options(), lambda done, _: children.append(done)
         )
     for pid in children:
@@ -160,7 +160,7 @@ async def test_it_has_no_environment_no_descriptors_and_a_folder_of_its_own(
     opened = os.open(note, os.O_RDONLY)
     os.set_inheritable(opened, True)
     with pytest.raises(ImportFailed) as failed:
-        await running(program).run(note, ".md", options())
+        await running(program).import_file(note, ".md", options())
     os.close(opened)
     environment, descriptors, folder, files, memory, cpu = json.loads(failed.value.reason)
     assert set(environment) <= {"LC_CTYPE"}  # Python's own, where there is no locale
@@ -173,14 +173,14 @@ async def test_it_has_no_environment_no_descriptors_and_a_folder_of_its_own(
 async def test_one_of_a_tenant_and_two_in_all_run_at_once(note: Path) -> None:
     importer = running("import time; time.sleep(600)")
     async with asyncio.TaskGroup() as group:
-        first = group.create_task(importer.run(note, ".md", options("acme")))
+        first = group.create_task(importer.import_file(note, ".md", options("acme")))
         await until(lambda: "1 running" in repr(importer))
-        with pytest.raises(ImportBusy):
-            await importer.run(note, ".md", options("acme"))
-        second = group.create_task(importer.run(note, ".md", options("globex")))
+        with pytest.raises(ImporterBusy):
+            await importer.import_file(note, ".md", options("acme"))
+        second = group.create_task(importer.import_file(note, ".md", options("globex")))
         await until(lambda: "2 running" in repr(importer))
-        with pytest.raises(ImportBusy):
-            await importer.run(note, ".md", options("third"))
+        with pytest.raises(ImporterBusy):
+            await importer.import_file(note, ".md", options("third"))
         first.cancel()
         second.cancel()
     assert "0 running" in repr(importer)
@@ -188,4 +188,4 @@ async def test_one_of_a_tenant_and_two_in_all_run_at_once(note: Path) -> None:
 
 async def test_a_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
     with pytest.raises(ImportFailed, match="cannot be read: No such file"):
-        await Importer().run(tmp_path / "none", ".md", options())
+        await Importer().import_file(tmp_path / "none", ".md", options())

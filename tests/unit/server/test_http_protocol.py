@@ -11,7 +11,7 @@ from mcp_tools_proxy.server.http_protocol import (
     MAX_PENDING_REQUESTS,
     BoundedProtocol,
 )
-from tests.support.bounds import until
+from tests.support.bounds import BOUND_S, until
 from tests.unit.server.http_connection import CHUNKED, GET, OK, ImpatientProtocol, connected
 
 
@@ -29,6 +29,43 @@ from tests.unit.server.http_connection import CHUNKED, GET, OK, ImpatientProtoco
 async def test_a_request_that_does_not_arrive_in_time_ends_the_connection(sent: bytes) -> None:
     async with connected(ImpatientProtocol) as it:
         it.writer.write(sent)
+        assert await it.reader.read() == b""
+
+
+UPLOAD = b"PUT /upload?x=1 HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n1"
+
+
+class UploadingProtocol(ImpatientProtocol):
+    """Lets one upload take its time."""
+
+    uploads = (("PUT", "/upload"),)
+    upload_timeout_s = BOUND_S
+
+
+async def test_an_upload_may_take_longer_to_arrive_than_other_requests() -> None:
+    async with connected(UploadingProtocol) as it:
+        it.writer.write(UPLOAD)
+        await asyncio.sleep(5 * UploadingProtocol.arrival_timeout_s)
+        it.writer.write(b"2")
+        await it.answers(1)
+        assert it.service.bodies == [b"12"]
+
+
+@pytest.mark.parametrize(
+    "sent", [UPLOAD.replace(b"PUT", b"POST"), UPLOAD.replace(b"upload", b"uploads"), UPLOAD[:20]]
+)
+async def test_no_other_request_takes_as_long_as_an_upload(sent: bytes) -> None:
+    async with connected(UploadingProtocol) as it:
+        it.writer.write(sent)
+        assert await it.reader.read() == b""
+
+
+async def test_an_upload_that_never_arrives_ends_the_connection() -> None:
+    class Impatient(UploadingProtocol):
+        upload_timeout_s = 0.2
+
+    async with connected(Impatient) as it:
+        it.writer.write(UPLOAD)
         assert await it.reader.read() == b""
 
 

@@ -46,3 +46,9 @@ PRESET_EXAMPLES: Examples = {
     "until the next start": {"preset_id": "notes", "persist": False},
     "for good": {"preset_id": "notes"},
 }
+
+RIGHTS_EXAMPLES: Examples = {
+    "one user and a role": {"readers": {"users": ["ann"], "roles": ["audit"]}},
+    "nobody": {"readers": {}},
+    "all of the tenant": {"all_users": True},
+}

@@ -22,6 +22,7 @@ class Tag(StrEnum):
     CALLS = "calls"
     LISTS = "lists"
     PRESETS = "presets"
+    DOCUMENTS = "documents"
     STATUS = "status"
     HEALTH = "health"
 
@@ -30,6 +31,7 @@ TAGS = [
     {"name": Tag.CALLS.value, "description": "Run tools, get prompts, read resources."},
     {"name": Tag.LISTS.value, "description": "List what a caller may use."},
     {"name": Tag.PRESETS.value, "description": "List presets, show the active one, choose one."},
+    {"name": Tag.DOCUMENTS.value, "description": "Look after documents, as an operator."},
     {
         "name": Tag.STATUS.value,
         "description": "Show the downstream servers and the connection to the remote backend.",
@@ -51,6 +53,8 @@ class Operation(NamedTuple):
     query: type[BaseModel] | None = None
     body: type[BaseModel] | None = None
     examples: Examples = NO_EXAMPLES
+    files: Mapping[str, str] = {}
+    """Of a body that may be a file: what it is, by media type."""
 
     def describe(self, components: Components) -> Mapping[str, object]:
         """Describe parameters, body and responses; add what they share to ``components``."""
@@ -59,6 +63,8 @@ class Operation(NamedTuple):
             described["parameters"] = parameters
         if self.body is not None:
             described["requestBody"] = self._request_body(components, self.body)
+        elif self.files:
+            described["requestBody"] = self._file_body()
         return {**described, "responses": describe_responses(components, self.responses)}
 
     def _parameters(self, components: Components) -> list[JsonSchema]:
@@ -71,6 +77,13 @@ class Operation(NamedTuple):
             "examples": {name: {"value": value} for name, value in self.examples.items()},
         }
         return {"required": True, "content": {"application/json": content}}
+
+    def _file_body(self) -> JsonSchema:
+        content = {
+            media_type: {"schema": {"type": "string", "format": "binary", "description": what}}
+            for media_type, what in self.files.items()
+        }
+        return {"required": True, "content": content}
 
 
 _BEARER = HTTPBearer(

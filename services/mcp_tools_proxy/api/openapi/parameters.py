@@ -39,10 +39,14 @@ HEADERS: Mapping[str, tuple[JsonSchema, str]] = {
         {"type": "string", "pattern": IDEMPOTENCY_KEY_PATTERN},
         "The `idempotency_key`, where the body has none.",
     ),
+    "If-Match": (
+        {"type": "string"},
+        "The `ETag` that the document, or its rights, must still have; or `*`.",
+    ),
     "If-None-Match": (
         {"type": "string"},
         "The `ETag` of the list that the client has, or several, or `*`; if the list is still "
-        "the same, the answer is 304 without a body.",
+        "the same, the answer is 304 without a body. To put a document, `*`: it must be new.",
     ),
 }
 """The headers of requests: schema and description."""
@@ -50,6 +54,8 @@ HEADERS: Mapping[str, tuple[JsonSchema, str]] = {
 TRACED = (TRACE_HEADER,)
 CALLER_HEADERS = (TENANT_HEADER, USER_HEADER, ROLES_HEADER, AGENT_HEADER, TRACE_HEADER)
 TOOL_HEADERS = (*CALLER_HEADERS, IDEMPOTENCY_HEADER)
+CHANGE_HEADERS = (TRACE_HEADER, "If-Match")
+PUT_HEADERS = (TRACE_HEADER, "If-Match", "If-None-Match")
 LIST_HEADERS = (*CALLER_HEADERS, "If-None-Match")
 
 

@@ -24,7 +24,12 @@ HEADERS = {
         "The trace id of the request, as in the body: that of the request, or a new one.",
     ),
     RETRY_AFTER: ("RetryAfter", "integer", "Seconds after which the same request may succeed."),
-    ETAG: ("ETag", "string", "Changes when the list does; send it as `If-None-Match`."),
+    ETAG: (
+        "ETag",
+        "string",
+        "Changes when what is shown does; send it as `If-None-Match`, and to change a document as "
+        "`If-Match`.",
+    ),
     WWW_AUTHENTICATE: (
         "WwwAuthenticate",
         "string",
@@ -132,6 +137,41 @@ SWITCH_RESPONSES: Responses = {
     200: Answer("The preset is active.", ActivePresetAnswer),
     **_errors(401, 403, 404, 409, 413, 422, 500, 503),
 }
+
+
+_DOCUMENT_ERRORS: Mapping[int, SharedAnswer] = {
+    404: SharedAnswer("NoSuchDocument", _error("NOT_FOUND: the tenant has no such document.")),
+    409: SharedAnswer(
+        "DocumentNotChanged",
+        _error(
+            "DOCUMENTS_READ_ONLY: the folder or the database cannot be written. IMPORT_BUSY: an "
+            "import of this tenant runs, or two of others; the request may be sent again.",
+            RETRY_AFTER,
+        ),
+    ),
+    412: SharedAnswer(
+        "VersionMismatch",
+        _error("VERSION_MISMATCH: the document has the version `details.version`, or is new."),
+    ),
+    415: SharedAnswer(
+        "UnsupportedFormat", _error("UNSUPPORTED_FORMAT: the body is of no type that is taken.")
+    ),
+    428: SharedAnswer(
+        "VersionRequired",
+        _error("VERSION_REQUIRED: the request says neither `If-Match` nor `If-None-Match: *`."),
+    ),
+    503: SharedAnswer(
+        "DocumentsUnavailable",
+        _error("DOCUMENTS_UNAVAILABLE: the documents cannot be read or written now."),
+    ),
+}
+
+
+def document_responses(model: object, description: str, *statuses: int) -> Responses:
+    """Return the responses of an operator's route of documents."""
+    shared = {**SHARED_ANSWERS, **_DOCUMENT_ERRORS}
+    answer = Answer(description, model, (TRACE_HEADER, ETAG))
+    return {200: answer, **{it: shared[it] for it in (401, 403, *statuses, 422, 500, 503)}}
 
 
 def show_responses(model: object, description: str) -> Responses:

@@ -6,6 +6,7 @@ from pathlib import Path
 from mcp_tools_proxy.documents.folder.folder_report import FolderReport, log_cache_failure
 from mcp_tools_proxy.documents.folder.folder_store import FolderStore
 from mcp_tools_proxy.documents.folder.folder_watch import FolderWatch
+from mcp_tools_proxy.documents.folder.folder_writer import FolderWriter
 from mcp_tools_proxy.documents.folder.scan_cache import ScanCache, default_folder
 from mcp_tools_proxy.telemetry.metrics import Metrics
 
@@ -16,6 +17,7 @@ class FolderDocuments:
     def __init__(self, root: Path, *, cache_dir: Path | None, metrics: Metrics) -> None:
         cache = ScanCache(cache_dir or default_folder(), root, log_cache_failure)
         self.store = FolderStore(root, cache, FolderReport(metrics))
+        self.writer = FolderWriter(self.store)
         self._watch = FolderWatch(self.store)
 
     def readiness(self) -> Mapping[str, object]:

@@ -79,6 +79,11 @@ class FolderWriter:
             if file.reason is not None
         }
 
+    @property
+    def unusable(self) -> Mapping[str, str]:
+        """The files that are not in use: name relative to the folder → reason, one line each."""
+        return self._store.errors
+
     async def problems(self) -> Mapping[str, str]:
         """Return the files that are not in use, and those in use with another name's document."""
         problems = dict(self._store.errors)

@@ -43,7 +43,7 @@ _PROGRESS = re.compile(rb"progress (\d{1,9}) (\d{1,9})")
 _SIZE = re.compile(rb"document (\d{1,12})")
 
 
-class ImportBusy(Exception):
+class ImporterBusy(Exception):
     """As many imports run as may at once, of all tenants or of this one."""
 
 
@@ -58,10 +58,10 @@ class Importer:
     def __repr__(self) -> str:
         return f"<Importer: {self._running.total()} running>"
 
-    async def run(
+    async def import_file(
         self, path: Path, suffix: str, options: ImportOptions, progress: Progress = no_progress
     ) -> Document:
-        """Import a file. Raises ImportFailed, ImportBusy.
+        """Import a file. Raises ImportFailed, ImporterBusy.
 
         What the process hands back is checked like any document file, and has to be the document
         that was asked for.
@@ -69,14 +69,14 @@ class Importer:
         with self._place(options.tenant_id):
             try:
                 async with asyncio.timeout(self._timeout_s):
-                    return await self._run(path, suffix, options, progress)
+                    return await self._import(path, suffix, options, progress)
             except TimeoutError:
                 raise ImportFailed(f"was not done within {self._timeout_s:g} s") from None
 
     @contextmanager
     def _place(self, tenant_id: str) -> Iterator[None]:
         if self._running.total() >= MOST_AT_ONCE or self._running[tenant_id] >= MOST_OF_A_TENANT:
-            raise ImportBusy
+            raise ImporterBusy
         self._running[tenant_id] += 1
         try:
             yield
@@ -85,7 +85,7 @@ class Importer:
             if not self._running[tenant_id]:
                 del self._running[tenant_id]
 
-    async def _run(
+    async def _import(
         self, path: Path, suffix: str, options: ImportOptions, progress: Progress
     ) -> Document:
         request = {

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from mcp_tools_proxy.documents.postgres.change_feed import ChangeFeed
 from mcp_tools_proxy.documents.postgres.database import Database
 from mcp_tools_proxy.documents.postgres.store import PostgresStore
+from mcp_tools_proxy.documents.postgres.writer import PostgresWriter
 
 
 class PostgresDocuments:
@@ -14,6 +15,7 @@ class PostgresDocuments:
         self.database = Database(url, timeout_s=timeout_s)
         self._feed = ChangeFeed(self.database, stale_s=stale_s)
         self.store = PostgresStore(self.database, self._feed)
+        self.writer = PostgresWriter(self.database)
 
     def readiness(self) -> Mapping[str, object]:
         """Return whether the database can be read, and how changes are known."""

@@ -1,0 +1,1 @@
+"""The routes that look after documents: list, read, put, remove, and who may read."""

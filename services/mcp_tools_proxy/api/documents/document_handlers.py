@@ -1,0 +1,378 @@
+"""The handlers that look after documents, for operators with the right ``documents``."""
+
+import asyncio
+import base64
+import json
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import structlog
+from fastapi import Request, Response
+from starlette.datastructures import Headers
+
+from mcp_tools_proxy.api.documents.document_models import (
+    DocumentQuery,
+    DocumentsQuery,
+    RightsChange,
+    UploadQuery,
+)
+from mcp_tools_proxy.api.documents.upload import spooled
+from mcp_tools_proxy.api.endpoint import ParsedRequest, validate
+from mcp_tools_proxy.api.operator_gate import OperatorGate
+from mcp_tools_proxy.documents.document_file import (
+    BrokenFile,
+    InvalidDocument,
+    dump_document,
+    dump_readers,
+    parse_document,
+)
+from mcp_tools_proxy.documents.document_store import Key
+from mcp_tools_proxy.documents.document_writer import (
+    DocumentWriter,
+    Expected,
+    NoSuchDocument,
+    ReadOnlyDocuments,
+    VersionConflict,
+    WriteFailed,
+)
+from mcp_tools_proxy.documents.importers.base import ImportFailed, ImportOptions, one_line
+from mcp_tools_proxy.documents.importers.import_process import Importer, ImporterBusy
+from mcp_tools_proxy.documents.versions import rights_tag
+from mcp_tools_proxy.domain.document import Document, DocumentHead
+from mcp_tools_proxy.domain.errors import (
+    DocumentsReadOnly,
+    DocumentsUnavailable,
+    ImportBusy,
+    InvalidRequest,
+    NoSuchDocumentHere,
+    ProxyError,
+    StoreUnavailable,
+    UnsupportedFormat,
+    VersionMismatch,
+    VersionRequired,
+)
+from mcp_tools_proxy.domain.identity import OperatorRight
+from mcp_tools_proxy.web.envelope import JSON, json_response
+from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
+from mcp_tools_proxy.wire.text import QUOTE_CHARS, quote
+
+CONTENT_PATH = "/internal/documents/content"
+UPLOADS = (("PUT", CONTENT_PATH),)
+"""The requests whose bodies are larger than others, and may take longer to arrive."""
+
+PAGE = 100
+"""Documents in one answer of the list."""
+
+IMPORT_RETRY_S = 5
+
+_ANY = "application/octet-stream"
+_SUFFIXES = {"application/pdf": ".pdf", "text/markdown": ".md", "text/plain": ".txt"}
+
+FILES: Mapping[str, str] = {
+    JSON: "The document as its file spells it (DocumentContent).",
+    _ANY: f"A file, best with its own type: {', '.join(_SUFFIXES)}. With this one, what begins as "
+    "a PDF is one, and anything else is text.",
+}
+"""What OpenAPI says of an upload, by media type: generators of clients know no others."""
+_STRONG_TAG = re.compile(r'(?:^|,)[ \t]*"([^"]*)"[ \t]*(?=,|$)')
+"""An entity tag in a list of them; a weak one (W/"…") never matches (RFC 9110 §13.1.1)."""
+
+log = structlog.get_logger()
+
+
+class DocumentHandlers:
+    """List, read, put and remove documents, and set who may read them; each use is logged."""
+
+    def __init__(
+        self,
+        writer: DocumentWriter,
+        importer: Importer,
+        gate: OperatorGate,
+        *,
+        max_document_bytes: int,
+    ) -> None:
+        self._writer = writer
+        self._importer = importer
+        self._gate = gate
+        self._max_document_bytes = max_document_bytes
+
+    async def list_documents(self, parsed: ParsedRequest[None]) -> Response:
+        """List the documents of a tenant, or of all."""
+        query = validate(DocumentsQuery, _values(parsed.request))
+        after = None if query.cursor is None else _key_of(query.cursor)
+        await self._gate.check(parsed, OperatorRight.DOCUMENTS, tenant_id=query.tenant_id)
+        with _as_api_errors():
+            heads = await self._writer.list_heads(query.tenant_id, after=after, limit=PAGE + 1)
+            problems = await self._writer.problems() if query.tenant_id is None else {}
+        listed: dict[str, object] = {"documents": [_facts(head) for head in heads[:PAGE]]}
+        if len(heads) > PAGE:
+            listed["next_cursor"] = _cursor_of(heads[PAGE - 1])
+        if problems and after is None:
+            listed["problems"] = [
+                {"file": name, "reason": reason} for name, reason in sorted(problems.items())
+            ]
+        return json_response(listed, headers={TRACE_HEADER: parsed.trace_id})
+
+    async def show_content(self, parsed: ParsedRequest[None]) -> Response:
+        """Show a whole document in the JSON form."""
+        key = await self._checked(parsed)
+        with _as_api_errors():
+            document = await self._writer.document(key)
+            head = await self._writer.head(key)
+        if document is None or head is None:
+            raise _no_document(key)
+        content = await asyncio.to_thread(dump_document, document)
+        return Response(content, 200, _headers(parsed, head.version), JSON)
+
+    async def put_content(self, parsed: ParsedRequest[None]) -> Response:
+        """Put a document: a new one, or a new version in place of the one that is named."""
+        request = parsed.request
+        query = validate(UploadQuery, _values(request, several="tag"))
+        kind = _media_type(request.headers)
+        await self._gate.check(parsed, OperatorRight.DOCUMENTS, tenant_id=query.tenant_id)
+        key = (query.tenant_id, query.doc_id)
+        with _as_api_errors():
+            expected = await self._expected(request.headers, key)
+            async with spooled(request, self._max_document_bytes) as path:
+                document = await self._document_in(path, kind, query)
+            head = await self._writer.put(
+                document, expected=expected, keep_readers=document.readers is None
+            )
+        is_new = expected is Expected.NOTHING
+        _log_change("document.added" if is_new else "document.replaced", parsed, head)
+        headers = _headers(parsed, head.version)
+        return json_response(_facts(head), 201 if is_new else 200, headers)
+
+    async def remove_content(self, parsed: ParsedRequest[None]) -> Response:
+        """Remove a document."""
+        key = await self._checked(parsed)
+        with _as_api_errors():
+            expected = await self._expected(parsed.request.headers, key)
+            head = await self._writer.remove(key, expected=expected)
+        if head is None:
+            raise _no_document(key)
+        _log_change("document.removed", parsed, head)
+        return json_response(_facts(head), headers={TRACE_HEADER: parsed.trace_id})
+
+    async def show_rights(self, parsed: ParsedRequest[None]) -> Response:
+        """Show who may read a document."""
+        key = await self._checked(parsed)
+        with _as_api_errors():
+            head = await self._writer.head(key)
+        if head is None:
+            raise _no_document(key)
+        return _rights_response(parsed, head)
+
+    async def put_rights(self, parsed: ParsedRequest[RightsChange]) -> Response:
+        """Set who may read a document."""
+        key = await self._checked(parsed)
+        readers = None if parsed.body.readers is None else parsed.body.readers.to_readers()
+        with _as_api_errors():
+            old = await self._writer.head(key)
+            if old is None:
+                raise _no_document(key)
+            expected = _matching(parsed.request.headers, rights_tag(old.readers))
+            head = await self._writer.set_readers(key, readers, expected=expected)
+        _log_change("document.rights_changed", parsed, head)
+        return _rights_response(parsed, head)
+
+    async def _checked(self, parsed: ParsedRequest[object]) -> Key:
+        """Return the document that the query names, for an operator who may look after it."""
+        query = validate(DocumentQuery, _values(parsed.request))
+        await self._gate.check(parsed, OperatorRight.DOCUMENTS, tenant_id=query.tenant_id)
+        return query.tenant_id, query.doc_id
+
+    async def _expected(self, headers: Headers, key: Key) -> Expected | str:
+        """Return what the request expects to be there. Raises VersionRequired, VersionMismatch."""
+        if headers.get("if-none-match", "").strip() == "*":
+            if await self._writer.head(key) is not None:
+                raise VersionConflict(await self._writer.head(key))
+            return Expected.NOTHING
+        head = await self._writer.head(key)
+        return _matching(headers, None if head is None else head.version)
+
+    async def _document_in(self, path: Path, kind: str, query: UploadQuery) -> Document:
+        """Return the document that a file holds, or is imported to. Raises ImportFailed, …"""
+        if kind == JSON:
+            document = await asyncio.to_thread(_parse, path)
+            if (document.tenant_id, document.doc_id) != (query.tenant_id, query.doc_id):
+                raise InvalidRequest(
+                    "doc_id: the document names another tenant_id or doc_id than the query",
+                    details={"field": "doc_id"},
+                )
+            return document
+        options = ImportOptions(
+            tenant_id=query.tenant_id,
+            doc_id=query.doc_id,
+            stem=query.doc_id,
+            title=query.title,
+            tags=tuple(one_line(tag) for tag in query.tag or ()),
+        )
+        suffix = _SUFFIXES.get(kind, "") or await asyncio.to_thread(_suffix_of, path)
+        return await self._importer.import_file(path, suffix, options)
+
+
+@contextmanager
+def _as_api_errors() -> Iterator[None]:
+    """Convert what a store or an import raises to errors of the API."""
+    try:
+        yield
+    except StoreUnavailable:
+        raise
+    except (
+        VersionConflict,
+        NoSuchDocument,
+        ReadOnlyDocuments,
+        WriteFailed,
+        InvalidDocument,
+        ImportFailed,
+        ImporterBusy,
+        DocumentsUnavailable,
+    ) as error:
+        raise _api_error(error) from error
+
+
+def _api_error(error: Exception) -> ProxyError:
+    match error:
+        case VersionConflict(head=head):
+            return _mismatch(None if head is None else head.version)
+        case NoSuchDocument():
+            return NoSuchDocumentHere("there is no such document any more")
+        case ReadOnlyDocuments(reason=reason):
+            return DocumentsReadOnly(
+                "the documents cannot be changed here: the folder or the database is read-only",
+                reason=reason,
+            )
+        case WriteFailed(reason=reason):
+            return StoreUnavailable(
+                "the document could not be written, and nothing was changed; try again later, or "
+                "tell an operator",
+                reason=reason,
+            )
+        case InvalidDocument(reason=reason) | ImportFailed(reason=reason):
+            return InvalidRequest(f"body: {reason}", details={"field": "body"})
+        case ImporterBusy():
+            return ImportBusy(
+                "an import of this tenant runs already, or two of others; send it again",
+                retry_after_s=IMPORT_RETRY_S,
+            )
+        case DocumentsUnavailable(message=message, reason=why):
+            return StoreUnavailable(message, reason=why)
+    raise error
+
+
+def _suffix_of(path: Path) -> str:
+    """Return the kind of a file that came without its type."""
+    with path.open("rb") as file:
+        return ".pdf" if file.read(5) == b"%PDF-" else ".txt"
+
+
+def _parse(path: Path) -> Document:
+    """Parse a document's JSON form. Raises InvalidRequest."""
+    try:
+        return parse_document(path, path.read_bytes())
+    except BrokenFile as error:
+        field = error.reason.partition(":")[0]
+        raise InvalidRequest(f"body: {error.reason}", details={"field": field}) from error
+
+
+def _matching(headers: Headers, current: str | None) -> str:
+    """Return the version that is there, if ``If-Match`` names it.
+
+    Raises VersionRequired, VersionMismatch.
+    """
+    wanted = headers.get("if-match")
+    if wanted is None:
+        raise VersionRequired(
+            "say which version is changed: If-Match with the ETag of what you have read, or "
+            "If-None-Match: * for a new document"
+        )
+    if current is not None and (wanted.strip() == "*" or current in _STRONG_TAG.findall(wanted)):
+        return current
+    raise _mismatch(current)
+
+
+def _mismatch(current: str | None) -> VersionMismatch:
+    return VersionMismatch(
+        "the document is not what the request expects: read it again, and repeat the change",
+        details=None if current is None else {"version": current},
+    )
+
+
+def _media_type(headers: Headers) -> str:
+    """Return the type of the body. Raises UnsupportedFormat."""
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in (*FILES, *_SUFFIXES):
+        known = ", ".join((JSON, *_SUFFIXES, _ANY))
+        raise UnsupportedFormat(f"the body has to be one of {known}: say Content-Type")
+    return kind
+
+
+def _values(request: Request, several: str = "") -> dict[str, object]:
+    """Return the query. Raises InvalidRequest for a parameter that is given twice."""
+    query = request.query_params
+    for key in query:
+        if key != several and len(query.getlist(key)) > 1:
+            raise InvalidRequest(f"{key}: is given twice; keep one", details={"field": key})
+    return dict(query) | ({several: query.getlist(several)} if several in query else {})
+
+
+def _cursor_of(head: DocumentHead) -> str:
+    return base64.urlsafe_b64encode(json.dumps([head.tenant_id, head.doc_id]).encode()).decode()
+
+
+def _key_of(cursor: str) -> Key:
+    try:
+        tenant_id, doc_id = json.loads(base64.urlsafe_b64decode(cursor.encode()))
+    except (ValueError, TypeError):
+        raise InvalidRequest(
+            "cursor: is not one that an answer gave; leave it out to begin anew",
+            details={"field": "cursor"},
+        ) from None
+    return str(tenant_id), str(doc_id)
+
+
+def _facts(head: DocumentHead) -> dict[str, object]:
+    facts: dict[str, object] = {
+        "tenant_id": head.tenant_id,
+        "doc_id": head.doc_id,
+        "title": head.title,
+        "tags": head.tags,
+        "pages": head.page_count,
+        "sections": head.section_count,
+        "text_chars": head.text_chars,
+        "version": head.version,
+    }
+    if head.readers is not None:
+        facts["readers"] = dump_readers(head.readers)
+    return facts
+
+
+def _rights_response(parsed: ParsedRequest[object], head: DocumentHead) -> Response:
+    rights: dict[str, object] = {"tenant_id": head.tenant_id, "doc_id": head.doc_id}
+    if head.readers is not None:
+        rights["readers"] = dump_readers(head.readers)
+    return json_response(rights, headers=_headers(parsed, rights_tag(head.readers)))
+
+
+def _headers(parsed: ParsedRequest[object], tag: str) -> dict[str, str]:
+    return {TRACE_HEADER: parsed.trace_id, "ETag": f'"{tag}"'}
+
+
+def _no_document(key: Key) -> NoSuchDocumentHere:
+    return NoSuchDocumentHere(
+        f"tenant {quote(key[0])} has no document {quote(key[1])}; list what there is with "
+        "GET /internal/documents"
+    )
+
+
+def _log_change(event: str, parsed: ParsedRequest[object], head: DocumentHead) -> None:
+    log.info(
+        event,
+        trace_id=parsed.trace_id,
+        tenant_id=head.tenant_id[:QUOTE_CHARS],
+        doc_id=head.doc_id[:QUOTE_CHARS],
+        version=head.version,
+    )

@@ -1,0 +1,65 @@
+"""Queries and bodies of the routes that look after documents.
+
+The docstrings of these classes are part of the OpenAPI document: operators read them.
+"""
+
+from typing import Annotated, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from mcp_tools_proxy.domain.document import Readers
+from mcp_tools_proxy.wire.identifiers import Identifier
+
+
+class DocumentsQuery(BaseModel):
+    """Query of GET /internal/documents."""
+
+    tenant_id: Annotated[
+        Identifier | None,
+        Field(description="Only this tenant's; without it those of all tenants."),
+    ] = None
+    cursor: Annotated[
+        str | None, Field(description="The `next_cursor` of the page before.", max_length=4096)
+    ] = None
+
+
+class DocumentQuery(BaseModel):
+    """Query that names one document."""
+
+    tenant_id: Annotated[Identifier, Field(description="Whose document it is.")]
+    doc_id: Annotated[Identifier, Field(description="Its id, any characters percent-encoded.")]
+
+
+class UploadQuery(DocumentQuery):
+    """Query of an upload. Title and tags are for files; the JSON form has its own."""
+
+    title: Annotated[
+        str | None, Field(description="By default the file's own title.", max_length=1000)
+    ] = None
+    tag: Annotated[list[str] | None, Field(description="May be repeated.", max_length=100)] = None
+
+
+class NamedReaders(BaseModel):
+    """Who may read a document: by user id or by role, either is enough; none is nobody."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    users: list[Identifier] = []
+    roles: list[Identifier] = []
+
+    def to_readers(self) -> Readers:
+        """Return them as the domain has them."""
+        return Readers(users=frozenset(self.users), roles=frozenset(self.roles))
+
+
+class RightsChange(BaseModel):
+    """Who may read a document: `readers`, or all users of the tenant; one of the two."""
+
+    readers: NamedReaders | None = None
+    all_users: bool | None = None
+
+    @model_validator(mode="after")
+    def _check_one(self) -> Self:
+        if (self.readers is None) is not bool(self.all_users):
+            raise ValueError('give "readers", or "all_users": true')
+        return self

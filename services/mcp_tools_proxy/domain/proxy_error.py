@@ -1,0 +1,73 @@
+"""What every error that a caller can meet has in common; ``errors.py`` has the errors."""
+
+from collections.abc import Mapping
+from typing import ClassVar, Self
+
+from mcp_tools_proxy.domain.json_objects import without_none
+
+MAY_BE_DONE = "the server may have carried the call out, so check before you make it again"
+"""Ends the message of a call that was sent, may have side effects, and got no response."""
+
+
+class ProxyError(Exception):
+    """A failure with a stable ``code``; shown to the caller as the envelope's ``error``.
+
+    ``details`` is JSON-able. ``retryable``: the same call may succeed later, ``retry_after_s``
+    (seconds) from now. Two fields are for the log only: ``reason``, and ``proven``, the tenant and
+    token of the caller as far as they had been verified.
+    """
+
+    code: ClassVar[str]
+    retryable: bool = False
+    nothing_ran: bool = False
+    """Nothing was sent to a server, and no component has run, though the error is final."""
+    proven: Mapping[str, str] | None = None
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        details: Mapping[str, object] | None = None,
+        retry_after_s: float | None = None,
+        reason: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details = details
+        self.retry_after_s = retry_after_s
+        self.reason = reason
+
+    def after_sending(self) -> Self:
+        """Mark this error as one of a call that a server may have carried out; return it.
+
+        Such an error is not retryable: sent again, the call might do its work twice.
+        """
+        self.retryable = self.nothing_ran = False
+        self.retry_after_s = None
+        self.message = f"{self.message}; {MAY_BE_DONE}"
+        return self
+
+    @property
+    def is_outcome(self) -> bool:
+        """Whether the call was carried out as far as it can be: an idempotency key keeps that."""
+        return not (self.retryable or self.nothing_ran)
+
+    @property
+    def as_json(self) -> dict[str, object]:
+        """The error as callers receive it, without empty fields (contract §1)."""
+        fields = {
+            "code": self.code,
+            "message": self.message,
+            "retryable": self.retryable or None,
+            "retry_after_s": self.retry_after_s,
+            "details": self.details,
+        }
+        return without_none(fields)
+
+    @property
+    def as_text(self) -> str:
+        """The error as a model reads it: its code, its message, and when to try again."""
+        text = f"{self.code}: {self.message}"
+        if self.retry_after_s is None:
+            return text
+        return f"{text} (try again in {self.retry_after_s:g} s)"

@@ -1,0 +1,61 @@
+"""An operator's requests about documents."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+
+from tests.support.service import Service, running
+from tests.support.tokens import bearer
+
+ADMIN = "an-admin-token-of-16"
+LIST, CONTENT, RIGHTS = (f"/internal/documents{it}" for it in ("", "/content", "/rights"))
+DOC = {"tenant_id": "acme", "doc_id": "a/b «ж»"}
+NOTE = b"# A note\n\nText.\n"
+NEW = {"If-None-Match": "*"}
+MARKDOWN = {"Content-Type": "text/markdown; charset=utf-8"}
+
+
+class Operator:
+    """An operator's requests to the service."""
+
+    def __init__(self, service: Service, token: str = ADMIN) -> None:
+        self.service = service
+        self._headers = bearer(token)
+
+    async def send(
+        self, method: str, path: str, query: Any = DOC, content: Any = None, **headers: str
+    ) -> httpx.Response:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return await self.service.http.request(
+            method, path, params=query, content=content, headers=self._headers | named
+        )
+
+    async def put_note(
+        self, content: Any = NOTE, query: Any = DOC, **headers: str
+    ) -> httpx.Response:
+        return await self.send("PUT", CONTENT, query, content, **(MARKDOWN | (headers or NEW)))
+
+    async def code(self, **call: Any) -> str:
+        """Return the code of a call to read the document, OK if it is read."""
+        user = {"user_id": "bob", "tenant_id": "acme"} | call
+        body = {
+            "tool_name": "read_doc_metadata",
+            "arguments": {"doc_id": DOC["doc_id"]},
+            "user": user,
+        }
+        envelope = (await self.service.http.post("/internal/mcp/execute", json=body)).json()
+        return str(envelope["error"]["code"]) if "error" in envelope else "OK"
+
+
+@asynccontextmanager
+async def operated(**settings: Any) -> AsyncIterator[Operator]:
+    async with running(admin_token=ADMIN, **settings) as service:
+        yield Operator(service)
+
+
+def outcome(response: httpx.Response) -> tuple[int, str | None]:
+    """Return the status, and the code of the error if there is one."""
+    error = response.json().get("error")
+    return response.status_code, error and error["code"]

@@ -1,0 +1,126 @@
+"""Documents that are uploaded: what is refused, and that nothing is left of it."""
+
+import asyncio
+import json
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.api.document_operator import (
+    ADMIN,
+    CONTENT,
+    DOC,
+    MARKDOWN,
+    NEW,
+    NOTE,
+    Operator,
+    operated,
+    outcome,
+)
+from tests.support.tokens import bearer
+
+
+@pytest.fixture
+async def in_folder() -> AsyncIterator[Operator]:
+    async with operated() as made:
+        yield made
+
+
+@pytest.fixture
+def spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A temporary folder of this test's own."""
+    folder = tmp_path / "spool"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+def files_in(folder: Path) -> list[Path]:
+    return list(folder.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("content", "headers", "expected"),
+    [
+        (b"{", {"Content-Type": "application/json"}, (422, "INVALID_REQUEST")),
+        (b"", {"Content-Type": "text/markdown"}, (422, "INVALID_REQUEST")),
+        (b"no PDF", {"Content-Type": "application/pdf"}, (422, "INVALID_REQUEST")),
+        (b"x", {"Content-Type": "application/msword"}, (415, "UNSUPPORTED_FORMAT")),
+        (b"x", {}, (415, "UNSUPPORTED_FORMAT")),
+        (
+            json.dumps({"doc_id": "other", "tenant_id": "acme", "title": "t", "pages": ["x"]}),
+            {"Content-Type": "application/json"},
+            (422, "INVALID_REQUEST"),
+        ),
+        (
+            json.dumps({**DOC, "tenant_id": "globex", "title": "t", "pages": ["x"]}),
+            {"Content-Type": "application/json"},
+            (422, "INVALID_REQUEST"),
+        ),
+    ],
+)
+async def test_a_body_that_is_no_document_is_refused_and_nothing_is_left(
+    in_folder: Operator, content: Any, headers: dict[str, str], expected: tuple[int, str]
+) -> None:
+    refused = await in_folder.send("PUT", CONTENT, DOC, content, **(headers | NEW))
+    assert outcome(refused) == expected
+    assert outcome(await in_folder.send("GET", CONTENT)) == (404, "NOT_FOUND")
+
+
+async def test_an_upload_over_the_limit_is_refused_and_leaves_no_file(spool: Path) -> None:
+    async with operated(max_document_bytes=1_000) as operator:
+        refused = await operator.put_note(b"x" * 1_001)
+        assert outcome(refused) == (413, "PAYLOAD_TOO_LARGE")
+        assert (await operator.put_note(b"x" * 1_000)).status_code == 201
+    assert files_in(spool) == []
+
+
+async def test_an_upload_may_be_larger_than_other_requests() -> None:
+    async with operated(max_request_bytes=1_000) as operator:
+        assert (await operator.put_note(b"word " * 10_000)).status_code == 201
+
+
+async def test_two_imports_of_one_tenant_do_not_run_at_once(in_folder: Operator) -> None:
+    async with asyncio.TaskGroup() as group:
+        puts = [
+            group.create_task(in_folder.put_note(query={**DOC, "doc_id": f"d{n}"}))
+            for n in range(2)
+        ]
+    statuses = sorted(put.result().status_code for put in puts)
+    assert statuses == [201, 409]
+    (busy,) = [put.result() for put in puts if put.result().status_code == 409]
+    assert (busy.json()["error"]["code"], busy.json()["error"]["retryable"]) == (
+        "IMPORT_BUSY",
+        True,
+    )
+    assert busy.headers["Retry-After"] == "5"
+
+
+async def test_an_upload_that_is_cut_off_leaves_nothing(in_folder: Operator, spool: Path) -> None:
+    messages = iter([{"type": "http.request", "body": NOTE, "more_body": True}])
+
+    async def receive() -> dict[str, Any]:
+        return next(messages, {"type": "http.disconnect"})
+
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    headers = bearer(ADMIN) | MARKDOWN | NEW | {"Host": "localhost"}
+    scope = {
+        "type": "http",
+        "method": "PUT",
+        "path": CONTENT,
+        "query_string": b"tenant_id=acme&doc_id=cut",
+        "headers": [(k.lower().encode(), v.encode()) for k, v in headers.items()],
+        "client": ("127.0.0.1", 1),
+    }
+    await in_folder.service.app(scope, receive, send)
+    assert sent[0]["status"] == 499  # which nobody reads
+    assert files_in(spool) == []
+    cut = {"tenant_id": "acme", "doc_id": "cut"}
+    assert outcome(await in_folder.send("GET", CONTENT, cut)) == (404, "NOT_FOUND")
