@@ -113,6 +113,18 @@ async def test_a_document_of_nobody_is_not_found(filled: Filled) -> None:
         await filled.text("acme", "other")
 
 
+@pytest.mark.parametrize("odd", ["\ud800", "a\x00", "\ufdd0", "x" * 10_000], ids=ascii)
+async def test_an_id_that_no_document_has_is_not_found_whatever_it_holds(
+    filled: Filled, odd: str
+) -> None:
+    await filled.put(ACME)
+    for tenant_id, doc_id in (("acme", odd), (odd, "nobody's")):
+        with pytest.raises(DocumentNotFound):
+            await filled.text(tenant_id, doc_id)
+    assert not await filled.repository.has_readers(odd)
+    assert await filled.text("acme") == "the server of acme"
+
+
 async def test_hidden_documents_of_others_look_like_nobodys(hiding: Filled) -> None:
     with pytest.raises(DocumentNotFound) as nobodys:
         await hiding.text("acme")

@@ -1,8 +1,10 @@
 """What every DocumentWriter keeps: a change is whole, and made only of what it expected."""
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -94,6 +96,34 @@ async def test_a_document_without_chunks_of_its_own_has_none(writer: DocumentWri
         found = await writer.document(KEY)
         assert found is not None
         assert found.own_chunks == chunks
+
+
+async def test_a_text_may_hold_any_character(writer: DocumentWriter) -> None:
+    """PostgreSQL has no U+0000, which PDFs do hold; what stands for it is text as well."""
+    odd = "a\x00b\ufdd0c\ufdd00\ufdd01\ufdd02"
+    written = make_document(
+        tenant_id="acme",
+        title=odd,
+        pages=(odd, "\x00"),
+        sections={"s": Section(section_id="s", title=odd, page_start=1, page_end=1)},
+        tags=(odd,),
+        own_chunks=(
+            Chunk(chunk_id="c", page=1, chunk_index=0, source=odd, start=0, end=len(odd)),
+        ),
+    )
+    await put(writer, written, expected=Expected.NOTHING)
+    found = await writer.document(KEY)
+    assert found is not None
+    assert head_of(found) == head_of(written) == await writer.head(KEY)
+
+
+@pytest.mark.parametrize("texts", [{"title": "\ud800"}, {"pages": ("\ud800",)}], ids=ascii)
+async def test_a_text_that_is_no_unicode_is_refused(
+    writer: DocumentWriter, texts: dict[str, Any]
+) -> None:
+    with pytest.raises(InvalidDocument):
+        await put(writer, dataclasses.replace(document(), **texts))
+    assert await writer.head(KEY) is None
 
 
 async def test_a_new_document_must_not_be_there(writer: DocumentWriter) -> None:

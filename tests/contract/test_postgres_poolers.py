@@ -1,0 +1,135 @@
+"""PostgreSQL behind a pooler such as PgBouncer, which hands out a connection for a transaction."""
+
+import asyncio
+import struct
+from collections.abc import AsyncIterator
+
+import pytest
+
+from mcp_tools_proxy.documents.document_store import Key, Wanted
+from mcp_tools_proxy.documents.document_writer import Expected
+from mcp_tools_proxy.documents.postgres.database import Database
+from tests.contract.slow_network import SlowNetwork, slow_network
+from tests.support.bounds import until
+from tests.support.builders import make_document
+from tests.support.postgres_databases import OpenStore, PostgresDatabase
+from tests.support.postgres_server import GATEWAY
+
+TIMEOUT_S = 20.0
+OF_KEPT_STATEMENTS = "SELECT count(*) FROM pg_prepared_statements"
+
+
+class SessionPooler(SlowNetwork):
+    """A pooler that lends a connection for the whole session; its process ids are its own."""
+
+    async def from_server(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        sink.write(await source.readexactly(1))  # the answer to a request for TLS
+        while True:
+            head = await source.readexactly(5)
+            kind, size = struct.unpack("!cI", head)
+            body = await source.readexactly(size - 4)
+            if kind == b"K":
+                body = struct.pack("!I", 1) + body[4:]
+            if self.passes(kind, sink):
+                sink.write(head + body)
+
+    def passes(self, kind: bytes, sink: asyncio.StreamWriter) -> bool:
+        """Return whether a message reaches the client."""
+        return True
+
+
+class TransactionPooler(SessionPooler):
+    """A pooler that sends a client nothing between its transactions, so no notification then."""
+
+    def __init__(self, target_port: int, *, delay_s: float) -> None:
+        super().__init__(target_port, delay_s=delay_s)
+        self._idle: set[asyncio.StreamWriter] = set()
+
+    def passes(self, kind: bytes, sink: asyncio.StreamWriter) -> bool:
+        if kind == b"A":
+            return sink not in self._idle
+        if kind == b"Z":
+            self._idle.add(sink)
+        else:
+            self._idle.discard(sink)
+        return True
+
+
+@pytest.fixture(params=[SessionPooler, TransactionPooler])
+async def pooled(
+    request: pytest.FixtureRequest, postgres: PostgresDatabase
+) -> AsyncIterator[OpenStore]:
+    async with slow_network(postgres.server.port, kind=request.param) as network:
+        url = postgres.server.url(GATEWAY, postgres.name, port=network.port)
+        async with OpenStore(postgres, url=url, timeout_s=TIMEOUT_S) as opened:
+            await opened.until_current()
+            yield opened
+
+
+class Changes:
+    """A listener that keeps what it is sent."""
+
+    def __init__(self) -> None:
+        self.keys: list[Key] = []
+        self.of_all = 0
+
+    def changed(self, key: Key) -> None:
+        self.keys.append(key)
+
+    def all_changed(self) -> None:
+        self.of_all += 1
+
+
+async def kept_statements(database: Database) -> int:
+    """Return how many statements a connection keeps, after two transactions that were alike."""
+    for _ in range(2):
+        async with database.transaction("acme") as connection:
+            kept = await connection.fetchval(OF_KEPT_STATEMENTS)
+    return int(kept)
+
+
+async def test_no_statement_is_kept_by_name(pooled: OpenStore) -> None:
+    """The next transaction may have another connection, where the name is unknown or another's."""
+    assert await kept_statements(pooled.database) == 0
+
+
+async def test_without_a_pooler_statements_are_kept(opened: OpenStore) -> None:
+    assert await kept_statements(opened.database) > 0
+
+
+@pytest.mark.parametrize("pooled", [TransactionPooler], indirect=True)
+async def test_a_notification_that_comes_with_an_answer_is_no_sign_that_others_come(
+    pooled: OpenStore,
+) -> None:
+    """One that a connection sends to itself does come, and those of other replicas do not."""
+    await until(lambda: pooled.feed.state.get("listen") is False)
+
+
+@pytest.mark.parametrize("pooled", [SessionPooler], indirect=True)
+async def test_a_pooler_that_lends_for_a_session_lets_notifications_through(
+    pooled: OpenStore,
+) -> None:
+    await until(lambda: pooled.feed.state.get("listen") is True)
+
+
+async def test_changes_are_known_behind_every_pooler(pooled: OpenStore) -> None:
+    changes = Changes()
+    pooled.store.listen(changes)
+    document = make_document(tenant_id="acme", doc_id="new", pages=("text",))
+    await pooled.writer.put(document, expected=Expected.NOTHING, keep_readers=False)
+    await until(lambda: ("acme", "new") in changes.keys)
+    found = await pooled.store.read(("acme", "new"), Wanted(pages=(1, 1)))
+    assert found is not None
+    assert found.pages == {1: "text"}
+
+
+async def test_a_notification_that_is_no_change_may_be_any(opened: OpenStore) -> None:
+    """Every role of a database may notify every channel."""
+    changes = Changes()
+    opened.store.listen(changes)
+    for number, text in enumerate(("", "{", "1", '["acme"]', "[1, 2]", "[null, {}]"), start=1):
+        async with opened.database.transaction("") as connection:
+            await connection.execute("SELECT pg_notify('mcp_tools_proxy_documents', $1)", text)
+        await until(lambda wanted=number: changes.of_all >= wanted)  # type: ignore[misc]
+    await opened.until_current()
+    assert changes.keys == []
