@@ -216,8 +216,8 @@ def _measure_first_search(bench: Bench, result: Result) -> None:
     _add(result, what, 150, added, "ms", f"{statistics.median(warm):.1f} ms")
 
 
-def _add(result: Result, what: str, limit: float, measured: float, unit: str, beside: str) -> None:
-    result.rows.append((what, f"{measured:.2f} {unit}", beside))
+def _add(result: Result, what: str, limit: float, measured: float, unit: str, base: str) -> None:
+    result.rows.append((what, f"{measured:.2f} {unit}", base))
     result.targets.append(Target(name=what, limit=limit, measured=measured, unit=unit))
 
 
