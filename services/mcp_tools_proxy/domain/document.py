@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.domain.fast_dataclass import dataclass as fast_dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +78,7 @@ class Document:
     readers: Readers | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fast_dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentHead:
     """What is known of a document without its text.
 

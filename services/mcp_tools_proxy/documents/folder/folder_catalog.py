@@ -2,12 +2,13 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from mcp_tools_proxy.documents.document_store import Key
 from mcp_tools_proxy.documents.folder.file_listing import Listing, Stamp
 from mcp_tools_proxy.documents.folder.file_scan import FileScan, canonical_name, spelled_key
 from mcp_tools_proxy.domain.document import DocumentHead
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.wire.text import file_name_text
 
 
@@ -119,7 +120,9 @@ class FolderCatalog:
             if known is not None and known.stamp == stamp:
                 continue
             file = _listed(name, stamp, known, scans.get(name))
-            changed |= {file.key, known.key if known else None}
+            changed.add(file.key)
+            if known is not None:
+                changed.add(known.key)
             self._set(name, file)
         for name, reason in listing.unread.items():
             known = self._files.get(name) or KnownFile(stamp=None, spelled=spelled_key(name))
@@ -175,29 +178,28 @@ class FolderCatalog:
     def _select(self) -> set[Key]:
         """Choose the file for each document; return the documents that have another file now."""
         before, self._served = self._served, {}
-        self._errors = dict(self._unlisted)
+        self._errors = {file_name_text(name): reason for name, reason in self._unlisted.items()}
         self._misnamed = {}
-        for name in sorted(self._files, key=lambda name: (not self._is_canonical(name), name)):
-            file = self._files[name]
+        others: list[tuple[str, Key]] = []
+        for name, file in self._files.items():
             key = file.key
             if file.reason is not None:
-                self._errors[name] = file.reason
-            if key is None:
-                continue
+                self._errors[file_name_text(name)] = file.reason
+            if key is not None and key == file.spelled:
+                self._served[key] = name
+            elif key is not None:
+                others.append((name, key))
+        for name, key in sorted(others):
             winner = self._served.setdefault(key, name)
             if winner != name:
-                self._errors[name] = f"holds the same document as {file_name_text(winner)}"
-            elif key != file.spelled:
+                reason = f"holds the same document as {file_name_text(winner)}"
+                self._errors[file_name_text(name)] = reason
+            else:
                 self._misnamed[name] = canonical_name(*key) or "a shorter id, for this has no name"
-        self._errors = {file_name_text(name): reason for name, reason in self._errors.items()}
         self._doc_ids = Counter(doc_id for _, doc_id in self._served)
         return {key for key, name in self._served.items() if before.get(key) != name} | (
             before.keys() - self._served.keys()
         )
-
-    def _is_canonical(self, name: str) -> bool:
-        file = self._files[name]
-        return file.spelled is not None and file.spelled == file.key
 
 
 def _listed(name: str, stamp: Stamp, known: KnownFile | None, scan: FileScan | None) -> KnownFile:

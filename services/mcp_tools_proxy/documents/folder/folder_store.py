@@ -45,8 +45,8 @@ class FolderStore:
         self._reporter = reporter
         self._catalog = FolderCatalog()
         self._listener: ChangeListener | None = None
-        self._earlier: Mapping[str, FileScan] | None = None
-        """The scans of earlier starts; None until they were loaded."""
+        self._has_earlier = False
+        """Whether the scans of earlier starts were applied."""
         self._loading = asyncio.Lock()
         self._new_files = asyncio.Event()
         self._present = False
@@ -118,23 +118,27 @@ class FolderStore:
     async def load(self) -> None:
         """List the folder: names, sizes and times."""
         async with self._loading:
-            if self._earlier is None:
-                self._earlier = await asyncio.to_thread(self._cache.load)
-            listing = await asyncio.to_thread(list_files, self._root)
+            known, listing = await asyncio.gather(
+                asyncio.to_thread(self._load_earlier), asyncio.to_thread(list_files, self._root)
+            )
             self._vanished = not listing.is_there and (self._present or self._vanished)
             self._present = listing.is_there
-            removed = self._earlier.keys() - listing.files.keys() if listing.is_there else set()
-            changed = self._catalog.apply_listing(listing, self._earlier)
+            removed = known.keys() - listing.files.keys() if listing.is_there else set()
+            changed = self._catalog.apply_listing(listing, known)
             self._notify(changed)
             if removed:
                 await asyncio.to_thread(self._cache.forget, removed)
-            self._earlier = {}
+            self._has_earlier = True
         waiting = self._catalog.not_scanned
         if sum(listing.files[name][2] for name in waiting) <= SCANNED_FIRST_BYTES:
             await self._scan_all(waiting)
         else:
             self._new_files.set()
         self._report(has_changed=bool(changed))
+
+    def _load_earlier(self) -> Mapping[str, FileScan]:
+        """Return the scans of earlier starts, the first time."""
+        return {} if self._has_earlier else self._cache.load()
 
     async def scan_rest(self) -> None:
         """Scan files that nobody has asked for yet, until cancelled."""
