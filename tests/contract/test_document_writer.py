@@ -107,9 +107,7 @@ async def test_a_text_may_hold_any_character(writer: DocumentWriter) -> None:
         pages=(odd, "\x00"),
         sections={"s": Section(section_id="s", title=odd, page_start=1, page_end=1)},
         tags=(odd,),
-        own_chunks=(
-            Chunk(chunk_id="c", page=1, chunk_index=0, source=odd, start=0, end=len(odd)),
-        ),
+        own_chunks=(Chunk(chunk_id="c", page=1, chunk_index=0, source=odd, start=0, end=len(odd)),),
     )
     await put(writer, written, expected=Expected.NOTHING)
     found = await writer.document(KEY)
