@@ -15,6 +15,7 @@ from benchmarks.calls import measure_search, measure_sections
 from benchmarks.command_line import check_names, run
 from benchmarks.connections import measure_connections
 from benchmarks.connector import measure_connector
+from benchmarks.documents import measure_documents, measure_many_documents
 from benchmarks.endurance import measure_endurance
 from benchmarks.facade import measure_facade
 from benchmarks.fleet import measure_fleet
@@ -45,6 +46,8 @@ EXPERIMENTS: Mapping[str, Callable[[Bench], Result]] = {
     "search": measure_search,
     "indexing": measure_indexing,
     "memory": measure_memory,
+    "documents": measure_documents,
+    "many-documents": measure_many_documents,
     "start": measure_start,
     "steady": measure_steady,
     "endurance": measure_endurance,

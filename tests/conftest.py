@@ -3,8 +3,9 @@
 import gc
 import os
 import signal
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -18,6 +19,9 @@ from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.settings.types import ENV_PREFIX
 from retrieval_service.settings import RetrievalSettings
 from tests.support.bounds import BOUND_S
+
+if TYPE_CHECKING:
+    from tests.support.postgres_databases import Databases
 
 OF_SETTINGS = {
     "RAG_WINDOW_RADIUS",
@@ -90,6 +94,16 @@ def patient_connects(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_clients, "CONNECT_S", BOUND_S)
     monkeypatch.setattr(connection_pool, "CONNECT_TIMEOUT_S", BOUND_S)
     monkeypatch.setattr(stdio_process, "KILL_TIMEOUT_S", BOUND_S)
+
+
+@pytest.fixture(scope="session")
+def databases() -> Iterator["Databases"]:
+    """A PostgreSQL of this worker, started by the first test that needs it."""
+    # asyncpg is slow to import
+    from tests.support.postgres_databases import running_databases  # noqa: PLC0415
+
+    with running_databases() as made:
+        yield made
 
 
 @pytest.fixture

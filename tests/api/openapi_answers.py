@@ -13,6 +13,7 @@ import schemathesis
 from hypothesis import given
 from hypothesis import strategies as st
 from schemathesis.checks import (
+    missing_required_header,
     negative_data_rejection,
     not_a_server_error,
     positive_data_acceptance,
@@ -28,6 +29,9 @@ LIMITED_BY_SETTINGS = {"calls"}
 IDS = re.compile(r"calls\.\d+\.(call_)?id")
 """No two calls of a model's reply have the same id, which a schema cannot say."""
 
+OF_AN_ANSWER = {"cursor"}
+"""What has to be what an answer gave."""
+
 NAMED_TWICE = {"Idempotency-Key"}
 """The body may have another one."""
 
@@ -37,8 +41,12 @@ def beyond_openapi(case: schemathesis.Case[Any], response: Any) -> list[Any]:
     checks: list[Any] = []
     if response.status_code == 422:
         field = response.json()["error"]["details"]["field"]
-        if field in CALLER | LIMITED_BY_SETTINGS | NAMED_TWICE or IDS.fullmatch(field):
+        if field in CALLER | LIMITED_BY_SETTINGS | NAMED_TWICE | OF_AN_ANSWER or IDS.fullmatch(
+            field
+        ):
             checks.append(positive_data_acceptance)
+    if response.status_code == 403:  # nobody has the right here, with or without a token
+        checks.append(missing_required_header)
     query = case.query or {}
     if isinstance(query.get("names"), str) or [] in query.values():
         checks.append(negative_data_rejection)  # a text is sent like a list of one, [] not at all

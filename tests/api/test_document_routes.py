@@ -2,8 +2,7 @@
 
 import asyncio
 import json
-import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -29,16 +28,6 @@ from tests.support.builders import make_document
 from tests.support.postgres_databases import Databases
 from tests.support.service import running
 from tests.support.tokens import file_token, token_settings
-
-
-@pytest.fixture(scope="module")
-def databases() -> Iterator[Databases]:
-    with tempfile.TemporaryDirectory(prefix="postgres-") as folder:
-        Path(folder).chmod(0o755)
-        made = Databases(Path(folder) / "server")
-        made.start()
-        yield made
-        made.server.stop()
 
 
 @pytest.fixture(params=["folder", "postgres"])

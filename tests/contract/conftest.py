@@ -1,4 +1,3 @@
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -29,17 +28,6 @@ def redis(server: RedisServer) -> Iterator[Redis]:
     with Redis.from_url(server.url) as redis:
         redis.flushall()
         yield redis
-
-
-@pytest.fixture(scope="session")
-def databases() -> Iterator[Databases]:
-    """A PostgreSQL of this worker, started by the first test that needs it."""
-    with tempfile.TemporaryDirectory(prefix="postgres-") as folder:  # reachable for its user
-        Path(folder).chmod(0o755)
-        made = Databases(Path(folder) / "server")
-        made.start()
-        yield made
-        made.server.stop()
 
 
 @pytest.fixture

@@ -2,10 +2,8 @@
 
 import asyncio
 import struct
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import asyncpg
 import pytest
@@ -22,7 +20,12 @@ from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.contract.slow_network import SlowNetwork, slow_network
 from tests.support.bounds import BOUND_S, until
 from tests.support.builders import make_caller, make_document
-from tests.support.postgres_databases import Databases, OpenStore, PostgresDatabase
+from tests.support.postgres_databases import (
+    Databases,
+    OpenStore,
+    PostgresDatabase,
+    running_databases,
+)
 from tests.support.postgres_server import GATEWAY, PostgresServer
 
 CALLER = make_caller(tenant_id="acme")
@@ -69,8 +72,10 @@ async def gateway(
         made = Gateway(opened)
         for doc_id in ("cached", "other"):
             await write(opened.writer, doc_id, "old")
-        await made.until_outcome("cached", "old")
         await until(lambda: opened.feed.state["status"] == "ok")
+        if stale_s:
+            await opened.until_current()  # before that nothing is kept as true
+        await made.until_outcome("cached", "old")
         yield made
         made.repository.close()
 
@@ -85,12 +90,8 @@ async def write(
 @pytest.fixture
 def own_server() -> Iterator[PostgresServer]:
     """A server for a test that kills, pauses or restarts it."""
-    with tempfile.TemporaryDirectory(prefix="postgres-") as folder:
-        Path(folder).chmod(0o755)
-        databases = Databases(Path(folder) / "server")
-        databases.start()
+    with running_databases() as databases:
         yield databases.server
-        databases.server.stop()
 
 
 @pytest.fixture
@@ -307,7 +308,7 @@ async def test_without_notifications_the_log_of_changes_is_the_word(
             await until(lambda: made.opened.feed.state.get("listen") is False)
             await write(made.opened.writer, "cached", "new")
             await made.until_outcome("cached", "new")
-            assert made.opened.store.is_current
+            await made.opened.until_current()
 
 
 async def test_a_change_made_by_one_replica_is_in_force_on_another(

@@ -2,8 +2,7 @@
 
 import asyncio
 import json
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,16 +23,6 @@ PAYROLL = make_document(
     tenant_id="acme", doc_id="payroll", readers=Readers(roles=frozenset({"hr"}))
 )
 OTHER = make_document(tenant_id="globex", doc_id="book", title="Other")
-
-
-@pytest.fixture(scope="module")
-def databases() -> Iterator[Databases]:
-    with tempfile.TemporaryDirectory(prefix="postgres-") as folder:
-        Path(folder).chmod(0o755)
-        made = Databases(Path(folder) / "server")
-        made.start()
-        yield made
-        made.server.stop()
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
 """The service and the reference Retrieval Service over PostgreSQL, as processes."""
 
 import asyncio
-import tempfile
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -22,16 +20,6 @@ from tests.support.program_launch import run
 pytestmark = pytest.mark.e2e
 
 BOOK = make_document(tenant_id="acme", doc_id="book", pages=("one", "two"))
-
-
-@pytest.fixture(scope="module")
-def databases() -> Iterator[Databases]:
-    with tempfile.TemporaryDirectory(prefix="postgres-") as folder:
-        Path(folder).chmod(0o755)
-        made = Databases(Path(folder) / "server")
-        made.start()
-        yield made
-        made.server.stop()
 
 
 @pytest.fixture

@@ -2,6 +2,9 @@
 
 import asyncio
 import itertools
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,6 +67,19 @@ class Databases:
             await connection.execute(statement)
         finally:
             await connection.close()
+
+
+@contextmanager
+def running_databases() -> Iterator[Databases]:
+    """Run a server in a folder that its user can reach."""
+    with tempfile.TemporaryDirectory(prefix="postgres-") as folder:
+        Path(folder).chmod(0o755)
+        made = Databases(Path(folder) / "server")
+        made.start()
+        try:
+            yield made
+        finally:
+            made.server.stop()
 
 
 class OpenStore:

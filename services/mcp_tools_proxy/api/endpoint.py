@@ -99,7 +99,7 @@ def validate(model: type[ModelT], body: object) -> ModelT:
     try:
         return model.model_validate(body)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        first = error.errors(include_url=False, include_input=False)[0]
         raise invalid_request(first) from None
 
 

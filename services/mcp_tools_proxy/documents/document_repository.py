@@ -1,8 +1,8 @@
 """The documents as tools see them: checked for the caller, read in parts, kept while in use."""
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import TypeVar
 
 from mcp_tools_proxy.documents.builders import Builders, Searcher, built
@@ -93,27 +93,33 @@ class DocumentRepository:
 
     async def find(self, caller: Caller, doc_id: str, wanted: Wanted = HEAD_ONLY) -> CachedDocument:
         """Return a document that the caller may read, with the wanted parts at least."""
-        found = await self._find((caller.tenant_id, doc_id), wanted)
-        readers = None if found is None else found.head.readers
-        if found is None or (readers is not None and not readers.admit(caller)):
-            raise await self._refusal(doc_id)
-        return found
+        key = (caller.tenant_id, doc_id)
+        found = self._in_memory(key, wanted)
+        if found is not None and _admits(found, caller):
+            return found
+        async with self._in_time():
+            found = found or await self._find(key, wanted)
+            if found is None or not _admits(found, caller):
+                raise await self._refusal(doc_id)
+            return found
 
     async def find_for_any_reader(
         self, caller: Caller, doc_id: str, wanted: Wanted = HEAD_ONLY
     ) -> CachedDocument:
         """Return a document of the caller's tenant, for a gateway that checked its readers."""
-        found = await self._find((caller.tenant_id, doc_id), wanted)
-        if found is None:
-            raise await self._refusal(doc_id)
-        return found
+        async with self._in_time():
+            found = await self._find((caller.tenant_id, doc_id), wanted)
+            if found is None:
+                raise await self._refusal(doc_id)
+            return found
 
     async def has_readers(self, tenant_id: str) -> bool:
         """Return whether any document of a tenant is, or may be, for some of its users only."""
         held = (entry.head for (tenant, _), entry in self._held.items() if tenant == tenant_id)
         if any(head.readers is not None for head in held):
             return True
-        return await self._store.has_readers(tenant_id)
+        async with self._in_time():
+            return await self._store.has_readers(tenant_id)
 
     async def search(
         self, caller: Caller, doc_id: str, query: str, *, max_results: int
@@ -139,16 +145,22 @@ class DocumentRepository:
         self._builders.close()
         self._searcher.close()
 
+    def _in_memory(self, key: Key, wanted: Wanted) -> CachedDocument | None:
+        """Return a document if the store need not be asked for it."""
+        if not self._store.is_current:
+            return None
+        entry = self._cache.get(key)
+        if entry is not None and self._cache.is_checked(entry) and entry.has(wanted):
+            return entry
+        return self._held.get(key) if key in self._only_held else None
+
     async def _find(self, key: Key, wanted: Wanted) -> CachedDocument | None:
         """Return a document with the wanted parts, of one version; None when there is none."""
         for _ in range(ATTEMPTS):
+            if found := self._in_memory(key, wanted):
+                return found
             entry = self._cache.get(key)
             is_here = entry is not None and entry.has(wanted)
-            if self._store.is_current:
-                if entry is not None and is_here and self._cache.is_checked(entry):
-                    return entry
-                if key in self._only_held:
-                    return self._held.get(key)
             entry = await self._read(key, HEAD_ONLY if is_here else wanted)
             if entry is None:
                 return self._held.get(key)
@@ -157,6 +169,20 @@ class DocumentRepository:
         raise DocumentsUnavailable(
             "the document is being changed; try again in a moment", retry_after_s=1
         )
+
+    @asynccontextmanager
+    async def _in_time(self) -> AsyncIterator[None]:
+        """Limit what one call waits for the store in all. Raises DocumentsUnavailable."""
+        limit = asyncio.timeout(self._store.timeout_s)
+        try:
+            async with limit:
+                yield
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise DocumentsUnavailable(
+                "the documents could not be read in time; try again later, or go on without"
+            ) from None
 
     async def _read(self, key: Key, wanted: Wanted) -> CachedDocument | None:
         """Ask the store, and keep what it answers unless a change was told meanwhile."""
@@ -227,6 +253,11 @@ class _Read:
 
     def __init__(self) -> None:
         self.is_outdated = False
+
+
+def _admits(found: CachedDocument, caller: Caller) -> bool:
+    readers = found.head.readers
+    return readers is None or readers.admit(caller)
 
 
 def _failed(build: asyncio.Future[T]) -> bool:

@@ -75,6 +75,11 @@ class DocumentStore(Protocol):
         """
         ...
 
+    @property
+    def timeout_s(self) -> float | None:
+        """Seconds that one call may wait for the store in all; None without a limit."""
+        ...
+
     def listen(self, listener: ChangeListener) -> None:
         """Send changes to ``listener`` from now on."""
         ...

@@ -34,6 +34,7 @@ class GatedStore:
         self.document = make_document(pages=("old",))
         self.is_current = True
         self.is_down = False
+        self.timeout_s: float | None = None
         self.reads: list[Wanted] = []
         self.gate = asyncio.Event()
         self.gate.set()
@@ -163,3 +164,15 @@ async def test_a_document_held_in_memory_asks_the_store_once(
     repository.hold(make_document(pages=("built in",)))
     assert [await text(repository), await text(repository)] == ["built in", "built in"]
     assert reads == [("tenant_1", "doc")]
+
+
+async def test_one_call_waits_no_longer_than_the_store_says_in_all(
+    store: GatedStore, repository: DocumentRepository
+) -> None:
+    store.timeout_s = 0.05
+    store.gate.clear()
+    with pytest.raises(DocumentsUnavailable, match="in time"):
+        await text(repository)
+    store.gate.set()
+    store.timeout_s = None
+    assert await text(repository) == "old"

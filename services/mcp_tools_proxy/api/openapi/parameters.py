@@ -67,9 +67,11 @@ def header_parameters(components: Components, names: Sequence[str]) -> list[Json
 def query_parameters(components: Components, model: type[BaseModel]) -> list[JsonSchema]:
     """Return the parameters of a query, which the endpoint validates as ``model`` itself."""
     parameters = [
-        _parameter(name, "query", schema)
+        _parameter(name, "query", schema, required=model.model_fields[name].is_required())
         for name, schema in property_schemas(components, model).items()
     ]
+    if not issubclass(model, CallerQuery):
+        return parameters
     return [
         _shared(components, parameter)
         if parameter["name"] in CallerQuery.model_fields
@@ -83,10 +85,10 @@ def _header(name: str) -> JsonSchema:
     return {**schema, "description": description}
 
 
-def _parameter(name: str, place: str, schema: JsonSchema) -> JsonSchema:
+def _parameter(name: str, place: str, schema: JsonSchema, *, required: bool = False) -> JsonSchema:
     """Describe the parameter and its schema alike: some tools show the one, some the other."""
     described = {"description": schema["description"]} if "description" in schema else {}
-    return {"name": name, "in": place, "required": False, **described, "schema": schema}
+    return {"name": name, "in": place, "required": required, **described, "schema": schema}
 
 
 def _shared(components: Components, parameter: JsonSchema) -> JsonSchema:

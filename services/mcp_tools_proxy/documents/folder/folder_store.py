@@ -77,6 +77,11 @@ class FolderStore:
         return True
 
     @property
+    def timeout_s(self) -> float | None:
+        """No limit: files are there or not."""
+        return None
+
+    @property
     def errors(self) -> Mapping[str, str]:
         """The files that are not in use: name relative to the folder → reason, one line."""
         return self._catalog.errors

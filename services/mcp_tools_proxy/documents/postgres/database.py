@@ -103,6 +103,9 @@ class Database:
                     await transaction.rollback()
                     raise
                 await transaction.commit()
+        except asyncio.CancelledError:
+            self.suspect.set()  # the call may have run out of time: DocumentRepository limits it
+            raise
         except FAILURES as error:
             failure = "took too long" if deadline.expired() else one_line_of(error)
             if failure != self._failure:

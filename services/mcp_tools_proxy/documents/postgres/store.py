@@ -81,6 +81,11 @@ class PostgresStore:
         """Whether the database was heard of lately, and all changes before that are known."""
         return self._feed.is_current
 
+    @property
+    def timeout_s(self) -> float | None:
+        """Seconds that one call may wait for the database in all."""
+        return self._database.timeout_s
+
     def listen(self, listener: ChangeListener) -> None:
         """Send changes to ``listener`` from now on."""
         self._feed.add_listener(listener)
