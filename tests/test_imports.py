@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.bounds import BOUND_S
 
-SLOW = ("mcp", "mcp_types", "aiohttp", "httpx", "redis", "jwt", "cryptography")
+SLOW = ("mcp", "mcp_types", "aiohttp", "httpx", "redis", "asyncpg", "jwt", "cryptography")
 """Together they take longer than all else of a start, and half of its memory."""
 
 PROGRAM = f"""

@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from mcp_tools_proxy.documents.document_store import Key, Wanted
+from mcp_tools_proxy.documents.document_store import Wanted
 from mcp_tools_proxy.documents.document_writer import Expected
 from mcp_tools_proxy.documents.postgres.database import Database
 from tests.contract.slow_network import SlowNetwork, slow_network
 from tests.support.bounds import until
 from tests.support.builders import make_document
-from tests.support.postgres_databases import OpenStore, PostgresDatabase
+from tests.support.postgres_databases import Changes, OpenStore, PostgresDatabase
 from tests.support.postgres_server import GATEWAY
 
 TIMEOUT_S = 20.0
@@ -66,20 +66,6 @@ async def pooled(
             yield opened
 
 
-class Changes:
-    """A listener that keeps what it is sent."""
-
-    def __init__(self) -> None:
-        self.keys: list[Key] = []
-        self.of_all = 0
-
-    def changed(self, key: Key) -> None:
-        self.keys.append(key)
-
-    def all_changed(self) -> None:
-        self.of_all += 1
-
-
 async def kept_statements(database: Database) -> int:
     """Return how many statements a connection keeps, after two transactions that were alike."""
     for _ in range(2):
@@ -121,15 +107,3 @@ async def test_changes_are_known_behind_every_pooler(pooled: OpenStore) -> None:
     found = await pooled.store.read(("acme", "new"), Wanted(pages=(1, 1)))
     assert found is not None
     assert found.pages == {1: "text"}
-
-
-async def test_a_notification_that_is_no_change_may_be_any(opened: OpenStore) -> None:
-    """Every role of a database may notify every channel."""
-    changes = Changes()
-    opened.store.listen(changes)
-    for number, text in enumerate(("", "{", "1", '["acme"]', "[1, 2]", "[null, {}]"), start=1):
-        async with opened.database.transaction("") as connection:
-            await connection.execute("SELECT pg_notify('mcp_tools_proxy_documents', $1)", text)
-        await until(lambda wanted=number: changes.of_all >= wanted)  # type: ignore[misc]
-    await opened.until_current()
-    assert changes.keys == []

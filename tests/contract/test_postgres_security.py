@@ -9,6 +9,7 @@ from mcp_tools_proxy.documents.postgres.errors import DatabaseProblem, WrongRole
 from mcp_tools_proxy.documents.postgres.migrate import migrate
 from mcp_tools_proxy.documents.postgres.role_check import check_role_of
 from mcp_tools_proxy.documents.postgres.writer import PostgresWriter
+from mcp_tools_proxy.domain.errors import DocumentsUnavailable
 from tests.support.bounds import BOUND_S, until
 from tests.support.builders import make_document
 from tests.support.postgres_databases import Databases, OpenStore, PostgresDatabase
@@ -17,6 +18,7 @@ from tests.support.postgres_server import GATEWAY, OWNER
 TABLES = ("documents", "pages", "sections", "chunks")
 ACME = make_document(tenant_id="acme", pages=("of acme",))
 GLOBEX = make_document(tenant_id="globex", doc_id="secret", pages=("of globex",))
+GET_TENANT = "SELECT current_setting('mcp_tools_proxy.tenant', true)"
 SET_TENANT = "SELECT set_config('mcp_tools_proxy.tenant', $1, true)"
 
 
@@ -66,22 +68,30 @@ async def test_what_a_transaction_set_is_not_there_in_the_next(postgres: Postgre
 
 
 async def test_a_connection_that_was_given_back_has_no_tenant(filled: OpenStore) -> None:
-    backends = []
-    for tenant in ("acme", "globex"):
-        async with filled.database.transaction(tenant) as connection:
+    """After a commit, a failure, and a statement that failed."""
+    backends, left, rows_left = [], [], []
+
+    async def note_what_is_left() -> None:
+        pool = await filled.database._open_pool()
+        async with pool.acquire() as connection:
             backends.append(connection.get_server_pid())
-    async with filled.database.transaction("") as connection:
-        backends.append(connection.get_server_pid())
-        assert await connection.fetch("SELECT * FROM mcp_tools_proxy.documents") == []
+            left.append(await connection.fetchval(GET_TENANT))
+            rows_left.extend(await connection.fetch("SELECT * FROM mcp_tools_proxy.documents"))
+
+    async with filled.database.transaction("acme") as connection:
+        assert await connection.fetchval(GET_TENANT) == "acme"
+    await note_what_is_left()
     with pytest.raises(RuntimeError, match="on purpose"):
-        async with filled.database.transaction("acme") as connection:
+        async with filled.database.transaction("acme"):
             raise RuntimeError("on purpose")
-    pool = await filled.database._open_pool()
-    async with pool.acquire() as connection:
-        backends.append(connection.get_server_pid())
-        left = await connection.fetchval("SELECT current_setting('mcp_tools_proxy.tenant', true)")
-    assert not left
+    await note_what_is_left()
+    with pytest.raises(DocumentsUnavailable):
+        async with filled.database.transaction("acme") as connection:
+            await connection.execute("SELECT 1 / 0")
+    await note_what_is_left()
     assert len(set(backends)) == 1
+    assert [tenant or "" for tenant in left] == [""] * 3
+    assert rows_left == []
 
 
 @pytest.mark.usefixtures("filled")

@@ -114,6 +114,20 @@ class OpenStore:
         await until(lambda: self.store.is_current, "the database is followed")
 
 
+class Changes:
+    """A listener that keeps what it is sent."""
+
+    def __init__(self) -> None:
+        self.keys: list[Key] = []
+        self.of_all = 0
+
+    def changed(self, key: Key) -> None:
+        self.keys.append(key)
+
+    def all_changed(self) -> None:
+        self.of_all += 1
+
+
 class FilledPostgres:
     """Documents in PostgreSQL (FilledStore): a change is waited for until it was notified."""
 

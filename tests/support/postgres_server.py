@@ -62,7 +62,6 @@ class PostgresServer:
                 [_binaries() / "postgres", "-D", self._data, *words],
                 stdout=log,
                 stderr=log,
-                start_new_session=True,
                 **_as_another_user(),
             )
         ends = time.monotonic() + BOUND_S

@@ -16,4 +16,6 @@ class WrongRole(DatabaseProblem):
 def one_line_of(error: BaseException) -> str:
     """Return the text of an exception as one line; its kind where it has none."""
     text = " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, TimeoutError):
+        text = "the database did not answer in time"
     return printable(text)[:_LONGEST]
