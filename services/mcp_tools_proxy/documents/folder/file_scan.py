@@ -88,9 +88,9 @@ def spelled_key(name: str) -> tuple[str, str] | None:
     tenant, _, file = name.partition("/")
     try:
         key = unquote(tenant, errors="strict"), unquote(file[: -len(SUFFIX)], errors="strict")
+        return key if canonical_name(*key) == name else None
     except UnicodeError:  # bytes that are no UTF-8
         return None
-    return key if canonical_name(*key) == name else None
 
 
 _PLAIN = re.compile(r"([A-Za-z0-9_~-][A-Za-z0-9_.~-]*)/([A-Za-z0-9_~-][A-Za-z0-9_.~-]*)\.json")
