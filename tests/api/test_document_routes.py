@@ -1,6 +1,7 @@
 """The routes that look after documents, over the folder and over PostgreSQL."""
 
 import asyncio
+import base64
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -213,7 +214,8 @@ async def test_a_document_is_named_once_and_whole(
 
 
 async def test_a_cursor_that_no_answer_gave_is_refused(in_folder: Operator) -> None:
-    for cursor in ("x", "eyJhIjoxfQ==", "\x00"):
+    deep = base64.urlsafe_b64encode(b"[" * 3_000).decode()
+    for cursor in ("x", "eyJhIjoxfQ==", "\x00", deep):
         refused = await in_folder.send("GET", LIST, {"tenant_id": "acme", "cursor": cursor})
         assert outcome(refused) == (422, "INVALID_REQUEST")
 

@@ -48,6 +48,11 @@ def files_in(folder: Path) -> list[Path]:
         (b"{", {"Content-Type": "application/json"}, (422, "INVALID_REQUEST")),
         (b"", {"Content-Type": "text/markdown"}, (422, "INVALID_REQUEST")),
         (b"no PDF", {"Content-Type": "application/pdf"}, (422, "INVALID_REQUEST")),
+        (
+            b'{"pages": [' + b"0," * 1_000_000 + b"0]}",
+            {"Content-Type": "application/json"},
+            (422, "INVALID_REQUEST"),
+        ),
         (b"x", {"Content-Type": "application/msword"}, (415, "UNSUPPORTED_FORMAT")),
         (b"x", {}, (415, "UNSUPPORTED_FORMAT")),
         (
@@ -124,3 +129,11 @@ async def test_an_upload_that_is_cut_off_leaves_nothing(in_folder: Operator, spo
     assert files_in(spool) == []
     cut = {"tenant_id": "acme", "doc_id": "cut"}
     assert outcome(await in_folder.send("GET", CONTENT, cut)) == (404, "NOT_FOUND")
+
+
+async def test_an_upload_without_a_temporary_folder_is_503(
+    in_folder: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", "no such folder")
+    refused = await in_folder.put_note()
+    assert outcome(refused) == (503, "DOCUMENTS_UNAVAILABLE")

@@ -14,10 +14,14 @@ from mcp_tools_proxy.domain.document import Chunk, Document, Readers, Section
 from mcp_tools_proxy.filesystem.atomic import write_atomically
 from mcp_tools_proxy.wire.identifiers import Identifier
 from mcp_tools_proxy.wire.problem_texts import closest_match, join_first, place_of, problem_of
-from mcp_tools_proxy.wire.strict_json import RepeatedKey, check_keys
+from mcp_tools_proxy.wire.strict_json import RepeatedKey, TooManyItems, check_count, check_keys
 from mcp_tools_proxy.wire.text import quote as quoted
 
 READERS = "readers"
+
+MAX_FOREIGN_ITEMS = 1_000_000
+"""JSON values of a document that somebody sends, or an import hands back: 16 MB of zeros in place
+of pages took 7 GB and a minute. 64 MiB of pages hold 8,000."""
 
 MAX_NAME_BYTES = 255
 """The longest file name that common file systems allow, in bytes."""
@@ -57,13 +61,16 @@ def read_document(path: Path) -> Document:
     return parse_document(path, content)
 
 
-def parse_document(path: Path, content: bytes) -> Document:
+def parse_document(path: Path, content: bytes, *, max_items: int | None = None) -> Document:
     """Parse the content of a document's file; ``path`` names it in errors.
 
-    Unknown keys are ignored. Raises BrokenFile when it is not strict JSON (UTF-8, no NaN, no lone
-    surrogates, no key twice in an object), or breaks a rule of contract §5.
+    Unknown keys are ignored. ``max_items`` bounds the number of values, counted before parsing.
+    Raises BrokenFile when it is not strict JSON (UTF-8, no NaN, no lone surrogates, no key twice
+    in an object), or breaks a rule of contract §5.
     """
     try:
+        if max_items is not None:
+            check_count(content, max_items)
         parsed = from_json(content, allow_inf_nan=False)
         check_keys(content, parsed)
         return _DocumentFile.model_validate(parsed).to_document()
@@ -72,6 +79,8 @@ def parse_document(path: Path, content: bytes) -> Document:
     except RepeatedKey as error:
         place = place_of({"loc": error.place}, whole="document")
         raise BrokenFile(path, f"{place}: is named twice in its object; keep one") from error
+    except TooManyItems as error:
+        raise BrokenFile(path, str(error)) from error
     except ValueError as error:
         raise BrokenFile(path, f"is not strict JSON: {error}") from error
 
@@ -178,6 +187,7 @@ def _first_problem(error: ValidationError) -> str:
 _STRICT = ConfigDict(strict=True, extra="ignore", frozen=True, defer_build=True)
 _PageNumber = Annotated[int, Field(ge=1)]
 _Offset = Annotated[int, Field(ge=0)]
+_FAIL_FAST = Field(fail_fast=True)  # one error for each of two million zeros took 1.7 GB
 
 
 class _SectionEntry(BaseModel):
@@ -219,8 +229,8 @@ class _ReadersEntry(BaseModel):
 
     model_config = _STRICT | ConfigDict(extra="forbid")
 
-    users: list[Identifier] = []
-    roles: list[Identifier] = []
+    users: Annotated[list[Identifier], _FAIL_FAST] = []
+    roles: Annotated[list[Identifier], _FAIL_FAST] = []
 
     def to_readers(self) -> Readers:
         return Readers(users=frozenset(self.users), roles=frozenset(self.roles))
@@ -232,10 +242,10 @@ class _DocumentFile(BaseModel):
     doc_id: Identifier
     tenant_id: Identifier
     title: str
-    tags: list[str] = []
-    pages: Annotated[list[str], Field(min_length=1)]
-    sections: list[_SectionEntry] = []
-    chunks: list[_ChunkEntry] | None = None
+    tags: Annotated[list[str], _FAIL_FAST] = []
+    pages: Annotated[list[str], Field(min_length=1, fail_fast=True)]
+    sections: Annotated[list[_SectionEntry], _FAIL_FAST] = []
+    chunks: Annotated[list[_ChunkEntry], _FAIL_FAST] | None = None
     readers: _ReadersEntry | None = None
 
     @model_validator(mode="before")

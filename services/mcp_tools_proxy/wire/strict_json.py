@@ -145,6 +145,13 @@ def _check_shape(data: bytes, max_items: int | None) -> bool:
     return True
 
 
+def check_count(data: bytes, max_items: int) -> None:
+    """Raise TooManyItems for JSON of more than ``max_items`` values, without parsing it."""
+    may_be_many = data.count(b",") + data.count(b"[") + data.count(b"{") >= max_items
+    if may_be_many and count_items(data) > max_items:
+        raise TooManyItems(max_items)
+
+
 def count_items(data: bytes) -> int:
     """Count the values of valid JSON without parsing it."""
     return _count_items(_shape_of(data))

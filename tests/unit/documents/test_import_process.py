@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import signal
 import sys
 from functools import partial
 from pathlib import Path
@@ -109,15 +110,83 @@ async def test_what_the_process_does_costs_that_import_only(
         (DOCUMENT.replace('"doc"', '"other"') % "", "another document"),
         (DOCUMENT % ', "readers": {"users": ["eve"]}', "names readers"),
         (DOCUMENT % ', "pages": ["twice"]', "named twice"),
+        (DOCUMENT % (', "x": [' + "0," * 1_000_000 + "0]"), "holds more than 1000000 JSON values"),
     ],
 )
 async def test_what_it_hands_back_is_checked_like_a_foreign_file(
     note: Path, content: str, reason: str
 ) -> None:
-    program = f"content = {content!r}; print('document', len(content)); print(content)"
+    # sent to it as the file: too long for an argument
+    await anyio.Path(note).write_text(content)
+    program = (
+        "import sys; sys.stdin.readline(); content = sys.stdin.read()\n"
+        "print('document', len(content)); print(content)"
+    )
     with pytest.raises(ImportFailed) as failed:
         await running(program).import_file(note, ".md", options())
     assert reason in failed.value.reason
+
+
+FLOOD = "import os\nwhile True: os.write(1, b'\\n' * 65536)"
+
+
+async def test_what_nobody_reads_keeps_no_place(note: Path) -> None:
+    importer = running("print('document 99999999999', flush=True)\n" + FLOOD)
+    async with asyncio.timeout(BOUND_S):
+        with pytest.raises(ImportFailed, match="too large"):
+            await importer.import_file(note, ".md", options())
+    assert "0 running" in repr(importer)
+
+
+async def test_a_process_that_leaves_the_group_keeps_no_place(note: Path) -> None:
+    program = (
+        "import subprocess, sys\n"
+        "child = subprocess.Popen(\n"
+        "    [sys.executable, '-c', 'import time; time.sleep(600)'], start_new_session=True\n"
+        ")\n"
+        "print('progress', child.pid, 1)\n"
+        "print('document 99999999999')"
+    )
+    await anyio.Path(note).write_bytes(
+        b"x" * 1_000_000
+    )  # more than a pipe holds, and nobody reads it
+    children: list[int] = []
+    importer = running(program)
+    try:
+        async with asyncio.timeout(BOUND_S):
+            with pytest.raises(ImportFailed, match="too large"):
+                await importer.import_file(
+                    note, ".md", options(), lambda done, _: children.append(done)
+                )
+    finally:
+        for pid in children:
+            os.kill(pid, signal.SIGKILL)
+    assert "0 running" in repr(importer)
+
+
+async def test_lines_without_end_do_not_stop_other_work(note: Path) -> None:
+    turns = 0
+
+    async def take_turns() -> None:
+        nonlocal turns
+        while turns < 100_000:
+            await asyncio.sleep(0)
+            turns += 1
+
+    importing = running(FLOOD, timeout_s=600).import_file(note, ".md", options())
+    async with asyncio.timeout(BOUND_S), asyncio.TaskGroup() as group:
+        flooded = group.create_task(importing)
+        await take_turns()
+        flooded.cancel()
+    assert turns == 100_000
+
+
+async def test_a_long_reason_is_cut(note: Path) -> None:
+    with pytest.raises(ImportFailed) as failed:
+        await running("print('failed \"' + 'x' * 200_000 + '\"')").import_file(
+            note, ".md", options()
+        )
+    assert len(failed.value.reason) == 1_000
 
 
 async def test_it_is_ended_when_it_takes_too_long_and_all_that_it_started(note: Path) -> None:

@@ -22,6 +22,7 @@ from mcp_tools_proxy.api.documents.upload import spooled
 from mcp_tools_proxy.api.endpoint import ParsedRequest, validate
 from mcp_tools_proxy.api.operator_gate import OperatorGate
 from mcp_tools_proxy.documents.document_file import (
+    MAX_FOREIGN_ITEMS,
     BrokenFile,
     InvalidDocument,
     dump_document,
@@ -39,7 +40,7 @@ from mcp_tools_proxy.documents.document_writer import (
 )
 from mcp_tools_proxy.documents.importers.base import ImportFailed, ImportOptions, one_line
 from mcp_tools_proxy.documents.importers.import_process import Importer, ImporterBusy
-from mcp_tools_proxy.documents.versions import rights_tag
+from mcp_tools_proxy.documents.versions import rights_tag, version_of
 from mcp_tools_proxy.domain.document import Document, DocumentHead
 from mcp_tools_proxy.domain.errors import (
     DocumentsReadOnly,
@@ -120,11 +121,12 @@ class DocumentHandlers:
         key = await self._checked(parsed)
         with _as_api_errors():
             document = await self._writer.document(key)
-            head = await self._writer.head(key)
-        if document is None or head is None:
+        if document is None:
             raise _no_document(key)
+        # of what is sent: the version of a second read may be another's, which a PUT would undo
+        version = await asyncio.to_thread(version_of, document)
         content = await asyncio.to_thread(dump_document, document)
-        return Response(content, 200, _headers(parsed, head.version), JSON)
+        return Response(content, 200, _headers(parsed, version), JSON)
 
     async def put_content(self, parsed: ParsedRequest[None]) -> Response:
         """Put a document: a new one, or a new version in place of the one that is named."""
@@ -272,7 +274,7 @@ def _suffix_of(path: Path) -> str:
 def _parse(path: Path) -> Document:
     """Parse a document's JSON form. Raises InvalidRequest."""
     try:
-        return parse_document(path, path.read_bytes())
+        return parse_document(path, path.read_bytes(), max_items=MAX_FOREIGN_ITEMS)
     except BrokenFile as error:
         field = error.reason.partition(":")[0]
         raise InvalidRequest(f"body: {error.reason}", details={"field": field}) from error
@@ -326,7 +328,7 @@ def _cursor_of(head: DocumentHead) -> str:
 def _key_of(cursor: str) -> Key:
     try:
         tenant_id, doc_id = json.loads(base64.urlsafe_b64decode(cursor.encode()))
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):  # 3,000 brackets were an internal error
         raise InvalidRequest(
             "cursor: is not one that an answer gave; leave it out to begin anew",
             details={"field": "cursor"},

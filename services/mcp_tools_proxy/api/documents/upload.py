@@ -14,6 +14,8 @@ from fastapi import Request
 from mcp_tools_proxy.domain.errors import PayloadTooLarge, StoreUnavailable
 from mcp_tools_proxy.web.body import discard
 
+_PREFIX = "mcp-tools-proxy-upload-"
+
 
 @asynccontextmanager
 async def spooled(request: Request, max_bytes: int) -> AsyncIterator[Path]:
@@ -21,7 +23,10 @@ async def spooled(request: Request, max_bytes: int) -> AsyncIterator[Path]:
 
     Raises PayloadTooLarge, and StoreUnavailable where there is no room for it.
     """
-    descriptor, name = await asyncio.to_thread(tempfile.mkstemp, prefix="mcp-tools-proxy-upload-")
+    try:
+        descriptor, name = await asyncio.to_thread(tempfile.mkstemp, prefix=_PREFIX)
+    except OSError as error:  # also a temporary folder that is full of files, or gone
+        raise _no_room(error) from error
     try:
         with os.fdopen(descriptor, "wb") as file:
             await _write_body(request, file, max_bytes)
@@ -29,12 +34,16 @@ async def spooled(request: Request, max_bytes: int) -> AsyncIterator[Path]:
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise
-        raise StoreUnavailable(
-            "there is no room for the upload on this machine; try again later, or tell an operator",
-            reason=str(error.strerror),
-        ) from error
+        raise _no_room(error) from error
     finally:
         await asyncio.to_thread(Path(name).unlink, missing_ok=True)
+
+
+def _no_room(error: OSError) -> StoreUnavailable:
+    return StoreUnavailable(
+        "there is no room for the upload on this machine; try again later, or tell an operator",
+        reason=str(error.strerror),
+    )
 
 
 async def _write_body(request: Request, file: BinaryIO, max_bytes: int) -> None:

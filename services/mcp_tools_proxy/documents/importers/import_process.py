@@ -7,6 +7,7 @@ import re
 import signal
 import sys
 import tempfile
+from asyncio.subprocess import SubprocessStreamProtocol
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -15,7 +16,11 @@ from typing import BinaryIO
 
 from pydantic_core import from_json
 
-from mcp_tools_proxy.documents.document_file import BrokenFile, parse_document
+from mcp_tools_proxy.documents.document_file import (
+    MAX_FOREIGN_ITEMS,
+    BrokenFile,
+    parse_document,
+)
 from mcp_tools_proxy.documents.importers.base import (
     ImportFailed,
     ImportOptions,
@@ -38,6 +43,7 @@ MAX_DOCUMENT_BYTES = 128 * 1024 * 1024
 """Largest document, as JSON, that is taken from an import."""
 
 _LINE_BYTES = 256 * 1024
+_REASON_CHARS = 1000
 _PIECE_BYTES = 256 * 1024
 _PROGRESS = re.compile(rb"progress (\d{1,9}) (\d{1,9})")
 _SIZE = re.compile(rb"document (\d{1,12})")
@@ -119,8 +125,11 @@ async def _process(
     worker: Sequence[str],
 ) -> AsyncIterator[tuple[asyncio.subprocess.Process, asyncio.StreamReader, asyncio.StreamWriter]]:
     """Start the process in a folder of its own; end it, and what it started, with the block."""
+    loop = asyncio.get_running_loop()
     with tempfile.TemporaryDirectory(prefix="mcp-tools-proxy-import-") as folder:
-        process = await asyncio.create_subprocess_exec(
+        # not create_subprocess_exec, which hands out no way to close the pipes
+        transport, protocol = await loop.subprocess_exec(
+            lambda: SubprocessStreamProtocol(_LINE_BYTES, loop),
             *worker,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
@@ -128,8 +137,8 @@ async def _process(
             cwd=folder,
             env={},
             start_new_session=True,
-            limit=_LINE_BYTES,
         )
+        process = asyncio.subprocess.Process(transport, protocol, loop)
         if process.stdin is None or process.stdout is None:
             raise RuntimeError("the process was started with pipes")
         try:
@@ -137,8 +146,13 @@ async def _process(
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
+            # wait() waits for its pipes, too: one full of what nobody reads, or held open by what
+            # left the group, kept the place of this import for ever
+            sink = process.stdin.transport
+            if sink.get_write_buffer_size() or not sink.is_closing():
+                sink.abort()
+            transport.close()
             await asyncio.shield(process.wait())
-            process.stdin.close()
 
 
 async def _feed(sink: asyncio.StreamWriter, request: bytes, file: BinaryIO) -> None:
@@ -157,6 +171,7 @@ async def _read_answer(
     """Return the document, or why there is none; None if the process ended without either."""
     try:
         while line := await source.readline():
+            await asyncio.sleep(0)  # lines without end stalled every other call for 0.2 s
             if found := _PROGRESS.match(line):
                 progress(int(found[1]), int(found[2]))
             elif found := _SIZE.match(line):
@@ -165,7 +180,8 @@ async def _read_answer(
                     return ImportFailed(f"makes a document of {size} bytes, which is too large")
                 return await source.readexactly(size)
             elif line.startswith(b"failed "):
-                return ImportFailed(one_line(str(from_json(line.removeprefix(b"failed ")))))
+                reason = str(from_json(line.removeprefix(b"failed ")))
+                return ImportFailed(one_line(reason)[:_REASON_CHARS])
     except asyncio.IncompleteReadError:
         return None
     except ValueError:  # a line without end: nobody reads on, so the process would not end either
@@ -176,7 +192,7 @@ async def _read_answer(
 def _checked(content: bytes, options: ImportOptions) -> Document:
     """Check what an import handed back like a foreign file. Raises ImportFailed."""
     try:
-        document = parse_document(Path("document"), content)
+        document = parse_document(Path("document"), content, max_items=MAX_FOREIGN_ITEMS)
     except BrokenFile as error:
         raise ImportFailed(f"makes no valid document: {error.reason}") from error
     if (document.tenant_id, document.doc_id) != (options.tenant_id, options.doc_id):
