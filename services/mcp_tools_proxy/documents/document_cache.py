@@ -78,13 +78,13 @@ class CachedDocument:
         if span is None:
             return True
         last = min(span[1], self.head.page_count)
-        return all(number in self._pages for number in range(span[0], last + 1))
+        return all(map(self._pages.__contains__, range(span[0], last + 1)))
 
     def pages(self, first: int, last: int) -> tuple[str, ...]:
         """Return the text of pages that are here (1-based, ``last`` included)."""
         if self.document is not None:
             return self.document.pages[first - 1 : last]
-        return tuple(self._pages[number] for number in range(first, last + 1))
+        return tuple(map(self._pages.__getitem__, range(first, last + 1)))
 
     def _add_sections(self, sections: Mapping[str, Section]) -> None:
         self.sections = sections

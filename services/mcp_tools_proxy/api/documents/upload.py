@@ -26,7 +26,7 @@ async def spooled(request: Request, max_bytes: int) -> AsyncIterator[Path]:
     try:
         descriptor, name = await asyncio.to_thread(tempfile.mkstemp, prefix=_PREFIX)
     except OSError as error:  # also a temporary folder that is full of files, or gone
-        raise _no_room(error) from error
+        raise _storage_full(error) from error
     try:
         with os.fdopen(descriptor, "wb") as file:
             await _write_body(request, file, max_bytes)
@@ -34,12 +34,12 @@ async def spooled(request: Request, max_bytes: int) -> AsyncIterator[Path]:
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise
-        raise _no_room(error) from error
+        raise _storage_full(error) from error
     finally:
         await asyncio.to_thread(Path(name).unlink, missing_ok=True)
 
 
-def _no_room(error: OSError) -> StoreUnavailable:
+def _storage_full(error: OSError) -> StoreUnavailable:
     return StoreUnavailable(
         "there is no room for the upload on this machine; try again later, or tell an operator",
         reason=str(error.strerror),
