@@ -144,6 +144,8 @@ async def test_rights_have_a_tag_of_their_own_and_are_kept_by_a_new_version(
     assert await operator.code(roles=["it"]) == "OK"
     replaced = await operator.put_note(b"# Two", If_Match="*")
     assert replaced.json()["readers"] == {"users": [], "roles": ["it"]}
+    read = await operator.send("GET", CONTENT)
+    assert "readers" not in read.json()  # put again later, they would undo a change of rights
     for_all = json.dumps({"all_users": True})
     opened = await operator.send("PUT", RIGHTS, DOC, for_all, If_Match="*")
     assert "readers" not in opened.json()

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import dataclasses
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -125,7 +126,9 @@ class DocumentHandlers:
             raise _no_document(key)
         # of what is sent: the version of a second read may be another's, which a PUT would undo
         version = await asyncio.to_thread(version_of, document)
-        content = await asyncio.to_thread(dump_document, document)
+        # without readers: put again later, they would give back a right that was taken away
+        shown = dataclasses.replace(document, readers=None)
+        content = await asyncio.to_thread(dump_document, shown)
         return Response(content, 200, _headers(parsed, version), JSON)
 
     async def put_content(self, parsed: ParsedRequest[None]) -> Response:
