@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -43,6 +44,23 @@ class SlowNetwork:
         while data := await source.read(65536):
             loop.call_later(delay_s, sink.write, data)
         loop.call_later(delay_s, sink.close)
+
+
+class PostgresNetwork(SlowNetwork):
+    """Forwards what PostgreSQL says message by message; one may be changed, or lost."""
+
+    async def from_server(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        sink.write(await source.readexactly(1))  # the answer to a request for TLS
+        while True:
+            head = await source.readexactly(5)
+            kind, size = struct.unpack("!cI", head)
+            body = self.message(kind, await source.readexactly(size - 4), sink)
+            if body is not None:
+                sink.write(head + body)
+
+    def message(self, kind: bytes, body: bytes, sink: asyncio.StreamWriter) -> bytes | None:
+        """Return the body that the client gets, of the same length; None for a lost message."""
+        raise NotImplementedError
 
 
 @asynccontextmanager

@@ -1,7 +1,6 @@
 """What callers see while PostgreSQL fails, and that all is as before once it is back."""
 
 import asyncio
-import struct
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
@@ -17,7 +16,7 @@ from mcp_tools_proxy.documents.postgres.writer import PostgresWriter
 from mcp_tools_proxy.domain.document import Readers
 from mcp_tools_proxy.domain.errors import AccessDenied, DocumentNotFound, DocumentsUnavailable
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from tests.contract.slow_network import SlowNetwork, slow_network
+from tests.contract.slow_network import PostgresNetwork, slow_network
 from tests.support.bounds import BOUND_S, until
 from tests.support.builders import make_caller, make_document
 from tests.support.postgres_databases import (
@@ -286,17 +285,11 @@ async def test_a_role_that_became_mighty_later_reads_nothing(
         await made.until_outcome("cached", "old")
 
 
-class DeafNetwork(SlowNetwork):
+class DeafNetwork(PostgresNetwork):
     """A network that loses every notification of PostgreSQL, as PgBouncer does."""
 
-    async def from_server(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-        sink.write(await source.readexactly(1))  # the answer to a request for TLS
-        while True:
-            head = await source.readexactly(5)
-            kind, size = struct.unpack("!cI", head)
-            body = await source.readexactly(size - 4)
-            if kind != b"A":
-                sink.write(head + body)
+    def message(self, kind: bytes, body: bytes, sink: asyncio.StreamWriter) -> bytes | None:
+        return None if kind == b"A" else body
 
 
 async def test_without_notifications_the_log_of_changes_is_the_word(

@@ -9,7 +9,7 @@ import pytest
 from mcp_tools_proxy.documents.document_store import Wanted
 from mcp_tools_proxy.documents.document_writer import Expected
 from mcp_tools_proxy.documents.postgres.database import Database
-from tests.contract.slow_network import SlowNetwork, slow_network
+from tests.contract.slow_network import PostgresNetwork, slow_network
 from tests.support.bounds import until
 from tests.support.builders import make_document
 from tests.support.postgres_databases import Changes, OpenStore, PostgresDatabase
@@ -19,23 +19,11 @@ TIMEOUT_S = 20.0
 OF_KEPT_STATEMENTS = "SELECT count(*) FROM pg_prepared_statements"
 
 
-class SessionPooler(SlowNetwork):
+class SessionPooler(PostgresNetwork):
     """A pooler that lends a connection for the whole session; its process ids are its own."""
 
-    async def from_server(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-        sink.write(await source.readexactly(1))  # the answer to a request for TLS
-        while True:
-            head = await source.readexactly(5)
-            kind, size = struct.unpack("!cI", head)
-            body = await source.readexactly(size - 4)
-            if kind == b"K":
-                body = struct.pack("!I", 1) + body[4:]
-            if self.passes(kind, sink):
-                sink.write(head + body)
-
-    def passes(self, kind: bytes, sink: asyncio.StreamWriter) -> bool:
-        """Return whether a message reaches the client."""
-        return True
+    def message(self, kind: bytes, body: bytes, sink: asyncio.StreamWriter) -> bytes | None:
+        return struct.pack("!I", 1) + body[4:] if kind == b"K" else body
 
 
 class TransactionPooler(SessionPooler):
@@ -45,14 +33,14 @@ class TransactionPooler(SessionPooler):
         super().__init__(target_port, delay_s=delay_s)
         self._idle: set[asyncio.StreamWriter] = set()
 
-    def passes(self, kind: bytes, sink: asyncio.StreamWriter) -> bool:
+    def message(self, kind: bytes, body: bytes, sink: asyncio.StreamWriter) -> bytes | None:
         if kind == b"A":
-            return sink not in self._idle
+            return None if sink in self._idle else body
         if kind == b"Z":
             self._idle.add(sink)
         else:
             self._idle.discard(sink)
-        return True
+        return super().message(kind, body, sink)
 
 
 @pytest.fixture(params=[SessionPooler, TransactionPooler])

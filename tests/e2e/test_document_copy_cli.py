@@ -1,22 +1,18 @@
 """``documents copy`` and ``migrate``, and the other commands over PostgreSQL."""
 
 import asyncio
+import functools
 import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import typer
-from typer.testing import CliRunner, Result
 
-from mcp_tools_proxy.cli.documents import documents_app
 from mcp_tools_proxy.documents.document_file import document_path, read_document, write_document
 from mcp_tools_proxy.domain.document import Readers
-from mcp_tools_proxy.settings.documents import DocumentSettings
 from tests.support.builders import make_document
+from tests.support.documents_cli import Run, documents_commands
 from tests.support.postgres_databases import Databases, PostgresDatabase
-
-Run = Callable[..., Result]
 
 BOOK = make_document(tenant_id="acme", doc_id="book", title="Book", pages=("one", "two\x00"))
 PAYROLL = make_document(
@@ -40,15 +36,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def run_with(root: Path) -> Callable[..., Run]:
-    def with_settings(**settings: object) -> Run:
-        app = typer.Typer()
-        made = DocumentSettings.model_validate(
-            {"documents_path": root, "cache_dir": root.parent / "cache", **settings}
-        )
-        app.add_typer(documents_app(lambda: made))
-        return lambda *arguments: CliRunner().invoke(app, ["documents", *map(str, arguments)])
-
-    return with_settings
+    return functools.partial(documents_commands, root)
 
 
 @pytest.fixture

@@ -1,21 +1,15 @@
 """``documents show`` and ``documents remove``, as a person at a shell meets them (contract §8)."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import typer
-from typer.testing import CliRunner, Result
 
-from mcp_tools_proxy.cli.documents import documents_app
 from mcp_tools_proxy.documents.document_file import document_path, dump_document, write_document
 from mcp_tools_proxy.domain.document import Document, Section
-from mcp_tools_proxy.settings.documents import DocumentSettings
 from tests.e2e.terminal import run_on_terminal
+from tests.support.documents_cli import Run, documents_commands
 from tests.support.program import UNLIMITED, Program, started, wait_until
-
-Run = Callable[..., Result]
 
 BOOK = Document(
     tenant_id="acme",
@@ -39,14 +33,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def run(root: Path) -> Run:
-    app = typer.Typer()
-    app.add_typer(
-        documents_app(
-            lambda: DocumentSettings(documents_path=root, cache_dir=root.parent / "cache")
-        )
-    )
-    runner = CliRunner()
-    return lambda *arguments: runner.invoke(app, ["documents", *map(str, arguments)])
+    return documents_commands(root)
 
 
 def another(doc_id: str, tenant_id: str = "acme") -> Document:

@@ -1,19 +1,14 @@
 """``documents rights``: who may read a document, as a person at a shell sets it."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import typer
-from typer.testing import CliRunner, Result
 
-from mcp_tools_proxy.cli.documents import documents_app
 from mcp_tools_proxy.documents.document_file import document_path, read_document, write_document
 from mcp_tools_proxy.domain.document import Document, Readers
-from mcp_tools_proxy.settings.documents import DocumentSettings
+from tests.support.documents_cli import Run, documents_commands
 
-Run = Callable[..., Result]
 BOOK = Document(tenant_id="acme", doc_id="book", title="Book", pages=("one",))
 
 
@@ -25,13 +20,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def run(root: Path) -> Run:
-    app = typer.Typer()
-    app.add_typer(
-        documents_app(
-            lambda: DocumentSettings(documents_path=root, cache_dir=root.parent / "cache")
-        )
-    )
-    return lambda *arguments: CliRunner().invoke(app, ["documents", *map(str, arguments)])
+    return documents_commands(root)
 
 
 def readers(root: Path) -> Readers | None:

@@ -1,18 +1,12 @@
 """The ``documents`` commands, as a person at a shell meets them (contract §5, §8)."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import typer
 from fpdf import FPDF
-from typer.testing import CliRunner, Result
 
-from mcp_tools_proxy.cli.documents import documents_app
 from mcp_tools_proxy.documents.document_file import document_path, read_document
-from mcp_tools_proxy.settings.documents import DocumentSettings
-
-Run = Callable[..., Result]
+from tests.support.documents_cli import Run, documents_commands
 
 
 @pytest.fixture
@@ -22,18 +16,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def run(root: Path) -> Run:
-    app = typer.Typer()
-    app.add_typer(
-        documents_app(
-            lambda: DocumentSettings(documents_path=root, cache_dir=root.parent / "cache")
-        )
-    )
-    runner = CliRunner()
-
-    def invoke(*arguments: str | Path) -> Result:
-        return runner.invoke(app, ["documents", *map(str, arguments)])
-
-    return invoke
+    return documents_commands(root)
 
 
 @pytest.fixture

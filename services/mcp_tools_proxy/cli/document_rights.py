@@ -19,13 +19,13 @@ from mcp_tools_proxy.documents.document_writer import Expected, NoSuchDocument
 from mcp_tools_proxy.documents.importers.base import one_line
 from mcp_tools_proxy.domain.document import Readers
 
-Users = Annotated[
+_Users = Annotated[
     list[str] | None,
     typer.Option(
         "--user", callback=identifiers, help="A user who may read it; may be given several times."
     ),
 ]
-Roles = Annotated[
+_Roles = Annotated[
     list[str] | None,
     typer.Option(
         "--role",
@@ -33,10 +33,8 @@ Roles = Annotated[
         help="A role whose users may read it; may be given several times.",
     ),
 ]
-ForAll = Annotated[bool, typer.Option("--everybody", help="All of the tenant may read it.")]
-ForNone = Annotated[bool, typer.Option("--nobody", help="None of the tenant may read it.")]
-
-
+_ForAll = Annotated[bool, typer.Option("--everybody", help="All of the tenant may read it.")]
+_ForNone = Annotated[bool, typer.Option("--nobody", help="None of the tenant may read it.")]
 _Owner = Annotated[
     str, typer.Option("--tenant", callback=identifier, help="The tenant who owns it.")
 ]
@@ -50,10 +48,10 @@ def add_rights(app: typer.Typer, load_settings: LoadSettings) -> None:
     def rights(
         doc_id: _DocId,
         tenant: _Owner,
-        users: Users = None,
-        roles: Roles = None,
-        for_all: ForAll = False,
-        for_none: ForNone = False,
+        users: _Users = None,
+        roles: _Roles = None,
+        for_all: _ForAll = False,
+        for_none: _ForNone = False,
         as_json: AsJson = False,
         documents_path: Folder = None,
     ) -> None:

@@ -67,18 +67,11 @@ class CachedDocument:
         """Return whether all wanted parts are here."""
         if self.document is not None:
             return True
-        if wanted.whole or (wanted.sections and self.sections is None):
+        needs_sections = wanted.sections or wanted.section_id is not None
+        if wanted.whole or (needs_sections and self.sections is None):
             return False
-        span = wanted.pages
-        if wanted.section_id is not None:
-            if self.sections is None:
-                return False
-            section = self.sections.get(wanted.section_id)
-            span = None if section is None else (section.page_start, section.page_end)
-        if span is None:
-            return True
-        last = min(span[1], self.head.page_count)
-        return all(map(self._pages.__contains__, range(span[0], last + 1)))
+        numbers = wanted.page_numbers(self.sections or {}, self.head.page_count)
+        return all(map(self._pages.__contains__, numbers))
 
     def pages(self, first: int, last: int) -> tuple[str, ...]:
         """Return the text of pages that are here (1-based, ``last`` included)."""

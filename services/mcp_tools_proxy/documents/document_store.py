@@ -31,6 +31,14 @@ class Wanted:
         """Whether no part is wanted besides the head."""
         return not (self.pages or self.sections or self.section_id is not None or self.whole)
 
+    def page_numbers(self, sections: Mapping[str, Section], page_count: int) -> range:
+        """Return the pages that are wanted and there: of the section, if one is asked for."""
+        span = self.pages
+        if self.section_id is not None:
+            section = sections.get(self.section_id)
+            span = None if section is None else (section.page_start, section.page_end)
+        return range(0) if span is None else range(span[0], min(span[1], page_count) + 1)
+
 
 HEAD_ONLY = Wanted()
 

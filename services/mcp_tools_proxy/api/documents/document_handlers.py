@@ -78,6 +78,7 @@ FILES: Mapping[str, str] = {
     "a PDF is one, and anything else is text.",
 }
 """What OpenAPI says of an upload, by media type: generators of clients know no others."""
+
 _STRONG_TAG = re.compile(r'(?:^|,)[ \t]*"([^"]*)"[ \t]*(?=,|$)')
 """An entity tag in a list of them; a weak one (W/"…") never matches (RFC 9110 §13.1.1)."""
 
@@ -191,11 +192,11 @@ class DocumentHandlers:
 
     async def _expected(self, headers: Headers, key: Key) -> Expected | str:
         """Return what the request expects to be there. Raises VersionRequired, VersionMismatch."""
-        if headers.get("if-none-match", "").strip() == "*":
-            if await self._writer.head(key) is not None:
-                raise VersionConflict(await self._writer.head(key))
-            return Expected.NOTHING
         head = await self._writer.head(key)
+        if headers.get("if-none-match", "").strip() == "*":
+            if head is not None:
+                raise VersionConflict(head)
+            return Expected.NOTHING
         return _matching(headers, None if head is None else head.version)
 
     async def _document_in(self, path: Path, kind: str, query: UploadQuery) -> Document:

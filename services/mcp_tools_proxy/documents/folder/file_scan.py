@@ -21,7 +21,7 @@ from mcp_tools_proxy.documents.folder.page_spans import page_spans
 from mcp_tools_proxy.documents.versions import head_of
 from mcp_tools_proxy.domain.document import Document, DocumentHead, Section
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
-from mcp_tools_proxy.wire.text import quote
+from mcp_tools_proxy.wire.text import file_name_text, quote
 
 ATTEMPTS = 3
 """How often a file is read that changes meanwhile."""
@@ -78,6 +78,14 @@ def canonical_name(tenant_id: str, doc_id: str) -> str | None:
         return document_path(Path(), tenant_id, doc_id).as_posix()
     except InvalidDocument:
         return None
+
+
+def misnamed_text(wanted: str) -> str:
+    """Return what an operator reads of a file that should be named ``wanted``."""
+    return (
+        "its name does not spell the ids inside, and a later release will not serve it: rename it "
+        f"to {file_name_text(wanted)}"
+    )
 
 
 def spelled_key(name: str) -> tuple[str, str] | None:

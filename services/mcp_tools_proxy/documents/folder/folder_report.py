@@ -6,6 +6,7 @@ from typing import Protocol
 
 import structlog
 
+from mcp_tools_proxy.documents.folder.file_scan import misnamed_text
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.wire.text import file_name_text
 
@@ -64,8 +65,7 @@ class FolderReport:
                 log.warning(
                     "documents.file_misnamed",
                     file=file_name_text(name),
-                    problem="its name does not spell the ids inside, and a later release will not "
-                    f"serve it: rename it to {file_name_text(wanted)}",
+                    problem=misnamed_text(wanted),
                 )
         self._metrics.documents.set(len(folder))
         self._metrics.document_errors.set(len(folder.errors))

@@ -10,12 +10,7 @@ from pydantic_core import from_json
 
 from mcp_tools_proxy.documents.document_store import ChangeListener, Key, Reading, Wanted
 from mcp_tools_proxy.documents.folder.file_listing import list_files, stamp_of
-from mcp_tools_proxy.documents.folder.file_scan import (
-    FileLayout,
-    FileScan,
-    canonical_name,
-    scan_file,
-)
+from mcp_tools_proxy.documents.folder.file_scan import FileScan, canonical_name, scan_file
 from mcp_tools_proxy.documents.folder.folder_catalog import FolderCatalog, KnownFile
 from mcp_tools_proxy.documents.folder.folder_report import FolderReport
 from mcp_tools_proxy.documents.folder.scan_cache import ScanCache
@@ -229,11 +224,11 @@ class FolderStore:
         if head is None or layout is None:
             return None
         pages: dict[int, str] = {}
-        if span := _wanted_pages(wanted, layout, head.page_count):
+        if numbers := wanted.page_numbers(layout.sections, head.page_count):
             with suppress(OSError), open(self._root / name, "rb") as opened:
                 if stamp_of(os.fstat(opened.fileno())) != file.stamp:
                     return None
-                for number in range(span[0], span[1] + 1):
+                for number in numbers:
                     begin, end = layout.spans[2 * number - 2 : 2 * number]
                     pages[number] = from_json(os.pread(opened.fileno(), end - begin, begin))
                 if stamp_of(os.fstat(opened.fileno())) != file.stamp:
@@ -288,14 +283,3 @@ def _whole(scan: FileScan, key: Key) -> Reading | None:
     if head is None or (head.tenant_id, head.doc_id) != key:
         return None
     return Reading(head=head, document=scan.document)
-
-
-def _wanted_pages(wanted: Wanted, layout: FileLayout, page_count: int) -> tuple[int, int] | None:
-    """Return the first and the last page to read; None for none."""
-    span = wanted.pages
-    if wanted.section_id is not None:
-        section = layout.sections.get(wanted.section_id)
-        span = None if section is None else (section.page_start, section.page_end)
-    if span is None or span[0] > page_count:
-        return None
-    return span[0], min(span[1], page_count)

@@ -9,10 +9,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from mcp_tools_proxy.documents.document_file import (
-    InvalidDocument,
-    write_document,
-)
+from mcp_tools_proxy.documents.document_file import InvalidDocument, write_document
 from mcp_tools_proxy.documents.document_store import HEAD_ONLY, Key, Wanted
 from mcp_tools_proxy.documents.document_writer import (
     Expected,
@@ -22,7 +19,7 @@ from mcp_tools_proxy.documents.document_writer import (
     WriteFailed,
     check_expected,
 )
-from mcp_tools_proxy.documents.folder.file_scan import canonical_name
+from mcp_tools_proxy.documents.folder.file_scan import canonical_name, misnamed_text
 from mcp_tools_proxy.documents.folder.folder_store import FolderStore
 from mcp_tools_proxy.documents.versions import head_of, rights_tag
 from mcp_tools_proxy.domain.document import Document, DocumentHead, Readers
@@ -88,11 +85,7 @@ class FolderWriter:
         """Return the files that are not in use, and those in use with another name's document."""
         problems = dict(self._store.errors)
         for name, wanted in self._store.misnamed.items():
-            problems.setdefault(
-                file_name_text(name),
-                "its name does not spell the ids inside, and a later release will not serve it: "
-                f"rename it to {file_name_text(wanted)}",
-            )
+            problems.setdefault(file_name_text(name), misnamed_text(wanted))
         return problems
 
     async def list_heads(
@@ -176,7 +169,8 @@ class FolderWriter:
             raise self._failure(error) from error
         others = await asyncio.to_thread(self._others, list(self._store.files_of(key)), path)
         await self._store.refresh(key)
-        await self._remove(key, others)
+        if others:
+            await self._remove(key, others)
 
     def _others(self, names: list[str], written: Path) -> list[str]:
         """Return the files that are no link to the one that was written."""

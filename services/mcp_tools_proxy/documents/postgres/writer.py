@@ -147,7 +147,7 @@ class PostgresWriter:
             old = await _head(connection, key)
             check_expected(old, expected, None if old is None else old.version)
             readers = old.readers if old is not None and keep_readers else document.readers
-            new = _with_readers(head, readers)
+            new = dataclasses.replace(head, readers=readers)
             if old is None or old.version != new.version:
                 await _put(connection, document, new)
             elif old.readers != readers:
@@ -165,7 +165,7 @@ class PostgresWriter:
             check_expected(old, expected, rights_tag(old.readers))
             if old.readers != readers:
                 await connection.execute(_SET_READERS, *map(stored, key), *_named(readers))
-        return _with_readers(old, readers)
+        return dataclasses.replace(old, readers=readers)
 
     async def remove(self, key: Key, *, expected: Expected | str) -> DocumentHead:
         """Remove a document; return what it was. Raises VersionConflict, NoSuchDocument."""
@@ -283,7 +283,3 @@ def _named(readers: Readers | None) -> tuple[list[str] | None, list[str] | None]
     if readers is None:
         return None, None
     return sorted(map(stored, readers.users)), sorted(map(stored, readers.roles))
-
-
-def _with_readers(head: DocumentHead, readers: Readers | None) -> DocumentHead:
-    return dataclasses.replace(head, readers=readers)

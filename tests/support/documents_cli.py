@@ -1,0 +1,22 @@
+"""Runs the ``documents`` commands over a folder, as a person at a shell does."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import typer
+from typer.testing import CliRunner, Result
+
+from mcp_tools_proxy.cli.documents import documents_app
+from mcp_tools_proxy.settings.documents import DocumentSettings
+
+Run = Callable[..., Result]
+
+
+def documents_commands(root: Path, **settings: object) -> Run:
+    """Return what runs a command with its arguments; the cache is kept beside the folder."""
+    app = typer.Typer()
+    made = DocumentSettings.model_validate(
+        {"documents_path": root, "cache_dir": root.parent / "cache", **settings}
+    )
+    app.add_typer(documents_app(lambda: made))
+    return lambda *arguments: CliRunner().invoke(app, ["documents", *map(str, arguments)])
