@@ -68,6 +68,10 @@ def _swap_links(root: Path) -> None:
     (root / "x.json").symlink_to(root / "..data" / "x.json")
 
 
+def _add_tenant(root: Path) -> None:
+    place(document_path(root, "u", "d"), dump_document(document(tenant_id="u")))
+
+
 def _exchange(root: Path, other: Path) -> None:
     root.rename(root.with_name("old"))
     other.rename(root)
@@ -81,6 +85,7 @@ def _exchange(root: Path, other: Path) -> None:
         (_remove, {}),
         (_move_folder_out, {}),
         (_swap_links, {("t", "d"): "linked"}),
+        (_add_tenant, {("t", "d"): "one", ("u", "d"): "one"}),
     ],
 )
 @pytest.mark.usefixtures("watching")
@@ -92,6 +97,79 @@ async def test_a_change_shows_while_watching(
 ) -> None:
     change(root)
     await shelf.until(wanted)
+
+
+@pytest.fixture
+def one_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One change is one look: later looks find what an event did not tell."""
+    monkeypatch.setattr("mcp_tools_proxy.documents.folder.folder_watch.SCANS_AFTER_CHANGE", 1)
+    monkeypatch.setattr("mcp_tools_proxy.documents.folder.folder_watch.CHECK_MS", 20)
+
+
+LOOKS_ARE_OVER_S = 0.3
+"""Seconds after which nothing but an event causes a look, with ``one_look``."""
+
+
+@pytest.fixture(params=["each folder", "all below one"])
+def either_watch(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Folders are watched one by one, or all below the first."""
+    if request.param == "all below one":
+        monkeypatch.setattr("mcp_tools_proxy.documents.folder.folder_watch.MAX_SINGLE_FOLDERS", 0)
+
+
+@pytest.mark.usefixtures("either_watch", "one_look", "watching")
+async def test_folders_made_while_watching_are_watched(root: Path, shelf: Shelf) -> None:
+    inner = root / "u" / "made" / "later"
+    for title in ("first", "second"):
+        place(inner / "x.json", dump_document(document("x", title, "u")))
+        await shelf.until({("t", "d"): "one", ("u", "x"): title})
+        await anyio.sleep(LOOKS_ARE_OVER_S)
+    shutil.rmtree(root / "u")
+    await shelf.until({("t", "d"): "one"})
+
+
+@pytest.mark.usefixtures("either_watch", "one_look", "watching")
+async def test_a_change_behind_a_link_into_a_folder_with_a_dot_shows(
+    root: Path, shelf: Shelf
+) -> None:
+    _swap_links(root)
+    await shelf.until({("t", "d"): "linked"})
+    await anyio.sleep(LOOKS_ARE_OVER_S)
+    place(root / "..data" / "x.json", dump_document(document(title="changed")))
+    await shelf.until({("t", "d"): "changed"})
+
+
+async def test_a_folder_that_goes_before_it_is_watched_does_not_end_the_watch(
+    root: Path, folder: FolderStore, shelf: Shelf
+) -> None:
+    rewrite(root, document())
+    _add_tenant(root)
+    await folder.load()
+    shutil.rmtree(root / "u")
+    with capture_logs() as lines:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(FolderWatch(folder).run)
+            await shelf.until({("t", "d"): "one"})
+            _change(root)
+            await shelf.until({("t", "d"): "two"})
+            tasks.cancel_scope.cancel()
+    assert "documents.watch_failed" not in [line["event"] for line in lines]
+
+
+async def test_changes_of_a_folder_that_cannot_be_watched_show_all_the_same(
+    root: Path, folder: FolderStore, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def awatch(*_paths: Path, **_options: object) -> None:
+        raise OSError("OS file watch limit reached")
+
+    monkeypatch.setattr("mcp_tools_proxy.documents.folder.folder_watch.awatch", awatch)
+    rewrite(root, document())
+    with capture_logs() as lines:
+        async with watched(folder):
+            await until(lambda: "documents.watch_failed" in [line["event"] for line in lines])
+            _change(root)
+            await shelf.until({("t", "d"): "two"})
+    assert [line["event"] for line in lines].count("documents.watch_failed") == 1
 
 
 @pytest.mark.usefixtures("watching")

@@ -16,11 +16,13 @@ SUFFIX = ".json"
 class Listing:
     """What a folder holds: ``files`` by their names relative to it, with ``/`` between folders.
 
-    ``unlisted`` are folders that could not be read, and ``unread`` files, each with the reason.
-    ``is_there`` is whether the folder itself is.
+    ``folders`` are those in which a change may concern a file: the listed ones, and those with a
+    dot, for links may lead there. ``unlisted`` are folders that could not be read, and ``unread``
+    files, each with the reason. ``is_there`` is whether the folder itself is.
     """
 
     files: Mapping[str, Stamp]
+    folders: frozenset[str]
     unlisted: Mapping[str, str]
     unread: Mapping[str, str]
     is_there: bool
@@ -31,18 +33,27 @@ def list_files(root: Path) -> Listing:
     files: dict[str, Stamp] = {}
     unlisted: dict[str, str] = {}
     unread: dict[str, str] = {}
-    folders = [""]
-    while folders:
-        prefix = folders.pop()
+    folders: set[str] = set()
+    waiting = [""]
+    while waiting:
+        prefix = waiting.pop()
+        folder = prefix.rstrip("/")
         try:
-            with os.scandir(root / prefix) as entries:
-                folders += _sort(entries, prefix, files, unread)
+            with os.scandir(root / folder) as entries:
+                found = _sort(entries, prefix, files, unread)
         except (FileNotFoundError, NotADirectoryError):
-            if not prefix:
-                return Listing({}, {}, {}, is_there=False)
+            if not folder:
+                return Listing({}, frozenset(), {}, {}, is_there=False)
         except OSError as error:
-            unlisted[prefix.rstrip("/")] = f"cannot be listed: {error.strerror}"
-    return Listing(files, unlisted, unread, is_there=True)
+            unlisted[folder] = f"cannot be listed: {error.strerror}"
+        else:
+            folders.add(folder)
+            for name in found:
+                if name.startswith("."):
+                    folders.add(prefix + name)
+                else:
+                    waiting.append(f"{prefix}{name}/")
+    return Listing(files, frozenset(folders), unlisted, unread, is_there=True)
 
 
 def _sort(
@@ -54,11 +65,9 @@ def _sort(
     """Put the files of one folder into ``files`` and ``unread``; return the folders in it."""
     folders = []
     for entry in entries:
-        if entry.name.startswith("."):
-            continue
         if entry.is_dir(follow_symlinks=False):
-            folders.append(f"{prefix}{entry.name}/")
-        elif entry.name.endswith(SUFFIX):
+            folders.append(entry.name)
+        elif entry.name.endswith(SUFFIX) and not entry.name.startswith("."):
             try:
                 status = entry.stat()
             except FileNotFoundError:
