@@ -1,7 +1,9 @@
 """Documents that are uploaded: what is refused, and that nothing is left of it."""
 
 import asyncio
+import errno
 import json
+import os
 import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -20,6 +22,7 @@ from tests.api.document_operator import (
     operated,
     outcome,
 )
+from tests.support.bounds import until
 from tests.support.tokens import bearer
 
 
@@ -137,3 +140,37 @@ async def test_an_upload_without_a_temporary_folder_is_503(
     monkeypatch.setattr(tempfile, "tempdir", "no such folder")
     refused = await in_folder.put_note()
     assert outcome(refused) == (503, "DOCUMENTS_UNAVAILABLE")
+
+
+async def test_an_import_whose_process_cannot_be_started_is_503(
+    in_folder: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_arguments: object, **_options: object) -> None:
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "subprocess_exec", refuse)
+    refused = await in_folder.put_note()
+    assert outcome(refused) == (503, "DOCUMENTS_UNAVAILABLE")
+    monkeypatch.undo()
+    assert (await in_folder.put_note()).status_code == 201
+
+
+async def test_no_more_uploads_are_taken_at_once_than_the_disk_should_hold(
+    in_folder: Operator, spool: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcp_tools_proxy.api.documents.upload.MAX_UPLOADS", 1)
+    may_end = asyncio.Event()
+
+    async def slow_body() -> AsyncIterator[bytes]:
+        yield b" "
+        await may_end.wait()
+        yield json.dumps({**DOC, "title": "t", "pages": ["x"]}).encode()
+
+    as_json = {"Content-Type": "application/json"} | NEW
+    async with asyncio.TaskGroup() as group:
+        first = group.create_task(in_folder.send("PUT", CONTENT, DOC, slow_body(), **as_json))
+        await until(lambda: files_in(spool))
+        refused = await in_folder.put_note()
+        may_end.set()
+    assert outcome(refused) == (409, "IMPORT_BUSY")
+    assert first.result().status_code == 201

@@ -213,7 +213,7 @@ async def test_who_may_no_longer_use_the_tool_gets_no_outcome_of_it(
 
 
 async def test_a_document_that_is_gone_is_not_read_from_an_outcome() -> None:
-    path = write_document(Path("documents"), make_document(doc_id="doc_1"), replace=False)
+    path = write_document(Path("documents"), make_document(doc_id="doc_1"), replace=False).path
     async with running(mock_mode=False) as service:
         assert await code(service, "read_doc_metadata", DOC_1, idempotency_key="k") == "OK"
         path.unlink()

@@ -12,6 +12,7 @@ from starlette.types import Scope
 from mcp_tools_proxy.api.batch.batch_handlers import BatchHandlers
 from mcp_tools_proxy.api.documents.document_handlers import DocumentHandlers
 from mcp_tools_proxy.api.documents.document_routes import document_routes
+from mcp_tools_proxy.api.documents.upload import Uploads
 from mcp_tools_proxy.api.endpoint import EndpointFactory
 from mcp_tools_proxy.api.error_handlers import add_error_handlers
 from mcp_tools_proxy.api.execute_handlers import ExecuteHandlers
@@ -28,7 +29,6 @@ from mcp_tools_proxy.app.gateway import Gateway
 from mcp_tools_proxy.app.health_checks import build_health
 from mcp_tools_proxy.app.mcp import build_server
 from mcp_tools_proxy.auth.caller_resolver import CallerResolver
-from mcp_tools_proxy.documents.importers.import_process import Importer
 from mcp_tools_proxy.domain.caller import ANY_TENANT
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.mcp_server.http.authentication import (
@@ -136,12 +136,8 @@ def _api_routes(
         EndpointFactory(refusals, limits=_body_limits(settings)),
         needs_token=authenticator.needs_token,
     )
-    documents = DocumentHandlers(
-        gateway.documents.writer,
-        Importer(),
-        gate,
-        max_document_bytes=settings.max_document_bytes,
-    )
+    uploads = Uploads(max_document_bytes=settings.max_document_bytes)
+    documents = DocumentHandlers(gateway.documents.writer, uploads, gate)
     return *document_routes(build, documents), *api_routes(
         build,
         execute=ExecuteHandlers(CallerResolver(authenticator), gateway.executor),

@@ -4,6 +4,7 @@ Results go to stdout, one line each; progress and failures go to stderr. A failu
 names the file; the other files go on, and the exit code is 1.
 """
 
+import asyncio
 import json
 import unicodedata
 from collections.abc import Iterator
@@ -36,9 +37,9 @@ from mcp_tools_proxy.documents.document_writer import (
 )
 from mcp_tools_proxy.documents.importers.base import ImportFailed, ImportOptions, one_line
 from mcp_tools_proxy.documents.importers.base import Progress as PageProgress
-from mcp_tools_proxy.documents.importers.import_process import Importer
+from mcp_tools_proxy.documents.importers.import_process import Importer, ImportNotStarted
 from mcp_tools_proxy.documents.importers.kinds import check_suffix, warning_about
-from mcp_tools_proxy.domain.document import DocumentHead
+from mcp_tools_proxy.domain.document import Document, DocumentHead
 from mcp_tools_proxy.wire.text import quote
 
 _Files = Annotated[
@@ -61,6 +62,10 @@ _Tags = Annotated[list[str] | None, typer.Option("--tag", help="May be given sev
 _Replace = Annotated[
     bool, typer.Option("--replace", help="Overwrite documents that exist, under any file name.")
 ]
+
+
+_FAILURES = (ImportFailed, ImportNotStarted, InvalidDocument, ReadOnlyDocuments, WriteFailed)
+"""What concerns one file; each has its reason."""
 
 
 def add_import(app: typer.Typer, load_settings: LoadSettings) -> None:
@@ -142,7 +147,7 @@ class _Batch:
         """Import one file, and print the result; a failure is printed as well."""
         try:
             await self._import(path, label)
-        except (ImportFailed, InvalidDocument, ReadOnlyDocuments, WriteFailed) as error:
+        except _FAILURES as error:
             self.has_failed = True
             self._results.append({"file": str(path), "error": error.reason})
             typer.echo(f"{path}: {error.reason}", err=True)
@@ -163,8 +168,7 @@ class _Batch:
         check_suffix(path.suffix)
         if not self._replace and await self._writer.head(key) is not None:
             raise _exists(f"document {quote(options.doc_id)} of tenant {quote(options.tenant_id)}")
-        with _page_bar(label) as show_pages:
-            document = await self._importer.import_file(path, path.suffix, options, show_pages)
+        document = await self._document(path, options, label)
         expected = Expected.ANYTHING if self._replace else Expected.NOTHING
         try:
             head = await self._writer.put(document, expected=expected, keep_readers=True)
@@ -173,6 +177,11 @@ class _Batch:
         self._done.add(options.doc_id)
         warning = warning_about(path, document)
         self._note(path, head, warning)
+
+    async def _document(self, path: Path, options: ImportOptions, label: str) -> Document:
+        with _page_bar(label) as show_pages:
+            async with self._importer.imported(path, path.suffix, options, show_pages) as imported:
+                return await asyncio.to_thread(imported.document)
 
     def _note(self, path: Path, head: DocumentHead, warning: str | None) -> None:
         place = self._writer.place((head.tenant_id, head.doc_id))

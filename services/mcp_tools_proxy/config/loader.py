@@ -189,7 +189,7 @@ def list_presets(folder: Path) -> PresetListing:
 
 
 def set_default_preset(
-    folder: Path, preset_id: str, *, write: Callable[[Path, bytes], None] = write_atomically
+    folder: Path, preset_id: str, *, write: Callable[[Path, bytes], object] = write_atomically
 ) -> None:
     """Write the default preset into mcp.json: one key, all other text stays byte for byte.
 

@@ -50,16 +50,16 @@ class CachedDocument:
             self.document = document
             self.sections = None
             self._pages = {}
-            self.size_bytes = ENTRY_BYTES + sum(map(sys.getsizeof, document.pages))
+            self.size_bytes = ENTRY_BYTES + sum(map(_text_bytes, document.pages))
             own_chunks = document.own_chunks or ()
-            self.size_bytes += sum(sys.getsizeof(it.source) + CHUNK_BYTES for it in own_chunks)
+            self.size_bytes += sum(_text_bytes(it.source) + CHUNK_BYTES for it in own_chunks)
             self._add_sections(document.sections)
         if self.document is not None:
             return
         for number, text in reading.pages.items():
             if number not in self._pages:
                 self._pages[number] = text
-                self.size_bytes += sys.getsizeof(text)
+                self.size_bytes += _text_bytes(text)
         if reading.sections is not None and self.sections is None:
             self._add_sections(reading.sections)
 
@@ -162,3 +162,8 @@ class DocumentCache:
     def _count(self, by: int) -> None:
         self._bytes += by
         self._metrics.document_cache_bytes.set(self._bytes)
+
+
+def _text_bytes(text: str) -> int:
+    """Return what a text takes: one that is not ASCII keeps its UTF-8 form, too, once answered."""
+    return sys.getsizeof(text) if text.isascii() else 2 * sys.getsizeof(text)

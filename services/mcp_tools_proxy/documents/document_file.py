@@ -3,6 +3,10 @@
 This is the only module that knows the file format.
 """
 
+import os
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Self
 from urllib.parse import quote, unquote
@@ -13,6 +17,7 @@ from pydantic_core import from_json, to_json
 from mcp_tools_proxy.domain.document import Chunk, Document, Readers, Section
 from mcp_tools_proxy.filesystem.atomic import write_atomically
 from mcp_tools_proxy.wire.identifiers import Identifier
+from mcp_tools_proxy.wire.json_pieces import json_list, json_text
 from mcp_tools_proxy.wire.problem_texts import closest_match, join_first, place_of, problem_of
 from mcp_tools_proxy.wire.strict_json import RepeatedKey, TooManyItems, check_count, check_keys
 from mcp_tools_proxy.wire.text import quote as quoted
@@ -87,6 +92,67 @@ def parse_document(path: Path, content: bytes, *, max_items: int | None = None) 
 
 def dump_document(document: Document) -> bytes:
     """Render a document as the JSON of its file. Raises InvalidDocument."""
+    return b"".join(DocumentDump(document))
+
+
+class DocumentDump:
+    """The JSON of a document's file in pieces, for a large one would be in memory once more.
+
+    Iterate it once. Making and iterating it raise InvalidDocument.
+    """
+
+    def __init__(self, document: Document) -> None:
+        self.spans = array("Q")
+        """Begin and end in bytes of each page that was yielded, as ``page_spans`` finds them."""
+        self._file = _file_of(document)
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield the pieces."""
+        position = 0
+        try:
+            for piece, is_page in self._pieces():
+                if is_page:
+                    self.spans.append(position)
+                    self.spans.append(position + len(piece))
+                position += len(piece)
+                yield piece
+        except ValueError as error:  # a lone surrogate has no UTF-8
+            raise InvalidDocument(f"cannot be written as JSON: {error}") from error
+
+    def _pieces(self) -> Iterator[tuple[bytes, bool]]:
+        """Yield each piece, and whether it is the text of a page."""
+        file = self._file
+        facts = (file.doc_id, file.tenant_id, file.title, file.tags)
+        names = b'{\n "doc_id": %b,\n "tenant_id": %b,\n "title": %b,\n "tags": %b'
+        yield names % tuple(map(to_json, facts)), False
+        yield b',\n "pages": [', False
+        for number, text in enumerate(file.pages):
+            yield b",\n  " if number else b"\n  ", False
+            yield json_text(text), True
+        yield b"]", False
+        for piece in self._after_pages():
+            yield piece, False
+
+    def _after_pages(self) -> Iterator[bytes]:
+        file = self._file
+        yield b',\n "sections": '
+        sections = (to_json(section, exclude_none=True) for section in file.sections)
+        yield from json_list(sections, before=b"\n  ")
+        if file.readers is not None:
+            yield b',\n "readers": %b' % to_json(file.readers)
+        if file.chunks is not None:
+            yield b',\n "chunks": '
+            chunks = (
+                b'{"chunk_id":%b,"page":%d,"text":%b}'
+                % (to_json(chunk.chunk_id), chunk.page, json_text(chunk.text))
+                for chunk in file.chunks
+            )
+            yield from json_list(chunks, before=b"\n  ")
+        yield b"\n}\n"
+
+
+def _file_of(document: Document) -> "_DocumentFile":
+    """Return what the document's file holds. Raises InvalidDocument."""
     content: dict[str, object] = {
         "doc_id": document.doc_id,
         "tenant_id": document.tenant_id,
@@ -106,12 +172,9 @@ def dump_document(document: Document) -> bytes:
             for chunk in document.own_chunks
         ]
     try:
-        checked = _DocumentFile.model_validate(content)
-        return to_json(checked, exclude_none=True, indent=1) + b"\n"
+        return _DocumentFile.model_validate(content)
     except ValidationError as error:
         raise InvalidDocument(_first_problem(error)) from error
-    except ValueError as error:  # a lone surrogate has no UTF-8
-        raise InvalidDocument(f"cannot be written as JSON: {error}") from error
 
 
 def dump_readers(readers: Readers) -> dict[str, list[str]]:
@@ -144,20 +207,29 @@ def tenant_of_folder(root: Path, path: Path) -> str | None:
         return first
 
 
-def write_document(root: Path, document: Document, *, replace: bool) -> Path:
-    """Write a document to its canonical path, and return that path.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenFile:
+    """A document's file as it was written: its status, and where its pages stand."""
+
+    path: Path
+    status: os.stat_result
+    spans: "array[int]"
+
+
+def write_document(root: Path, document: Document, *, replace: bool) -> WrittenFile:
+    """Write a document to its canonical path.
 
     Atomic: a reader sees the old file or the whole new one. Raises DocumentExists (unless
     ``replace``), InvalidDocument, OSError.
     """
-    content = dump_document(document)
+    dump = DocumentDump(document)
     path = document_path(root, document.tenant_id, document.doc_id)
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        write_atomically(path, content, overwrite=replace)
+        status = write_atomically(path, dump, overwrite=replace)
     except FileExistsError as error:
         raise DocumentExists(path) from error
-    return path
+    return WrittenFile(path=path, status=status, spans=dump.spans)
 
 
 def _file_name(field: str, identifier: str, suffix: str = "") -> str:

@@ -1,11 +1,13 @@
 """Names the versions of a document and of its rights, alike in every store."""
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import astuple
 
 from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.document import Document, DocumentHead, Readers
+from mcp_tools_proxy.wire.json_pieces import json_list, json_text
 
 
 def version_of(document: Document) -> str:
@@ -14,15 +16,25 @@ def version_of(document: Document) -> str:
     Readers are no part of it: they have a tag of their own (``rights_tag``). Equal content has the
     same version in every store, so that a copy can be checked by it.
     """
-    chunks = document.own_chunks
-    content = (
-        document.title,
-        document.tags,
-        document.pages,
-        [astuple(section) for section in document.sections.values()],
-        None if chunks is None else [(chunk.chunk_id, chunk.page, chunk.text) for chunk in chunks],
-    )
-    return hashlib.sha256(to_json(content)).hexdigest()
+    digest = hashlib.sha256()
+    for piece in _content(document):
+        digest.update(piece)
+    return digest.hexdigest()
+
+
+def _content(document: Document) -> Iterator[bytes]:
+    """Yield compact JSON, piece by piece: as one it took four times the memory of the texts."""
+    yield b"[%b,%b," % (to_json(document.title), to_json(document.tags))
+    yield from json_list(map(json_text, document.pages))
+    yield b",%b," % to_json([astuple(section) for section in document.sections.values()])
+    if document.own_chunks is None:
+        yield b"null"
+    else:
+        yield from json_list(
+            b"[%b,%d,%b]" % (to_json(chunk.chunk_id), chunk.page, json_text(chunk.text))
+            for chunk in document.own_chunks
+        )
+    yield b"]"
 
 
 def rights_tag(readers: Readers | None) -> str:

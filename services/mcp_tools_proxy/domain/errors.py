@@ -100,7 +100,7 @@ class DocumentsReadOnly(ProxyError):
 
 
 class ImportBusy(ProxyError):
-    """As many imports run as may at once, of all tenants or of this one."""
+    """As many imports or uploads run as may at once, of all tenants or of this one."""
 
     code = "IMPORT_BUSY"
     retryable = True

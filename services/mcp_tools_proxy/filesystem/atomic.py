@@ -2,34 +2,41 @@
 
 import os
 import stat
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
 
 def write_atomically(
-    path: Path, content: bytes, *, new_file_mode: int = 0o666, overwrite: bool = True
-) -> None:
-    """Write a file; one that is replaced keeps its mode and, where permitted, its owner.
+    path: Path,
+    content: bytes | Iterable[bytes],
+    *,
+    new_file_mode: int = 0o666,
+    overwrite: bool = True,
+) -> os.stat_result:
+    """Write a file, whole or in pieces; one that is replaced keeps its mode and, where permitted,
+    its owner.
 
-    A symbolic link stays, and its target is replaced. Raises OSError; FileExistsError where there
-    is such a file, unless ``overwrite``.
+    A symbolic link stays, and its target is replaced. Returns the status of what was written.
+    Raises OSError; FileExistsError where there is such a file, unless ``overwrite``.
     """
     target = Path(os.path.realpath(path))
     unfinished = target.with_name(f".{uuid4().hex}.tmp")  # readers ignore dot-files
-    try:
-        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, new_file_mode)
-        with open(descriptor, "wb") as file:
+    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, new_file_mode)
+    with open(descriptor, "wb") as file:
+        try:
             _copy_ownership(descriptor, target)
-            file.write(content)
+            file.writelines([content] if isinstance(content, bytes) else content)
             file.flush()
             os.fsync(descriptor)
-        if overwrite:
-            unfinished.replace(target)
-        else:
-            target.hardlink_to(unfinished)  # unlike a rename, this refuses when the name is taken
-    finally:
-        unfinished.unlink(missing_ok=True)
+            if overwrite:
+                unfinished.replace(target)
+            else:
+                target.hardlink_to(unfinished)  # unlike a rename, this refuses a name that is taken
+        finally:
+            unfinished.unlink(missing_ok=True)
+        return os.fstat(descriptor)  # now: renaming changes a file's time
 
 
 def _copy_ownership(descriptor: int, target: Path) -> None:

@@ -32,6 +32,11 @@ class ArrivalTimer:
         if self._due_at is not None:
             self._due_at = self._loop.time() + timeout_s
 
+    def shorten(self, timeout_s: float) -> None:
+        """Wait at most ``timeout_s`` from now on, if started."""
+        if self._due_at is not None:
+            self._due_at = min(self._due_at, self._loop.time() + timeout_s)
+
     def stop(self) -> None:
         """Stop waiting until the next start."""
         self._due_at = None

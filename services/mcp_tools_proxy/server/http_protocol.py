@@ -215,6 +215,12 @@ class BoundedProtocol(HttpToolsProtocol):
                 self.timeout_keep_alive, self.timeout_keep_alive_handler
             )
 
+    def on_response_complete(self) -> None:
+        """Start what waits behind a response; the rest of a refused upload has less time."""
+        super().on_response_complete()
+        if self._in_body and self.cycle.response_complete:
+            self._arrival.shorten(self.arrival_timeout_s)
+
     def timeout_keep_alive_handler(self) -> None:
         """Close a connection that was idle for too long."""
         super().timeout_keep_alive_handler()

@@ -63,6 +63,9 @@ MAX_KEYS_SEARCHED = 10_000
 """Above this number of keys the error does not name the repeated one: finding it among 75,000
 stalled every other call for 0.1 s."""
 
+LARGE_BYTES = 4 * 1024 * 1024
+"""JSON from this size on, which only files have, is not encoded anew: that took three copies."""
+
 Place = tuple[str | int, ...]
 
 _TOO_LARGE = "holds a number beyond 1e308"
@@ -75,6 +78,9 @@ _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 
 _LONG_INTEGER = re.compile(rb"(?<![\d.eE+])[1-9]\d{309}\d*+(?![.eE])")
 """An integer over 309 digits, which no float holds. It would take many times as long to write."""
+
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
+"""A string; one without end is all of the rest, or each quote in it would search the rest again."""
 
 
 class RepeatedKey(ValueError):
@@ -146,9 +152,12 @@ def _check_shape(data: bytes, max_items: int | None) -> bool:
 
 
 def check_count(data: bytes, max_items: int) -> None:
-    """Raise TooManyItems for JSON of more than ``max_items`` values, without parsing it."""
+    """Raise TooManyItems for JSON of more than ``max_items`` values, without parsing or copying it.
+
+    For files: it takes twice the time of ``count_items``, and none of its three copies.
+    """
     may_be_many = data.count(b",") + data.count(b"[") + data.count(b"{") >= max_items
-    if may_be_many and count_items(data) > max_items:
+    if may_be_many and _count_items(_STRING.sub(b"0", data)) > max_items:
         raise TooManyItems(max_items)
 
 
@@ -165,7 +174,8 @@ def check_keys(data: bytes, value: object, *, max_searched: int | None = None) -
     The fast parser does not report repeated keys, but keeps one of the two. So ``value`` encoded
     again has fewer colons than ``data``. Colons in strings survive, unless they were escaped.
     """
-    colons, kept = data.count(b":"), to_json(value).count(b":")
+    colons = data.count(b":")
+    kept = to_json(value).count(b":") if len(data) < LARGE_BYTES else _count_colons(value)
     if colons == kept and (_BACKSLASH not in data or b"\\u003" not in data):
         return
     escaped = data.replace(rb"\\", b"")
@@ -174,6 +184,23 @@ def check_keys(data: bytes, value: object, *, max_searched: int | None = None) -
         return
     is_searched = max_searched is None or colons <= max_searched
     raise RepeatedKey(_place_of_repeat(data) if is_searched else (), value)
+
+
+def _count_colons(value: object) -> int:
+    """Count the colons of parsed JSON: in its texts, and one for each key."""
+    count = 0
+    waiting = [value]
+    while waiting:
+        match waiting.pop():
+            case str() as text:
+                count += text.count(":")
+            case list() as items:
+                waiting += items
+            case dict() as members:
+                count += len(members)
+                waiting += members
+                waiting += members.values()
+    return count
 
 
 def _shape_of(data: bytes) -> bytes:

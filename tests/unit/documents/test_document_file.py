@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from mcp_tools_proxy.documents.document_file import (
     BrokenFile,
+    DocumentDump,
     DocumentExists,
     InvalidDocument,
     document_path,
@@ -18,6 +19,7 @@ from mcp_tools_proxy.documents.document_file import (
     read_document,
     write_document,
 )
+from mcp_tools_proxy.documents.folder.page_spans import page_spans
 from mcp_tools_proxy.domain.document import Chunk, Document, Readers, Section
 
 PAGES = ["one page of text", "another page"]
@@ -155,7 +157,7 @@ def sample(**changes: object) -> Document:
 
 def test_a_written_document_reads_back_the_same(tmp_path: Path) -> None:
     document = sample()
-    read = read_document(write_document(tmp_path, document, replace=False))
+    read = read_document(write_document(tmp_path, document, replace=False).path)
     assert dump_document(read) == dump_document(document)
     assert (read.title, read.pages, read.tags) == (document.title, document.pages, document.tags)
     assert read.sections == document.sections
@@ -163,22 +165,51 @@ def test_a_written_document_reads_back_the_same(tmp_path: Path) -> None:
     assert read.own_chunks[0].text == "another"
 
 
+@given(
+    pages=st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1, max_size=4),
+    title=st.sampled_from(['"pages": ["x"]', "ж", "\\"]),
+)
+def test_where_the_pages_were_written_is_where_they_are_found(pages: list[str], title: str) -> None:
+    dump = DocumentDump(sample(title=title, pages=tuple(pages), sections={}, own_chunks=None))
+    assert dump.spans == page_spans(b"".join(dump))
+
+
+def test_a_file_has_a_line_for_each_page_section_and_chunk() -> None:
+    lines = dump_document(sample(readers=Readers(roles=frozenset({"it"})))).decode().splitlines()
+    assert lines == [
+        "{",
+        ' "doc_id": "d",',
+        ' "tenant_id": "t",',
+        ' "title": "Тест",',
+        ' "tags": ["a","b"],',
+        ' "pages": [',
+        *(f"  {json.dumps(text)}," for text in PAGES[:-1]),
+        f"  {json.dumps(PAGES[-1])}],",
+        ' "sections": [',
+        '  {"section_id":"s","title":"S","page_start":1,"page_end":1,"start_char":4}],',
+        ' "readers": {"users":[],"roles":["it"]},',
+        ' "chunks": [',
+        '  {"chunk_id":"c","page":2,"text":"another"}]',
+        "}",
+    ]
+
+
 def test_an_existing_file_is_not_overwritten(tmp_path: Path) -> None:
-    path = write_document(tmp_path, sample(), replace=False)
+    path = write_document(tmp_path, sample(), replace=False).path
     with pytest.raises(DocumentExists):
         write_document(tmp_path, sample(title="new"), replace=False)
     assert read_document(path).title == "Тест"
 
 
 def test_replace_overwrites_an_existing_file(tmp_path: Path) -> None:
-    path = write_document(tmp_path, sample(), replace=False)
-    assert write_document(tmp_path, sample(title="new"), replace=True) == path
+    path = write_document(tmp_path, sample(), replace=False).path
+    assert write_document(tmp_path, sample(title="new"), replace=True).path == path
     assert read_document(path).title == "new"
 
 
 @pytest.mark.parametrize("replace", [False, True])
 def test_writing_leaves_no_other_file_behind(tmp_path: Path, replace: bool) -> None:
-    path = write_document(tmp_path, sample(), replace=replace)
+    path = write_document(tmp_path, sample(), replace=replace).path
     assert list(path.parent.iterdir()) == [path]
 
 

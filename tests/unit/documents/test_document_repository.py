@@ -1,10 +1,13 @@
 """When the repository asks its store, and when it serves what it has in memory."""
 
 import asyncio
+import sys
 from collections.abc import Iterator
 
 import pytest
+from pydantic_core import to_json
 
+from mcp_tools_proxy.documents.document_cache import CachedDocument
 from mcp_tools_proxy.documents.document_repository import DocumentRepository
 from mcp_tools_proxy.documents.document_store import (
     HEAD_ONLY,
@@ -176,3 +179,11 @@ async def test_one_call_waits_no_longer_than_the_store_says_in_all(
     store.gate.set()
     store.timeout_s = None
     assert await text(repository) == "old"
+
+
+@pytest.mark.parametrize("letter", ["a", "ж", "\U0001f600"])
+def test_a_text_is_counted_with_the_utf8_that_an_answer_leaves_in_it(letter: str) -> None:
+    document = make_document(pages=("".join(letter for _ in range(10_000)),))
+    entry = CachedDocument(Reading(head=head_of(document), document=document))
+    to_json(document.pages)
+    assert entry.size_bytes >= sum(map(sys.getsizeof, document.pages))

@@ -100,14 +100,14 @@ async def test_a_change_shows_while_watching(
 
 
 @pytest.fixture
-def one_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One change is one look: later looks find what an event did not tell."""
+def one_listing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """List once for a change: later listings find what an event did not tell."""
     monkeypatch.setattr("mcp_tools_proxy.documents.folder.folder_watch.SCANS_AFTER_CHANGE", 1)
     monkeypatch.setattr("mcp_tools_proxy.documents.folder.folder_watch.CHECK_MS", 20)
 
 
-LOOKS_ARE_OVER_S = 0.3
-"""Seconds after which nothing but an event causes a look, with ``one_look``."""
+QUIET_AFTER_S = 0.3
+"""Seconds after which nothing but an event has the folder listed, with ``one_listing``."""
 
 
 @pytest.fixture(params=["each folder", "all below one"])
@@ -117,24 +117,24 @@ def either_watch(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr("mcp_tools_proxy.documents.folder.folder_watch.MAX_SINGLE_FOLDERS", 0)
 
 
-@pytest.mark.usefixtures("either_watch", "one_look", "watching")
+@pytest.mark.usefixtures("either_watch", "one_listing", "watching")
 async def test_folders_made_while_watching_are_watched(root: Path, shelf: Shelf) -> None:
     inner = root / "u" / "made" / "later"
     for title in ("first", "second"):
         place(inner / "x.json", dump_document(document("x", title, "u")))
         await shelf.until({("t", "d"): "one", ("u", "x"): title})
-        await anyio.sleep(LOOKS_ARE_OVER_S)
+        await anyio.sleep(QUIET_AFTER_S)
     shutil.rmtree(root / "u")
     await shelf.until({("t", "d"): "one"})
 
 
-@pytest.mark.usefixtures("either_watch", "one_look", "watching")
+@pytest.mark.usefixtures("either_watch", "one_listing", "watching")
 async def test_a_change_behind_a_link_into_a_folder_with_a_dot_shows(
     root: Path, shelf: Shelf
 ) -> None:
     _swap_links(root)
     await shelf.until({("t", "d"): "linked"})
-    await anyio.sleep(LOOKS_ARE_OVER_S)
+    await anyio.sleep(QUIET_AFTER_S)
     place(root / "..data" / "x.json", dump_document(document(title="changed")))
     await shelf.until({("t", "d"): "changed"})
 

@@ -12,8 +12,18 @@ import anyio
 import pytest
 from fpdf import FPDF
 
-from mcp_tools_proxy.documents.importers.base import ImportFailed, ImportOptions
-from mcp_tools_proxy.documents.importers.import_process import Importer, ImporterBusy
+from mcp_tools_proxy.documents.importers.base import (
+    ImportFailed,
+    ImportOptions,
+    Progress,
+    no_progress,
+)
+from mcp_tools_proxy.documents.importers.import_process import (
+    Importer,
+    ImporterBusy,
+    ImportNotStarted,
+)
+from mcp_tools_proxy.domain.document import Document
 from tests.support.bounds import BOUND_S, until
 
 LIMITED = "from mcp_tools_proxy.documents.importers.import_worker import limit_process as limit\n"
@@ -31,6 +41,17 @@ def running(program: str, *, timeout_s: float = BOUND_S) -> Importer:
     return Importer(worker=(sys.executable, "-c", program), timeout_s=timeout_s)
 
 
+async def imported(
+    importer: Importer,
+    path: Path,
+    suffix: str,
+    wanted: ImportOptions,
+    progress: Progress = no_progress,
+) -> Document:
+    async with importer.imported(path, suffix, wanted, progress) as found:
+        return found.document()
+
+
 @pytest.fixture
 def note(tmp_path: Path) -> Path:
     path = tmp_path / "note.md"
@@ -39,7 +60,7 @@ def note(tmp_path: Path) -> Path:
 
 
 async def test_a_file_is_imported_as_by_this_process(note: Path) -> None:
-    document = await Importer().import_file(note, ".md", options())
+    document = await imported(Importer(), note, ".md", options())
     assert (document.title, document.tags, document.pages) == (
         "Mine",
         ("a", "b"),
@@ -56,7 +77,7 @@ async def test_the_pages_of_a_pdf_are_told_as_they_are_done(tmp_path: Path) -> N
     path = tmp_path / "book"
     path.write_bytes(bytes(pdf.output()))
     shown: list[tuple[int, int]] = []
-    document = await Importer().import_file(path, ".pdf", options(), lambda *it: shown.append(it))
+    document = await imported(Importer(), path, ".pdf", options(), lambda *it: shown.append(it))
     assert (len(document.pages), shown[-1]) == (3, (3, 3))
 
 
@@ -75,7 +96,7 @@ async def test_a_file_that_cannot_be_imported_is_refused_with_the_parsers_reason
     path = tmp_path / "file"
     path.write_bytes(content)
     with pytest.raises(ImportFailed) as failed:
-        await Importer().import_file(path, suffix, options())
+        await imported(Importer(), path, suffix, options())
     assert reason in failed.value.reason
 
 
@@ -85,7 +106,7 @@ async def test_a_file_that_cannot_be_imported_is_refused_with_the_parsers_reason
         ("import os; os.abort()", "made the importer crash"),
         ("raise SystemExit(3)", "made the importer crash"),
         (LIMITED + "limit()\nx = b'x' * 2**31", "made the importer crash"),
-        ("print('document 99999999999')", "too large"),
+        ("print('document 99999999999')", "too large a document"),
         ("print('document 5'); print('{')", "made the importer crash"),
         ("print('document 2'); print('{}')", "makes no valid document"),
         ("print('document 3'); print('\\x00[]')", "makes no valid document"),
@@ -99,7 +120,7 @@ async def test_what_the_process_does_costs_that_import_only(
     note: Path, program: str, reason: str
 ) -> None:
     with pytest.raises(ImportFailed) as failed:
-        await running(program).import_file(note, ".md", options())
+        await imported(running(program), note, ".md", options())
     assert reason in failed.value.reason
 
 
@@ -123,7 +144,7 @@ async def test_what_it_hands_back_is_checked_like_a_foreign_file(
         "print('document', len(content)); print(content)"
     )
     with pytest.raises(ImportFailed) as failed:
-        await running(program).import_file(note, ".md", options())
+        await imported(running(program), note, ".md", options())
     assert reason in failed.value.reason
 
 
@@ -133,8 +154,8 @@ FLOOD = "import os\nwhile True: os.write(1, b'\\n' * 65536)"
 async def test_what_nobody_reads_keeps_no_place(note: Path) -> None:
     importer = running("print('document 99999999999', flush=True)\n" + FLOOD)
     async with asyncio.timeout(BOUND_S):
-        with pytest.raises(ImportFailed, match="too large"):
-            await importer.import_file(note, ".md", options())
+        with pytest.raises(ImportFailed, match="too large a document"):
+            await imported(importer, note, ".md", options())
     assert "0 running" in repr(importer)
 
 
@@ -154,9 +175,9 @@ async def test_a_process_that_leaves_the_group_keeps_no_place(note: Path) -> Non
     importer = running(program)
     try:
         async with asyncio.timeout(BOUND_S):
-            with pytest.raises(ImportFailed, match="too large"):
-                await importer.import_file(
-                    note, ".md", options(), lambda done, _: children.append(done)
+            with pytest.raises(ImportFailed, match="too large a document"):
+                await imported(
+                    importer, note, ".md", options(), lambda done, _: children.append(done)
                 )
     finally:
         for pid in children:
@@ -173,7 +194,7 @@ async def test_lines_without_end_do_not_stop_other_work(note: Path) -> None:
             await asyncio.sleep(0)
             turns += 1
 
-    importing = running(FLOOD, timeout_s=600).import_file(note, ".md", options())
+    importing = imported(running(FLOOD, timeout_s=600), note, ".md", options())
     async with asyncio.timeout(BOUND_S), asyncio.TaskGroup() as group:
         flooded = group.create_task(importing)
         await take_turns()
@@ -183,9 +204,7 @@ async def test_lines_without_end_do_not_stop_other_work(note: Path) -> None:
 
 async def test_a_long_reason_is_cut(note: Path) -> None:
     with pytest.raises(ImportFailed) as failed:
-        await running("print('failed \"' + 'x' * 200_000 + '\"')").import_file(
-            note, ".md", options()
-        )
+        await imported(running("print('failed \"' + 'x' * 200_000 + '\"')"), note, ".md", options())
     assert len(failed.value.reason) == 1_000
 
 
@@ -198,8 +217,12 @@ async def test_it_is_ended_when_it_takes_too_long_and_all_that_it_started(note: 
     )
     children: list[int] = []
     with pytest.raises(ImportFailed, match="was not done within"):
-        await running(program, timeout_s=2.0).import_file(
-            note, ".md", options(), lambda done, _: children.append(done)
+        await imported(
+            running(program, timeout_s=2.0),
+            note,
+            ".md",
+            options(),
+            lambda done, _: children.append(done),
         )
     for pid in children:
         await until(partial(is_dead, pid))
@@ -223,33 +246,33 @@ async def test_it_has_no_environment_no_descriptors_and_a_folder_of_its_own(
         "limit_process()\n"
         "found = [sorted(os.environ), sorted(map(int, os.listdir('/proc/self/fd'))), os.getcwd(),\n"
         "  os.listdir(), resource.getrlimit(resource.RLIMIT_AS), "
-        "resource.getrlimit(resource.RLIMIT_CPU)]\n"
+        "resource.getrlimit(resource.RLIMIT_CPU), resource.getrlimit(resource.RLIMIT_NPROC)]\n"
         "print('failed', json.dumps(json.dumps(found)))"
     )
     opened = os.open(note, os.O_RDONLY)
     os.set_inheritable(opened, True)
     with pytest.raises(ImportFailed) as failed:
-        await running(program).import_file(note, ".md", options())
+        await imported(running(program), note, ".md", options())
     os.close(opened)
-    environment, descriptors, folder, files, memory, cpu = json.loads(failed.value.reason)
+    environment, descriptors, folder, files, memory, cpu, started = json.loads(failed.value.reason)
     assert set(environment) <= {"LC_CTYPE"}  # Python's own, where there is no locale
     assert len(descriptors) == 4  # its pipes, and the one that lists them
     assert ("mcp-tools-proxy-import-" in folder, files) == (True, [])
     assert not await anyio.Path(folder).exists()
-    assert (memory, cpu) == ([2**30, 2**30], [120, 120])
+    assert (memory, cpu, started) == ([2**30, 2**30], [120, 120], [0, 0])
 
 
 async def test_one_of_a_tenant_and_two_in_all_run_at_once(note: Path) -> None:
     importer = running("import time; time.sleep(600)")
     async with asyncio.TaskGroup() as group:
-        first = group.create_task(importer.import_file(note, ".md", options("acme")))
+        first = group.create_task(imported(importer, note, ".md", options("acme")))
         await until(lambda: "1 running" in repr(importer))
         with pytest.raises(ImporterBusy):
-            await importer.import_file(note, ".md", options("acme"))
-        second = group.create_task(importer.import_file(note, ".md", options("globex")))
+            await imported(importer, note, ".md", options("acme"))
+        second = group.create_task(imported(importer, note, ".md", options("globex")))
         await until(lambda: "2 running" in repr(importer))
         with pytest.raises(ImporterBusy):
-            await importer.import_file(note, ".md", options("third"))
+            await imported(importer, note, ".md", options("third"))
         first.cancel()
         second.cancel()
     assert "0 running" in repr(importer)
@@ -257,4 +280,21 @@ async def test_one_of_a_tenant_and_two_in_all_run_at_once(note: Path) -> None:
 
 async def test_a_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
     with pytest.raises(ImportFailed, match="cannot be read: No such file"):
-        await Importer().import_file(tmp_path / "none", ".md", options())
+        await imported(Importer(), tmp_path / "none", ".md", options())
+
+
+async def test_a_process_that_cannot_be_started_is_said_and_keeps_no_place(note: Path) -> None:
+    importer = Importer(worker=("/no/such/program",))
+    with pytest.raises(ImportNotStarted) as failed:
+        await imported(importer, note, ".md", options())
+    assert failed.value.reason == (
+        "an import cannot be run on this machine now: No such file or directory"
+    )
+    assert "0 running" in repr(importer)
+
+
+async def test_a_document_over_the_limit_is_not_taken(note: Path) -> None:
+    program = "print('document 101'); print('x' * 100)"
+    importer = Importer(worker=(sys.executable, "-c", program), max_document_bytes=100)
+    with pytest.raises(ImportFailed, match="101 bytes, the limit is 100"):
+        await imported(importer, note, ".md", options())

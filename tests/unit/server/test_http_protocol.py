@@ -69,6 +69,14 @@ async def test_an_upload_that_never_arrives_ends_the_connection() -> None:
         assert await it.reader.read() == b""
 
 
+async def test_an_upload_that_is_refused_has_no_longer_than_other_requests() -> None:
+    async with connected(UploadingProtocol) as it:
+        it.service.reads_bodies = False
+        it.writer.write(UPLOAD)
+        await it.answers(1)
+        assert await it.rest() == b""
+
+
 async def test_line_ends_after_an_answer_do_not_keep_a_connection() -> None:
     async with connected(ImpatientProtocol) as it:
         it.writer.write(GET)

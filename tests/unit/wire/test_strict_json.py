@@ -8,9 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.wire.strict_json import (
+    LARGE_BYTES,
     MAX_DEPTH,
     RepeatedKey,
     TooManyItems,
+    check_count,
     check_keys,
     parse_strict,
 )
@@ -75,6 +77,31 @@ def test_values_are_counted_exactly_whatever_strings_hold(given: Written) -> Non
         parse_strict(data, max_items=given.items)
     except RepeatedKey:
         assert given.repeats
+
+
+@given(written())
+def test_the_values_of_a_file_are_counted_as_exactly(given: Written) -> None:
+    data = given.text.encode()
+    check_count(data, given.items)
+    with pytest.raises(TooManyItems):
+        check_count(data, given.items - 1)
+
+
+@given(written())
+def test_the_keys_of_a_large_file_are_checked_without_encoding_it_anew(given: Written) -> None:
+    data = given.text.encode() + b" " * LARGE_BYTES
+    try:
+        check_keys(data, json.loads(given.text))
+        found = False
+    except RepeatedKey:
+        found = True
+    assert found is given.repeats
+
+
+def test_quotes_without_end_are_searched_once() -> None:
+    data = b'{"a": "' + b'\\"' * 3_000_000 + b"\\"
+    with pytest.raises(TooManyItems):
+        check_count(b"," * 10 + data, 5)
 
 
 @pytest.mark.parametrize(

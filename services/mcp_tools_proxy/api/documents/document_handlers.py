@@ -5,9 +5,8 @@ import base64
 import dataclasses
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import structlog
 from fastapi import Request, Response
@@ -19,16 +18,13 @@ from mcp_tools_proxy.api.documents.document_models import (
     RightsChange,
     UploadQuery,
 )
-from mcp_tools_proxy.api.documents.upload import spooled
+from mcp_tools_proxy.api.documents.upload import IMPORT_RETRY_S, Uploads, media_type
 from mcp_tools_proxy.api.endpoint import ParsedRequest, validate
 from mcp_tools_proxy.api.operator_gate import OperatorGate
 from mcp_tools_proxy.documents.document_file import (
-    MAX_FOREIGN_ITEMS,
-    BrokenFile,
     InvalidDocument,
     dump_document,
     dump_readers,
-    parse_document,
 )
 from mcp_tools_proxy.documents.document_store import Key
 from mcp_tools_proxy.documents.document_writer import (
@@ -39,10 +35,13 @@ from mcp_tools_proxy.documents.document_writer import (
     VersionConflict,
     WriteFailed,
 )
-from mcp_tools_proxy.documents.importers.base import ImportFailed, ImportOptions, one_line
-from mcp_tools_proxy.documents.importers.import_process import Importer, ImporterBusy
+from mcp_tools_proxy.documents.importers.base import ImportFailed
+from mcp_tools_proxy.documents.importers.import_process import (
+    ImporterBusy,
+    ImportNotStarted,
+)
 from mcp_tools_proxy.documents.versions import rights_tag, version_of
-from mcp_tools_proxy.domain.document import Document, DocumentHead
+from mcp_tools_proxy.domain.document import DocumentHead
 from mcp_tools_proxy.domain.errors import (
     DocumentsReadOnly,
     DocumentsUnavailable,
@@ -51,7 +50,6 @@ from mcp_tools_proxy.domain.errors import (
     NoSuchDocumentHere,
     ProxyError,
     StoreUnavailable,
-    UnsupportedFormat,
     VersionMismatch,
     VersionRequired,
 )
@@ -67,18 +65,6 @@ UPLOADS = (("PUT", CONTENT_PATH),)
 PAGE = 100
 """Documents in one answer of the list."""
 
-IMPORT_RETRY_S = 5
-
-_ANY = "application/octet-stream"
-_SUFFIXES = {"application/pdf": ".pdf", "text/markdown": ".md", "text/plain": ".txt"}
-
-FILES: Mapping[str, str] = {
-    JSON: "The document as its file spells it (DocumentContent).",
-    _ANY: f"A file, best with its own type: {', '.join(_SUFFIXES)}. With this one, what begins as "
-    "a PDF is one, and anything else is text.",
-}
-"""What OpenAPI says of an upload, by media type: generators of clients know no others."""
-
 _STRONG_TAG = re.compile(r'(?:^|,)[ \t]*"([^"]*)"[ \t]*(?=,|$)')
 """An entity tag in a list of them; a weak one (W/"…") never matches (RFC 9110 §13.1.1)."""
 
@@ -91,15 +77,12 @@ class DocumentHandlers:
     def __init__(
         self,
         writer: DocumentWriter,
-        importer: Importer,
+        uploads: Uploads,
         gate: OperatorGate,
-        *,
-        max_document_bytes: int,
     ) -> None:
         self._writer = writer
-        self._importer = importer
+        self._uploads = uploads
         self._gate = gate
-        self._max_document_bytes = max_document_bytes
 
     async def list_documents(self, parsed: ParsedRequest[None]) -> Response:
         """List the documents of a tenant, or of all."""
@@ -136,16 +119,15 @@ class DocumentHandlers:
         """Put a document: a new one, or a new version in place of the one that is named."""
         request = parsed.request
         query = validate(UploadQuery, _values(request, several="tag"))
-        kind = _media_type(request.headers)
+        kind = media_type(request.headers)
         await self._gate.check(parsed, OperatorRight.DOCUMENTS, tenant_id=query.tenant_id)
         key = (query.tenant_id, query.doc_id)
         with _as_api_errors():
             expected = await self._expected(request.headers, key)
-            async with spooled(request, self._max_document_bytes) as path:
-                document = await self._document_in(path, kind, query)
-            head = await self._writer.put(
-                document, expected=expected, keep_readers=document.readers is None
-            )
+            async with self._uploads.document(request, kind, query) as document:
+                head = await self._writer.put(
+                    document, expected=expected, keep_readers=document.readers is None
+                )
         is_new = expected is Expected.NOTHING
         _log_change("document.added" if is_new else "document.replaced", parsed, head)
         headers = _headers(parsed, head.version)
@@ -199,26 +181,6 @@ class DocumentHandlers:
             return Expected.NOTHING
         return _matching(headers, None if head is None else head.version)
 
-    async def _document_in(self, path: Path, kind: str, query: UploadQuery) -> Document:
-        """Return the document that a file holds, or is imported to. Raises ImportFailed, …"""
-        if kind == JSON:
-            document = await asyncio.to_thread(_parse, path)
-            if (document.tenant_id, document.doc_id) != (query.tenant_id, query.doc_id):
-                raise InvalidRequest(
-                    "doc_id: the document names another tenant_id or doc_id than the query",
-                    details={"field": "doc_id"},
-                )
-            return document
-        options = ImportOptions(
-            tenant_id=query.tenant_id,
-            doc_id=query.doc_id,
-            stem=query.doc_id,
-            title=query.title,
-            tags=tuple(one_line(tag) for tag in query.tag or ()),
-        )
-        suffix = _SUFFIXES.get(kind, "") or await asyncio.to_thread(_suffix_of, path)
-        return await self._importer.import_file(path, suffix, options)
-
 
 @contextmanager
 def _as_api_errors() -> Iterator[None]:
@@ -235,6 +197,7 @@ def _as_api_errors() -> Iterator[None]:
         InvalidDocument,
         ImportFailed,
         ImporterBusy,
+        ImportNotStarted,
         DocumentsUnavailable,
     ) as error:
         raise _api_error(error) from error
@@ -251,9 +214,9 @@ def _api_error(error: Exception) -> ProxyError:
                 "the documents cannot be changed here: the folder or the database is read-only",
                 reason=reason,
             )
-        case WriteFailed(reason=reason):
+        case WriteFailed(reason=reason) | ImportNotStarted(reason=reason):
             return StoreUnavailable(
-                "the document could not be written, and nothing was changed; try again later, or "
+                "the document could not be stored, and nothing was changed; try again later, or "
                 "tell an operator",
                 reason=reason,
             )
@@ -267,21 +230,6 @@ def _api_error(error: Exception) -> ProxyError:
         case DocumentsUnavailable(message=message, reason=why):
             return StoreUnavailable(message, reason=why)
     raise error
-
-
-def _suffix_of(path: Path) -> str:
-    """Return the kind of a file that came without its type."""
-    with path.open("rb") as file:
-        return ".pdf" if file.read(5) == b"%PDF-" else ".txt"
-
-
-def _parse(path: Path) -> Document:
-    """Parse a document's JSON form. Raises InvalidRequest."""
-    try:
-        return parse_document(path, path.read_bytes(), max_items=MAX_FOREIGN_ITEMS)
-    except BrokenFile as error:
-        field = error.reason.partition(":")[0]
-        raise InvalidRequest(f"body: {error.reason}", details={"field": field}) from error
 
 
 def _matching(headers: Headers, current: str | None) -> str:
@@ -305,15 +253,6 @@ def _mismatch(current: str | None) -> VersionMismatch:
         "the document is not what the request expects: read it again, and repeat the change",
         details=None if current is None else {"version": current},
     )
-
-
-def _media_type(headers: Headers) -> str:
-    """Return the type of the body. Raises UnsupportedFormat."""
-    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind not in (*FILES, *_SUFFIXES):
-        known = ", ".join((JSON, *_SUFFIXES, _ANY))
-        raise UnsupportedFormat(f"the body has to be one of {known}: say Content-Type")
-    return kind
 
 
 def _values(request: Request, several: str = "") -> dict[str, object]:

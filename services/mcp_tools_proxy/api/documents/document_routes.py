@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 
-from mcp_tools_proxy.api.documents.document_handlers import CONTENT_PATH, FILES, DocumentHandlers
+from mcp_tools_proxy.api.documents.document_handlers import CONTENT_PATH, DocumentHandlers
 from mcp_tools_proxy.api.documents.document_models import (
     DocumentQuery,
     DocumentsQuery,
     RightsChange,
     UploadQuery,
 )
+from mcp_tools_proxy.api.documents.upload import FILES
 from mcp_tools_proxy.api.openapi.document_models import (
     DocumentContent,
     DocumentFacts,

@@ -1,24 +1,163 @@
-"""Writes the body of an upload to a temporary file, within its limit."""
+"""Takes uploads: to a temporary file within their limit, imported, and read one at a time."""
 
 import asyncio
 import errno
 import os
 import tempfile
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from pathlib import Path
 from typing import BinaryIO
 
 from fastapi import Request
+from starlette.datastructures import Headers
 
-from mcp_tools_proxy.domain.errors import PayloadTooLarge, StoreUnavailable
+from mcp_tools_proxy.api.documents.document_models import UploadQuery
+from mcp_tools_proxy.documents.document_file import MAX_FOREIGN_ITEMS, BrokenFile, parse_document
+from mcp_tools_proxy.documents.importers.base import ImportOptions, one_line
+from mcp_tools_proxy.documents.importers.import_process import Imported, Importer
+from mcp_tools_proxy.domain.document import Document
+from mcp_tools_proxy.domain.errors import (
+    ImportBusy,
+    InvalidRequest,
+    PayloadTooLarge,
+    StoreUnavailable,
+    UnsupportedFormat,
+)
 from mcp_tools_proxy.web.body import discard
+from mcp_tools_proxy.web.envelope import JSON
+
+MAX_UPLOADS = 32
+"""Uploads at once; each is a file on disk, of at most ``max_document_bytes``."""
+
+LARGE_BYTES = 1_000_000
+"""Documents over this size are read and written one at a time: it takes three times their size."""
+
+IMPORT_RETRY_S = 5
+
+_ANY = "application/octet-stream"
+_SUFFIXES = {"application/pdf": ".pdf", "text/markdown": ".md", "text/plain": ".txt"}
+
+FILES: Mapping[str, str] = {
+    JSON: "The document as its file spells it (DocumentContent).",
+    _ANY: f"A file, best with its own type: {', '.join(_SUFFIXES)}. With this one, what begins as "
+    "a PDF is one, and anything else is text.",
+}
+"""What OpenAPI says of an upload, by media type: generators of clients know no others."""
 
 _PREFIX = "mcp-tools-proxy-upload-"
 
 
+def media_type(headers: Headers) -> str:
+    """Return the type of the body. Raises UnsupportedFormat."""
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in (*FILES, *_SUFFIXES):
+        known = ", ".join((JSON, *_SUFFIXES, _ANY))
+        raise UnsupportedFormat(f"the body has to be one of {known}: say Content-Type")
+    return kind
+
+
+class Uploads:
+    """Takes uploads, so that many large ones at once fill neither the memory nor the disk."""
+
+    def __init__(self, *, max_document_bytes: int) -> None:
+        # as JSON a text is a little larger, and a short one much
+        imported_bytes = max_document_bytes * 5 // 4 + 64 * 1024
+        self._importer = Importer(max_document_bytes=imported_bytes)
+        self._max_document_bytes = max_document_bytes
+        self._running = 0
+        self._large = asyncio.Lock()
+        """Held while a large document is in memory."""
+        self._reader = ThreadPoolExecutor(1, "upload")
+        """One thread, for each keeps the memory of what it has read: 8 kept 180 MB."""
+
+    def __repr__(self) -> str:
+        return f"<Uploads: {self._running} running>"
+
+    @asynccontextmanager
+    async def document(
+        self, request: Request, kind: str, query: UploadQuery
+    ) -> AsyncIterator[Document]:
+        """Receive the body of a request; yield the document that it holds, or is imported to.
+
+        If that is large, no other is in memory while the block runs. Raises ImportBusy,
+        PayloadTooLarge, StoreUnavailable, InvalidRequest, and what an import raises.
+        """
+        with self._place():
+            async with (
+                _spooled(request, self._max_document_bytes) as path,
+                self._readable(path, kind, query) as sent,
+                self._large if sent.size > LARGE_BYTES else nullcontext(),
+            ):
+                loop = asyncio.get_running_loop()
+                yield await loop.run_in_executor(self._reader, sent.document)
+
+    @contextmanager
+    def _place(self) -> Iterator[None]:
+        if self._running >= MAX_UPLOADS:
+            raise ImportBusy(
+                f"{MAX_UPLOADS} uploads are under way already; send it again",
+                retry_after_s=IMPORT_RETRY_S,
+            )
+        self._running += 1
+        try:
+            yield
+        finally:
+            self._running -= 1
+
+    @asynccontextmanager
+    async def _readable(
+        self, path: Path, kind: str, query: UploadQuery
+    ) -> AsyncIterator["_JsonForm | Imported"]:
+        """Import an upload, unless it is the JSON form already."""
+        if kind == JSON:
+            yield _JsonForm(path, query)
+            return
+        options = ImportOptions(
+            tenant_id=query.tenant_id,
+            doc_id=query.doc_id,
+            stem=query.doc_id,
+            title=query.title,
+            tags=tuple(one_line(tag) for tag in query.tag or ()),
+        )
+        suffix = _SUFFIXES.get(kind, "") or await asyncio.to_thread(_suffix_of, path)
+        async with self._importer.imported(path, suffix, options) as imported:
+            yield imported
+
+
+class _JsonForm:
+    """An upload that is a document's JSON form."""
+
+    def __init__(self, path: Path, query: UploadQuery) -> None:
+        self.size = path.stat().st_size
+        self._path = path
+        self._query = query
+
+    def document(self) -> Document:
+        """Return the document. Raises InvalidRequest. Blocks."""
+        try:
+            content = self._path.read_bytes()
+            document = parse_document(self._path, content, max_items=MAX_FOREIGN_ITEMS)
+        except BrokenFile as error:
+            field = error.reason.partition(":")[0]
+            raise InvalidRequest(f"body: {error.reason}", details={"field": field}) from error
+        if (document.tenant_id, document.doc_id) != (self._query.tenant_id, self._query.doc_id):
+            raise InvalidRequest(
+                "doc_id: the document names another tenant_id or doc_id than the query",
+                details={"field": "doc_id"},
+            )
+        return document
+
+
+def _suffix_of(path: Path) -> str:
+    """Return the kind of a file that came without its type."""
+    with path.open("rb") as file:
+        return ".pdf" if file.read(5) == b"%PDF-" else ".txt"
+
+
 @asynccontextmanager
-async def spooled(request: Request, max_bytes: int) -> AsyncIterator[Path]:
+async def _spooled(request: Request, max_bytes: int) -> AsyncIterator[Path]:
     """Write the body to a temporary file, which is removed with the block.
 
     Raises PayloadTooLarge, and StoreUnavailable where there is no room for it.

@@ -170,6 +170,11 @@ class FolderStore:
                 await self._scan(name)
         self._report(has_changed=True)
 
+    async def apply_written(self, name: str, scan: FileScan) -> None:
+        """Apply what was written to a file, which so need not be read."""
+        await self._apply(name, scan)
+        self._report(has_changed=True)
+
     async def read(self, key: Key, wanted: Wanted) -> Reading | None:
         """Read the wanted parts of a document; None when there is none.
 
@@ -211,9 +216,13 @@ class FolderStore:
         if scan.stamp is None and await asyncio.to_thread(_is_removed, self._root, name):
             self._notify(self._catalog.forget(name))
         else:
-            self._notify(self._catalog.apply_scan(name, scan))
-            await asyncio.to_thread(self._cache.keep, {name: scan})
+            await self._apply(name, scan)
         return scan
+
+    async def _apply(self, name: str, scan: FileScan) -> None:
+        """Apply what was found in a file, and keep it on disk."""
+        self._notify(self._catalog.apply_scan(name, scan))
+        await asyncio.to_thread(self._cache.keep, {name: scan})
 
     async def _scan_all(self, names: list[str]) -> None:
         """Scan files in batches, which are kept on disk together."""

@@ -19,7 +19,13 @@ from mcp_tools_proxy.documents.document_writer import (
     WriteFailed,
     check_expected,
 )
-from mcp_tools_proxy.documents.folder.file_scan import canonical_name, misnamed_text
+from mcp_tools_proxy.documents.folder.file_listing import stamp_of
+from mcp_tools_proxy.documents.folder.file_scan import (
+    FileLayout,
+    FileScan,
+    canonical_name,
+    misnamed_text,
+)
 from mcp_tools_proxy.documents.folder.folder_store import FolderStore
 from mcp_tools_proxy.documents.versions import head_of, rights_tag
 from mcp_tools_proxy.domain.document import Document, DocumentHead, Readers
@@ -127,9 +133,7 @@ class FolderWriter:
             if old is None and (broken := await self.problems_of(key)):
                 self._refuse_broken(broken, expected, keep_readers=keep_readers)
             readers = old.readers if old is not None and keep_readers else document.readers
-            written = dataclasses.replace(document, readers=readers)
-            await self._write(written)
-        return await asyncio.to_thread(head_of, written)
+            return await self._write(dataclasses.replace(document, readers=readers))
 
     async def set_readers(
         self, key: Key, readers: Readers | None, *, expected: Expected | str
@@ -142,8 +146,7 @@ class FolderWriter:
             document = await self.document(key)
             if document is None:
                 raise NoSuchDocument
-            await self._write(dataclasses.replace(document, readers=readers))
-        return dataclasses.replace(old, readers=readers)
+            return await self._write(dataclasses.replace(document, readers=readers))
 
     async def remove(self, key: Key, *, expected: Expected | str) -> DocumentHead | None:
         """Remove every file of a document. Raises VersionConflict, NoSuchDocument."""
@@ -160,17 +163,25 @@ class FolderWriter:
         """Close the store."""
         self._store.close()
 
-    async def _write(self, document: Document) -> None:
+    async def _write(self, document: Document) -> DocumentHead:
         """Write the document's own file, and then remove others, so that none stands in for it."""
         key = (document.tenant_id, document.doc_id)
         try:
-            path = await asyncio.to_thread(write_document, self._root, document, replace=True)
+            # first: a folder that is listed before ``apply_written`` has the new file read
+            head = await asyncio.to_thread(head_of, document)
+            written = await asyncio.to_thread(write_document, self._root, document, replace=True)
         except OSError as error:
             raise self._failure(error) from error
-        others = await asyncio.to_thread(self._others, list(self._store.files_of(key)), path)
-        await self._store.refresh(key)
+        except ValueError as error:  # a lone surrogate has no UTF-8
+            raise InvalidDocument(f"cannot be written as JSON: {error}") from error
+        layout = FileLayout(spans=written.spans, sections=document.sections)
+        scan = FileScan(stamp=stamp_of(written.status), head=head, layout=layout)
+        names = list(self._store.files_of(key))
+        others = await asyncio.to_thread(self._others, names, written.path)
+        await self._store.apply_written(written.path.relative_to(self._root).as_posix(), scan)
         if others:
             await self._remove(key, others)
+        return head
 
     def _others(self, names: list[str], written: Path) -> list[str]:
         """Return the files that are no link to the one that was written."""

@@ -40,8 +40,9 @@ TIMEOUT_S = 180.0
 """Seconds for one import in all; its CPU ends it sooner, unless it sleeps."""
 
 MAX_DOCUMENT_BYTES = 128 * 1024 * 1024
-"""Largest document, as JSON, that is taken from an import."""
+"""Largest document, as JSON, that is taken from an import, unless told otherwise."""
 
+_PREFIX = "mcp-tools-proxy-import-"
 _LINE_BYTES = 256 * 1024
 _REASON_CHARS = 1000
 _PIECE_BYTES = 256 * 1024
@@ -53,31 +54,64 @@ class ImporterBusy(Exception):
     """As many imports run as may at once, of all tenants or of this one."""
 
 
+class ImportNotStarted(Exception):
+    """No process can be started, or there is no room for what it makes; ``reason`` is one line."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(str(error))
+        self.reason = f"an import cannot be run on this machine now: {error.strerror}"
+
+
+class Imported:
+    """What an import handed back, in a file without a name."""
+
+    def __init__(self, file: BinaryIO, options: ImportOptions) -> None:
+        self.size = file.tell()
+        self._file = file
+        self._options = options
+
+    def document(self) -> Document:
+        """Return the document, checked like any document file. Raises ImportFailed. Blocks.
+
+        It has to be the document that was asked for. It takes twice its size of memory meanwhile.
+        """
+        self._file.seek(0)
+        return _checked(self._file.read(), self._options)
+
+
 class Importer:
     """Runs imports: two at once, one for each tenant."""
 
-    def __init__(self, *, worker: Sequence[str] = WORKER, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        *,
+        worker: Sequence[str] = WORKER,
+        timeout_s: float = TIMEOUT_S,
+        max_document_bytes: int = MAX_DOCUMENT_BYTES,
+    ) -> None:
         self._worker = worker
         self._timeout_s = timeout_s
+        self._max_document_bytes = max_document_bytes
         self._running: Counter[str] = Counter()
 
     def __repr__(self) -> str:
         return f"<Importer: {self._running.total()} running>"
 
-    async def import_file(
+    @asynccontextmanager
+    async def imported(
         self, path: Path, suffix: str, options: ImportOptions, progress: Progress = no_progress
-    ) -> Document:
-        """Import a file. Raises ImportFailed, ImporterBusy.
+    ) -> AsyncIterator[Imported]:
+        """Import a file, and hold what it made until the block ends.
 
-        What the process hands back is checked like any document file, and has to be the document
-        that was asked for.
+        Raises ImportFailed, ImporterBusy, ImportNotStarted.
         """
-        with self._place(options.tenant_id):
+        with self._place(options.tenant_id), _temporary_file() as answer:
             try:
                 async with asyncio.timeout(self._timeout_s):
-                    return await self._import(path, suffix, options, progress)
+                    await self._import(path, suffix, options, answer, progress)
             except TimeoutError:
                 raise ImportFailed(f"was not done within {self._timeout_s:g} s") from None
+            yield Imported(answer, options)
 
     @contextmanager
     def _place(self, tenant_id: str) -> Iterator[None]:
@@ -92,8 +126,13 @@ class Importer:
                 del self._running[tenant_id]
 
     async def _import(
-        self, path: Path, suffix: str, options: ImportOptions, progress: Progress
-    ) -> Document:
+        self,
+        path: Path,
+        suffix: str,
+        options: ImportOptions,
+        answer: BinaryIO,
+        progress: Progress,
+    ) -> None:
         request = {
             "suffix": suffix,
             "tenant_id": options.tenant_id,
@@ -111,13 +150,69 @@ class Importer:
                 async with asyncio.TaskGroup() as group:
                     header = json.dumps(request).encode() + b"\n"
                     feeding = group.create_task(_feed(sink, header, file))
-                    answer = await _read_answer(source, progress)
+                    problem = await self._receive(source, answer, progress)
                     feeding.cancel()
-                if answer is None:
-                    answer = ImportFailed(_reason_of(await process.wait()))
-        if isinstance(answer, ImportFailed):
-            raise answer
-        return await asyncio.to_thread(_checked, answer, options)
+                if isinstance(problem, EOFError):
+                    problem = ImportFailed(_reason_of(await process.wait()))
+                if problem is not None:
+                    raise problem
+
+    async def _receive(
+        self, source: asyncio.StreamReader, answer: BinaryIO, progress: Progress
+    ) -> Exception | None:
+        """Write the document to a file; return why there is none, EOFError if the process ended."""
+        try:
+            while line := await source.readline():
+                await asyncio.sleep(0)  # lines without end stalled every other call for 0.2 s
+                if found := _PROGRESS.match(line):
+                    progress(int(found[1]), int(found[2]))
+                elif found := _SIZE.match(line):
+                    return await self._take(source, int(found[1]), answer)
+                elif line.startswith(b"failed "):
+                    reason = str(from_json(line.removeprefix(b"failed ")))
+                    return ImportFailed(one_line(reason)[:_REASON_CHARS])
+        except ValueError:  # a line without end: nobody reads on, so the process would not end
+            return ImportFailed("cannot be imported: the importer wrote what is no document")
+        return EOFError()
+
+    async def _take(
+        self, source: asyncio.StreamReader, size: int, answer: BinaryIO
+    ) -> Exception | None:
+        limit = self._max_document_bytes
+        if size > limit:
+            return ImportFailed(f"makes too large a document: {size} bytes, the limit is {limit}")
+        while size:
+            piece = await source.read(min(size, _PIECE_BYTES))
+            if not piece:
+                return EOFError()
+            size -= len(piece)
+            try:
+                await asyncio.to_thread(answer.write, piece)
+            except OSError as error:
+                return ImportNotStarted(error)
+        return None
+
+
+@contextmanager
+def _temporary_file() -> Iterator[BinaryIO]:
+    """Open a temporary file without a name, closed with the block. Raises ImportNotStarted."""
+    try:
+        file = tempfile.TemporaryFile(prefix=_PREFIX)  # noqa: SIM115 - closed below
+    except OSError as error:
+        raise ImportNotStarted(error) from error
+    with file:
+        yield file
+
+
+@contextmanager
+def _temporary_folder() -> Iterator[str]:
+    """Create a temporary folder, removed with the block. Raises ImportNotStarted."""
+    try:
+        folder = tempfile.TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True)
+    except OSError as error:
+        raise ImportNotStarted(error) from error
+    with folder as name:
+        yield name
 
 
 @asynccontextmanager
@@ -126,18 +221,21 @@ async def _process(
 ) -> AsyncIterator[tuple[asyncio.subprocess.Process, asyncio.StreamReader, asyncio.StreamWriter]]:
     """Start the process in a folder of its own; end it, and what it started, with the block."""
     loop = asyncio.get_running_loop()
-    with tempfile.TemporaryDirectory(prefix="mcp-tools-proxy-import-") as folder:
-        # not create_subprocess_exec, which hands out no way to close the pipes
-        transport, protocol = await loop.subprocess_exec(
-            lambda: SubprocessStreamProtocol(_LINE_BYTES, loop),
-            *worker,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            cwd=folder,
-            env={},
-            start_new_session=True,
-        )
+    with _temporary_folder() as folder:
+        try:
+            # not create_subprocess_exec, which hands out no way to close the pipes
+            transport, protocol = await loop.subprocess_exec(
+                lambda: SubprocessStreamProtocol(_LINE_BYTES, loop),
+                *worker,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.DEVNULL,
+                cwd=folder,
+                env={},
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise ImportNotStarted(error) from error
         process = asyncio.subprocess.Process(transport, protocol, loop)
         if process.stdin is None or process.stdout is None:
             raise RuntimeError("the process was started with pipes")
@@ -163,30 +261,6 @@ async def _feed(sink: asyncio.StreamWriter, request: bytes, file: BinaryIO) -> N
             sink.write(piece)
             await sink.drain()
         sink.write_eof()
-
-
-async def _read_answer(
-    source: asyncio.StreamReader, progress: Progress
-) -> bytes | ImportFailed | None:
-    """Return the document, or why there is none; None if the process ended without either."""
-    try:
-        while line := await source.readline():
-            await asyncio.sleep(0)  # lines without end stalled every other call for 0.2 s
-            if found := _PROGRESS.match(line):
-                progress(int(found[1]), int(found[2]))
-            elif found := _SIZE.match(line):
-                size = int(found[1])
-                if size > MAX_DOCUMENT_BYTES:
-                    return ImportFailed(f"makes a document of {size} bytes, which is too large")
-                return await source.readexactly(size)
-            elif line.startswith(b"failed "):
-                reason = str(from_json(line.removeprefix(b"failed ")))
-                return ImportFailed(one_line(reason)[:_REASON_CHARS])
-    except asyncio.IncompleteReadError:
-        return None
-    except ValueError:  # a line without end: nobody reads on, so the process would not end either
-        return ImportFailed("cannot be imported: the importer wrote what is no document")
-    return None
 
 
 def _checked(content: bytes, options: ImportOptions) -> Document:

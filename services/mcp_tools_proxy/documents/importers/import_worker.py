@@ -14,7 +14,9 @@ MEMORY_BYTES = 1024 * 1024 * 1024
 CPU_S = 120
 FILE_BYTES = 1024 * 1024
 OPEN_FILES = 32
-"""Limits of the process; a parser needs no files but its libraries."""
+PROCESSES = 0
+"""Limits of the process; a parser needs no files but its libraries, and starts nothing: what it
+started could outlive it. The system does not hold root to the last one."""
 
 
 def main() -> None:
@@ -33,6 +35,7 @@ def limit_process() -> None:
         resource.RLIMIT_CPU: CPU_S,
         resource.RLIMIT_FSIZE: FILE_BYTES,
         resource.RLIMIT_NOFILE: OPEN_FILES,
+        resource.RLIMIT_NPROC: PROCESSES,
         resource.RLIMIT_CORE: 0,
     }
     for kind, most in limits.items():
