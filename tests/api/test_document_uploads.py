@@ -6,6 +6,7 @@ import json
 import os
 import tempfile
 from collections.abc import AsyncIterator
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,6 @@ from tests.api.document_operator import (
     operated,
     outcome,
 )
-from tests.support.bounds import until
 from tests.support.tokens import bearer
 
 
@@ -156,21 +156,37 @@ async def test_an_import_whose_process_cannot_be_started_is_503(
 
 
 async def test_no_more_uploads_are_taken_at_once_than_the_disk_should_hold(
-    in_folder: Operator, spool: Path, monkeypatch: pytest.MonkeyPatch
+    in_folder: Operator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcp_tools_proxy.api.documents.upload.MAX_UPLOADS", 1)
-    may_end = asyncio.Event()
+    is_taken, may_end = asyncio.Event(), asyncio.Event()
 
     async def slow_body() -> AsyncIterator[bytes]:
         yield b" "
+        is_taken.set()  # for more is asked for
         await may_end.wait()
         yield json.dumps({**DOC, "title": "t", "pages": ["x"]}).encode()
 
     as_json = {"Content-Type": "application/json"} | NEW
     async with asyncio.TaskGroup() as group:
         first = group.create_task(in_folder.send("PUT", CONTENT, DOC, slow_body(), **as_json))
-        await until(lambda: files_in(spool))
+        await is_taken.wait()
         refused = await in_folder.put_note()
         may_end.set()
     assert outcome(refused) == (409, "IMPORT_BUSY")
     assert first.result().status_code == 201
+
+
+async def test_a_text_that_is_much_larger_as_json_is_imported() -> None:
+    async with operated(max_document_bytes=1_000_000) as operator:
+        assert (await operator.put_note(b"1\t2\t3\t" * 150_000)).status_code == 201
+
+
+async def test_an_upload_to_a_full_disk_is_503(
+    in_folder: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "mcp_tools_proxy.api.documents.upload.open_temporary",
+        lambda _prefix: FileIO("/dev/full", "r+"),
+    )
+    assert outcome(await in_folder.put_note()) == (503, "DOCUMENTS_UNAVAILABLE")

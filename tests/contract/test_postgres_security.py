@@ -157,6 +157,7 @@ async def new_role(postgres: PostgresDatabase, options: str) -> str:
     [
         ("SUPERUSER", "is a superuser"),
         ("BYPASSRLS", "has BYPASSRLS"),
+        ("CREATEROLE", "has CREATEROLE"),
         (f"IN ROLE {OWNER}", "is a member"),
     ],
 )

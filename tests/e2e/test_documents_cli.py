@@ -118,6 +118,12 @@ def test_one_bad_file_is_named_and_the_others_are_imported(
     assert (root / "t" / "note.json").exists()
 
 
+def test_a_file_that_is_not_there_is_said(run: Run, tmp_path: Path) -> None:
+    result = run("import", tmp_path / "none.md", "--tenant", "t")
+    assert result.exit_code == 1
+    assert result.stderr == f"{tmp_path / 'none.md'}: cannot be read: No such file or directory\n"
+
+
 def test_a_document_that_exists_is_kept_without_replace(run: Run, root: Path, note: Path) -> None:
     run("import", note, "--tenant", "t")
     result = run("import", note, "--tenant", "t", "--title", "new")

@@ -37,7 +37,7 @@ from mcp_tools_proxy.documents.document_writer import (
 )
 from mcp_tools_proxy.documents.importers.base import ImportFailed, ImportOptions, one_line
 from mcp_tools_proxy.documents.importers.base import Progress as PageProgress
-from mcp_tools_proxy.documents.importers.import_process import Importer, ImportNotStarted
+from mcp_tools_proxy.documents.importers.import_process import Importer, ImportUnavailable
 from mcp_tools_proxy.documents.importers.kinds import check_suffix, warning_about
 from mcp_tools_proxy.domain.document import Document, DocumentHead
 from mcp_tools_proxy.wire.text import quote
@@ -64,7 +64,7 @@ _Replace = Annotated[
 ]
 
 
-_FAILURES = (ImportFailed, ImportNotStarted, InvalidDocument, ReadOnlyDocuments, WriteFailed)
+_FAILURES = (ImportFailed, ImportUnavailable, InvalidDocument, ReadOnlyDocuments, WriteFailed)
 """What concerns one file; each has its reason."""
 
 
@@ -179,8 +179,13 @@ class _Batch:
         self._note(path, head, warning)
 
     async def _document(self, path: Path, options: ImportOptions, label: str) -> Document:
-        with _page_bar(label) as show_pages:
-            async with self._importer.imported(path, path.suffix, options, show_pages) as imported:
+        try:
+            source = await asyncio.to_thread(path.open, "rb")
+        except OSError as error:
+            raise ImportFailed(f"cannot be read: {error.strerror}") from error
+        with source, _page_bar(label) as show_pages:
+            importing = self._importer.imported(source, path.suffix, options, show_pages)
+            async with importing as imported:
                 return await asyncio.to_thread(imported.document)
 
     def _note(self, path: Path, head: DocumentHead, warning: str | None) -> None:

@@ -34,8 +34,13 @@ class ArrivalTimer:
 
     def shorten(self, timeout_s: float) -> None:
         """Wait at most ``timeout_s`` from now on, if started."""
-        if self._due_at is not None:
-            self._due_at = min(self._due_at, self._loop.time() + timeout_s)
+        due_at = self._loop.time() + timeout_s
+        if self._due_at is None or self._due_at <= due_at:
+            return
+        self._due_at = due_at
+        if self._timer is not None:
+            self._timer.cancel()  # it may be due later: an upload has a longer time
+        self._timer = self._loop.call_at(due_at, self._check)
 
     def stop(self) -> None:
         """Stop waiting until the next start."""

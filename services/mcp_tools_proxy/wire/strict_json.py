@@ -79,8 +79,11 @@ _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 _LONG_INTEGER = re.compile(rb"(?<![\d.eE+])[1-9]\d{309}\d*+(?![.eE])")
 """An integer over 309 digits, which no float holds. It would take many times as long to write."""
 
-_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
-"""A string; one without end is all of the rest, or each quote in it would search the rest again."""
+_COUNTED = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|\[\s*\]|\{\s*\}|([,\[{])', re.DOTALL)
+"""What stands for one more value in JSON is the group; strings and empty values are passed over.
+
+A string without end is all of the rest, or each quote in it would search the rest again.
+"""
 
 
 class RepeatedKey(ValueError):
@@ -154,11 +157,16 @@ def _check_shape(data: bytes, max_items: int | None) -> bool:
 def check_count(data: bytes, max_items: int) -> None:
     """Raise TooManyItems for JSON of more than ``max_items`` values, without parsing or copying it.
 
-    For files: it takes twice the time of ``count_items``, and none of its three copies.
+    For files: other threads run meanwhile, and it makes none of ``count_items``'s three copies.
     """
-    may_be_many = data.count(b",") + data.count(b"[") + data.count(b"{") >= max_items
-    if may_be_many and _count_items(_STRING.sub(b"0", data)) > max_items:
-        raise TooManyItems(max_items)
+    if data.count(b",") + data.count(b"[") + data.count(b"{") < max_items:
+        return
+    left = max_items - 1
+    for found in _COUNTED.finditer(data):
+        if found[1]:
+            left -= 1
+            if left < 0:
+                raise TooManyItems(max_items)
 
 
 def count_items(data: bytes) -> int:

@@ -110,14 +110,7 @@ QUIET_AFTER_S = 0.3
 """Seconds after which nothing but an event has the folder listed, with ``one_listing``."""
 
 
-@pytest.fixture(params=["each folder", "all below one"])
-def either_watch(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Folders are watched one by one, or all below the first."""
-    if request.param == "all below one":
-        monkeypatch.setattr("mcp_tools_proxy.documents.folder.folder_watch.MAX_SINGLE_FOLDERS", 0)
-
-
-@pytest.mark.usefixtures("either_watch", "one_listing", "watching")
+@pytest.mark.usefixtures("one_listing", "watching")
 async def test_folders_made_while_watching_are_watched(root: Path, shelf: Shelf) -> None:
     inner = root / "u" / "made" / "later"
     for title in ("first", "second"):
@@ -128,7 +121,7 @@ async def test_folders_made_while_watching_are_watched(root: Path, shelf: Shelf)
     await shelf.until({("t", "d"): "one"})
 
 
-@pytest.mark.usefixtures("either_watch", "one_listing", "watching")
+@pytest.mark.usefixtures("one_listing", "watching")
 async def test_a_change_behind_a_link_into_a_folder_with_a_dot_shows(
     root: Path, shelf: Shelf
 ) -> None:
@@ -139,21 +132,42 @@ async def test_a_change_behind_a_link_into_a_folder_with_a_dot_shows(
     await shelf.until({("t", "d"): "changed"})
 
 
-async def test_a_folder_that_goes_before_it_is_watched_does_not_end_the_watch(
+@pytest.mark.usefixtures("one_listing", "watching")
+async def test_a_change_behind_a_link_to_a_folder_elsewhere_shows(root: Path, shelf: Shelf) -> None:
+    stored = root / ".store" / "t" / "d.json"
+    place(stored, dump_document(document(title="stored")))
+    document_path(root, "t", "d").unlink()
+    document_path(root, "t", "d").symlink_to(stored)
+    await shelf.until({("t", "d"): "stored"})
+    await anyio.sleep(QUIET_AFTER_S)
+    place(stored, dump_document(document(title="changed")))
+    await shelf.until({("t", "d"): "changed"})
+
+
+@pytest.mark.usefixtures("one_listing", "watching")
+async def test_a_tenants_folder_that_is_replaced_by_another_is_followed(
+    root: Path, shelf: Shelf
+) -> None:
+    other = root.with_name("other")
+    place(other / "d.json", dump_document(document(title="other")))
+    (root / "t").rename(root.with_name("old"))
+    other.rename(root / "t")
+    await shelf.until({("t", "d"): "other"})
+    await anyio.sleep(QUIET_AFTER_S)
+    _change(root)
+    await shelf.until({("t", "d"): "two"})
+
+
+async def test_a_folder_whose_name_is_no_utf8_does_not_end_the_watch(
     root: Path, folder: FolderStore, shelf: Shelf
 ) -> None:
     rewrite(root, document())
-    _add_tenant(root)
-    await folder.load()
-    shutil.rmtree(root / "u")
-    with capture_logs() as lines:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(FolderWatch(folder).run)
-            await shelf.until({("t", "d"): "one"})
-            _change(root)
-            await shelf.until({("t", "d"): "two"})
-            tasks.cancel_scope.cancel()
-    assert "documents.watch_failed" not in [line["event"] for line in lines]
+    async with watched(folder):
+        await anyio.sleep(QUIET_AFTER_S)
+        os.mkdir(os.fsencode(root) + b"/\xff")
+        await anyio.sleep(QUIET_AFTER_S)
+        _change(root)
+        await shelf.until({("t", "d"): "two"})
 
 
 async def test_changes_of_a_folder_that_cannot_be_watched_show_all_the_same(

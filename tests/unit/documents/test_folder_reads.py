@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,13 +13,14 @@ from structlog.testing import capture_logs
 from mcp_tools_proxy.documents.document_file import document_path, dump_document
 from mcp_tools_proxy.documents.document_store import HEAD_ONLY, Wanted
 from mcp_tools_proxy.documents.folder import folder_store
+from mcp_tools_proxy.documents.folder.file_listing import Listing, list_files
 from mcp_tools_proxy.documents.folder.file_scan import scan_file
 from mcp_tools_proxy.documents.folder.folder_store import FolderStore
 from mcp_tools_proxy.documents.folder.folder_watch import FolderWatch
 from mcp_tools_proxy.documents.folder.scan_cache import ScanCache
 from mcp_tools_proxy.domain.document import Readers
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable
-from tests.support.bounds import until
+from tests.support.bounds import BOUND_S, until
 from tests.unit.documents.documents_folder import Shelf, document, place, rewrite
 
 D = ("t", "d")
@@ -279,3 +281,46 @@ async def test_what_another_user_put_into_the_cache_folder_is_not_believed(
     await store.load()
     assert await store.has_readers("t")
     store.close()
+
+
+def failing(*_arguments: object) -> None:
+    """Stand for a cache on disk that is locked by another process."""
+
+
+async def test_pages_are_found_in_a_file_that_only_its_spaces_changed(
+    root: Path, folder: FolderStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new = document(pages=("one", "two", "three"))
+    rewrite(root, new)
+    await folder.load()
+    monkeypatch.setattr(ScanCache, "keep", failing)
+    place(document_path(root, *D), b"\n" * 7 + dump_document(new))
+    await folder.load()
+    reading = await folder.read(D, Wanted(pages=(2, 2)))
+    assert reading is not None
+    pages = reading.document.pages if reading.document else reading.pages
+    assert pages[1 if reading.document else 2] == "two"
+
+
+async def test_what_was_put_stays_though_the_folder_was_listed_before(
+    root: Path, folder: FolderStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rewrite(root, document("other"))
+    await folder.load()
+    is_listed, may_go_on = threading.Event(), threading.Event()
+
+    def slow_listing(folder_root: Path) -> Listing:
+        found = list_files(folder_root)
+        is_listed.set()
+        may_go_on.wait(BOUND_S)
+        return found
+
+    monkeypatch.setattr(folder_store, "list_files", slow_listing)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(folder.load)
+        await until(is_listed.is_set)
+        rewrite(root, document())
+        tasks.start_soon(folder.apply_written, "t/d.json", scan_file(root, "t/d.json"))
+        await anyio.sleep(0.05)
+        may_go_on.set()
+    assert D in folder.keys

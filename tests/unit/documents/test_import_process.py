@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from functools import partial
+from io import FileIO
 from pathlib import Path
 
 import anyio
@@ -21,9 +22,10 @@ from mcp_tools_proxy.documents.importers.base import (
 from mcp_tools_proxy.documents.importers.import_process import (
     Importer,
     ImporterBusy,
-    ImportNotStarted,
+    ImportUnavailable,
 )
 from mcp_tools_proxy.domain.document import Document
+from mcp_tools_proxy.filesystem.temporary import write_all
 from tests.support.bounds import BOUND_S, until
 
 LIMITED = "from mcp_tools_proxy.documents.importers.import_worker import limit_process as limit\n"
@@ -48,8 +50,9 @@ async def imported(
     wanted: ImportOptions,
     progress: Progress = no_progress,
 ) -> Document:
-    async with importer.imported(path, suffix, wanted, progress) as found:
-        return found.document()
+    with path.open("rb") as source:
+        async with importer.imported(source, suffix, wanted, progress) as found:
+            return found.document()
 
 
 @pytest.fixture
@@ -278,14 +281,9 @@ async def test_one_of_a_tenant_and_two_in_all_run_at_once(note: Path) -> None:
     assert "0 running" in repr(importer)
 
 
-async def test_a_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
-    with pytest.raises(ImportFailed, match="cannot be read: No such file"):
-        await imported(Importer(), tmp_path / "none", ".md", options())
-
-
 async def test_a_process_that_cannot_be_started_is_said_and_keeps_no_place(note: Path) -> None:
     importer = Importer(worker=("/no/such/program",))
-    with pytest.raises(ImportNotStarted) as failed:
+    with pytest.raises(ImportUnavailable) as failed:
         await imported(importer, note, ".md", options())
     assert failed.value.reason == (
         "an import cannot be run on this machine now: No such file or directory"
@@ -298,3 +296,41 @@ async def test_a_document_over_the_limit_is_not_taken(note: Path) -> None:
     importer = Importer(worker=(sys.executable, "-c", program), max_document_bytes=100)
     with pytest.raises(ImportFailed, match="101 bytes, the limit is 100"):
         await imported(importer, note, ".md", options())
+
+
+async def test_an_import_that_is_done_keeps_no_place_while_its_document_waits(note: Path) -> None:
+    importer = Importer()
+    with note.open("rb") as first, note.open("rb") as second:
+        async with importer.imported(first, ".md", options()) as done:
+            assert "0 running" in repr(importer)
+            async with importer.imported(second, ".md", options()):
+                assert done.document().title == "Mine"
+
+
+async def test_a_full_disk_is_said(note: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "mcp_tools_proxy.documents.importers.import_process.open_temporary",
+        lambda _prefix: FileIO("/dev/full", "r+"),
+    )
+    with pytest.raises(ImportUnavailable, match="No space left"):
+        await imported(Importer(), note, ".md", options())
+
+
+async def test_an_answer_in_single_bytes_is_taken_in_few_pieces(
+    note: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pieces: list[int] = []
+
+    def counted(file: FileIO, content: bytes) -> None:
+        pieces.append(len(content))
+        write_all(file, content)
+
+    monkeypatch.setattr("mcp_tools_proxy.documents.importers.import_process.write_all", counted)
+    content = (DOCUMENT % "").ljust(100_000).encode()
+    program = (
+        f"import os; os.write(1, b'document {len(content)}\\n')\n"
+        f"for byte in {content[:100]!r}.ljust({len(content)}): os.write(1, bytes([byte]))"
+    )
+    document = await imported(running(program), note, ".md", options())
+    assert document.pages == ("text",)
+    assert len(pieces) < len(content) / 10

@@ -69,10 +69,16 @@ async def test_an_upload_that_never_arrives_ends_the_connection() -> None:
         assert await it.reader.read() == b""
 
 
-async def test_an_upload_that_is_refused_has_no_longer_than_other_requests() -> None:
+@pytest.mark.parametrize("answered_after_s", [0, 0.3])
+async def test_an_upload_that_is_refused_has_no_longer_than_other_requests(
+    answered_after_s: float,
+) -> None:
     async with connected(UploadingProtocol) as it:
         it.service.reads_bodies = False
+        it.service.gate.clear()
         it.writer.write(UPLOAD)
+        await asyncio.sleep(answered_after_s)
+        it.service.gate.set()
         await it.answers(1)
         assert await it.rest() == b""
 

@@ -38,7 +38,7 @@ from mcp_tools_proxy.documents.document_writer import (
 from mcp_tools_proxy.documents.importers.base import ImportFailed
 from mcp_tools_proxy.documents.importers.import_process import (
     ImporterBusy,
-    ImportNotStarted,
+    ImportUnavailable,
 )
 from mcp_tools_proxy.documents.versions import rights_tag, version_of
 from mcp_tools_proxy.domain.document import DocumentHead
@@ -197,7 +197,7 @@ def _as_api_errors() -> Iterator[None]:
         InvalidDocument,
         ImportFailed,
         ImporterBusy,
-        ImportNotStarted,
+        ImportUnavailable,
         DocumentsUnavailable,
     ) as error:
         raise _api_error(error) from error
@@ -214,7 +214,7 @@ def _api_error(error: Exception) -> ProxyError:
                 "the documents cannot be changed here: the folder or the database is read-only",
                 reason=reason,
             )
-        case WriteFailed(reason=reason) | ImportNotStarted(reason=reason):
+        case WriteFailed(reason=reason) | ImportUnavailable(reason=reason):
             return StoreUnavailable(
                 "the document could not be stored, and nothing was changed; try again later, or "
                 "tell an operator",

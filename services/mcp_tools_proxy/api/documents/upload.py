@@ -1,14 +1,11 @@
 """Takes uploads: to a temporary file within their limit, imported, and read one at a time."""
 
 import asyncio
-import errno
-import os
-import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, nullcontext
+from io import FileIO
 from pathlib import Path
-from typing import BinaryIO
 
 from fastapi import Request
 from starlette.datastructures import Headers
@@ -25,6 +22,7 @@ from mcp_tools_proxy.domain.errors import (
     StoreUnavailable,
     UnsupportedFormat,
 )
+from mcp_tools_proxy.filesystem.temporary import open_temporary, write_all
 from mcp_tools_proxy.web.body import discard
 from mcp_tools_proxy.web.envelope import JSON
 
@@ -46,8 +44,6 @@ FILES: Mapping[str, str] = {
 }
 """What OpenAPI says of an upload, by media type: generators of clients know no others."""
 
-_PREFIX = "mcp-tools-proxy-upload-"
-
 
 def media_type(headers: Headers) -> str:
     """Return the type of the body. Raises UnsupportedFormat."""
@@ -62,9 +58,8 @@ class Uploads:
     """Takes uploads, so that many large ones at once fill neither the memory nor the disk."""
 
     def __init__(self, *, max_document_bytes: int) -> None:
-        # as JSON a text is a little larger, and a short one much
-        imported_bytes = max_document_bytes * 5 // 4 + 64 * 1024
-        self._importer = Importer(max_document_bytes=imported_bytes)
+        # as JSON a text may be twice as large: a tab or a line's end is two characters
+        self._importer = Importer(max_document_bytes=2 * max_document_bytes + 64 * 1024)
         self._max_document_bytes = max_document_bytes
         self._running = 0
         self._large = asyncio.Lock()
@@ -86,8 +81,8 @@ class Uploads:
         """
         with self._place():
             async with (
-                _spooled(request, self._max_document_bytes) as path,
-                self._readable(path, kind, query) as sent,
+                _spooled(request, self._max_document_bytes) as file,
+                self._readable(file, kind, query) as sent,
                 self._large if sent.size > LARGE_BYTES else nullcontext(),
             ):
                 loop = asyncio.get_running_loop()
@@ -108,11 +103,11 @@ class Uploads:
 
     @asynccontextmanager
     async def _readable(
-        self, path: Path, kind: str, query: UploadQuery
+        self, file: FileIO, kind: str, query: UploadQuery
     ) -> AsyncIterator["_JsonForm | Imported"]:
         """Import an upload, unless it is the JSON form already."""
         if kind == JSON:
-            yield _JsonForm(path, query)
+            yield _JsonForm(file, query)
             return
         options = ImportOptions(
             tenant_id=query.tenant_id,
@@ -121,24 +116,25 @@ class Uploads:
             title=query.title,
             tags=tuple(one_line(tag) for tag in query.tag or ()),
         )
-        suffix = _SUFFIXES.get(kind, "") or await asyncio.to_thread(_suffix_of, path)
-        async with self._importer.imported(path, suffix, options) as imported:
+        suffix = _SUFFIXES.get(kind, "") or await asyncio.to_thread(_suffix_of, file)
+        async with self._importer.imported(file, suffix, options) as imported:
             yield imported
 
 
 class _JsonForm:
     """An upload that is a document's JSON form."""
 
-    def __init__(self, path: Path, query: UploadQuery) -> None:
-        self.size = path.stat().st_size
-        self._path = path
+    def __init__(self, file: FileIO, query: UploadQuery) -> None:
+        self.size = file.tell()
+        self._file = file
         self._query = query
 
     def document(self) -> Document:
         """Return the document. Raises InvalidRequest. Blocks."""
         try:
-            content = self._path.read_bytes()
-            document = parse_document(self._path, content, max_items=MAX_FOREIGN_ITEMS)
+            self._file.seek(0)
+            content = self._file.read()
+            document = parse_document(Path("body"), content, max_items=MAX_FOREIGN_ITEMS)
         except BrokenFile as error:
             field = error.reason.partition(":")[0]
             raise InvalidRequest(f"body: {error.reason}", details={"field": field}) from error
@@ -150,49 +146,39 @@ class _JsonForm:
         return document
 
 
-def _suffix_of(path: Path) -> str:
+def _suffix_of(file: FileIO) -> str:
     """Return the kind of a file that came without its type."""
-    with path.open("rb") as file:
-        return ".pdf" if file.read(5) == b"%PDF-" else ".txt"
+    file.seek(0)
+    return ".pdf" if file.read(5) == b"%PDF-" else ".txt"
 
 
 @asynccontextmanager
-async def _spooled(request: Request, max_bytes: int) -> AsyncIterator[Path]:
-    """Write the body to a temporary file, which is removed with the block.
+async def _spooled(request: Request, max_bytes: int) -> AsyncIterator[FileIO]:
+    """Write the body to a temporary file. Raises PayloadTooLarge, StoreUnavailable."""
+    with _as_store_unavailable():
+        file = await asyncio.to_thread(open_temporary, "mcp-tools-proxy-upload-")
+    with file:
+        size = 0
+        async for piece in request.stream():
+            size += len(piece)
+            if size > max_bytes:
+                await discard(request.receive, size)
+                raise PayloadTooLarge(
+                    f"the document is over {max_bytes} bytes; send it in several",
+                    details={"max_document_bytes": max_bytes},
+                )
+            with _as_store_unavailable():
+                await asyncio.to_thread(write_all, file, piece)
+        yield file
 
-    Raises PayloadTooLarge, and StoreUnavailable where there is no room for it.
-    """
+
+@contextmanager
+def _as_store_unavailable() -> Iterator[None]:
+    """Convert an error of the temporary folder, which may be full of files, or gone."""
     try:
-        descriptor, name = await asyncio.to_thread(tempfile.mkstemp, prefix=_PREFIX)
-    except OSError as error:  # also a temporary folder that is full of files, or gone
-        raise _storage_full(error) from error
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            await _write_body(request, file, max_bytes)
-        yield Path(name)
+        yield
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise
-        raise _storage_full(error) from error
-    finally:
-        await asyncio.to_thread(Path(name).unlink, missing_ok=True)
-
-
-def _storage_full(error: OSError) -> StoreUnavailable:
-    return StoreUnavailable(
-        "there is no room for the upload on this machine; try again later, or tell an operator",
-        reason=str(error.strerror),
-    )
-
-
-async def _write_body(request: Request, file: BinaryIO, max_bytes: int) -> None:
-    size = 0
-    async for piece in request.stream():
-        size += len(piece)
-        if size > max_bytes:
-            await discard(request.receive, size)
-            raise PayloadTooLarge(
-                f"the document is over {max_bytes} bytes; send it in several",
-                details={"max_document_bytes": max_bytes},
-            )
-        await asyncio.to_thread(file.write, piece)
+        raise StoreUnavailable(
+            "there is no room for the upload on this machine; try again later, or tell an operator",
+            reason=str(error.strerror),
+        ) from error

@@ -16,13 +16,11 @@ SUFFIX = ".json"
 class Listing:
     """What a folder holds: ``files`` by their names relative to it, with ``/`` between folders.
 
-    ``folders`` are those in which a change may concern a file: the listed ones, and those with a
-    dot, for links may lead there. ``unlisted`` are folders that could not be read, and ``unread``
-    files, each with the reason. ``is_there`` is whether the folder itself is.
+    ``unlisted`` are folders that could not be read, and ``unread`` files, each with the reason.
+    ``is_there`` is whether the folder itself is.
     """
 
     files: Mapping[str, Stamp]
-    folders: frozenset[str]
     unlisted: Mapping[str, str]
     unread: Mapping[str, str]
     is_there: bool
@@ -33,27 +31,18 @@ def list_files(root: Path) -> Listing:
     files: dict[str, Stamp] = {}
     unlisted: dict[str, str] = {}
     unread: dict[str, str] = {}
-    folders: set[str] = set()
-    waiting = [""]
-    while waiting:
-        prefix = waiting.pop()
-        folder = prefix.rstrip("/")
+    folders = [""]
+    while folders:
+        prefix = folders.pop()
         try:
-            with os.scandir(root / folder) as entries:
-                found = _sort(entries, prefix, files, unread)
+            with os.scandir(root / prefix) as entries:
+                folders += _sort(entries, prefix, files, unread)
         except (FileNotFoundError, NotADirectoryError):
-            if not folder:
-                return Listing({}, frozenset(), {}, {}, is_there=False)
+            if not prefix:
+                return Listing({}, {}, {}, is_there=False)
         except OSError as error:
-            unlisted[folder] = f"cannot be listed: {error.strerror}"
-        else:
-            folders.add(folder)
-            for name in found:
-                if name.startswith("."):
-                    folders.add(prefix + name)
-                else:
-                    waiting.append(f"{prefix}{name}/")
-    return Listing(files, frozenset(folders), unlisted, unread, is_there=True)
+            unlisted[prefix.rstrip("/")] = f"cannot be listed: {error.strerror}"
+    return Listing(files, unlisted, unread, is_there=True)
 
 
 def _sort(
@@ -65,9 +54,11 @@ def _sort(
     """Put the files of one folder into ``files`` and ``unread``; return the folders in it."""
     folders = []
     for entry in entries:
+        if entry.name.startswith("."):
+            continue
         if entry.is_dir(follow_symlinks=False):
-            folders.append(entry.name)
-        elif entry.name.endswith(SUFFIX) and not entry.name.startswith("."):
+            folders.append(f"{prefix}{entry.name}/")
+        elif entry.name.endswith(SUFFIX):
             try:
                 status = entry.stat()
             except FileNotFoundError:

@@ -3,7 +3,6 @@
 import asyncio
 import os
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 
 from pydantic_core import from_json
@@ -44,7 +43,6 @@ class FolderStore:
         """Whether the scans of earlier starts were applied."""
         self._loading = asyncio.Lock()
         self._new_files = asyncio.Event()
-        self._folders: frozenset[str] = frozenset()
         self._present = False
         self._vanished = False
 
@@ -103,11 +101,6 @@ class FolderStore:
         return self._vanished
 
     @property
-    def folders(self) -> frozenset[str]:
-        """The folders to watch, relative to ``root``: what the last load looked into."""
-        return self._folders
-
-    @property
     def has_unread(self) -> bool:
         """Whether there is a file or folder that could not be read."""
         return self._catalog.has_unread
@@ -124,7 +117,6 @@ class FolderStore:
             listing = await asyncio.to_thread(list_files, self._root)
             self._vanished = not listing.is_there and (self._present or self._vanished)
             self._present = listing.is_there
-            self._folders = listing.folders
             removed = known.keys() - listing.files.keys() if listing.is_there else set()
             changed = self._catalog.apply_listing(listing, known)
             self._notify(changed)
@@ -165,14 +157,16 @@ class FolderStore:
 
     async def refresh(self, key: Key) -> None:
         """Scan the files of a document now: they may just have changed."""
-        for name in {*self._catalog.files_of(key), canonical_name(*key)}:
-            if name is not None:
-                await self._scan(name)
+        async with self._loading:  # or a listing from before would remove what is found
+            for name in {*self._catalog.files_of(key), canonical_name(*key)}:
+                if name is not None:
+                    await self._scan(name)
         self._report(has_changed=True)
 
     async def apply_written(self, name: str, scan: FileScan) -> None:
         """Apply what was written to a file, which so need not be read."""
-        await self._apply(name, scan)
+        async with self._loading:  # as above
+            await self._apply(name, scan)
         self._report(has_changed=True)
 
     async def read(self, key: Key, wanted: Wanted) -> Reading | None:
@@ -220,36 +214,37 @@ class FolderStore:
         return scan
 
     async def _apply(self, name: str, scan: FileScan) -> None:
-        """Apply what was found in a file, and keep it on disk."""
-        self._notify(self._catalog.apply_scan(name, scan))
+        """Keep what was found in a file on disk, and apply it."""
         await asyncio.to_thread(self._cache.keep, {name: scan})
+        self._notify(self._catalog.apply_scan(name, scan))
 
     async def _scan_all(self, names: list[str]) -> None:
         """Scan files in batches, which are kept on disk together."""
         while names:
             scans = await asyncio.to_thread(_scan_batch, self._root, names)
             names = names[len(scans) :]
+            await asyncio.to_thread(self._cache.keep, scans)
             for name, scan in scans.items():
                 self._notify(self._catalog.apply_scan(name, scan))
-            await asyncio.to_thread(self._cache.keep, scans)
 
     def _read_parts(self, name: str, file: KnownFile, wanted: Wanted) -> Reading | None:
         """Read parts of a file; None when it is not what was scanned, or has to be read whole."""
         head = file.head
-        layout = None if head is None else self._cache.layout(name, head.version)
-        if head is None or layout is None:
+        if head is None or file.stamp is None:
+            return None
+        layout = self._cache.layout(name, file.stamp)
+        if layout is None:
             return None
         pages: dict[int, str] = {}
         if numbers := wanted.page_numbers(layout.sections, head.page_count):
-            with suppress(OSError), open(self._root / name, "rb") as opened:
-                if stamp_of(os.fstat(opened.fileno())) != file.stamp:
-                    return None
-                for number in numbers:
-                    begin, end = layout.spans[2 * number - 2 : 2 * number]
-                    pages[number] = from_json(os.pread(opened.fileno(), end - begin, begin))
-                if stamp_of(os.fstat(opened.fileno())) != file.stamp:
-                    return None
-            if not pages:
+            try:
+                with open(self._root / name, "rb") as opened:
+                    for number in numbers:
+                        begin, end = layout.spans[2 * number - 2 : 2 * number]
+                        pages[number] = from_json(os.pread(opened.fileno(), end - begin, begin))
+                    if stamp_of(os.fstat(opened.fileno())) != file.stamp:
+                        return None
+            except (OSError, ValueError):  # ValueError: it changed, or what is kept is damaged
                 return None
         return Reading(head=head, pages=pages, sections=layout.sections)
 

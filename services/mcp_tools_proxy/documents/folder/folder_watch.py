@@ -24,17 +24,15 @@ A polling watch compares times in whole seconds, so it misses a second change wi
 UNREAD_CHECKS = 10
 """Checks between attempts to read unreadable files: a change of access causes no event."""
 
-MAX_SINGLE_FOLDERS = 200
-"""How many folders are watched one by one: the event loop waits 50 µs for each.
-
-A recursive watch looks at every file first, and it waits for that: 70 ms for 20,000.
-"""
+BEGIN_AFTER_S = 0.1
+"""Seconds after the start until the watch begins: it looks at every file first, and everything
+waits for that, 70 ms for 20,000. So readiness is told before."""
 
 RETRY_S = 0.5
 """Seconds before a missing folder or a failed watch is tried again."""
 
-_Identity = tuple[int, int]
-"""Device and inode of a folder: another one is another folder of the same name."""
+_FAILURES = (OSError, RuntimeError, ValueError)
+"""What a watch raises: RuntimeError is watchfiles' own, ValueError a name that is no UTF-8."""
 
 log = structlog.get_logger()
 
@@ -62,6 +60,7 @@ class FolderWatch:
             group.create_task(self._follow_for_ever())
 
     async def _follow_for_ever(self) -> None:
+        await asyncio.sleep(BEGIN_AFTER_S)
         trouble = ""
         while True:
             try:
@@ -70,9 +69,7 @@ class FolderWatch:
                 await self._follow()
                 await self._store.load()
                 trouble = ""
-            except* FileNotFoundError:
-                trouble = "a folder was removed before it could be watched"
-            except* (OSError, RuntimeError) as group:  # RuntimeError: watchfiles' internal errors
+            except* _FAILURES as group:
                 now = str(group.exceptions[0])
                 if now != trouble:
                     log.warning("documents.watch_failed", reason=now)
@@ -80,19 +77,12 @@ class FolderWatch:
             await asyncio.sleep(RETRY_S)
 
     async def _follow(self) -> None:
-        """Load at each change, until the folder itself is missing or replaced."""
+        """Load at each change, until the folder itself is removed or replaced."""
         identity = await asyncio.to_thread(_identity, self._root)
-        while identity is not None and identity == await asyncio.to_thread(_identity, self._root):
-            await self._watch(identity)
-
-    async def _watch(self, identity: _Identity) -> None:
-        """Load at each change, until there are other folders to watch."""
-        folders = self._store.folders
-        is_recursive = len(folders) > MAX_SINGLE_FOLDERS
-        paths = [self._root] if is_recursive else [self._root / name for name in {"", *folders}]
+        if identity is None:
+            return
         batches = awatch(
-            *paths,
-            recursive=is_recursive,
+            self._root,
             watch_filter=None,  # a mounted volume may swap its files behind a link to a dot-folder
             debounce=DEBOUNCE_MS,
             rust_timeout=CHECK_MS,
@@ -109,11 +99,9 @@ class FolderWatch:
                     return
                 if await asyncio.to_thread(_identity, self._root) != identity:
                     return
-                if not is_recursive and self._store.folders != folders:
-                    return
 
 
-def _identity(root: Path) -> _Identity | None:
+def _identity(root: Path) -> tuple[int, int] | None:
     try:
         status = root.stat()
     except OSError:

@@ -167,7 +167,7 @@ class FolderWriter:
         """Write the document's own file, and then remove others, so that none stands in for it."""
         key = (document.tenant_id, document.doc_id)
         try:
-            # first: a folder that is listed before ``apply_written`` has the new file read
+            # before the file is there: a listing between that and ``apply_written`` has it read
             head = await asyncio.to_thread(head_of, document)
             written = await asyncio.to_thread(write_document, self._root, document, replace=True)
         except OSError as error:

@@ -26,7 +26,7 @@ from mcp_tools_proxy.documents.folder.file_listing import Stamp
 from mcp_tools_proxy.documents.folder.file_scan import FileLayout, FileScan
 from mcp_tools_proxy.domain.document import DocumentHead, Readers, Section
 
-FORMAT = 1
+FORMAT = 2
 """Part of the file's name: a release that keeps something else reads the folder anew."""
 
 BUSY_TIMEOUT_S = 2.0
@@ -42,12 +42,13 @@ CREATE TABLE IF NOT EXISTS scans (
     text_chars INTEGER, version TEXT, readers TEXT
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS layouts (
-    name BLOB PRIMARY KEY, version TEXT, spans BLOB, sections BLOB
+    name BLOB PRIMARY KEY, mtime INTEGER, ctime INTEGER, size INTEGER, inode INTEGER, spans BLOB,
+    sections BLOB
 );
 """
 
-_FAILURES = (OSError, sqlite3.Error, ValueError, TypeError, KeyError)
-"""What a full disk, a damaged file, or one of another program may raise."""
+_FAILURES = (OSError, sqlite3.Error, ValueError, TypeError, KeyError, OverflowError)
+"""What a full disk, a damaged file, one of another program, or an inode over 63 bits may raise."""
 
 _Row = tuple[object, ...]
 
@@ -91,13 +92,15 @@ class ScanCache:
             if database is not None:
                 rows = [_row(name, scan) for name, scan in scans.items() if scan.stamp is not None]
                 layouts = [
-                    (os.fsencode(name), scan.head.version, *_layout_row(scan.layout))
+                    (os.fsencode(name), *scan.stamp, *_layout_row(scan.layout))
                     for name, scan in scans.items()
-                    if scan.head is not None and scan.layout is not None
+                    if scan.stamp is not None and scan.layout is not None
                 ]
                 marks = ", ".join("?" * 15)
                 database.executemany(f"INSERT OR REPLACE INTO scans VALUES ({marks})", rows)  # noqa: S608 - question marks
-                database.executemany("INSERT OR REPLACE INTO layouts VALUES (?, ?, ?, ?)", layouts)
+                database.executemany(
+                    "INSERT OR REPLACE INTO layouts VALUES (?, ?, ?, ?, ?, ?, ?)", layouts
+                )
 
     def forget(self, names: Iterable[str]) -> None:
         """Remove the scans of files that are gone."""
@@ -107,12 +110,18 @@ class ScanCache:
                 database.executemany("DELETE FROM scans WHERE name = ?", rows)
                 database.executemany("DELETE FROM layouts WHERE name = ?", rows)
 
-    def layout(self, name: str, version: str) -> FileLayout | None:
-        """Return where the parts of this version of a file stand; None where that is not known."""
+    def layout(self, name: str, stamp: Stamp) -> FileLayout | None:
+        """Return where the parts of a file stand; None where that is not known.
+
+        Not by its version, which two files have that differ in their spaces only.
+        """
         with self._using() as database:
             if database is not None:
-                wanted = "SELECT spans, sections FROM layouts WHERE name = ? AND version = ?"
-                for row in database.execute(wanted, (os.fsencode(name), version)):
+                wanted = (
+                    "SELECT spans, sections FROM layouts "
+                    "WHERE (name, mtime, ctime, size, inode) = (?, ?, ?, ?, ?)"
+                )
+                for row in database.execute(wanted, (os.fsencode(name), *stamp)):
                     return _layout(*row)
         return None
 

@@ -11,6 +11,7 @@ from asyncio.subprocess import SubprocessStreamProtocol
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
+from io import FileIO
 from pathlib import Path
 from typing import BinaryIO
 
@@ -30,6 +31,7 @@ from mcp_tools_proxy.documents.importers.base import (
 )
 from mcp_tools_proxy.documents.importers.import_worker import CPU_S
 from mcp_tools_proxy.domain.document import Document
+from mcp_tools_proxy.filesystem.temporary import open_temporary, write_all
 
 WORKER = (sys.executable, "-I", "-m", "mcp_tools_proxy.documents.importers.import_worker")
 
@@ -46,6 +48,8 @@ _PREFIX = "mcp-tools-proxy-import-"
 _LINE_BYTES = 256 * 1024
 _REASON_CHARS = 1000
 _PIECE_BYTES = 256 * 1024
+_SMALL_PIECE_BYTES = 4 * 1024
+_PAUSE_S = 0.01
 _PROGRESS = re.compile(rb"progress (\d{1,9}) (\d{1,9})")
 _SIZE = re.compile(rb"document (\d{1,12})")
 
@@ -54,7 +58,7 @@ class ImporterBusy(Exception):
     """As many imports run as may at once, of all tenants or of this one."""
 
 
-class ImportNotStarted(Exception):
+class ImportUnavailable(Exception):
     """No process can be started, or there is no room for what it makes; ``reason`` is one line."""
 
     def __init__(self, error: OSError) -> None:
@@ -65,7 +69,7 @@ class ImportNotStarted(Exception):
 class Imported:
     """What an import handed back, in a file without a name."""
 
-    def __init__(self, file: BinaryIO, options: ImportOptions) -> None:
+    def __init__(self, file: FileIO, options: ImportOptions) -> None:
         self.size = file.tell()
         self._file = file
         self._options = options
@@ -99,18 +103,23 @@ class Importer:
 
     @asynccontextmanager
     async def imported(
-        self, path: Path, suffix: str, options: ImportOptions, progress: Progress = no_progress
+        self,
+        source: BinaryIO,
+        suffix: str,
+        options: ImportOptions,
+        progress: Progress = no_progress,
     ) -> AsyncIterator[Imported]:
-        """Import a file, and hold what it made until the block ends.
+        """Import an open file from its begin, and hold what it made until the block ends.
 
-        Raises ImportFailed, ImporterBusy, ImportNotStarted.
+        Raises ImportFailed, ImporterBusy, ImportUnavailable.
         """
-        with self._place(options.tenant_id), _temporary_file() as answer:
-            try:
-                async with asyncio.timeout(self._timeout_s):
-                    await self._import(path, suffix, options, answer, progress)
-            except TimeoutError:
-                raise ImportFailed(f"was not done within {self._timeout_s:g} s") from None
+        with _temporary_file() as answer:
+            with self._place(options.tenant_id):
+                try:
+                    async with asyncio.timeout(self._timeout_s):
+                        await self._import(source, suffix, options, answer, progress)
+                except TimeoutError:
+                    raise ImportFailed(f"was not done within {self._timeout_s:g} s") from None
             yield Imported(answer, options)
 
     @contextmanager
@@ -127,10 +136,10 @@ class Importer:
 
     async def _import(
         self,
-        path: Path,
+        source: BinaryIO,
         suffix: str,
         options: ImportOptions,
-        answer: BinaryIO,
+        answer: FileIO,
         progress: Progress,
     ) -> None:
         request = {
@@ -141,76 +150,81 @@ class Importer:
             "title": options.title,
             "tags": options.tags,
         }
-        try:
-            file = await asyncio.to_thread(path.open, "rb")
-        except OSError as error:
-            raise ImportFailed(f"cannot be read: {error.strerror}") from error
-        with file:
-            async with _process(self._worker) as (process, source, sink):
-                async with asyncio.TaskGroup() as group:
-                    header = json.dumps(request).encode() + b"\n"
-                    feeding = group.create_task(_feed(sink, header, file))
-                    problem = await self._receive(source, answer, progress)
-                    feeding.cancel()
-                if isinstance(problem, EOFError):
-                    problem = ImportFailed(_reason_of(await process.wait()))
-                if problem is not None:
-                    raise problem
+        source.seek(0)
+        async with _process(self._worker) as (process, output, sink):
+            async with asyncio.TaskGroup() as group:
+                header = json.dumps(request).encode() + b"\n"
+                feeding = group.create_task(_feed(sink, header, source))
+                problem = await self._receive(output, answer, progress)
+                feeding.cancel()
+            if isinstance(problem, _Ended):
+                problem = ImportFailed(_reason_of(await process.wait()))
+            if problem is not None:
+                raise problem
 
     async def _receive(
-        self, source: asyncio.StreamReader, answer: BinaryIO, progress: Progress
+        self, output: asyncio.StreamReader, answer: FileIO, progress: Progress
     ) -> Exception | None:
-        """Write the document to a file; return why there is none, EOFError if the process ended."""
+        """Write the document to a file; return why there is none.
+
+        Returned, for the group of tasks would wrap what is raised.
+        """
         try:
-            while line := await source.readline():
+            while line := await output.readline():
                 await asyncio.sleep(0)  # lines without end stalled every other call for 0.2 s
                 if found := _PROGRESS.match(line):
                     progress(int(found[1]), int(found[2]))
                 elif found := _SIZE.match(line):
-                    return await self._take(source, int(found[1]), answer)
+                    return await self._take(output, int(found[1]), answer)
                 elif line.startswith(b"failed "):
                     reason = str(from_json(line.removeprefix(b"failed ")))
                     return ImportFailed(one_line(reason)[:_REASON_CHARS])
         except ValueError:  # a line without end: nobody reads on, so the process would not end
             return ImportFailed("cannot be imported: the importer wrote what is no document")
-        return EOFError()
+        return _Ended()
 
     async def _take(
-        self, source: asyncio.StreamReader, size: int, answer: BinaryIO
+        self, output: asyncio.StreamReader, size: int, answer: FileIO
     ) -> Exception | None:
         limit = self._max_document_bytes
         if size > limit:
             return ImportFailed(f"makes too large a document: {size} bytes, the limit is {limit}")
         while size:
-            piece = await source.read(min(size, _PIECE_BYTES))
+            piece = await output.read(min(size, _PIECE_BYTES))
             if not piece:
-                return EOFError()
+                return _Ended()
             size -= len(piece)
             try:
-                await asyncio.to_thread(answer.write, piece)
+                await asyncio.to_thread(write_all, answer, piece)
             except OSError as error:
-                return ImportNotStarted(error)
+                return ImportUnavailable(error)
+            if size and len(piece) < _SMALL_PIECE_BYTES:
+                await asyncio.sleep(_PAUSE_S)  # single bytes kept the gateway busy
         return None
 
 
+class _Ended(Exception):
+    """The process ended without an answer."""
+
+
 @contextmanager
-def _temporary_file() -> Iterator[BinaryIO]:
-    """Open a temporary file without a name, closed with the block. Raises ImportNotStarted."""
+def _temporary_file() -> Iterator[FileIO]:
+    """Open a temporary file, closed with the block. Raises ImportUnavailable."""
     try:
-        file = tempfile.TemporaryFile(prefix=_PREFIX)  # noqa: SIM115 - closed below
+        file = open_temporary(_PREFIX)
     except OSError as error:
-        raise ImportNotStarted(error) from error
+        raise ImportUnavailable(error) from error
     with file:
         yield file
 
 
 @contextmanager
 def _temporary_folder() -> Iterator[str]:
-    """Create a temporary folder, removed with the block. Raises ImportNotStarted."""
+    """Create a temporary folder, removed with the block. Raises ImportUnavailable."""
     try:
         folder = tempfile.TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True)
     except OSError as error:
-        raise ImportNotStarted(error) from error
+        raise ImportUnavailable(error) from error
     with folder as name:
         yield name
 
@@ -235,7 +249,7 @@ async def _process(
                 start_new_session=True,
             )
         except OSError as error:
-            raise ImportNotStarted(error) from error
+            raise ImportUnavailable(error) from error
         process = asyncio.subprocess.Process(transport, protocol, loop)
         if process.stdin is None or process.stdout is None:
             raise RuntimeError("the process was started with pipes")

@@ -13,7 +13,7 @@ from mcp_tools_proxy.documents.postgres.migrate import migrate, newest
 log = structlog.get_logger()
 
 _ROLE = """
-SELECT current_user AS name, r.rolsuper, r.rolbypassrls,
+SELECT current_user AS name, r.rolsuper, r.rolbypassrls, r.rolcreaterole,
     EXISTS (
         SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
         WHERE n.nspname = 'mcp_tools_proxy' AND pg_has_role(r.oid, c.relowner, 'MEMBER')
@@ -41,6 +41,7 @@ async def check_role(connection: asyncpg.Connection) -> asyncpg.Record:
     flaws = (
         ("is a superuser", role["rolsuper"]),
         ("has BYPASSRLS", role["rolbypassrls"]),
+        ("has CREATEROLE", role["rolcreaterole"]),  # before PostgreSQL 16 it could join the owner
         ("owns the documents, or is a member of who does", role["owns"]),
     )
     for flaw, is_there in flaws:
