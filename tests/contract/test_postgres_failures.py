@@ -24,6 +24,7 @@ from tests.support.postgres_databases import (
     OpenStore,
     PostgresDatabase,
     running_databases,
+    until_replayed,
 )
 from tests.support.postgres_server import GATEWAY, PostgresServer
 
@@ -116,6 +117,27 @@ async def test_while_the_server_is_killed_what_is_in_memory_is_served_and_then_a
     events = [line["event"] for line in lines]
     assert events.count("documents.database_lost") == 1
     assert events.count("documents.database_back") == 1
+
+
+async def test_a_standby_that_is_promoted_takes_over(own_database: PostgresDatabase) -> None:
+    standby = PostgresDatabase(own_database.server.start_standby(), own_database.name)
+    host = f"127.0.0.1:{own_database.server.port}"
+    hosts = own_database.url.replace(host, f"{host},127.0.0.1:{standby.server.port}")
+    try:
+        async with gateway(own_database, url=f"{hosts}?target_session_attrs=read-write") as made:
+            await until_replayed(own_database, standby)
+            own_database.server.stop()
+            await until(lambda: made.opened.feed.state["status"] == "degraded")
+            assert await made.outcome("cached") == "old"
+            assert await made.outcome("other") == "DOCUMENTS_UNAVAILABLE"
+            await execute(standby, "SELECT pg_promote()")
+            await made.until_outcome("other", "old")
+            writer = PostgresWriter(Database(standby.url, timeout_s=BOUND_S))
+            await write(writer, "cached", "new")
+            await writer.close()
+            await made.until_outcome("cached", "new")
+    finally:
+        standby.server.stop()
 
 
 async def test_a_call_does_not_wait_for_a_server_that_was_stopped(

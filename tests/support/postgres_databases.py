@@ -82,6 +82,19 @@ def running_databases() -> Iterator[Databases]:
             made.server.stop()
 
 
+async def until_replayed(primary: PostgresDatabase, standby: PostgresDatabase) -> None:
+    """Wait until the standby has all that the primary has written."""
+    written = await asyncpg.connect(primary.owner_url)
+    read = await asyncpg.connect(standby.owner_url)
+    end = await written.fetchval("SELECT pg_current_wal_insert_lsn()::text")
+    is_behind = "SELECT pg_last_wal_replay_lsn() < $1::text::pg_lsn"
+    async with asyncio.timeout(BOUND_S):
+        while await read.fetchval(is_behind, end):  # noqa: ASYNC110 - no event tells it
+            await asyncio.sleep(0.02)
+    await written.close()
+    await read.close()
+
+
 class OpenStore:
     """A store over a database, followed in the background, and a writer of its own."""
 

@@ -70,6 +70,24 @@ class PostgresServer:
                 raise RuntimeError((self._folder / "log").read_text()[-2000:])
             time.sleep(0.02)
 
+    def start_standby(self) -> "PostgresServer":
+        """Start a server that follows this one, and serves no writes until it is promoted."""
+        standby = PostgresServer(self._folder.with_name("standby"))
+        standby._folder.mkdir()
+        standby._folder.chmod(0o777)
+        subprocess.run(  # noqa: S603 - a binary of the package
+            [
+                *(_binaries() / "pg_basebackup", "-D", standby._data, "-h", "127.0.0.1"),
+                *("-p", str(self.port), "-U", OWNER, "-R", "-c", "fast", "--no-sync"),
+            ],
+            check=True,
+            env={"PGPASSWORD": PASSWORD},
+            timeout=BOUND_S,
+            **_as_another_user(),
+        )
+        standby.start()
+        return standby
+
     def stop(self) -> None:
         """Kill every process of the server, as a crash would, paused or not."""
         if self._process is not None:
