@@ -167,12 +167,12 @@ async def test_a_file_that_changed_unnoticed_is_never_mixed_with_what_was_known(
 ) -> None:
     rewrite(root, document(title="old", pages=("old one", "old two")))
     await folder.load()
-    rewrite(root, document(title="new", pages=("new",)))
+    rewrite(root, document(title="new", pages=("new one", "new two")))  # at the same places
     reading = await folder.read(D, Wanted(pages=(1, 2)))
     assert reading is not None
     assert reading.head.title == "new"
     assert reading.document is not None
-    assert reading.document.pages == ("new",)
+    assert reading.document.pages == ("new one", "new two")
     assert D in shelf.changes
 
 
