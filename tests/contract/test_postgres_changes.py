@@ -1,7 +1,6 @@
 """How a change becomes known: notifications, the log of changes for those that are lost."""
 
 import asyncio
-import struct
 
 import asyncpg
 
@@ -10,7 +9,7 @@ from mcp_tools_proxy.documents.postgres.change_feed import ChangeFeed
 from mcp_tools_proxy.documents.postgres.database import Database
 from mcp_tools_proxy.documents.postgres.writer import PostgresWriter
 from mcp_tools_proxy.domain.document import Readers
-from tests.contract.slow_network import SlowNetwork, slow_network
+from tests.contract.slow_network import PostgresNetwork, slow_network
 from tests.support.bounds import BOUND_S, until
 from tests.support.builders import make_document
 from tests.support.postgres_databases import Changes, OpenStore, PostgresDatabase
@@ -37,17 +36,11 @@ async def test_each_kind_of_change_is_notified_once_and_no_change_never(opened: 
     assert changes.keys == [key] * 4 + [("acme", "last")]
 
 
-class LossyNetwork(SlowNetwork):
+class LossyNetwork(PostgresNetwork):
     """A network that loses the notifications of changes, and no others."""
 
-    async def from_server(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-        sink.write(await source.readexactly(1))  # the answer to a request for TLS
-        while True:
-            head = await source.readexactly(5)
-            _, size = struct.unpack("!cI", head)
-            body = await source.readexactly(size - 4)
-            if b"mcp_tools_proxy_documents\x00[" not in body:
-                sink.write(head + body)
+    def message(self, kind: bytes, body: bytes, sink: asyncio.StreamWriter) -> bytes | None:
+        return None if b"mcp_tools_proxy_documents\x00[" in body else body
 
 
 async def test_a_notification_that_is_lost_is_found_in_the_log_of_changes(
