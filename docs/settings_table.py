@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from mcp_tools_proxy.settings import auth, documents, remote, settings
+from mcp_tools_proxy.settings import audit, auth, documents, remote, settings
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.settings.types import variable
 
@@ -27,6 +27,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "idempotency": ("idempotency_", "state_"),
     "windows": ("retrieval_", "rag_", "max_window_", "max_chunk_"),
     "sizes": ("max_", "blocklist_"),
+    "audit": ("audit",),
     "process": ("",),
 }
 """Prefixes of field names for each table, by the name in its marker; the first that fits has it."""
@@ -119,7 +120,7 @@ def _schemas() -> Iterator[tuple[tuple[str, str], Mapping[str, object]]]:
 
 def _meanings() -> Iterator[tuple[str, str]]:
     """Yield each field's name and the docstring under it: Python keeps none of these."""
-    for module in (auth, documents, remote, settings):
+    for module in (audit, auth, documents, remote, settings):
         tree = ast.parse(inspect.getsource(module))
         for kind in (node for node in tree.body if isinstance(node, ast.ClassDef)):
             for field, text in zip(kind.body, kind.body[1:], strict=False):

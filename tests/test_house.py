@@ -109,6 +109,7 @@ CONFIGURATIONS: Sequence[Mapping[str, object]] = (
     {**JWT, "jwt_jwks_file": "keys"},
     {**REMOTE, "remote_token": "secret"},
     {**REMOTE, "remote_token_file": "secret"},
+    {"audit": "file:never-opened", "audit_key_file": str(ROOT / "LICENSE")},
 )
 """In one of these each setting has an effect on how the service is built."""
 

@@ -69,8 +69,10 @@ async def test_a_note_is_put_read_and_removed(operator: Operator) -> None:
         assert outcome(await operator.send("GET", CONTENT)) == (404, "NOT_FOUND")
     events = [line["event"] for line in lines]
     assert events.count("document.added") == events.count("document.removed") == 1
-    used = [line for line in lines if line["event"] == "operator.right_used"]
+    used = [line for line in lines if "right" in line]
     assert {(line["right"], line["tenant_id"]) for line in used} == {("documents", "acme")}
+    assert {line.get("doc_id") for line in used} == {None, DOC["doc_id"]}
+    assert len(used) == 5  # one for each request: put, read, list, remove, and the last read
 
 
 async def until_code(operator: Operator, wanted: str, **call: Any) -> None:

@@ -19,6 +19,7 @@ from tests.support.tokens import file_token, token_settings
 pytestmark = pytest.mark.slow  # it needs programs that ``make quick`` does not install
 
 FUNCTIONS = {
+    "audit": ["list_audit_records"],
     "calls": ["execute", "execute_batch", "get_prompt", "read_resource"],
     "documents": [
         "get_document",
@@ -37,7 +38,8 @@ FUNCTIONS = {
 
 CLASSES = [
     "ActivePreset", "AnthropicOtherBlock", "AnthropicOtherBlockType", "AnthropicTool",
-    "Arguments", "BatchRequest", "BatchResults", "CallRequest", "CallResult", "ChatCustomCall",
+    "Arguments", "AuditRecord", "AuditRecordPayload", "AuditRecords",
+    "BatchRequest", "BatchResults", "CallRequest", "CallResult", "ChatCustomCall",
     "ChatToolCall", "ChatToolMessage", "CheckStatus", "CustomTool", "DocumentChunk",
     "DocumentContent", "DocumentFacts", "DocumentList", "DocumentProblem", "DocumentReaders",
     "DocumentRights", "DocumentSection", "ErrorBody", "ErrorCode",

@@ -58,6 +58,7 @@ OPERATIONS = {
     ("GET", "/internal/mcp/tools"): ("lists", "list_tools"),
     ("GET", "/internal/mcp/prompts"): ("lists", "list_prompts"),
     ("GET", "/internal/mcp/resources"): ("lists", "list_resources"),
+    ("GET", "/internal/mcp/audit"): ("audit", "list_audit_records"),
     ("GET", "/internal/mcp/presets"): ("presets", "list_presets"),
     ("GET", "/internal/mcp/presets/active"): ("presets", "get_active_preset"),
     ("PUT", "/internal/mcp/presets/active"): ("presets", "set_active_preset"),
@@ -92,7 +93,7 @@ def test_operations_have_the_ids_and_tags_that_were_promised(document: Any) -> N
 
 def test_every_tag_is_described(document: Any) -> None:
     tags = [tag["name"] for tag in document["tags"] if tag["description"]]
-    assert tags == ["calls", "lists", "presets", "documents", "status", "health"]
+    assert tags == ["calls", "lists", "presets", "documents", "audit", "status", "health"]
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,11 @@ from starlette.routing import Route
 
 from mcp_tools_proxy.api.endpoint import EndpointFactory
 from mcp_tools_proxy.api.status_handlers import StatusHandlers
+from mcp_tools_proxy.audit.audit_trail import AuditTrail
 from mcp_tools_proxy.auth.authenticator import Authenticator
 from mcp_tools_proxy.domain.backend_link import RemoteState, RemoteStatus
 from mcp_tools_proxy.telemetry.metrics import Metrics
+from mcp_tools_proxy.telemetry.request_events import RequestTelemetry
 from mcp_tools_proxy.web.body import BodyLimits
 from mcp_tools_proxy.web.request_refusals import RequestRefusals
 from tests.support.service import REMOTE, client_of, running
@@ -35,7 +37,8 @@ async def shown(status: RemoteStatus | None) -> httpx.Response:
     """Ask the route of a connector that is like this."""
     handlers = StatusHandlers(Authenticator(None), servers=tuple, remote=lambda: status)
     endpoints = EndpointFactory(
-        RequestRefusals(Metrics()), limits=BodyLimits(max_bytes=1, max_items=1)
+        RequestRefusals(Metrics(), RequestTelemetry(AuditTrail())),
+        limits=BodyLimits(max_bytes=1, max_items=1),
     )
     app = FastAPI(routes=[Route(REMOTE, endpoints.without_body(handlers.show_remote))])
     async with client_of(app) as client:

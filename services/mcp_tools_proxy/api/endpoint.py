@@ -1,5 +1,6 @@
 """Builds endpoints: read, parse and validate the body, call the handler, or refuse the request."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Generic, TypeVar
@@ -7,6 +8,8 @@ from typing import Generic, TypeVar
 from fastapi import Request, Response
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
+from starlette.datastructures import QueryParams
+from starlette.requests import ClientDisconnect
 
 from mcp_tools_proxy.domain.errors import InvalidRequest, ProxyError
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
@@ -29,6 +32,7 @@ class ParsedRequest(Generic[Body_co]):
     request: Request
     body: Body_co
     trace_id: str
+    body_bytes: int = 0
 
 
 Handler = Callable[[ParsedRequest[T]], Awaitable[Response]]
@@ -70,7 +74,7 @@ class EndpointFactory:
                 body = parse_request(data, max_items=self._limits.max_items)
                 valid = read(body)
                 trace_id = trace_id_from(body, request.headers)
-                return await handler(ParsedRequest(request, valid, trace_id))
+                return await self._call(handler, ParsedRequest(request, valid, trace_id, len(data)))
             except ProxyError as error:
                 return self._refuse(request, error, trace_id_from(body, request.headers))
 
@@ -82,11 +86,27 @@ class EndpointFactory:
         async def endpoint(request: Request) -> Response:
             trace_id = trace_id_from(None, request.headers)
             try:
-                return await handler(ParsedRequest(request, None, trace_id))
+                return await self._call(handler, ParsedRequest(request, None, trace_id))
             except ProxyError as error:
                 return self._refuse(request, error, trace_id)
 
         return endpoint
+
+    async def _call(self, handler: Handler[T], parsed: ParsedRequest[T]) -> Response:
+        """Call a handler, and record what an operator did in the request."""
+        scope, trace_id = parsed.request.scope, parsed.trace_id
+        try:
+            response = await handler(parsed)
+        except ProxyError:
+            raise
+        except (asyncio.CancelledError, ClientDisconnect):
+            self._refusals.record_operation(scope, "CANCELLED", trace_id)
+            raise
+        except Exception:
+            self._refusals.record_operation(scope, "INTERNAL_ERROR", trace_id)
+            raise
+        self._refusals.record_operation(scope, "OK", trace_id)
+        return response
 
     def _refuse(self, request: Request, error: ProxyError, trace_id: str) -> Response:
         """Build the response to a refused request, and count and log the refusal."""
@@ -101,6 +121,14 @@ def validate(model: type[ModelT], body: object) -> ModelT:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         raise invalid_request(first) from None
+
+
+def single_values(query: QueryParams, several: str = "") -> dict[str, object]:
+    """Return a query; only ``several`` may be given more than once. Raises InvalidRequest."""
+    for key in query:
+        if key != several and len(query.getlist(key)) > 1:
+            raise InvalidRequest(f"{key}: is given twice; keep one", details={"field": key})
+    return dict(query) | ({several: query.getlist(several)} if several in query else {})
 
 
 def invalid_request(error: ErrorDetails | Mapping[str, object]) -> InvalidRequest:

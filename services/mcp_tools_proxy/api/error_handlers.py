@@ -15,26 +15,29 @@ from mcp_tools_proxy.domain.errors import (
     RouteNotFound,
 )
 from mcp_tools_proxy.web.envelope import error_response
+from mcp_tools_proxy.web.request_refusals import RequestRefusals
 from mcp_tools_proxy.web.trace_headers import trace_id_from
 
 CLIENT_CLOSED_REQUEST = 499
 """Status, as nginx has it, for a response that its client does not read any more."""
 
 
-def add_error_handlers(app: FastAPI) -> None:
+def add_error_handlers(app: FastAPI, refusals: RequestRefusals) -> None:
     """Register handlers so that every error response has the envelope (contract §1)."""
 
+    def refuse(request: Request, error: ProxyError, headers: Mapping[str, str] | None) -> Response:
+        trace_id = trace_id_from(None, request.headers)
+        refusals.record_refusal(request.scope, error, trace_id)
+        return error_response(error, trace_id, headers)
+
     async def http_error(request: Request, error: HTTPException) -> Response:
-        return error_response(
-            _of_status(error.status_code, request),
-            trace_id_from(None, request.headers),
-            _allowed(request) if error.status_code == 405 else error.headers,
-        )
+        allowed = _allowed(request) if error.status_code == 405 else error.headers
+        return refuse(request, _of_status(error.status_code, request), allowed)
 
     async def invalid_query(request: Request, error: RequestValidationError) -> Response:
         first = {**error.errors()[0]}
         first["loc"] = first["loc"][1:]  # FastAPI prefixes the place: query, path
-        return error_response(invalid_request(first), trace_id_from(None, request.headers))
+        return refuse(request, invalid_request(first), None)
 
     async def disconnected(request: Request, error: ClientDisconnect) -> Response:
         return Response(status_code=CLIENT_CLOSED_REQUEST)

@@ -15,6 +15,7 @@ from mcp_tools_proxy.auth.caller_resolver import CallerResolver
 from mcp_tools_proxy.domain.caller import Call, Caller, Kind
 from mcp_tools_proxy.gateway.executor import Executor
 from mcp_tools_proxy.web.envelope import outcome_response
+from mcp_tools_proxy.web.request_refusals import route_of
 from mcp_tools_proxy.web.trace_headers import trace_context_from
 
 
@@ -69,4 +70,5 @@ def _call(
         trace_id=parsed.trace_id,
         trace_context=trace_context_from(parsed.request.headers),
         idempotency_key=idempotency_key,
+        route=route_of(parsed.request.scope),
     )

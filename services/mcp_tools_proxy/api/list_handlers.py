@@ -15,9 +15,11 @@ from mcp_tools_proxy.domain.caller import Caller, Kind
 from mcp_tools_proxy.domain.errors import InvalidRequest
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
 from mcp_tools_proxy.registry.list_cache import etag_of
-from mcp_tools_proxy.registry.registry import RegistryHolder
+from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
+from mcp_tools_proxy.telemetry.request_events import RequestFacts, RequestTelemetry
 from mcp_tools_proxy.web.envelope import JSON
 from mcp_tools_proxy.web.name_style import name_style_of
+from mcp_tools_proxy.web.request_refusals import route_of
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 
 _SEVERAL_VALUED = ("names", "roles")
@@ -32,11 +34,16 @@ class ListHandlers:
     """The handlers that list what a caller may use; 304 if the client has the list already."""
 
     def __init__(
-        self, callers: CallerResolver, registry: RegistryHolder, first_attempts: FirstAttempts
+        self,
+        callers: CallerResolver,
+        registry: RegistryHolder,
+        first_attempts: FirstAttempts,
+        telemetry: RequestTelemetry,
     ) -> None:
         self._callers = callers
         self._registry = registry
         self._first_attempts = first_attempts
+        self._telemetry = telemetry
 
     async def list_tools(self, parsed: ParsedRequest[None]) -> Response:
         """List the tools that the caller may run, in the format that the query names."""
@@ -47,6 +54,7 @@ class ListHandlers:
         registry = self._registry.current
         style = registry.name_styles.over_http(requested_style, caller.agent)
         tools = await registry.list_tools(caller, query.format, query.names, style)
+        self._record(parsed, caller, registry, items=len(tools))
         if pending := self._first_attempts.pending_for(caller, Kind.TOOL):
             body = b'%b,"pending":%b}' % (tools.body[:-1], to_json(pending))
             return _list_response(parsed, etag_of(body), lambda: body)
@@ -55,7 +63,9 @@ class ListHandlers:
     async def list_prompts(self, parsed: ParsedRequest[None]) -> Response:
         """List the prompts that the caller may get."""
         caller = await self._lister(parsed.request)
-        prompts = self._registry.current.prompts_visible_to(caller)
+        current = self._registry.current
+        prompts = current.prompts_visible_to(caller)
+        self._record(parsed, caller, current, items=len(prompts))
         return self._response(parsed, caller, Kind.PROMPT, {"prompts": prompts})
 
     async def list_resources(self, parsed: ParsedRequest[None]) -> Response:
@@ -66,7 +76,14 @@ class ListHandlers:
             "resources": current.resources_visible_to(caller),
             "resource_templates": current.templates_visible_to(caller),
         }
+        self._record(parsed, caller, current, items=sum(map(len, listed.values())))
         return self._response(parsed, caller, Kind.RESOURCE, listed)
+
+    def _record(
+        self, parsed: ParsedRequest[None], caller: Caller, registry: Registry, *, items: int
+    ) -> None:
+        request = RequestFacts(route_of(parsed.request.scope), parsed.trace_id)
+        self._telemetry.listed(caller, request, registry.version, items=items)
 
     async def _lister(self, request: Request) -> Caller:
         query = validate(CallerQuery, _values(request.query_params))

@@ -1,6 +1,5 @@
 """Decides whether an operator may do something: each operation needs one named right."""
 
-import structlog
 from starlette.datastructures import Headers
 
 from mcp_tools_proxy.api.endpoint import ParsedRequest
@@ -9,20 +8,17 @@ from mcp_tools_proxy.auth.authenticator import Authenticator, bearer_token, prov
 from mcp_tools_proxy.auth.identity_headers import read_headers
 from mcp_tools_proxy.domain.errors import Forbidden, Unauthenticated
 from mcp_tools_proxy.domain.identity import OperatorRight, Principal
-from mcp_tools_proxy.web.request_refusals import route_of
+from mcp_tools_proxy.web.operation import RightUse, begin_operation
 from mcp_tools_proxy.wire.identifiers import is_loopback
-from mcp_tools_proxy.wire.text import QUOTE_CHARS
 
 TOKEN_VARIABLE = "MCP_PROXY_ADMIN_TOKEN"  # noqa: S105 - the variable's name, not a token
 
 LOCAL = Principal(tenant_id=None, rights=frozenset({OperatorRight.PRESETS}))
 """The principal of whoever sends no token to a service that only its own machine reaches."""
 
-log = structlog.get_logger()
-
 
 class OperatorGate:
-    """Admits whoever has the right that an operation needs, and logs each use of a right.
+    """Admits whoever has the right that an operation needs; each use of a right is recorded.
 
     Where callers need tokens (``auth_mode`` token or jwt) the token has to have the right. With
     ``auth_mode`` none it is the admin token, which has every right; while none is set, every caller
@@ -58,14 +54,8 @@ class OperatorGate:
         if refusal := _refusal(principal, right, tenant_id):
             refusal.proven = proven_of(principal)
             raise refusal
-        concerned = {} if tenant_id is None else {"tenant_id": tenant_id[:QUOTE_CHARS]}
-        log.info(
-            "operator.right_used",
-            trace_id=parsed.trace_id,
-            right=right.value,
-            route=route_of(parsed.request.scope),
-            **concerned,
-            **principal.token_log_fields,
+        begin_operation(
+            parsed.request.scope, RightUse(right, tenant_id, principal.token_log_fields)
         )
 
     def _unauthenticated(

@@ -12,7 +12,9 @@ from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.domain.view import Shadowed
 from mcp_tools_proxy.gateway.preset_switch import PresetSwitch
 from mcp_tools_proxy.gateway.registry_publisher import RegistryPublisher
+from mcp_tools_proxy.telemetry.recorder import cut
 from mcp_tools_proxy.web.envelope import json_response
+from mcp_tools_proxy.web.operation import add_to_operation
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 
 
@@ -54,6 +56,7 @@ class PresetHandlers:
         """Switch to another preset."""
         await self._gate.check(parsed, OperatorRight.PRESETS)
         body = parsed.body
+        add_to_operation(parsed.request.scope, preset_id=cut(body.preset_id))
         await self._preset_switch.switch_to(body.preset_id, persist=body.persist is not False)
         return self._active(parsed.trace_id)
 

@@ -1,14 +1,16 @@
 """Builds the authentication that the settings select: who calls, and how callers prove it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from mcp_tools_proxy.auth.admin_token import AdminToken, AdminTokenVerifier
 from mcp_tools_proxy.auth.authenticator import Authenticator
-from mcp_tools_proxy.auth.caller_resolver import CallerResolver
+from mcp_tools_proxy.auth.caller_resolver import CallerResolver, Scope
+from mcp_tools_proxy.domain.audit.origin import UNKNOWN_ORIGIN, Origin
 from mcp_tools_proxy.domain.caller import NO_TENANT
 from mcp_tools_proxy.domain.identity import TokenVerifier
 from mcp_tools_proxy.settings.settings import Settings
+from mcp_tools_proxy.telemetry.recorder import Recorder
 
 
 class Tokens(TokenVerifier, Protocol):
@@ -27,7 +29,7 @@ class Tokens(TokenVerifier, Protocol):
         ...
 
 
-def build_tokens(settings: Settings) -> Tokens | None:
+def build_tokens(settings: Settings, recorder: Recorder) -> Tokens | None:
     """Build the verifier of ``auth_mode``, None for none. Raises ValueError for an invalid URL.
 
     Modules are imported where they are used: the libraries for JWTs are slow to load.
@@ -35,7 +37,7 @@ def build_tokens(settings: Settings) -> Tokens | None:
     if settings.auth_mode == "token" and settings.tokens_file is not None:
         from mcp_tools_proxy.auth.token_file_verifier import TokenFileVerifier  # noqa: PLC0415 - see above
 
-        return TokenFileVerifier(settings.tokens_file)
+        return TokenFileVerifier(settings.tokens_file, recorder=recorder)
     if settings.auth_mode == "jwt":
         return _build_jwt_verifier(settings)
     return None
@@ -55,7 +57,11 @@ def build_authenticator(settings: Settings, tokens: Tokens | None) -> Authentica
     return Authenticator(AdminTokenVerifier(admin_token, tokens))
 
 
-def mcp_callers(settings: Settings, authenticator: Authenticator) -> CallerResolver:
+def mcp_callers(
+    settings: Settings,
+    authenticator: Authenticator,
+    origin_of: Callable[[Scope], Origin] = lambda _: UNKNOWN_ORIGIN,
+) -> CallerResolver:
     """Build the resolver of MCP's callers, over HTTP, stdio and the connector alike.
 
     They may have no tenant: then they are offered no document tools.
@@ -64,6 +70,7 @@ def mcp_callers(settings: Settings, authenticator: Authenticator) -> CallerResol
         authenticator,
         default_tenant_id=settings.default_tenant_id or NO_TENANT,
         admits_operators=True,
+        origin_of=origin_of,
     )
 
 

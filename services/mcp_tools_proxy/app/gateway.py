@@ -13,6 +13,7 @@ import structlog
 from pydantic import SecretStr
 
 from mcp_tools_proxy.aiokits.change_signal import ChangeSignal
+from mcp_tools_proxy.app.audit import build_audit
 from mcp_tools_proxy.app.auth import build_authenticator, build_tokens
 from mcp_tools_proxy.app.idempotency import build_record_store
 from mcp_tools_proxy.config.config_folder import ConfigFolder
@@ -44,6 +45,7 @@ from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.telemetry.call_events import CallTelemetry
 from mcp_tools_proxy.telemetry.metrics import Metrics
+from mcp_tools_proxy.telemetry.request_events import RequestTelemetry
 from mcp_tools_proxy.tools.chunk_window import Retrieval, window_tool
 from mcp_tools_proxy.tools.list_available_tools import catalog_tool
 from mcp_tools_proxy.tools.local_search import search_tool
@@ -67,7 +69,9 @@ class Gateway:
     ) -> None:
         self._warnings, self._log_level = settings.warnings, settings.log_level
         self.lifecycle = Lifecycle()
-        self.tokens = build_tokens(settings)
+        self.audit = build_audit(settings)
+        self.request_telemetry = RequestTelemetry(self.audit)
+        self.tokens = build_tokens(settings, self.audit)
         self.authenticator = build_authenticator(settings, self.tokens)
         self.metrics = Metrics()
         self.metrics.in_flight.set_function(lambda: self.lifecycle.in_flight)
@@ -111,7 +115,7 @@ class Gateway:
         self.preset_switch = PresetSwitch(self.files, self.publisher)
         self.first_attempts = FirstAttempts(self.registry, self.pool)
         self.startup = StartupWait(settings.startup_wait_s)
-        telemetry = CallTelemetry(self.metrics)
+        telemetry = CallTelemetry(self.metrics, self.audit)
         self.executor = Executor(
             first_attempts=self.first_attempts,
             limiter=self.limiter,
@@ -121,6 +125,7 @@ class Gateway:
             max_result_bytes=settings.max_result_bytes,
             on_finish=telemetry.log_end,
             on_start=telemetry.log_start,
+            reserve_record=self.audit.reserve,
         )
         self.subscriptions = Subscriptions(
             registry=self.registry, first_attempts=self.first_attempts, lifecycle=self.lifecycle
@@ -189,6 +194,7 @@ class Gateway:
         for warning in self._warnings:
             warn("settings.warning", variable=warning.variable, reason=warning.message)
         try:
+            self.audit.open()
             await self.documents.connect()
             await self.reloader.load()
             await self.limiter.connect()
@@ -221,6 +227,7 @@ class Gateway:
             await self.limiter.close()
             self.repository.close()
             await self.documents.close()
+            await asyncio.to_thread(self.audit.close)
 
 
 def _retrieval_client(

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 from mcp_tools_proxy.app.gateway import Gateway
 from mcp_tools_proxy.app.mcp import remote_caller
+from mcp_tools_proxy.audit.audit_file import AuditFile
 from mcp_tools_proxy.domain.backend_link import RemoteStatus
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import ProxyError
@@ -31,6 +32,8 @@ def build_health(
     }
     if (retrieval := gateway.retrieval) is not None:
         checks["retrieval"] = lambda: _retrieval_check(retrieval.last_call)
+    if (audit := gateway.audit.file) is not None:
+        checks["audit"] = lambda: _audit_check(audit)
     if gateway.tokens is not None:
         checks["tokens"] = gateway.tokens.state
     if remote is not None:
@@ -54,6 +57,15 @@ def _limit_store_check(limiter: Limiter) -> Mapping[str, object]:
 
 def _retrieval_check(last: str) -> Mapping[str, object]:
     return {"status": "degraded" if last == "failed" else "ok", "last_call": last}
+
+
+def _audit_check(file: AuditFile) -> Mapping[str, object]:
+    return {
+        "status": "ok" if file.failure is None else "degraded",
+        "queued": file.queued,
+        "lost": file.lost,
+        "failure": file.failure,
+    }
 
 
 def _config_check(publisher: RegistryPublisher) -> Mapping[str, object]:

@@ -9,6 +9,8 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 from starlette.types import Scope
 
+from mcp_tools_proxy.api.audit.audit_handlers import AuditHandlers
+from mcp_tools_proxy.api.audit.audit_routes import audit_routes
 from mcp_tools_proxy.api.batch.batch_handlers import BatchHandlers
 from mcp_tools_proxy.api.documents.document_handlers import DocumentHandlers
 from mcp_tools_proxy.api.documents.document_routes import document_routes
@@ -29,6 +31,7 @@ from mcp_tools_proxy.app.gateway import Gateway
 from mcp_tools_proxy.app.health_checks import build_health
 from mcp_tools_proxy.app.mcp import build_server
 from mcp_tools_proxy.auth.caller_resolver import CallerResolver
+from mcp_tools_proxy.domain.audit.origin import Entry
 from mcp_tools_proxy.domain.caller import ANY_TENANT
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.mcp_server.http.authentication import (
@@ -68,7 +71,9 @@ def create_app(
     URL or CA file.
     """
     gateway = Gateway(settings, retrieval_transport=retrieval_transport)
-    refusals = RequestRefusals(gateway.metrics, Peers(settings.trusted_proxies))
+    refusals = RequestRefusals(
+        gateway.metrics, gateway.request_telemetry, Peers(settings.trusted_proxies)
+    )
     mcp_endpoints = _mcp_endpoints(settings, gateway, refusals)
     connector = _connector(settings, gateway)
 
@@ -96,7 +101,7 @@ def create_app(
     app.state.connector = connector
     routes = _api_routes(settings, gateway, connector, refusals)
     app.router.routes[:0] = routes
-    add_error_handlers(app)
+    add_error_handlers(app, refusals)
     fast_routes = [route for route in routes if route.is_fast]
     app.add_middleware(FastRouter, routes=[*fast_routes, *mcp_endpoints.routes()])
     if gateway.authenticator.needs_token:
@@ -136,39 +141,48 @@ def _api_routes(
         EndpointFactory(refusals, limits=_body_limits(settings)),
         needs_token=authenticator.needs_token,
     )
+    origin_of = refusals.peers.origin_at(Entry.API)
+    callers = CallerResolver(authenticator, origin_of=origin_of)
     uploads = Uploads(max_document_bytes=settings.max_document_bytes)
     documents = DocumentHandlers(gateway.documents.writer, uploads, gate)
-    return *document_routes(build, documents), *api_routes(
-        build,
-        execute=ExecuteHandlers(CallerResolver(authenticator), gateway.executor),
-        batch=BatchHandlers(
-            CallerResolver(authenticator),
-            gateway.executor,
-            gateway.lifecycle,
-            max_batch_calls=settings.max_batch_calls,
-            max_json_items=settings.max_json_items,
-            max_text_bytes=settings.max_text_bytes,
-        ),
-        lists=ListHandlers(
-            CallerResolver(authenticator, default_tenant_id=ANY_TENANT),
-            gateway.registry,
-            gateway.first_attempts,
-        ),
-        presets=PresetHandlers(
-            gateway.preset_switch,
-            gateway.publisher,
-            authenticator=authenticator,
-            gate=gate,
-        ),
-        status=StatusHandlers(
-            authenticator,
-            servers=gateway.statuses,
-            remote=lambda: connector.status() if connector else None,
-        ),
-        health=HealthHandlers(
-            build_health(settings, gateway, connector.status if connector else None),
-            gateway.metrics,
-            OperatorCheck(authenticator, refusals),
+    audit = audit_routes(build, AuditHandlers(gateway.audit, gate))
+    return (
+        *document_routes(build, documents),
+        *audit,
+        *api_routes(
+            build,
+            execute=ExecuteHandlers(callers, gateway.executor),
+            batch=BatchHandlers(
+                callers,
+                gateway.executor,
+                gateway.lifecycle,
+                max_batch_calls=settings.max_batch_calls,
+                max_json_items=settings.max_json_items,
+                max_text_bytes=settings.max_text_bytes,
+                telemetry=gateway.request_telemetry,
+            ),
+            lists=ListHandlers(
+                CallerResolver(authenticator, default_tenant_id=ANY_TENANT, origin_of=origin_of),
+                gateway.registry,
+                gateway.first_attempts,
+                gateway.request_telemetry,
+            ),
+            presets=PresetHandlers(
+                gateway.preset_switch,
+                gateway.publisher,
+                authenticator=authenticator,
+                gate=gate,
+            ),
+            status=StatusHandlers(
+                authenticator,
+                servers=gateway.statuses,
+                remote=lambda: connector.status() if connector else None,
+            ),
+            health=HealthHandlers(
+                build_health(settings, gateway, connector.status if connector else None),
+                gateway.metrics,
+                OperatorCheck(authenticator, refusals),
+            ),
         ),
     )
 
@@ -196,7 +210,7 @@ def _mcp_endpoints(
     return HttpEndpoints(
         server,
         registry=gateway.registry,
-        callers=mcp_callers(settings, gateway.authenticator),
+        callers=mcp_callers(settings, gateway.authenticator, refusals.peers.origin_at(Entry.MCP)),
         lifecycle=gateway.lifecycle,
         metrics=gateway.metrics,
         refusals=refusals,

@@ -1,7 +1,10 @@
 """Builds the MCP server over the gateway."""
 
+from urllib.parse import urlsplit
+
 from mcp_tools_proxy.app.auth import mcp_callers
 from mcp_tools_proxy.app.gateway import Gateway
+from mcp_tools_proxy.domain.audit.origin import Entry, Origin
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.identity import AssertedIdentity, roles_of
 from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
@@ -22,6 +25,7 @@ def build_server(
         registry=gateway.registry,
         executor=gateway.executor,
         subscriptions=gateway.subscriptions,
+        telemetry=gateway.request_telemetry,
         max_streams=limit,
         max_streams_of_tenant=limit if one_tenant else tenant_share(limit),
     )
@@ -35,5 +39,6 @@ def remote_caller(settings: Settings, gateway: Gateway) -> Caller:
             user_id=settings.remote_user_id,
             roles=roles_of(settings.remote_user_roles),
             agent=settings.remote_agent,
-        )
+        ),
+        Origin(Entry.CONNECTOR, urlsplit(settings.remote_address or "").netloc),
     )

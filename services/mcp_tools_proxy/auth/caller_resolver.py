@@ -1,10 +1,11 @@
 """Finds out who calls: the one place for the HTTP API, MCP over HTTP, stdio and the connector."""
 
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from typing import Any, TypeVar
 
 from mcp_tools_proxy.auth.authenticator import Authenticator, proven_of
 from mcp_tools_proxy.auth.identity_headers import read_headers
+from mcp_tools_proxy.domain.audit.origin import UNKNOWN_ORIGIN, Origin
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
 from mcp_tools_proxy.domain.errors import AgentRequired, Forbidden, ProxyError
 from mcp_tools_proxy.domain.identity import NO_ASSERTION, AssertedIdentity, Principal
@@ -18,12 +19,17 @@ Scope = MutableMapping[str, Any]
 T = TypeVar("T")
 
 
+def _unknown_origin(_scope: Scope) -> Origin:
+    return UNKNOWN_ORIGIN
+
+
 class CallerResolver:
     """Resolves the callers of one entry; its parameters are the rules of that entry.
 
     ``default_tenant_id`` is the tenant of a caller that names none, where callers need no token.
     With ``admits_operators`` an operator's token, which belongs to no tenant, stands for a caller
-    without a tenant; otherwise such a token is refused.
+    without a tenant; otherwise such a token is refused. ``origin_of`` reads where a request comes
+    from.
     """
 
     def __init__(
@@ -32,10 +38,12 @@ class CallerResolver:
         *,
         default_tenant_id: str = NO_TENANT,
         admits_operators: bool = False,
+        origin_of: Callable[[Scope], Origin] = _unknown_origin,
     ) -> None:
         self._authenticator = authenticator
         self._default_tenant_id = default_tenant_id
         self._admits_operators = admits_operators
+        self._origin_of = origin_of
 
     async def resolve(self, scope: Scope, asserted: AssertedIdentity = NO_ASSERTION) -> Caller:
         """Return the caller of an HTTP request, and keep it in ``scope`` under CALLER.
@@ -60,13 +68,16 @@ class CallerResolver:
                 "the token is of another caller than the one who opened this session; connect again"
             )
 
-    def resolve_trusted(self, asserted: AssertedIdentity) -> Caller:
+    def resolve_trusted(
+        self, asserted: AssertedIdentity, origin: Origin = UNKNOWN_ORIGIN
+    ) -> Caller:
         """Return the caller that settings or command line name: they need no token."""
         return Caller(
             tenant_id=asserted.tenant_id or self._default_tenant_id,
             user_id=asserted.user_id or "",
             roles=asserted.roles or (),
             agent=asserted.agent,
+            origin=origin,
         )
 
     @property
@@ -77,15 +88,15 @@ class CallerResolver:
         authorization, by_headers = read_headers(scope["headers"])
         principal = await self._authenticator.authenticate(authorization)
         if principal is None:
-            return self.resolve_trusted(_merge(asserted, by_headers))
+            return self.resolve_trusted(_merge(asserted, by_headers), self._origin_of(scope))
         try:
-            return _from_token(principal, _merge(asserted, by_headers))
+            return _from_token(principal, _merge(asserted, by_headers), self._origin_of(scope))
         except ProxyError as error:
             error.proven = proven_of(principal)
             raise
 
 
-def _from_token(principal: Principal, asserted: AssertedIdentity) -> Caller:
+def _from_token(principal: Principal, asserted: AssertedIdentity, origin: Origin) -> Caller:
     """Build the caller; assertions count only where the token leaves a field open.
 
     Roles are open only to a token that asserts users. One that merely names no user has its own
@@ -115,6 +126,7 @@ def _from_token(principal: Principal, asserted: AssertedIdentity) -> Caller:
         roles=roles,
         agent=_agent(principal.agents, asserted.agent),
         token_log_fields=principal.token_log_fields,
+        origin=origin,
     )
 
 

@@ -12,9 +12,13 @@ from mcp_tools_proxy.auth.token_format import ParsedTokens, TokenEntry, read_lin
 from mcp_tools_proxy.domain.errors import Unauthenticated
 from mcp_tools_proxy.domain.identity import Principal
 from mcp_tools_proxy.filesystem.watch import follow
+from mcp_tools_proxy.telemetry.recorder import Recorder
 
 PROBLEMS_SHOWN = 20
 """How many invalid lines a readiness report has."""
+
+IDS_RECORDED = 100
+"""How many ids of each kind the record of a change has."""
 
 log = structlog.get_logger()
 
@@ -27,11 +31,19 @@ class TokenFileVerifier:
     """Holds the tokens of ``path``. Call ``load`` once, then keep ``run`` running.
 
     An invalid line is logged and skipped, the others stay good. While the file is missing or cannot
-    be read no token is good, because none could be revoked.
+    be read no token is good, because none could be revoked. ``recorder`` takes a record of each
+    change of the tokens while it runs.
     """
 
-    def __init__(self, path: Path, *, clock: Callable[[], datetime] = _now) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        recorder: Recorder | None = None,
+        clock: Callable[[], datetime] = _now,
+    ) -> None:
         self._path = path
+        self._recorder = recorder
         self._clock = clock
         self._entries: Mapping[str, TokenEntry] = {}
         self._parsed: ParsedTokens | None = None
@@ -105,6 +117,22 @@ class TokenFileVerifier:
             log.warning("tokens.line_ignored", line=number, problem=problem)
         if failure is not None:
             log.error("tokens.unreadable", path=str(self._path), reason=failure)
+        if self._parsed is not None:
+            self._record_change(self._parsed, parsed)
         self._entries = {entry.hash: entry for entry in parsed.entries}
         self._parsed, self._failure = parsed, failure
         log.info("tokens.loaded", tokens=len(parsed.entries), lines_ignored=len(parsed.problems))
+
+    def _record_change(self, before: ParsedTokens, after: ParsedTokens) -> None:
+        """Record the ids of the tokens that an edit of the file added, removed and changed."""
+        old = {entry.id: entry for entry in before.entries}
+        new = {entry.id: entry for entry in after.entries}
+        changed = [it for it in old.keys() & new.keys() if old[it] != new[it]]
+        ids = {
+            "added": sorted(new.keys() - old.keys()),
+            "removed": sorted(old.keys() - new.keys()),
+            "changed": sorted(changed),
+        }
+        if self._recorder is not None and any(ids.values()):
+            fields = {name: found[:IDS_RECORDED] for name, found in ids.items() if found}
+            self._recorder.record("info", "tokens.changed", None, {"code": "OK", **fields})

@@ -10,12 +10,14 @@ from typing import Annotated, NoReturn, TypeVar
 import typer
 from typer.exceptions import TyperException
 
+from mcp_tools_proxy.cli.audit import audit_app
 from mcp_tools_proxy.cli.documents import documents_app
 from mcp_tools_proxy.cli.options import identifier, identifiers
 from mcp_tools_proxy.cli.tokens import tokens_app
 from mcp_tools_proxy.documents.open_documents import prepare_documents
 from mcp_tools_proxy.domain.identity import AssertedIdentity, roles_of
 from mcp_tools_proxy.domain.json_objects import without_none
+from mcp_tools_proxy.settings.audit import AuditSettings
 from mcp_tools_proxy.settings.auth import TokensFileSettings
 from mcp_tools_proxy.settings.documents import DocumentSettings
 from mcp_tools_proxy.settings.settings import Settings, SettingsError, load
@@ -117,6 +119,7 @@ def serve_command(host: Host = None, port: Port = None) -> None:
     try:
         _prepare_documents(settings)
         server = build_server(settings)
+        server.audit.open()
         listener = listen(settings.host, settings.port)
     except ValueError as error:
         _fail(str(error))
@@ -179,6 +182,7 @@ def check_command(
 
 
 app.add_typer(tokens_app(lambda: _load(TokensFileSettings).tokens_file), name="tokens")
+app.add_typer(audit_app(lambda: _load(AuditSettings)), name="audit")
 app.add_typer(documents_app(lambda: _load_quietly(DocumentSettings)), name="documents")
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from enum import Enum
 
+from mcp_tools_proxy.domain.audit.origin import UNKNOWN_ORIGIN, Origin
 from mcp_tools_proxy.domain.client import NULL_CLIENT, Client
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
@@ -29,8 +30,8 @@ class Caller:
 
     ``agent`` names the agent profile that narrows what the caller may use; None means no agent.
     A caller with ``NO_TENANT`` is not offered components that need one; an unknown ``user_id`` is
-    empty. ``token_log_fields`` identify the verified token in the log, empty without one; equality
-    and hashes leave them out.
+    empty. ``token_log_fields`` identify the verified token in records, empty without one, and
+    ``origin`` is where the request came from; equality and hashes leave both out.
     """
 
     tenant_id: str
@@ -38,6 +39,7 @@ class Caller:
     roles: tuple[str, ...] = ()
     agent: str | None = None
     token_log_fields: Mapping[str, str] = field(default_factory=dict, compare=False)
+    origin: Origin = field(default=UNKNOWN_ORIGIN, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +69,10 @@ class Call:
     meta: Mapping[str, object] = field(default_factory=dict)
     """The request's ``_meta``; keys that MCP does not reserve are forwarded (W-12)."""
     client: Client = NULL_CLIENT
+    route: str = ""
+    """The route of the HTTP API, or the method of MCP, by which it came; for its record."""
+    client_name: str | None = None
+    """What an MCP client calls itself; for the call's record."""
     input_responses: InputResponses | None = None
     idempotency_key: str | None = None
     """The same call of the same caller under this key has the same outcome, and is made once."""

@@ -99,11 +99,11 @@ class Component(Protocol):
         """
         ...
 
-    async def check_document(self, parsed: object, call: Call) -> None:
+    async def check_document(self, parsed: object, call: Call) -> str | None:
         """Check that ``call.caller`` may read the document that the arguments name.
 
-        Raises AccessDenied, DocumentNotFound. Does nothing for a downstream server's tools: their
-        ``doc_id`` need not name one of our documents.
+        Returns its version; None where it is not one of our documents, as the ``doc_id`` of a
+        downstream server's tool. Raises AccessDenied, DocumentNotFound.
         """
         ...
 
@@ -118,7 +118,7 @@ class NamesNoDocument:
     __slots__ = ()
 
     async def check_document(self, parsed: object, call: Call) -> None:
-        """Do nothing."""
+        """Return None."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

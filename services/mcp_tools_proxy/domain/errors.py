@@ -15,7 +15,8 @@ ProxyError
 ├── documents: AccessDenied · DocumentNotFound · SectionNotFound · PagesNotFound · ChunkNotFound
 ├── repeating: IdempotencyConflict · OutcomeUnknown
 ├── waiting:   RateLimitExceeded · RetrievalUnavailable · ServerUnavailable · ServerBusy ·
-│              ToolTimeout · StateUnavailable · DocumentsUnavailable · ShuttingDown
+│              ToolTimeout · StateUnavailable · DocumentsUnavailable · AuditUnavailable ·
+│              ShuttingDown
 └── giving up: RetrievalNotConfigured · ToolFailed · ResultTooLarge · InternalError
 """
 
@@ -287,6 +288,13 @@ class DocumentsUnavailable(ProxyError):
 
 class StoreUnavailable(DocumentsUnavailable):
     """The same for an operator's request, which is no call: with a status of its own."""
+
+
+class AuditUnavailable(ProxyError):
+    """No record of the call could be kept, and this gateway makes no call without one."""
+
+    code = "AUDIT_UNAVAILABLE"
+    retryable = True
 
 
 class ServerUnavailable(ProxyError):

@@ -1,5 +1,6 @@
 """How a call ended."""
 
+from mcp_tools_proxy.domain.audit.registry_version import NO_REGISTRY, RegistryVersion
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import ComponentSpec, JsonObject
 from mcp_tools_proxy.domain.errors import ProxyError
@@ -38,10 +39,15 @@ class CallRecord:
     """One finished call, for log and metrics.
 
     ``spec`` is None when no component has the call's name; ``outcome`` is None when the call was
-    cancelled.
+    cancelled. ``registry`` is the version of the registry on which it was resolved, and
+    ``document_version`` that of the document that it names. ``has_audit_place``: a place for its
+    record was reserved.
     """
 
     call: Call
     spec: ComponentSpec | None
     outcome: Outcome | None
     duration_s: float
+    registry: RegistryVersion = NO_REGISTRY
+    document_version: str | None = None
+    has_audit_place: bool = False

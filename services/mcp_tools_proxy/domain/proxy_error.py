@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import ClassVar, Self
 
+from mcp_tools_proxy.domain.audit.rule_source import RuleSource
 from mcp_tools_proxy.domain.json_objects import without_none
 
 MAY_BE_DONE = "the server may have carried the call out, so check before you make it again"
@@ -13,8 +14,8 @@ class ProxyError(Exception):
     """A failure with a stable ``code``; shown to the caller as the envelope's ``error``.
 
     ``details`` is JSON-able. ``retryable``: the same call may succeed later, ``retry_after_s``
-    (seconds) from now. Two fields are for the log only: ``reason``, and ``proven``, the tenant and
-    token of the caller as far as they had been verified.
+    (seconds) from now. Three fields are for records only: ``reason``; ``rule``, the place of the
+    rule that refused; and ``proven``, what was verified of the caller's tenant and token.
     """
 
     code: ClassVar[str]
@@ -22,6 +23,7 @@ class ProxyError(Exception):
     nothing_ran: bool = False
     """Nothing was sent to a server, and no component has run, though the error is final."""
     proven: Mapping[str, str] | None = None
+    rule: RuleSource | None = None
 
     def __init__(
         self,

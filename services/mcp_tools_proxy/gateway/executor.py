@@ -11,6 +11,7 @@ from functools import partial
 import structlog
 from pydantic_core import to_json
 
+from mcp_tools_proxy.domain.audit.registry_version import RegistryVersion
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import Component, ComponentSpec, JsonObject, ToolSpec
 from mcp_tools_proxy.domain.errors import (
@@ -40,11 +41,29 @@ def _noop(_call: Call, _spec: ComponentSpec) -> None:
     """Do nothing: the default start callback."""
 
 
+def _no_place() -> bool:
+    """Return False: by default no record needs a place."""
+    return False
+
+
+class _Progress:
+    """What is known of a call so far, for its record."""
+
+    __slots__ = ("component", "document_version", "has_audit_place", "registry")
+
+    def __init__(self, registry: RegistryVersion) -> None:
+        self.component: Component | None = None
+        self.registry = registry
+        self.document_version: str | None = None
+        self.has_audit_place = False
+
+
 class Executor:
     """Executes calls: every entry of the gateway ends here (contract §1, order of checks).
 
     ``on_start`` is called for each call to a downstream server, once its component is resolved;
-    ``on_finish`` for every call when it is over, whatever its outcome.
+    ``on_finish`` for every call when it is over, whatever its outcome. ``reserve_record`` reserves
+    a place for the record of a call, and returns whether it did; it may raise AuditUnavailable.
     """
 
     def __init__(
@@ -58,6 +77,7 @@ class Executor:
         max_result_bytes: int,
         on_finish: Callable[[CallRecord], None],
         on_start: Callable[[Call, ComponentSpec], None] = _noop,
+        reserve_record: Callable[[], bool] = _no_place,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._first_attempts = first_attempts
@@ -68,6 +88,7 @@ class Executor:
         self._max_result_bytes = max_result_bytes
         self._on_finish = on_finish
         self._on_start = on_start
+        self._reserve_record = reserve_record
         self._clock = clock
 
     async def execute(self, call: Call) -> Outcome:
@@ -92,21 +113,24 @@ class Executor:
 
     async def _execute(self, call: Call, find: Find[Component]) -> Outcome:
         started = self._clock()
-        component: Component | None = None
+        progress = _Progress(self._first_attempts.registry_version)
         outcome: Outcome | None = None
 
         async def wait_and_call() -> Outcome:
-            nonlocal component, call
+            nonlocal call
             found, call = await self._first_attempts.wait(call, find)
-            component = found
-            return await self._check_and_call(found, call)
+            progress.component = found
+            progress.registry = self._first_attempts.registry_version
+            return await self._check_and_call(found, call, progress)
 
         try:
+            progress.has_audit_place = self._reserve_record()
             self._lifecycle.check_serving()
-            component = self._first_attempts.find_unless_pending(call, find)
-            work = wait_and_call() if component is None else self._check_and_call(component, call)
+            found = progress.component = self._first_attempts.find_unless_pending(call, find)
+            work = wait_and_call() if found is None else self._check_and_call(found, call, progress)
             outcome = await self._lifecycle.track(work)
         except ShuttingDown as error:
+            component = progress.component
             may_have_run = component is not None and not component.spec.idempotent
             outcome = Failed(error=error.after_sending() if may_have_run else error)
         except ProxyError as error:
@@ -119,14 +143,19 @@ class Executor:
             self._on_finish(
                 CallRecord(
                     call=call,
-                    spec=component.spec if component is not None else None,
+                    spec=progress.component.spec if progress.component is not None else None,
                     outcome=outcome,
                     duration_s=self._clock() - started,
+                    registry=progress.registry,
+                    document_version=progress.document_version,
+                    has_audit_place=progress.has_audit_place,
                 )
             )
         return outcome
 
-    async def _check_and_call(self, component: Component, call: Call) -> Outcome:
+    async def _check_and_call(
+        self, component: Component, call: Call, progress: _Progress
+    ) -> Outcome:
         spec = component.spec
         if spec.server_id is not None:
             self._on_start(call, spec)
@@ -135,7 +164,9 @@ class Executor:
         parsed = component.parse(call.arguments)
         if self._blocklist.is_on:
             await self._check_blocklist(spec, call.arguments)  # a resource's URI is none
-        doc_id = await self._check_document(component, parsed, call)
+        doc_id = named_document(spec, call)
+        if doc_id is not None:
+            progress.document_version = await self._check_document(component, parsed, call)
         if call.idempotency_key is None:
             return await self._admit_and_call(component, parsed, call, doc_id)
         return await self._idempotent_calls.call(
@@ -163,21 +194,18 @@ class Executor:
         )
 
     async def _check_document(self, component: Component, parsed: object, call: Call) -> str | None:
-        """Return the id of the document that the call is charged to; None if it names none.
+        """Return the version of the document that the call names, None if it is not one of ours.
 
         Raises AccessDenied or DocumentNotFound for a document that does not exist for this caller.
         Such a call is charged to the tenant alone, and refused only after the tenant's budgets
         admit it (else RateLimitExceeded). So polling for an import does not drain the document's
         budget, and no response depends on the budget of a document that the caller may not read.
         """
-        doc_id = _named_document(component.spec, call)
-        if doc_id is not None:
-            try:
-                await component.check_document(parsed, call)
-            except DocumentRefused:
-                await self._limiter.admit(call.caller.tenant_id, None)
-                raise
-        return doc_id
+        try:
+            return await component.check_document(parsed, call)
+        except DocumentRefused:
+            await self._limiter.admit(call.caller.tenant_id, None)
+            raise
 
     def _check_size(self, size: int, max_bytes: int, spec: ComponentSpec) -> None:
         if size <= max_bytes:
@@ -215,7 +243,8 @@ def _content_blocked(spec: ComponentSpec, blocked: Blocked) -> ContentBlocked:
     )
 
 
-def _named_document(spec: ComponentSpec, call: Call) -> str | None:
+def named_document(spec: ComponentSpec, call: Call) -> str | None:
+    """Return the id of the document that a call is charged to; None if it names none."""
     if DOCUMENT_ARGUMENT not in spec.argument_names:
         return None
     value = call.arguments.get(DOCUMENT_ARGUMENT)

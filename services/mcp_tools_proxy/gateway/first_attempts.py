@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
+from mcp_tools_proxy.domain.audit.registry_version import RegistryVersion
 from mcp_tools_proxy.domain.caller import Call, Caller, Kind
 from mcp_tools_proxy.domain.errors import (
     NotAllowed,
@@ -57,6 +58,11 @@ class FirstAttempts:
         self._registry = registry
         self._servers = servers
         self._clock = clock
+
+    @property
+    def registry_version(self) -> RegistryVersion:
+        """The version of the registry in which the next call is resolved."""
+        return self._registry.current.version
 
     def pending_for(self, caller: Caller, kind: Kind) -> Sequence[str]:
         """Return the pending servers that may yet have items of this kind for ``caller``.

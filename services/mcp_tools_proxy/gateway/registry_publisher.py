@@ -13,6 +13,7 @@ from typing import Protocol
 
 from mcp_tools_proxy.config.active_config import ActiveConfig
 from mcp_tools_proxy.config.loader import NO_AGENTS, NO_FILE
+from mcp_tools_proxy.domain.audit.registry_version import RegistryVersion
 from mcp_tools_proxy.domain.components import (
     Prompt,
     Resource,
@@ -225,6 +226,7 @@ class RegistryPublisher:
             name_styles=NameStyles(by_agent=wanted.name_styles, default=self._tool_names),
             scope=PresetScope.of(wanted.preset),
             unlisted_offers=UnlistedOffers(snapshots=snapshots, need_task=view.need_task),
+            version=RegistryVersion(wanted.preset.preset_id, self.version + 1),
         )
         self._holder.replace(registry)
         self._config = wanted

@@ -26,6 +26,14 @@ def is_client_info(value: object) -> bool:
     return False
 
 
+def client_name_of(info: object) -> str | None:
+    """Return the name in a client's description of itself, None if there is none."""
+    match info:
+        case {"name": str(name)}:
+            return name
+    return None
+
+
 def read_capabilities(declared: object) -> Mapping[str, Mapping[str, object]]:
     """Return the capabilities that a client declares; what is no object, or null, is not declared.
 

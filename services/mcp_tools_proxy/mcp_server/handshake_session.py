@@ -21,6 +21,7 @@ from mcp_tools_proxy.domain.errors import InternalError, InvalidRequest
 from mcp_tools_proxy.mcp_server.clients import (
     LEVELS,
     HandshakeClient,
+    client_name_of,
     is_client_info,
     read_capabilities,
 )
@@ -63,6 +64,8 @@ class Declared(NamedTuple):
     """The protocol version that was agreed on."""
     capabilities: Mapping[str, Any]
     """Its capabilities, in MCP's spelling."""
+    client_name: str | None = None
+    """What it calls itself; None at a replica that did not see the handshake."""
 
     @classmethod
     def read(cls, params: Mapping[str, Any]) -> Self:
@@ -81,7 +84,8 @@ class Declared(NamedTuple):
                 INVALID_PARAMS, "clientInfo should be an object with name and version"
             )
         version = requested if requested in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
-        return cls(version, read_capabilities(capabilities))
+        client_name = client_name_of(params.get("clientInfo"))
+        return cls(version, read_capabilities(capabilities), client_name)
 
 
 class _OpenRequest:
@@ -110,6 +114,7 @@ class HandshakeSession:
         "_responses",
         "_server",
         "capabilities",
+        "client_name",
         "log_level",
         "subscriptions",
     )
@@ -117,6 +122,7 @@ class HandshakeSession:
     def __init__(self, server: GatewayMcpServer, declared: Declared, send: SendMessage) -> None:
         self._server = server
         self.capabilities = declared.capabilities
+        self.client_name = declared.client_name
         self.log_level = LEVELS[0]
         """The lowest level of log messages that the client wants; all, until it sets another."""
         self.subscriptions: SessionSubscriptions = server.session_subscriptions(send)
@@ -164,10 +170,12 @@ class HandshakeSession:
             headers=headers,
             session_log_level=self.log_level,
             name_style=name_style,
+            client_name=self.client_name,
         )
         try:
             result = await self._result_of(request)
         except JsonRpcError as error:
+            self._server.record_error(request, error)
             return error_response(id_, error)
         except asyncio.CancelledError:
             if open_request.is_cancelled and not open_request.task.uncancel():
@@ -176,6 +184,7 @@ class HandshakeSession:
         except Exception:
             log.exception("facade.crashed", method=method, trace_id=request.trace_id)
             crash = protocol_error(InternalError(), request.trace_id, modern=False)
+            self._server.record_error(request, crash)
             return error_response(id_, crash)
         finally:
             del self._requests[str(id_)]
@@ -261,9 +270,11 @@ class HandshakeSession:
                 return {}
             case "resources/subscribe":
                 await self.subscriptions.subscribe(request, request.require_str("uri"))
+                self._server.record_subscription(request, resources=1)
                 return {}
             case "resources/unsubscribe":
                 self.subscriptions.unsubscribe(request.require_str("uri"))
+                self._server.record_subscription(request, resources=0)
                 return {}
         raise JsonRpcError(METHOD_NOT_FOUND, "Method not found", request.method)
 

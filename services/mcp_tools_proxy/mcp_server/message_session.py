@@ -24,6 +24,7 @@ from mcp_tools_proxy.mcp_server.handshake_session import (
     RequestCancelled,
     initialize_result,
 )
+from mcp_tools_proxy.mcp_server.request import facts_of
 from mcp_tools_proxy.mcp_server.results import (
     Json,
     error_response,
@@ -33,6 +34,7 @@ from mcp_tools_proxy.mcp_server.results import (
 from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
 from mcp_tools_proxy.mcp_server.stateless import handle_stateless, parse_stateless
 from mcp_tools_proxy.mcp_server.subscriptions.listen_streams import LISTEN
+from mcp_tools_proxy.web.trace_headers import new_trace_id
 from mcp_tools_proxy.wire.json_rpc import (
     JsonRpcError,
     RequestId,
@@ -240,6 +242,7 @@ class MessageSession:
                 raise _initialize_refused(content.get("params"))
             request = parse_stateless(content)
         except JsonRpcError as error:
+            self._record_refusal(error, content)
             return error_response(id_, error)
         return await handle_stateless(
             self._server, request, self._caller, send=send, name_style=self._name_style
@@ -253,9 +256,13 @@ class MessageSession:
             )
         if content["method"] == "ping":
             return result_response(id_, {})
-        return error_response(
-            id_, JsonRpcError(INVALID_REQUEST, "the session has not begun; send initialize first")
-        )
+        error = JsonRpcError(INVALID_REQUEST, "the session has not begun; send initialize first")
+        self._record_refusal(error, content)
+        return error_response(id_, error)
+
+    def _record_refusal(self, error: JsonRpcError, content: Json) -> None:
+        facts = facts_of(content["method"], new_trace_id())
+        self._server.record_refusal(self._caller, error, facts)
 
     def _close_request(self, id_: RequestId) -> None:
         self._open.pop(str(id_), None)

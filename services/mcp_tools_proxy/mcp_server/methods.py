@@ -15,7 +15,8 @@ from mcp_tools_proxy.mcp_server.results import (
     resource_result,
     tool_result,
 )
-from mcp_tools_proxy.registry.registry import RegistryHolder
+from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
+from mcp_tools_proxy.telemetry.request_events import RequestTelemetry
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 from mcp_tools_proxy.wire.mcp_protocol import INVALID_PARAMS
 
@@ -34,9 +35,12 @@ CACHED = frozenset(
 class Methods:
     """The methods that list and use components, by their name in MCP."""
 
-    def __init__(self, registry: RegistryHolder, executor: Executor) -> None:
+    def __init__(
+        self, registry: RegistryHolder, executor: Executor, telemetry: RequestTelemetry
+    ) -> None:
         self._registry = registry
         self._executor = executor
+        self._telemetry = telemetry
         self._methods: Mapping[str, Callable[[McpRequest], Awaitable[Json]]] = {
             "tools/list": self._list_tools,
             "tools/call": self._call_tool,
@@ -61,19 +65,29 @@ class Methods:
     async def _list_tools(self, request: McpRequest) -> Json:
         registry = self._registry.current
         listed = await registry.mcp_tools(_without_cursor(request).caller, request.name_style)
-        return {"tools": listed.definitions if request.modern else listed.older_era}
+        tools = listed.definitions if request.modern else listed.older_era
+        return self._recorded(request, registry, {"tools": tools})
 
     async def _list_prompts(self, request: McpRequest) -> Json:
-        listed = await self._registry.current.mcp_prompts(_without_cursor(request).caller)
-        return {"prompts": listed.definitions}
+        registry = self._registry.current
+        listed = await registry.mcp_prompts(_without_cursor(request).caller)
+        return self._recorded(request, registry, {"prompts": listed.definitions})
 
     async def _list_resources(self, request: McpRequest) -> Json:
-        listed = await self._registry.current.mcp_resources(_without_cursor(request).caller)
-        return {"resources": listed.definitions}
+        registry = self._registry.current
+        listed = await registry.mcp_resources(_without_cursor(request).caller)
+        return self._recorded(request, registry, {"resources": listed.definitions})
 
     async def _list_templates(self, request: McpRequest) -> Json:
-        listed = await self._registry.current.mcp_templates(_without_cursor(request).caller)
-        return {"resourceTemplates": listed.definitions}
+        registry = self._registry.current
+        listed = await registry.mcp_templates(_without_cursor(request).caller)
+        return self._recorded(request, registry, {"resourceTemplates": listed.definitions})
+
+    def _recorded(self, request: McpRequest, registry: Registry, result: Json) -> Json:
+        """Record a list, and return its result."""
+        (listed,) = result.values()
+        self._telemetry.listed(request.caller, request.facts, registry.version, items=len(listed))
+        return result
 
     async def _call_tool(self, request: McpRequest) -> Json:
         call = request.to_call(

@@ -14,6 +14,7 @@ from mcp_tools_proxy.domain.client import Client
 from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.mcp_server.clients import LEVELS
+from mcp_tools_proxy.telemetry.request_events import RequestFacts
 from mcp_tools_proxy.web.trace_headers import new_trace_id, trace_context_from, trace_header
 from mcp_tools_proxy.wire.identifiers import IDEMPOTENCY_KEY_RULE, is_idempotency_key
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
@@ -29,6 +30,24 @@ BuildClient = Callable[[object, str | None], Client]
 """Builds the Client of a request from its progress token and its lowest wanted log level."""
 
 NO_HEADERS = Headers(raw=[])
+
+KNOWN_METHODS = frozenset(
+    {
+        *("initialize", "ping", "logging/setLevel", "completion/complete", "server/discover"),
+        *("resources/subscribe", "resources/unsubscribe", "resources/list", "resources/read"),
+        *("resources/templates/list", "tools/list", "tools/call", "prompts/list", "prompts/get"),
+        "subscriptions/listen",
+    }
+)
+"""Every method that is served in some era."""
+
+
+def facts_of(method: str, trace_id: str, client_name: str | None = None) -> RequestFacts:
+    """Return what the record of a request says of it.
+
+    A method that there is not may be any text, so it is none of a record's.
+    """
+    return RequestFacts(method if method in KNOWN_METHODS else "unknown", trace_id, client_name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +66,8 @@ class McpRequest:
     build_client: BuildClient
     name_style: ToolNameStyle | None
     """The style of tools' names that the client wants in lists; None for its agent's, or ours."""
+    client_name: str | None = None
+    """What the client calls itself."""
 
     @classmethod
     def from_params(
@@ -60,6 +81,7 @@ class McpRequest:
         headers: Headers = NO_HEADERS,
         session_log_level: str | None = None,
         name_style: ToolNameStyle | None = None,
+        client_name: str | None = None,
     ) -> Self:
         """Create a request, with the trace id of ``_meta`` or headers, else a new one.
 
@@ -82,7 +104,13 @@ class McpRequest:
             log_level=log_level if log_level in LEVELS else None,
             build_client=build_client,
             name_style=name_style,
+            client_name=client_name,
         )
+
+    @property
+    def facts(self) -> RequestFacts:
+        """What its record says of the request."""
+        return facts_of(self.method, self.trace_id, self.client_name)
 
     def require_str(self, name: str) -> str:
         """Return a required parameter, a string. Raises JsonRpcError."""
@@ -114,6 +142,8 @@ class McpRequest:
             client=self.build_client(meta.get("progressToken"), self.log_level),
             input_responses=self._input_responses() if self.modern else None,
             idempotency_key=_idempotency_key(meta) if kind is Kind.TOOL else None,
+            route=self.method,
+            client_name=self.client_name,
         )
 
     def _input_responses(self) -> InputResponses | None:

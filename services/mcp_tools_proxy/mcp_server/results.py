@@ -100,7 +100,7 @@ def resource_result(outcome: Outcome, trace_id: str, uri: str, *, modern: bool) 
     """Build a resources/read result: ``contents``, ``_meta``, and the fields that its server has
     added. Raises JsonRpcError."""
     if isinstance(outcome, Failed):
-        raise protocol_error(outcome.error, trace_id, modern=modern, uri=uri)
+        raise _recorded(protocol_error(outcome.error, trace_id, modern=modern, uri=uri))
     result = outcome.result
     if is_input_required(outcome):
         return dict(result)
@@ -124,7 +124,7 @@ def _raise_client_error(error: ProxyError, call: Call) -> None:
         return
     code = details.get("code", INVALID_PARAMS if call.input_responses else None)
     if isinstance(code, int) and (code in CLIENT_ERROR_CODES or call.input_responses):
-        raise JsonRpcError(code, error.message, details.get("data"))
+        raise _recorded(JsonRpcError(code, error.message, details.get("data")))
 
 
 def is_input_required(outcome: Outcome) -> bool:
@@ -139,7 +139,16 @@ def protocol_error(
     code = INVALID_PARAMS if error.code in _CALLER_ERRORS else INTERNAL_ERROR
     if error.code == "RESOURCE_NOT_FOUND" and not modern:
         code = LEGACY_RESOURCE_NOT_FOUND
-    return JsonRpcError(code, error.message, {**error.as_json, **more, "trace_id": trace_id})
+    data = {**error.as_json, **more, "trace_id": trace_id}
+    answer = JsonRpcError(code, error.message, data)
+    answer.refusal = error
+    return answer
+
+
+def _recorded(error: JsonRpcError) -> JsonRpcError:
+    """Mark an error as one of a call, which has a record."""
+    error.is_recorded = True
+    return error
 
 
 def result_response(id_: RequestId, result: Json) -> Json:
@@ -162,7 +171,7 @@ def refused_request(id_: RequestId, error: ProxyError) -> Json:
 
 def _value_of(outcome: Outcome, trace_id: str, *, modern: bool) -> JsonObject:
     if isinstance(outcome, Failed):
-        raise protocol_error(outcome.error, trace_id, modern=modern)
+        raise _recorded(protocol_error(outcome.error, trace_id, modern=modern))
     return outcome.result
 
 

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Mapping
 from uuid import uuid4
 
+from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.domain.errors import InvalidRequest
 from mcp_tools_proxy.gateway.executor import Executor
 from mcp_tools_proxy.gateway.subscriptions import Subscriptions
 from mcp_tools_proxy.mcp_server.methods import CACHED, Methods
@@ -18,7 +20,8 @@ from mcp_tools_proxy.mcp_server.subscriptions.listen_streams import (
 )
 from mcp_tools_proxy.mcp_server.subscriptions.session_subscriptions import SessionSubscriptions
 from mcp_tools_proxy.registry.registry import RegistryHolder
-from mcp_tools_proxy.wire.json_rpc import RequestId, SendMessage
+from mcp_tools_proxy.telemetry.request_events import RequestFacts, RequestTelemetry
+from mcp_tools_proxy.wire.json_rpc import JsonRpcError, RequestId, SendMessage
 from mcp_tools_proxy.wire.mcp_protocol import MODERN_VERSIONS, SERVER_INFO_META_KEY
 from mcp_tools_proxy.wire.version import VERSION
 
@@ -55,6 +58,7 @@ class GatewayMcpServer:
         registry: RegistryHolder,
         executor: Executor,
         subscriptions: Subscriptions,
+        telemetry: RequestTelemetry,
         max_streams: int,
         max_streams_of_tenant: int,
     ) -> None:
@@ -69,10 +73,13 @@ class GatewayMcpServer:
             self.list_changes,
             self._delivery,
             subscriptions,
+            on_subscribed=self.record_subscription,
             max_streams=max_streams,
             max_streams_of_tenant=max_streams_of_tenant,
         )
-        self.methods = Methods(registry, executor)
+        self._registry = registry
+        self._telemetry = telemetry
+        self.methods = Methods(registry, executor, telemetry)
         """The methods that list and use components, in both eras."""
         self._stamp = {SERVER_INFO_META_KEY: self.info}
 
@@ -110,6 +117,24 @@ class GatewayMcpServer:
         """
         result = await self.listen_streams.listen(request, id_, wanted, send)
         return self._enveloped(result, LISTEN)
+
+    def record_subscription(
+        self, request: McpRequest, *, lists: int = 0, resources: int = 0
+    ) -> None:
+        """Record that a client gets changes of so many lists and resources from now on."""
+        version = self._registry.current.version
+        self._telemetry.subscribed(
+            request.caller, request.facts, version, lists=lists, resources=resources
+        )
+
+    def record_error(self, request: McpRequest, error: JsonRpcError) -> None:
+        """Record a request that failed and made no call."""
+        if not error.is_recorded:
+            self.record_refusal(request.caller, error, request.facts)
+
+    def record_refusal(self, caller: Caller, error: JsonRpcError, request: RequestFacts) -> None:
+        """Record a request that was refused before any method was called."""
+        self._telemetry.refused_to(caller, error.refusal or InvalidRequest(error.message), request)
 
     def _enveloped(self, result: Json, method: str) -> Json:
         """Add the fields that MCP 2026-07-28 requires. Lists depend on the caller: private, 0 s."""

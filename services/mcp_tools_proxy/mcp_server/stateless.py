@@ -14,14 +14,18 @@ from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.domain.errors import InternalError
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
-from mcp_tools_proxy.mcp_server.clients import StatelessClient
+from mcp_tools_proxy.mcp_server.clients import StatelessClient, client_name_of
 from mcp_tools_proxy.mcp_server.modern_envelope import check_meta, read_envelope
 from mcp_tools_proxy.mcp_server.request import NO_HEADERS, McpRequest
 from mcp_tools_proxy.mcp_server.results import Json, error_response, protocol_error, result_response
 from mcp_tools_proxy.mcp_server.server import DISCOVER, GatewayMcpServer
 from mcp_tools_proxy.mcp_server.subscriptions.listen_streams import LISTEN, SubscriptionFilter
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError, RequestId, SendMessage
-from mcp_tools_proxy.wire.mcp_protocol import LOG_LEVEL_META_KEY, METHOD_NOT_FOUND
+from mcp_tools_proxy.wire.mcp_protocol import (
+    CLIENT_INFO_META_KEY,
+    LOG_LEVEL_META_KEY,
+    METHOD_NOT_FOUND,
+)
 
 log = structlog.get_logger()
 
@@ -34,6 +38,11 @@ class StatelessRequest:
     method: str
     params: Mapping[str, Any]
     declared: object
+
+    @property
+    def client_name(self) -> str | None:
+        """What its client calls itself."""
+        return client_name_of(self.params["_meta"].get(CLIENT_INFO_META_KEY))
 
 
 def wants_stream(content: object) -> bool:
@@ -84,6 +93,7 @@ async def handle_stateless(
         modern=True,
         headers=headers,
         name_style=name_style,
+        client_name=request.client_name,
     )
     try:
         if request.method in server.methods:
@@ -91,10 +101,12 @@ async def handle_stateless(
         else:
             result = await _handle_protocol_method(server, request, mcp_request, send)
     except JsonRpcError as error:
+        server.record_error(mcp_request, error)
         return error_response(request.id, error)
     except Exception:
         log.exception("facade.crashed", method=request.method, trace_id=mcp_request.trace_id)
         crash = protocol_error(InternalError(), mcp_request.trace_id, modern=True)
+        server.record_error(mcp_request, crash)
         return error_response(request.id, crash)
     return result_response(request.id, result)
 

@@ -20,10 +20,11 @@ class Exclusions:
     (A-19): an entry matches every component that has it among its ``name_variants``.
     """
 
-    __slots__ = ("_entries", "_uris")
+    __slots__ = ("_entries", "_in_order", "_uris")
 
     def __init__(self, entries: Iterable[str] = ()) -> None:
-        self._entries = frozenset(entries)
+        self._in_order = tuple(entries)
+        self._entries = frozenset(self._in_order)
         self._uris = frozenset(_normalize_uri(entry) for entry in self._entries)
 
     def __eq__(self, other: object) -> bool:
@@ -43,6 +44,19 @@ class Exclusions:
         if not self._entries:
             return False
         return not self._entries.isdisjoint(name_variants(kind, server_id, name))
+
+    def place_of(self, kind: Kind, server_id: str | None, name: str) -> int | None:
+        """Return the place in the list of the first entry that excludes a component, if one does.
+
+        A URI is compared as ``matches_uri`` does.
+        """
+        for place, entry in enumerate(self._in_order):
+            only = Exclusions((entry,))
+            if only.matches(kind, server_id, name) or (
+                kind is Kind.RESOURCE and only.matches_uri(server_id, name)
+            ):
+                return place
+        return None
 
     def matches_uri(self, server_id: str | None, uri: str) -> bool:
         """Return whether a URI that matches a template is excluded (A-20).

@@ -4,7 +4,7 @@ Lists and calls both follow ``Visibility.denial``, for every kind and every entr
 only narrow what the active preset allows (contract §6).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Self
 
@@ -33,6 +33,7 @@ class PresetScope:
     tools: frozenset[_Pair]
     prompts: frozenset[_Pair] | None
     resources: frozenset[_Pair] | None
+    preset_id: str = field(default="", compare=False)
 
     @classmethod
     def of(cls, preset: Preset) -> Self:
@@ -47,6 +48,7 @@ class PresetScope:
             tools=tools or frozenset(),
             prompts=prompts,
             resources=resources,
+            preset_id=preset.preset_id,
         )
 
     def named(self, kind: Kind) -> frozenset[_Pair] | None:

@@ -118,9 +118,15 @@ class ComponentTable(Generic[ItemT]):
 
     def denial(self, name: str, permissions: Permissions) -> Denial | None:
         """Return what denies the items of this name to the caller; None if nothing does."""
+        denied = self.denied(name, permissions)
+        return None if denied is None else denied[0]
+
+    def denied(self, name: str, permissions: Permissions) -> tuple[Denial, ComponentSpec] | None:
+        """Return the first item of this name that is denied to the caller, and by what."""
         own = self._by_name.get(name)
         known = (*(() if own is None else (own,)), *self._by_bare_name.get(name, ()))
-        return next((denial for it in known if (denial := permissions.denial(it.spec))), None)
+        denials = ((permissions.denial(it.spec), it.spec) for it in known)
+        return next(((denial, spec) for denial, spec in denials if denial), None)
 
     def visible_to(self, permissions: Permissions) -> tuple[ItemT, ...]:
         """List what a caller with these permissions may use, in the view's order."""

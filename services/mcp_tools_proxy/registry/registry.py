@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
+from mcp_tools_proxy.domain.audit.registry_version import NO_REGISTRY, RegistryVersion
+from mcp_tools_proxy.domain.audit.rule_source import RuleSource
 from mcp_tools_proxy.domain.caller import Call, Caller, Kind
 from mcp_tools_proxy.domain.components import (
     Component,
@@ -15,7 +17,7 @@ from mcp_tools_proxy.domain.components import (
     ToolNameStyle,
     ToolSpec,
 )
-from mcp_tools_proxy.domain.errors import ProxyError
+from mcp_tools_proxy.domain.errors import AmbiguousName, ProxyError
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat
 from mcp_tools_proxy.policy.aliases import impersonates_server, qualified_name
 from mcp_tools_proxy.policy.visibility import NO_SCOPE, PresetScope
@@ -25,7 +27,9 @@ from mcp_tools_proxy.registry.mcp_lists import McpList, McpListings
 from mcp_tools_proxy.registry.name_resolver import NameResolver
 from mcp_tools_proxy.registry.name_styles import SERVER_STYLE, NameStyles
 from mcp_tools_proxy.registry.pending_offers import PendingOffers
-from mcp_tools_proxy.registry.permissions import UNRESTRICTED, AccessRules
+from mcp_tools_proxy.registry.permissions import UNRESTRICTED, AccessRules, Permissions
+from mcp_tools_proxy.registry.refusals import OUTSIDE_THE_PRESET
+from mcp_tools_proxy.registry.rule_finder import RuleFinder
 from mcp_tools_proxy.registry.template_resolver import TemplateResolver
 from mcp_tools_proxy.registry.tool_lists import ToolList, ToolLists
 from mcp_tools_proxy.registry.unlisted_offers import NOTHING_UNLISTED, UnlistedOffers
@@ -50,6 +54,10 @@ class Registry:
     pending_offers: PendingOffers = field(default_factory=PendingOffers)
     unlisted_offers: UnlistedOffers = NOTHING_UNLISTED
     name_styles: NameStyles = SERVER_STYLE
+    version: RegistryVersion = NO_REGISTRY
+    rules: RuleFinder = field(
+        default_factory=lambda: RuleFinder(scope=NO_SCOPE, access_rules=UNRESTRICTED)
+    )
 
     @classmethod
     def build(
@@ -63,6 +71,7 @@ class Registry:
         name_styles: NameStyles = SERVER_STYLE,
         scope: PresetScope = NO_SCOPE,
         unlisted_offers: UnlistedOffers = NOTHING_UNLISTED,
+        version: RegistryVersion = NO_REGISTRY,
     ) -> Self:
         """Build a registry that keeps the order of the items.
 
@@ -117,6 +126,8 @@ class Registry:
                 servers=access_rules.servers,
             ),
             name_styles=name_styles,
+            version=version,
+            rules=RuleFinder(scope=scope, access_rules=access_rules),
         )
 
     def __repr__(self) -> str:
@@ -126,16 +137,40 @@ class Registry:
         """Return the component that the call names; see ``NameResolver``.
 
         Raises AgentNotFound, AgentRequired, AmbiguousName, and for each kind its errors for not
-        allowed and not found.
+        allowed and not found, with the rule that refused.
         """
         permissions = self.access_rules.permissions_of(call.caller)
+        try:
+            match call.kind:
+                case Kind.TOOL:
+                    return self.resolver.tool(call.name, permissions)
+                case Kind.PROMPT:
+                    return self.resolver.prompt(call.name, permissions)
+                case Kind.RESOURCE:
+                    return self.resolver.resource(call.name, permissions)
+        except AmbiguousName:
+            raise
+        except ProxyError as error:
+            error.rule = self._rule_of(call, error, permissions)
+            raise
+
+    def _rule_of(
+        self, call: Call, error: ProxyError, permissions: Permissions
+    ) -> RuleSource | None:
+        """Return the rule that refused a name that is hidden, None if no rule did."""
         match call.kind:
             case Kind.TOOL:
-                return self.resolver.tool(call.name, permissions)
+                denied = self.tools.denied(call.name, permissions)
             case Kind.PROMPT:
-                return self.resolver.prompt(call.name, permissions)
+                denied = self.prompts.denied(call.name, permissions)
             case Kind.RESOURCE:
-                return self.resolver.resource(call.name, permissions)
+                denied = self.resources.denied(call.name, permissions)
+        if denied is not None:
+            return self.rules.of_denial(*denied, permissions)
+        found = self.rules.of_name(call.kind, call.name, permissions)
+        if found is None and error.reason == OUTSIDE_THE_PRESET and ":" not in call.name:
+            return self.rules.of_preset(call.kind)
+        return found
 
     def resource(self, call: Call) -> Resource:
         """Return the resource whose URI the call names. Raises like ``resolve``."""

@@ -97,6 +97,9 @@ class ToolList:
     mask: bytes
     more_warnings: Sequence[ToolWarning] | None = None
 
+    def __len__(self) -> int:
+        return len(self.mask) - self.mask.count(0)
+
     @property
     def specs(self) -> Sequence[ToolSpec]:
         """The tools as the registry describes them."""

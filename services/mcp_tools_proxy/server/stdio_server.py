@@ -6,6 +6,7 @@ import signal
 from mcp_tools_proxy.app.auth import mcp_callers
 from mcp_tools_proxy.app.gateway import Gateway
 from mcp_tools_proxy.app.mcp import build_server
+from mcp_tools_proxy.domain.audit.origin import Entry, Origin
 from mcp_tools_proxy.domain.identity import AssertedIdentity
 from mcp_tools_proxy.gateway.lifecycle import Phase
 from mcp_tools_proxy.mcp_server.stdio import serve_stdio
@@ -23,7 +24,9 @@ def run_stdio(settings: Settings, asserted: AssertedIdentity) -> None:
 
 async def _serve(settings: Settings, asserted: AssertedIdentity) -> None:
     gateway = Gateway(settings)
-    caller = mcp_callers(settings, gateway.authenticator).resolve_trusted(asserted)
+    gateway.audit.open()
+    callers = mcp_callers(settings, gateway.authenticator)
+    caller = callers.resolve_trusted(asserted, Origin(Entry.STDIO, ""))
     limits = BodyLimits(max_bytes=settings.max_request_bytes, max_items=settings.max_json_items)
     server = build_server(settings, gateway, one_tenant=True)
     async with gateway.lifespan(), asyncio.TaskGroup() as tasks:

@@ -15,6 +15,7 @@ import uvicorn
 from mcp_tools_proxy.api.documents.document_handlers import UPLOADS
 from mcp_tools_proxy.app.gateway import Gateway
 from mcp_tools_proxy.app.http import create_app
+from mcp_tools_proxy.audit.audit_trail import AuditTrail
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
 from mcp_tools_proxy.server.connection_limit import ConnectionLimit, LimitedProtocol
 from mcp_tools_proxy.settings.settings import Settings
@@ -37,8 +38,17 @@ class GracefulServer(uvicorn.Server):
     connection. A second signal stops at once. uvicorn calls ``on_tick`` ten times a second.
     """
 
-    def __init__(self, config: uvicorn.Config, lifecycle: Lifecycle, *, grace_s: float) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        lifecycle: Lifecycle,
+        *,
+        grace_s: float,
+        audit: AuditTrail | None = None,
+    ) -> None:
         super().__init__(config)
+        self.audit = AuditTrail() if audit is None else audit
+        """To be opened before the address is listened on: a start without it is refused."""
         self._lifecycle = lifecycle
         self._grace_s = grace_s
         self._stop_by: float | None = None
@@ -119,7 +129,9 @@ def build_server(settings: Settings) -> GracefulServer:
         timeout_keep_alive=settings.keep_alive_s,  # type: ignore[arg-type]  # any number will do
         timeout_graceful_shutdown=LEFTOVER_GRACE_S,
     )
-    return GracefulServer(config, gateway.lifecycle, grace_s=settings.shutdown_grace_s)
+    return GracefulServer(
+        config, gateway.lifecycle, grace_s=settings.shutdown_grace_s, audit=gateway.audit
+    )
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -20,6 +20,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from mcp_tools_proxy.domain.components import ToolNameStyle
+from mcp_tools_proxy.settings.audit import AuditSettings
 from mcp_tools_proxy.settings.auth import IdentitySettings
 from mcp_tools_proxy.settings.documents import DocumentSettings
 from mcp_tools_proxy.settings.remote import RemoteSettings
@@ -55,7 +56,7 @@ class SettingsError(Exception):
     """A setting has a bad value; one line that names the variable and never the value."""
 
 
-class Settings(DocumentSettings, IdentitySettings, RemoteSettings):
+class Settings(DocumentSettings, AuditSettings, IdentitySettings, RemoteSettings):
     """Everything that an operator can set (contract §4)."""
 
     app_name: Annotated[str, Field(min_length=1)] = "mcp-tools-proxy"

@@ -1,10 +1,11 @@
-"""The log lines and the metrics of a call.
+"""The records and the metrics of a call.
 
-A call of a local tool is one ``tool.call`` line. A call for a downstream server is F-20's chain: a
-debug line ``llm_to_facade.request`` at the start, the lines of ``downstream``, and one final line,
-``facade_to_llm.response`` or ``.error``. A call that the preset or the agent's profile denies is
-one line, ``proxy.tool.denied``, ``proxy.prompt.denied`` or ``proxy.resource.denied``, with the
-reason that its caller does not receive. Where broxy, whose events these are, logs an error's text,
+A record is one log line, and one of the audit. That of a local tool's call is ``tool.call``. A
+call for a downstream server is F-20's chain: a debug line ``llm_to_facade.request`` at the start,
+the lines of ``downstream``, and the record, ``facade_to_llm.response`` or ``.error``. That of a
+call that the preset or the agent's profile denies is ``proxy.tool.denied``,
+``proxy.prompt.denied`` or ``proxy.resource.denied``, with the reason that its caller does not
+receive. Where broxy, whose events these are, logs an error's text,
 arguments and results, these lines have ``code`` and sizes.
 """
 
@@ -13,6 +14,7 @@ import logging
 import structlog
 from prometheus_client import Counter, Histogram
 
+from mcp_tools_proxy.domain.audit.checks import CHECK_OF_CODE
 from mcp_tools_proxy.domain.caller import Call, Kind
 from mcp_tools_proxy.domain.components import ComponentSpec
 from mcp_tools_proxy.domain.errors import (
@@ -22,9 +24,9 @@ from mcp_tools_proxy.domain.errors import (
     ProxyError,
     ResourceNotFound,
 )
-from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok
+from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
 from mcp_tools_proxy.telemetry.metrics import UNKNOWN_TOOL, Metrics
-from mcp_tools_proxy.wire.text import QUOTE_CHARS
+from mcp_tools_proxy.telemetry.recorder import Recorder, caller_fields, cut, decision_fields
 
 LOCAL = "tool.call"
 STARTED = "llm_to_facade.request"
@@ -46,10 +48,11 @@ _LEVEL_OF_CODE = {"OK": "info", "INTERNAL_ERROR": "error"}
 
 
 class CallTelemetry:
-    """Logs and counts every call: identifiers, codes, sizes; never texts (contract §7)."""
+    """Records and counts every call: identifiers, codes, sizes; never texts (contract §7)."""
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: Metrics, recorder: Recorder) -> None:
         self._metrics = metrics
+        self._recorder = recorder
         self._meters: dict[tuple[str, str], tuple[Counter, Histogram]] = {}
         self._log = structlog.get_logger().bind()  # bound once: the lazy proxy binds for each line
 
@@ -61,12 +64,13 @@ class CallTelemetry:
             STARTED,
             trace_id=call.trace_id,
             **_target(call, spec),
-            **_caller(call),
+            tenant_id=cut(call.caller.tenant_id),
+            user_id=cut(call.caller.user_id),
             arguments=declared_arguments(call, spec),
         )
 
     def log_end(self, record: CallRecord) -> None:
-        """Log the final line of a call and count it."""
+        """Record a call that is over, and count it."""
         code = _code(record)
         label = _label(record)
         calls, seconds = self._meters.get((label, code)) or self._add_meters(label, code)
@@ -75,8 +79,12 @@ class CallTelemetry:
         level = _LEVEL_OF_CODE.get(code, "warning")
         denial = _denial(record)
         event = _event(record) if denial is None else DENIED[record.call.kind]
-        getattr(self._log, level)(
-            event, trace_id=record.call.trace_id, code=code, **_payload(event, record, denial)
+        self._recorder.record(
+            level,
+            event,
+            record.call.trace_id,
+            {"code": code, **_payload(event, record, denial)},
+            reserved=record.has_audit_place,
         )
 
     def _add_meters(self, tool: str, code: str) -> tuple[Counter, Histogram]:
@@ -140,29 +148,44 @@ def _event(record: CallRecord) -> str:
 
 def _payload(event: str, record: CallRecord, denial: ProxyError | None) -> dict[str, object]:
     call, spec = record.call, record.spec
-    payload: dict[str, object] = {}
+    payload: dict[str, object] = {"kind": call.kind.value}
     if event == LOCAL:
-        payload["tool"] = _cut(call.name)
+        payload["tool"] = cut(call.name)
     elif denial is not None:
-        payload |= {NAME_KEYS[call.kind]: _cut(call.name), "reason": denial.reason}
+        payload |= {NAME_KEYS[call.kind]: cut(call.name), "reason": denial.reason}
     else:
         payload |= _target(call, spec)
-    payload |= _caller(call)
+    payload |= caller_fields(call.caller)
+    if call.route:
+        payload["route"] = call.route
+    if call.client_name is not None:
+        payload["client"] = cut(call.client_name)
     payload["duration_ms"] = round(record.duration_s * 1000, 3)
     if spec is not None:
         payload["arguments"] = declared_arguments(call, spec)
         doc_id = call.arguments.get("doc_id")
         if isinstance(doc_id, str) and "doc_id" in spec.argument_names:
-            payload["doc_id"] = _cut(doc_id)
-    if isinstance(record.outcome, Failed) and isinstance(record.outcome.error, ContentBlocked):
-        blocked = record.outcome.error
-        payload |= {**(blocked.details or {}), "keyword": blocked.reason}
-    if record.outcome is not None and record.outcome.replayed:
-        payload["replayed"] = True
-    if isinstance(record.outcome, Ok):
-        payload["result_bytes"] = len(record.outcome.result_json)
-        payload["tokens"] = record.outcome.tokens
-    return payload
+            payload["doc_id"] = cut(doc_id)
+    if record.document_version is not None:
+        payload["document_version"] = record.document_version
+    payload["preset"], payload["generation"] = record.registry
+    return {**payload, **_outcome_fields(record.outcome)}
+
+
+def _outcome_fields(outcome: Outcome | None) -> dict[str, object]:
+    fields: dict[str, object] = {}
+    match outcome:
+        case Ok():
+            fields = {"result_bytes": len(outcome.result_json), "tokens": outcome.tokens}
+        case Failed(error=error):
+            fields = decision_fields(error)
+            if isinstance(error, ContentBlocked):
+                fields |= {**(error.details or {}), "keyword": error.reason}
+        case None:
+            fields = {"check": CHECK_OF_CODE[CANCELLED]}
+    if outcome is not None and outcome.replayed:
+        fields["replayed"] = True
+    return fields
 
 
 def _target(call: Call, spec: ComponentSpec | None) -> dict[str, object]:
@@ -173,24 +196,8 @@ def _target(call: Call, spec: ComponentSpec | None) -> dict[str, object]:
     """
     key = NAME_KEYS[call.kind]
     if spec is None:
-        return {key: _cut(call.name), "targetServerId": UNKNOWN_SERVER}
-    target: dict[str, object] = {key: _cut(spec.name), "targetServerId": spec.server_id}
+        return {key: cut(call.name), "targetServerId": UNKNOWN_SERVER}
+    target: dict[str, object] = {key: cut(spec.name), "targetServerId": spec.server_id}
     if call.kind is Kind.TOOL:
-        target["downstreamTool"] = _cut(spec.bare_name)
+        target["downstreamTool"] = cut(spec.bare_name)
     return target
-
-
-def _caller(call: Call) -> dict[str, object]:
-    caller = call.caller
-    fields: dict[str, object] = {
-        "tenant_id": _cut(caller.tenant_id),
-        "user_id": _cut(caller.user_id),
-    }
-    if caller.agent is not None:
-        fields["agent"] = _cut(caller.agent)
-    return {**fields, **caller.token_log_fields} if caller.token_log_fields else fields
-
-
-def _cut(text: str) -> str:
-    """Shorten a caller's string; encoding the line as ASCII JSON escapes control characters."""
-    return text[:QUOTE_CHARS]

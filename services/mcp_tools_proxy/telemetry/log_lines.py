@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 
@@ -17,18 +18,24 @@ def render_line(_logger: WrappedLogger, method: str, event: EventDict) -> str:
     """Render an event as JSON; all its fields but ``trace_id`` form the payload."""
     name = event.pop("event", "")
     trace_id = event.pop("trace_id", None)
-    return _to_ascii_json(
-        {
-            "timestamp": _now(),
-            "level": _LEVEL_OF_METHOD.get(method, method),
-            "event": name,
-            "payload": event,
-            "trace_id": trace_id,
-        }
-    )
+    return to_ascii_json(line_of(timestamp(), method, name, event, trace_id))
 
 
-def _now() -> str:
+def line_of(
+    at: str, method: str, event: str, payload: Mapping[str, object], trace_id: str | None
+) -> dict[str, object]:
+    """Return the fields of a line, in their order; ``method`` is the one that a logger has."""
+    return {
+        "timestamp": at,
+        "level": _LEVEL_OF_METHOD.get(method, method),
+        "event": event,
+        "payload": payload,
+        "trace_id": trace_id,
+    }
+
+
+def timestamp() -> str:
+    """Return the time now, as lines have it: UTC, with microseconds."""
     second, fraction_ns = divmod(time.time_ns(), 10**9)
     return f"{_format_second(second)}.{fraction_ns // 1000:06}Z"
 
@@ -39,8 +46,8 @@ def _format_second(second: int) -> str:
     return f"{datetime.fromtimestamp(second, UTC):%Y-%m-%dT%H:%M:%S}"
 
 
-def _to_ascii_json(line: dict[str, object]) -> str:
-    """Encode to ASCII, so that no caller's text can break a line or hide in it.
+def to_ascii_json(line: Mapping[str, object]) -> str:
+    """Encode a line to ASCII, so that no caller's text can break a line or hide in it.
 
     Most lines are ASCII anyway; for these the faster encoder gives the same.
     """

@@ -1,40 +1,133 @@
-"""The log lines of requests that never become a call (contract §7)."""
+"""The records of requests that are no calls: refused ones, lists, subscriptions, operations."""
 
-import structlog
+from collections.abc import Mapping
+from typing import NamedTuple
 
+from mcp_tools_proxy.domain.audit.origin import Origin
+from mcp_tools_proxy.domain.audit.registry_version import RegistryVersion
+from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import ProxyError
+from mcp_tools_proxy.telemetry.recorder import Recorder, caller_fields, cut, decision_fields
 
 REASON_CHARS = 256
 
-log = structlog.get_logger()
+
+class RequestFacts(NamedTuple):
+    """What is known of a request: its route or MCP method, its trace id, its client's name."""
+
+    route: str
+    trace_id: str
+    client: str | None = None
+
+    @property
+    def as_fields(self) -> dict[str, object]:
+        """The fields of a record."""
+        fields: dict[str, object] = {"route": cut(self.route)}
+        if self.client is not None:
+            fields["client"] = cut(self.client)
+        return fields
 
 
-def log_refused(error: ProxyError, trace_id: str, *, route: str, peer: str, **proven: str) -> None:
-    """Log a request refused with ``error``: reason, route, and the peer or proven identity."""
-    field = (error.details or {}).get("field")
-    where = {} if field is None else {"field": field}
-    log.warning(
-        "request.refused",
-        trace_id=trace_id,
-        code=error.code,
-        reason=(error.reason or error.message)[:REASON_CHARS],
-        **where,
-        route=route,
-        peer=peer,
-        **proven,
-    )
+class RequestTelemetry:
+    """Records requests that make no call."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+
+    def refused(
+        self, error: ProxyError, request: RequestFacts, sender: Mapping[str, object]
+    ) -> None:
+        """Record a request refused with ``error``; ``sender`` is what is known of its sender."""
+        field = (error.details or {}).get("field")
+        where = {} if field is None else {"field": field}
+        fields = {
+            "code": error.code,
+            "reason": (error.reason or error.message)[:REASON_CHARS],
+            **where,
+            **request.as_fields,
+            **sender,
+            **decision_fields(error),
+        }
+        self._recorder.record("warning", "request.refused", request.trace_id, fields)
+
+    def refused_to(self, caller: Caller, error: ProxyError, request: RequestFacts) -> None:
+        """Record a request of a known caller that was refused, and made no call."""
+        self.refused(error, request, caller_fields(caller))
+
+    def listed(
+        self, caller: Caller, request: RequestFacts, version: RegistryVersion, *, items: int
+    ) -> None:
+        """Record a list of components that was answered with ``items``."""
+        self._done("components.listed", caller, request, version, {"items": items})
+
+    def subscribed(
+        self,
+        caller: Caller,
+        request: RequestFacts,
+        version: RegistryVersion,
+        *,
+        lists: int,
+        resources: int,
+    ) -> None:
+        """Record a subscription, or its end, by the number of lists and resources.
+
+        The URIs of resources are left out: they may hold arguments.
+        """
+        what = {"lists": lists, "resources": resources}
+        self._done("changes.subscribed", caller, request, version, what)
+
+    def batch(
+        self, caller: Caller, request: RequestFacts, *, calls: int, request_bytes: int
+    ) -> None:
+        """Record a batch as a whole, before it runs; each of its calls has a record of its own."""
+        fields = {
+            **caller_fields(caller),
+            **request.as_fields,
+            "calls": calls,
+            "request_bytes": request_bytes,
+        }
+        self._recorder.record("info", "batch.received", request.trace_id, fields)
+
+    def operation(self, event: str, code: str, trace_id: str, fields: Mapping[str, object]) -> None:
+        """Record what an operator did."""
+        level = "info" if code == "OK" else "warning"
+        self._recorder.record(level, event, trace_id, {"code": code, **fields})
+
+    def tokens_refused(
+        self, *, requests: int, addresses: int, peer: str, requests_of_peer: int
+    ) -> None:
+        """Record how many requests with bad tokens were refused since the last such record.
+
+        They are counted instead of recorded one by one. ``peer`` sent the most of them.
+        """
+        fields = {
+            "code": "UNAUTHENTICATED",
+            "requests": requests,
+            "addresses": addresses,
+            "peer": peer,
+            "requests_of_peer": requests_of_peer,
+        }
+        self._recorder.record("warning", "request.tokens_refused", None, fields)
+
+    def _done(
+        self,
+        event: str,
+        caller: Caller,
+        request: RequestFacts,
+        version: RegistryVersion,
+        what: Mapping[str, object],
+    ) -> None:
+        fields: dict[str, object] = {
+            "code": "OK",
+            **caller_fields(caller),
+            **request.as_fields,
+            **what,
+            "preset": version.preset_id,
+            "generation": version.generation,
+        }
+        self._recorder.record("info", event, request.trace_id, fields)
 
 
-def log_tokens_refused(*, requests: int, addresses: int, peer: str, requests_of_peer: int) -> None:
-    """Log how many requests with bad tokens were refused since the last such line.
-
-    They are counted instead of logged one by one. ``peer`` sent the most of them.
-    """
-    log.warning(
-        "request.tokens_refused",
-        code="UNAUTHENTICATED",
-        requests=requests,
-        addresses=addresses,
-        peer=peer,
-        requests_of_peer=requests_of_peer,
-    )
+def origin_fields(origin: Origin) -> dict[str, object]:
+    """Return the fields of a record for a sender of which no more is known."""
+    return {"entry": origin.entry, "peer": origin.peer}

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
+from mcp_tools_proxy.documents.document_cache import CachedDocument
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import JsonObject, Result, ToolSpec
 from mcp_tools_proxy.domain.errors import InvalidArguments
@@ -48,7 +49,7 @@ class LocalTool(Generic[ArgumentsT]):
     model: type[ArgumentsT]
     check: Callable[[ArgumentsT], None] | None
     function: Callable[[ArgumentsT, Call], Awaitable[Result]]
-    find_document: Callable[[ArgumentsT, Call], Awaitable[object]] | None
+    find_document: Callable[[ArgumentsT, Call], Awaitable[CachedDocument | None]] | None
 
     def parse(self, arguments: JsonObject) -> ArgumentsT:
         """Validate ``arguments``; null counts as absent (contract §1). Raises InvalidArguments."""
@@ -64,11 +65,13 @@ class LocalTool(Generic[ArgumentsT]):
             self.check(parsed)
         return parsed
 
-    async def check_document(self, parsed: object, call: Call) -> None:
-        """Check that the tenant has the document. Raises AccessDenied, DocumentNotFound."""
+    async def check_document(self, parsed: object, call: Call) -> str | None:
+        """Return the version of the document. Raises AccessDenied, DocumentNotFound."""
         find = self.find_document
-        if find is not None:
-            await find(parsed, call)  # type: ignore[arg-type]  # what parse returned
+        if find is None:
+            return None
+        document = await find(parsed, call)  # type: ignore[arg-type]  # what parse returned
+        return None if document is None else document.head.version
 
     async def call(self, parsed: object, call: Call) -> Result:
         """Call the function with the arguments that ``parse`` returned."""
@@ -111,7 +114,7 @@ def build_local_tool(
     result: type[Mapping[str, object]],
     function: Callable[[ArgumentsT, Call], Awaitable[Result]],
     check: Callable[[ArgumentsT], None] | None = None,
-    find_document: Callable[[ArgumentsT, Call], Awaitable[object]] | None = None,
+    find_document: Callable[[ArgumentsT, Call], Awaitable[CachedDocument | None]] | None = None,
     needs_tenant: bool = True,
 ) -> LocalTool[ArgumentsT]:
     """Build a local tool.

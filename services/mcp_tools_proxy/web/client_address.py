@@ -1,9 +1,11 @@
 """Finds the address that a request comes from, also through trusted proxies."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 from starlette.types import Scope
+
+from mcp_tools_proxy.domain.audit.origin import Entry, Origin
 
 FORWARDED_FOR = b"x-forwarded-for"
 
@@ -34,6 +36,10 @@ class Peers:
         if address is None or not self._is_trusted(address):
             return direct
         return str(self._beyond(address, scope["headers"]))
+
+    def origin_at(self, entry: Entry) -> Callable[[Scope], Origin]:
+        """Return the function that reads the origin of a request at an entry."""
+        return lambda scope: Origin(entry, self.address_of(scope))
 
     def _beyond(self, proxy: _Address, headers: Iterable[tuple[bytes, bytes]]) -> _Address:
         """Return the nearest untrusted address before ``proxy``, or the last that can be parsed."""

@@ -38,6 +38,7 @@ STATUS_OF_CODE: Mapping[str, ErrorStatus] = {
     "INVALID_REQUEST": ErrorStatus(api=422, mcp=400),
     "INTERNAL_ERROR": ErrorStatus(api=500),
     "RETRIEVAL_NOT_CONFIGURED": ErrorStatus(api=503),
+    "AUDIT_UNAVAILABLE": ErrorStatus(api=503, mcp=503),
     "SHUTTING_DOWN": ErrorStatus(api=503, mcp=503),
     "NO_ROOM": ErrorStatus(mcp=503),
 }

@@ -1,4 +1,4 @@
-"""Counts and logs HTTP requests that are refused before they become a call: which, by whom, why."""
+"""Counts and records HTTP requests that make no call: refused ones, and those of operators."""
 
 import asyncio
 from collections import Counter
@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from starlette.types import Scope
 
 from mcp_tools_proxy.auth.caller_resolver import CALLER
+from mcp_tools_proxy.domain.audit.origin import Entry
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import ProxyError, Unauthenticated
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from mcp_tools_proxy.telemetry.request_events import log_refused, log_tokens_refused
+from mcp_tools_proxy.telemetry.request_events import RequestFacts, RequestTelemetry, origin_fields
 from mcp_tools_proxy.web.bad_token_counts import BadTokenCounts
 from mcp_tools_proxy.web.client_address import Peers
+from mcp_tools_proxy.web.operation import operation_of
 from mcp_tools_proxy.wire.text import QUOTE_CHARS
 
 SUM_UP_S = 1.0
@@ -20,27 +22,41 @@ SUM_UP_S = 1.0
 
 
 class RequestRefusals:
-    """Counts and logs refused requests, with route, peer, and the sender if a token proves it."""
+    """Counts and records refused requests, with their route, peer, and proven sender."""
 
-    def __init__(self, metrics: Metrics, peers: Peers | None = None) -> None:
+    def __init__(
+        self, metrics: Metrics, telemetry: RequestTelemetry, peers: Peers | None = None
+    ) -> None:
+        self.telemetry = telemetry
         self.peers = peers or Peers()
         self.tokens = BadTokenCounts()
         self._metrics = metrics
         self._unchecked: Counter[str] = Counter()
 
     def record_refusal(self, scope: Scope, error: ProxyError, trace_id: str) -> None:
-        """Count and log a request that is refused with ``error``."""
+        """Count and record a request that is refused with ``error``."""
         self._metrics.requests_refused.labels(error.code).inc()
         peer = self.peers.address_of(scope)
         if isinstance(error, Unauthenticated) and error.token_refused:
             self.tokens.count(peer)
-        log_refused(
-            error,
-            trace_id,
-            route=route_of(scope),
-            peer=peer,
+        operation = operation_of(scope)
+        sender = {
+            **origin_fields(self.peers.origin_at(entry_of(scope))(scope)),
             **_proven(scope, error),
-        )
+            **(operation.fields if operation else {}),
+        }
+        self.telemetry.refused(error, RequestFacts(route_of(scope), trace_id), sender)
+
+    def record_operation(self, scope: Scope, code: str, trace_id: str) -> None:
+        """Record what an operator did in a request, if its sender used an operator's right."""
+        operation = operation_of(scope)
+        if operation is not None:
+            fields = {
+                **operation.fields,
+                "route": route_of(scope),
+                **origin_fields(self.peers.origin_at(entry_of(scope))(scope)),
+            }
+            self.telemetry.operation(operation.event, code, trace_id, fields)
 
     def record_unchecked(self, error: ProxyError, peer: str) -> None:
         """Count a token that was refused unchecked; all of one second share one log line."""
@@ -51,13 +67,19 @@ class RequestRefusals:
 
     def _sum_up(self) -> None:
         ((peer, most),) = self._unchecked.most_common(1)
-        log_tokens_refused(
+        self.telemetry.tokens_refused(
             requests=self._unchecked.total(),
             addresses=len(self._unchecked),
             peer=peer,
             requests_of_peer=most,
         )
         self._unchecked.clear()
+
+
+def entry_of(scope: Scope) -> Entry:
+    """Return the entry that serves the path of a request."""
+    path: str = scope["path"]
+    return Entry.MCP if path == "/mcp" or path.startswith("/mcp/") else Entry.API
 
 
 def route_of(scope: Scope) -> str:

@@ -6,7 +6,7 @@ An id is a text or a whole number: ``True`` is an int in Python, and no id.
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from mcp_tools_proxy.domain.errors import InvalidRequest
+from mcp_tools_proxy.domain.errors import InvalidRequest, ProxyError
 
 SendMessage = Callable[[Mapping[str, object]], Awaitable[None]]
 """Sends one JSON-RPC message to a client."""
@@ -28,6 +28,10 @@ class JsonRpcError(Exception):
         self.data = data
         self.came_first = False
         """It is what a server said of a call at once, before it asked the client for anything."""
+        self.refusal: ProxyError | None = None
+        """The error of ours behind it, if there is one."""
+        self.is_recorded = False
+        """The request that it answers has a record: it made a call."""
 
     @property
     def as_json(self) -> dict[str, object]:

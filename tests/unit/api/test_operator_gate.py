@@ -4,17 +4,24 @@ from pathlib import Path
 
 import pytest
 from starlette.requests import Request
+from starlette.responses import Response
 from structlog.testing import capture_logs
 
-from mcp_tools_proxy.api.endpoint import ParsedRequest
+from mcp_tools_proxy.api.endpoint import EndpointFactory, ParsedRequest
 from mcp_tools_proxy.api.operator_gate import OperatorGate
+from mcp_tools_proxy.audit.audit_trail import AuditTrail
 from mcp_tools_proxy.auth.admin_token import AdminToken, AdminTokenVerifier
 from mcp_tools_proxy.auth.authenticator import Authenticator
 from mcp_tools_proxy.auth.token_file_verifier import TokenFileVerifier
 from mcp_tools_proxy.auth.token_store import add_token
 from mcp_tools_proxy.domain.errors import Forbidden, Unauthenticated
 from mcp_tools_proxy.domain.identity import OperatorRight, Principal
+from mcp_tools_proxy.telemetry.metrics import Metrics
+from mcp_tools_proxy.telemetry.request_events import RequestTelemetry
+from mcp_tools_proxy.web.body import BodyLimits
+from mcp_tools_proxy.web.request_refusals import RequestRefusals
 
+TRACE = (b"x-trace-id", b"t-1")
 ADMIN = "correct-horse-battery"
 DOCUMENTS, PRESETS = OperatorRight.DOCUMENTS, OperatorRight.PRESETS
 OTHERS = sorted({*OperatorRight} - {PRESETS})
@@ -159,15 +166,18 @@ async def test_each_use_of_a_right_is_in_the_log_with_the_token(file: TokensFile
     token, token_id = file.add(DOCUMENTS)
     gate = await file.gate()
     with capture_logs() as lines:
-        await gate.check(request_of(token), DOCUMENTS, tenant_id="acme")
-        await gate.check(request_of(ADMIN), DOCUMENTS)
-        await open_gate().check(request_of(None), PRESETS)
+        await use(gate, request_of(token), DOCUMENTS, tenant_id="acme")
+        await use(gate, request_of(ADMIN), DOCUMENTS)
+        await use(open_gate(), request_of(None), PRESETS)
     used = {
         "event": "operator.right_used",
         "log_level": "info",
         "trace_id": "t-1",
+        "code": "OK",
         "right": "documents",
         "route": "GET /internal/documents",
+        "entry": "api",
+        "peer": "unknown",
     }
     assert lines == [
         {**used, "tenant_id": "acme", "token_id": token_id},
@@ -176,12 +186,31 @@ async def test_each_use_of_a_right_is_in_the_log_with_the_token(file: TokensFile
     ]
 
 
+async def use(
+    gate: OperatorGate,
+    request: ParsedRequest[None],
+    right: OperatorRight,
+    *,
+    tenant_id: str | None = None,
+) -> None:
+    """Serve a request whose handler does nothing but to check the right."""
+    refusals = RequestRefusals(Metrics(), RequestTelemetry(AuditTrail()))
+
+    async def handler(parsed: ParsedRequest[None]) -> Response:
+        await gate.check(parsed, right, tenant_id=tenant_id)
+        return Response()
+
+    endpoints = EndpointFactory(refusals, limits=BodyLimits(max_bytes=1, max_items=1))
+    scope = {**request.request.scope, "headers": [*request.request.scope["headers"], TRACE]}
+    await endpoints.without_body(handler)(Request(scope))
+
+
 async def test_a_refused_use_leaves_no_such_line(file: TokensFile) -> None:
     token, _ = file.add(DOCUMENTS, tenant="acme")
     gate = await file.gate()
-    with capture_logs() as lines, pytest.raises(Forbidden):
-        await gate.check(request_of(token), DOCUMENTS, tenant_id="rival")
-    assert [line for line in lines if line["event"] == "operator.right_used"] == []
+    with capture_logs() as lines:
+        await use(gate, request_of(token), DOCUMENTS, tenant_id="rival")
+    assert [(line["event"], line["code"]) for line in lines] == [("request.refused", "FORBIDDEN")]
 
 
 async def test_a_token_is_needed_for_every_right_but_that_of_presets_on_loopback(

@@ -48,7 +48,7 @@ def test_an_id_says_what_its_client_declared(version: str, capabilities: Mapping
     claims = ids.read(session_id, CALLER, PATH)
     assert claims is not None
     assert (claims.declared, claims.age_s, claims.lists, claims.name) == (
-        (version, capabilities),
+        Declared(version, capabilities),
         5,
         LISTS,
         name,

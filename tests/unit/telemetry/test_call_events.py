@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import structlog
 
+from mcp_tools_proxy.audit.audit_trail import AuditTrail
 from mcp_tools_proxy.domain.caller import Call, Kind
 from mcp_tools_proxy.domain.components import ComponentSpec
 from mcp_tools_proxy.domain.errors import (
@@ -37,7 +38,7 @@ class LoggedCalls:
     def __init__(self, stream: io.StringIO) -> None:
         self._stream = stream
         self.metrics = Metrics()
-        self.telemetry = CallTelemetry(self.metrics)
+        self.telemetry = CallTelemetry(self.metrics, AuditTrail())
 
     def end(self, call: Call, spec: ComponentSpec | None, outcome: Outcome | None) -> None:
         """Record the end of a call."""
@@ -91,14 +92,18 @@ def test_an_answered_call_ends_with_sizes_and_names(logged: LoggedCalls) -> None
         "trace-1",
         {
             "code": "OK",
+            "kind": "tool",
             "toolName": "notes:find",
             "targetServerId": "notes",
             "downstreamTool": "find",
             "tenant_id": "tenant_1",
             "user_id": "user_1",
+            "entry": "internal",
             "duration_ms": 1.5,
             "arguments": ["query", "doc_id"],
             "doc_id": "d",
+            "preset": None,
+            "generation": 0,
             "result_bytes": 14,
             "tokens": 7,
         },
@@ -138,11 +143,16 @@ def test_a_tool_that_the_preset_refuses_is_logged_with_the_reason(logged: Logged
         "warn",
         {
             "code": "TOOL_NOT_ALLOWED",
+            "kind": "tool",
             "toolName": "notes:drop",
             "reason": "not visible under the active preset",
             "tenant_id": "tenant_1",
             "user_id": "user_1",
+            "entry": "internal",
             "duration_ms": 1.5,
+            "preset": None,
+            "generation": 0,
+            "check": "visibility",
         },
     )
 

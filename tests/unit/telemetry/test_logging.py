@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import structlog
 
+from mcp_tools_proxy.audit.audit_trail import AuditTrail
 from mcp_tools_proxy.domain.errors import DocumentNotFound, InternalError
 from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
 from mcp_tools_proxy.telemetry.call_events import CallTelemetry
@@ -90,7 +91,9 @@ def test_a_librarys_line_has_the_same_shape(stream: io.StringIO) -> None:
 
 
 def test_a_call_is_one_line_of_identifiers_and_sizes(stream: io.StringIO) -> None:
-    CallTelemetry(Metrics()).log_end(record(OK, doc_id="d", query="secret query", other="x"))
+    CallTelemetry(Metrics(), AuditTrail()).log_end(
+        record(OK, doc_id="d", query="secret query", other="x")
+    )
     (line,) = lines(stream)
     assert (line["event"], line["level"], line["trace_id"], line["payload"]) == (
         "tool.call",
@@ -98,12 +101,16 @@ def test_a_call_is_one_line_of_identifiers_and_sizes(stream: io.StringIO) -> Non
         "trace-1",
         {
             "code": "OK",
+            "kind": "tool",
             "tool": "fake",
             "tenant_id": "tenant_1",
             "user_id": "user_1",
+            "entry": "internal",
             "duration_ms": 1.5,
             "arguments": ["doc_id", "query"],
             "doc_id": "d",
+            "preset": None,
+            "generation": 0,
             "result_bytes": 22,
             "tokens": 7,
         },
@@ -123,13 +130,13 @@ def test_a_call_is_one_line_of_identifiers_and_sizes(stream: io.StringIO) -> Non
 def test_the_level_follows_the_outcome(
     stream: io.StringIO, outcome: Outcome | None, level: str, code: str
 ) -> None:
-    CallTelemetry(Metrics()).log_end(record(outcome))
+    CallTelemetry(Metrics(), AuditTrail()).log_end(record(outcome))
     (line,) = lines(stream)
     assert (line["level"], line["payload"]["code"]) == (level, code)
 
 
 def test_a_callers_string_is_cut_and_escaped(stream: io.StringIO) -> None:
-    CallTelemetry(Metrics()).log_end(record(OK, doc_id='"\n\u202e' + "x" * 500))
+    CallTelemetry(Metrics(), AuditTrail()).log_end(record(OK, doc_id='"\n\u202e' + "x" * 500))
     text = stream.getvalue()
     assert (text.isascii(), text.count("\n"), len(lines(stream)[0]["payload"]["doc_id"])) == (
         True,

@@ -17,7 +17,9 @@ from mcp_tools_proxy.domain.errors import InvalidArguments, InvalidRequest
 from mcp_tools_proxy.domain.outcome import Outcome
 from mcp_tools_proxy.gateway.executor import Executor
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
+from mcp_tools_proxy.telemetry.request_events import RequestFacts, RequestTelemetry
 from mcp_tools_proxy.web.envelope import JSON, batch_envelope, reply_response
+from mcp_tools_proxy.web.request_refusals import route_of
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER, trace_context_from
 
 
@@ -33,6 +35,7 @@ class BatchHandlers:
         max_batch_calls: int,
         max_json_items: int,
         max_text_bytes: int,
+        telemetry: RequestTelemetry,
     ) -> None:
         self._callers = callers
         self._executor = executor
@@ -40,6 +43,7 @@ class BatchHandlers:
         self._max_batch_calls = max_batch_calls
         self._max_json_items = max_json_items
         self._max_text_bytes = max_text_bytes
+        self._telemetry = telemetry
 
     def read_batch(self, body: object) -> BatchRequest | ReplyRequest:
         """Validate the body of a batch as its calls need it. Raises InvalidRequest."""
@@ -66,7 +70,7 @@ class BatchHandlers:
             )
             for place, one in enumerate(parsed.body.calls)
         ]
-        outcomes = await self._run_all(parsed, calls)
+        outcomes = await self._run_all(parsed, caller, calls)
         trace_id = parsed.trace_id
         return Response(
             batch_envelope(outcomes, trace_id), headers={TRACE_HEADER: trace_id}, media_type=JSON
@@ -98,7 +102,7 @@ class BatchHandlers:
             )
             for one, arguments, key in zip(reply.run_here, reply.arguments, keys, strict=True)
         ]
-        outcomes = await self._run_all(parsed, calls)
+        outcomes = await self._run_all(parsed, caller, calls)
         answer = answer_of(
             reply,
             outcomes,
@@ -129,8 +133,10 @@ class BatchHandlers:
                 )
 
     async def _run_all(
-        self, parsed: ParsedRequest[RequestContext], calls: Sequence[Call]
+        self, parsed: ParsedRequest[RequestContext], caller: Caller, calls: Sequence[Call]
     ) -> Sequence[Outcome]:
+        request = RequestFacts(route_of(parsed.request.scope), parsed.trace_id)
+        self._telemetry.batch(caller, request, calls=len(calls), request_bytes=parsed.body_bytes)
         return await carry_out(parsed, self._outcomes_of(calls), calls)
 
     async def _outcomes_of(self, calls: Sequence[Call]) -> Sequence[Outcome]:
@@ -156,4 +162,5 @@ def _call_builder(parsed: ParsedRequest[RequestContext], caller: Caller) -> part
         caller=caller,
         trace_id=parsed.trace_id,
         trace_context=trace_context_from(parsed.request.headers),
+        route=route_of(parsed.request.scope),
     )

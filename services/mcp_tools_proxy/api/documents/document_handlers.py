@@ -8,8 +8,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import structlog
-from fastapi import Request, Response
+from fastapi import Response
 from starlette.datastructures import Headers
 
 from mcp_tools_proxy.api.documents.document_models import (
@@ -19,7 +18,7 @@ from mcp_tools_proxy.api.documents.document_models import (
     UploadQuery,
 )
 from mcp_tools_proxy.api.documents.upload import IMPORT_RETRY_S, Uploads, media_type
-from mcp_tools_proxy.api.endpoint import ParsedRequest, validate
+from mcp_tools_proxy.api.endpoint import ParsedRequest, single_values, validate
 from mcp_tools_proxy.api.operator_gate import OperatorGate
 from mcp_tools_proxy.documents.document_file import (
     InvalidDocument,
@@ -54,9 +53,11 @@ from mcp_tools_proxy.domain.errors import (
     VersionRequired,
 )
 from mcp_tools_proxy.domain.identity import OperatorRight
+from mcp_tools_proxy.telemetry.recorder import cut
 from mcp_tools_proxy.web.envelope import JSON, json_response
+from mcp_tools_proxy.web.operation import add_to_operation
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
-from mcp_tools_proxy.wire.text import QUOTE_CHARS, quote
+from mcp_tools_proxy.wire.text import quote
 
 CONTENT_PATH = "/internal/documents/content"
 UPLOADS = (("PUT", CONTENT_PATH),)
@@ -68,11 +69,9 @@ PAGE = 100
 _STRONG_TAG = re.compile(r'(?:^|,)[ \t]*"([^"]*)"[ \t]*(?=,|$)')
 """An entity tag in a list of them; a weak one (W/"…") never matches (RFC 9110 §13.1.1)."""
 
-log = structlog.get_logger()
-
 
 class DocumentHandlers:
-    """List, read, put and remove documents, and set who may read them; each use is logged."""
+    """List, read, put and remove documents, and set who may read them; each use is recorded."""
 
     def __init__(
         self,
@@ -86,7 +85,7 @@ class DocumentHandlers:
 
     async def list_documents(self, parsed: ParsedRequest[None]) -> Response:
         """List the documents of a tenant, or of all."""
-        query = validate(DocumentsQuery, _values(parsed.request))
+        query = validate(DocumentsQuery, single_values(parsed.request.query_params))
         after = None if query.cursor is None else _key_of(query.cursor)
         await self._gate.check(parsed, OperatorRight.DOCUMENTS, tenant_id=query.tenant_id)
         with _as_api_errors():
@@ -118,9 +117,10 @@ class DocumentHandlers:
     async def put_content(self, parsed: ParsedRequest[None]) -> Response:
         """Put a document: a new one, or a new version in place of the one that is named."""
         request = parsed.request
-        query = validate(UploadQuery, _values(request, several="tag"))
+        query = validate(UploadQuery, single_values(request.query_params, several="tag"))
         kind = media_type(request.headers)
         await self._gate.check(parsed, OperatorRight.DOCUMENTS, tenant_id=query.tenant_id)
+        add_to_operation(request.scope, doc_id=cut(query.doc_id))
         key = (query.tenant_id, query.doc_id)
         with _as_api_errors():
             expected = await self._expected(request.headers, key)
@@ -129,7 +129,7 @@ class DocumentHandlers:
                     document, expected=expected, keep_readers=document.readers is None
                 )
         is_new = expected is Expected.NOTHING
-        _log_change("document.added" if is_new else "document.replaced", parsed, head)
+        _record_change("document.added" if is_new else "document.replaced", parsed, head)
         headers = _headers(parsed, head.version)
         return json_response(_facts(head), 201 if is_new else 200, headers)
 
@@ -141,7 +141,7 @@ class DocumentHandlers:
             head = await self._writer.remove(key, expected=expected)
         if head is None:
             raise _no_document(key)
-        _log_change("document.removed", parsed, head)
+        _record_change("document.removed", parsed, head)
         return json_response(_facts(head), headers={TRACE_HEADER: parsed.trace_id})
 
     async def show_rights(self, parsed: ParsedRequest[None]) -> Response:
@@ -163,13 +163,14 @@ class DocumentHandlers:
                 raise _no_document(key)
             expected = _matching(parsed.request.headers, rights_tag(old.readers))
             head = await self._writer.set_readers(key, readers, expected=expected)
-        _log_change("document.rights_changed", parsed, head)
+        _record_change("document.rights_changed", parsed, head)
         return _rights_response(parsed, head)
 
     async def _checked(self, parsed: ParsedRequest[object]) -> Key:
         """Return the document that the query names, for an operator who may look after it."""
-        query = validate(DocumentQuery, _values(parsed.request))
+        query = validate(DocumentQuery, single_values(parsed.request.query_params))
         await self._gate.check(parsed, OperatorRight.DOCUMENTS, tenant_id=query.tenant_id)
+        add_to_operation(parsed.request.scope, doc_id=cut(query.doc_id))
         return query.tenant_id, query.doc_id
 
     async def _expected(self, headers: Headers, key: Key) -> Expected | str:
@@ -255,15 +256,6 @@ def _mismatch(current: str | None) -> VersionMismatch:
     )
 
 
-def _values(request: Request, several: str = "") -> dict[str, object]:
-    """Return the query. Raises InvalidRequest for a parameter that is given twice."""
-    query = request.query_params
-    for key in query:
-        if key != several and len(query.getlist(key)) > 1:
-            raise InvalidRequest(f"{key}: is given twice; keep one", details={"field": key})
-    return dict(query) | ({several: query.getlist(several)} if several in query else {})
-
-
 def _cursor_of(head: DocumentHead) -> str:
     return base64.urlsafe_b64encode(json.dumps([head.tenant_id, head.doc_id]).encode()).decode()
 
@@ -313,11 +305,5 @@ def _no_document(key: Key) -> NoSuchDocumentHere:
     )
 
 
-def _log_change(event: str, parsed: ParsedRequest[object], head: DocumentHead) -> None:
-    log.info(
-        event,
-        trace_id=parsed.trace_id,
-        tenant_id=head.tenant_id[:QUOTE_CHARS],
-        doc_id=head.doc_id[:QUOTE_CHARS],
-        version=head.version,
-    )
+def _record_change(event: str, parsed: ParsedRequest[object], head: DocumentHead) -> None:
+    add_to_operation(parsed.request.scope, event, version=head.version)

@@ -23,6 +23,7 @@ class Tag(StrEnum):
     LISTS = "lists"
     PRESETS = "presets"
     DOCUMENTS = "documents"
+    AUDIT = "audit"
     STATUS = "status"
     HEALTH = "health"
 
@@ -32,6 +33,10 @@ TAGS = [
     {"name": Tag.LISTS.value, "description": "List what a caller may use."},
     {"name": Tag.PRESETS.value, "description": "List presets, show the active one, choose one."},
     {"name": Tag.DOCUMENTS.value, "description": "Look after documents, as an operator."},
+    {
+        "name": Tag.AUDIT.value,
+        "description": "Who called what and why not, for operators with the right `audit`.",
+    },
     {
         "name": Tag.STATUS.value,
         "description": "Show the downstream servers and the connection to the remote backend.",

@@ -174,6 +174,14 @@ def document_responses(model: object, description: str, *statuses: int) -> Respo
     return {200: answer, **{it: shared[it] for it in (401, 403, *statuses, 422, 500, 503)}}
 
 
+def audit_responses(model: object, description: str) -> Responses:
+    """Return the responses of an operator's route of the audit."""
+    unavailable = SharedAnswer(
+        "AuditUnavailable", _error("AUDIT_UNAVAILABLE: the audit file cannot be read now.")
+    )
+    return {200: Answer(description, model), **_errors(401, 403, 422, 500), 503: unavailable}
+
+
 def show_responses(model: object, description: str) -> Responses:
     """Return the responses of a route that shows ``model``, the same to all callers."""
     return {200: Answer(description, model), **_errors(401, 403, 422, 500)}

@@ -5,6 +5,7 @@ client has open or has set in its session is held by the process that it asked.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from starlette.datastructures import Headers
@@ -28,12 +29,20 @@ from mcp_tools_proxy.mcp_server.http.event_stream import (
 from mcp_tools_proxy.mcp_server.http.open_streams import CallerCheck, OpenStreams
 from mcp_tools_proxy.mcp_server.http.post_headers import accepts_events, accepts_json
 from mcp_tools_proxy.mcp_server.http.sessions.live_sessions import LiveSession, LiveSessions
-from mcp_tools_proxy.mcp_server.http.sessions.session_ids import SessionClaims, SessionIds
+from mcp_tools_proxy.mcp_server.http.sessions.session_ids import (
+    SessionClaims,
+    SessionIds,
+    SessionName,
+)
 from mcp_tools_proxy.mcp_server.http.sessions.session_records import SessionRecord, SessionRecords
 from mcp_tools_proxy.mcp_server.http.sessions.session_stream import FIRST_STREAM_S
 from mcp_tools_proxy.mcp_server.results import Json, error_response, result_response
 from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
+from mcp_tools_proxy.telemetry.recorder import cut
+from mcp_tools_proxy.telemetry.request_events import RequestFacts
 from mcp_tools_proxy.web.body import BodyLimits, read_body
+from mcp_tools_proxy.web.request_refusals import route_of
+from mcp_tools_proxy.web.trace_headers import trace_id_from
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError, SendMessage, check_message, request_id_of
 from mcp_tools_proxy.wire.mcp_protocol import INVALID_REQUEST
 from mcp_tools_proxy.wire.request_json import parse_request
@@ -46,6 +55,9 @@ PRIMING_VERSION = "2025-11-25"
 REQUEST_CANCELLED = -32800
 """The code for a request that its client has cancelled: here a request ends with a response only.
 It is that of the Language Server Protocol, which MCP's SDKs use."""
+
+MAX_CLIENT_NAMES = 10_000
+"""Sessions of which the name of the client is kept."""
 
 _SETTING = frozenset({"logging/setLevel", "resources/subscribe", "resources/unsubscribe"})
 """Methods after which something of a session is kept."""
@@ -124,6 +136,7 @@ class StatefulHttp:
         self._ids = ids
         self._records = records
         self._limits = limits
+        self._client_names: dict[SessionName, str] = {}
 
     async def serve(
         self,
@@ -148,8 +161,11 @@ class StatefulHttp:
                     refused = Response(status_code=405, headers={"Allow": "GET, POST, DELETE"})
                     await refused(scope, receive, send)
         except _RefusedRequest as refusal:
-            error = error_response(None, JsonRpcError(INVALID_REQUEST, refusal.message))
-            await send_json(error, send, status=refusal.status)
+            error = JsonRpcError(INVALID_REQUEST, refusal.message)
+            trace_id = trace_id_from(None, Headers(scope=scope))
+            facts = RequestFacts(route_of(scope), trace_id)
+            self._server.record_refusal(caller, error, facts)
+            await send_json(error_response(None, error), send, status=refusal.status)
 
     async def _post(self, request: _HttpRequest) -> None:
         body = await read_body(request.receive, self._limits.max_bytes)
@@ -182,6 +198,7 @@ class StatefulHttp:
         versions = await self._server.list_changes.snapshot_or_empty(caller, style)
         session_id, name = self._ids.create(declared, caller, request.path, versions.digest, style)
         self._records.begin(name)
+        self._remember_client(name, declared.client_name)
         response = result_response(message["id"], initialize_result(self._server, declared))
         await request.respond(response, [(SESSION_HEADER, session_id)])
 
@@ -256,7 +273,15 @@ class StatefulHttp:
         record = None if claims is None else await self._records.use(claims)
         if claims is None or record is None:
             raise _RefusedRequest(404, "Session not found")
-        return claims, record
+        declared = claims.declared._replace(client_name=self._client_names.get(claims.name))
+        return replace(claims, declared=declared), record
+
+    def _remember_client(self, name: SessionName, client_name: str | None) -> None:
+        """Keep what a session's client calls itself, for records; its id has no space for that."""
+        if client_name is not None:
+            if len(self._client_names) >= MAX_CLIENT_NAMES:
+                del self._client_names[next(iter(self._client_names))]
+            self._client_names[name] = cut(client_name)
 
 
 async def _response_to(

@@ -19,6 +19,7 @@ from mcp_tools_proxy.mcp_server.http.header_parameters import HeaderParameters
 from mcp_tools_proxy.mcp_server.http.open_streams import CallerCheck, OpenStreams
 from mcp_tools_proxy.mcp_server.http.post_headers import PostHeaders, accepts_events, accepts_json
 from mcp_tools_proxy.mcp_server.modern_envelope import check_version
+from mcp_tools_proxy.mcp_server.request import facts_of
 from mcp_tools_proxy.mcp_server.results import Json, error_response
 from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
 from mcp_tools_proxy.mcp_server.stateless import (
@@ -30,6 +31,7 @@ from mcp_tools_proxy.mcp_server.stateless import (
 from mcp_tools_proxy.mcp_server.subscriptions.listen_streams import LISTEN
 from mcp_tools_proxy.web.body import BodyLimits, read_body
 from mcp_tools_proxy.web.disconnect import cancel_on_disconnect
+from mcp_tools_proxy.web.trace_headers import trace_id_from
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError, is_notification, request_id_of
 from mcp_tools_proxy.wire.mcp_protocol import HEADER_MISMATCH, INVALID_REQUEST
 from mcp_tools_proxy.wire.request_json import parse_request
@@ -75,12 +77,14 @@ class StatelessHttp:
             await refusal(scope, receive, send)
             return
         request_id = request_id_of(content)
-        if request_id is None:
+        if request_id is None or not isinstance(content, dict):
             await _answer_no_request(content, headers, scope, receive, send)
             return
         try:
             request = self._parse(content, headers, caller)
         except JsonRpcError as error:
+            facts = facts_of(content["method"], trace_id_from(None, Headers(scope=scope)))
+            self._server.record_refusal(caller, error, facts)
             await send_json(error_response(request_id, error), send)
             return
         handle = partial(

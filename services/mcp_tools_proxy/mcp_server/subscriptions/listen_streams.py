@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.client import CapacityExceeded
@@ -40,6 +40,14 @@ _FILTER_KEYS: Mapping[ListKind, str] = {
     ListKind.PROMPTS: "promptsListChanged",
     ListKind.RESOURCES: "resourcesListChanged",
 }
+
+
+class OnSubscribed(Protocol):
+    """Called when a stream gets changes from now on: of how many lists and resources."""
+
+    def __call__(self, request: McpRequest, *, lists: int, resources: int) -> None:
+        """Record it."""
+        ...
 
 
 class SubscriptionFilter(NamedTuple):
@@ -125,12 +133,14 @@ class ListenStreams:
         delivery: Delivery,
         subscriptions: Subscriptions,
         *,
+        on_subscribed: OnSubscribed,
         max_streams: int,
         max_streams_of_tenant: int,
     ) -> None:
         self._list_changes = list_changes
         self._delivery = delivery
         self._subscriptions = subscriptions
+        self._on_subscribed = on_subscribed
         self._max_streams = max_streams
         self._max_streams_of_tenant = max_streams_of_tenant
         self._open: dict[ListenStream, str] = {}
@@ -192,6 +202,7 @@ class ListenStreams:
                 request.caller, versions, partial(stream.add_list_changes, kinds)
             )
         )
+        self._on_subscribed(request, lists=len(kinds), resources=len(uris))
         honored: Json = {_FILTER_KEYS[kind]: True for kind in ListKind if kind in kinds}
         return honored | ({"resourceSubscriptions": uris} if uris else {})
 

@@ -1,0 +1,1 @@
+"""Who called what and why not: the records of attempts, and what would happen to a call."""

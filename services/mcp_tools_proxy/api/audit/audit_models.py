@@ -1,0 +1,82 @@
+"""Query and answer of the audit.
+
+The docstrings of these classes are part of the OpenAPI document: operators read them.
+"""
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+from pydantic import AwareDatetime, BaseModel, Field
+
+from mcp_tools_proxy.api.openapi.answer_models import AnswerModel
+from mcp_tools_proxy.audit.record_search import RecordFilter
+from mcp_tools_proxy.wire.identifiers import Identifier
+
+MAX_RECORDS = 1000
+"""Records in one answer at most."""
+
+_Text = Annotated[str | None, Field(max_length=1024)]
+
+
+def as_timestamp(time: datetime) -> str:
+    """Return a time as records have it: UTC, with microseconds."""
+    return f"{time.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%f}Z"
+
+
+class AuditQuery(BaseModel):
+    """Query of GET /internal/mcp/audit; all that is given has to hold."""
+
+    tenant_id: Annotated[
+        Identifier | None,
+        Field(description="Only this tenant's; without it those of all tenants."),
+    ] = None
+    user_id: Identifier | None = None
+    agent: Identifier | None = None
+    tool: Annotated[_Text, Field(description="The name of a tool, prompt or resource.")] = None
+    server: Annotated[_Text, Field(description="The id of a downstream server.")] = None
+    doc_id: Identifier | None = None
+    code: Annotated[_Text, Field(description="An error code, `OK` or `CANCELLED`.")] = None
+    event: Annotated[_Text, Field(description="The kind of record, as `tool.call`.")] = None
+    trace_id: _Text = None
+    token_id: _Text = None
+    since: Annotated[
+        AwareDatetime | None,
+        Field(description="Not older than this, in ISO 8601 with a time zone."),
+    ] = None
+    until: Annotated[AwareDatetime | None, Field(description="Not newer than this.")] = None
+    cursor: Annotated[
+        int | None, Field(ge=1, description="The `next_cursor` of the page before.")
+    ] = None
+    limit: Annotated[int, Field(ge=1, le=MAX_RECORDS, description="Records in the answer.")] = 100
+
+    @property
+    def wanted(self) -> RecordFilter:
+        """What records have to have."""
+        return RecordFilter(
+            **self.model_dump(exclude={"since", "until", "cursor", "limit"}),
+            since=None if self.since is None else as_timestamp(self.since),
+            until=None if self.until is None else as_timestamp(self.until),
+        )
+
+
+class AuditRecord(AnswerModel):
+    """The record of one attempt, as its log line has it."""
+
+    timestamp: str
+    level: str
+    event: str
+    payload: dict[str, object]
+    trace_id: str | None
+    seq: Annotated[int, Field(description="The record's number.")]
+    mac: Annotated[
+        str | None, Field(description="Its signature, where the gateway signs records.")
+    ] = None
+
+
+class AuditAnswer(AnswerModel, title="AuditRecords"):
+    """Records, the newest first."""
+
+    records: list[AuditRecord]
+    next_cursor: Annotated[
+        int | None, Field(description="The `cursor` of the next page; only where there is one.")
+    ] = None

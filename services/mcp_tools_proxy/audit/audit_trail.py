@@ -1,0 +1,72 @@
+"""The one place that audit records go through: to the log, and to the audit file or to memory."""
+
+from collections import deque
+from collections.abc import Mapping
+from itertools import count
+
+import structlog
+
+from mcp_tools_proxy.audit.audit_file import AuditFile
+from mcp_tools_proxy.domain.errors import AuditUnavailable
+from mcp_tools_proxy.telemetry.log_lines import line_of, timestamp
+
+MAX_RECENT = 1000
+"""Records that are kept in memory where there is no audit file."""
+
+
+class AuditTrail:
+    """Records every attempt: each record is a log line, and a line of ``file`` if there is one.
+
+    Without a file the newest MAX_RECENT records of this process are in ``recent``, each with its
+    number under ``seq``.
+    """
+
+    def __init__(self, file: AuditFile | None = None) -> None:
+        self.file = file
+        self.recent: deque[Mapping[str, object]] = deque(maxlen=MAX_RECENT)
+        self._numbers = count(1)
+        self._log = structlog.get_logger().bind()  # bound once: the lazy proxy binds for each line
+
+    def open(self) -> None:
+        """Open the file, if there is one and it is not open. Blocks. Raises AuditFileUnusable."""
+        if self.file is not None:
+            self.file.open()
+
+    def close(self) -> None:
+        """Write what is queued for the file, and close it. Blocks."""
+        if self.file is not None:
+            self.file.close()
+
+    def reserve(self) -> bool:
+        """Reserve the place of a call's record; return whether its record has a place of its own.
+
+        Raises AuditUnavailable where records are required and this one could not be kept.
+        """
+        file = self.file
+        if file is None or not file.required:
+            return False
+        if file.reserve():
+            return True
+        raise AuditUnavailable(
+            "no record of the call can be kept now, and this gateway makes no call without one; "
+            "try again later",
+            reason=file.failure or "the queue of the audit file is full",
+        )
+
+    def record(
+        self,
+        level: str,
+        event: str,
+        trace_id: str | None,
+        payload: Mapping[str, object],
+        *,
+        reserved: bool = False,
+    ) -> None:
+        """Record one attempt; ``level`` is a logger's method, ``reserved`` as ``reserve`` said."""
+        getattr(self._log, level)(event, trace_id=trace_id, **payload)
+        line = line_of(timestamp(), level, event, payload, trace_id)
+        if self.file is None:
+            line["seq"] = next(self._numbers)
+            self.recent.append(line)
+        else:
+            self.file.put(line, reserved=reserved)

@@ -1,0 +1,77 @@
+"""The chain of signatures in an audit file: each covers its record and the signature before. Pure.
+
+A record is one line of JSON in ASCII that ends in ``,"seq":12}``, or with a signature in
+``,"seq":12,"mac":"…"}``. ``seq`` counts the records of a file and of those it was rotated into,
+over restarts.
+"""
+
+import hmac
+import re
+from typing import NamedTuple
+
+OPENED = "audit.opened"
+"""The event of the first record of each file, and of each start of the writer. Its payload has
+``previous``: the signature of the record before, by which a file can be checked without the one
+before it."""
+
+_END = re.compile(rb',"seq":([0-9]{1,18})(?:,"mac":"([0-9a-f]{64})")?\}')
+_END_BYTES = 120
+"""More than the longest end of a record."""
+
+
+class Head(NamedTuple):
+    """The newest record of a chain: its number, and its signature, empty without a key."""
+
+    seq: int
+    mac: str
+
+    def __str__(self) -> str:
+        return f"{self.seq}:{self.mac}"
+
+
+NO_HEAD = Head(0, "")
+"""What comes before the first record."""
+
+
+def finish_record(body: bytes, head: Head, key: bytes | None) -> tuple[bytes, Head]:
+    """Return the line of a record that follows ``head``, and the new head.
+
+    ``body`` is its JSON object without number and signature.
+    """
+    seq = head.seq + 1
+    numbered = b'%b,"seq":%d}' % (body[:-1], seq)
+    if key is None:
+        return numbered + b"\n", Head(seq, "")
+    mac = sign(key, head.mac, numbered)
+    return b'%b,"mac":"%b"}\n' % (numbered[:-1], mac.encode()), Head(seq, mac)
+
+
+def sign(key: bytes, previous: str, numbered: bytes) -> str:
+    """Return the HMAC-SHA-256, in hex, of a record and of the signature before it."""
+    return hmac.digest(key, previous.encode() + b"\n" + numbered, "sha256").hex()
+
+
+class SignedLine(NamedTuple):
+    """The parts of a record's line: the record without its signature, its number, its signature."""
+
+    numbered: bytes
+    seq: int
+    mac: str
+
+    @property
+    def head(self) -> Head:
+        """The head of a chain that ends with this record."""
+        return Head(self.seq, self.mac)
+
+
+def split_line(line: bytes) -> SignedLine | None:
+    """Return the parts of a line without its line end; None if it is no whole record."""
+    tail = line[-_END_BYTES:]
+    start = tail.rfind(b',"seq":')
+    end = None if start < 0 else _END.fullmatch(tail, start)
+    if end is None or not line.startswith(b"{"):
+        return None
+    seq, mac = int(end[1]), (end[2] or b"").decode()
+    if not mac:
+        return SignedLine(line, seq, "")
+    return SignedLine(line[: len(line) - len(tail) + end.end(1)] + b"}", seq, mac)

@@ -1,0 +1,232 @@
+"""The ``audit`` commands: follow records, find records, check that none was changed.
+
+They read the files of the audit, while the gateway writes them or afterwards. Records go to stdout,
+one line of JSON each; what is wrong goes to stderr.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+from pydantic_core import to_json
+
+from mcp_tools_proxy.audit.audit_paths import audit_files
+from mcp_tools_proxy.audit.hash_chain import Head
+from mcp_tools_proxy.audit.record_search import RecordFilter, search_files
+from mcp_tools_proxy.audit.verification import Verification, verify
+from mcp_tools_proxy.cli.output import counted
+from mcp_tools_proxy.settings.audit import AuditSettings, read_key
+from mcp_tools_proxy.settings.types import variable
+
+Load = Callable[[], AuditSettings]
+
+FOLLOW_S = 0.2
+"""Seconds between two looks at a file that is followed."""
+
+_File = Annotated[
+    Path | None,
+    typer.Argument(help="The audit file; by default that of MCP_PROXY_AUDIT.", show_default=False),
+]
+_Heads = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--head",
+        metavar="SEQ:MAC",
+        help="A head from the log (event audit.head); a tail that was cut off is found by it. May "
+        "be given several times.",
+    ),
+]
+_KeyFile = Annotated[
+    Path | None, typer.Option("--key-file", help="By default MCP_PROXY_AUDIT_KEY_FILE.")
+]
+
+
+def audit_app(load: Load) -> typer.Typer:
+    """Build the commands; ``load`` reads the settings that they need."""
+    app = typer.Typer(help="Who called what and why not.", rich_markup_mode=None)
+    _add_tail(app, load)
+    _add_find(app, load)
+    _add_verify(app, load)
+    return app
+
+
+def _add_tail(app: typer.Typer, load: Load) -> None:
+    @app.command("tail")
+    def tail_command(
+        file: _File = None,
+        lines: Annotated[int, typer.Option("-n", "--lines", min=0, help="Records before.")] = 10,
+        follow: Annotated[
+            bool, typer.Option("-f", "--follow", help="Print new ones, too.")
+        ] = False,
+    ) -> None:
+        """Print the newest records, and with --follow each new one."""
+        path = _path(file, load)
+        newest = _find(path, RecordFilter(), lines)
+        for record in reversed(newest):
+            _print(to_json(record))
+        if follow:
+            for line in _new_lines(path):
+                _print(line)
+
+
+def _add_find(app: typer.Typer, load: Load) -> None:
+    @app.command("find")
+    def find_command(
+        file: _File = None,
+        tenant: Annotated[str | None, typer.Option(help="Whose data it concerned.")] = None,
+        user: Annotated[str | None, typer.Option(help="For whom it was made.")] = None,
+        agent: Annotated[str | None, typer.Option(help="The agent profile.")] = None,
+        tool: Annotated[str | None, typer.Option(help="A tool, prompt or resource.")] = None,
+        server: Annotated[str | None, typer.Option(help="A downstream server.")] = None,
+        document: Annotated[str | None, typer.Option(help="The id of a document.")] = None,
+        code: Annotated[str | None, typer.Option(help="An error code, OK or CANCELLED.")] = None,
+        event: Annotated[str | None, typer.Option(help="The kind of record.")] = None,
+        trace: Annotated[str | None, typer.Option(help="The trace id.")] = None,
+        token: Annotated[str | None, typer.Option(help="The id of a token.")] = None,
+        since: Annotated[str | None, typer.Option(help="ISO 8601; without a zone UTC.")] = None,
+        until: Annotated[str | None, typer.Option(help="ISO 8601; without a zone UTC.")] = None,
+        limit: Annotated[int, typer.Option(min=1, help="The newest records to print.")] = 1000,
+    ) -> None:
+        """Print the records that have all that is given, the oldest first.
+
+        Exits with 1 when there is none.
+        """
+        wanted = RecordFilter(
+            tenant_id=tenant,
+            user_id=user,
+            agent=agent,
+            tool=tool,
+            server=server,
+            doc_id=document,
+            code=code,
+            event=event,
+            trace_id=trace,
+            token_id=token,
+            since=_timestamp(since),
+            until=_timestamp(until),
+        )
+        found = _find(_path(file, load), wanted, limit)
+        for record in reversed(found):
+            _print(to_json(record))
+        if not found:
+            typer.echo("mcp-tools-proxy: no record has all of this", err=True)
+            raise typer.Exit(1)
+
+
+def _add_verify(app: typer.Typer, load: Load) -> None:
+    @app.command("verify")
+    def verify_command(file: _File = None, head: _Heads = None, key_file: _KeyFile = None) -> None:
+        """Check that no record was changed, lost, moved or cut off.
+
+        Exits with 1 if one was. Without a key only the numbers of the records can be checked.
+        """
+        settings = load()
+        try:
+            key = read_key(key_file or settings.audit_key_file)
+        except ValueError as error:
+            _fail(str(error))
+        heads = [_head(text) for text in head or ()]
+        path = _path(file, load)
+        found = _verified(path, key, heads)
+        _report(found, path, is_signed=key is not None, with_head=bool(heads))
+        if not found.good:
+            raise typer.Exit(1)
+
+
+def _path(file: Path | None, load: Load) -> Path:
+    path = file or load().audit_path
+    if path is None:
+        _fail(f"{variable('audit')} is log, so there is no audit file; name one")
+    try:
+        files = audit_files(path)
+    except OSError as error:
+        _fail(f"{path}: {error.strerror}")
+    if not files:
+        _fail(f"{path}: there is no such audit file")
+    return path
+
+
+def _find(path: Path, wanted: RecordFilter, limit: int) -> Sequence[object]:
+    """Return the newest records that match, the newest first."""
+    found: list[object] = []
+    cursor: int | None = None
+    while len(found) < limit:
+        page = search_files(path, wanted, cursor=cursor, limit=min(1000, limit - len(found)))
+        found += page.records
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    return found
+
+
+def _verified(path: Path, key: bytes | None, heads: Sequence[Head]) -> Verification:
+    try:
+        return verify(path, key, heads)
+    except OSError as error:
+        _fail(f"{path}: {error.strerror}")
+
+
+def _report(found: Verification, path: Path, *, is_signed: bool, with_head: bool) -> None:
+    for note in found.notes:
+        typer.echo(f"note: {note}")
+    for problem in found.problems:
+        typer.echo(f"problem: {problem}")
+    checked = "numbers and signatures" if is_signed else "numbers only, without a key,"
+    verdict = "are as they were written" if found.good else "are NOT as they were written"
+    typer.echo(
+        f"{path}: {counted(found.records, 'record')}, {found.first_seq} to {found.head.seq}: "
+        f"{checked} {verdict}"
+    )
+    if found.head.mac:
+        typer.echo(f"head: {found.head}")
+    if found.good and not with_head:
+        typer.echo("a tail that was cut off shows only with --head and a head of the log")
+
+
+def _new_lines(path: Path) -> Iterator[bytes]:
+    """Yield the records that are written from now on, also behind a rotation, until interrupted."""
+    last_seq = _last_seq(path)
+    while True:
+        time.sleep(FOLLOW_S)
+        page = search_files(path, RecordFilter(), cursor=None, limit=10_000)
+        new = [it for it in page.records if isinstance(it["seq"], int) and it["seq"] > last_seq]
+        for record in reversed(new):
+            last_seq = max(last_seq, int(str(record["seq"])))
+            yield to_json(record)
+
+
+def _last_seq(path: Path) -> int:
+    newest = search_files(path, RecordFilter(), cursor=None, limit=1).records
+    return int(str(newest[0]["seq"])) if newest else 0
+
+
+def _head(text: str) -> Head:
+    seq, _, mac = text.partition(":")
+    if not seq.isascii() or not seq.isdigit():
+        raise typer.BadParameter("it must be SEQ:MAC, as the log line audit.head has them")
+    return Head(int(seq), mac)
+
+
+def _timestamp(text: str | None) -> str | None:
+    if text is None:
+        return None
+    try:
+        time_ = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is no time; write 2026-11-25T14:03") from None
+    time_ = time_.replace(tzinfo=UTC) if time_.tzinfo is None else time_.astimezone(UTC)
+    return f"{time_:%Y-%m-%dT%H:%M:%S.%f}Z"
+
+
+def _print(line: bytes) -> None:
+    sys.stdout.write(line.decode() + "\n")
+    sys.stdout.flush()
+
+
+def _fail(message: str) -> NoReturn:
+    typer.echo(f"mcp-tools-proxy: {message}", err=True)
+    raise typer.Exit(2)

@@ -1,0 +1,1 @@
+"""What audit records and explanations say: origins, checks, rules, versions of the registry."""

@@ -1,0 +1,81 @@
+"""The settings of the audit; the ``audit`` commands read these and no others."""
+
+import socket
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, model_validator
+
+from mcp_tools_proxy.settings.types import (
+    MIN_KEY_CHARS,
+    Count,
+    EnvironmentSettings,
+    OptionalPath,
+    variable,
+)
+
+TO_LOG = "log"
+TO_FILE = "file:"
+HOST = "{host}"
+"""What is replaced by the name of the machine in the path of the file."""
+
+
+def _is_destination(value: str) -> str:
+    if value != TO_LOG and not value.removeprefix(TO_FILE).strip():
+        raise ValueError("should be log, or file: and a path")
+    if value != TO_LOG and not value.startswith(TO_FILE):
+        raise ValueError("should be log, or start with file:")
+    return value
+
+
+class AuditSettings(EnvironmentSettings):
+    """Where the records of all attempts go."""
+
+    audit: Annotated[str, AfterValidator(_is_destination)] = TO_LOG
+    """Where the record of each attempt goes: ``log``, or to a file as well: ``file:PATH``, where
+    ``{host}`` is replaced by the machine's name."""
+    audit_key_file: OptionalPath = None
+    """File with a key of at least 32 characters, with which the records of the file are signed."""
+    audit_required: bool = False
+    """Make no call whose record could not be kept in the file."""
+    audit_max_bytes: Count = 104_857_600
+    """Bytes of an audit file; then it is renamed, and a new one is begun."""
+    audit_keep_files: Count = 10
+    """Renamed audit files that are kept; the oldest is removed for a new one."""
+
+    @property
+    def audit_path(self) -> Path | None:
+        """The path of the audit file; None where records go to the log only."""
+        if self.audit == TO_LOG:
+            return None
+        return Path(self.audit.removeprefix(TO_FILE).strip().replace(HOST, socket.gethostname()))
+
+    @model_validator(mode="after")
+    def _check_file(self) -> Self:
+        """Check that what concerns a file has one. Raises ValueError."""
+        for name, is_set in (
+            ("audit_key_file", self.audit_key_file is not None),
+            ("audit_required", self.audit_required),
+        ):
+            if is_set and self.audit == TO_LOG:
+                raise ValueError(
+                    f"{variable(name)}: needs an audit file; set {variable('audit')} to file:PATH"
+                )
+        return self
+
+
+def read_key(path: Path | None) -> bytes | None:
+    """Read the key of the audit; None for no path. Raises ValueError naming the variable."""
+    if path is None:
+        return None
+    name = variable("audit_key_file")
+    try:
+        key = path.read_bytes().strip()
+    except OSError as error:
+        raise ValueError(f"{name}: the file cannot be read: {error.strerror}") from None
+    if len(key) < MIN_KEY_CHARS:
+        raise ValueError(
+            f"{name}: the key has fewer than {MIN_KEY_CHARS} characters; make one with: openssl "
+            "rand -hex 32"
+        )
+    return key

@@ -1,0 +1,64 @@
+"""Where the records of attempts go: each is one log line, and one line of the audit."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from mcp_tools_proxy.domain.audit.checks import CHECK_OF_CODE, rule_of
+from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.domain.errors import ProxyError
+from mcp_tools_proxy.wire.text import QUOTE_CHARS
+
+MAX_ROLES = 20
+"""How many roles of a caller a record has."""
+
+
+class Recorder(Protocol):
+    """Takes the records of all attempts."""
+
+    def record(
+        self,
+        level: str,
+        event: str,
+        trace_id: str | None,
+        payload: Mapping[str, object],
+        *,
+        reserved: bool = False,
+    ) -> None:
+        """Record one attempt; ``level`` is a logger's method. Never raises or blocks.
+
+        ``reserved``: a place for this record was reserved.
+        """
+        ...
+
+
+def caller_fields(caller: Caller) -> dict[str, object]:
+    """Return the fields of a record that say who calls, and from where."""
+    fields: dict[str, object] = {
+        "tenant_id": cut(caller.tenant_id),
+        "user_id": cut(caller.user_id),
+    }
+    if caller.agent is not None:
+        fields["agent"] = cut(caller.agent)
+    if caller.roles:
+        fields["roles"] = [cut(role) for role in caller.roles[:MAX_ROLES]]
+    if caller.token_log_fields:
+        fields |= caller.token_log_fields
+    entry, peer = caller.origin
+    fields["entry"] = entry
+    if peer:
+        fields["peer"] = peer
+    return fields
+
+
+def decision_fields(error: ProxyError) -> dict[str, object]:
+    """Return the fields of a record that say which check refused, and by which rule."""
+    fields: dict[str, object] = {"check": CHECK_OF_CODE[error.code]}
+    rule = rule_of(error.code, error.rule)
+    if rule is not None:
+        fields["rule"] = rule.as_json
+    return fields
+
+
+def cut(text: str) -> str:
+    """Shorten a caller's string; encoding the line as ASCII JSON escapes control characters."""
+    return text[:QUOTE_CHARS]
