@@ -11,6 +11,7 @@ import typer
 from typer.exceptions import TyperException
 
 from mcp_tools_proxy.cli.audit import audit_app
+from mcp_tools_proxy.cli.call import call_command
 from mcp_tools_proxy.cli.documents import documents_app
 from mcp_tools_proxy.cli.options import identifier, identifiers
 from mcp_tools_proxy.cli.tokens import tokens_app
@@ -19,6 +20,7 @@ from mcp_tools_proxy.domain.identity import AssertedIdentity, roles_of
 from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.settings.audit import AuditSettings
 from mcp_tools_proxy.settings.auth import TokensFileSettings
+from mcp_tools_proxy.settings.client import ClientSettings
 from mcp_tools_proxy.settings.documents import DocumentSettings
 from mcp_tools_proxy.settings.settings import Settings, SettingsError, load
 from mcp_tools_proxy.settings.types import EnvironmentSettings
@@ -181,6 +183,7 @@ def check_command(
         raise typer.Exit(1)
 
 
+app.command("call")(call_command(lambda: _load(ClientSettings)))
 app.add_typer(tokens_app(lambda: _load(TokensFileSettings).tokens_file), name="tokens")
 app.add_typer(audit_app(lambda: _load(AuditSettings)), name="audit")
 app.add_typer(documents_app(lambda: _load_quietly(DocumentSettings)), name="documents")

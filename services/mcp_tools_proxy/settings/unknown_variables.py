@@ -11,6 +11,10 @@ _OF_KUBERNETES = re.compile(r"_service_(host|port(_\w+)?)$|_port_\d+_(tcp|udp)(_
 """Ends of what Kubernetes sets in every pod beside a Service that is named ``mcp-proxy``."""
 
 
+_OF_CLIENT = f"{ENV_PREFIX}client_".lower()
+"""Beginning of the variables of commands that speak to a running gateway (settings/client.py)."""
+
+
 def unknown_variables(settings: type[BaseSettings]) -> tuple[SettingWarning, ...]:
     """Return a warning for each variable with our prefix that is no setting, in order.
 
@@ -28,7 +32,9 @@ def unknown_variables(settings: type[BaseSettings]) -> tuple[SettingWarning, ...
     return tuple(
         SettingWarning(name.upper(), _reason(name, known))
         for name in sorted(set(names) - known.keys())
-        if name.startswith(ENV_PREFIX.lower()) and not _OF_KUBERNETES.search(name)
+        if name.startswith(ENV_PREFIX.lower())
+        and not name.startswith(_OF_CLIENT)
+        and not _OF_KUBERNETES.search(name)
     )
 
 

@@ -1,0 +1,84 @@
+"""Sends requests of the command line to a running gateway."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from mcp_tools_proxy.settings.client import ClientSettings
+
+if TYPE_CHECKING:
+    import httpx
+
+CALL_S = 300.0
+"""Longest wait for an answer, in seconds: more than any usual time-out of a server."""
+
+CONNECT_S = 5.0
+
+
+class GatewayUnreachable(Exception):
+    """No gateway answers at the URL, or what answers is none; the text says why."""
+
+
+class GatewayClient:
+    """Speaks to the gateway at ``url``, with ``token`` if there is one."""
+
+    def __init__(self, url: str, token: str | None, *, timeout_s: float = CALL_S) -> None:
+        self._url = url.rstrip("/")
+        self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self._timeout_s = timeout_s
+
+    @classmethod
+    def of(
+        cls, settings: ClientSettings, url: str | None, *, timeout_s: float = CALL_S
+    ) -> "GatewayClient":
+        """Build the client of the settings; ``url`` wins over theirs."""
+        token = settings.client_token
+        return cls(
+            url or settings.client_url,
+            None if token is None else token.get_secret_value(),
+            timeout_s=timeout_s,
+        )
+
+    def post(self, path: str, body: Mapping[str, object]) -> Mapping[str, object]:
+        """Send a body and return the JSON that is answered. Raises GatewayUnreachable."""
+        return self._send("POST", path, json=dict(body))
+
+    def get(self, path: str, query: Mapping[str, str]) -> Mapping[str, object]:
+        """Return the JSON of a route. Raises GatewayUnreachable."""
+        return self._send("GET", path, params=dict(query))
+
+    def _send(self, method: str, path: str, **content: object) -> Mapping[str, object]:
+        # httpx is slow to import, and completion of other commands needs none
+        import httpx  # noqa: PLC0415
+
+        timeout = httpx.Timeout(self._timeout_s, connect=min(CONNECT_S, self._timeout_s))
+        try:
+            with httpx.Client(headers=self._headers, timeout=timeout, trust_env=False) as client:
+                answer = client.request(method, self._url + path, **content)  # type: ignore[arg-type]  # json or params
+        except httpx.TimeoutException:
+            raise GatewayUnreachable(f"{self._place} did not answer in time") from None
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            reason = str(error) or type(error).__name__
+            raise GatewayUnreachable(f"no gateway answers at {self._place}: {reason}") from None
+        return _json_of(answer, self._place)
+
+    @property
+    def _place(self) -> str:
+        """The host and port, without what else a URL may hold."""
+        try:
+            parts = urlsplit(self._url)
+        except ValueError:
+            return "the URL"
+        return f"{parts.scheme}://{parts.hostname}" + (f":{parts.port}" if parts.port else "")
+
+
+def _json_of(answer: "httpx.Response", place: str) -> Mapping[str, object]:
+    try:
+        content = answer.json()
+    except ValueError:
+        content = None
+    if not isinstance(content, dict):
+        raise GatewayUnreachable(
+            f"what answers at {place} is no gateway: HTTP status {answer.status_code}, and no JSON"
+        )
+    return content
