@@ -6,6 +6,7 @@ Says ready, waits for a line, then says how many calls passed and where they wer
 import asyncio
 import sys
 
+from mcp_tools_proxy.domain.budget import ChargedCall
 from mcp_tools_proxy.domain.errors import RateLimitExceeded
 from mcp_tools_proxy.ratelimit.budget_limits import BudgetLimits
 from mcp_tools_proxy.ratelimit.limiter import build_limiter
@@ -21,7 +22,7 @@ async def main() -> None:
     print("ready", flush=True)  # noqa: T201 - read by the test
     sys.stdin.readline()
     outcomes = await asyncio.gather(
-        *(limiter.admit("a", "b") for _ in range(150)), return_exceptions=True
+        *(limiter.admit(ChargedCall("a", doc_id="b")) for _ in range(150)), return_exceptions=True
     )
     refused = sum(isinstance(outcome, RateLimitExceeded) for outcome in outcomes)
     print(len(outcomes) - refused, limiter.state, flush=True)  # noqa: T201 - read by the test

@@ -7,6 +7,7 @@ import pytest
 from redis import Redis
 from structlog.testing import capture_logs
 
+from mcp_tools_proxy.domain.budget import ChargedCall
 from mcp_tools_proxy.domain.errors import RateLimitExceeded
 from mcp_tools_proxy.ratelimit.budget_counter import BudgetCounter
 from mcp_tools_proxy.ratelimit.budget_limits import BudgetLimits
@@ -47,7 +48,8 @@ def key_of(name: str, doc_id: str = "doc") -> str:
 
 async def passed(limiter: Limiter, calls: int, doc_id: str = "doc") -> int:
     outcomes = await asyncio.gather(
-        *(limiter.admit("t", doc_id) for _ in range(calls)), return_exceptions=True
+        *(limiter.admit(ChargedCall("t", doc_id=doc_id)) for _ in range(calls)),
+        return_exceptions=True,
     )
     assert all(isinstance(it, RateLimitExceeded) for it in outcomes if isinstance(it, Exception))
     return sum(not isinstance(outcome, Exception) for outcome in outcomes)
@@ -55,7 +57,7 @@ async def passed(limiter: Limiter, calls: int, doc_id: str = "doc") -> int:
 
 async def retry_after_s(limiter: Limiter) -> float:
     with pytest.raises(RateLimitExceeded) as refused:
-        await limiter.admit("t", "doc")
+        await limiter.admit(ChargedCall("t", doc_id="doc"))
     assert refused.value.retry_after_s is not None
     return refused.value.retry_after_s
 
@@ -123,7 +125,7 @@ async def test_what_is_no_counter_of_ours_is_deleted_and_its_budget_counts_on(
 async def test_what_comes_while_a_call_runs_does_not_stop_its_charge(
     limiter: Limiter, redis: Redis, put: Put
 ) -> None:
-    admission = await limiter.admit("t", "doc")
+    admission = await limiter.admit(ChargedCall("t", doc_id="doc"))
     put(redis, key_of("document_tokens"))
     await limiter.charge_tokens(admission, 70)
     assert (limiter.state, int(redis.get(key_of("tenant_tokens")) or 0)) == ("redis", 70)
@@ -156,7 +158,7 @@ async def test_an_admission_and_a_charge_are_one_script_each(
 ) -> None:
     await limiter.connect()
     redis.config_resetstat()
-    admission = await limiter.admit("t", "doc")
+    admission = await limiter.admit(ChargedCall("t", doc_id="doc"))
     await limiter.charge_tokens(admission, 70)
     ran = redis.info("commandstats")["cmdstat_evalsha"]
     assert (ran["calls"], ran["failed_calls"]) == (2, 0)
@@ -165,7 +167,7 @@ async def test_an_admission_and_a_charge_are_one_script_each(
 async def test_a_tenants_counters_are_on_one_node_of_a_cluster(
     limiter: Limiter, redis: Redis
 ) -> None:
-    admission = await limiter.admit("t}{", "doc")
+    admission = await limiter.admit(ChargedCall("t}{", doc_id="doc"))
     await limiter.charge_tokens(admission, 1)
     keys = [str(key) for key in redis.keys("*t}{*")]
     tags = [key.partition("{")[2].partition("}")[0] for key in keys]
@@ -173,7 +175,7 @@ async def test_a_tenants_counters_are_on_one_node_of_a_cluster(
 
 
 async def test_scripts_that_redis_forgot_are_loaded_again(limiter: Limiter, redis: Redis) -> None:
-    admission = await limiter.admit("t", "doc")
+    admission = await limiter.admit(ChargedCall("t", doc_id="doc"))
     redis.script_flush()
     await limiter.charge_tokens(admission, 70)
     redis.script_flush()

@@ -175,6 +175,7 @@ class Gateway:
                 build_components, pool=self.pool, max_text_bytes=settings.max_text_bytes
             ),
             metrics=self.metrics,
+            apply_limits=self.limiter.apply_rules,
             require_agent=settings.require_agent,
             tool_names=settings.tool_name_style,
         )

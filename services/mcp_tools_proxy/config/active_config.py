@@ -6,6 +6,7 @@ from itertools import chain
 
 from mcp_tools_proxy.config.active_agents import ActiveAgents
 from mcp_tools_proxy.config.json_file import limit_problems
+from mcp_tools_proxy.config.limits.active_limits import ActiveLimits
 from mcp_tools_proxy.config.loader import CONFIGURATION_FILE, LoadedPreset
 from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.domain.configuration import (
@@ -32,6 +33,7 @@ class ActiveConfig:
     preset_problems: tuple[Problem, ...] = ()
     preset_warnings: tuple[Problem, ...] = ()
     agent_policies: ActiveAgents = field(default_factory=ActiveAgents)
+    limits: ActiveLimits = field(default_factory=ActiveLimits)
 
     @property
     def agents(self) -> Agents | None:
@@ -77,6 +79,7 @@ class ActiveConfig:
             limit_problems(CONFIGURATION_FILE, tuple(chain.from_iterable(entries))),
             self.preset_problems,
             self.agent_policies.problems,
+            self.limits.problems,
         )
 
     @property
@@ -84,7 +87,10 @@ class ActiveConfig:
         """The oddities of the active files that do no harm."""
         configuration_warnings = self.configuration.warnings if self.configuration else ()
         return unique_problems(
-            configuration_warnings, self.preset_warnings, self.agent_policies.warnings
+            configuration_warnings,
+            self.preset_warnings,
+            self.agent_policies.warnings,
+            self.limits.warnings,
         )
 
     def with_preset(self, loaded: LoadedPreset, *, persisted: bool) -> "ActiveConfig":

@@ -3,8 +3,8 @@
 A preset is first chosen (``preset_choice``), then active once its file can be loaded. Each load
 reads the chosen preset again. While that fails, the previous preset stays active (at the start: the
 empty one) and follows its own file; as soon as the chosen preset can be loaded, it is active. In
-the same way the last good mcp.json and agents.json outlive their files, and the last good entry of
-a server an invalid one.
+the same way the last good mcp.json, agents.json and limits.json outlive their files, and the last
+good entry of a server an invalid one.
 """
 
 import asyncio
@@ -21,6 +21,7 @@ from mcp_tools_proxy.config.last_good import (
     inactive_preset_problems,
     load_or_keep_last_good,
 )
+from mcp_tools_proxy.config.limits.active_limits import LIMITS_FILE, load_active_limits
 from mcp_tools_proxy.config.loader import (
     AGENTS_FILE,
     CONFIGURATION_FILE,
@@ -89,12 +90,14 @@ class ConfigFolder:
             pinned=self.pinned,
             list_presets=self.list_presets,
         )
+        policies = load_agent_policies(self.path, before.agent_policies, configuration)
         loaded = replace(
             before,
             configuration=configuration,
             config_problems=config_problems,
             chosen=chosen,
-            agent_policies=load_agent_policies(self.path, before.agent_policies, configuration),
+            agent_policies=policies,
+            limits=load_active_limits(self.path, before.limits, configuration, policies.agents),
         )
         return loaded if chosen is None else self._with_chosen(loaded, chosen)
 
@@ -140,4 +143,4 @@ def _snapshot(folder: Path) -> object:
 
 
 def _is_watched(name: str) -> bool:
-    return name in (CONFIGURATION_FILE, AGENTS_FILE) or fnmatchcase(name, PRESET_FILES)
+    return name in (CONFIGURATION_FILE, AGENTS_FILE, LIMITS_FILE) or fnmatchcase(name, PRESET_FILES)

@@ -110,7 +110,7 @@ def load_configuration(
     of a server's entry are in ``invalid``; all others raise InvalidConfig.
     """
     path = folder / CONFIGURATION_FILE
-    written = _read_if_there(path)
+    written = read_if_there(path)
     if written is None:
         return NO_FILE
     checked = check_configuration(path.name, written, environment)
@@ -131,7 +131,7 @@ def load_agents(folder: Path) -> Agents:
     Raises InvalidConfig, also if two profiles have the same name.
     """
     path = folder / AGENTS_FILE
-    written = _read_if_there(path)
+    written = read_if_there(path)
     if written is None:
         return NO_AGENTS
     file = _validate(AgentsFile, AGENTS, path.name, written)
@@ -218,7 +218,7 @@ def set_default_preset(
         ) from error
 
 
-def _read_if_there(path: Path) -> dict[str, object] | None:
+def read_if_there(path: Path) -> dict[str, object] | None:
     """Read an optional file; None if it does not exist. Raises InvalidConfig.
 
     A dangling symbolic link (a volume that is not mounted yet) is an invalid file, not an absent

@@ -1,10 +1,10 @@
 """The one schema of the configuration files: models that validate them and publish JSON Schema.
 
-``python -m mcp_tools_proxy.config.schema [FOLDER]`` writes ``mcp.schema.json``,
-``agents.schema.json`` and ``preset.schema.json`` for editors. The docstrings of models and fields
-are part of these files. The loader accepts what they accept, except for what JSON Schema cannot
-express: unset variables, repeated keys, two agents of one name, a preset's id that differs from its
-file's name, other misspelt keys of an agent or a server.
+``python -m mcp_tools_proxy.config.schema [FOLDER]`` writes the files that ``PUBLISHED`` names, for
+editors. The docstrings of models and fields are part of these files. The loader accepts what they
+accept, except for what JSON Schema cannot express: unset variables, repeated keys, two agents or
+rules of one name, a preset's id that differs from its file's name, other misspelt keys of an agent
+or a server.
 """
 
 import json
@@ -30,6 +30,7 @@ from mcp_tools_proxy.config.field_types import (
     Whole,
     key_rule,
 )
+from mcp_tools_proxy.config.limits.limits_file import LimitsFile
 from mcp_tools_proxy.config.server_entry import ServerEntry
 from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.domain.configuration import EMPTY_PRESET
@@ -213,6 +214,7 @@ PUBLISHED: Mapping[str, type[BaseModel]] = {
     "mcp.schema.json": ConfigurationFile,
     "agents.schema.json": AgentsFile,
     "preset.schema.json": PresetFile,
+    "limits.schema.json": LimitsFile,
 }
 """The JSON Schema files for editors, and their models."""
 

@@ -14,15 +14,16 @@ ProxyError
 ├── arguments: InvalidArguments · PageSpanTooLarge · WindowTooLarge · ContentBlocked
 ├── documents: AccessDenied · DocumentNotFound · SectionNotFound · PagesNotFound · ChunkNotFound
 ├── repeating: IdempotencyConflict · OutcomeUnknown
-├── waiting:   RateLimitExceeded · RetrievalUnavailable · ServerUnavailable · ServerBusy ·
-│              ToolTimeout · StateUnavailable · DocumentsUnavailable · AuditUnavailable ·
-│              ShuttingDown
+├── waiting:   RateLimitExceeded · LimitsUnavailable · RetrievalUnavailable ·
+│              ServerUnavailable · ServerBusy · ToolTimeout · StateUnavailable ·
+│              DocumentsUnavailable · AuditUnavailable · ShuttingDown
 └── giving up: RetrievalNotConfigured · ToolFailed · ResultTooLarge · InternalError
 """
 
 from collections.abc import Iterator, Mapping
 from functools import cache
 
+from mcp_tools_proxy.domain.budget import BudgetStatus
 from mcp_tools_proxy.domain.proxy_error import MAY_BE_DONE as MAY_BE_DONE
 from mcp_tools_proxy.domain.proxy_error import ProxyError as ProxyError
 
@@ -266,9 +267,20 @@ class StateUnavailable(ProxyError):
 
 
 class RateLimitExceeded(ProxyError):
-    """A budget is used up; its window ends in ``retry_after_s`` (T-09)."""
+    """A budget is used up; its window ends in ``retry_after_s`` (T-09).
+
+    ``budget`` is what a caller sees of it.
+    """
 
     code = "RATE_LIMIT_EXCEEDED"
+    retryable = True
+    budget: BudgetStatus | None = None
+
+
+class LimitsUnavailable(ProxyError):
+    """No budget is known: limits.json could not be read since the start, so no call is taken."""
+
+    code = "LIMITS_UNAVAILABLE"
     retryable = True
 
 

@@ -1,6 +1,7 @@
 """How a call ended."""
 
 from mcp_tools_proxy.domain.audit.registry_version import NO_REGISTRY, RegistryVersion
+from mcp_tools_proxy.domain.budget import BudgetStatus
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import ComponentSpec, JsonObject
 from mcp_tools_proxy.domain.errors import ProxyError
@@ -12,7 +13,8 @@ class Ok:
     """The call of ``spec``'s component succeeded; ``result_json`` is ``result`` encoded once.
 
     With ``input_required`` the call has not ended: ``result`` is a server's InputRequiredResult.
-    ``replayed``: it is the outcome of an earlier call with the same idempotency key.
+    ``replayed``: it is the outcome of an earlier call with the same idempotency key. ``budget`` is
+    the one with the smallest share left; None if no budget has admitted or refused the call.
     """
 
     spec: ComponentSpec
@@ -21,14 +23,16 @@ class Ok:
     tokens: int
     input_required: bool = False
     replayed: bool = False
+    budget: BudgetStatus | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """The call was refused or failed with a stable code; ``replayed`` as in Ok."""
+    """The call was refused or failed with a stable code; ``replayed`` and ``budget`` as in Ok."""
 
     error: ProxyError
     replayed: bool = False
+    budget: BudgetStatus | None = None
 
 
 Outcome = Ok | Failed

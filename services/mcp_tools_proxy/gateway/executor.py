@@ -12,6 +12,7 @@ import structlog
 from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.audit.registry_version import RegistryVersion
+from mcp_tools_proxy.domain.budget import BudgetStatus, ChargedCall
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import Component, ComponentSpec, JsonObject, ToolSpec
 from mcp_tools_proxy.domain.errors import (
@@ -19,6 +20,7 @@ from mcp_tools_proxy.domain.errors import (
     DocumentRefused,
     InternalError,
     ProxyError,
+    RateLimitExceeded,
     ResultTooLarge,
     ShuttingDown,
 )
@@ -27,6 +29,7 @@ from mcp_tools_proxy.gateway.first_attempts import Find, FirstAttempts
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
 from mcp_tools_proxy.idempotency.idempotent_calls import IdempotentCalls
 from mcp_tools_proxy.policy.blocklist import Blocked, Blocklist, declared_path
+from mcp_tools_proxy.ratelimit.admission import Admission
 from mcp_tools_proxy.ratelimit.limiter import Limiter
 from mcp_tools_proxy.registry.registry import Registry
 from mcp_tools_proxy.wire.text import QUOTE_CHARS, quote
@@ -47,15 +50,22 @@ def _no_place() -> bool:
 
 
 class _Progress:
-    """What is known of a call so far, for its record."""
+    """What is known of a call so far, for its record, and for what its caller sees of budgets."""
 
-    __slots__ = ("component", "document_version", "has_audit_place", "registry")
+    __slots__ = ("admission", "component", "document_version", "has_audit_place", "registry")
 
     def __init__(self, registry: RegistryVersion) -> None:
         self.component: Component | None = None
         self.registry = registry
         self.document_version: str | None = None
+        self.admission: Admission | None = None
         self.has_audit_place = False
+
+    def budget_of(self, error: ProxyError) -> BudgetStatus | None:
+        """Return the budget that the caller of a call that fails with ``error`` sees."""
+        if isinstance(error, RateLimitExceeded):
+            return error.budget
+        return None if self.admission is None else self.admission.status_after(0)
 
 
 class Executor:
@@ -132,13 +142,17 @@ class Executor:
         except ShuttingDown as error:
             component = progress.component
             may_have_run = component is not None and not component.spec.idempotent
-            outcome = Failed(error=error.after_sending() if may_have_run else error)
+            outcome = Failed(
+                error=error.after_sending() if may_have_run else error,
+                budget=progress.budget_of(error),
+            )
         except ProxyError as error:
-            outcome = Failed(error=error)
+            outcome = Failed(error=error, budget=progress.budget_of(error))
         except Exception:
             name = call.name[:QUOTE_CHARS]
             log.exception("call.crashed", kind=call.kind.value, name=name, trace_id=call.trace_id)
-            outcome = Failed(error=InternalError())
+            crash = InternalError()
+            outcome = Failed(error=crash, budget=progress.budget_of(crash))
         finally:
             self._on_finish(
                 CallRecord(
@@ -164,23 +178,26 @@ class Executor:
         parsed = component.parse(call.arguments)
         if self._blocklist.is_on:
             await self._check_blocklist(spec, call.arguments)  # a resource's URI is none
-        doc_id = named_document(spec, call)
-        if doc_id is not None:
-            progress.document_version = await self._check_document(component, parsed, call)
+        charged = await self._check_document(component, parsed, call, progress)
         if call.idempotency_key is None:
-            return await self._admit_and_call(component, parsed, call, doc_id)
+            return await self._admit_and_call(component, parsed, call, charged, progress)
         return await self._idempotent_calls.call(
             call,
             call.idempotency_key,
             spec,
-            partial(self._admit_and_call, component, parsed, call, doc_id),
+            partial(self._admit_and_call, component, parsed, call, charged, progress),
         )
 
     async def _admit_and_call(
-        self, component: Component, parsed: object, call: Call, doc_id: str | None
+        self,
+        component: Component,
+        parsed: object,
+        call: Call,
+        charged: ChargedCall,
+        progress: _Progress,
     ) -> Ok:
         spec = component.spec
-        admission = await self._limiter.admit(call.caller.tenant_id, doc_id)
+        admission = progress.admission = await self._limiter.admit(charged)
         result = await component.call(parsed, call)
         result_json = to_json(result.value)
         self._check_size(len(result_json), result.max_bytes or self._max_result_bytes, spec)
@@ -191,21 +208,27 @@ class Executor:
             result_json=result_json,
             tokens=result.tokens,
             input_required=result.input_required,
+            budget=admission.status_after(result.tokens),
         )
 
-    async def _check_document(self, component: Component, parsed: object, call: Call) -> str | None:
-        """Return the version of the document that the call names, None if it is not one of ours.
+    async def _check_document(
+        self, component: Component, parsed: object, call: Call, progress: _Progress
+    ) -> ChargedCall:
+        """Return what the call is charged as, with the id of the document that it names, if any.
 
         Raises AccessDenied or DocumentNotFound for a document that does not exist for this caller.
         Such a call is charged to the tenant alone, and refused only after the tenant's budgets
         admit it (else RateLimitExceeded). So polling for an import does not drain the document's
         budget, and no response depends on the budget of a document that the caller may not read.
         """
-        try:
-            return await component.check_document(parsed, call)
-        except DocumentRefused:
-            await self._limiter.admit(call.caller.tenant_id, None)
-            raise
+        charged = charged_call(component.spec, call)
+        if charged.doc_id is not None:
+            try:
+                progress.document_version = await component.check_document(parsed, call)
+            except DocumentRefused:
+                progress.admission = await self._limiter.admit(charged._replace(doc_id=None))
+                raise
+        return charged
 
     def _check_size(self, size: int, max_bytes: int, spec: ComponentSpec) -> None:
         if size <= max_bytes:
@@ -243,8 +266,20 @@ def _content_blocked(spec: ComponentSpec, blocked: Blocked) -> ContentBlocked:
     )
 
 
-def named_document(spec: ComponentSpec, call: Call) -> str | None:
-    """Return the id of the document that a call is charged to; None if it names none."""
+def charged_call(spec: ComponentSpec, call: Call) -> ChargedCall:
+    """Return what a call of ``spec``'s component is charged as."""
+    caller = call.caller
+    return ChargedCall(
+        caller.tenant_id,
+        caller.user_id,
+        caller.agent,
+        spec.server_id,
+        spec.name if isinstance(spec, ToolSpec) else None,
+        _named_document(spec, call),
+    )
+
+
+def _named_document(spec: ComponentSpec, call: Call) -> str | None:
     if DOCUMENT_ARGUMENT not in spec.argument_names:
         return None
     value = call.arguments.get(DOCUMENT_ARGUMENT)

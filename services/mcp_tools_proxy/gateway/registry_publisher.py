@@ -14,6 +14,7 @@ from typing import Protocol
 from mcp_tools_proxy.config.active_config import ActiveConfig
 from mcp_tools_proxy.config.loader import NO_AGENTS, NO_FILE
 from mcp_tools_proxy.domain.audit.registry_version import RegistryVersion
+from mcp_tools_proxy.domain.budget import LimitRules
 from mcp_tools_proxy.domain.components import (
     Prompt,
     Resource,
@@ -94,6 +95,7 @@ class RegistryPublisher:
 
     Whoever loads files and publishes what they say holds ``lock`` meanwhile, so that one change of
     the configuration follows the other. A failure keeps the last good registry and configuration.
+    ``apply_limits`` gets the rules of limits.json, None while they are unknown.
     """
 
     def __init__(
@@ -104,6 +106,7 @@ class RegistryPublisher:
         pool: ServerPool,
         build_components: Callable[[View], RemoteComponents],
         metrics: Metrics,
+        apply_limits: Callable[[LimitRules | None], None] = lambda _: None,
         require_agent: bool | None = None,
         tool_names: ToolNameStyle = ToolNameStyle.SERVER,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -116,6 +119,7 @@ class RegistryPublisher:
         self._pool = pool
         self._build_components = build_components
         self._metrics = metrics
+        self._apply_limits = apply_limits
         self._require_agent = require_agent
         self._tool_names = tool_names
         self._now = now
@@ -229,6 +233,7 @@ class RegistryPublisher:
             version=RegistryVersion(wanted.preset.preset_id, self.version + 1),
         )
         self._holder.replace(registry)
+        self._apply_limits(wanted.limits.rules)
         self._config = wanted
         self._view = view
         self.version += 1

@@ -21,7 +21,7 @@ from mcp_tools_proxy.wire.mcp_protocol import (
     INVALID_REQUEST,
     SERVER_INFO_META_KEY,
 )
-from mcp_tools_proxy.wire.tracing import OUR_PREFIX, REPLAYED_KEY, TRACE_ID_KEY
+from mcp_tools_proxy.wire.tracing import BUDGET_KEY, OUR_PREFIX, REPLAYED_KEY, TRACE_ID_KEY
 
 TRUNCATED_KEY = f"{OUR_PREFIX}truncated"
 ERROR_KEY = f"{OUR_PREFIX}error"
@@ -59,7 +59,7 @@ def tool_result(outcome: Outcome, call: Call, *, modern: bool) -> Json:
 
     Raises JsonRpcError for a server error that the client has to react to; see CLIENT_ERROR_CODES.
     """
-    answer = _tool_answer(outcome, call, modern=modern)
+    answer = _with_budget(_tool_answer(outcome, call, modern=modern), outcome)
     if outcome.replayed:
         answer["_meta"] = {**answer.get("_meta", {}), REPLAYED_KEY: True}
     return answer
@@ -91,26 +91,32 @@ def prompt_result(outcome: Outcome, trace_id: str, *, modern: bool) -> Json:
     Raises JsonRpcError.
     """
     result = _value_of(outcome, trace_id, modern=modern)
-    if is_input_required(outcome):
-        return dict(result)
-    return _server_fields(result) | {"_meta": _meta(result, trace_id)}
+    return _with_budget(_read_answer(outcome, result, trace_id), outcome)
 
 
 def resource_result(outcome: Outcome, trace_id: str, uri: str, *, modern: bool) -> Json:
     """Build a resources/read result: ``contents``, ``_meta``, and the fields that its server has
     added. Raises JsonRpcError."""
-    if isinstance(outcome, Failed):
-        raise _recorded(protocol_error(outcome.error, trace_id, modern=modern, uri=uri))
-    result = outcome.result
-    if is_input_required(outcome):
-        return dict(result)
-    return _server_fields(result) | {"_meta": _meta(result, trace_id)}
+    result = _value_of(outcome, trace_id, modern=modern, uri=uri)
+    return _with_budget(_read_answer(outcome, result, trace_id), outcome)
 
 
 def completion_result(outcome: Outcome, trace_id: str, *, modern: bool) -> Json:
     """Build a completion/complete result: ``completion``. Raises JsonRpcError."""
     result = _value_of(outcome, trace_id, modern=modern)
-    return {"completion": result["completion"]}
+    return _with_budget({"completion": result["completion"]}, outcome)
+
+
+def _read_answer(outcome: Outcome, result: JsonObject, trace_id: str) -> Json:
+    if is_input_required(outcome):
+        return dict(result)
+    return _server_fields(result) | {"_meta": _meta(result, trace_id)}
+
+
+def _with_budget(answer: Json, outcome: Outcome) -> Json:
+    if outcome.budget is not None:
+        answer["_meta"] = {**answer.get("_meta", {}), BUDGET_KEY: outcome.budget.as_json}
+    return answer
 
 
 def _raise_client_error(error: ProxyError, call: Call) -> None:
@@ -169,9 +175,11 @@ def refused_request(id_: RequestId, error: ProxyError) -> Json:
     return error_response(id_, refusal)
 
 
-def _value_of(outcome: Outcome, trace_id: str, *, modern: bool) -> JsonObject:
+def _value_of(outcome: Outcome, trace_id: str, *, modern: bool, **more: object) -> JsonObject:
     if isinstance(outcome, Failed):
-        raise _recorded(protocol_error(outcome.error, trace_id, modern=modern))
+        if outcome.budget is not None:
+            more["budget"] = outcome.budget.as_json
+        raise _recorded(protocol_error(outcome.error, trace_id, modern=modern, **more))
     return outcome.result
 
 
@@ -207,6 +215,7 @@ def _meta(result: JsonObject, trace_id: str) -> Json:
     """Return the server's ``_meta`` with our keys added."""
     meta = dict(cast("JsonObject", result.get("meta") or {}))
     meta.pop(SERVER_INFO_META_KEY, None)  # towards the client, the server is this one
+    meta.pop(BUDGET_KEY, None)  # of a gateway behind this one
     ours: Json = {TRACE_ID_KEY: trace_id}
     if result.get("truncated") is True:
         ours[TRUNCATED_KEY] = True

@@ -4,6 +4,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from limits.aio.storage import Storage
 
@@ -18,30 +19,45 @@ class BudgetExceeded:
     retry_after_s: float
 
 
+class Reading(NamedTuple):
+    """A counter as it is read: what was charged, and the seconds until its window ends.
+
+    Both are 0 for a counter without a live window. A window that would end later than its length,
+    because a clock went back, is cut. (``get_expiry`` of ``limits`` returns a time of day, which
+    needs two clocks that agree.)
+    """
+
+    used: int
+    left_s: float
+
+
+class Attempt(NamedTuple):
+    """An attempt to charge a call: the budgets that refuse it, and all its budgets afterwards.
+
+    With nothing ``spent`` the call is admitted, and its own charge is in ``readings``.
+    """
+
+    spent: Sequence[Budget]
+    readings: Sequence[Reading]
+
+
 class CountingStorage(Storage):
     """A ``limits`` storage that also reads several counters at once, and bounds their windows."""
 
     @abstractmethod
-    async def get_many(self, keys: Sequence[str]) -> list[int]:
-        """Return the counts of ``keys`` in their order, 0 for a key without a live window."""
-
-    @abstractmethod
-    async def seconds_left(self, keys: Sequence[str], window_s: int) -> list[float]:
-        """Return the seconds until each key's window ends; 0 for a key without one.
-
-        At most ``window_s``: a window that would end later, because a clock went back, is cut.
-        (``get_expiry`` of ``limits`` returns a time of day, which needs two clocks that agree.)
-        """
+    async def read_many(self, counters: Sequence[tuple[str, int]]) -> list[Reading]:
+        """Read counters, each given as key and seconds of its window, in their order."""
 
     async def add_many(self, charges: Sequence[tuple[str, int, int]]) -> list[int]:
         """Add each charge (key, seconds of its window, amount), and return the sums after each."""
         return [await self.incr(*charge) for charge in charges]
 
-    async def charge_unless_exhausted(self, budgets: Sequence[Budget]) -> list[Budget]:
-        """Charge one call to every call budget, or to none if some are exhausted; return those."""
-        counts = await self.get_many([b.key for b in budgets])
-        spent = [b for b, count in zip(budgets, counts, strict=True) if count >= b.limit]
-        return spent or await self._charge_calls(budgets)
+    async def charge_unless_exhausted(self, budgets: Sequence[Budget]) -> Attempt:
+        """Charge one call to every call budget, or to none if some are exhausted."""
+        counters = [(b.key, b.window_s) for b in budgets]
+        readings = await self.read_many(counters)
+        spent = spent_of(budgets, readings) or await self._charge_calls(budgets)
+        return Attempt(spent, await self.read_many(counters))
 
     async def _charge_calls(self, budgets: Sequence[Budget]) -> list[Budget]:
         """Charge the document, then the tenant; return the first budget exceeded, if any.
@@ -75,17 +91,17 @@ class BudgetCounter:
     def __init__(self, storage: CountingStorage) -> None:
         self.storage = storage
 
-    async def charge_call(self, budgets: Sequence[Budget]) -> BudgetExceeded | None:
+    async def charge_call(
+        self, budgets: Sequence[Budget]
+    ) -> tuple[BudgetExceeded | None, Sequence[Reading]]:
         """Charge one call to every call budget, or to none and return the exhausted budget.
 
         The tenant's budgets come before the document's (contract §1, order of checks); of several
-        of either the one whose window ends last is returned (T-09).
+        of either the one whose window ends last is returned (T-09). The readings are those of
+        ``budgets`` afterwards.
         """
-        spent = await self.storage.charge_unless_exhausted(budgets)
-        if not spent:
-            return None
-        tenants = [budget for budget in spent if budget.charged_to == "tenant"]
-        return await self._refusal(tenants or spent)
+        spent, readings = await self.storage.charge_unless_exhausted(budgets)
+        return _refusal(budgets, spent, readings) if spent else None, readings
 
     async def charge_tokens(self, budgets: Sequence[Budget], tokens: int) -> None:
         """Add ``tokens`` to every token budget, over its limit if need be (T-09)."""
@@ -93,7 +109,21 @@ class BudgetCounter:
             [(b.key, b.window_s, tokens) for b in budgets if b.unit == "tokens"]
         )
 
-    async def _refusal(self, spent: Sequence[Budget]) -> BudgetExceeded:
-        left = await self.storage.seconds_left([b.key for b in spent], spent[0].window_s)
-        seconds, budget = max(zip(left, spent, strict=True), key=lambda pair: pair[0])
-        return BudgetExceeded(budget=budget, retry_after_s=max(math.ceil(seconds * 1000), 1) / 1000)
+    async def read(self, budgets: Sequence[Budget]) -> Sequence[Reading]:
+        """Read the counters of ``budgets``, and charge nothing."""
+        return await self.storage.read_many([(b.key, b.window_s) for b in budgets])
+
+
+def spent_of(budgets: Sequence[Budget], readings: Sequence[Reading]) -> list[Budget]:
+    """Return the budgets of which nothing is left."""
+    return [b for b, it in zip(budgets, readings, strict=True) if it.used >= b.limit]
+
+
+def _refusal(
+    budgets: Sequence[Budget], spent: Sequence[Budget], readings: Sequence[Reading]
+) -> BudgetExceeded:
+    tenants = [budget for budget in spent if budget.charged_to == "tenant"]
+    named = tenants or spent
+    left = [(it.left_s, b) for b, it in zip(budgets, readings, strict=True) if b in named]
+    seconds, budget = max(left, key=lambda pair: pair[0])
+    return BudgetExceeded(budget=budget, retry_after_s=max(math.ceil(seconds * 1000), 1) / 1000)

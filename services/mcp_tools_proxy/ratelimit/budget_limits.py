@@ -3,44 +3,65 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from hashlib import sha256
 from typing import Literal, NamedTuple
 
+from mcp_tools_proxy.domain.audit.rule_source import SETTINGS, RuleSource
+from mcp_tools_proxy.domain.budget import Unit
+from mcp_tools_proxy.ratelimit.budget_keys import document_suffix, tenant_tag
 from mcp_tools_proxy.wire.identifiers import IDENTIFIER_CHARS
 
 ChargedTo = Literal["document", "tenant"]
-Unit = Literal["calls", "tokens"]
+
+VARIABLES = {
+    "document_calls": "MCP_PROXY_RATE_LIMIT_CALLS",
+    "document_tokens": "MCP_PROXY_RATE_LIMIT_TOKENS",
+    "tenant_calls": "MCP_PROXY_RATE_LIMIT_TENANT_CALLS",
+    "tenant_tokens": "MCP_PROXY_RATE_LIMIT_TENANT_TOKENS",
+}
+"""The settings' budgets, and the variable that sets each."""
 
 
 class Budget(NamedTuple):
-    """One counter with its limit: ``limit`` of ``unit`` in each window, for a document or tenant.
+    """One counter with its limit: ``limit`` of ``unit`` in each window.
 
-    ``key`` has all of these and the id of what is charged: no two settings or ids share a counter.
+    ``charged_to`` decides when it is checked: those of a document after the look-up of the
+    document. ``key`` has the name, the limit and the id of what is charged: no two settings, rules
+    or ids share a counter. ``name`` is a metric's label; both counters of a rule that limits calls
+    and tokens have the rule's.
     """
 
+    name: str
     charged_to: ChargedTo
     unit: Unit
     limit: int
     window_s: int
     key: str
-
-    @property
-    def name(self) -> str:
-        """The budget's setting and metric label, e.g. ``document_calls``."""
-        return f"{self.charged_to}_{self.unit}"
+    source: RuleSource
 
 
 MAX_CACHED = 1024
 """Pairs of tenant and document whose keys are cached, about 2 MB: building them takes a tenth of an
 admission."""
 
-_KeyedLimit = tuple[ChargedTo, Unit, int, str]
-"""What is charged, unit, limit, and the prefix of its keys."""
+
+class _KeyedLimit(NamedTuple):
+    """A budget but for the id of what is charged, with the prefix of its keys."""
+
+    name: str
+    charged_to: ChargedTo
+    unit: Unit
+    limit: int
+    window_s: int
+    prefix: str
+    source: RuleSource
+
+    def budget_of(self, owner: str) -> Budget:
+        return Budget(*self[:5], self.prefix + owner, self.source)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetLimits:
-    """The limits in force (T-08); 0 switches that budget off.
+    """The limits of the settings (T-08); 0 switches that budget off.
 
     Raises ValueError when a limit is negative or the window is shorter than a second.
     """
@@ -77,7 +98,15 @@ class BudgetLimits:
             raise ValueError(f"a {charged_to} budget is negative; 0 switches it off")
         limits: tuple[tuple[Unit, int], ...] = (("calls", calls), ("tokens", tokens))
         return tuple(
-            (charged_to, unit, limit, f"{charged_to}_{unit}/{limit}/{self.window_s}/")
+            _KeyedLimit(
+                name=(name := f"{charged_to}_{unit}"),
+                charged_to=charged_to,
+                unit=unit,
+                limit=limit,
+                window_s=self.window_s,
+                prefix=f"{name}/{limit}/{self.window_s}/",
+                source=RuleSource(SETTINGS, VARIABLES[name]),
+            )
             for unit, limit in limits
             if limit
         )
@@ -86,35 +115,16 @@ class BudgetLimits:
         """Return the budgets of a call: those of its document, then those of its tenant.
 
         With ``doc_id`` None only the tenant's apply. Two different (tenant, document) pairs never
-        share a key, whatever characters they hold: the tenant's length is its prefix (T-08). The
-        tenant is in braces: of a cluster of Redis one node has all its keys.
+        share a key, whatever characters they hold: the tenant's length is its prefix (T-08).
         """
         if doc_id is not None and len(doc_id) > IDENTIFIER_CHARS:  # of any length: never cached
             return self._build(tenant_id, doc_id)
         return self._cached(tenant_id, doc_id)
 
     def _build(self, tenant_id: str, doc_id: str | None) -> Sequence[Budget]:
-        window_s = self.window_s
-        tenant = f"{{{len(tenant_id)}:{tenant_id}}}"
-        budgets = [
-            Budget(charged_to, unit, limit, window_s, begin + tenant)
-            for charged_to, unit, limit, begin in self._tenant
-        ]
+        tenant = tenant_tag(tenant_id)
+        budgets = [limit.budget_of(tenant) for limit in self._tenant]
         if doc_id is not None:
-            document = tenant + _document_suffix(doc_id)
-            budgets[:0] = [
-                Budget(charged_to, unit, limit, window_s, begin + document)
-                for charged_to, unit, limit, begin in self._document
-            ]
+            document = tenant + document_suffix(doc_id)
+            budgets[:0] = [limit.budget_of(document) for limit in self._document]
         return budgets
-
-
-def _document_suffix(doc_id: str) -> str:
-    """Return what follows the tenant in the keys of a document's budgets.
-
-    A downstream tool's ``doc_id`` may have any length: 150 calls with 1 MB each took 1.2 GB of keys
-    in memory. So one that is longer than an identifier is hashed.
-    """
-    if len(doc_id) <= IDENTIFIER_CHARS:
-        return f":{doc_id}"
-    return "#" + sha256(doc_id.encode(errors="surrogatepass")).hexdigest()

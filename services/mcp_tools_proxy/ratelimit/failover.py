@@ -120,7 +120,7 @@ class SharedStore:
                 # these load their Lua scripts, which would make a first call slower
                 await self._counting.storage.charge_unless_exhausted([])
                 await self._counting.storage.add_many([])
-                await self._counting.storage.seconds_left([PROBE_KEY], 1)
+                await self._counting.storage.read_many([(PROBE_KEY, 1)])
         except _FAILURES as error:
             if self.up:
                 self._failed(error)

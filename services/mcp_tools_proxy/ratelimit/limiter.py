@@ -7,10 +7,18 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, TypeVar
 
 from mcp_tools_proxy.aiokits.idle_timeout import idle_clock
-from mcp_tools_proxy.domain.errors import RateLimitExceeded
-from mcp_tools_proxy.domain.fast_dataclass import dataclass
-from mcp_tools_proxy.ratelimit.budget_counter import BudgetCounter, BudgetExceeded
+from mcp_tools_proxy.domain.audit.rule_source import SETTINGS
+from mcp_tools_proxy.domain.budget import ChargedCall, LimitRules
+from mcp_tools_proxy.domain.errors import LimitsUnavailable, RateLimitExceeded
+from mcp_tools_proxy.ratelimit.admission import (
+    Admission,
+    BudgetReading,
+    read_budgets,
+    status_of_refusal,
+)
+from mcp_tools_proxy.ratelimit.budget_counter import BudgetCounter, BudgetExceeded, Reading
 from mcp_tools_proxy.ratelimit.budget_limits import Budget, BudgetLimits
+from mcp_tools_proxy.ratelimit.call_budgets import CallBudgets
 from mcp_tools_proxy.ratelimit.failover import PROBE_INTERVAL_S, SharedStore, StoreDown
 from mcp_tools_proxy.ratelimit.memory_storage import MemoryStorage
 from mcp_tools_proxy.telemetry.metrics import Metrics
@@ -21,18 +29,11 @@ STORE_WAIT_S = 0.25
 """Longest wait of one call for the store, admission and charge together (T-10)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Admission:
-    """An admitted call: the budgets that its tokens are charged to when it has finished."""
-
-    budgets: Sequence[Budget]
-    wait_left_s: float
-
-
 class Limiter:
     """Budgets of calls and tokens (T-08, T-09), counted in ``shared`` while that is up (T-10).
 
-    Without ``shared``, or while it is down, ``memory`` counts for this process alone.
+    Without ``shared``, or while it is down, ``memory`` counts for this process alone. The settings'
+    budgets are ``budgets``; the rules of limits.json apply besides them, see ``apply_rules``.
     """
 
     def __init__(
@@ -43,14 +44,16 @@ class Limiter:
         shared: SharedStore | None,
         metrics: Metrics,
     ) -> None:
-        self._budgets = budgets
+        self._limits = budgets
+        self._rules: LimitRules | None = LimitRules()
+        self._budgets = CallBudgets(budgets)
         self._memory = memory
         self._shared = shared
         self._metrics = metrics
         metrics.limit_store_up.set(1)
 
     def __repr__(self) -> str:
-        return f"<Limiter {self.state} {self._budgets}>"
+        return f"<Limiter {self.state} {self._limits}>"
 
     @property
     def store(self) -> Literal["memory", "redis"]:
@@ -67,21 +70,33 @@ class Limiter:
         """Text for operators: ``memory``, ``redis`` or ``memory (redis down)``."""
         return self.store if self.up else "memory (redis down)"
 
-    async def admit(self, tenant_id: str, doc_id: str | None) -> Admission:
-        """Charge one call to each budget that applies; ``doc_id`` None is a call of no document.
+    def apply_rules(self, rules: LimitRules | None) -> None:
+        """Let the rules of limits.json apply to later calls; None, if unknown, refuses all calls.
+
+        The counters of a rule that is the same as before go on.
+        """
+        if rules != self._rules:
+            self._rules = rules
+            self._budgets = CallBudgets(self._limits, rules.rules if rules else ())
+
+    async def admit(self, call: ChargedCall) -> Admission:
+        """Charge one call to each budget that applies.
 
         Raises RateLimitExceeded when a budget is used up; then none is charged (T-09). A call that
         is cancelled here may stay charged, but no call runs uncharged. In a shared store all
-        budgets are read and charged in one round trip.
+        budgets are read and charged in one round trip. Raises LimitsUnavailable while the rules are
+        unknown.
         """
-        budgets = self._budgets.applying_to(tenant_id, doc_id)
+        budgets = self._applying_to(call)
         started = idle_clock() if self._shared is not None else 0.0
-        refusal = await self._count(lambda counting: counting.charge_call(budgets), STORE_WAIT_S)
+        refusal, readings = await self._count(
+            lambda counting: counting.charge_call(budgets), STORE_WAIT_S
+        )
         if refusal is not None:
             self._metrics.limit_refusals.labels(refusal.budget.name).inc()
-            raise _exceeded(refusal)
+            raise _exceeded(refusal, budgets, readings)
         waited = idle_clock() - started if self._shared is not None else 0.0
-        return Admission(budgets=budgets, wait_left_s=STORE_WAIT_S - waited)
+        return Admission(budgets=budgets, readings=readings, wait_left_s=STORE_WAIT_S - waited)
 
     async def charge_tokens(self, admission: Admission, tokens: int) -> None:
         """Charge the tokens that the call used, even beyond a limit: the next call is refused."""
@@ -90,6 +105,22 @@ class Limiter:
                 lambda counting: counting.charge_tokens(admission.budgets, tokens),
                 admission.wait_left_s,
             )
+
+    async def peek(self, call: ChargedCall) -> Sequence[BudgetReading]:
+        """Read each budget that applies to a call, and charge nothing.
+
+        Raises LimitsUnavailable while the rules are unknown.
+        """
+        budgets = self._applying_to(call)
+        readings = await self._count(lambda counting: counting.read(budgets), STORE_WAIT_S)
+        return read_budgets(budgets, readings)
+
+    def _applying_to(self, call: ChargedCall) -> Sequence[Budget]:
+        if self._rules is None:
+            raise LimitsUnavailable(
+                "limits.json has problems, so no budget is known: have an operator fix it"
+            )
+        return self._budgets.applying_to(call)
 
     async def connect(self) -> None:
         """Open the connections to the shared store before the first call; without one do nothing.
@@ -148,10 +179,15 @@ def build_limiter(
     return Limiter(budgets, memory=memory, shared=shared, metrics=metrics)
 
 
-def _exceeded(refusal: BudgetExceeded) -> RateLimitExceeded:
+def _exceeded(
+    refusal: BudgetExceeded, budgets: Sequence[Budget], readings: Sequence[Reading]
+) -> RateLimitExceeded:
     budget = refusal.budget
-    return RateLimitExceeded(
-        f"this {budget.charged_to}'s budget of {budget.limit} {budget.unit} in {budget.window_s} s "
+    whose = f"this {budget.charged_to}'s budget"
+    if budget.source.file != SETTINGS:
+        whose = f"the budget {budget.name}"
+    error = RateLimitExceeded(
+        f"{whose} of {budget.limit} {budget.unit} in {budget.window_s} s "
         "is used up; "
         f"retry in {math.ceil(refusal.retry_after_s)} s",
         details={
@@ -161,3 +197,6 @@ def _exceeded(refusal: BudgetExceeded) -> RateLimitExceeded:
         },
         retry_after_s=refusal.retry_after_s,
     )
+    error.rule = budget.source
+    error.budget = status_of_refusal(refusal, budgets, readings)
+    return error

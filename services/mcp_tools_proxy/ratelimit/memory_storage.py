@@ -1,21 +1,22 @@
 """Fixed windows in this process's memory, behind the ``limits`` library's storage interface.
 
 The library's own asyncio memory storage scans every live key at each hit (T-10). This one keeps its
-windows in the order they opened. All windows of one gateway are equally long, so that is also the
-order in which they end, and only the first ones need checking. (With windows of different lengths
-counts stay right; an ended window just stays in memory until it is the first.)
+windows in the order they opened, those of each length apart, so that is also the order in which
+they end, and only the first ones need checking.
 """
 
 import time
 from collections.abc import Callable, Sequence
+from itertools import islice
 
-from mcp_tools_proxy.ratelimit.budget_counter import CountingStorage
+from mcp_tools_proxy.ratelimit.budget_counter import Attempt, CountingStorage, Reading, spent_of
 from mcp_tools_proxy.ratelimit.budget_limits import Budget
 
 MAX_KEYS = 250_000
 """Most windows: two for each of 125,000 live documents; about 100 MB with ids of usual length."""
 
 _CLEARED_PER_OPENING = 4
+_NOTHING = Reading(0, 0.0)
 
 
 class _CountedWindow:
@@ -31,7 +32,7 @@ class MemoryStorage(CountingStorage):
 
     ``clock`` returns seconds; ``get_expiry`` uses the same clock. If it goes back, an exhausted
     window still ends within its length. Opening a window removes up to four ended ones, so a hit
-    costs the same at any number of keys.
+    costs the same at any number of keys; those of other lengths have their turn.
 
     When all ``max_keys`` are live, the window that ends soonest is evicted. Who was charged gains
     the rest of one window and nothing more, and the attack is expensive: a tenant opens at most two
@@ -52,14 +53,17 @@ class MemoryStorage(CountingStorage):
         super().__init__(uri)
         self._clock = clock
         self._max_keys = max_keys
-        self._windows: dict[str, _CountedWindow] = {}
+        self._windows: dict[int, dict[str, _CountedWindow]] = {}
+        """By their length in seconds, then by key, in the order they opened."""
+        self._held = 0
+        self._turn = 0
 
     def __repr__(self) -> str:
         return f"<MemoryStorage keys={len(self)} max_keys={self._max_keys}>"
 
     def __len__(self) -> int:
         """Count the windows held, ended ones not yet cleared included."""
-        return len(self._windows)
+        return self._held
 
     @property
     def base_exceptions(self) -> tuple[type[Exception], ...]:
@@ -79,65 +83,87 @@ class MemoryStorage(CountingStorage):
         now = self._clock()
         return [self._add(*charge, now) for charge in charges]
 
-    async def charge_unless_exhausted(self, budgets: Sequence[Budget]) -> list[Budget]:
-        """Charge one call to every call budget, or to none if some are exhausted; return those."""
+    async def charge_unless_exhausted(self, budgets: Sequence[Budget]) -> Attempt:
+        """Charge one call to every call budget, or to none if some are exhausted."""
         now = self._clock()
-        spent = [b for b in budgets if self._count(b.key, now) >= b.limit]
+        readings = [self._read(b.key, b.window_s, now) for b in budgets]
+        spent = spent_of(budgets, readings)
         if not spent:
-            for budget in budgets:
+            for place, budget in enumerate(budgets):
                 if budget.unit == "calls":
-                    self._add(budget.key, budget.window_s, 1, now)
-        return spent
+                    count = self._add(budget.key, budget.window_s, 1, now)
+                    left_s = readings[place].left_s if count > 1 else budget.window_s
+                    readings[place] = Reading(count, left_s)
+        return Attempt(spent, readings)
 
     def _add(self, key: str, expiry: int, amount: int, now: float) -> int:
-        window = self._windows.get(key)
-        if window is not None and window.count and now < window.ends:
-            window.count += amount
-            return window.count
-        self._windows.pop(key, None)
-        self._evict(now)
-        self._windows[key] = _CountedWindow(amount, now + expiry)
+        windows = self._windows.get(expiry)
+        if windows is None:
+            windows = self._windows[expiry] = {}
+        window = windows.get(key)
+        if window is not None:
+            if window.count and now < window.ends:
+                window.count += amount
+                return window.count
+            self._drop(windows, key)
+        self._evict(windows, now)
+        windows[key] = _CountedWindow(amount, now + expiry)
+        self._held += 1
         return amount
 
-    def _evict(self, now: float) -> None:
+    def _evict(self, opening: dict[str, _CountedWindow], now: float) -> None:
+        """Remove ended windows of the length that opens one, and of another length in turn."""
+        self._clear_ended(opening, now)
+        if len(self._windows) > 1:
+            self._turn = (self._turn + 1) % len(self._windows)
+            length = next(islice(self._windows, self._turn, None))
+            others = self._windows[length]
+            self._clear_ended(others, now)
+            if not others and others is not opening:
+                del self._windows[length]
+        if self._held >= self._max_keys:
+            firsts = [
+                (it[key].ends, key, it) for it in self._windows.values() for key in islice(it, 1)
+            ]
+            _, soonest, windows = min(firsts, key=lambda found: found[0])
+            self._drop(windows, soonest)
+
+    def _clear_ended(self, windows: dict[str, _CountedWindow], now: float) -> None:
         for _ in range(_CLEARED_PER_OPENING):
-            oldest = next(iter(self._windows), None)
-            if oldest is None or now < self._windows[oldest].ends:
+            oldest = next(iter(windows), None)
+            if oldest is None or now < windows[oldest].ends:
                 break
-            del self._windows[oldest]
-        if len(self._windows) >= self._max_keys:
-            del self._windows[next(iter(self._windows))]
+            self._drop(windows, oldest)
+
+    def _drop(self, windows: dict[str, _CountedWindow], key: str) -> None:
+        del windows[key]
+        self._held -= 1
 
     async def get(self, key: str) -> int:
         """Return the count of the key's live window, 0 without one."""
-        return self._count(key, self._clock())
-
-    async def get_many(self, keys: Sequence[str]) -> list[int]:
-        """Return the counts of several keys."""
         now = self._clock()
-        return [self._count(key, now) for key in keys]
+        found = (windows.get(key) for windows in self._windows.values())
+        return sum(window.count for window in found if window is not None and now < window.ends)
 
-    def _count(self, key: str, now: float) -> int:
-        window = self._windows.get(key)
-        return window.count if window is not None and now < window.ends else 0
+    async def read_many(self, counters: Sequence[tuple[str, int]]) -> list[Reading]:
+        """Read several counters."""
+        now = self._clock()
+        return [self._read(key, window_s, now) for key, window_s in counters]
+
+    def _read(self, key: str, window_s: int, now: float) -> Reading:
+        windows = self._windows.get(window_s)
+        window = None if windows is None else windows.get(key)
+        if window is None or now >= window.ends:
+            return _NOTHING
+        if window.ends > now + window_s:
+            window.ends = now + window_s  # a restored machine's clock goes back
+        return Reading(window.count, min(window.ends - now, window_s))
 
     async def get_expiry(self, key: str) -> float:
         """Return the time on ``clock`` when the key's window ends; now without one."""
         now = self._clock()
-        window = self._windows.get(key)
-        return window.ends if window is not None and now < window.ends else now
-
-    async def seconds_left(self, keys: Sequence[str], window_s: int) -> list[float]:
-        """Return the seconds until each key's window ends, ``window_s`` at most."""
-        now = self._clock()
-        return [self._seconds_left(key, now, window_s) for key in keys]
-
-    def _seconds_left(self, key: str, now: float, window_s: int) -> float:
-        window = self._windows.get(key)
-        if window is None or now >= window.ends:
-            return 0.0
-        window.ends = min(window.ends, now + window_s)  # a restored machine's clock goes back
-        return min(window.ends - now, window_s)
+        found = (windows.get(key) for windows in self._windows.values())
+        return max((window.ends for window in found if window is not None), default=now)
 
     async def check(self) -> bool:
         """Return True: memory is always available."""
@@ -145,10 +171,13 @@ class MemoryStorage(CountingStorage):
 
     async def reset(self) -> int | None:
         """Remove every window; return how many there were."""
-        forgotten = len(self._windows)
+        forgotten = self._held
         self._windows.clear()
+        self._held = 0
         return forgotten
 
     async def clear(self, key: str) -> None:
         """Remove the key's window."""
-        self._windows.pop(key, None)
+        for windows in self._windows.values():
+            if key in windows:
+                self._drop(windows, key)

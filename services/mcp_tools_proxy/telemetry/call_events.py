@@ -183,8 +183,11 @@ def _outcome_fields(outcome: Outcome | None) -> dict[str, object]:
                 fields |= {**(error.details or {}), "keyword": error.reason}
         case None:
             fields = {"check": CHECK_OF_CODE[CANCELLED]}
-    if outcome is not None and outcome.replayed:
-        fields["replayed"] = True
+    if outcome is not None:
+        if outcome.budget is not None:
+            fields["budget"] = outcome.budget.as_json
+        if outcome.replayed:
+            fields["replayed"] = True
     return fields
 
 

@@ -5,9 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pydantic_core import to_json
 from starlette.responses import Response
 
+from mcp_tools_proxy.domain.budget import BudgetStatus
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.domain.outcome import Failed, Ok, Outcome
 from mcp_tools_proxy.web.error_status import error_headers, status_of
+from mcp_tools_proxy.web.rate_limit_headers import add_rate_limit
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 
 JSON = "application/json"
@@ -28,18 +30,21 @@ class _JsonResponse(Response):
 def envelope(outcome: Outcome, trace_id: str) -> bytes:
     """Serialize an outcome; absent keys are left out."""
     replayed = b',"replayed":true' if outcome.replayed else b""
+    budget = _budget(outcome.budget)
     match outcome:
         case Ok(result_json=result):
-            return b'{"status":"ok","result":%b,"trace_id":%b%b}' % (
+            return b'{"status":"ok","result":%b,"trace_id":%b%b%b}' % (
                 result,
                 to_json(trace_id),
                 replayed,
+                budget,
             )
         case Failed(error=error):
-            return b'{"status":"error","error":%b,"trace_id":%b%b}' % (
+            return b'{"status":"error","error":%b,"trace_id":%b%b%b}' % (
                 to_json(error.as_json),
                 to_json(trace_id),
                 replayed,
+                budget,
             )
 
 
@@ -50,21 +55,35 @@ def batch_envelope(
 
     ``messages`` are pieces of JSON. All is joined once: each copy of a long answer costs.
     """
-    end = b',"trace_id":%b}' % to_json(trace_id)
+    trace = b',"trace_id":%b' % to_json(trace_id)
     pieces = [b'{"results":[']
     for outcome in outcomes:
         if isinstance(outcome, Ok) and not outcome.replayed:
-            pieces += (b'{"status":"ok","result":', outcome.result_json, end, b",")
+            budget = _budget(outcome.budget)
+            pieces += (b'{"status":"ok","result":', outcome.result_json, trace, budget, b"},")
         else:
             pieces += (envelope(outcome, trace_id), b",")
     if outcomes:
-        pieces.pop()
+        pieces[-1] = pieces[-1].removesuffix(b",")
     pieces.append(b"]")
     if messages:
         pieces.append(b',"messages":')
         pieces += messages
-    pieces.append(end)
+    pieces += (trace, b"}")
     return b"".join(pieces)
+
+
+def _budget(status: BudgetStatus | None) -> bytes:
+    """Serialize the key ``budget``; the name of a budget needs no escapes."""
+    if status is None:
+        return b""
+    calls, tokens = status.remaining_calls, status.remaining_tokens
+    return b',"budget":{"name":"%b"%b%b,"reset_s":%d}' % (
+        status.name.encode(),
+        b"" if calls is None else b',"remaining_calls":%d' % calls,
+        b"" if tokens is None else b',"remaining_tokens":%d' % tokens,
+        status.reset_s,
+    )
 
 
 def outcome_response(outcome: Outcome, trace_id: str) -> Response:
@@ -73,6 +92,8 @@ def outcome_response(outcome: Outcome, trace_id: str) -> Response:
         status, headers = status_of(outcome.error).api, error_headers(outcome.error, trace_id)
     else:
         status, headers = 200, {TRACE_HEADER: trace_id}
+    if outcome.budget is not None:
+        add_rate_limit(headers, outcome.budget)
     return _JsonResponse(envelope(outcome, trace_id), status, headers)
 
 

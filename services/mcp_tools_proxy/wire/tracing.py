@@ -64,6 +64,9 @@ take the calls of all our callers for those of one, and answer one with another'
 REPLAYED_KEY = f"{OUR_PREFIX}replayed"
 """``_meta`` key of a result that is an earlier call's."""
 
+BUDGET_KEY = f"{OUR_PREFIX}budget"
+"""``_meta`` key of the budget with the smallest share left, in the form of the HTTP API."""
+
 _NOT_FORWARDED = frozenset({"progressToken", *TRACE_CONTEXT})
 _RESERVED = re.compile(
     rf"[^./]+\.(modelcontextprotocol|mcp)(\.[^/]*)?/|modelcontextprotocol\.io/"

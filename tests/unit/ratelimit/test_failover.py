@@ -1,13 +1,15 @@
 import asyncio
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from limits.errors import StorageError
 from structlog.testing import capture_logs
 
+from mcp_tools_proxy.domain.budget import ChargedCall
 from mcp_tools_proxy.domain.errors import RateLimitExceeded
-from mcp_tools_proxy.ratelimit.budget_counter import BudgetCounter, CountingStorage
+from mcp_tools_proxy.ratelimit.budget_counter import BudgetCounter, CountingStorage, Reading
 from mcp_tools_proxy.ratelimit.budget_limits import BudgetLimits
 from mcp_tools_proxy.ratelimit.failover import MAX_CONCURRENT_CALLS, SharedStore
 from mcp_tools_proxy.ratelimit.limiter import STORE_WAIT_S, Limiter
@@ -39,9 +41,9 @@ class ScriptedStorage(MemoryStorage):
         await self._step()
         return await super().incr(key, expiry, amount)
 
-    async def get_many(self, keys: Sequence[str]) -> list[int]:
+    async def read_many(self, counters: Sequence[tuple[str, int]]) -> list[Reading]:
         await self._step()
-        return await super().get_many(keys)
+        return await super().read_many(counters)
 
     async def _step(self) -> None:
         self.attempts += 1
@@ -97,7 +99,8 @@ class Rig:
 
     async def passed(self, calls: int) -> int:
         outcomes = await asyncio.gather(
-            *(self.limiter.admit("a", "b") for _ in range(calls)), return_exceptions=True
+            *(self.limiter.admit(ChargedCall("a", doc_id="b")) for _ in range(calls)),
+            return_exceptions=True,
         )
         return sum(not isinstance(outcome, RateLimitExceeded) for outcome in outcomes)
 
@@ -135,7 +138,7 @@ async def test_a_hanging_store_leaves_the_limits_to_this_process(rig: Rig) -> No
 
 async def test_a_store_known_to_be_down_is_not_asked(rig: Rig) -> None:
     rig.storage.failure = StorageError(ConnectionRefusedError())
-    admission = await rig.limiter.admit("a", "b")
+    admission = await rig.limiter.admit(ChargedCall("a", doc_id="b"))
     attempts = rig.storage.attempts
     await rig.limiter.charge_tokens(admission, 5)
     await rig.passed(10)
@@ -144,28 +147,28 @@ async def test_a_store_known_to_be_down_is_not_asked(rig: Rig) -> None:
 
 async def test_calls_that_queued_for_a_store_are_not_sent_to_it_once_it_is_down(rig: Rig) -> None:
     rig.storage.hangs = True
-    await asyncio.gather(*(rig.limiter.admit(f"tenant {n}", None) for n in range(500)))
+    await asyncio.gather(*(rig.limiter.admit(ChargedCall(f"tenant {n}")) for n in range(500)))
     assert rig.storage.attempts == MAX_CONCURRENT_CALLS
 
 
 async def test_a_call_waits_for_a_hanging_store_once_and_briefly(rig: Rig) -> None:
     rig.storage.hangs = True
     started = time.monotonic()
-    await rig.limiter.admit("a", "b")
+    await rig.limiter.admit(ChargedCall("a", doc_id="b"))
     assert time.monotonic() - started >= STORE_WAIT_S * 0.9
 
 
 async def test_what_admission_waited_is_not_waited_again_by_the_charge(rig: Rig) -> None:
-    admission = await rig.limiter.admit("a", "b")
+    admission = await rig.limiter.admit(ChargedCall("a", doc_id="b"))
     rig.storage.hangs = True
-    spent = type(admission)(budgets=admission.budgets, wait_left_s=0.0)
+    spent = replace(admission, wait_left_s=0.0)
     attempts = rig.storage.attempts
     await rig.limiter.charge_tokens(spent, 5)
     assert rig.storage.attempts == attempts
 
 
 async def test_an_admission_has_at_most_the_whole_wait_left(rig: Rig) -> None:
-    wait_left_s = (await rig.limiter.admit("a", "b")).wait_left_s
+    wait_left_s = (await rig.limiter.admit(ChargedCall("a", doc_id="b"))).wait_left_s
     assert (
         0 < wait_left_s < 0.251
     )  # the idle clock is read from two: it may go back by microseconds
@@ -177,7 +180,7 @@ async def test_an_admission_the_store_failed_in_the_middle_of_is_redone_in_memor
 
 
 async def test_tokens_the_store_did_not_take_are_charged_in_memory(rig: Rig) -> None:
-    admission = await rig.limiter.admit("a", "b")
+    admission = await rig.limiter.admit(ChargedCall("a", doc_id="b"))
     rig.storage.failure = StorageError(ConnectionResetError())
     await rig.limiter.charge_tokens(admission, 100)
     assert await rig.passed(1) == 0
@@ -190,20 +193,20 @@ async def test_a_refusal_by_the_shared_store_is_not_a_failure_of_it(rig: Rig) ->
 
 async def test_the_metrics_say_that_the_store_is_down(rig: Rig) -> None:
     rig.storage.failure = StorageError(ConnectionRefusedError())
-    await rig.limiter.admit("a", "b")
+    await rig.limiter.admit(ChargedCall("a", doc_id="b"))
     assert (rig.metric("store_up"), rig.metric("store_failures_total")) == (0, 1)
 
 
 async def test_the_state_says_that_the_store_is_down(rig: Rig) -> None:
     rig.storage.failure = StorageError(ConnectionRefusedError())
-    await rig.limiter.admit("a", "b")
+    await rig.limiter.admit(ChargedCall("a", doc_id="b"))
     assert (rig.limiter.store, rig.limiter.state) == ("redis", "memory (redis down)")
 
 
 async def test_going_down_is_logged_once_however_many_calls_fail(rig: Rig) -> None:
     rig.storage.failure = StorageError(ConnectionRefusedError())
     with capture_logs() as lines:
-        await asyncio.gather(*(rig.limiter.admit(f"tenant {n}", None) for n in range(20)))
+        await asyncio.gather(*(rig.limiter.admit(ChargedCall(f"tenant {n}")) for n in range(20)))
     assert lines == [
         {
             "event": "limits.store_down",
@@ -245,7 +248,7 @@ async def test_calls_are_counted_in_the_store_again_after_it_returned(rig: Rig) 
         rig.sleeper.wake()
         await until_up(rig.limiter, up=True)
         attempts = rig.storage.attempts
-        await rig.limiter.admit("a", "b")
+        await rig.limiter.admit(ChargedCall("a", doc_id="b"))
         watch.cancel()
     assert rig.storage.attempts > attempts
 
@@ -274,7 +277,7 @@ async def test_connections_from_before_a_failure_are_dropped(rig: Rig) -> None:
         watch = tasks.create_task(rig.limiter.run())
         await asyncio.sleep(0.01)
         rig.storage.failure = StorageError(ConnectionRefusedError())
-        await rig.limiter.admit("a", "b")
+        await rig.limiter.admit(ChargedCall("a", doc_id="b"))
         await asyncio.sleep(0.01)
         watch.cancel()
     assert rig.disconnected == 1
@@ -292,4 +295,4 @@ async def test_closing_drops_the_connections(rig: Rig) -> None:
 async def test_a_defect_of_ours_is_not_taken_for_a_failing_store(rig: Rig) -> None:
     rig.storage.failure = KeyError("defect")
     with pytest.raises(KeyError):
-        await rig.limiter.admit("a", "b")
+        await rig.limiter.admit(ChargedCall("a", doc_id="b"))

@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcp_tools_proxy.domain.budget import ChargedCall
 from mcp_tools_proxy.domain.errors import RateLimitExceeded
-from mcp_tools_proxy.ratelimit.budget_counter import BudgetCounter, CountingStorage
+from mcp_tools_proxy.ratelimit.budget_counter import BudgetCounter, CountingStorage, Reading
 from mcp_tools_proxy.ratelimit.budget_limits import BudgetLimits
 from mcp_tools_proxy.ratelimit.limiter import Limiter, build_limiter
 from mcp_tools_proxy.ratelimit.memory_storage import MemoryStorage
@@ -40,7 +41,8 @@ def limiter(
 async def passed(limit: Limiter, calls: Iterable[tuple[str, str | None]]) -> int:
     """Send all calls at the same time; return how many were admitted."""
     outcomes = await asyncio.gather(
-        *(limit.admit(tenant, doc_id) for tenant, doc_id in calls), return_exceptions=True
+        *(limit.admit(ChargedCall(tenant, doc_id=doc_id)) for tenant, doc_id in calls),
+        return_exceptions=True,
     )
     refused = [outcome for outcome in outcomes if isinstance(outcome, RateLimitExceeded)]
     return len(outcomes) - len(refused)
@@ -48,7 +50,7 @@ async def passed(limit: Limiter, calls: Iterable[tuple[str, str | None]]) -> int
 
 async def refusal(limit: Limiter, tenant: str, doc_id: str | None) -> RateLimitExceeded:
     with pytest.raises(RateLimitExceeded) as caught:
-        await limit.admit(tenant, doc_id)
+        await limit.admit(ChargedCall(tenant, doc_id=doc_id))
     return caught.value
 
 
@@ -92,7 +94,7 @@ async def test_without_budgets_every_call_passes() -> None:
 @pytest.mark.requirement("T-09")
 async def test_tokens_used_up_refuse_the_next_call() -> None:
     limit = limiter(budgets(document_tokens=100))
-    await limit.charge_tokens(await limit.admit("a", "b"), 100)
+    await limit.charge_tokens(await limit.admit(ChargedCall("a", doc_id="b")), 100)
     assert (await refusal(limit, "a", "b")).details == {
         "budget": "document_tokens",
         "limit": 100,
@@ -103,27 +105,27 @@ async def test_tokens_used_up_refuse_the_next_call() -> None:
 @pytest.mark.requirement("T-09")
 async def test_one_token_left_admits_a_call() -> None:
     limit = limiter(budgets(document_tokens=100))
-    await limit.charge_tokens(await limit.admit("a", "b"), 99)
+    await limit.charge_tokens(await limit.admit(ChargedCall("a", doc_id="b")), 99)
     assert await passed(limit, [("a", "b")]) == 1
 
 
 @pytest.mark.requirement("T-09")
 async def test_an_overdraft_of_tokens_counts() -> None:
     limit = limiter(budgets(tenant_tokens=100))
-    await limit.charge_tokens(await limit.admit("a", "b"), 5000)
+    await limit.charge_tokens(await limit.admit(ChargedCall("a", doc_id="b")), 5000)
     assert await passed(limit, [("a", "other document")]) == 0
 
 
 @pytest.mark.requirement("T-09")
 async def test_a_single_token_is_charged() -> None:
     limit = limiter(budgets(document_tokens=1))
-    await limit.charge_tokens(await limit.admit("a", "b"), 1)
+    await limit.charge_tokens(await limit.admit(ChargedCall("a", doc_id="b")), 1)
     assert await passed(limit, [("a", "b")]) == 0
 
 
 async def test_no_tokens_charge_nothing() -> None:
     limit = limiter(budgets(document_tokens=1))
-    await limit.charge_tokens(await limit.admit("a", "b"), 0)
+    await limit.charge_tokens(await limit.admit(ChargedCall("a", doc_id="b")), 0)
     assert await passed(limit, [("a", "b")]) == 1
 
 
@@ -140,7 +142,7 @@ async def test_the_budget_is_whole_again_when_its_window_has_ended() -> None:
 async def test_a_refusal_says_which_budget_and_when_to_come_back() -> None:
     clock = ManualClock()
     limit = limiter(budgets(document_calls=1), clock=clock)
-    await limit.admit("a", "b")
+    await limit.admit(ChargedCall("a", doc_id="b"))
     clock.now += 19.5
     assert (await refusal(limit, "a", "b")).message == (
         "this document's budget of 1 calls in 60 s is used up; retry in 41 s"
@@ -151,7 +153,7 @@ async def test_a_refusal_says_which_budget_and_when_to_come_back() -> None:
 async def test_retry_after_is_the_time_to_the_windows_end() -> None:
     clock = ManualClock()
     limit = limiter(budgets(document_calls=1), clock=clock)
-    await limit.admit("a", "b")
+    await limit.admit(ChargedCall("a", doc_id="b"))
     clock.now += 19.5
     assert (await refusal(limit, "a", "b")).retry_after_s == 40.5
 
@@ -159,12 +161,13 @@ async def test_retry_after_is_the_time_to_the_windows_end() -> None:
 @pytest.mark.requirement("T-09")
 async def test_retry_after_is_above_zero_even_if_the_window_ended_meanwhile() -> None:
     class Ended(MemoryStorage):
-        async def seconds_left(self, keys: Sequence[str], window_s: int) -> list[float]:
-            return [0.0 for _ in keys]
+        charge_unless_exhausted = CountingStorage.charge_unless_exhausted
+
+        async def read_many(self, counters: Sequence[tuple[str, int]]) -> list[Reading]:
+            return [Reading(1, 0.0) for _ in counters]
 
     memory = BudgetCounter(Ended(clock=ManualClock()))
     limit = Limiter(budgets(tenant_calls=1), memory=memory, shared=None, metrics=Metrics())
-    await limit.admit("a", None)
     assert (await refusal(limit, "a", None)).retry_after_s == 0.001
 
 
@@ -172,7 +175,7 @@ async def test_retry_after_is_above_zero_even_if_the_window_ended_meanwhile() ->
 async def test_of_two_budgets_used_up_the_one_that_ends_last_is_named() -> None:
     clock = ManualClock()
     limit = limiter(budgets(document_calls=1, document_tokens=1), clock=clock)
-    admission = await limit.admit("a", "b")
+    admission = await limit.admit(ChargedCall("a", doc_id="b"))
     clock.now += 10
     await limit.charge_tokens(admission, 5)
     assert "tokens" in (await refusal(limit, "a", "b")).message
@@ -182,9 +185,9 @@ async def test_of_two_budgets_used_up_the_one_that_ends_last_is_named() -> None:
 async def test_the_tenants_budget_is_named_before_the_documents() -> None:
     clock = ManualClock()
     limit = limiter(budgets(document_calls=1, tenant_calls=2), clock=clock)
-    await limit.admit("a", "first")
+    await limit.admit(ChargedCall("a", doc_id="first"))
     clock.now += 10
-    await limit.admit("a", "second")
+    await limit.admit(ChargedCall("a", doc_id="second"))
     assert "tenant" in (await refusal(limit, "a", "second")).message
 
 
@@ -198,8 +201,8 @@ async def test_a_charge_given_back_after_its_window_ended_gives_the_next_window_
         add_many = CountingStorage.add_many
         charge_unless_exhausted = CountingStorage.charge_unless_exhausted
 
-        async def get_many(self, keys: Sequence[str]) -> list[int]:
-            return [0 for _ in keys]  # read before others took the last call
+        async def read_many(self, counters: Sequence[tuple[str, int]]) -> list[Reading]:
+            return [Reading(0, 0.0) for _ in counters]  # read before others took the last call
 
         async def incr(self, key: str, expiry: int, amount: int = 1) -> int:
             if amount < 0 and await self.get(key):

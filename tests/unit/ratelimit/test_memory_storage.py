@@ -40,10 +40,10 @@ async def test_a_window_has_seconds_left_until_it_ends_and_none_afterwards() -> 
     clock = ManualClock(7.0)
     storage = MemoryStorage(clock=clock)
     await storage.incr("key", 60)
-    left = []
+    left: list[float] = []
     for later in (0, 29, 30, 1, 1, 600):
         clock.now += later
-        left += await storage.seconds_left(["key"], 60)
+        left += [reading.left_s for reading in await storage.read_many([("key", 60)])]
     assert left == [60, 31, 1, 0, 0, 0]
 
 

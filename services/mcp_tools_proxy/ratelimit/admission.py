@@ -1,0 +1,98 @@
+"""What is left of a call's budgets, as of its admission less its own calls and tokens. Pure."""
+
+import math
+from collections.abc import Sequence
+
+from mcp_tools_proxy.domain.budget import BudgetStatus
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
+from mcp_tools_proxy.ratelimit.budget_counter import BudgetExceeded, Reading
+from mcp_tools_proxy.ratelimit.budget_limits import Budget
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetReading:
+    """What is left of one counter; ``reset_s`` is 0 while nothing is charged to it."""
+
+    budget: Budget
+    remaining: int
+    reset_s: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admission:
+    """An admitted call: the budgets that its tokens are charged to when it has finished.
+
+    ``readings`` are those of the budgets at the admission, this call included.
+    """
+
+    budgets: Sequence[Budget]
+    readings: Sequence[Reading]
+    wait_left_s: float
+
+    def status_after(self, tokens: int) -> BudgetStatus | None:
+        """Return the budget with the smallest share left once ``tokens`` are charged, too.
+
+        Of equal shares it is the first one; None without any budget.
+        """
+        tightest, least = None, math.inf
+        for budget, reading in zip(self.budgets, self.readings, strict=True):
+            share = _left(budget, reading, tokens) / budget.limit
+            if share < least:
+                least, tightest = share, (budget, reading)
+        if tightest is None:
+            return None
+        budget, (used, left_s) = tightest
+        reset_s = math.ceil(left_s)
+        if not used:  # its window opens with the charge of this call's tokens
+            reset_s = budget.window_s if budget.unit == "tokens" and tokens else 0
+        return _status(budget, self.budgets, self.readings, tokens=tokens, reset_s=reset_s)
+
+
+def status_of_refusal(
+    refusal: BudgetExceeded, budgets: Sequence[Budget], readings: Sequence[Reading]
+) -> BudgetStatus:
+    """Return the budget that has refused a call, which was charged to none."""
+    reset_s = math.ceil(refusal.retry_after_s)
+    return _status(refusal.budget, budgets, readings, tokens=0, reset_s=reset_s)
+
+
+def read_budgets(budgets: Sequence[Budget], readings: Sequence[Reading]) -> Sequence[BudgetReading]:
+    """Return what is left of each budget."""
+    return [
+        BudgetReading(
+            budget=budget,
+            remaining=max(_left(budget, reading, 0), 0),
+            reset_s=math.ceil(reading.left_s) if reading.used else 0,
+        )
+        for budget, reading in zip(budgets, readings, strict=True)
+    ]
+
+
+def _left(budget: Budget, reading: Reading, tokens: int) -> int:
+    left = budget.limit - reading.used
+    return left - tokens if budget.unit == "tokens" else left
+
+
+def _status(
+    shown: Budget,
+    budgets: Sequence[Budget],
+    readings: Sequence[Reading],
+    *,
+    tokens: int,
+    reset_s: int,
+) -> BudgetStatus:
+    """Return a budget with what is left of it: of a rule that limits calls and tokens both."""
+    left = {
+        budget.unit: max(_left(budget, reading, tokens), 0)
+        for budget, reading in zip(budgets, readings, strict=True)
+        if budget.name == shown.name
+    }
+    return BudgetStatus(
+        name=shown.name,
+        remaining_calls=left.get("calls"),
+        remaining_tokens=left.get("tokens"),
+        reset_s=reset_s,
+        unit=shown.unit,
+        limit=shown.limit,
+        window_s=shown.window_s,
+    )
