@@ -18,7 +18,7 @@ async def resolve_user(callers: CallerResolver, parsed: ParsedRequest[RequestCon
     Raises InvalidRequest naming a missing field, Unauthenticated, Forbidden, AgentRequired.
     """
     context = parsed.body
-    caller = await callers.resolve(parsed.request.scope, _asserted_by_body(context))
+    caller = await callers.resolve(parsed.request.scope, asserted_by_body(context))
     if caller.tenant_id != NO_TENANT and caller.user_id:
         return caller
     field = "user.user_id"
@@ -46,7 +46,8 @@ async def require_authentication(authenticator: Authenticator, request: Request)
     return await authenticator.is_operator(authorization)
 
 
-def _asserted_by_body(context: RequestContext) -> AssertedIdentity:
+def asserted_by_body(context: RequestContext) -> AssertedIdentity:
+    """Return the identity that a body asserts."""
     user = context.user
     if user is None:
         return NO_ASSERTION if context.agent is None else AssertedIdentity(agent=context.agent)

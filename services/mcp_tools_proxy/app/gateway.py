@@ -29,6 +29,7 @@ from mcp_tools_proxy.downstream.components.build_components import build_compone
 from mcp_tools_proxy.downstream.lazy_dialer import LazyDialer
 from mcp_tools_proxy.downstream.pool import Pool
 from mcp_tools_proxy.gateway.executor import Executor
+from mcp_tools_proxy.gateway.explainer import Destinations, Explainer
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
 from mcp_tools_proxy.gateway.preset_switch import PresetSwitch
@@ -116,16 +117,29 @@ class Gateway:
         self.first_attempts = FirstAttempts(self.registry, self.pool)
         self.startup = StartupWait(settings.startup_wait_s)
         telemetry = CallTelemetry(self.metrics, self.audit)
+        blocklist = Blocklist(settings.blocklist_keywords)
         self.executor = Executor(
             first_attempts=self.first_attempts,
             limiter=self.limiter,
-            blocklist=Blocklist(settings.blocklist_keywords),
+            blocklist=blocklist,
             lifecycle=self.lifecycle,
             idempotent_calls=IdempotentCalls(self.records, self.metrics),
             max_result_bytes=settings.max_result_bytes,
             on_finish=telemetry.log_end,
             on_start=telemetry.log_start,
             reserve_record=self.audit.reserve,
+        )
+        self.explainer = Explainer(
+            first_attempts=self.first_attempts,
+            limiter=self.limiter,
+            blocklist=blocklist,
+            lifecycle=self.lifecycle,
+            check_audit=self.audit.check_available,
+            destinations=Destinations(
+                servers=self.statuses,
+                windows_configured=settings.retrieval_window_url is not None,
+                windows_are_local=settings.windows_are_local,
+            ),
         )
         self.subscriptions = Subscriptions(
             registry=self.registry, first_attempts=self.first_attempts, lifecycle=self.lifecycle

@@ -11,6 +11,7 @@ from starlette.types import Scope
 
 from mcp_tools_proxy.api.audit.audit_handlers import AuditHandlers
 from mcp_tools_proxy.api.audit.audit_routes import audit_routes
+from mcp_tools_proxy.api.audit.explain_handlers import ExplainHandlers
 from mcp_tools_proxy.api.batch.batch_handlers import BatchHandlers
 from mcp_tools_proxy.api.documents.document_handlers import DocumentHandlers
 from mcp_tools_proxy.api.documents.document_routes import document_routes
@@ -145,7 +146,11 @@ def _api_routes(
     callers = CallerResolver(authenticator, origin_of=origin_of)
     uploads = Uploads(max_document_bytes=settings.max_document_bytes)
     documents = DocumentHandlers(gateway.documents.writer, uploads, gate)
-    audit = audit_routes(build, AuditHandlers(gateway.audit, gate))
+    audit = audit_routes(
+        build,
+        AuditHandlers(gateway.audit, gate),
+        ExplainHandlers(gateway.explainer, gate, callers),
+    )
     return (
         *document_routes(build, documents),
         *audit,

@@ -97,6 +97,11 @@ class AuditFile:
         return self._failure
 
     @property
+    def has_place(self) -> bool:
+        """Whether the file can be written, and one more record has a place in the queue."""
+        return self._failure is None and len(self._queue) + self._reserved < MAX_QUEUED
+
+    @property
     def head(self) -> Head:
         """The newest record that was written."""
         return self._head
@@ -126,7 +131,7 @@ class AuditFile:
     def reserve(self) -> bool:
         """Reserve the place of one record; return False if there is none, or no file to write."""
         with self._changed:
-            if self._failure is not None or len(self._queue) + self._reserved >= MAX_QUEUED:
+            if not self.has_place:
                 return False
             self._reserved += 1
             return True

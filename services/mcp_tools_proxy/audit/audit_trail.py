@@ -47,11 +47,13 @@ class AuditTrail:
             return False
         if file.reserve():
             return True
-        raise AuditUnavailable(
-            "no record of the call can be kept now, and this gateway makes no call without one; "
-            "try again later",
-            reason=file.failure or "the queue of the audit file is full",
-        )
+        raise _unavailable(file)
+
+    def check_available(self) -> None:
+        """Raise AuditUnavailable if ``reserve`` would."""
+        file = self.file
+        if file is not None and file.required and not file.has_place:
+            raise _unavailable(file)
 
     def record(
         self,
@@ -70,3 +72,11 @@ class AuditTrail:
             self.recent.append(line)
         else:
             self.file.put(line, reserved=reserved)
+
+
+def _unavailable(file: AuditFile) -> AuditUnavailable:
+    return AuditUnavailable(
+        "no record of the call can be kept now, and this gateway makes no call without one; try "
+        "again later",
+        reason=file.failure or "the queue of the audit file is full",
+    )

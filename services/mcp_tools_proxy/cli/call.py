@@ -6,15 +6,20 @@ exit code 1, and 2 where no gateway answers.
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, NoReturn
+from typing import Annotated, NamedTuple, NoReturn
 
 import typer
 
 from mcp_tools_proxy.cli.gateway_client import GatewayClient, GatewayUnreachable
 from mcp_tools_proxy.cli.options import identifier, identifiers
+from mcp_tools_proxy.cli.output import folded, print_table, whole
 from mcp_tools_proxy.settings.client import ClientSettings
 
+USER = "command-line"
+"""The user that calls are made for where no option names one."""
+
 EXECUTE = "/internal/mcp/execute"
+EXPLAIN = "/internal/mcp/explain"
 TOOLS = "/internal/mcp/tools"
 
 COMPLETION_S = 2.0
@@ -23,46 +28,48 @@ COMPLETION_S = 2.0
 Load = Callable[[], ClientSettings]
 
 
-def call_command(load: Load) -> Callable[..., None]:
-    """Build the command ``call``; ``load`` reads the settings that it needs."""
+_Arg = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=VALUE",
+        help="An argument; JSON where the tool's schema wants no text. May be repeated.",
+    ),
+]
+_Tenant = Annotated[str | None, typer.Option(callback=identifier, help="Whose data it concerns.")]
+_User = Annotated[str, typer.Option(callback=identifier, help="For whom it is made.")]
+_Roles = Annotated[
+    list[str] | None, typer.Option("--role", callback=identifiers, help="A role of the user.")
+]
+_Agent = Annotated[str | None, typer.Option(callback=identifier, help="The agent profile.")]
+_Url = Annotated[str | None, typer.Option(help="The gateway [MCP_PROXY_CLIENT_URL].")]
+_AsJson = Annotated[bool, typer.Option("--json", help="Print the whole answer as JSON.")]
+
+
+def add_call_commands(app: typer.Typer, load: Load) -> None:
+    """Add the commands; ``load`` reads the settings that they need."""
 
     def complete(incomplete: str) -> list[str]:
         return tool_names(GatewayClient.of(load(), None, timeout_s=COMPLETION_S), incomplete)
 
-    def call(
-        tool: Annotated[str, typer.Argument(help="The tool's name.", autocompletion=complete)],
-        arg: Annotated[
-            list[str] | None,
-            typer.Option(
-                metavar="NAME=VALUE",
-                help="An argument; JSON where the tool's schema wants no text. May be repeated.",
-            ),
-        ] = None,
-        tenant: Annotated[
-            str | None, typer.Option(callback=identifier, help="Whose data it concerns.")
-        ] = None,
-        user: Annotated[
-            str, typer.Option(callback=identifier, help="For whom it is made.")
-        ] = "command-line",
-        role: Annotated[
-            list[str] | None, typer.Option(callback=identifiers, help="A role of the user.")
-        ] = None,
-        agent: Annotated[
-            str | None, typer.Option(callback=identifier, help="The agent profile.")
-        ] = None,
-        url: Annotated[str | None, typer.Option(help="The gateway [MCP_PROXY_CLIENT_URL].")] = None,
-        as_json: Annotated[bool, typer.Option("--json", help="Print the whole envelope.")] = False,
+    tool_argument = typer.Argument(help="The tool's name.", autocompletion=complete)
+
+    @app.command("call")
+    def call_command(
+        tool: Annotated[str, tool_argument],
+        arg: _Arg = None,
+        tenant: _Tenant = None,
+        user: _User = USER,
+        roles: _Roles = None,
+        agent: _Agent = None,
+        url: _Url = None,
+        as_json: _AsJson = False,
     ) -> None:
         """Run one tool of a running gateway.
 
         The token is that of MCP_PROXY_CLIENT_TOKEN, which no list of processes shows.
         """
-        client = GatewayClient.of(load(), url)
-        try:
-            request = build_request(client, tool, arg or (), tenant, user, role, agent)
-            envelope = client.post(EXECUTE, request)
-        except GatewayUnreachable as error:
-            fail(str(error), 2)
+        caller = CallerOptions(tenant, user, roles or (), agent)
+        envelope = _send(EXECUTE, GatewayClient.of(load(), url), tool, arg or (), caller)
         if as_json:
             typer.echo(json.dumps(envelope))
         elif envelope.get("status") == "ok":
@@ -70,28 +77,105 @@ def call_command(load: Load) -> Callable[..., None]:
         if envelope.get("status") != "ok":
             fail(error_text(envelope))
 
-    return call
+    @app.command("explain")
+    def explain_command(
+        tool: Annotated[str, tool_argument],
+        arg: _Arg = None,
+        tenant: _Tenant = None,
+        user: _User = USER,
+        roles: _Roles = None,
+        agent: _Agent = None,
+        url: _Url = None,
+        as_json: _AsJson = False,
+    ) -> None:
+        """Show what would happen to a call, and why; nothing runs, and nothing is charged.
+
+        The token of MCP_PROXY_CLIENT_TOKEN has to have the operator right audit. Exits with 1 if
+        the call would be refused.
+        """
+        caller = CallerOptions(tenant, user, roles or (), agent)
+        answer = _send(EXPLAIN, GatewayClient.of(load(), url), tool, arg or (), caller)
+        if "decision" not in answer:
+            fail(error_text(answer))
+        if as_json:
+            typer.echo(json.dumps(answer))
+        else:
+            print_explanation(answer)
+        if answer["decision"] != "pass":
+            raise typer.Exit(1)
+
+
+class CallerOptions(NamedTuple):
+    """For whom a call is made, as the options say."""
+
+    tenant: str | None
+    user: str
+    roles: Sequence[str]
+    agent: str | None
+
+
+def _send(
+    path: str, client: GatewayClient, tool: str, given: Sequence[str], caller: CallerOptions
+) -> Mapping[str, object]:
+    try:
+        return client.post(path, build_request(client, tool, given, caller))
+    except GatewayUnreachable as error:
+        fail(str(error), 2)
+
+
+def print_explanation(answer: Mapping[str, object]) -> None:
+    """Print the checks of a call, what would be sent where, and what is left of budgets."""
+    rows = [
+        [_text(it, "check"), _text(it, "verdict"), _text(it, "message"), _rule_of(it)]
+        for it in _objects(answer, "checks")
+    ]
+    print_table([whole("check"), whole("verdict"), folded("message"), folded("rule")], rows)
+    typer.echo()
+    match answer.get("sends"):
+        case {"to": to, "arguments": list(names), **more}:
+            where = " ".join(str(more[key]) for key in ("server_id", "name") if key in more)
+            typer.echo(f"would be sent to {to} {where}".rstrip() + f": {', '.join(names) or '-'}")
+    for budget in _objects(answer, "budgets"):
+        typer.echo(
+            f"budget {budget.get('name')}: {budget.get('remaining')} of {budget.get('limit')} "
+            f"{budget.get('unit')} left, all again in {budget.get('reset_s')} s"
+        )
+
+
+def _objects(answer: Mapping[str, object], key: str) -> Sequence[Mapping[str, object]]:
+    found = answer.get(key)
+    return [it for it in found if isinstance(it, dict)] if isinstance(found, list) else []
+
+
+def _text(row: Mapping[str, object], key: str) -> str:
+    reason = row.get("reason") if key == "message" else None
+    text = str(row.get(key, ""))
+    return f"{text} ({reason})" if reason else text
+
+
+def _rule_of(row: Mapping[str, object]) -> str:
+    match row.get("rule"):
+        case {"file": file, "path": path}:
+            return f"{file}: {path}"
+    return ""
 
 
 def build_request(
     client: GatewayClient,
     tool: str,
     given: Sequence[str],
-    tenant: str | None,
-    user: str,
-    roles: Sequence[str] | None,
-    agent: str | None,
+    caller: CallerOptions,
 ) -> Mapping[str, object]:
     """Return the body of an execute request. Raises BadParameter, GatewayUnreachable."""
-    caller: dict[str, object] = {"user_id": user}
-    if tenant is not None:
-        caller["tenant_id"] = tenant
-    if roles:
-        caller["roles"] = list(roles)
-    request: dict[str, object] = {"tool_name": tool, "user": caller}
-    if agent is not None:
-        request["agent"] = agent
-    properties = _properties(client, tool, tenant, agent) if given else {}
+    user: dict[str, object] = {"user_id": caller.user}
+    if caller.tenant is not None:
+        user["tenant_id"] = caller.tenant
+    if caller.roles:
+        user["roles"] = list(caller.roles)
+    request: dict[str, object] = {"tool_name": tool, "user": user}
+    if caller.agent is not None:
+        request["agent"] = caller.agent
+    properties = _properties(client, tool, caller) if given else {}
     request["arguments"] = dict(_argument(text, properties) for text in given)
     return request
 
@@ -121,11 +205,9 @@ def fail(message: str, exit_code: int = 1) -> NoReturn:
     raise typer.Exit(exit_code)
 
 
-def _properties(
-    client: GatewayClient, tool: str, tenant: str | None, agent: str | None
-) -> Mapping[str, object]:
+def _properties(client: GatewayClient, tool: str, caller: CallerOptions) -> Mapping[str, object]:
     """Return the properties of a tool's input schema, none where the tool is not listed."""
-    query = {"names": tool, "tenant_id": tenant, "agent": agent}
+    query = {"names": tool, "tenant_id": caller.tenant, "agent": caller.agent}
     listed = client.get(TOOLS, {key: value for key, value in query.items() if value is not None})
     match listed:
         case {"tools": [{"inputSchema": {"properties": dict(properties)}}]}:

@@ -11,7 +11,7 @@ import typer
 from typer.exceptions import TyperException
 
 from mcp_tools_proxy.cli.audit import audit_app
-from mcp_tools_proxy.cli.call import call_command
+from mcp_tools_proxy.cli.call import add_call_commands
 from mcp_tools_proxy.cli.documents import documents_app
 from mcp_tools_proxy.cli.options import identifier, identifiers
 from mcp_tools_proxy.cli.tokens import tokens_app
@@ -183,7 +183,7 @@ def check_command(
         raise typer.Exit(1)
 
 
-app.command("call")(call_command(lambda: _load(ClientSettings)))
+add_call_commands(app, lambda: _load(ClientSettings))
 app.add_typer(tokens_app(lambda: _load(TokensFileSettings).tokens_file), name="tokens")
 app.add_typer(audit_app(lambda: _load(AuditSettings)), name="audit")
 app.add_typer(documents_app(lambda: _load_quietly(DocumentSettings)), name="documents")

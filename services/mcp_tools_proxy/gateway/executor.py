@@ -3,7 +3,6 @@
 Every check of a call is in ``Executor``, in the order in which it takes place.
 """
 
-import asyncio
 import time
 from collections.abc import Callable
 from functools import partial
@@ -14,9 +13,8 @@ from pydantic_core import to_json
 from mcp_tools_proxy.domain.audit.registry_version import RegistryVersion
 from mcp_tools_proxy.domain.budget import BudgetStatus, ChargedCall
 from mcp_tools_proxy.domain.caller import Call
-from mcp_tools_proxy.domain.components import Component, ComponentSpec, JsonObject, ToolSpec
+from mcp_tools_proxy.domain.components import Component, ComponentSpec
 from mcp_tools_proxy.domain.errors import (
-    ContentBlocked,
     DocumentRefused,
     InternalError,
     ProxyError,
@@ -25,17 +23,15 @@ from mcp_tools_proxy.domain.errors import (
     ShuttingDown,
 )
 from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
+from mcp_tools_proxy.gateway.call_checks import charged_call, check_blocklist
 from mcp_tools_proxy.gateway.first_attempts import Find, FirstAttempts
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
 from mcp_tools_proxy.idempotency.idempotent_calls import IdempotentCalls
-from mcp_tools_proxy.policy.blocklist import Blocked, Blocklist, declared_path
+from mcp_tools_proxy.policy.blocklist import Blocklist
 from mcp_tools_proxy.ratelimit.admission import Admission
 from mcp_tools_proxy.ratelimit.limiter import Limiter
 from mcp_tools_proxy.registry.registry import Registry
-from mcp_tools_proxy.wire.text import QUOTE_CHARS, quote
-
-DOCUMENT_ARGUMENT = "doc_id"
-"""A tool whose input schema declares this argument has a budget per value as well (T-08)."""
+from mcp_tools_proxy.wire.text import QUOTE_CHARS
 
 log = structlog.get_logger()
 
@@ -177,7 +173,8 @@ class Executor:
             raise call.refusal
         parsed = component.parse(call.arguments)
         if self._blocklist.is_on:
-            await self._check_blocklist(spec, call.arguments)  # a resource's URI is none
+            # of a resource the URI is no argument
+            await check_blocklist(self._blocklist, spec, call.arguments)
         charged = await self._check_document(component, parsed, call, progress)
         if call.idempotency_key is None:
             return await self._admit_and_call(component, parsed, call, charged, progress)
@@ -240,47 +237,3 @@ class Executor:
             f"the result is {size} bytes as JSON, the limit is {max_bytes}; " + advice,
             details={"bytes": size, "max_result_bytes": max_bytes},
         )
-
-    async def _check_blocklist(self, spec: ComponentSpec, arguments: JsonObject) -> None:
-        """Raise ContentBlocked if an argument contains a blocked keyword."""
-        if self._blocklist.is_long(arguments):
-            blocked = await asyncio.to_thread(self._blocklist.find, arguments)
-        else:
-            blocked = self._blocklist.find(arguments)
-        if blocked is not None:
-            raise _content_blocked(spec, blocked)
-
-
-def _content_blocked(spec: ComponentSpec, blocked: Blocked) -> ContentBlocked:
-    """Build the error: its message names the argument; the keyword goes to the log only."""
-    if isinstance(spec, ToolSpec):
-        schema = spec.input_schema
-    else:
-        schema = {"properties": {name: {} for name in spec.argument_names}}
-    argument = declared_path(blocked.path, schema)
-    named = f"the argument {quote(argument)}" if argument else "an argument"
-    return ContentBlocked(
-        f"{named} has a word that is blocked here; use other words, or tell the user",
-        details={"argument": argument[:QUOTE_CHARS]} if argument else None,
-        reason=blocked.keyword,
-    )
-
-
-def charged_call(spec: ComponentSpec, call: Call) -> ChargedCall:
-    """Return what a call of ``spec``'s component is charged as."""
-    caller = call.caller
-    return ChargedCall(
-        caller.tenant_id,
-        caller.user_id,
-        caller.agent,
-        spec.server_id,
-        spec.name if isinstance(spec, ToolSpec) else None,
-        _named_document(spec, call),
-    )
-
-
-def _named_document(spec: ComponentSpec, call: Call) -> str | None:
-    if DOCUMENT_ARGUMENT not in spec.argument_names:
-        return None
-    value = call.arguments.get(DOCUMENT_ARGUMENT)
-    return None if value is None else str(value)

@@ -16,7 +16,7 @@ from mcp_tools_proxy.ratelimit.admission import (
     read_budgets,
     status_of_refusal,
 )
-from mcp_tools_proxy.ratelimit.budget_counter import BudgetCounter, BudgetExceeded, Reading
+from mcp_tools_proxy.ratelimit.budget_counter import BudgetCounter
 from mcp_tools_proxy.ratelimit.budget_limits import Budget, BudgetLimits
 from mcp_tools_proxy.ratelimit.call_budgets import CallBudgets
 from mcp_tools_proxy.ratelimit.failover import PROBE_INTERVAL_S, SharedStore, StoreDown
@@ -71,7 +71,7 @@ class Limiter:
         return self.store if self.up else "memory (redis down)"
 
     def apply_rules(self, rules: LimitRules | None) -> None:
-        """Let the rules of limits.json apply to later calls; None, if unknown, refuses all calls.
+        """Apply the rules of limits.json to later calls; None, if unknown, refuses all calls.
 
         The counters of a rule that is the same as before go on.
         """
@@ -94,7 +94,9 @@ class Limiter:
         )
         if refusal is not None:
             self._metrics.limit_refusals.labels(refusal.budget.name).inc()
-            raise _exceeded(refusal, budgets, readings)
+            error = exceeded(refusal.budget, refusal.retry_after_s)
+            error.budget = status_of_refusal(refusal, budgets, readings)
+            raise error
         waited = idle_clock() - started if self._shared is not None else 0.0
         return Admission(budgets=budgets, readings=readings, wait_left_s=STORE_WAIT_S - waited)
 
@@ -179,24 +181,20 @@ def build_limiter(
     return Limiter(budgets, memory=memory, shared=shared, metrics=metrics)
 
 
-def _exceeded(
-    refusal: BudgetExceeded, budgets: Sequence[Budget], readings: Sequence[Reading]
-) -> RateLimitExceeded:
-    budget = refusal.budget
-    whose = f"this {budget.charged_to}'s budget"
+def exceeded(budget: Budget, retry_after_s: float) -> RateLimitExceeded:
+    """Build the error of a call that a budget refuses until its window ends."""
+    named = f"this {budget.charged_to}'s budget"
     if budget.source.file != SETTINGS:
-        whose = f"the budget {budget.name}"
+        named = f"the budget {budget.name}"
     error = RateLimitExceeded(
-        f"{whose} of {budget.limit} {budget.unit} in {budget.window_s} s "
-        "is used up; "
-        f"retry in {math.ceil(refusal.retry_after_s)} s",
+        f"{named} of {budget.limit} {budget.unit} in {budget.window_s} s is used up; "
+        f"retry in {math.ceil(retry_after_s)} s",
         details={
             "budget": budget.name,
             "limit": budget.limit,
             "window_s": budget.window_s,
         },
-        retry_after_s=refusal.retry_after_s,
+        retry_after_s=retry_after_s,
     )
     error.rule = budget.source
-    error.budget = status_of_refusal(refusal, budgets, readings)
     return error

@@ -80,3 +80,56 @@ class AuditAnswer(AnswerModel, title="AuditRecords"):
     next_cursor: Annotated[
         int | None, Field(description="The `cursor` of the next page; only where there is one.")
     ] = None
+
+
+class RulePlace(AnswerModel):
+    """Where a rule stands: a file and a JSON path in it; of a setting its variable."""
+
+    file: str
+    path: str
+
+
+class ExplainedCheck(AnswerModel):
+    """One check of a call: `pass`, `not_reached`, `not_checked`, or the code of a refusal."""
+
+    check: str
+    verdict: str
+    message: Annotated[str | None, Field(description="What the caller would read.")] = None
+    reason: Annotated[str | None, Field(description="What only operators see.")] = None
+    rule: RulePlace | None = None
+
+
+class SentCall(AnswerModel):
+    """What would be sent where: names, no values."""
+
+    to: Annotated[str, Field(description="`server`, `documents` or `retrieval`.")]
+    server_id: str | None = None
+    transport: str | None = None
+    name: str | None = None
+    arguments: list[str]
+
+
+class ExplainedBudget(AnswerModel):
+    """A budget that applies to the call, and what is left of it."""
+
+    name: str
+    unit: str
+    limit: int
+    remaining: int
+    reset_s: int
+    window_s: int
+    rule: RulePlace
+
+
+class ExplainAnswer(AnswerModel, title="Explanation"):
+    """What would happen to a call."""
+
+    decision: Annotated[str, Field(description="`pass`, or the code that it would end in.")]
+    check: Annotated[str | None, Field(description="The check that decides.")] = None
+    rule: RulePlace | None = None
+    checks: Annotated[list[ExplainedCheck], Field(description="In the order of a call.")]
+    sends: SentCall | None = None
+    budgets: list[ExplainedBudget]
+    preset: str | None = None
+    generation: int
+    trace_id: str

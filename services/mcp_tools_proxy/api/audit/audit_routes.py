@@ -3,15 +3,20 @@
 from collections.abc import Sequence
 
 from mcp_tools_proxy.api.audit.audit_handlers import AuditHandlers
-from mcp_tools_proxy.api.audit.audit_models import AuditAnswer, AuditQuery
+from mcp_tools_proxy.api.audit.audit_models import AuditAnswer, AuditQuery, ExplainAnswer
+from mcp_tools_proxy.api.audit.explain_handlers import ExplainHandlers
+from mcp_tools_proxy.api.models import ExecuteRequest
+from mcp_tools_proxy.api.openapi.examples import EXECUTE_EXAMPLES
 from mcp_tools_proxy.api.openapi.operation import Tag
 from mcp_tools_proxy.api.openapi.parameters import TRACED
-from mcp_tools_proxy.api.openapi.responses import audit_responses
+from mcp_tools_proxy.api.openapi.responses import audit_responses, explain_responses
 from mcp_tools_proxy.api.route_builder import RouteBuilder
 from mcp_tools_proxy.web.fast_routes import DirectRoute
 
 
-def audit_routes(build: RouteBuilder, audit: AuditHandlers) -> Sequence[DirectRoute]:
+def audit_routes(
+    build: RouteBuilder, audit: AuditHandlers, explain: ExplainHandlers
+) -> Sequence[DirectRoute]:
     """Build the routes; each needs the operator right ``audit``."""
     return (
         build.get(
@@ -26,6 +31,24 @@ def audit_routes(build: RouteBuilder, audit: AuditHandlers) -> Sequence[DirectRo
             ),
             query=AuditQuery,
             responses=audit_responses(AuditAnswer, "The records."),
+            headers=TRACED,
+            needs_token=True,
+        ),
+        build.with_body(
+            "POST",
+            "/internal/mcp/explain",
+            explain.explain,
+            ExecuteRequest,
+            operation_id="explain_call",
+            tag=Tag.AUDIT,
+            examples=EXECUTE_EXAMPLES,
+            summary="Explain what would happen to a call",
+            description=(
+                "The body is that of `execute`. Nothing runs, and nothing is charged: each check "
+                "with its verdict, the rule that decides and where it stands, what would be sent "
+                "where, and what is left of the budgets. Needs the right `audit`."
+            ),
+            responses=explain_responses(ExplainAnswer, "What would happen."),
             headers=TRACED,
             needs_token=True,
         ),

@@ -182,6 +182,11 @@ def audit_responses(model: object, description: str) -> Responses:
     return {200: Answer(description, model), **_errors(401, 403, 422, 500), 503: unavailable}
 
 
+def explain_responses(model: object, description: str) -> Responses:
+    """Return the responses of the route that explains calls."""
+    return {200: Answer(description, model), **_errors(401, 403, 413, 422, 500)}
+
+
 def show_responses(model: object, description: str) -> Responses:
     """Return the responses of a route that shows ``model``, the same to all callers."""
     return {200: Answer(description, model), **_errors(401, 403, 422, 500)}

@@ -1,0 +1,58 @@
+"""The checks of a call that both the executor and the explainer make, in one place."""
+
+import asyncio
+
+from mcp_tools_proxy.domain.budget import ChargedCall
+from mcp_tools_proxy.domain.caller import Call
+from mcp_tools_proxy.domain.components import ComponentSpec, JsonObject, ToolSpec
+from mcp_tools_proxy.domain.errors import ContentBlocked
+from mcp_tools_proxy.policy.blocklist import Blocked, Blocklist, declared_path
+from mcp_tools_proxy.wire.text import QUOTE_CHARS, quote
+
+DOCUMENT_ARGUMENT = "doc_id"
+"""A tool whose input schema declares this argument has a budget per value as well (T-08)."""
+
+
+async def check_blocklist(blocklist: Blocklist, spec: ComponentSpec, arguments: JsonObject) -> None:
+    """Raise ContentBlocked if an argument contains a blocked keyword."""
+    if blocklist.is_long(arguments):
+        blocked = await asyncio.to_thread(blocklist.find, arguments)
+    else:
+        blocked = blocklist.find(arguments)
+    if blocked is not None:
+        raise _content_blocked(spec, blocked)
+
+
+def _content_blocked(spec: ComponentSpec, blocked: Blocked) -> ContentBlocked:
+    """Build the error: its message names the argument; the keyword goes to the log only."""
+    if isinstance(spec, ToolSpec):
+        schema = spec.input_schema
+    else:
+        schema = {"properties": {name: {} for name in spec.argument_names}}
+    argument = declared_path(blocked.path, schema)
+    named = f"the argument {quote(argument)}" if argument else "an argument"
+    return ContentBlocked(
+        f"{named} has a word that is blocked here; use other words, or tell the user",
+        details={"argument": argument[:QUOTE_CHARS]} if argument else None,
+        reason=blocked.keyword,
+    )
+
+
+def charged_call(spec: ComponentSpec, call: Call) -> ChargedCall:
+    """Return what a call of ``spec``'s component is charged as."""
+    caller = call.caller
+    return ChargedCall(
+        caller.tenant_id,
+        caller.user_id,
+        caller.agent,
+        spec.server_id,
+        spec.name if isinstance(spec, ToolSpec) else None,
+        _named_document(spec, call),
+    )
+
+
+def _named_document(spec: ComponentSpec, call: Call) -> str | None:
+    if DOCUMENT_ARGUMENT not in spec.argument_names:
+        return None
+    value = call.arguments.get(DOCUMENT_ARGUMENT)
+    return None if value is None else str(value)

@@ -1,0 +1,242 @@
+"""Explains a call without making it: each check with its verdict, and what would be sent where.
+
+The checks are those of ``Executor``, in its order. Nothing runs, and nothing is charged.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mcp_tools_proxy.domain.audit.checks import CHECK_OF_CODE, Check, rule_of
+from mcp_tools_proxy.domain.audit.registry_version import NO_REGISTRY, RegistryVersion
+from mcp_tools_proxy.domain.audit.rule_source import RuleSource
+from mcp_tools_proxy.domain.caller import Call
+from mcp_tools_proxy.domain.components import Component
+from mcp_tools_proxy.domain.errors import (
+    DocumentRefused,
+    ProxyError,
+    RetrievalNotConfigured,
+    ServerUnavailable,
+)
+from mcp_tools_proxy.domain.server import ServerState, ServerStatus
+from mcp_tools_proxy.gateway.call_checks import charged_call, check_blocklist
+from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
+from mcp_tools_proxy.gateway.lifecycle import Lifecycle
+from mcp_tools_proxy.policy.blocklist import Blocklist
+from mcp_tools_proxy.ratelimit.admission import BudgetReading
+from mcp_tools_proxy.ratelimit.limiter import Limiter, exceeded
+from mcp_tools_proxy.registry.registry import Registry
+
+PASS = "pass"  # noqa: S105 - a verdict
+NOT_REACHED = "not_reached"
+"""The verdict on a check behind the one that refuses."""
+NOT_CHECKED = "not_checked"
+"""The verdict on a check that cannot be made without making the call."""
+
+ORDER = (
+    Check.REQUEST,
+    Check.AUTHENTICATION,
+    Check.AUDIT,
+    Check.LIFECYCLE,
+    Check.AGENT,
+    Check.VISIBILITY,
+    Check.ARGUMENTS,
+    Check.BLOCKLIST,
+    Check.DOCUMENT,
+    Check.IDEMPOTENCY,
+    Check.BUDGET,
+    Check.RETRIEVAL,
+    Check.SERVER,
+)
+"""The checks in the order in which a call meets them."""
+
+WINDOW_TOOL = "read_chunk_window"
+"""The one tool that asks a Retrieval Service."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckVerdict:
+    """What one check says: PASS, NOT_REACHED, NOT_CHECKED, or the code of a refusal."""
+
+    check: Check
+    verdict: str
+    message: str | None = None
+    reason: str | None = None
+    rule: RuleSource | None = None
+
+
+@dataclass(slots=True)
+class Explanation:
+    """What would happen to a call: the verdicts in order, the first refusal, and what is left."""
+
+    checks: list[CheckVerdict] = field(default_factory=list)
+    sends: Mapping[str, object] | None = None
+    """What would be sent where, by name; None where the call would be refused."""
+    budgets: Sequence[BudgetReading] = ()
+    registry: RegistryVersion = NO_REGISTRY
+
+    @property
+    def refusal(self) -> CheckVerdict | None:
+        """The check that would refuse the call; None if it would be made."""
+        passing = (PASS, NOT_REACHED, NOT_CHECKED)
+        return next((it for it in self.checks if it.verdict not in passing), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Destinations:
+    """Where calls go: ``servers`` with their state, and Retrieval, if it is set."""
+
+    servers: Callable[[], Iterable[ServerStatus]]
+    windows_configured: bool
+    windows_are_local: bool
+
+
+class Explainer:
+    """Explains calls; ``check_audit`` raises AuditUnavailable if no record could be kept."""
+
+    def __init__(
+        self,
+        *,
+        first_attempts: FirstAttempts,
+        limiter: Limiter,
+        blocklist: Blocklist,
+        lifecycle: Lifecycle,
+        check_audit: Callable[[], None],
+        destinations: Destinations,
+    ) -> None:
+        self._first_attempts = first_attempts
+        self._limiter = limiter
+        self._blocklist = blocklist
+        self._lifecycle = lifecycle
+        self._check_audit = check_audit
+        self._destinations = destinations
+
+    async def explain(self, call: Call) -> Explanation:
+        """Return what would happen to a call of this caller. Raises nothing of the checks."""
+        found = Explanation(registry=self._first_attempts.registry_version)
+        passed: set[Check] = {Check.REQUEST, Check.AUTHENTICATION}
+        refusal: ProxyError | None = None
+        try:
+            await self._check(call, passed, found)
+        except ProxyError as error:
+            refusal = error
+        found.checks = _verdicts(passed, refusal, has_key=call.idempotency_key is not None)
+        return found
+
+    async def _check(self, call: Call, passed: set[Check], found: Explanation) -> None:
+        """Make the checks in order; each that passes is added to ``passed``. Raises ProxyError."""
+        self._check_audit()
+        passed.add(Check.AUDIT)
+        self._lifecycle.check_serving()
+        passed.add(Check.LIFECYCLE)
+        component = self._resolve(call, passed)
+        parsed = component.parse(call.arguments)
+        passed.add(Check.ARGUMENTS)
+        await check_blocklist(self._blocklist, component.spec, call.arguments)
+        passed.add(Check.BLOCKLIST)
+        await self._check_document_and_budgets(component, parsed, call, passed, found)
+        self._check_destination(component)
+        passed |= {Check.RETRIEVAL, Check.SERVER}
+        found.sends = self._sent(component, call)
+
+    def _resolve(self, call: Call, passed: set[Check]) -> Component:
+        try:
+            component = self._first_attempts.find_unless_pending(call, Registry.resolve)
+        except ProxyError as error:
+            if CHECK_OF_CODE[error.code] is Check.VISIBILITY:
+                passed.add(Check.AGENT)
+            raise
+        passed.add(Check.AGENT)
+        if component is None:
+            raise ServerUnavailable("the server that may have it is being connected to")
+        passed.add(Check.VISIBILITY)
+        return component
+
+    async def _check_document_and_budgets(
+        self,
+        component: Component,
+        parsed: object,
+        call: Call,
+        passed: set[Check],
+        found: Explanation,
+    ) -> None:
+        """Check in the order of the contract: the tenant's budgets come before the document."""
+        charged = charged_call(component.spec, call)
+        found.budgets = await self._limiter.peek(charged)
+        if charged.doc_id is not None:
+            try:
+                await component.check_document(parsed, call)
+            except DocumentRefused:
+                found.budgets = await self._limiter.peek(charged._replace(doc_id=None))
+                _raise_if_exceeded(found.budgets)
+                raise
+        passed |= {Check.DOCUMENT, Check.IDEMPOTENCY}
+        _raise_if_exceeded(found.budgets)
+        passed.add(Check.BUDGET)
+
+    def _check_destination(self, component: Component) -> None:
+        spec = component.spec
+        if spec.name == WINDOW_TOOL and not self._destinations.windows_configured:
+            raise RetrievalNotConfigured("no Retrieval Service is set")
+        status = self._status_of(spec.server_id)
+        if status is not None and status.state is not ServerState.READY:
+            raise ServerUnavailable(
+                f"server {status.server_id} is {status.state.value}", reason=status.last_error
+            )
+
+    def _sent(self, component: Component, call: Call) -> Mapping[str, object]:
+        """Return where a call goes, with names and without a value."""
+        spec = component.spec
+        names = [name for name in call.arguments if name in spec.argument_names]
+        status = self._status_of(spec.server_id)
+        if status is not None:
+            transport = None if status.transport is None else status.transport.value
+            return {
+                "to": "server",
+                "server_id": status.server_id,
+                "transport": transport,
+                "name": spec.bare_name,
+                "arguments": names,
+            }
+        if spec.name == WINDOW_TOOL and not self._destinations.windows_are_local:
+            return {"to": "retrieval", "arguments": ["tenant_id", *names]}
+        return {"to": "documents", "arguments": names}
+
+    def _status_of(self, server_id: str | None) -> ServerStatus | None:
+        if server_id is None:
+            return None
+        statuses = self._destinations.servers()
+        return next((it for it in statuses if it.server_id == server_id), None)
+
+
+def _raise_if_exceeded(budgets: Sequence[BudgetReading]) -> None:
+    """Raise RateLimitExceeded for the budget that would refuse the call, the tenant's first."""
+    spent = [it for it in budgets if not it.remaining]
+    tenants = [it for it in spent if it.budget.charged_to == "tenant"]
+    if spent:
+        last = max(tenants or spent, key=lambda it: it.reset_s)
+        raise exceeded(last.budget, last.reset_s)
+
+
+def _verdicts(
+    passed: set[Check], refusal: ProxyError | None, *, has_key: bool
+) -> list[CheckVerdict]:
+    verdicts: list[CheckVerdict] = []
+    refused = None if refusal is None else CHECK_OF_CODE[refusal.code]
+    for check in ORDER:
+        if refusal is not None and check is refused:
+            verdicts.append(
+                CheckVerdict(
+                    check=check,
+                    verdict=refusal.code,
+                    message=refusal.message,
+                    reason=refusal.reason,
+                    rule=rule_of(refusal.code, refusal.rule),
+                )
+            )
+        elif check is Check.IDEMPOTENCY and has_key and check in passed:
+            verdicts.append(CheckVerdict(check=check, verdict=NOT_CHECKED))
+        else:
+            verdicts.append(
+                CheckVerdict(check=check, verdict=PASS if check in passed else NOT_REACHED)
+            )
+    return verdicts
