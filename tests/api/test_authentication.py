@@ -37,7 +37,8 @@ POSTED: dict[str, dict[str, object]] = {
 }
 LISTED = (TOOLS, PROMPTS, RESOURCES)
 SHOWN = (SERVERS, REMOTE, PRESETS, ACTIVE)
-ROUTES = [*(("POST", path) for path in POSTED), *(("GET", path) for path in (*LISTED, *SHOWN))]
+GOT = (*LISTED, *SHOWN, "/internal/mcp/limits")
+ROUTES = [*(("POST", path) for path in POSTED), *(("GET", path) for path in GOT)]
 OPEN = ("/health", "/health/ready", "/metrics")
 
 CONFIG = Config(

@@ -1,4 +1,4 @@
-"""Configuration folders: what mcp.json, agents.json and the preset files say."""
+"""Configuration folders: what mcp.json, agents.json, limits.json and the preset files say."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -44,16 +44,22 @@ def make_agent(
     return {"name": name, **{key: value for key, value in fields.items() if value is not None}}
 
 
+def make_rule(name: str = "rule", match: Json | None = None, **more: object) -> Json:
+    """Build a rule of limits.json; for all calls unless ``match`` says otherwise."""
+    return {"name": name, "match": match or {}, "window_s": 60, **more}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Config:
     """A configuration folder; ``more`` are other keys of mcp.json.
 
-    Without ``agents`` there is no agents.json.
+    Without ``agents`` there is no agents.json, without ``limits`` no limits.json.
     """
 
     servers: Mapping[str, Json] = field(default_factory=dict)
     presets: Sequence[Json] = ()
     agents: Sequence[Json] | None = None
+    limits: Sequence[Json] | None = None
     more: Json = field(default_factory=dict)
 
     def write(self, folder: Path) -> None:
@@ -64,6 +70,8 @@ class Config:
             write_json(folder / f"preset_{preset['id']}.json", preset)
         if self.agents is not None:
             write_json(folder / "agents.json", {"agents": list(self.agents)})
+        if self.limits is not None:
+            write_json(folder / "limits.json", {"rules": list(self.limits)})
 
 
 def write_json(file: Path, content: object) -> None:

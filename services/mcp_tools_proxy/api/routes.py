@@ -7,6 +7,8 @@ from mcp_tools_proxy.api.batch.batch_models import BatchBody
 from mcp_tools_proxy.api.endpoint import BodyReader
 from mcp_tools_proxy.api.execute_handlers import ExecuteHandlers
 from mcp_tools_proxy.api.health_handlers import HealthHandlers
+from mcp_tools_proxy.api.limits.limit_handlers import LimitHandlers
+from mcp_tools_proxy.api.limits.limit_models import LimitsOrError, LimitsQuery
 from mcp_tools_proxy.api.list_handlers import ListHandlers
 from mcp_tools_proxy.api.models import (
     CallerQuery,
@@ -47,6 +49,7 @@ from mcp_tools_proxy.api.openapi.responses import (
     INVALID_NAME_STYLE,
     SWITCH_RESPONSES,
     Answer,
+    budget_responses,
     list_responses,
     show_responses,
 )
@@ -65,6 +68,7 @@ def api_routes(
     presets: PresetHandlers,
     status: StatusHandlers,
     health: HealthHandlers,
+    limits: LimitHandlers,
 ) -> Sequence[DirectRoute]:
     """Build every route of the HTTP API: a new one is one more entry here."""
     return (
@@ -165,6 +169,22 @@ def api_routes(
             responses=list_responses(ResourcesOrError),
             query=CallerQuery,
             headers=LIST_HEADERS,
+        ),
+        build.get(
+            "/internal/mcp/limits",
+            limits.list_limits,
+            operation_id="list_limits",
+            tag=Tag.STATUS,
+            summary="Show what is left of the budgets of a call",
+            description=(
+                "Charges nothing. Shows the caller's own tenant; another one, or another user or "
+                "agent than the token's, needs the operator right `audit`."
+            ),
+            responses=budget_responses(
+                LimitsOrError, "The budgets that the call would be charged to."
+            ),
+            query=LimitsQuery,
+            headers=CALLER_HEADERS,
         ),
         build.get(
             "/internal/mcp/presets",

@@ -20,6 +20,7 @@ from mcp_tools_proxy.api.endpoint import EndpointFactory
 from mcp_tools_proxy.api.error_handlers import add_error_handlers
 from mcp_tools_proxy.api.execute_handlers import ExecuteHandlers
 from mcp_tools_proxy.api.health_handlers import HealthHandlers
+from mcp_tools_proxy.api.limits.limit_handlers import LimitHandlers
 from mcp_tools_proxy.api.list_handlers import ListHandlers
 from mcp_tools_proxy.api.openapi.operation import TAGS
 from mcp_tools_proxy.api.operator_gate import OperatorGate
@@ -58,7 +59,10 @@ if TYPE_CHECKING:
     from mcp_tools_proxy.connector.connector import Connector
     from mcp_tools_proxy.mcp_server.http.sessions.shared_sessions import SharedSessions
 
-READABLE_BY_PAGES = ("ETag", "Mcp-Session-Id", "Retry-After", "WWW-Authenticate", "X-Trace-Id")
+READABLE_BY_PAGES = (
+    *("ETag", "Mcp-Session-Id", "RateLimit", "RateLimit-Policy", "Retry-After"),
+    *("WWW-Authenticate", "X-Trace-Id"),
+)
 """Response headers that web pages of ``allowed_origins`` may read (CORS)."""
 
 
@@ -183,6 +187,7 @@ def _api_routes(
                 servers=gateway.statuses,
                 remote=lambda: connector.status() if connector else None,
             ),
+            limits=LimitHandlers(callers, gate, gateway.registry, gateway.limiter),
             health=HealthHandlers(
                 build_health(settings, gateway, connector.status if connector else None),
                 gateway.metrics,

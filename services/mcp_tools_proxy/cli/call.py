@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, NamedTuple, NoReturn
 
 import typer
+from typer.models import ArgumentInfo
 
 from mcp_tools_proxy.cli.gateway_client import GatewayClient, GatewayUnreachable
 from mcp_tools_proxy.cli.options import identifier, identifiers
@@ -52,7 +53,11 @@ def add_call_commands(app: typer.Typer, load: Load) -> None:
         return tool_names(GatewayClient.of(load(), None, timeout_s=COMPLETION_S), incomplete)
 
     tool_argument = typer.Argument(help="The tool's name.", autocompletion=complete)
+    _add_call(app, load, tool_argument)
+    _add_explain(app, load, tool_argument)
 
+
+def _add_call(app: typer.Typer, load: Load, tool_argument: ArgumentInfo) -> None:
     @app.command("call")
     def call_command(
         tool: Annotated[str, tool_argument],
@@ -77,6 +82,8 @@ def add_call_commands(app: typer.Typer, load: Load) -> None:
         if envelope.get("status") != "ok":
             fail(error_text(envelope))
 
+
+def _add_explain(app: typer.Typer, load: Load, tool_argument: ArgumentInfo) -> None:
     @app.command("explain")
     def explain_command(
         tool: Annotated[str, tool_argument],

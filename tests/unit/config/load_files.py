@@ -5,7 +5,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
+from mcp_tools_proxy.config.limits.active_limits import load_limits
 from mcp_tools_proxy.config.loader import load_agents, load_configuration, load_preset
+from mcp_tools_proxy.domain.budget import LimitRules
 from mcp_tools_proxy.domain.configuration import (
     Agents,
     Configuration,
@@ -63,6 +65,12 @@ def load_as_agents(folder: Path, content: object) -> Agents:
     """Load ``content`` as agents.json."""
     write_json(folder, "agents.json", content)
     return load_agents(folder)
+
+
+def load_as_limits(folder: Path, content: object) -> LimitRules:
+    """Load ``content`` as limits.json."""
+    write_json(folder, "limits.json", content)
+    return load_limits(folder)
 
 
 def refused(

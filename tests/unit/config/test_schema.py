@@ -9,12 +9,20 @@ from hypothesis import given
 
 from mcp_tools_proxy.config.schema import PUBLISHED, publish, published
 from mcp_tools_proxy.domain.configuration import InvalidConfig
+from tests.support.configuration import make_rule
 from tests.unit.config.json_strategies import AGENTS, CONFIGURATIONS, PRESETS
-from tests.unit.config.load_files import load_as_agents, load_as_preset, loads_whole, tried
+from tests.unit.config.load_files import (
+    load_as_agents,
+    load_as_limits,
+    load_as_preset,
+    loads_whole,
+    tried,
+)
 
 SCHEMAS = Path(__file__).parents[3] / "schemas"
 MCP = jsonschema_rs.validator_for(json.loads((SCHEMAS / "mcp.schema.json").read_bytes()))
 AGENT = jsonschema_rs.validator_for(json.loads((SCHEMAS / "agents.schema.json").read_bytes()))
+LIMITS = jsonschema_rs.validator_for(json.loads((SCHEMAS / "limits.schema.json").read_bytes()))
 PRESET = jsonschema_rs.validator_for(json.loads((SCHEMAS / "preset.schema.json").read_bytes()))
 
 
@@ -226,6 +234,74 @@ def test_loader_and_schema_agree_on_an_agent(tmp_path: Path, entry: object, good
 def test_loader_and_schema_agree_on_the_agents(tmp_path: Path, content: object, good: bool) -> None:
     loads = not isinstance(tried(lambda: load_as_agents(tmp_path, content)), InvalidConfig)
     assert (loads, AGENT.is_valid(content)) == (good, good)
+
+
+RULES: list[tuple[object, bool]] = [
+    (make_rule(calls=1), True),
+    (make_rule(tokens=999_999_999_999_999), True),
+    (make_rule(calls=5.0, tokens=7, each=["user", "tool"]), True),
+    (make_rule(match={"tenant": "a", "user": ["b", "c"], "agent": "d"}, calls=1), True),
+    (make_rule(match={"server": "s", "tool": "s:t", "document": ["d"]}, calls=1), True),
+    (make_rule(), False),
+    (make_rule(calls=0), False),
+    (make_rule(calls=None), False),
+    (make_rule(calls=None, tokens=1), False),
+    (make_rule(calls=1.5), False),
+    (make_rule(calls="5"), False),
+    (make_rule(calls=True), False),
+    (make_rule(calls=10**15), False),
+    (make_rule(calls=1, tokens=0), False),
+    (make_rule(calls=1, window_s=0), False),
+    (make_rule(calls=1, window_s=31_622_401), False),
+    (make_rule(calls=1, unknown=1), False),
+    (make_rule(calls=1, Match={}), False),
+    (make_rule("tenant_calls", calls=1), False),
+    (make_rule("", calls=1), False),
+    (make_rule("a.b", calls=1), False),
+    (make_rule("a" * 65, calls=1), False),
+    (make_rule("ж", calls=1), False),
+    (make_rule("a\n", calls=1), False),
+    (make_rule(calls=1, each=[]), False),
+    (make_rule(calls=1, each=["user", "user"]), False),
+    (make_rule(calls=1, each=["users"]), False),
+    (make_rule(calls=1, each="user"), False),
+    (make_rule(match={"tenants": "a"}, calls=1), False),
+    (make_rule(match={"tenant": None}, calls=1), False),
+    (make_rule(match={"tenant": ""}, calls=1), False),
+    (make_rule(match={"tenant": []}, calls=1), False),
+    (make_rule(match={"tenant": ["a", ""]}, calls=1), False),
+    (make_rule(match={"tenant": 5}, calls=1), False),
+    ({"name": "a", "calls": 1, "window_s": 60}, False),
+    ({"name": "a", "match": None, "calls": 1, "window_s": 60}, False),
+    ({"name": "a", "match": {}, "calls": 1}, False),
+    ({"match": {}, "calls": 1, "window_s": 60}, False),
+]
+
+
+@pytest.mark.parametrize(("rule", "good"), RULES)
+def test_loader_and_schema_agree_on_a_rule(tmp_path: Path, rule: object, good: bool) -> None:
+    content = {"rules": [make_rule("first", calls=1), rule]}
+    loads = not isinstance(tried(lambda: load_as_limits(tmp_path, content)), InvalidConfig)
+    assert (loads, LIMITS.is_valid(content)) == (good, good)
+
+
+@pytest.mark.parametrize(
+    ("content", "good"),
+    [
+        ({"rules": []}, True),
+        ({"rules": [], "$schema": "x"}, True),
+        ({"rules": [make_rule(f"r{number}", calls=1) for number in range(1000)]}, True),
+        ({"rules": [make_rule(f"r{number}", calls=1) for number in range(1001)]}, False),
+        ({"rules": [], "unknown": 1}, False),
+        ({}, False),
+        ([], False),
+        ({"rules": None}, False),
+        ({"rules": {}}, False),
+    ],
+)
+def test_loader_and_schema_agree_on_the_rules(tmp_path: Path, content: object, good: bool) -> None:
+    loads = not isinstance(tried(lambda: load_as_limits(tmp_path, content)), InvalidConfig)
+    assert (loads, LIMITS.is_valid(content)) == (good, good)
 
 
 def preset(**more: object) -> dict[str, object]:

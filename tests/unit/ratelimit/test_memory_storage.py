@@ -95,6 +95,36 @@ async def test_a_full_storage_clears_ended_windows_before_it_forgets_a_live_one(
     assert [await storage.get("live"), await storage.get("new")] == [1, 1]
 
 
+async def test_a_full_storage_forgets_the_window_that_ends_soonest_of_any_length() -> None:
+    clock = ManualClock()
+    storage = MemoryStorage(clock=clock, max_keys=3)
+    for key, length in (("day", 86_400), ("hour", 3600), ("minute", 60), ("new", 7200)):
+        clock.now += 1
+        await storage.incr(key, length)
+    assert [await storage.get(key) for key in ("day", "hour", "minute", "new")] == [1, 1, 0, 1]
+
+
+async def test_ended_windows_of_other_lengths_are_cleared_away_behind_a_long_one() -> None:
+    clock = ManualClock()
+    storage = MemoryStorage(clock=clock)
+    await storage.incr("day", 86_400)
+    for length in (5, 10):
+        for number in range(200):
+            await storage.incr(f"{length} {number}", length)
+    clock.now += 10
+    for number in range(400):
+        await storage.incr(f"new {number}", 60)
+    assert len(storage) == 1 + 400
+
+
+async def test_a_key_is_cleared_whatever_the_length_of_its_window() -> None:
+    storage = MemoryStorage(clock=ManualClock())
+    await storage.incr("other", 60)
+    await storage.incr("key", 10)
+    await storage.clear("key")
+    assert (await storage.get("key"), len(storage)) == (0, 1)
+
+
 async def test_reset_says_how_many_windows_it_forgot() -> None:
     storage = MemoryStorage(clock=ManualClock())
     await storage.incr("a", 60)

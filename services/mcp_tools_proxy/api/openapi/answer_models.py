@@ -59,6 +59,18 @@ Replayed = Annotated[
 ]
 
 
+class BudgetBody(AnswerModel, title="Budget"):
+    """The budget with the smallest share left, once this call was charged to it.
+
+    ``reset_s`` are the seconds until all of it is there again, 0 if nothing was charged to it.
+    """
+
+    name: str
+    remaining_calls: int | None = None
+    remaining_tokens: int | None = None
+    reset_s: int
+
+
 class OkEnvelope(AnswerModel, title="OkResponse"):
     """The tool ran, or the prompt or resource was read."""
 
@@ -66,6 +78,7 @@ class OkEnvelope(AnswerModel, title="OkResponse"):
     result: CallResult
     trace_id: TraceId
     replayed: Replayed = None
+    budget: BudgetBody | None = None
 
 
 class ErrorEnvelope(AnswerModel, title="ErrorResponse"):
@@ -75,6 +88,7 @@ class ErrorEnvelope(AnswerModel, title="ErrorResponse"):
     error: ErrorBody
     trace_id: TraceId
     replayed: Replayed = None
+    budget: BudgetBody | None = None
 
 
 CallAnswer = Annotated[

@@ -11,6 +11,7 @@ from mcp_tools_proxy.api.openapi.answer_models import (
 )
 from mcp_tools_proxy.api.openapi.shared_schemas import JsonSchema, add_schema
 from mcp_tools_proxy.web.fast_routes import Components
+from mcp_tools_proxy.web.rate_limit_headers import POLICY_HEADER, RATE_LIMIT_HEADER
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 
 RETRY_AFTER = "Retry-After"
@@ -29,6 +30,17 @@ HEADERS = {
         "string",
         "Changes when what is shown does; send it as `If-None-Match`, and to change a document as "
         "`If-Match`.",
+    ),
+    RATE_LIMIT_HEADER: (
+        "RateLimit",
+        "string",
+        "What is left of the budget that `budget` shows: `r` of it, for `t` seconds, by "
+        "draft-ietf-httpapi-ratelimit-headers-11.",
+    ),
+    POLICY_HEADER: (
+        "RateLimitPolicy",
+        "string",
+        "That budget: `q` in each window of `w` seconds, of calls unless `qu` says otherwise.",
     ),
     WWW_AUTHENTICATE: (
         "WwwAuthenticate",
@@ -118,7 +130,7 @@ CALL_RESPONSES: Responses = {
         "How the call ended. What the model or its runtime can react to is 200 as well, with "
         "status `error`.",
         CallAnswer,
-        (TRACE_HEADER, RETRY_AFTER),
+        (TRACE_HEADER, RETRY_AFTER, RATE_LIMIT_HEADER, POLICY_HEADER),
     ),
     **_errors(401, 403, 413, 422, 500, 503),
 }
@@ -185,6 +197,12 @@ def audit_responses(model: object, description: str) -> Responses:
 def explain_responses(model: object, description: str) -> Responses:
     """Return the responses of the route that explains calls."""
     return {200: Answer(description, model), **_errors(401, 403, 413, 422, 500)}
+
+
+def budget_responses(model: object, description: str) -> Responses:
+    """Return the responses of a route that shows a caller's budgets."""
+    shown = f"{description} What the caller can react to is 200 as well, with status `error`."
+    return {200: Answer(shown, model), **_errors(401, 403, 422, 500)}
 
 
 def show_responses(model: object, description: str) -> Responses:

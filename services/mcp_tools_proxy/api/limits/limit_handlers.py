@@ -1,0 +1,85 @@
+"""The handler that shows what is left of the budgets of a tenant, and charges nothing."""
+
+from fastapi import Response
+
+from mcp_tools_proxy.api.endpoint import ParsedRequest, single_values, validate
+from mcp_tools_proxy.api.limits.limit_models import LimitsQuery
+from mcp_tools_proxy.api.operator_gate import OperatorGate
+from mcp_tools_proxy.auth.caller_resolver import CallerResolver
+from mcp_tools_proxy.domain.budget import ChargedCall
+from mcp_tools_proxy.domain.caller import NO_TENANT, Call, Caller
+from mcp_tools_proxy.domain.errors import Forbidden, InvalidRequest
+from mcp_tools_proxy.domain.identity import AssertedIdentity, OperatorRight
+from mcp_tools_proxy.gateway.call_checks import DOCUMENT_ARGUMENT, charged_call
+from mcp_tools_proxy.ratelimit.admission import BudgetReading
+from mcp_tools_proxy.ratelimit.limiter import Limiter
+from mcp_tools_proxy.registry.registry import RegistryHolder
+from mcp_tools_proxy.web.envelope import json_response
+from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
+
+
+class LimitHandlers:
+    """Shows the budgets of the caller's own tenant; those of others to operators."""
+
+    def __init__(
+        self,
+        callers: CallerResolver,
+        gate: OperatorGate,
+        registry: RegistryHolder,
+        limiter: Limiter,
+    ) -> None:
+        self._callers = callers
+        self._gate = gate
+        self._registry = registry
+        self._limiter = limiter
+
+    async def list_limits(self, parsed: ParsedRequest[None]) -> Response:
+        """Show each budget that applies to the call that the query describes."""
+        query = validate(LimitsQuery, single_values(parsed.request.query_params))
+        caller = await self._caller(parsed, query)
+        readings = await self._limiter.peek(self._charged(caller, query, parsed.trace_id))
+        return json_response(
+            {"limits": [_shown(reading) for reading in readings]},
+            headers={TRACE_HEADER: parsed.trace_id},
+        )
+
+    async def _caller(self, parsed: ParsedRequest[None], query: LimitsQuery) -> Caller:
+        """Return the caller of the call that the query describes.
+
+        What the sender may not be itself needs the right AUDIT. Raises InvalidRequest for a request
+        without a tenant, Unauthenticated, Forbidden.
+        """
+        asserted = AssertedIdentity(
+            tenant_id=query.tenant_id, user_id=query.user_id, agent=query.agent
+        )
+        try:
+            caller = await self._callers.resolve(parsed.request.scope, asserted)
+        except Forbidden:
+            if query.tenant_id is None:
+                raise
+            await self._gate.check(parsed, OperatorRight.AUDIT, tenant_id=query.tenant_id)
+            caller = Caller(
+                tenant_id=query.tenant_id, user_id=query.user_id or "", agent=query.agent
+            )
+        if caller.tenant_id == NO_TENANT:
+            raise InvalidRequest("tenant_id: is missing", details={"field": "tenant_id"})
+        return caller
+
+    def _charged(self, caller: Caller, query: LimitsQuery, trace_id: str) -> ChargedCall:
+        if query.tool is None:
+            return ChargedCall(caller.tenant_id, caller.user_id, caller.agent, doc_id=query.doc_id)
+        arguments = {} if query.doc_id is None else {DOCUMENT_ARGUMENT: query.doc_id}
+        call = Call(name=query.tool, caller=caller, trace_id=trace_id, arguments=arguments)
+        return charged_call(self._registry.current.resolve(call).spec, call)
+
+
+def _shown(reading: BudgetReading) -> dict[str, object]:
+    budget = reading.budget
+    return {
+        "name": budget.name,
+        "unit": budget.unit,
+        "limit": budget.limit,
+        "remaining": reading.remaining,
+        "reset_s": reading.reset_s,
+        "window_s": budget.window_s,
+    }

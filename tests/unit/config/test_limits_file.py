@@ -1,0 +1,142 @@
+"""What holds for limits.json: a mistake in it never lets a call pass that it should stop."""
+
+from pathlib import Path
+
+import pytest
+from mcp_tools_proxy.domain.rule_source import RuleSource
+
+from mcp_tools_proxy.config.limits.active_limits import NO_LIMITS, load_limits
+from mcp_tools_proxy.domain.budget import CallField, LimitRule
+from mcp_tools_proxy.domain.configuration import InvalidConfig
+from tests.support.configuration import Json, make_agent, make_rule, write_json
+from tests.unit.config.config_folder import LoadedFolder, places
+from tests.unit.config.load_files import by_path, load_as_limits
+from tests.unit.config.load_files import write_json as write_text
+
+
+def problems_of(folder: Path, content: object) -> dict[str, str]:
+    with pytest.raises(InvalidConfig) as caught:
+        load_as_limits(folder, content)
+    return by_path(caught.value.problems)
+
+
+def names(it: LoadedFolder) -> list[str] | None:
+    rules = it.now.limits.rules
+    return None if rules is None else [rule.name for rule in rules.rules]
+
+
+def write_limits(it: LoadedFolder, *rules: Json) -> None:
+    write_json(it.folder / "limits.json", {"rules": list(rules)})
+    it.load()
+
+
+def test_no_file_is_no_rules(tmp_path: Path) -> None:
+    assert load_limits(tmp_path) is NO_LIMITS
+
+
+def test_a_rule_is_read_with_all_that_it_says(tmp_path: Path) -> None:
+    match = {"tenant": "acme", "tool": ["tickets:find", "search"]}
+    loaded = load_as_limits(
+        tmp_path,
+        {
+            "$schema": "x",
+            "rules": [
+                make_rule("first", calls=1),
+                make_rule("second", match, each=["user"], calls=3, tokens=50.0, window_s=5),
+            ],
+        },
+    )
+    assert loaded.rules[1] == LimitRule(
+        name="second",
+        match={
+            CallField.TENANT: frozenset({"acme"}),
+            CallField.TOOL: frozenset({"tickets:find", "search"}),
+        },
+        each=frozenset({CallField.USER}),
+        calls=3,
+        tokens=50,
+        window_s=5,
+        source=RuleSource("limits.json", "$.rules[1]"),
+    )
+
+
+def test_each_unknown_key_is_a_problem_with_a_hint(tmp_path: Path) -> None:
+    rule = make_rule(match={"tenat": "a"}, calls=1, eech=["user"], qqq=1)
+    assert problems_of(tmp_path, {"rules": [rule], "rulez": []}) == {
+        "$.rules[0].match.tenat": '"tenat" is no known key; did you mean "tenant"?',
+        "$.rules[0].eech": '"eech" is no known key; did you mean "each"?',
+        "$.rules[0].qqq": '"qqq" is no known key; remove it, or correct it',
+        "$.rulez": '"rulez" is no known key; did you mean "rules"?',
+    }
+
+
+def test_two_rules_of_one_name_are_a_problem(tmp_path: Path) -> None:
+    rules = [make_rule("a", calls=1), make_rule("b", calls=1), make_rule("a", tokens=1)]
+    assert problems_of(tmp_path, {"rules": rules}) == {
+        "$.rules[2].name": "is also the name of $.rules[0]; give each rule its own"
+    }
+
+
+def test_a_rule_that_limits_nothing_is_a_problem(tmp_path: Path) -> None:
+    assert problems_of(tmp_path, {"rules": [make_rule()]}) == {
+        "$.rules[0]": "limits nothing; set calls, tokens, or both"
+    }
+
+
+def test_a_name_of_the_settings_budgets_is_a_problem(tmp_path: Path) -> None:
+    rule = make_rule("document_tokens", calls=1)
+    assert problems_of(tmp_path, {"rules": [rule]}) == {
+        "$.rules[0].name": "is the name of a budget of the settings; choose another"
+    }
+
+
+def test_the_file_is_followed(tmp_path: Path) -> None:
+    it = LoadedFolder(tmp_path)
+    before = names(it)
+    write_limits(it, make_rule("a", calls=1))
+    assert (before, names(it)) == ([], ["a"])
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+def test_a_file_that_breaks_or_goes_leaves_the_last_good_rules(
+    tmp_path: Path, deleted: bool
+) -> None:
+    it = LoadedFolder(tmp_path)
+    write_limits(it, make_rule("a", calls=1))
+    it.spoil("limits.json", deleted=deleted)
+    assert (names(it), places(it.now.problems)) == (["a"], [("limits.json", "$")])
+
+
+def test_a_file_that_is_broken_at_the_start_leaves_no_rules_known(tmp_path: Path) -> None:
+    write_text(tmp_path, "limits.json", "{")
+    it = LoadedFolder(tmp_path)
+    last = it.now.problems[-1]
+    assert (names(it), str(last)) == (None, "limits.json: $: until it is fixed no call is taken")
+
+
+def test_a_link_to_nothing_is_a_broken_file(tmp_path: Path) -> None:
+    (tmp_path / "limits.json").symlink_to(tmp_path / "nowhere")
+    assert names(LoadedFolder(tmp_path)) is None
+
+
+def test_once_it_is_mended_its_rules_are_known(tmp_path: Path) -> None:
+    write_text(tmp_path, "limits.json", "{")
+    it = LoadedFolder(tmp_path)
+    write_limits(it, make_rule("a", calls=1))
+    assert (names(it), it.now.problems) == (["a"], ())
+
+
+def test_servers_and_agents_that_do_not_exist_are_warnings(tmp_path: Path) -> None:
+    it = LoadedFolder(tmp_path, make_agent("reader"))
+    write_limits(
+        it,
+        make_rule("good", {"server": "alpha", "agent": "reader"}, calls=1),
+        make_rule("server", {"server": ["alpha", "alphs"]}, calls=1),
+        make_rule("agent", {"agent": "q"}, calls=1),
+    )
+    assert [str(warning) for warning in it.now.warnings] == [
+        'limits.json: $.rules[1].match.server: "alphs" is no server of mcp.json; '
+        'did you mean "alpha"?',
+        'limits.json: $.rules[2].match.agent: "q" is no agent of agents.json, '
+        "so it matches no call",
+    ]
