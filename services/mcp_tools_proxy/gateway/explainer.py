@@ -123,7 +123,7 @@ class Explainer:
         return found
 
     async def _check(self, call: Call, passed: set[Check], found: Explanation) -> None:
-        """Make the checks in order; each that passes is added to ``passed``. Raises ProxyError."""
+        """Run the checks in order; each that passes is added to ``passed``. Raises ProxyError."""
         self._check_audit()
         passed.add(Check.AUDIT)
         self._lifecycle.check_serving()

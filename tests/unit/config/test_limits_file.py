@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from mcp_tools_proxy.domain.rule_source import RuleSource
+from mcp_tools_proxy.domain.audit.rule_source import RuleSource
 
 from mcp_tools_proxy.config.limits.active_limits import NO_LIMITS, load_limits
 from mcp_tools_proxy.domain.budget import CallField, LimitRule
