@@ -23,6 +23,7 @@ from benchmarks.hostile import measure_bad_tokens, measure_unread_log
 from benchmarks.idempotency import measure_idempotency
 from benchmarks.identity import measure_identity
 from benchmarks.indexing import measure_indexing
+from benchmarks.limit_rules import measure_limit_rules
 from benchmarks.listing import measure_lists, measure_switch
 from benchmarks.log_line import measure_log_line
 from benchmarks.machine_use import MachineUse
@@ -42,6 +43,7 @@ EXPERIMENTS: Mapping[str, Callable[[Bench], Result]] = {
     "stdio-in": measure_stdio_in,
     "keys": measure_idempotency,
     "redis-budgets": measure_redis_budgets,
+    "limit-rules": measure_limit_rules,
     "calls": measure_sections,
     "search": measure_search,
     "indexing": measure_indexing,
