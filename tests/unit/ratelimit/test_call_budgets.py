@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from mcp_tools_proxy.domain.audit.rule_source import RuleSource
 
+from mcp_tools_proxy.domain.audit.rule_source import RuleSource
 from mcp_tools_proxy.domain.budget import CallField, ChargedCall, LimitRule
 from mcp_tools_proxy.ratelimit.budget_limits import MAX_CACHED, BudgetLimits
 from mcp_tools_proxy.ratelimit.call_budgets import CallBudgets
