@@ -6,7 +6,7 @@ from pathlib import Path
 import typer
 from typer.testing import CliRunner, Result
 
-from mcp_tools_proxy.cli.documents import documents_app
+from mcp_tools_proxy.cli.documents.documents_app import documents_app
 from mcp_tools_proxy.settings.documents import DocumentSettings
 
 Run = Callable[..., Result]

@@ -20,7 +20,7 @@ IMPORTED = (
     PROGRAM,
     RETRIEVAL_SERVICE,
     REMOTE_BACKEND,
-    "mcp_tools_proxy.cli.check",
+    "mcp_tools_proxy.cli.check.check_command",
     "mcp_tools_proxy.server.stdio_server",
     "mcp_tools_proxy.server.uvicorn_server",
 )

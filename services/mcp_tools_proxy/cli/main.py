@@ -12,7 +12,7 @@ from typer.exceptions import TyperException
 
 from mcp_tools_proxy.cli.audit import audit_app
 from mcp_tools_proxy.cli.call import add_call_commands
-from mcp_tools_proxy.cli.documents import documents_app
+from mcp_tools_proxy.cli.documents.documents_app import documents_app
 from mcp_tools_proxy.cli.options import identifier, identifiers
 from mcp_tools_proxy.cli.tokens import tokens_app
 from mcp_tools_proxy.documents.open_documents import prepare_documents
@@ -172,7 +172,7 @@ def check_command(
     Exits with 1 when anything is wrong, with 0 when there are only warnings.
     """
     settings = _load(Settings)
-    from mcp_tools_proxy.cli.check import check  # noqa: PLC0415 - only checking needs it
+    from mcp_tools_proxy.cli.check.check_command import check  # noqa: PLC0415 - only checking needs it
 
     folder = config_dir or settings.config_dir
     try:

@@ -1,15 +1,19 @@
-"""Prints a command's rows: as a table on a terminal, else as lines with tabs for programs.
+"""Prints what a command found: as a table on a terminal, as lines with tabs in a pipe, or as JSON.
 
 Also counts things in words.
 """
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
+from typing import Annotated
 
 import typer
 from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print it as one JSON object.")]
 
 LEAST_WIDTH = 6
 """Least width of a folded column, unless its cells are shorter."""
@@ -51,6 +55,17 @@ def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Non
         table.add_row(*(Text(cell) for cell in row))
     console.width = max(console.width, _least_width(columns, rows))
     console.print(table, crop=False)
+
+
+def print_json(value: Mapping[str, object]) -> None:
+    """Print one JSON object to stdout, as one line.
+
+    What a terminal would interpret or cannot display is escaped: texts are from files and servers.
+    """
+    text = json.dumps(value, ensure_ascii=False)
+    if not text.isprintable():
+        text = "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in text)
+    typer.echo(text)
 
 
 def _least_width(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> int:

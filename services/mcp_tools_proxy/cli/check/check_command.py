@@ -16,8 +16,8 @@ from rich.console import Console
 
 from mcp_tools_proxy.app.gateway import Gateway
 from mcp_tools_proxy.auth.token_format import read_lines
-from mcp_tools_proxy.cli.check_report import lines, print_report
-from mcp_tools_proxy.cli.upgrade_notes import upgrade_notes
+from mcp_tools_proxy.cli.check.check_report import lines, print_report
+from mcp_tools_proxy.cli.check.upgrade_notes import upgrade_notes
 from mcp_tools_proxy.domain.configuration import Problem
 from mcp_tools_proxy.gateway.check.report import (
     CheckReport,

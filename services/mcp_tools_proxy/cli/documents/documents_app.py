@@ -2,12 +2,12 @@
 
 import typer
 
-from mcp_tools_proxy.cli.document_copy import add_copy
-from mcp_tools_proxy.cli.document_files import add_list, add_remove, add_show
-from mcp_tools_proxy.cli.document_import import add_import
-from mcp_tools_proxy.cli.document_migration import add_migrate
-from mcp_tools_proxy.cli.document_rights import add_rights
-from mcp_tools_proxy.cli.document_stores import LoadSettings
+from mcp_tools_proxy.cli.documents.document_copy import add_copy
+from mcp_tools_proxy.cli.documents.document_files import add_list, add_remove, add_show
+from mcp_tools_proxy.cli.documents.document_import import add_import
+from mcp_tools_proxy.cli.documents.document_migration import add_migrate
+from mcp_tools_proxy.cli.documents.document_rights import add_rights
+from mcp_tools_proxy.cli.documents.document_stores import LoadSettings
 
 
 def documents_app(load_settings: LoadSettings) -> typer.Typer:

@@ -1,12 +1,10 @@
 """The ``documents rights`` command: who may read a document."""
 
-import json
 from typing import Annotated
 
 import typer
 
-from mcp_tools_proxy.cli.document_stores import (
-    AsJson,
+from mcp_tools_proxy.cli.documents.document_stores import (
     Folder,
     LoadSettings,
     open_writer,
@@ -14,6 +12,7 @@ from mcp_tools_proxy.cli.document_stores import (
     run_command,
 )
 from mcp_tools_proxy.cli.options import identifier, identifiers
+from mcp_tools_proxy.cli.output import AsJson, print_json
 from mcp_tools_proxy.documents.document_file import dump_readers
 from mcp_tools_proxy.documents.document_writer import Expected, NoSuchDocument
 from mcp_tools_proxy.documents.importers.base import one_line
@@ -80,7 +79,7 @@ def add_rights(app: typer.Typer, load_settings: LoadSettings) -> None:
         if as_json:
             named = None if readers is None else dump_readers(readers)
             shown = {"doc_id": doc_id, "tenant_id": tenant, "readers": named, "place": place}
-            typer.echo(json.dumps(shown, ensure_ascii=False))
+            print_json(shown)
         else:
             typer.echo(f"{doc_id}  {spell_readers(readers)}  -> {place}")
 

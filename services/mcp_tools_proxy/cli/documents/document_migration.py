@@ -1,12 +1,12 @@
 """The ``documents migrate`` command: the schema in PostgreSQL, and the role of the gateway."""
 
 import dataclasses
-import json
 from typing import NoReturn
 
 import typer
 
-from mcp_tools_proxy.cli.document_stores import AsJson, LoadSettings, run_command
+from mcp_tools_proxy.cli.documents.document_stores import LoadSettings, run_command
+from mcp_tools_proxy.cli.output import AsJson, print_json
 
 
 def add_migrate(app: typer.Typer, load_settings: LoadSettings) -> None:
@@ -32,7 +32,7 @@ def add_migrate(app: typer.Typer, load_settings: LoadSettings) -> None:
         gateway_url = None if url is None else url.get_secret_value()
         done = run_command(migration.migrate(owner_url, gateway_url))
         if as_json:
-            typer.echo(json.dumps(dataclasses.asdict(done)))
+            print_json(dataclasses.asdict(done))
             return
         if done.before == done.after:
             typer.echo(f"the schema has number {done.after} already")

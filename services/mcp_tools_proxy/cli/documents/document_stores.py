@@ -31,7 +31,6 @@ Folder = Annotated[
         "MCP_PROXY_DOCUMENTS_PATH.",
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print it as one JSON object.")]
 
 LoadSettings = Callable[[], DocumentSettings]
 """Reads the settings when a command runs; may raise ``typer.Exit``."""

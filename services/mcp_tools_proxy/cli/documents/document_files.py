@@ -1,6 +1,5 @@
 """The commands ``documents list``, ``show`` and ``remove``."""
 
-import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from mcp_tools_proxy.cli.document_rights import spell_readers
-from mcp_tools_proxy.cli.document_stores import (
-    AsJson,
+from mcp_tools_proxy.cli.documents.document_rights import spell_readers
+from mcp_tools_proxy.cli.documents.document_stores import (
     Folder,
     LoadSettings,
     open_writer,
@@ -20,7 +18,7 @@ from mcp_tools_proxy.cli.document_stores import (
     run_command,
 )
 from mcp_tools_proxy.cli.options import identifier
-from mcp_tools_proxy.cli.output import counted, folded, print_table, whole
+from mcp_tools_proxy.cli.output import AsJson, counted, folded, print_json, print_table, whole
 from mcp_tools_proxy.documents.document_file import dump_readers
 from mcp_tools_proxy.documents.document_writer import DocumentWriter, Expected, NoSuchDocument
 from mcp_tools_proxy.documents.importers.base import one_line
@@ -69,7 +67,7 @@ def add_list(app: typer.Typer, load_settings: LoadSettings) -> None:
         heads, problems = run_command(read())
         if as_json:
             shown = {"documents": [_head_facts(head) for head in heads], "problems": problems}
-            typer.echo(json.dumps(shown, ensure_ascii=False))
+            print_json(shown)
             return
         print_table(_COLUMNS, [_row(head) for head in heads])
         for name, reason in sorted(problems.items()):
@@ -99,7 +97,7 @@ def add_show(app: typer.Typer, load_settings: LoadSettings) -> None:
             raise typer.Exit(1)
         facts = _facts(document, place)
         if as_json:
-            typer.echo(json.dumps(facts, ensure_ascii=False))
+            print_json(facts)
         else:
             _print_facts(facts, document)
 
@@ -140,7 +138,7 @@ def add_remove(app: typer.Typer, load_settings: LoadSettings) -> None:
         removed = run_command(remove_all())
         if as_json and removed is not None:
             missing = [doc_id for doc_id in wanted if doc_id not in removed]
-            typer.echo(json.dumps({"removed": removed, "missing": missing}, ensure_ascii=False))
+            print_json({"removed": removed, "missing": missing})
         if removed is None or len(removed) < len(wanted):
             raise typer.Exit(1)
 

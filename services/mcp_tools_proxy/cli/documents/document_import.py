@@ -5,7 +5,6 @@ names the file; the other files go on, and the exit code is 1.
 """
 
 import asyncio
-import json
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,8 +16,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from mcp_tools_proxy.cli.document_stores import (
-    AsJson,
+from mcp_tools_proxy.cli.documents.document_stores import (
     Folder,
     LoadSettings,
     open_writer,
@@ -26,7 +24,7 @@ from mcp_tools_proxy.cli.document_stores import (
     run_command,
 )
 from mcp_tools_proxy.cli.options import identifier
-from mcp_tools_proxy.cli.output import counted
+from mcp_tools_proxy.cli.output import AsJson, counted, print_json
 from mcp_tools_proxy.documents.document_file import InvalidDocument
 from mcp_tools_proxy.documents.document_writer import (
     DocumentWriter,
@@ -155,7 +153,7 @@ class _Batch:
     def print_end(self, removed: list[tuple[str, Path]]) -> None:
         """Print the results as JSON, or the other files of the documents that were removed."""
         if self._as_json:
-            typer.echo(json.dumps({"results": self._results}, ensure_ascii=False))
+            print_json({"results": self._results})
             return
         for doc_id, path in sorted(removed):
             print_removed(doc_id, path)

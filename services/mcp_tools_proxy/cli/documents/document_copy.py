@@ -1,7 +1,6 @@
 """The ``documents copy`` command: from one store to another, verified."""
 
 import asyncio
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,10 +10,10 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from mcp_tools_proxy.cli.document_files import all_heads
-from mcp_tools_proxy.cli.document_stores import AsJson, LoadSettings, open_url, run_command
+from mcp_tools_proxy.cli.documents.document_files import all_heads
+from mcp_tools_proxy.cli.documents.document_stores import LoadSettings, open_url, run_command
 from mcp_tools_proxy.cli.options import identifiers
-from mcp_tools_proxy.cli.output import counted
+from mcp_tools_proxy.cli.output import AsJson, counted, print_json
 from mcp_tools_proxy.documents.document_file import InvalidDocument
 from mcp_tools_proxy.documents.document_writer import (
     DocumentWriter,
@@ -131,7 +130,7 @@ class _Copies:
                     for name, reason in sorted(self.unusable.items())
                 ],
             }
-            typer.echo(json.dumps(shown, ensure_ascii=False))
+            print_json(shown)
             return
         copied = counted(self.counts["copied"], "document")
         typer.echo(

@@ -1,0 +1,1 @@
+"""The ``check`` command: what it runs, and its report as tables or as JSON."""
