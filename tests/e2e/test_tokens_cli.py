@@ -1,5 +1,6 @@
 """The ``tokens`` commands, as a person at a shell meets them."""
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -190,3 +191,30 @@ def test_a_running_service_takes_and_refuses_tokens_as_they_come_and_go(
         run("revoke", entry.id)
         wait_until(lambda: status() == 401)
         assert token not in str(program.log_lines())
+
+
+def test_json_has_each_token_without_its_secret_and_the_lines_that_are_wrong(
+    run: Run, path: Path
+) -> None:
+    made = json.loads(
+        run("create", "--tenant", "acme", "--role", "lead", "--note", "chat", "--json").stdout
+    )
+    path.write_text(path.read_text() + "{}\n")
+    out = run("list", "--json").stdout
+    listed = json.loads(out)
+    (token,) = listed["tokens"]
+    assert made == {"token": made["token"], **token}
+    assert {key: token[key] for key in ("tenant_id", "roles", "agents", "expires", "note")} == {
+        "tenant_id": "acme",
+        "roles": ["lead"],
+        "agents": None,
+        "expires": None,
+        "note": "chat",
+    }
+    assert [it["line"] for it in listed["problems"]] == [2]
+    assert (made["token"] in out, sha256_of(made["token"])[:16] in out) == (False, False)
+
+
+def test_json_before_the_first_token_is_an_empty_list(run: Run) -> None:
+    result = run("list", "--json")
+    assert (result.exit_code, json.loads(result.stdout)) == (0, {"tokens": [], "problems": []})

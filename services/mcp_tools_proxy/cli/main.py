@@ -14,6 +14,7 @@ from mcp_tools_proxy.cli.audit import audit_app
 from mcp_tools_proxy.cli.call import add_call_commands
 from mcp_tools_proxy.cli.documents.documents_app import documents_app
 from mcp_tools_proxy.cli.options import identifier, identifiers
+from mcp_tools_proxy.cli.output import AsJson
 from mcp_tools_proxy.cli.tokens import tokens_app
 from mcp_tools_proxy.documents.open_documents import prepare_documents
 from mcp_tools_proxy.domain.identity import AssertedIdentity, roles_of
@@ -76,6 +77,12 @@ Verbose = Annotated[
 Upgrade = Annotated[
     bool,
     typer.Option("--upgrade", help="List what changed and concerns this configuration."),
+]
+Offline = Annotated[
+    bool,
+    typer.Option(
+        "--offline", help="Read files only: connect to no server and no database, for a pipeline."
+    ),
 ]
 Version = Annotated[
     bool,
@@ -158,12 +165,14 @@ def stdio_command(
 
 
 @app.command("check")
-def check_command(
+def check_configuration(
     config_dir: ConfigDir = None,
     offers: Offers = False,
     agent: Agent = None,
     verbose: Verbose = False,
     upgrade: Upgrade = False,
+    offline: Offline = False,
+    as_json: AsJson = False,
 ) -> None:
     """Check the configuration and every server in it.
 
@@ -171,12 +180,21 @@ def check_command(
 
     Exits with 1 when anything is wrong, with 0 when there are only warnings.
     """
+    if offline and (offers or agent is not None):
+        raise typer.BadParameter("--offers and --agent need the servers: leave out --offline")
     settings = _load(Settings)
-    from mcp_tools_proxy.cli.check.check_command import check  # noqa: PLC0415 - only checking needs it
+    from mcp_tools_proxy.cli.check import check_command as command  # noqa: PLC0415 - only checking needs it
 
-    folder = config_dir or settings.config_dir
+    options = command.CheckOptions(
+        offers=offers,
+        agent=agent,
+        verbose=verbose,
+        upgrade=upgrade,
+        offline=offline,
+        as_json=as_json,
+    )
     try:
-        good = check(settings, folder, offers=offers, agent=agent, verbose=verbose, upgrade=upgrade)
+        good = command.check(settings, config_dir or settings.config_dir, options)
     except SettingsError as error:
         _fail(str(error))
     if not good:

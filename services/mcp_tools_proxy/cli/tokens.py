@@ -5,7 +5,7 @@ on stderr, with exit code 1.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,12 +13,18 @@ from typing import Annotated, cast
 
 import typer
 
-from mcp_tools_proxy.auth.token_format import MAX_ROLES, TokenEntry, parse_timestamp, read_lines
+from mcp_tools_proxy.auth.token_format import (
+    MAX_ROLES,
+    ParsedTokens,
+    parse_timestamp,
+    read_lines,
+)
 from mcp_tools_proxy.auth.token_store import UnknownToken, add_token, remove_entry
 from mcp_tools_proxy.cli.options import identifier, identifiers
-from mcp_tools_proxy.cli.output import folded, is_terminal, print_table, whole
+from mcp_tools_proxy.cli.output import AsJson
+from mcp_tools_proxy.cli.token_list import print_new_token, print_tokens
 from mcp_tools_proxy.domain.identity import OperatorRight, Principal
-from mcp_tools_proxy.wire.text import printable, quote
+from mcp_tools_proxy.wire.text import quote
 
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 _SPAN = re.compile(r"([1-9][0-9]{0,5})([hdw])")
@@ -124,6 +130,7 @@ def tokens_app(default_path: Callable[[], Path | None]) -> typer.Typer:
         may: _May = None,
         expires: _Expires = None,
         note: _Note = "",
+        as_json: AsJson = False,
         tokens_file: _File = None,
     ) -> None:
         """Make a token and show it, this once.
@@ -147,11 +154,10 @@ def tokens_app(default_path: Callable[[], Path | None]) -> typer.Typer:
         with _failures():
             path = _path(tokens_file, default_path)
             token, entry = add_token(path, principal, created=now, expires=until, note=note)
-        typer.echo(token)
-        typer.echo(f"token {entry.id} is made; it is not shown again", err=True)
+        print_new_token(token, entry, as_json=as_json)
 
     @app.command("list")
-    def list_tokens(tokens_file: _File = None) -> None:
+    def list_tokens(as_json: AsJson = False, tokens_file: _File = None) -> None:
         """Show the tokens of the file, without their secrets.
 
         These are id, tenant, user, agents, admin, created, expires, note, operator rights, roles,
@@ -159,16 +165,7 @@ def tokens_app(default_path: Callable[[], Path | None]) -> typer.Typer:
 
         When the output is no terminal, these are separated by tabs.
         """
-        path = _path(tokens_file, default_path)
-        with _failures():
-            try:
-                read = read_lines(path.read_bytes())
-            except FileNotFoundError:
-                typer.echo(f"there are no tokens yet: {path} does not exist", err=True)
-                return
-        _print(read.entries, on_terminal=is_terminal())
-        for number, problem in read.problems.items():
-            typer.echo(f"line {number}: {problem}", err=True)
+        print_tokens(_read(_path(tokens_file, default_path)), as_json=as_json)
 
     @app.command("revoke")
     def revoke(token_id: _Id, tokens_file: _File = None) -> None:
@@ -187,6 +184,16 @@ def _path(option: Path | None, default_path: Callable[[], Path | None]) -> Path:
     if path is None:
         raise typer.BadParameter("name the file: --tokens-file, or MCP_PROXY_TOKENS_FILE")
     return path
+
+
+def _read(path: Path) -> ParsedTokens:
+    """Read the tokens file; that there is none yet is a line on stderr, and no tokens."""
+    with _failures():
+        try:
+            return read_lines(path.read_bytes())
+        except FileNotFoundError:
+            typer.echo(f"there are no tokens yet: {path} does not exist", err=True)
+    return ParsedTokens()
 
 
 def _check_together(principal: Principal) -> None:
@@ -229,66 +236,3 @@ def _parse_expiry(text: str | None, now: datetime) -> datetime | None:
     if moment <= now:
         raise typer.BadParameter("--expires: is over already")
     return moment
-
-
-def _print(entries: Sequence[TokenEntry], *, on_terminal: bool) -> None:
-    """Print the tokens; on a terminal without the later columns that no token has a value for."""
-    rows = [_row(entry, _minutes if on_terminal else _seconds) for entry in entries]
-    kept = [
-        number
-        for number in range(len(_COLUMNS))
-        if not on_terminal or number < _FIRST_COLUMNS or any(row[number] != "-" for row in rows)
-    ]
-    print_table([_COLUMNS[it] for it in kept], [[row[it] for it in kept] for row in rows])
-
-
-_FIRST_COLUMNS = 8
-"""Those that are always shown: with more columns a row does not fit into 80 characters."""
-
-_COLUMNS = (
-    whole("id"),
-    folded("tenant"),
-    folded("user"),
-    folded("agents"),
-    folded("admin"),
-    whole("created"),
-    whole("expires"),
-    folded("note"),
-    folded("may"),
-    folded("roles"),
-    folded("asserts"),
-)
-
-
-def _row(entry: TokenEntry, format_time: Callable[[datetime], str]) -> tuple[str, ...]:
-    principal = entry.principal
-    cells = (
-        entry.id,
-        principal.tenant_id or "-",
-        principal.user_id or "-",
-        "-" if principal.agents is None else ",".join(sorted(principal.agents)),
-        "admin" if OperatorRight.PRESETS in principal.rights else "-",
-        format_time(entry.created) if entry.created else "-",
-        _expiry(entry, format_time),
-        entry.note,
-        ",".join(sorted(principal.rights)) or "-",
-        ",".join(principal.roles) or "-",
-        "users" if principal.asserts_users else "-",
-    )
-    return tuple(printable(cell) for cell in cells)
-
-
-def _expiry(entry: TokenEntry, format_time: Callable[[datetime], str]) -> str:
-    if entry.expires is None:
-        return "never"
-    over = " (over)" if entry.is_expired(datetime.now(UTC)) else ""
-    return format_time(entry.expires) + over
-
-
-def _seconds(moment: datetime) -> str:
-    return moment.isoformat(timespec="seconds")
-
-
-def _minutes(moment: datetime) -> str:
-    """Format a time so short that a row with two of them fits into 80 columns."""
-    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}Z"

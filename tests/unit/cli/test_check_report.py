@@ -34,7 +34,7 @@ def shown(report: CheckReport, *, width: int = 200) -> str:
 def of_agent(name: str, **limits: tuple[str, ...]) -> AgentReport:
     """Build what is found of an agent that sees nothing."""
     profile = AgentProfile(name=name, server_ids=limits.get("server_ids"))
-    return AgentReport(profile=profile, tools=0, prompts=0, resources=0, templates=0, tokens=0)
+    return AgentReport(profile=profile, tools=(), prompts=(), resources=(), templates=(), tokens=0)
 
 
 def test_a_narrow_terminal_breaks_no_word_of_a_server_or_its_failure() -> None:

@@ -69,7 +69,7 @@ def registry_of(
 def test_agents_are_counted_by_what_they_see_in_the_files_order() -> None:
     agents = agents_of(b=["search", "n://{rest}"], a=["hello", "u://1"], c=[])
     counted = [
-        (it.profile.name, it.tools, it.prompts, it.resources, it.templates)
+        (it.profile.name, *map(len, (it.tools, it.prompts, it.resources, it.templates)))
         for it in summarize_agents(registry_of(agents), agents)
     ]
     assert counted == [("b", 1, 2, 2, 0), ("a", 3, 0, 0, 1), ("c", 3, 2, 2, 1)]

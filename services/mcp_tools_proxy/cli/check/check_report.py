@@ -16,10 +16,18 @@ from mcp_tools_proxy.wire.text import printable, quote
 NAMES_SHOWN = 5
 """Names listed in one cell of a table."""
 
+NOT_CHECKED_OFFLINE = (
+    "whether the servers can be reached, and what they offer",
+    "what presets and agents see of the servers, and excluded names that match nothing",
+    "the database of the documents, Redis, the Retrieval Service, the keys of an issuer",
+)
+"""What ``check --offline`` leaves out."""
+
 
 def print_report(report: CheckReport, console: Console, *, offers: bool) -> None:
     """Print the report: tables first, the verdict last."""
-    _table(console, "Servers", _SERVER_COLUMNS, [_server_row(s) for s in report.servers])
+    servers = [_server_row(server, state_of(server, report)) for server in report.servers]
+    _table(console, "Servers", _SERVER_COLUMNS, servers)
     if offers:
         _table(
             console,
@@ -44,7 +52,8 @@ def print_report(report: CheckReport, console: Console, *, offers: bool) -> None
         ("server", "kind", "name", "fields"),
         [(s, it.kind.value, it.name, ", ".join(it.fields)) for s, it in report.ignored],
     )
-    _table(console, "Presets", _PRESET_COLUMNS, [_preset_row(p) for p in report.presets])
+    presets = [_preset_row(found, offline=report.offline) for found in report.presets]
+    _table(console, "Presets", _PRESET_COLUMNS, presets)
     _table(
         console,
         "Missing: named by a preset, and not there to be used",
@@ -75,11 +84,14 @@ def print_report(report: CheckReport, console: Console, *, offers: bool) -> None
     _show_agents(report, console)
     lines(console, "Problems", map(str, report.problems))
     lines(console, "Warnings", map(str, report.warnings))
+    if report.offline:
+        lines(console, "Not checked, because this was offline", NOT_CHECKED_OFFLINE)
     console.print(_verdict(report))
 
 
 def _show_agents(report: CheckReport, console: Console) -> None:
-    _table(console, "Agents", _AGENT_COLUMNS, [_agent_row(found) for found in report.agents])
+    agents = [_agent_row(found, offline=report.offline) for found in report.agents]
+    _table(console, "Agents", _AGENT_COLUMNS, agents)
     if report.without_agent:
         console.print(Text(report.without_agent), soft_wrap=True)
         console.print()
@@ -120,10 +132,17 @@ def _why_unhealthy(server: ServerStatus) -> str:
     return server.last_error or "not connected"
 
 
-def _server_row(server: ServerStatus) -> tuple[str, ...]:
+def state_of(server: ServerStatus, report: CheckReport) -> str:
+    """Return the state of a server in one word or two: what a check knows of it."""
+    if server.state in _SETTLED:
+        return server.state.value
+    return "not tried" if report.offline else "failed"
+
+
+def _server_row(server: ServerStatus, state: str) -> tuple[str, ...]:
     return (
         server.server_id,
-        server.state.value if server.state in _SETTLED else "failed",
+        state,
         server.transport.value if server.transport else "-",
         server.era or "-",
         _offers(server.counts) if server.state is ServerState.READY else "-",
@@ -141,32 +160,28 @@ def _offers(counts: Mapping[str, int]) -> str:
     return ", ".join(offered) or "nothing"
 
 
-def _preset_row(found: PresetReport) -> tuple[str, ...]:
+def _preset_row(found: PresetReport, *, offline: bool) -> tuple[str, ...]:
     view = found.view
+    visible = (view.tools, view.prompts, view.resources, view.templates)
     return (
         "*" if found.active else "",
         found.preset.preset_id,
         found.preset.name,
-        str(len(view.tools)),
-        str(len(view.prompts)),
-        str(len(view.resources)),
-        str(len(view.templates)),
-        str(len(view.missing)),
-        str(found.tokens),
+        *("-" if offline else str(len(items)) for items in visible),
+        str(found.missing_count),
+        "-" if offline else str(found.tokens),
     )
 
 
-def _agent_row(found: AgentReport) -> tuple[str, ...]:
+def _agent_row(found: AgentReport, *, offline: bool) -> tuple[str, ...]:
     ids = found.profile.server_ids
+    visible = (found.tools, found.prompts, found.resources, found.templates)
     return (
         found.profile.name,
         found.profile.preset_id or "-",
         "all" if ids is None else _first(ids) or "none",
-        str(found.tools),
-        str(found.prompts),
-        str(found.resources),
-        str(found.templates),
-        str(found.tokens),
+        *("-" if offline else str(len(items)) for items in visible),
+        "-" if offline else str(found.tokens),
     )
 
 

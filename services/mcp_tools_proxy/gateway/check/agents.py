@@ -21,13 +21,13 @@ Offer = tuple[Kind, str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentReport:
-    """How much an agent sees; ``tokens`` is the size of its tools' definitions."""
+    """The names that an agent sees; ``tokens`` is the size of its tools' definitions."""
 
     profile: AgentProfile
-    tools: int
-    prompts: int
-    resources: int
-    templates: int
+    tools: tuple[str, ...]
+    prompts: tuple[str, ...]
+    resources: tuple[str, ...]
+    templates: tuple[str, ...]
     tokens: int
 
 
@@ -61,23 +61,23 @@ class AgentView:
 
 
 def summarize_agents(registry: Registry, agents: Agents) -> tuple[AgentReport, ...]:
-    """Count what each agent sees, and the tokens of its tools' definitions."""
+    """List what each agent sees, and count the tokens of its tools' definitions."""
     sizes = {tool.spec.name: len(to_json(tool.spec.as_mcp)) for tool in registry.tools.items}
 
-    def counts_of(profile: AgentProfile) -> AgentReport:
+    def report_of(profile: AgentProfile) -> AgentReport:
         caller = _caller(profile.name)
         tools = registry.visible_to(caller)
         punctuation = len(tools) + 1 if tools else 0  # the brackets and commas of a JSON list
         return AgentReport(
             profile=profile,
-            tools=len(tools),
-            prompts=len(registry.prompts_visible_to(caller)),
-            resources=len(registry.resources_visible_to(caller)),
-            templates=len(registry.templates_visible_to(caller)),
+            tools=tuple(spec.name for spec in tools),
+            prompts=_names(registry.prompts_visible_to(caller), "name"),
+            resources=_names(registry.resources_visible_to(caller), "uri"),
+            templates=_names(registry.templates_visible_to(caller), "uriTemplate"),
             tokens=estimate_tokens(sum(sizes[spec.name] for spec in tools) + punctuation),
         )
 
-    return tuple(map(counts_of, agents.profiles.values()))
+    return tuple(map(report_of, agents.profiles.values()))
 
 
 def describe_agent_view(registry: Registry, agent: str, offers: Iterable[Offer] = ()) -> AgentView:
@@ -127,9 +127,14 @@ def _specs(registry: Registry) -> Iterator[ComponentSpec]:
 
 
 def _named(kind: Kind, listed: Iterable[JsonObject], key: str) -> Iterator[VisibleItem]:
-    """Yield the items of MCP descriptors, named by ``key``; a resource may have no URI (P-12)."""
-    for descriptor in listed:
-        yield VisibleItem(kind=kind, name=str(descriptor.get(key, descriptor["name"])))
+    """Yield the items of MCP descriptors, named by ``key``."""
+    for name in _names(listed, key):
+        yield VisibleItem(kind=kind, name=name)
+
+
+def _names(listed: Iterable[JsonObject], key: str) -> tuple[str, ...]:
+    """Return the names of MCP descriptors, by ``key``; a resource may have no URI (P-12)."""
+    return tuple(str(descriptor.get(key, descriptor["name"])) for descriptor in listed)
 
 
 def _caller(agent: str) -> Caller:

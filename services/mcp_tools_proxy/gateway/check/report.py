@@ -26,7 +26,11 @@ from mcp_tools_proxy.gateway.check.agents import (
     describe_agent_view,
     summarize_agents,
 )
-from mcp_tools_proxy.gateway.check.missing_items import MissingItems, explain_missing
+from mcp_tools_proxy.gateway.check.missing_items import (
+    NOT_CONNECTED,
+    MissingItems,
+    explain_missing,
+)
 from mcp_tools_proxy.gateway.check.unmatched_exclusions import find_unmatched_exclusions
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat, definition_of
 from mcp_tools_proxy.policy.aliases import alias_of, has_plain_alias
@@ -58,10 +62,15 @@ class PresetReport:
     active: bool
     view: View
     missing: tuple[MissingItems, ...]
-    """The view's missing items, grouped by reason."""
+    """The view's missing items, grouped by reason; offline without those of servers to be tried."""
     refused_names: Mapping[str, str]
     tokens: int
     """The size of the tools' definitions in tokens: bytes of their JSON // 4."""
+
+    @property
+    def missing_count(self) -> int:
+        """How many items are missing."""
+        return sum(len(items.names) for items in self.missing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,11 +95,16 @@ class CheckReport:
     """What schemas for model APIs leave out of the active preset's tools: format, tool, warning."""
     without_agent: str | None = None
     """Whether calls that name no agent are accepted, and why; None if there are no agents."""
+    offline: bool = False
+    """Whether no server was tried: what depends on their offers is not known."""
 
     @property
     def unhealthy_servers(self) -> tuple[ServerStatus, ...]:
-        """The enabled servers that were not reached or whose discovery was incomplete."""
-        return tuple(server for server in self.servers if not _is_healthy(server))
+        """The enabled servers that were not reached or whose discovery was incomplete.
+
+        Offline those whose entry is invalid.
+        """
+        return tuple(server for server in self.servers if not self._is_healthy(server))
 
     @property
     def faults(self) -> Mapping[str, int]:
@@ -98,7 +112,7 @@ class CheckReport:
         return {
             "server": len(self.unhealthy_servers),
             "unusable item": sum(not item.needs_task for _, item in self.dropped),
-            "missing item": sum(len(found.view.missing) for found in self.presets),
+            "missing item": sum(found.missing_count for found in self.presets),
             "problem": len(self.problems),
         }
 
@@ -106,6 +120,13 @@ class CheckReport:
     def good(self) -> bool:
         """Whether there are no faults."""
         return not any(self.faults.values())
+
+    def _is_healthy(self, server: ServerStatus) -> bool:
+        if server.state is ServerState.DISABLED:
+            return True
+        if self.offline:
+            return server.state is not ServerState.INVALID
+        return server.state is ServerState.READY and server.last_error is None
 
 
 def read_files(folder: ConfigFolder) -> Files:
@@ -136,11 +157,13 @@ def build_report(
     *,
     require_agent: bool | None,
     agent: str | None = None,
+    offline: bool = False,
 ) -> CheckReport:
     """Build the report from the files, the servers' offers and the registry.
 
     ``require_agent`` is the setting. ``agent``, a name that the files have, limits the ``agents``
-    of the report to this one and adds its ``agent_view``.
+    of the report to this one and adds its ``agent_view``. ``offline`` says that no server was
+    tried, so that there are no offers.
     """
     agents = files.agents if agent is None else _only(files.agents, agent)
     offers = tuple(
@@ -162,7 +185,9 @@ def build_report(
             for item in snapshot.ignored
         ),
         presets=tuple(
-            _report_of_preset(preset, files, snapshots, registry.access_rules.exclude)
+            _report_of_preset(
+                preset, files, snapshots, registry.access_rules.exclude, offline=offline
+            )
             for preset in files.presets
         ),
         problems=files.problems,
@@ -176,6 +201,7 @@ def build_report(
             for warning in definition_of(tool.spec, tool_format).warnings
         ),
         without_agent=_without_agent(files, registry, require_agent),
+        offline=offline,
     )
 
 
@@ -213,6 +239,8 @@ def _report_of_preset(
     files: Files,
     snapshots: Mapping[str, Snapshot],
     exclude: Mapping[str, Exclusions],
+    *,
+    offline: bool,
 ) -> PresetReport:
     view = filter_capabilities(snapshots, preset, exclude)
     missing = explain_missing(
@@ -228,7 +256,7 @@ def _report_of_preset(
         preset=preset,
         active=preset.preset_id == files.active,
         view=view,
-        missing=missing,
+        missing=tuple(it for it in missing if not (offline and it.reason == NOT_CONNECTED)),
         refused_names={
             name: alias_of(route.server_id, route.name)
             for name, route in view.tools.items()
@@ -236,9 +264,3 @@ def _report_of_preset(
         },
         tokens=estimate_tokens(len(to_json(definitions))) if definitions else 0,
     )
-
-
-def _is_healthy(server: ServerStatus) -> bool:
-    if server.state is ServerState.DISABLED:
-        return True
-    return server.state is ServerState.READY and server.last_error is None

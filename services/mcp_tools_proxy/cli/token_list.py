@@ -1,0 +1,113 @@
+"""What is shown of tokens: rows of a table, or JSON; never a secret or its hash."""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+
+import typer
+
+from mcp_tools_proxy.auth.token_format import ParsedTokens, TokenEntry
+from mcp_tools_proxy.cli.output import folded, is_terminal, print_json, print_table, whole
+from mcp_tools_proxy.domain.identity import OperatorRight
+from mcp_tools_proxy.wire.text import printable
+
+
+def token_facts(entry: TokenEntry) -> dict[str, object]:
+    """Return a token for JSON; ``agents`` is null for one that any agent may use."""
+    principal = entry.principal
+    return {
+        "id": entry.id,
+        "tenant_id": principal.tenant_id,
+        "user_id": principal.user_id,
+        "roles": list(principal.roles),
+        "asserts_users": principal.asserts_users,
+        "agents": None if principal.agents is None else sorted(principal.agents),
+        "rights": sorted(principal.rights),
+        "created": entry.created and _seconds(entry.created),
+        "expires": entry.expires and _seconds(entry.expires),
+        "is_expired": entry.is_expired(datetime.now(UTC)),
+        "note": entry.note,
+    }
+
+
+def print_new_token(token: str, entry: TokenEntry, *, as_json: bool) -> None:
+    """Print a token that was made, this once."""
+    if as_json:
+        print_json({"token": token, **token_facts(entry)})
+        return
+    typer.echo(token)
+    typer.echo(f"token {entry.id} is made; it is not shown again", err=True)
+
+
+def print_tokens(found: ParsedTokens, *, as_json: bool) -> None:
+    """Print the tokens of a file, and the problems of its other lines."""
+    if as_json:
+        problems = [{"line": line, "message": text} for line, text in found.problems.items()]
+        print_json({"tokens": list(map(token_facts, found.entries)), "problems": problems})
+        return
+    if found.entries:
+        _print_rows(found.entries, on_terminal=is_terminal())
+    for line, text in found.problems.items():
+        typer.echo(f"line {line}: {text}", err=True)
+
+
+def _print_rows(entries: Sequence[TokenEntry], *, on_terminal: bool) -> None:
+    """Print the tokens; on a terminal without the later columns that no token has a value for."""
+    rows = [_row(entry, _minutes if on_terminal else _seconds) for entry in entries]
+    kept = [
+        number
+        for number in range(len(_COLUMNS))
+        if not on_terminal or number < _FIRST_COLUMNS or any(row[number] != "-" for row in rows)
+    ]
+    print_table([_COLUMNS[it] for it in kept], [[row[it] for it in kept] for row in rows])
+
+
+_FIRST_COLUMNS = 8
+"""Those that are always shown: with more columns a row does not fit into 80 characters."""
+
+_COLUMNS = (
+    whole("id"),
+    folded("tenant"),
+    folded("user"),
+    folded("agents"),
+    folded("admin"),
+    whole("created"),
+    whole("expires"),
+    folded("note"),
+    folded("may"),
+    folded("roles"),
+    folded("asserts"),
+)
+
+
+def _row(entry: TokenEntry, format_time: Callable[[datetime], str]) -> tuple[str, ...]:
+    principal = entry.principal
+    cells = (
+        entry.id,
+        principal.tenant_id or "-",
+        principal.user_id or "-",
+        "-" if principal.agents is None else ",".join(sorted(principal.agents)),
+        "admin" if OperatorRight.PRESETS in principal.rights else "-",
+        format_time(entry.created) if entry.created else "-",
+        _expiry(entry, format_time),
+        entry.note,
+        ",".join(sorted(principal.rights)) or "-",
+        ",".join(principal.roles) or "-",
+        "users" if principal.asserts_users else "-",
+    )
+    return tuple(printable(cell) for cell in cells)
+
+
+def _expiry(entry: TokenEntry, format_time: Callable[[datetime], str]) -> str:
+    if entry.expires is None:
+        return "never"
+    over = " (over)" if entry.is_expired(datetime.now(UTC)) else ""
+    return format_time(entry.expires) + over
+
+
+def _seconds(moment: datetime) -> str:
+    return moment.isoformat(timespec="seconds")
+
+
+def _minutes(moment: datetime) -> str:
+    """Format a time so short that a row with two of them fits into 80 columns."""
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}Z"

@@ -1,0 +1,95 @@
+"""``check --json``: the whole report as one object, with the keys that the reference lists."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.check_command import DEAD, check
+from tests.support.configuration import Config, make_agent, make_preset
+from tests.support.local_tools import LOCAL_TOOLS
+from tests.support.mcp_servers.server_programs import raw_entry
+from tests.support.program_launch import ROOT
+
+pytestmark = pytest.mark.e2e
+
+PAGE = (ROOT / "docs/reference/cli.md").read_text(encoding="utf-8")
+TOKEN = {"id": "a1", "sha256": "5" * 64, "tenant": "acme", "agents": ["reader"], "note": "x\x1b[2J"}
+TOKENS = {"MCP_PROXY_AUTH_MODE": "token", "MCP_PROXY_TOKENS_FILE": "tokens.jsonl"}
+
+
+def report(*options: str, **environment: str) -> tuple[int, dict[str, Any], str]:
+    """Return exit code, the object, and the text of stdout, which is that object only."""
+    code, out, err = check("--json", *options, environment=environment)
+    assert (err, out.count("\n")) == ("", 1)
+    return code, json.loads(out), out
+
+
+def write_good(folder: Path) -> None:
+    Config(
+        servers={"s1": raw_entry(only=["echo", "meta"])},
+        presets=[make_preset("work", tools=[("s1", "echo"), ("s1", "meta")])],
+        agents=[make_agent("reader", exclude=["meta", *LOCAL_TOOLS])],
+        more={"defaultPresetId": "work", "mystery": 1},
+    ).write(folder / "config")
+    (folder / "tokens.jsonl").write_text(json.dumps(TOKEN))
+
+
+def test_a_good_configuration_is_one_object(tmp_path: Path) -> None:
+    write_good(tmp_path)
+    code, found, out = report(**TOKENS)
+    counts = {"tools": 2, "prompts": 2, "resources": 1, "resource_templates": 1}
+    assert (code, found["good"], set(found["faults"].values())) == (0, True, {0})
+    server = {key: found["servers"][0][key] for key in ("server_id", "state", "era", "counts")}
+    assert server == {"server_id": "s1", "state": "ready", "era": "2026-07-28", "counts": counts}
+    (preset,) = found["presets"]
+    assert (preset["id"], preset["active"], preset["missing"]) == ("work", True, [])
+    (agent,) = found["agents"]
+    assert agent["sees"]["tools"] == ["s1:echo"]
+    assert [len(agent["sees"][kind]) for kind in counts] == [1, 2, 1, 1]
+    assert [it["path"] for it in found["warnings"]] == ["$.mystery"]
+    assert [(it["id"], it["agents"], it["note"]) for it in found["tokens"]] == [
+        ("a1", ["reader"], TOKEN["note"])
+    ]
+    assert ("5" * 16 in out, out.rstrip("\n").isprintable()) == (False, True)
+
+
+def test_what_is_wrong_is_in_it_and_the_exit_code_is_1(tmp_path: Path) -> None:
+    preset = make_preset("work", tools=[("dead", "a"), ("s1", "gone")])
+    servers = {"dead": DEAD, "s1": raw_entry(only=["echo"]), "bad": {"comand": "npx"}}
+    Config(servers=servers, presets=[preset]).write(tmp_path / "config")
+    code, found, _ = report()
+    faults = {"servers": 2, "unusable_items": 0, "missing_items": 2, "problems": 2}
+    assert (code, found["good"], found["faults"]) == (1, False, faults)
+    states = {it["server_id"]: it["state"] for it in found["servers"]}
+    assert states == {"dead": "failed", "s1": "ready", "bad": "invalid"}
+    errors = {it["server_id"]: bool(it["last_error"]) for it in found["servers"]}
+    assert errors == {"dead": True, "s1": False, "bad": False}
+    missing = [(it["server_id"], it["name"]) for it in found["presets"][0]["missing"]]
+    assert missing == [("dead", "a"), ("s1", "gone")]
+    assert {it["file"] for it in found["problems"]} == {"mcp.json"}
+
+
+def test_one_agent_has_what_is_hidden_from_it(tmp_path: Path) -> None:
+    write_good(tmp_path)
+    _, found, _ = report("--agent", "reader", **TOKENS)
+    hidden = {(it["server_id"], it["name"]): it["hidden_by"] for it in found["agents"][0]["hidden"]}
+    assert hidden["s1", "meta"] == "exclude_components"
+
+
+def test_notes_on_an_upgrade_need_no_option() -> None:
+    _, found, _ = report()
+    assert [it for it in found["upgrade_notes"] if "MCP_PROXY_RATE_LIMIT_TOKENS" in it] != []
+
+
+def test_the_keys_are_those_of_the_reference_with_and_without_servers() -> None:
+    _, _, section = PAGE.partition("### The report as JSON")
+    listed = re.findall(r"^\| `(\w+)` \|", section.partition("\n## ")[0], re.MULTILINE)
+    assert [[*report(*options)[1]] for options in ([], ["--offline"])] == [listed, listed]
+
+
+def test_a_bad_setting_leaves_stdout_empty() -> None:
+    code, out, err = check("--json", environment={"MCP_PROXY_TOOL_TIMEOUT_S": "never"})
+    assert (code, out, err.count("\n")) == (2, "", 1)
