@@ -32,7 +32,7 @@ FUNCTIONS = {
     "health": ["get_health", "get_metrics", "get_readiness"],
     "lists": ["list_prompts", "list_resources", "list_tools"],
     "presets": ["get_active_preset", "list_presets", "set_active_preset"],
-    "status": ["get_remote", "list_servers"],
+    "status": ["get_log_level", "get_remote", "list_servers", "set_log_level"],
 }
 """Modules by package; in each of them are ``sync`` and ``asyncio``. All names are a promise."""
 
@@ -44,7 +44,8 @@ CLASSES = [
     "DocumentContent", "DocumentFacts", "DocumentList", "DocumentProblem", "DocumentReaders",
     "DocumentRights", "DocumentSection", "ErrorBody", "ErrorCode",
     "ErrorDetails", "ErrorResponse", "ExecuteRequest", "Health", "ImageBlock", "ImageSource",
-    "ImageSourceMediaType", "InputImage", "InputText", "ItemKind", "JsonSchema", "McpTool",
+    "ImageSourceMediaType", "InputImage", "InputText", "ItemKind", "JsonSchema", "LogLevel",
+    "LogLevelChange", "LogLevelName", "McpTool",
     "MissingItem", "ModelFunction", "NamedReaders", "OkResponse", "OpenAiFunction", "OpenAiTool",
     "OutputCaller", "Preset", "PresetChoice", "PresetList", "Problem", "Prompt", "PromptList",
     "PromptRequest", "Readiness", "ReadinessCheck", "ReadinessChecks", "ReadinessStatus",

@@ -69,6 +69,8 @@ OPERATIONS = {
     ("DELETE", "/internal/documents/content"): ("documents", "remove_document"),
     ("GET", "/internal/documents/rights"): ("documents", "get_document_rights"),
     ("PUT", "/internal/documents/rights"): ("documents", "put_document_rights"),
+    ("GET", "/internal/mcp/log-level"): ("status", "get_log_level"),
+    ("PUT", "/internal/mcp/log-level"): ("status", "set_log_level"),
     ("GET", "/internal/mcp/servers"): ("status", "list_servers"),
     ("GET", "/internal/mcp/remote"): ("status", "get_remote"),
     ("GET", "/health"): ("health", "get_health"),
@@ -106,6 +108,7 @@ def test_every_tag_is_described(document: Any) -> None:
         ("post", "/internal/mcp/resources/read", "ResourceRequest"),
         ("put", "/internal/mcp/presets/active", "PresetChoice"),
         ("put", "/internal/documents/rights", "RightsChange"),
+        ("put", "/internal/mcp/log-level", "LogLevelChange"),
     ],
 )
 def test_a_body_refers_to_a_shared_schema(
@@ -174,7 +177,12 @@ def test_null_is_absent_in_requests_and_never_sent(document: Any) -> None:
     nullable = {name for name, schema in schemas.items() if '"null"' in json.dumps(schema)}
     requests = {"ExecuteRequest", "BatchRequest", "ReplyBatchRequest", "PromptRequest"}
     parts = {"CallRequest", "ChatToolCall", "RequestUser"}
-    assert nullable == requests | parts | {"ResourceRequest", "PresetChoice", "RightsChange"}
+    assert nullable == requests | parts | {
+        "ResourceRequest",
+        "PresetChoice",
+        "RightsChange",
+        "LogLevelChange",
+    }
 
 
 @pytest.mark.parametrize(

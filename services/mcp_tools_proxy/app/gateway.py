@@ -45,6 +45,7 @@ from mcp_tools_proxy.ratelimit.limiter import build_limiter
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.telemetry.call_events import CallTelemetry
+from mcp_tools_proxy.telemetry.log_level import LogLevel
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.telemetry.request_events import RequestTelemetry
 from mcp_tools_proxy.tools.chunk_window import Retrieval, window_tool
@@ -68,7 +69,8 @@ class Gateway:
     def __init__(
         self, settings: Settings, *, retrieval_transport: "AsyncBaseTransport | None" = None
     ) -> None:
-        self._warnings, self._log_level = settings.warnings, settings.log_level
+        self._warnings = settings.warnings
+        self.log_level = LogLevel(settings.log_level)
         self.lifecycle = Lifecycle()
         self.audit = build_audit(settings)
         self.request_telemetry = RequestTelemetry(self.audit)
@@ -205,7 +207,9 @@ class Gateway:
         Downstream servers connect in the background: only readiness and calls that need a server
         wait for them.
         """
-        warn = log.error if self._log_level == "error" else log.warning  # shown at every log level
+        warn = (
+            log.error if self.log_level.default == "error" else log.warning
+        )  # shown at every log level
         for warning in self._warnings:
             warn("settings.warning", variable=warning.variable, reason=warning.message)
         try:
@@ -242,6 +246,7 @@ class Gateway:
             await self.limiter.close()
             self.repository.close()
             await self.documents.close()
+            self.log_level.restore()
             await asyncio.to_thread(self.audit.close)
 
 

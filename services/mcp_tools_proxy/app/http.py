@@ -22,6 +22,8 @@ from mcp_tools_proxy.api.execute_handlers import ExecuteHandlers
 from mcp_tools_proxy.api.health_handlers import HealthHandlers
 from mcp_tools_proxy.api.limits.limit_handlers import LimitHandlers
 from mcp_tools_proxy.api.list_handlers import ListHandlers
+from mcp_tools_proxy.api.log_level.log_level_handlers import LogLevelHandlers
+from mcp_tools_proxy.api.log_level.log_level_routes import log_level_routes
 from mcp_tools_proxy.api.openapi.operation import TAGS
 from mcp_tools_proxy.api.operator_gate import OperatorGate
 from mcp_tools_proxy.api.preset_handlers import PresetHandlers
@@ -158,6 +160,7 @@ def _api_routes(
     return (
         *document_routes(build, documents),
         *audit,
+        *log_level_routes(build, LogLevelHandlers(gateway.log_level, gate)),
         *api_routes(
             build,
             execute=ExecuteHandlers(callers, gateway.executor),

@@ -19,6 +19,16 @@ _LEVELS = {
 }
 
 
+NOISY_LIBRARIES = ("watchfiles", "httpx", "httpcore")
+"""Libraries whose lines below warning are of no use."""
+
+_Logger = type("_Logger", (structlog.make_filtering_bound_logger(logging.INFO),), {})
+"""The class of all loggers: structlog keeps each one once it was used, and what was bound of it.
+
+``set_log_level`` exchanges the base of the class, which is in force for all of them at once.
+"""
+
+
 class _DirectStream:
     """Wraps a text stream without a descriptor, e.g. one in memory; writes at once.
 
@@ -55,15 +65,15 @@ def _without_texts(record: logging.LogRecord) -> bool:
 def configure_logging(level: str, stream: TextIO) -> None:
     """Send our log lines and those of the libraries to ``stream``, from ``level`` up.
 
-    With ``silence_logs`` the only place that changes the process-wide logging state; programs call
-    one of them once at start.
+    With ``silence_logs`` and ``set_log_level`` the only place that changes the process-wide logging
+    state; programs call one of the first two once at start.
     Writing never blocks on the reader of the stream. That holds for everything written to
     ``sys.stderr`` as well: tracebacks, warnings.
     """
     stream = _non_blocking(stream)
     structlog.configure(
         processors=[structlog.processors.format_exc_info, render_line],
-        wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
+        wrapper_class=_Logger,
         logger_factory=structlog.WriteLoggerFactory(stream),
         cache_logger_on_first_use=True,
     )
@@ -80,11 +90,21 @@ def configure_logging(level: str, stream: TextIO) -> None:
     )
     root = logging.getLogger()
     root.handlers = [handler]
-    root.setLevel(max(_LEVELS[level], logging.INFO))
-    for noisy in ("watchfiles", "httpx", "httpcore"):
-        logging.getLogger(noisy).setLevel(logging.WARNING)
+    set_log_level(level)
     for sensitive in ("mcp.client", "mcp.shared", "aiohttp"):  # they log servers' data
         logging.getLogger(sensitive).setLevel(logging.CRITICAL)
+
+
+def set_log_level(level: str) -> None:
+    """Log from ``level`` up from now on, with every logger, also one that was used before.
+
+    Libraries never log below info: there they quote what servers and callers send.
+    """
+    number = _LEVELS[level]
+    _Logger.__bases__ = (structlog.make_filtering_bound_logger(number),)
+    logging.getLogger().setLevel(max(number, logging.INFO))
+    for noisy in NOISY_LIBRARIES:
+        logging.getLogger(noisy).setLevel(max(number, logging.WARNING))
 
 
 def silence_logs() -> None:

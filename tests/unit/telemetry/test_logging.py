@@ -13,7 +13,7 @@ from mcp_tools_proxy.audit.audit_trail import AuditTrail
 from mcp_tools_proxy.domain.errors import DocumentNotFound, InternalError
 from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
 from mcp_tools_proxy.telemetry.call_events import CallTelemetry
-from mcp_tools_proxy.telemetry.logging import configure_logging
+from mcp_tools_proxy.telemetry.logging import configure_logging, set_log_level
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.support.builders import make_call
 from tests.support.fakes import FakeTool
@@ -148,6 +148,44 @@ def test_a_callers_string_is_cut_and_escaped(stream: io.StringIO) -> None:
 def test_lines_below_the_level_are_left_out(stream: io.StringIO) -> None:
     structlog.get_logger().debug("detail")
     assert stream.getvalue() == ""
+
+
+def test_another_level_holds_for_loggers_that_were_used_and_for_what_was_bound_of_them(
+    stream: io.StringIO,
+) -> None:
+    used, bound = structlog.get_logger(), structlog.get_logger().bind(room="a")
+    used.info("before")
+    shown = []
+    for level in ("debug", "error", "warning", "info"):
+        set_log_level(level)
+        before = len(lines(stream))
+        for log in (used, bound, structlog.get_logger()):
+            for method in ("debug", "info", "warning", "error"):
+                getattr(log, method)(method)
+        shown.append(len(lines(stream)) - before)
+        assert bound.is_enabled_for(logging.DEBUG) == (level == "debug")
+    assert shown == [12, 3, 6, 9]
+
+
+@pytest.mark.parametrize(
+    ("level", "events"),
+    [
+        ("debug", ["uvicorn info", "uvicorn warning", "uvicorn error", "httpx warning"]),
+        ("info", ["uvicorn info", "uvicorn warning", "uvicorn error", "httpx warning"]),
+        ("warning", ["uvicorn warning", "uvicorn error", "httpx warning"]),
+        ("error", ["uvicorn error"]),
+    ],
+)
+def test_another_level_holds_for_libraries_which_never_log_their_details(
+    stream: io.StringIO, level: str, events: list[str]
+) -> None:
+    set_log_level(level)
+    for method in ("debug", "info", "warning", "error"):
+        getattr(logging.getLogger("uvicorn.error"), method)(f"uvicorn {method}")
+    for method in ("debug", "info", "warning"):
+        getattr(logging.getLogger("httpx"), method)(f"httpx {method}")
+    logging.getLogger("mcp.client.session").error("the server sent a secret")
+    assert [line["event"] for line in lines(stream)] == events
 
 
 def test_a_traceback_stays_inside_its_line(stream: io.StringIO) -> None:

@@ -47,6 +47,11 @@ PRESET_EXAMPLES: Examples = {
     "for good": {"preset_id": "notes"},
 }
 
+LOG_LEVEL_EXAMPLES: Examples = {
+    "for ten minutes": {"level": "debug", "for_s": 600},
+    "until the next start": {"level": "warning"},
+}
+
 RIGHTS_EXAMPLES: Examples = {
     "one user and a role": {"readers": {"users": ["ann"], "roles": ["audit"]}},
     "nobody": {"readers": {}},

@@ -39,7 +39,10 @@ TAGS = [
     },
     {
         "name": Tag.STATUS.value,
-        "description": "Show the downstream servers and the connection to the remote backend.",
+        "description": (
+            "Show the downstream servers and the connection to the remote backend; show and change "
+            "the level of the log."
+        ),
     },
     {"name": Tag.HEALTH.value, "description": "Probes and metrics; they need no token."},
 ]
