@@ -1,4 +1,4 @@
-"""The ``mcp-tools-proxy`` command: serve, stdio, check, tokens, documents (contract §8)."""
+"""The ``mcp-tools-proxy`` command: serve, stdio, check, tokens, config, documents (contract §8)."""
 
 import asyncio
 import gc
@@ -12,6 +12,8 @@ from typer.exceptions import TyperException
 
 from mcp_tools_proxy.cli.audit import audit_app
 from mcp_tools_proxy.cli.call import add_call_commands
+from mcp_tools_proxy.cli.completions import agent_names
+from mcp_tools_proxy.cli.config_init import config_app
 from mcp_tools_proxy.cli.documents.documents_app import documents_app
 from mcp_tools_proxy.cli.options import identifier, identifiers
 from mcp_tools_proxy.cli.output import AsJson
@@ -23,7 +25,12 @@ from mcp_tools_proxy.settings.audit import AuditSettings
 from mcp_tools_proxy.settings.auth import TokensFileSettings
 from mcp_tools_proxy.settings.client import ClientSettings
 from mcp_tools_proxy.settings.documents import DocumentSettings
-from mcp_tools_proxy.settings.settings import Settings, SettingsError, load
+from mcp_tools_proxy.settings.settings import (
+    ConfigDirSettings,
+    Settings,
+    SettingsError,
+    load,
+)
 from mcp_tools_proxy.settings.types import EnvironmentSettings
 from mcp_tools_proxy.telemetry.logging import configure_logging, silence_logs
 
@@ -49,7 +56,11 @@ Offers = Annotated[
     bool, typer.Option("--offers", help="List all that the servers offer, to name it in a preset.")
 ]
 Agent = Annotated[
-    str | None, typer.Option(help="List all that this agent sees, and what is hidden from it.")
+    str | None,
+    typer.Option(
+        autocompletion=agent_names,
+        help="List all that this agent sees, and what is hidden from it.",
+    ),
 ]
 Tenant = Annotated[
     str | None,
@@ -69,7 +80,11 @@ Roles = Annotated[
 User = Annotated[str, typer.Option(callback=identifier, help="Whom the calls are made for.")]
 McpAgent = Annotated[
     str | None,
-    typer.Option(callback=identifier, help="The agent whose profile narrows what is seen."),
+    typer.Option(
+        callback=identifier,
+        autocompletion=agent_names,
+        help="The agent whose profile narrows what is seen.",
+    ),
 ]
 Verbose = Annotated[
     bool, typer.Option("--verbose", help="Show the log, too: what servers write to their stderr.")
@@ -95,7 +110,6 @@ Port = Annotated[
 app = typer.Typer(
     name="mcp-tools-proxy",
     help="The tool-execution gateway that an LLM runtime calls. Without a command: serve.",
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
@@ -204,6 +218,7 @@ def check_configuration(
 add_call_commands(app, lambda: _load(ClientSettings))
 app.add_typer(tokens_app(lambda: _load(TokensFileSettings).tokens_file), name="tokens")
 app.add_typer(audit_app(lambda: _load(AuditSettings)), name="audit")
+app.add_typer(config_app(lambda: _load(ConfigDirSettings).config_dir), name="config")
 app.add_typer(documents_app(lambda: _load_quietly(DocumentSettings)), name="documents")
 
 
@@ -240,7 +255,7 @@ def _fail(message: str) -> NoReturn:
 def main() -> None:
     """Run the command line; every error is one line on stderr."""
     try:
-        sys.exit(app(standalone_mode=False))
+        sys.exit(app(prog_name="mcp-tools-proxy", standalone_mode=False))
     except typer.Abort:
         sys.exit(130)
     except TyperException as error:

@@ -20,6 +20,7 @@ from mcp_tools_proxy.auth.token_format import (
     read_lines,
 )
 from mcp_tools_proxy.auth.token_store import UnknownToken, add_token, remove_entry
+from mcp_tools_proxy.cli.completions import agent_names, operator_rights, token_ids
 from mcp_tools_proxy.cli.options import identifier, identifiers
 from mcp_tools_proxy.cli.output import AsJson
 from mcp_tools_proxy.cli.token_list import print_new_token, print_tokens
@@ -85,6 +86,7 @@ _Agents = Annotated[
     typer.Option(
         "--agent",
         callback=identifiers,
+        autocompletion=agent_names,
         help="An agent that it is for; may be given several times. By default any, or none.",
     ),
 ]
@@ -94,6 +96,7 @@ _May = Annotated[
     typer.Option(
         "--may",
         callback=_rights,
+        autocompletion=operator_rights,
         help=f"An operator's rights, with commas or several times: {', '.join(OperatorRight)}.",
     ),
 ]
@@ -106,7 +109,9 @@ _File = Annotated[
     Path | None,
     typer.Option("--tokens-file", help="The tokens file; by default MCP_PROXY_TOKENS_FILE."),
 ]
-_Id = Annotated[str, typer.Argument(metavar="ID", help="As list shows it.")]
+_Id = Annotated[
+    str, typer.Argument(metavar="ID", autocompletion=token_ids, help="As list shows it.")
+]
 
 
 def tokens_app(default_path: Callable[[], Path | None]) -> typer.Typer:

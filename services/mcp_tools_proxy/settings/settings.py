@@ -56,7 +56,16 @@ class SettingsError(Exception):
     """A setting has a bad value; one line that names the variable and never the value."""
 
 
-class Settings(DocumentSettings, AuditSettings, IdentitySettings, RemoteSettings):
+class ConfigDirSettings(EnvironmentSettings):
+    """The setting of ``config init``, which so works while others are invalid."""
+
+    config_dir: Annotated[Path, BeforeValidator(not_empty)] = Path("./config")
+    """Folder of mcp.json, agents.json and preset files (contract §6); it may not exist yet."""
+
+
+class Settings(
+    ConfigDirSettings, DocumentSettings, AuditSettings, IdentitySettings, RemoteSettings
+):
     """Everything that an operator can set (contract §4)."""
 
     app_name: Annotated[str, Field(min_length=1)] = "mcp-tools-proxy"
@@ -79,8 +88,6 @@ class Settings(DocumentSettings, AuditSettings, IdentitySettings, RemoteSettings
     hide_foreign_documents: bool = False
     """Answer DOCUMENT_NOT_FOUND, not ACCESS_DENIED, for documents of other tenants."""
 
-    config_dir: Annotated[Path, BeforeValidator(not_empty)] = Path("./config")
-    """Folder of mcp.json, agents.json and preset files (contract §6); it may not exist yet."""
     preset: OptionalText = None
     """Id of the preset in force, whatever the files name; unset, the files decide."""
     tool_timeout_s: Seconds = 60.0

@@ -16,6 +16,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from mcp_tools_proxy.cli.completions import document_files
 from mcp_tools_proxy.cli.documents.document_stores import (
     Folder,
     LoadSettings,
@@ -44,6 +45,7 @@ _Files = Annotated[
     list[Path],
     typer.Argument(
         metavar="FILE...",
+        autocompletion=document_files,
         readable=False,  # the import itself reports unreadable files, and continues
         help="PDF, Markdown (.md) or plain text (.txt) files.",
     ),

@@ -1,0 +1,97 @@
+"""The ``config init`` command: writes a configuration folder to start from."""
+
+import json
+import shlex
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mcp_tools_proxy.filesystem.atomic import write_atomically
+
+SCHEMAS = "schemas"
+"""Folder of the JSON Schemas, beside the files that name them: for editors only."""
+
+FILES: Mapping[str, Mapping[str, object]] = {
+    "mcp.json": {
+        "$schema": f"{SCHEMAS}/mcp.schema.json",
+        "mcpServers": {
+            "example": {
+                "name": "An example: put a server of yours here, and enable it",
+                "type": "http",
+                "url": "http://127.0.0.1:8084/mcp",
+                "enabled": False,
+            }
+        },
+        "defaultPresetId": "work",
+    },
+    "preset_work.json": {
+        "$schema": f"{SCHEMAS}/preset.schema.json",
+        "id": "work",
+        "name": "Work",
+        "description": "What callers may use of the servers: each tool by its name.",
+        "tools": [{"serverId": "example", "toolName": "search", "enabled": False}],
+    },
+    "agents.json": {"$schema": f"{SCHEMAS}/agents.schema.json", "agents": []},
+}
+"""A folder that changes nothing: no server is connected to, and no agent has to be named."""
+
+_Folder = Annotated[
+    Path | None, typer.Argument(metavar="[FOLDER]", help="By default MCP_PROXY_CONFIG_DIR.")
+]
+
+
+def config_app(default_folder: Callable[[], Path]) -> typer.Typer:
+    """Build the ``config`` sub-command; ``default_folder`` is called when a command runs."""
+    app = typer.Typer(
+        name="config", help="Make a configuration folder to start from.", rich_markup_mode=None
+    )
+
+    @app.command("init")
+    def init(folder: _Folder = None) -> None:
+        """Write a configuration folder to start from.
+
+        It has mcp.json, a preset, agents.json, and their schemas for editors. A gateway
+        connects to no server until one is enabled in mcp.json.
+
+        Files that are there are never overwritten: then nothing is written, and the exit code is 1.
+        """
+        root = folder or default_folder()
+        texts = _texts()
+        if taken := [name for name in texts if (root / name).exists()]:
+            typer.echo(
+                f"{root}: {', '.join(taken)} {'is' if len(taken) == 1 else 'are'} there already, "
+                "and nothing was written; name another folder",
+                err=True,
+            )
+            raise typer.Exit(1)
+        try:
+            _write(root, texts)
+        except OSError as error:
+            typer.echo(f"{root}: {error.strerror}", err=True)
+            raise typer.Exit(1) from None
+        command = f"mcp-tools-proxy check --config-dir {shlex.quote(str(root))}"
+        typer.echo(f"Now put your servers into mcp.json, then check it: {command}")
+
+    return app
+
+
+def _texts() -> Mapping[str, str]:
+    """Return the text of each file by its path in the folder."""
+    # a hundred models, which take 0.2 s to import
+    from mcp_tools_proxy.config.schema import PUBLISHED, published  # noqa: PLC0415
+
+    files = {
+        name: json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+        for name, content in FILES.items()
+    }
+    return files | {f"{SCHEMAS}/{name}": published(model) for name, model in PUBLISHED.items()}
+
+
+def _write(root: Path, texts: Mapping[str, str]) -> None:
+    """Write the files, and print each; one that another process wrote meanwhile is kept."""
+    (root / SCHEMAS).mkdir(parents=True, exist_ok=True)
+    for name, text in texts.items():
+        write_atomically(root / name, text.encode(), overwrite=False)
+        typer.echo(f"wrote {root / name}")
