@@ -3,10 +3,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-SOURCES := services tests benchmarks docs
+SOURCES := services tests benchmarks docs docker
 INTEROP := tests/interop
 MCP1 := .venv-mcp1
 GENERATOR := .venv-client-generator
+RELEASE := .venv-release
 PEERS := benchmarks/peers
 PEERS_VENV := .venv-peers
 QUICK := tests/unit tests/api $(wildcard tests/test_*.py)
@@ -15,7 +16,7 @@ TEST_WORKERS = $(shell expr 2 '*' "$$(getconf _NPROCESSORS_ONLN)")  # tests wait
 .DEFAULT_GOAL := help
 unexport PYTHONDONTWRITEBYTECODE  # each worker would compile all tests anew: 8 s of CPU
 
-.PHONY: help run quick test test-interop breaks node check fmt lint types layers spell cov bench bench-peers docs retrieval lock clean
+.PHONY: help run quick test test-interop breaks node check fmt lint types layers spell cov bench bench-peers docs retrieval dist sbom lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -76,12 +77,20 @@ docs: $(VENV)/.docs  ## build the documentation into site/; a dead link or ancho
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "site/index.html is the first page"
 
+dist: $(RELEASE)/.installed  ## build the sdist and the wheel into dist/, and check what an index would show of them
+	rm -f dist/*.whl dist/*.tar.gz
+	$(RELEASE)/bin/python -m build --no-isolation
+	$(RELEASE)/bin/python -m twine check --strict dist/*.whl dist/*.tar.gz
+
+sbom: $(VENV)/.dev  ## list what the image is made of in dist/sbom.cdx.json (DEBIAN=file: with its Debian packages)
+	$(BIN)/python -m docker.sbom $(if $(DEBIAN),--debian $(DEBIAN)) dist/sbom.cdx.json
+
 lock: $(VENV)/.dev  ## pin what pyproject.toml asks for, with hashes (needs uv)
-	for part in build runtime dev docs mcp1 client-generator peer-fastmcp peer-mcp-proxy; do \
+	for part in build runtime dev docs release mcp1 client-generator peer-fastmcp peer-mcp-proxy; do \
 	  uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	    --no-emit-index-url --no-emit-find-links --no-header --no-annotate \
 	    $$(case $$part in \
-	      build | mcp1 | client-generator | peer-*) echo requirements/$$part.in ;; \
+	      build | release | mcp1 | client-generator | peer-*) echo requirements/$$part.in ;; \
 	      runtime) echo pyproject.toml ;; \
 	      dev) echo pyproject.toml --extra dev --constraint requirements/runtime.lock ;; \
 	      docs) echo pyproject.toml --extra docs --constraint requirements/dev.lock ;; esac) \
@@ -89,7 +98,7 @@ lock: $(VENV)/.dev  ## pin what pyproject.toml asks for, with hashes (needs uv)
 	done
 
 clean:  ## remove the virtual environment and caches
-	rm -rf $(VENV) $(MCP1) $(GENERATOR) $(PEERS_VENV) $(INTEROP)/node_modules $(PEERS)/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage dist site
+	rm -rf $(VENV) $(MCP1) $(GENERATOR) $(RELEASE) $(PEERS_VENV) $(INTEROP)/node_modules $(PEERS)/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage dist site
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -119,6 +128,11 @@ $(MCP1)/.installed: $(BIN)/python requirements/mcp1.lock
 $(GENERATOR)/.installed: $(BIN)/python requirements/client-generator.lock
 	$(BIN)/python -m venv $(GENERATOR)
 	$(GENERATOR)/bin/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes -r requirements/client-generator.lock
+	@touch $@
+
+$(RELEASE)/.installed: $(BIN)/python requirements/release.lock
+	$(BIN)/python -m venv $(RELEASE)
+	$(RELEASE)/bin/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes -r requirements/release.lock
 	@touch $@
 
 $(INTEROP)/node_modules/.installed: $(INTEROP)/package.json $(INTEROP)/package-lock.json

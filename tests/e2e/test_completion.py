@@ -20,8 +20,12 @@ COMPLETE = "_MCP_TOOLS_PROXY_COMPLETE"
 def completed(folder: Path, line: str, **environment: str) -> list[str]:
     """Return what bash offers for the last word of a command line; that may be empty."""
     words = f"mcp-tools-proxy {line}"
-    asked = {COMPLETE: "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
-    code, out, err = run(folder, **asked, **environment)
+    variables = {
+        COMPLETE: "complete_bash",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(words.count(" ")),
+    }
+    code, out, err = run(folder, fresh=False, **variables, **environment)
     assert (code, err) == (0, "")
     return out.split("\n")[:-1] if out.strip() else []
 
@@ -86,7 +90,7 @@ def test_files_that_are_of_no_use_complete_nothing_and_say_nothing(
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_there_is_a_script_for_each_shell(tmp_path: Path, shell: str) -> None:
-    code, out, err = run(tmp_path, **{COMPLETE: f"source_{shell}"})
+    code, out, err = run(tmp_path, fresh=False, **{COMPLETE: f"source_{shell}"})
     assert (code, err, f"{COMPLETE}=complete_{shell}" in out) == (0, "", True)
 
 

@@ -81,7 +81,7 @@ def test_other_files_of_the_folder_may_be_there(tmp_path: Path) -> None:
 
 def test_the_folder_is_that_of_the_settings_whatever_else_is_wrong(tmp_path: Path) -> None:
     settings = {"MCP_PROXY_CONFIG_DIR": "mine", "MCP_PROXY_PORT": "none"}
-    assert run(tmp_path, "config", "init", **settings)[0] == 0
+    assert run(tmp_path, "config", "init", fresh=False, **settings)[0] == 0
     assert sorted(files_in(tmp_path / "mine")) == WRITTEN
 
 
