@@ -76,7 +76,7 @@ class Gateway:
         self.request_telemetry = RequestTelemetry(self.audit)
         self.tokens = build_tokens(settings, self.audit)
         self.authenticator = build_authenticator(settings, self.tokens)
-        self.metrics = Metrics()
+        self.metrics = Metrics(tenants=settings.metrics_tenants)
         self.metrics.in_flight.set_function(lambda: self.lifecycle.in_flight)
         self.documents = build_documents(
             folder=settings.documents_path,

@@ -1,6 +1,7 @@
 """Builds the readiness report: the check of each dependency."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from mcp_tools_proxy.app.gateway import Gateway
 from mcp_tools_proxy.app.mcp import remote_caller
@@ -39,7 +40,13 @@ def build_health(
     if remote is not None:
         caller = remote_caller(settings, gateway)
         checks["remote"] = lambda: backend_readiness(remote(), _problem_of(gateway, caller))
+    for name, check in checks.items():
+        gateway.metrics.readiness_ok.labels(name).set_function(partial(_is_ok, check))
     return Health(gateway.lifecycle, checks, gateway.statuses, started=gateway.startup.is_over)
+
+
+def _is_ok(check: ReadinessCheck) -> bool:
+    return check()["status"] == "ok"
 
 
 def _problem_of(gateway: Gateway, caller: Caller) -> str | None:

@@ -58,6 +58,7 @@ class DocumentRepository:
         self._store = store
         self._hide_foreign_documents = hide_foreign_documents
         self._metrics = metrics
+        self._hits, self._misses = metrics.document_cache_hits, metrics.document_cache_misses
         self._build_index = build_index
         self._cache = DocumentCache(max_bytes=cache_bytes, metrics=metrics)
         self._builders = Builders()
@@ -94,7 +95,7 @@ class DocumentRepository:
     async def find(self, caller: Caller, doc_id: str, wanted: Wanted = HEAD_ONLY) -> CachedDocument:
         """Return a document that the caller may read, with the wanted parts at least."""
         key = (caller.tenant_id, doc_id)
-        found = self._in_memory(key, wanted)
+        found = self._from_memory(key, wanted)
         if found is not None and _admits(found, caller):
             return found
         async with self._in_time():
@@ -107,8 +108,9 @@ class DocumentRepository:
         self, caller: Caller, doc_id: str, wanted: Wanted = HEAD_ONLY
     ) -> CachedDocument:
         """Return a document of the caller's tenant, for a gateway that checked its readers."""
+        key = (caller.tenant_id, doc_id)
         async with self._in_time():
-            found = await self._find((caller.tenant_id, doc_id), wanted)
+            found = self._from_memory(key, wanted) or await self._find(key, wanted)
             if found is None:
                 raise await self._refusal(doc_id)
             return found
@@ -144,6 +146,13 @@ class DocumentRepository:
         """Stop the search; documents can still be read."""
         self._builders.close()
         self._searcher.close()
+
+    def _from_memory(self, key: Key, wanted: Wanted) -> CachedDocument | None:
+        """Return a document if the store need not be asked for it; count whether that is so."""
+        found = self._in_memory(key, wanted)
+        counter = self._misses if found is None else self._hits
+        counter.inc()
+        return found
 
     def _in_memory(self, key: Key, wanted: Wanted) -> CachedDocument | None:
         """Return a document if the store need not be asked for it."""

@@ -82,6 +82,8 @@ class Settings(
     """Seconds that an idle connection is kept: longer than callers and proxies keep theirs."""
     shutdown_grace_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 10.0
     """Seconds that calls in flight may take to finish after SIGTERM."""
+    metrics_tenants: TextList = ()
+    """Tenants with series of their own in the metrics, where all others are ``other``."""
 
     mock_mode: bool = True
     """Hold the seed document, and look in the documents folder before Retrieval (T-04, T-05)."""

@@ -12,7 +12,7 @@ arguments and results, these lines have ``code`` and sizes.
 import logging
 
 import structlog
-from prometheus_client import Counter, Histogram
+from prometheus_client import Histogram
 
 from mcp_tools_proxy.domain.audit.checks import CHECK_OF_CODE
 from mcp_tools_proxy.domain.caller import Call, Kind
@@ -22,6 +22,7 @@ from mcp_tools_proxy.domain.errors import (
     NotAllowed,
     PromptNotFound,
     ProxyError,
+    RateLimitExceeded,
     ResourceNotFound,
 )
 from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
@@ -53,7 +54,7 @@ class CallTelemetry:
     def __init__(self, metrics: Metrics, recorder: Recorder) -> None:
         self._metrics = metrics
         self._recorder = recorder
-        self._meters: dict[tuple[str, str], tuple[Counter, Histogram]] = {}
+        self._seconds: dict[str, Histogram] = {}
         self._log = structlog.get_logger().bind()  # bound once: the lazy proxy binds for each line
 
     def log_start(self, call: Call, spec: ComponentSpec) -> None:
@@ -72,10 +73,7 @@ class CallTelemetry:
     def log_end(self, record: CallRecord) -> None:
         """Record a call that is over, and count it."""
         code = _code(record)
-        label = _label(record)
-        calls, seconds = self._meters.get((label, code)) or self._add_meters(label, code)
-        calls.inc()
-        seconds.observe(record.duration_s)
+        self._count(record, code)
         level = _LEVEL_OF_CODE.get(code, "warning")
         denial = _denial(record)
         event = _event(record) if denial is None else DENIED[record.call.kind]
@@ -87,14 +85,22 @@ class CallTelemetry:
             reserved=record.has_audit_place,
         )
 
-    def _add_meters(self, tool: str, code: str) -> tuple[Counter, Histogram]:
-        """Find and cache the labelled metrics: finding them takes as long as counting."""
-        meters = (
-            self._metrics.calls.labels(tool, code),
-            self._metrics.call_seconds.labels(tool),
-        )
-        self._meters[tool, code] = meters
-        return meters
+    def _count(self, record: CallRecord, code: str) -> None:
+        label, tenant_id = _label(record), record.call.caller.tenant_id
+        seconds = self._seconds.get(label)
+        if seconds is None:  # cached: looking a label up takes as long as counting
+            seconds = self._seconds[label] = self._metrics.call_seconds.labels(label)
+        seconds.observe(record.duration_s)
+        totals = self._metrics.call_totals.row(label, code, tenant_id)
+        totals.calls += 1
+        match record.outcome:
+            case Ok(tokens=tokens, result_json=result_json):
+                totals.tokens += tokens
+                totals.result_bytes += len(result_json)
+            case Failed(error=RateLimitExceeded(details=details)):
+                tenant = self._metrics.call_totals.tenant_label(tenant_id)
+                budget = str((details or {}).get("budget"))
+                self._metrics.tenant_limit_refusals.labels(tenant, budget).inc()
 
 
 def declared_arguments(call: Call, spec: ComponentSpec) -> list[str]:

@@ -1,20 +1,25 @@
 """Every metric of the gateway, in one registry of its own."""
 
-from collections.abc import Iterator
+import collections
+import platform
+from collections.abc import Iterable, Iterator
 
 from prometheus_client import (
     CollectorRegistry,
     Counter,
     Gauge,
     Histogram,
+    Info,
     PlatformCollector,
     ProcessCollector,
     generate_latest,
 )
-from prometheus_client.core import CounterMetricFamily
+from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from mcp_tools_proxy.telemetry.call_totals import CallTotals, RefusalTotals
 from mcp_tools_proxy.telemetry.log_writer import dropped_lines
+from mcp_tools_proxy.wire.version import VERSION
 
 _SECONDS = (
     0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
@@ -39,18 +44,37 @@ class _DroppedLines(Collector):
         )
 
 
-class Metrics:
-    """The gateway's metrics; names start with ``mcp_proxy_``, times are in seconds."""
+class _WithoutCreated(Collector):
+    """Another collector without its ``_created`` samples: a series for each that nobody reads.
 
-    def __init__(self) -> None:
+    The library has a switch for them, but one for the whole process.
+    """
+
+    def __init__(self, collector: Collector) -> None:
+        self._collector = collector
+
+    def collect(self) -> Iterator[Metric]:
+        for family in self._collector.collect():
+            family.samples = [it for it in family.samples if it.name != f"{family.name}_created"]
+            yield family
+
+
+class Metrics:
+    """The gateway's metrics; names start with ``mcp_proxy_``, times are in seconds.
+
+    ``tenants`` are those that have a ``tenant`` label of their own.
+    """
+
+    def __init__(self, *, tenants: Iterable[str] = ()) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
         self.registry.register(_DroppedLines())
         r = self.registry
-        self.calls = Counter(
-            "mcp_proxy_calls", "Tool calls by outcome code.", ["tool", "code"], registry=r
-        )
+        self.build = Info("mcp_proxy_build", "Version of the gateway, and its Python.", registry=r)
+        self.build.info({"version": VERSION, "python": platform.python_version()})
+        self.call_totals = CallTotals(tenants)
+        r.register(self.call_totals)
         self.call_seconds = Histogram(
             "mcp_proxy_call_seconds", "Time of one tool call.", ["tool"], buckets=_SECONDS,
             registry=r,
@@ -59,6 +83,7 @@ class Metrics:
             "mcp_proxy_requests_refused", "Requests that never became a call, by code.", ["code"],
             registry=r,
         )  # fmt: skip
+        r.register(RefusalTotals(self.call_totals.calls_of_codes, self._requests_of_codes))
         self.idempotent_calls = Counter(
             "mcp_proxy_idempotent_calls",
             "Calls with an idempotency key: first, replayed, or refused with a code.",
@@ -68,6 +93,10 @@ class Metrics:
         self.mcp_sessions = Gauge(
             "mcp_proxy_mcp_sessions", "MCP sessions that hold something here.", registry=r
         )
+        self.mcp_sessions_limit = Gauge(
+            "mcp_proxy_mcp_sessions_limit", "MCP sessions that may hold something at once.",
+            registry=r,
+        )  # fmt: skip
         self.mcp_streams = Gauge(
             "mcp_proxy_mcp_streams", "Streams that MCP clients hold open.", registry=r
         )
@@ -99,6 +128,11 @@ class Metrics:
             "mcp_proxy_rate_limit_refusals", "Calls refused, by the budget that refused.",
             ["budget"], registry=r,
         )  # fmt: skip
+        self.tenant_limit_refusals = Counter(
+            "mcp_proxy_tenant_rate_limit_refusals",
+            "Calls refused of named tenants, and of all others, by the budget that refused.",
+            ["tenant", "budget"], registry=r,
+        )  # fmt: skip
         self.limit_store_up = Gauge(
             "mcp_proxy_rate_limit_store_up",
             "1 while the configured limit store answers, 0 while this process counts alone.",
@@ -119,6 +153,14 @@ class Metrics:
         self.document_cache_bytes = Gauge(
             "mcp_proxy_document_cache_bytes", "Memory of cached texts and indexes.", registry=r
         )
+        self.document_cache_hits = Counter(
+            "mcp_proxy_document_cache_hits", "Look-ups of documents that memory answered.",
+            registry=r,
+        )  # fmt: skip
+        self.document_cache_misses = Counter(
+            "mcp_proxy_document_cache_misses", "Look-ups of documents that asked their store.",
+            registry=r,
+        )  # fmt: skip
         self.document_errors = Gauge(
             "mcp_proxy_document_errors", "Document files that could not be loaded.", registry=r
         )
@@ -155,6 +197,18 @@ class Metrics:
             "Times a call was suspended until its client came back with answers.",
             ["server"], registry=r,
         )  # fmt: skip
+        self.readiness_ok = Gauge(
+            "mcp_proxy_readiness_ok", "1 while a check of /health/ready is ok, 0 while degraded.",
+            ["check"], registry=r,
+        )  # fmt: skip
+        self.audit_records_lost = Counter(
+            "mcp_proxy_audit_records_lost", "Records of the audit that were not written.",
+            registry=r,
+        )  # fmt: skip
+        self.audit_queue_records = Gauge(
+            "mcp_proxy_audit_queue_records", "Records of the audit that wait to be written.",
+            registry=r,
+        )  # fmt: skip
         self.config_reloads = Counter(
             "mcp_proxy_config_reloads", "Reloads of the configuration: ok or failed.", ["result"],
             registry=r,
@@ -169,4 +223,15 @@ class Metrics:
 
     def exposition(self) -> bytes:
         """Render all metrics in Prometheus' text format."""
-        return generate_latest(self.registry)
+        return generate_latest(_WithoutCreated(self.registry))
+
+    def _requests_of_codes(self) -> collections.Counter[str]:
+        """Return the number of refused requests by code."""
+        (family,) = self.requests_refused.collect()
+        return collections.Counter(
+            {
+                it.labels["code"]: int(it.value)
+                for it in family.samples
+                if it.name.endswith("_total")
+            }
+        )

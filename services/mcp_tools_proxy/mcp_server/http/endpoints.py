@@ -122,6 +122,7 @@ class HttpEndpoints:
             server, HeaderParameters(registry), self._streams, limits.body
         )
         metrics.mcp_sessions.set_function(lambda: self.sessions)
+        metrics.mcp_sessions_limit.set(limits.max_sessions)
         metrics.mcp_streams.set_function(lambda: self.streams)
         self._sse = LegacySse(server, on_shutdown=self._no_more_calls, limits=limits.body)
 
