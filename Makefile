@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 SOURCES := services tests benchmarks docs docker
 INTEROP := tests/interop
+SYSTEM := tests/system
 MCP1 := .venv-mcp1
 GENERATOR := .venv-client-generator
 RELEASE := .venv-release
@@ -16,7 +17,7 @@ TEST_WORKERS = $(shell expr 2 '*' "$$(getconf _NPROCESSORS_ONLN)")  # tests wait
 .DEFAULT_GOAL := help
 unexport PYTHONDONTWRITEBYTECODE  # each worker would compile all tests anew: 8 s of CPU
 
-.PHONY: help run quick test test-interop breaks node check fmt lint types layers spell cov bench bench-peers docs retrieval dist sbom lock clean
+.PHONY: help run quick test test-interop test-system breaks node check fmt lint types layers spell cov bench bench-peers docs retrieval dist sbom lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -35,6 +36,9 @@ test: $(VENV)/.dev $(MCP1)/.installed $(GENERATOR)/.installed  ## run every test
 
 test-interop: node $(VENV)/.dev $(MCP1)/.installed $(INTEROP)/node_modules/.installed  ## run the tests with programs from npm: servers, clients, the conformance suite (needs Node)
 	$(BIN)/pytest $(INTEROP)
+
+test-system: $(VENV)/.dev  ## run the tests with programs from Debian: Prometheus' promtool (.ci/setup installs them)
+	$(BIN)/pytest $(SYSTEM)
 
 breaks: $(VENV)/.dev  ## break the code on purpose: does a test notice each break? (ONLY=auth for a room, or a part of an id)
 	$(BIN)/python -m tests.breaks $(ONLY)
