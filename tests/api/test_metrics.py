@@ -1,6 +1,7 @@
 """What an operator's Prometheus reads of a running service."""
 
 import platform
+from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -52,7 +53,7 @@ async def test_a_refused_request_and_a_refused_call_have_their_checks(service: S
     assert await service.code("no_such_tool") == "TOOL_NOT_FOUND"
     assert (await service.http.post(EXECUTE, json={})).status_code == 422
     assert await series(service, "mcp_proxy_refusals_total") == [
-        ({"check": "name", "code": "TOOL_NOT_FOUND"}, 1),
+        ({"check": "visibility", "code": "TOOL_NOT_FOUND"}, 1),
         ({"check": "request", "code": "INVALID_REQUEST"}, 1),
     ]
 
@@ -79,3 +80,11 @@ async def test_the_checks_of_readiness_are_metrics(servers_file: str) -> None:
 async def test_the_limit_of_sessions_is_beside_their_number() -> None:
     async with running(max_sessions=7) as service:
         assert await series(service, "mcp_proxy_mcp_sessions_limit") == [({}, 7)]
+
+
+async def test_records_that_the_audit_lost_are_counted(tmp_path: Path) -> None:
+    async with running(audit=f"file:{tmp_path / 'audit.jsonl'}") as service:
+        file = service.gateway.audit.file
+        assert file is not None
+        file.lost = 3
+        assert await series(service, "mcp_proxy_audit_records_lost_total") == [({}, 3)]

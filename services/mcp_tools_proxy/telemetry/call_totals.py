@@ -10,10 +10,14 @@ from collections.abc import Callable, Iterable, Iterator
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
-from mcp_tools_proxy.telemetry.refusal_checks import CHECK_OF_CODE
+from mcp_tools_proxy.domain.audit.checks import CHECK_OF_CODE, Check
 
 OTHER_TENANTS = "other"
 """The ``tenant`` label of every tenant that the operator did not name."""
+
+
+_NO_REFUSAL = {Check.RETRIEVAL, Check.SERVER, Check.RESULT, Check.CALLER, Check.GATEWAY}
+"""What decides about a call that was admitted: it failed, and was not refused."""
 
 
 class CallRow:
@@ -104,8 +108,9 @@ class RefusalTotals(Collector):
             labels=("check", "code"),
         )
         for code, total in refusals.items():
-            if check := CHECK_OF_CODE.get(code):
-                family.add_metric((check, code), total)
+            check = CHECK_OF_CODE.get(code)
+            if check is not None and check not in _NO_REFUSAL:
+                family.add_metric((check.value, code), total)
         yield family
 
 

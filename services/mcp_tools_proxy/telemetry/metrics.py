@@ -2,7 +2,7 @@
 
 import collections
 import platform
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from prometheus_client import (
     CollectorRegistry,
@@ -33,15 +33,21 @@ UNKNOWN_TOOL = "unknown"
 """The ``tool`` label of a call that named no tool in the registry."""
 
 
-class _DroppedLines(Collector):
-    """Reports dropped log lines, counted for the process: its log starts before any metrics."""
+class FunctionCounter(Collector):
+    """A counter of what is counted elsewhere: ``function`` returns the number."""
+
+    def __init__(self, name: str, text: str, function: Callable[[], float] = lambda: 0) -> None:
+        self._name = name
+        self._text = text
+        self._function = function
+
+    def set_function(self, function: Callable[[], float]) -> None:
+        """Count by another function from now on."""
+        self._function = function
 
     def collect(self) -> Iterator[CounterMetricFamily]:
-        yield CounterMetricFamily(
-            "mcp_proxy_log_lines_dropped",
-            "Log lines that were dropped because nobody read them in time.",
-            value=dropped_lines(),
-        )
+        """Yield the counter, as the collectors of prometheus_client do."""
+        yield CounterMetricFamily(self._name, self._text, value=self._function())
 
 
 class _WithoutCreated(Collector):
@@ -69,8 +75,14 @@ class Metrics:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
-        self.registry.register(_DroppedLines())
         r = self.registry
+        r.register(
+            FunctionCounter(
+                "mcp_proxy_log_lines_dropped",
+                "Log lines that were dropped because nobody read them in time.",
+                dropped_lines,  # of the process: its log starts before any metrics
+            )
+        )
         self.build = Info("mcp_proxy_build", "Version of the gateway, and its Python.", registry=r)
         self.build.info({"version": VERSION, "python": platform.python_version()})
         self.call_totals = CallTotals(tenants)
@@ -201,10 +213,10 @@ class Metrics:
             "mcp_proxy_readiness_ok", "1 while a check of /health/ready is ok, 0 while degraded.",
             ["check"], registry=r,
         )  # fmt: skip
-        self.audit_records_lost = Counter(
-            "mcp_proxy_audit_records_lost", "Records of the audit that were not written.",
-            registry=r,
-        )  # fmt: skip
+        self.audit_records_lost = FunctionCounter(
+            "mcp_proxy_audit_records_lost", "Records of the audit that were not written."
+        )
+        r.register(self.audit_records_lost)
         self.audit_queue_records = Gauge(
             "mcp_proxy_audit_queue_records", "Records of the audit that wait to be written.",
             registry=r,
