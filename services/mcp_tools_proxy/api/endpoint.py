@@ -13,10 +13,11 @@ from starlette.requests import ClientDisconnect
 
 from mcp_tools_proxy.domain.errors import InvalidRequest, ProxyError
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
+from mcp_tools_proxy.telemetry.tracing.spans import TRACE_ID, Tracer
 from mcp_tools_proxy.web.body import BodyLimits, read_body
 from mcp_tools_proxy.web.envelope import error_response
 from mcp_tools_proxy.web.request_refusals import RequestRefusals
-from mcp_tools_proxy.web.trace_headers import trace_id_from
+from mcp_tools_proxy.web.trace_headers import TRACE_HEADER, trace_context_from, trace_id_from
 from mcp_tools_proxy.wire.problem_texts import place_of, problem_of
 from mcp_tools_proxy.wire.request_json import parse_request
 
@@ -112,6 +113,28 @@ class EndpointFactory:
         """Build the response to a refused request, and count and log the refusal."""
         self._refusals.record_refusal(request.scope, error, trace_id)
         return error_response(error, trace_id)
+
+
+def traced(tracer: Tracer, method: str, path: str, endpoint: Endpoint) -> Endpoint:
+    """Build an endpoint whose requests have spans; ``path`` is the route's, with its parameters."""
+    attributes = {"http.request.method": method, "http.route": path}
+
+    async def traced_endpoint(request: Request) -> Response:
+        context = trace_context_from(request.headers)
+        with tracer.start_request(f"{method} {path}", attributes, context) as span:
+            response = await endpoint(request)
+            if span.is_recording:
+                span.set(
+                    {
+                        "http.response.status_code": response.status_code,
+                        TRACE_ID: response.headers.get(TRACE_HEADER, ""),
+                    }
+                )
+                if response.status_code >= 500:
+                    span.fail(str(response.status_code))
+            return response
+
+    return traced_endpoint
 
 
 def validate(model: type[ModelT], body: object) -> ModelT:

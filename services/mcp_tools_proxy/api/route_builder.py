@@ -6,10 +6,11 @@ from typing import TypeVar
 from fastapi import Response
 from pydantic import BaseModel
 
-from mcp_tools_proxy.api.endpoint import BodyReader, Endpoint, EndpointFactory, Handler
+from mcp_tools_proxy.api.endpoint import BodyReader, Endpoint, EndpointFactory, Handler, traced
 from mcp_tools_proxy.api.openapi.examples import Examples
 from mcp_tools_proxy.api.openapi.operation import Operation, Tag, security
 from mcp_tools_proxy.api.openapi.responses import Responses
+from mcp_tools_proxy.telemetry.tracing.spans import Tracer
 from mcp_tools_proxy.web.fast_routes import DirectRoute
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
@@ -22,9 +23,10 @@ class RouteBuilder:
     a promise. ``needs_token`` is whether callers need a token; where that differs, a route says so.
     """
 
-    def __init__(self, endpoints: EndpointFactory, *, needs_token: bool) -> None:
+    def __init__(self, endpoints: EndpointFactory, *, needs_token: bool, tracer: Tracer) -> None:
         self._endpoints = endpoints
         self._needs_token = needs_token
+        self._tracer = tracer
 
     def get(
         self,
@@ -131,6 +133,8 @@ class RouteBuilder:
         is_fast: bool = False,
     ) -> DirectRoute:
         needed = self._needs_token if needs_token is None else needs_token
+        if self._tracer.is_on and operation.tag is not Tag.HEALTH:
+            endpoint = traced(self._tracer, method, path, endpoint)
         return DirectRoute(
             path,
             endpoint,

@@ -16,6 +16,7 @@ from mcp_tools_proxy.aiokits.change_signal import ChangeSignal
 from mcp_tools_proxy.app.audit import build_audit
 from mcp_tools_proxy.app.auth import build_authenticator, build_tokens
 from mcp_tools_proxy.app.idempotency import build_record_store
+from mcp_tools_proxy.app.tracing import build_tracer
 from mcp_tools_proxy.config.config_folder import ConfigFolder
 from mcp_tools_proxy.config.loader import load_configuration, process_environment
 from mcp_tools_proxy.documents.document_repository import DocumentRepository
@@ -24,6 +25,7 @@ from mcp_tools_proxy.documents.retrieval.local import LocalRetrieval
 from mcp_tools_proxy.documents.retrieval.unconfigured import UnconfiguredRetrieval
 from mcp_tools_proxy.documents.seed import seed_documents
 from mcp_tools_proxy.domain.components import Tool
+from mcp_tools_proxy.domain.outcome import CallRecord
 from mcp_tools_proxy.domain.server import ServerStatus
 from mcp_tools_proxy.downstream.components.build_components import build_components
 from mcp_tools_proxy.downstream.lazy_dialer import LazyDialer
@@ -48,6 +50,7 @@ from mcp_tools_proxy.telemetry.call_events import CallTelemetry
 from mcp_tools_proxy.telemetry.log_level import LogLevel
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.telemetry.request_events import RequestTelemetry
+from mcp_tools_proxy.telemetry.tracing.call_spans import describe_call
 from mcp_tools_proxy.tools.chunk_window import Retrieval, window_tool
 from mcp_tools_proxy.tools.list_available_tools import catalog_tool
 from mcp_tools_proxy.tools.local_search import search_tool
@@ -77,6 +80,7 @@ class Gateway:
         self.tokens = build_tokens(settings, self.audit)
         self.authenticator = build_authenticator(settings, self.tokens)
         self.metrics = Metrics(tenants=settings.metrics_tenants)
+        self.tracer = build_tracer(settings, self.metrics)
         self.metrics.in_flight.set_function(lambda: self.lifecycle.in_flight)
         if (audit_file := self.audit.file) is not None:
             self.metrics.audit_queue_records.set_function(lambda: audit_file.queued)
@@ -121,8 +125,13 @@ class Gateway:
         self.preset_switch = PresetSwitch(self.files, self.publisher)
         self.first_attempts = FirstAttempts(self.registry, self.pool)
         self.startup = StartupWait(settings.startup_wait_s)
-        telemetry = CallTelemetry(self.metrics, self.audit)
+        call_telemetry = CallTelemetry(self.metrics, self.audit)
         blocklist = Blocklist(settings.blocklist_keywords)
+
+        def finish(record: CallRecord) -> None:
+            call_telemetry.log_end(record)
+            describe_call(record)
+
         self.executor = Executor(
             first_attempts=self.first_attempts,
             limiter=self.limiter,
@@ -130,8 +139,8 @@ class Gateway:
             lifecycle=self.lifecycle,
             idempotent_calls=IdempotentCalls(self.records, self.metrics),
             max_result_bytes=settings.max_result_bytes,
-            on_finish=telemetry.log_end,
-            on_start=telemetry.log_start,
+            on_finish=finish,
+            on_start=call_telemetry.log_start,
             reserve_record=self.audit.reserve,
         )
         self.explainer = Explainer(
@@ -215,6 +224,7 @@ class Gateway:
         )  # shown at every log level
         for warning in self._warnings:
             warn("settings.warning", variable=warning.variable, reason=warning.message)
+        self.tracer.open()
         try:
             self.audit.open()
             await self.documents.connect()
@@ -250,6 +260,7 @@ class Gateway:
             self.repository.close()
             await self.documents.close()
             self.log_level.restore()
+            await self.tracer.close()
             await asyncio.to_thread(self.audit.close)
 
 

@@ -147,6 +147,7 @@ def _api_routes(
     build = RouteBuilder(
         EndpointFactory(refusals, limits=_body_limits(settings)),
         needs_token=authenticator.needs_token,
+        tracer=gateway.tracer,
     )
     origin_of = refusals.peers.origin_at(Entry.API)
     callers = CallerResolver(authenticator, origin_of=origin_of)

@@ -28,6 +28,7 @@ def build_server(
         telemetry=gateway.request_telemetry,
         max_streams=limit,
         max_streams_of_tenant=limit if one_tenant else tenant_share(limit),
+        tracer=gateway.tracer,
     )
 
 

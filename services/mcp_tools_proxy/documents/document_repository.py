@@ -26,7 +26,8 @@ from mcp_tools_proxy.domain.errors import (
     DocumentsUnavailable,
 )
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from mcp_tools_proxy.wire.text import quote
+from mcp_tools_proxy.telemetry.tracing.spans import child_span
+from mcp_tools_proxy.wire.text import QUOTE_CHARS, quote
 
 T = TypeVar("T")
 
@@ -134,7 +135,8 @@ class DocumentRepository:
         found = await self.find(caller, doc_id, WHOLE)
         if found.index is None or _failed(found.index):
             found.index = self._start(found, self._build_index, self._count_index)
-        return await self._searcher.search(await built(found.index), query, max_results)
+        with child_span("document.search"):
+            return await self._searcher.search(await built(found.index), query, max_results)
 
     async def chunks(self, found: CachedDocument) -> ChunkTable:
         """Return the chunks of a document that was found WHOLE."""
@@ -195,8 +197,10 @@ class DocumentRepository:
 
     async def _read(self, key: Key, wanted: Wanted) -> CachedDocument | None:
         """Ask the store, and keep what it answers unless a change was told meanwhile."""
-        with self._noted(key) as read:
+        with self._noted(key) as read, child_span("document.read") as span:
             reading = await self._store.read(key, wanted)
+            if reading is not None:  # else it may be no id at all
+                span.set({"mcp_proxy.document_id": key[1][:QUOTE_CHARS]})
         if reading is not None:
             return CachedDocument(reading) if read.is_outdated else self._cache.keep(key, reading)
         self._cache.drop(key)

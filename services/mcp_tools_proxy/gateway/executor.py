@@ -31,6 +31,7 @@ from mcp_tools_proxy.policy.blocklist import Blocklist
 from mcp_tools_proxy.ratelimit.admission import Admission
 from mcp_tools_proxy.ratelimit.limiter import Limiter
 from mcp_tools_proxy.registry.registry import Registry
+from mcp_tools_proxy.telemetry.tracing.call_spans import COMPLETE, call_span
 from mcp_tools_proxy.wire.text import QUOTE_CHARS
 
 log = structlog.get_logger()
@@ -106,7 +107,8 @@ class Executor:
         budgets, but not the document's: see ``_check_document``. A call with an idempotency key is
         checked like any other, and then made, or answered as before (``IdempotentCalls``).
         """
-        return await self._execute(call, Registry.resolve)
+        with call_span(call):
+            return await self._execute(call, Registry.resolve)
 
     async def complete(self, call: Call) -> Outcome:
         """Complete an argument of the prompt or resource template that ``call`` names.
@@ -115,7 +117,8 @@ class Executor:
         result ``{"completion": {"values", "total"?, "hasMore"?}}``. A completion is checked,
         charged and recorded like any other call.
         """
-        return await self._execute(call, Registry.completion)
+        with call_span(call, COMPLETE):
+            return await self._execute(call, Registry.completion)
 
     async def _execute(self, call: Call, find: Find[Component]) -> Outcome:
         started = self._clock()

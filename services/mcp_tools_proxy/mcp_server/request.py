@@ -137,7 +137,7 @@ class McpRequest:
             arguments=arguments,
             caller=self.caller,
             trace_id=self.trace_id,
-            trace_context=self._trace_context(meta),
+            trace_context=self.trace_context,
             meta=meta,
             client=self.build_client(meta.get("progressToken"), self.log_level),
             input_responses=self._input_responses() if self.modern else None,
@@ -154,8 +154,10 @@ class McpRequest:
             raise JsonRpcError(INVALID_PARAMS, "requestState should be a string")
         return InputResponses(responses=self.optional_object("inputResponses"), state=state)
 
-    def _trace_context(self, meta: Mapping[str, Any]) -> Mapping[str, str]:
-        """Return the W3C trace context of ``_meta``, else of the HTTP headers."""
+    @property
+    def trace_context(self) -> Mapping[str, str]:
+        """The W3C trace context of ``_meta``, else of the HTTP headers."""
+        meta = _object_or_empty(self.params.get("_meta"))
         trace_headers = {k: v for k, v in meta.items() if k in TRACE_CONTEXT and isinstance(v, str)}
         return valid_context(trace_headers) if trace_headers else trace_context_from(self.headers)
 

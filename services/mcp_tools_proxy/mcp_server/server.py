@@ -21,6 +21,8 @@ from mcp_tools_proxy.mcp_server.subscriptions.listen_streams import (
 from mcp_tools_proxy.mcp_server.subscriptions.session_subscriptions import SessionSubscriptions
 from mcp_tools_proxy.registry.registry import RegistryHolder
 from mcp_tools_proxy.telemetry.request_events import RequestFacts, RequestTelemetry
+from mcp_tools_proxy.telemetry.tracing.call_spans import METHOD
+from mcp_tools_proxy.telemetry.tracing.spans import NO_SPAN, TRACE_ID, Span, Tracer
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError, RequestId, SendMessage
 from mcp_tools_proxy.wire.mcp_protocol import MODERN_VERSIONS, SERVER_INFO_META_KEY
 from mcp_tools_proxy.wire.version import VERSION
@@ -61,8 +63,10 @@ class GatewayMcpServer:
         telemetry: RequestTelemetry,
         max_streams: int,
         max_streams_of_tenant: int,
+        tracer: Tracer,
     ) -> None:
         """Create a server; ``max_streams`` bounds its open ``subscriptions/listen`` streams."""
+        self._tracer = tracer
         self.info: Mapping[str, str] = {"name": name, "version": VERSION}
         self.replica = uuid4().hex[:8]
         """Its name in the ids of its requests to clients: several replicas may serve a session."""
@@ -95,7 +99,8 @@ class GatewayMcpServer:
 
     async def handle(self, request: McpRequest) -> Json:
         """Return the result of a request, with the envelope of its era. Raises MCPError."""
-        result = await self.methods.handle(request)
+        with self._start_span(request) if self._tracer.is_on else NO_SPAN:
+            result = await self.methods.handle(request)
         return self._enveloped(result, request.method) if request.modern else result
 
     def discover(self) -> Json:
@@ -135,6 +140,12 @@ class GatewayMcpServer:
     def record_refusal(self, caller: Caller, error: JsonRpcError, request: RequestFacts) -> None:
         """Record a request that was refused before any method was called."""
         self._telemetry.refused_to(caller, error.refusal or InvalidRequest(error.message), request)
+
+    def _start_span(self, request: McpRequest) -> Span:
+        attributes = {METHOD: request.method, TRACE_ID: request.trace_id}
+        return self._tracer.start_request(
+            request.method, attributes, request.trace_context, is_mcp=True
+        )
 
     def _enveloped(self, result: Json, method: str) -> Json:
         """Add the fields that MCP 2026-07-28 requires. Lists depend on the caller: private, 0 s."""

@@ -22,11 +22,14 @@ from mcp_tools_proxy.ratelimit.call_budgets import CallBudgets
 from mcp_tools_proxy.ratelimit.failover import PROBE_INTERVAL_S, SharedStore, StoreDown
 from mcp_tools_proxy.ratelimit.memory_storage import MemoryStorage
 from mcp_tools_proxy.telemetry.metrics import Metrics
+from mcp_tools_proxy.telemetry.tracing.spans import child_span
 
 T = TypeVar("T")
 
 STORE_WAIT_S = 0.25
 """Longest wait of one call for the store, admission and charge together (T-10)."""
+
+_REDIS = {"db.system.name": "redis"}
 
 
 class Limiter:
@@ -145,7 +148,7 @@ class Limiter:
     async def _count(self, operation: Callable[[BudgetCounter], Awaitable[T]], wait_s: float) -> T:
         """Count in the shared store, or from the start in memory if that fails."""
         if self._shared is not None and self._shared.up and wait_s > 0:
-            with contextlib.suppress(StoreDown):
+            with contextlib.suppress(StoreDown), child_span("limits.count", _REDIS, is_client=True):
                 return await self._shared.attempt(operation, wait_s)
         return await operation(self._memory)
 

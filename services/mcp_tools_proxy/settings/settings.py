@@ -24,6 +24,7 @@ from mcp_tools_proxy.settings.audit import AuditSettings
 from mcp_tools_proxy.settings.auth import IdentitySettings
 from mcp_tools_proxy.settings.documents import DocumentSettings
 from mcp_tools_proxy.settings.remote import RemoteSettings
+from mcp_tools_proxy.settings.tracing import TracingSettings
 from mcp_tools_proxy.settings.types import (
     Budget,
     Count,
@@ -64,7 +65,12 @@ class ConfigDirSettings(EnvironmentSettings):
 
 
 class Settings(
-    ConfigDirSettings, DocumentSettings, AuditSettings, IdentitySettings, RemoteSettings
+    ConfigDirSettings,
+    DocumentSettings,
+    AuditSettings,
+    IdentitySettings,
+    RemoteSettings,
+    TracingSettings,
 ):
     """Everything that an operator can set (contract §4)."""
 

@@ -72,7 +72,7 @@ class CallTelemetry:
 
     def log_end(self, record: CallRecord) -> None:
         """Record a call that is over, and count it."""
-        code = _code(record)
+        code = code_of(record)
         self._count(record, code)
         level = _LEVEL_OF_CODE.get(code, "warning")
         denial = _denial(record)
@@ -111,7 +111,8 @@ def declared_arguments(call: Call, spec: ComponentSpec) -> list[str]:
     return [name for name in call.arguments if name in spec.argument_names]
 
 
-def _code(record: CallRecord) -> str:
+def code_of(record: CallRecord) -> str:
+    """Return the code that a finished call is logged and counted under."""
     match record.outcome:
         case Ok():
             return "OK"

@@ -228,6 +228,9 @@ class Metrics:
         self.config_problems = Gauge(
             "mcp_proxy_config_problems", "Problems in the configuration files now.", registry=r
         )
+        self.spans_lost = Counter(
+            "mcp_proxy_trace_spans_lost", "Spans that could not be exported.", registry=r
+        )
         self.preset_missing = Gauge(
             "mcp_proxy_preset_missing", "Items the active preset names and no server offers.",
             registry=r,

@@ -12,6 +12,7 @@ from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import ProxyError, Unauthenticated
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.telemetry.request_events import RequestFacts, RequestTelemetry, origin_fields
+from mcp_tools_proxy.telemetry.tracing.spans import ERROR_TYPE, set_on_span
 from mcp_tools_proxy.web.bad_token_counts import BadTokenCounts
 from mcp_tools_proxy.web.client_address import Peers
 from mcp_tools_proxy.web.operation import operation_of
@@ -34,8 +35,9 @@ class RequestRefusals:
         self._unchecked: Counter[str] = Counter()
 
     def record_refusal(self, scope: Scope, error: ProxyError, trace_id: str) -> None:
-        """Count and record a request that is refused with ``error``."""
+        """Count and record a request that is refused with ``error``; its span has the code."""
         self._metrics.requests_refused.labels(error.code).inc()
+        set_on_span({ERROR_TYPE: error.code})
         peer = self.peers.address_of(scope)
         if isinstance(error, Unauthenticated) and error.token_refused:
             self.tokens.count(peer)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from starlette.datastructures import Headers
 
+from mcp_tools_proxy.telemetry.tracing.spans import current_trace_id
 from mcp_tools_proxy.wire.tracing import TRACE_CONTEXT, choose_trace_id, valid_context
 
 TRACE_HEADER = "X-Trace-Id"
@@ -33,8 +34,8 @@ def trace_header(headers: Mapping[str, str]) -> str | None:
 
 
 def new_trace_id() -> str:
-    """Create a trace_id of 32 hex digits."""
-    return secrets.token_hex(16)
+    """Return that of the current trace, else create one; either has 32 hex digits."""
+    return current_trace_id() or secrets.token_hex(16)
 
 
 def trace_context_from(headers: Headers) -> Mapping[str, str]:

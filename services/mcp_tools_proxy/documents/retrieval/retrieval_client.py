@@ -24,6 +24,13 @@ from mcp_tools_proxy.domain.errors import (
     RetrievalUnavailable,
 )
 from mcp_tools_proxy.telemetry.metrics import Metrics
+from mcp_tools_proxy.telemetry.tracing.call_spans import DEFAULT_PORTS
+from mcp_tools_proxy.telemetry.tracing.spans import (
+    Attributes,
+    child_span,
+    outgoing_context,
+    set_on_span,
+)
 from mcp_tools_proxy.wire.text import QUOTE_CHARS, printable
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
@@ -66,6 +73,11 @@ class RetrievalClient:
         self._url = _parse_url(url)
         self._token = token
         self._headers = _headers(token)
+        self._attributes: Attributes = {
+            "http.request.method": "POST",
+            "server.address": self._url.host,
+            "server.port": self._url.port or DEFAULT_PORTS[self._url.scheme],
+        }
         self._timeout_s = timeout_s
         self._metrics = metrics
         self._hide_foreign_documents = hide_foreign_documents
@@ -115,12 +127,15 @@ class RetrievalClient:
         }
         if self._send_caller:
             body |= {"user_id": caller.user_id, "roles": caller.roles}
-        headers = self._headers | {"X-Trace-Id": trace_id}
         extensions = {} if self._url.scheme == "http" else {"trace": _CancelledHandshake().trace}
-        request = httpx.Request(
-            "POST", self._url, headers=headers, json=body, extensions=extensions
-        )
-        with self._metrics.retrieval_seconds.time():
+        with (
+            child_span("POST", self._attributes, is_client=True),
+            self._metrics.retrieval_seconds.time(),
+        ):
+            headers = {**self._headers, "X-Trace-Id": trace_id, **outgoing_context({})}
+            request = httpx.Request(
+                "POST", self._url, headers=headers, json=body, extensions=extensions
+            )
             try:
                 chunks = read_chunks(await self._exchange(request, wanted), wanted)
             except ProxyError as error:
@@ -163,6 +178,7 @@ class RetrievalClient:
     async def _answer(self, request: httpx.Request, wanted: WantedWindow) -> bytes:
         try:
             async with self._slots, aclosing(await _send(self._transport, request)) as response:
+                set_on_span({"http.response.status_code": response.status_code})
                 match response.status_code:
                     case 200:
                         return await _read_body(response)

@@ -24,6 +24,8 @@ from mcp_tools_proxy.downstream.components.input_rounds import send_with_rounds,
 from mcp_tools_proxy.downstream.faults import MESSAGE_CHARS
 from mcp_tools_proxy.downstream.reconnecting_session import ReconnectingSession
 from mcp_tools_proxy.telemetry.call_events import CANCELLED, NAME_KEYS, declared_arguments
+from mcp_tools_proxy.telemetry.tracing.call_spans import server_span
+from mcp_tools_proxy.telemetry.tracing.spans import outgoing_context
 from mcp_tools_proxy.wire.encodable import encodable
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 from mcp_tools_proxy.wire.mcp_protocol import CLIENT_ERROR_CODES
@@ -114,10 +116,13 @@ class RemoteCall:
         Raises JsonRpcError, what ``send_with_rounds`` raises, and ResultTooLarge.
         """
         target, call = self._target, self._call
-        params["_meta"] = meta_of(call)
-        raw = await send_with_rounds(
-            call, target.session, method, params, idempotent=target.spec.idempotent
-        )
+        with server_span(method, target.session.config, target.spec, target.name) as span:
+            params["_meta"] = meta_of(call)
+            raw = await send_with_rounds(
+                call, target.session, method, params, idempotent=target.spec.idempotent
+            )
+            if isinstance(raw, dict) and raw.get("isError") is True:
+                span.fail("tool_error")
         self._raw = raw
         _check_count(raw, target.max_result_bytes)
         return raw
@@ -201,7 +206,7 @@ def meta_of(call: Call) -> dict[str, object]:
     Ours wins, and a caller cannot set keys that MCP reserves. Without a ``traceparent`` from the
     caller one is derived from the trace id, if W3C's format accepts that id.
     """
-    meta: dict[str, object] = {TRACE_ID_KEY: call.trace_id, **call.trace_context}
+    meta: dict[str, object] = {TRACE_ID_KEY: call.trace_id, **outgoing_context(call.trace_context)}
     if "traceparent" not in meta and _TRACE_ID.fullmatch(call.trace_id):
         meta["traceparent"] = f"00-{call.trace_id}-{secrets.token_hex(8)}-01"
     if call.meta:

@@ -1,0 +1,290 @@
+"""Spans by the SDK of OpenTelemetry, which reads its own settings (``OTEL_…``) itself."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from contextvars import Token
+from types import TracebackType
+from typing import Self
+
+from opentelemetry.context import Context
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.trace import (
+    Link,
+    NonRecordingSpan,
+    SpanContext,
+    SpanKind,
+    StatusCode,
+    TraceFlags,
+    TraceState,
+    set_span_in_context,
+)
+from opentelemetry.trace import Span as SdkSpan
+from opentelemetry.trace import Tracer as SdkTracer
+
+from mcp_tools_proxy.domain.errors import ProxyError
+from mcp_tools_proxy.telemetry.call_events import CANCELLED
+from mcp_tools_proxy.telemetry.tracing.span_export import ReportingExporter, quiet_sdk
+from mcp_tools_proxy.telemetry.tracing.spans import (
+    CURRENT,
+    ERROR_TYPE,
+    NO_SPAN,
+    ActiveSpan,
+    Attributes,
+    Span,
+)
+from mcp_tools_proxy.wire.json_rpc import JsonRpcError
+from mcp_tools_proxy.wire.version import VERSION
+
+_ROOT = Context()
+_UNKNOWN_SERVICE = "unknown_service"
+
+
+class OtelTracer:
+    """Starts spans of OpenTelemetry, and exports them by OTLP over HTTP.
+
+    With ``trust_traceparent`` the caller's span is the parent of a request's, else its link.
+    ``count_lost`` is called with the number of spans that an export lost, in another thread. The
+    end waits ``close_s`` seconds for the last export. Raises ValueError for a variable that the SDK
+    cannot read.
+    """
+
+    is_on = True
+
+    def __init__(
+        self,
+        *,
+        service_name: str,
+        trust_traceparent: bool,
+        close_s: float,
+        count_lost: Callable[[int], None],
+    ) -> None:
+        quiet_sdk(count_lost)
+        self._trust_traceparent = trust_traceparent
+        self._close_s = close_s
+        self._exporter = ReportingExporter(OTLPSpanExporter(), count_lost)
+        self._provider = TracerProvider(resource=_resource(service_name), shutdown_on_exit=False)
+        self._tracer = self._provider.get_tracer("mcp-tools-proxy", VERSION)
+
+    def __repr__(self) -> str:
+        return "<OtelTracer>"
+
+    def open(self) -> None:
+        """Start the thread that exports."""
+        self._provider.add_span_processor(BatchSpanProcessor(self._exporter))
+
+    async def close(self) -> None:
+        """Export the last spans, for ``close_s`` seconds at most.
+
+        Not by ``to_thread``: the interpreter waits for those threads before it ends.
+        """
+        loop, done = asyncio.get_running_loop(), asyncio.Event()
+
+        def shut_down() -> None:
+            self._provider.shutdown()
+            with suppress(RuntimeError):  # the loop has ended meanwhile
+                loop.call_soon_threadsafe(done.set)
+
+        threading.Thread(target=shut_down, daemon=True, name="last-export").start()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._close_s):
+                await done.wait()
+
+    def start_request(
+        self,
+        name: str,
+        attributes: Attributes,
+        received: Mapping[str, str],
+        *,
+        is_mcp: bool = False,
+    ) -> Span:
+        """Start the span of a request; one that is not sampled has no more than a context."""
+        remote = _remote_span(received)
+        parent, links = _ROOT, None
+        if remote is not None and self._trust_traceparent:
+            parent = set_span_in_context(NonRecordingSpan(remote), _ROOT)
+        elif remote is not None:
+            links = [Link(remote)]
+        span = self._tracer.start_span(
+            name,
+            context=parent,
+            kind=SpanKind.SERVER,
+            attributes=attributes,
+            links=links,
+            record_exception=False,
+            set_status_on_exception=False,
+        )
+        if not span.is_recording():
+            return UnrecordedSpan(span.get_span_context())
+        return RecordedSpan(self._tracer, span, name, is_mcp=is_mcp)
+
+
+class _SpanInTrace:
+    """What recorded and unrecorded spans have in common: a place in a trace."""
+
+    __slots__ = ("_place", "_token")
+
+    def __init__(self, place: SpanContext) -> None:
+        self._place = place
+
+    @property
+    def trace_id(self) -> str:
+        """The trace's id."""
+        return f"{self._place.trace_id:032x}"
+
+    @property
+    def w3c_context(self) -> Mapping[str, str]:
+        """``traceparent``, and ``tracestate`` if there is one."""
+        place = self._place
+        sampled = place.trace_flags & TraceFlags.SAMPLED
+        context = {"traceparent": f"00-{place.trace_id:032x}-{place.span_id:016x}-{sampled:02x}"}
+        if place.trace_state:
+            context["tracestate"] = place.trace_state.to_header()
+        return context
+
+
+class UnrecordedSpan(_SpanInTrace):
+    """A request that is not sampled: all below it get its context, and none gets a span."""
+
+    __slots__ = ()
+
+    is_recording = False
+    request: ActiveSpan | None = None
+    _token: Token[ActiveSpan | None]
+
+    def __enter__(self) -> Self:
+        self._token = CURRENT.set(self)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        CURRENT.reset(self._token)
+
+    def start_child(self, name: str, attributes: Attributes, *, is_client: bool) -> Span:
+        """Return NO_SPAN."""
+        return NO_SPAN
+
+    def add_target(self, target: str) -> None:
+        """Do nothing."""
+
+    def set(self, attributes: Attributes) -> None:
+        """Do nothing."""
+
+    def fail(self, error_type: str) -> None:
+        """Do nothing."""
+
+
+class RecordedSpan(_SpanInTrace):
+    """A span of the SDK. Its errors are types and codes: the SDK's own way records texts."""
+
+    __slots__ = ("_as_parent", "_has_failed", "_is_mcp", "_name", "_span", "_tracer", "request")
+
+    is_recording = True
+    _token: Token[ActiveSpan | None]
+
+    def __init__(
+        self,
+        tracer: SdkTracer,
+        span: SdkSpan,
+        name: str,
+        *,
+        is_mcp: bool = False,
+        request: ActiveSpan | None = None,
+    ) -> None:
+        super().__init__(span.get_span_context())
+        self._tracer = tracer
+        self._span = span
+        self._name = name
+        self._is_mcp = is_mcp
+        self._as_parent: Context | None = None
+        self._has_failed = False
+        self.request = request
+
+    def __enter__(self) -> Self:
+        self._token = CURRENT.set(self)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        CURRENT.reset(self._token)
+        if error is not None:
+            self.fail(_type_of(error))
+        self._span.end()
+
+    def start_child(self, name: str, attributes: Attributes, *, is_client: bool) -> Span:
+        """Start a span below this one."""
+        if self._as_parent is None:
+            self._as_parent = set_span_in_context(self._span, _ROOT)
+        span = self._tracer.start_span(
+            name,
+            context=self._as_parent,
+            kind=SpanKind.CLIENT if is_client else SpanKind.INTERNAL,
+            attributes=attributes,
+            record_exception=False,
+            set_status_on_exception=False,
+        )
+        return RecordedSpan(self._tracer, span, name, request=self if self._is_mcp else None)
+
+    def add_target(self, target: str) -> None:
+        """Add to the name what the request or call turned out to be for."""
+        self._span.update_name(f"{self._name} {target}")
+
+    def set(self, attributes: Attributes) -> None:
+        """Add attributes."""
+        self._span.set_attributes(attributes)
+
+    def fail(self, error_type: str) -> None:
+        """Mark the span as failed; the first type stays."""
+        if not self._has_failed:
+            self._has_failed = True
+            self._span.set_attribute(ERROR_TYPE, error_type)
+            self._span.set_status(StatusCode.ERROR)
+
+
+def _type_of(error: BaseException) -> str:
+    """Return the ``error.type`` of an exception: never its text."""
+    match error:
+        case ProxyError():
+            return error.code
+        case JsonRpcError():
+            return str(error.code)
+        case asyncio.CancelledError():
+            return CANCELLED
+        case _:
+            return type(error).__name__
+
+
+def _remote_span(received: Mapping[str, str]) -> SpanContext | None:
+    """Return the caller's span; ``received`` is of W3C's form, see ``valid_context``."""
+    traceparent = received.get("traceparent")
+    if traceparent is None:
+        return None
+    _, trace_id, span_id, flags = traceparent.split("-")[:4]
+    state = received.get("tracestate")
+    return SpanContext(
+        int(trace_id, 16),
+        int(span_id, 16),
+        is_remote=True,
+        trace_flags=TraceFlags(int(flags, 16)),
+        trace_state=None if state is None else TraceState.from_header([state]),
+    )
+
+
+def _resource(service_name: str) -> Resource:
+    """Return what the spans are of: as ``OTEL_…`` say, else this service."""
+    found = Resource({SERVICE_VERSION: VERSION}).merge(Resource.create())
+    if str(found.attributes.get(SERVICE_NAME, "")).startswith(_UNKNOWN_SERVICE):
+        return found.merge(Resource({SERVICE_NAME: service_name}))
+    return found
