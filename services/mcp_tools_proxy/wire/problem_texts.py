@@ -77,16 +77,16 @@ COMPARED_CHARS = 64
 """How many known names an unknown one is compared with, and how many of its characters."""
 
 
-def closest_match(name: str, known: Iterable[str], *, least: float = 0.6) -> str | None:
+def closest_match(
+    name: str, known: Iterable[str], *, least: float = 0.6, most_names: int = COMPARED_NAMES
+) -> str | None:
     """Return the known name most similar to ``name``, None when none is similar enough.
 
-    ``least`` is the least similarity, where 1 is equality. Only the first COMPARED_NAMES are
+    ``least`` is the least similarity, where 1 is equality. Only the first ``most_names`` are
     compared, and no long ones, so that a wrong name costs little time.
     """
     short = (candidate for candidate in known if len(candidate) <= COMPARED_CHARS)
-    close = get_close_matches(
-        name[:COMPARED_CHARS], islice(short, COMPARED_NAMES), n=1, cutoff=least
-    )
+    close = get_close_matches(name[:COMPARED_CHARS], islice(short, most_names), n=1, cutoff=least)
     return close[0] if close else None
 
 
