@@ -36,6 +36,7 @@ from benchmarks.report import Result, facts, load_average, summary
 from benchmarks.start import measure_start
 from benchmarks.stdio_in import measure_stdio_in
 from benchmarks.steady import measure_steady
+from benchmarks.traces import measure_traces
 
 EXPERIMENTS: Mapping[str, Callable[[Bench], Result]] = {
     "ratios": measure_ratios,
@@ -63,6 +64,7 @@ EXPERIMENTS: Mapping[str, Callable[[Bench], Result]] = {
     "identity": measure_identity,
     "log-line": measure_log_line,
     "unread-log": measure_unread_log,
+    "traces": measure_traces,
     "bad-tokens": measure_bad_tokens,
     "facade": measure_facade,
     "mcp-lists": measure_mcp_lists,
