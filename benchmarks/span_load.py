@@ -15,8 +15,8 @@ from opentelemetry.trace import SpanKind, Tracer, set_span_in_context
 
 _ID = "0123456789abcdef" * 2
 _REQUEST = {"http.request.method": "POST", "http.route": "/internal/mcp/execute"}
-_ANSWER = {"http.response.status_code": 200, "mcp_proxy.trace_id": _ID}
-_CALL = {"mcp_proxy.trace_id": _ID, "mcp_proxy.tenant_id": "bench"}
+_ANSWER: dict[str, str | int] = {"http.response.status_code": 200, "mcp_proxy.trace_id": _ID}
+_CALL = {"mcp_proxy.tenant_id": "bench"}
 _RESULT: dict[str, str | int] = {
     "gen_ai.tool.name": "read_doc_section",
     "gen_ai.operation.name": "execute_tool",

@@ -33,7 +33,7 @@ def measure_traces(bench: Bench) -> Result:
     """Measure read_doc_section by turns, and the SDK's own cost of the spans in one process."""
     rounds, calls = bench.sizes.ratio_rounds, bench.sizes.ratio_calls
     with ExitStack() as stack:
-        collector = stack.enter_context(bare("list", bench.workdir, b"{}"))
+        collector = stack.enter_context(bare("asgi", bench.workdir, b"{}"))
         collector.wait_for("{}", "/v1/traces", expected="")
         endpoint = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{collector.port}"}
         folder = bench.folder("traces", DOC_ID)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from mcp_tools_proxy.settings import audit, auth, documents, remote, settings
+from mcp_tools_proxy.settings import audit, auth, documents, remote, settings, tracing
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.settings.types import variable
 
@@ -18,6 +18,7 @@ PAGE = Path(__file__).parent / "reference/settings.md"
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "connector": ("remote_",),
+    "traces": ("otlp_", "otel_", "trust_traceparent"),
     "jwt": ("jwt_",),
     "auth": ("auth_", "admin_", "tokens_", "allowed_", "trusted_"),
     "documents": ("documents_", "cache_dir", "max_document_", "mock_", "hide_"),
@@ -120,7 +121,7 @@ def _schemas() -> Iterator[tuple[tuple[str, str], Mapping[str, object]]]:
 
 def _meanings() -> Iterator[tuple[str, str]]:
     """Yield each field's name and the docstring under it: Python keeps none of these."""
-    for module in (audit, auth, documents, remote, settings):
+    for module in (audit, auth, documents, remote, settings, tracing):
         tree = ast.parse(inspect.getsource(module))
         for kind in (node for node in tree.body if isinstance(node, ast.ClassDef)):
             for field, text in zip(kind.body, kind.body[1:], strict=False):

@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from tests.support.postgres_databases import Databases
 
 OF_SETTINGS = {
-    "RAG_WINDOW_RADIUS",
-    *(f"{ENV_PREFIX}{name.upper()}" for name in Settings.model_fields),
+    *(
+        str(field.validation_alias or f"{ENV_PREFIX}{name.upper()}")
+        for name, field in Settings.model_fields.items()
+    ),
     *(f"RETRIEVAL_{name.upper()}" for name in RetrievalSettings.model_fields),
 }
 """The variables that the programs read."""

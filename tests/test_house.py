@@ -112,10 +112,14 @@ CONFIGURATIONS: Sequence[Mapping[str, object]] = (
     {**REMOTE, "remote_token": "secret"},
     {**REMOTE, "remote_token_file": "secret"},
     {"audit": "file:never-opened", "audit_key_file": str(ROOT / "LICENSE")},
+    {"otlp_endpoint": "http://collector.internal:4318"},
 )
 """In one of these each setting has an effect on how the service is built."""
 
-READ_ELSEWHERE = {"port", "documents_owner_url", "jwt_allow_http", "remote_allow_insecure"}
+READ_ELSEWHERE = {
+    "port", "documents_owner_url", "jwt_allow_http", "remote_allow_insecure", "otlp_protocol",
+    "otlp_traces_protocol",
+}  # fmt: skip
 """What the ``serve`` command reads itself, and what the settings' own validators do."""
 
 

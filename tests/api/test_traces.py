@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from mcp_tools_proxy.documents.document_file import write_document
@@ -10,6 +11,7 @@ from tests.support.builders import make_document
 from tests.support.configuration import Config, make_preset
 from tests.support.mcp_servers.raw_web import RawServer, running_raw
 from tests.support.otlp_receiver import ENDPOINT, Receiver, export_to, receiving
+from tests.support.redis_server import running_redis
 from tests.support.service import BATCH, EXECUTE, Service, request_of, running
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -54,7 +56,6 @@ async def test_a_call_is_a_span_below_that_of_its_request(receiver: Receiver) ->
         "gen_ai.tool.name": "read_doc_metadata",
         "mcp_proxy.document_id": "doc_1",
         "mcp_proxy.tenant_id": "tenant_1",
-        "mcp_proxy.trace_id": trace_id,
     }
     assert not request.has_error
     assert not call.has_error
@@ -266,3 +267,60 @@ async def test_where_traces_are_off_the_callers_context_goes_on_unchanged(
         meta = await sent_meta(service, **CALLER)
     assert {name: meta[name] for name in CALLER} == CALLER
     assert receiver.requests == 0
+
+
+async def test_a_window_of_retrieval_is_a_span_whose_context_is_sent(receiver: Receiver) -> None:
+    sent: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent.append(request)
+        return httpx.Response(200, json={"chunks": [{"chunk_id": "c5", "text": "here"}]})
+
+    async with running(
+        retrieval_transport=httpx.MockTransport(answer),
+        retrieval_window_url="https://retrieval.internal/window?key=secret",
+    ) as service:
+        window = {"doc_id": "doc_1", "anchor_chunk_id": "c5"}
+        await service.result("read_chunk_window", window)
+        await receiver.received(REQUEST)
+    call, request = receiver.one("execute_tool read_chunk_window"), receiver.one("POST")
+    assert (request.parent_id, request.kind) == (call.span_id, "CLIENT")
+    assert request.attributes == {
+        "http.request.method": "POST",
+        "http.response.status_code": 200,
+        "server.address": "retrieval.internal",
+        "server.port": 443,
+    }
+    assert sent[0].headers["traceparent"] == f"00-{request.trace_id}-{request.span_id}-01"
+
+
+async def test_where_traces_are_off_retrieval_gets_no_context(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
+    sent: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent.append(request)
+        return httpx.Response(404)
+
+    async with running(
+        retrieval_transport=httpx.MockTransport(answer),
+        retrieval_window_url="http://retrieval.internal/window",
+    ) as service:
+        window = {"doc_id": "doc_1", "anchor_chunk_id": "c5"}
+        body = request_of("read_chunk_window", window)
+        await service.http.post(EXECUTE, json=body, headers=CALLER)
+    assert "traceparent" not in sent[0].headers
+
+
+async def test_asking_redis_for_a_budget_is_a_span_below_the_call(
+    receiver: Receiver, patient_limits: None, tmp_path: Path
+) -> None:
+    with running_redis(tmp_path) as redis:
+        async with running(unlimited=False, rate_limit_storage_url=redis.url) as service:
+            await execute(service)
+            await receiver.received(REQUEST)
+    call = receiver.one(METADATA)
+    assert receiver.children(call) == ["document.read", "limits.count", "limits.count"]
+    assert receiver.named("limits.count")[0].attributes == {"db.system.name": "redis"}

@@ -21,6 +21,8 @@ from mcp_tools_proxy.web.trace_headers import TRACE_HEADER, trace_context_from, 
 from mcp_tools_proxy.wire.problem_texts import place_of, problem_of
 from mcp_tools_proxy.wire.request_json import parse_request
 
+_RAW_TRACE_HEADER = TRACE_HEADER.lower().encode()
+
 T = TypeVar("T")
 Body_co = TypeVar("Body_co", covariant=True)
 ModelT = TypeVar("ModelT", bound=BaseModel)
@@ -124,10 +126,11 @@ def traced(tracer: Tracer, method: str, path: str, endpoint: Endpoint) -> Endpoi
         with tracer.start_request(f"{method} {path}", attributes, context) as span:
             response = await endpoint(request)
             if span.is_recording:
+                headers = dict(response.raw_headers)
                 span.set(
                     {
                         "http.response.status_code": response.status_code,
-                        TRACE_ID: response.headers.get(TRACE_HEADER, ""),
+                        TRACE_ID: headers.get(_RAW_TRACE_HEADER, b"").decode(),
                     }
                 )
                 if response.status_code >= 500:

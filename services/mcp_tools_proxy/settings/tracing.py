@@ -9,7 +9,7 @@ from typing import Annotated, Self
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic_settings import DotEnvSettingsSource
 
-from mcp_tools_proxy.settings.types import EnvironmentSettings, OptionalText, empty_is_unset
+from mcp_tools_proxy.settings.types import EnvironmentSettings, OptionalText
 
 _PREFIX = "OTEL_"
 _PROTOCOL = "http/protobuf"
@@ -51,7 +51,6 @@ class TracingSettings(EnvironmentSettings):
     otel_sdk_disabled: Annotated[
         bool,
         BeforeValidator(_is_true),
-        BeforeValidator(empty_is_unset),
         Field(validation_alias="OTEL_SDK_DISABLED"),
     ] = False
     """With ``true`` there are no traces."""

@@ -7,7 +7,7 @@ from mcp_tools_proxy.domain.components import ComponentSpec
 from mcp_tools_proxy.domain.outcome import CallRecord, Ok
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
 from mcp_tools_proxy.telemetry.call_events import code_of
-from mcp_tools_proxy.telemetry.tracing.spans import CURRENT, NO_SPAN, TRACE_ID, Span
+from mcp_tools_proxy.telemetry.tracing.spans import CURRENT, NO_SPAN, Span
 from mcp_tools_proxy.wire.text import QUOTE_CHARS
 
 METHOD = "mcp.method.name"
@@ -31,10 +31,7 @@ def call_span(call: Call, name: str | None = None) -> Span:
     current = CURRENT.get()
     if current is None or not current.is_recording:
         return NO_SPAN
-    attributes = {
-        TRACE_ID: call.trace_id,
-        "mcp_proxy.tenant_id": call.caller.tenant_id[:QUOTE_CHARS],
-    }
+    attributes = {"mcp_proxy.tenant_id": call.caller.tenant_id[:QUOTE_CHARS]}
     return current.start_child(name or _CALL_NAMES[call.kind], attributes, is_client=False)
 
 

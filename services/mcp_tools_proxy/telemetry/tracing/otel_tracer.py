@@ -2,9 +2,10 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import Token
+from random import getrandbits
 from types import TracebackType
 from typing import Self
 
@@ -13,6 +14,8 @@ from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExport
 from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
+from opentelemetry.sdk.trace.sampling import Decision, Sampler, SamplingResult
 from opentelemetry.trace import (
     Link,
     NonRecordingSpan,
@@ -21,10 +24,12 @@ from opentelemetry.trace import (
     StatusCode,
     TraceFlags,
     TraceState,
+    get_current_span,
     set_span_in_context,
 )
 from opentelemetry.trace import Span as SdkSpan
 from opentelemetry.trace import Tracer as SdkTracer
+from opentelemetry.util.types import Attributes as SdkAttributes
 
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.telemetry.call_events import CANCELLED
@@ -67,7 +72,14 @@ class OtelTracer:
         self._trust_traceparent = trust_traceparent
         self._close_s = close_s
         self._exporter = ReportingExporter(OTLPSpanExporter(), count_lost)
-        self._provider = TracerProvider(resource=_resource(service_name), shutdown_on_exit=False)
+        self._start = _RequestStart()
+        self._sampler = TracerProvider(shutdown_on_exit=False).sampler  # as the variables say
+        self._provider = TracerProvider(
+            sampler=self._start,
+            id_generator=self._start,
+            resource=_resource(service_name),
+            shutdown_on_exit=False,
+        )
         self._tracer = self._provider.get_tracer("mcp-tools-proxy", VERSION)
 
     def __repr__(self) -> str:
@@ -104,46 +116,89 @@ class OtelTracer:
     ) -> Span:
         """Start the span of a request; one that is not sampled has no more than a context."""
         remote = _remote_span(received)
-        parent, links = _ROOT, None
+        parent, links, trace_id = _ROOT, None, getrandbits(128)
         if remote is not None and self._trust_traceparent:
-            parent = set_span_in_context(NonRecordingSpan(remote), _ROOT)
+            parent, trace_id = set_span_in_context(NonRecordingSpan(remote), _ROOT), remote.trace_id
         elif remote is not None:
             links = [Link(remote)]
+        decided = self._sampler.should_sample(
+            parent, trace_id, name, SpanKind.SERVER, attributes, links
+        )
+        if decided.decision is not Decision.RECORD_AND_SAMPLE:
+            return UnrecordedSpan(trace_id, getrandbits(64), decided.trace_state)
+        self._start.decided, self._start.trace_id = decided, trace_id
         span = self._tracer.start_span(
             name,
             context=parent,
             kind=SpanKind.SERVER,
-            attributes=attributes,
             links=links,
             record_exception=False,
             set_status_on_exception=False,
         )
-        if not span.is_recording():
-            return UnrecordedSpan(span.get_span_context())
         return RecordedSpan(self._tracer, span, name, is_mcp=is_mcp)
+
+
+class _RequestStart(Sampler, RandomIdGenerator):
+    """Passes on to the SDK what was decided of a request's span before there is one.
+
+    The SDK makes objects for a span that is not sampled, too: half of what such a request took.
+    What is below a sampled request is sampled.
+    """
+
+    def __init__(self) -> None:
+        self.decided: SamplingResult | None = None
+        self.trace_id = 0
+
+    def generate_trace_id(self) -> int:
+        """Return the id that the decision is about."""
+        return self.trace_id
+
+    def should_sample(
+        self,
+        parent_context: Context | None,
+        trace_id: int,
+        name: str,
+        kind: SpanKind | None = None,
+        attributes: SdkAttributes = None,
+        links: Sequence[Link] | None = None,
+        trace_state: TraceState | None = None,
+    ) -> SamplingResult:
+        """Return the decision on a request, once; then yes, as its children ask."""
+        decided, self.decided = self.decided, None
+        if decided is not None:
+            return decided
+        parent = get_current_span(parent_context).get_span_context()
+        return SamplingResult(Decision.RECORD_AND_SAMPLE, attributes, parent.trace_state)
+
+    def get_description(self) -> str:
+        """Return the name of the sampler."""
+        return "DecidedAtTheRequest"
 
 
 class _SpanInTrace:
     """What recorded and unrecorded spans have in common: a place in a trace."""
 
-    __slots__ = ("_place", "_token")
+    __slots__ = ("_span_id", "_token", "_trace_id", "_trace_state")
 
-    def __init__(self, place: SpanContext) -> None:
-        self._place = place
+    _flags = "01"
+    _token: Token[ActiveSpan | None]
+
+    def __init__(self, trace_id: int, span_id: int, trace_state: TraceState | None) -> None:
+        self._trace_id = trace_id
+        self._span_id = span_id
+        self._trace_state = trace_state
 
     @property
     def trace_id(self) -> str:
         """The trace's id."""
-        return f"{self._place.trace_id:032x}"
+        return f"{self._trace_id:032x}"
 
     @property
     def w3c_context(self) -> Mapping[str, str]:
         """``traceparent``, and ``tracestate`` if there is one."""
-        place = self._place
-        sampled = place.trace_flags & TraceFlags.SAMPLED
-        context = {"traceparent": f"00-{place.trace_id:032x}-{place.span_id:016x}-{sampled:02x}"}
-        if place.trace_state:
-            context["tracestate"] = place.trace_state.to_header()
+        context = {"traceparent": f"00-{self.trace_id}-{self._span_id:016x}-{self._flags}"}
+        if self._trace_state:
+            context["tracestate"] = self._trace_state.to_header()
         return context
 
 
@@ -154,7 +209,7 @@ class UnrecordedSpan(_SpanInTrace):
 
     is_recording = False
     request: ActiveSpan | None = None
-    _token: Token[ActiveSpan | None]
+    _flags = "00"
 
     def __enter__(self) -> Self:
         self._token = CURRENT.set(self)
@@ -188,7 +243,6 @@ class RecordedSpan(_SpanInTrace):
     __slots__ = ("_as_parent", "_has_failed", "_is_mcp", "_name", "_span", "_tracer", "request")
 
     is_recording = True
-    _token: Token[ActiveSpan | None]
 
     def __init__(
         self,
@@ -199,7 +253,8 @@ class RecordedSpan(_SpanInTrace):
         is_mcp: bool = False,
         request: ActiveSpan | None = None,
     ) -> None:
-        super().__init__(span.get_span_context())
+        place = span.get_span_context()
+        super().__init__(place.trace_id, place.span_id, place.trace_state)
         self._tracer = tracer
         self._span = span
         self._name = name
