@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-SOURCES := services tests benchmarks docs docker
+SOURCES := services tests benchmarks docs docker deploy
 INTEROP := tests/interop
 SYSTEM := tests/system
 MCP1 := .venv-mcp1
@@ -17,7 +17,7 @@ TEST_WORKERS = $(shell expr 2 '*' "$$(getconf _NPROCESSORS_ONLN)")  # tests wait
 .DEFAULT_GOAL := help
 unexport PYTHONDONTWRITEBYTECODE  # each worker would compile all tests anew: 8 s of CPU
 
-.PHONY: help run quick test test-interop test-system breaks node check fmt lint types layers spell cov bench bench-peers docs retrieval dist sbom lock clean
+.PHONY: help run quick test test-interop test-system roll-out breaks chart node check fmt lint types layers spell cov bench bench-peers docs retrieval dist sbom lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -39,6 +39,9 @@ test-interop: node $(VENV)/.dev $(MCP1)/.installed $(INTEROP)/node_modules/.inst
 
 test-system: $(VENV)/.dev  ## run the tests with programs from Debian: Prometheus' promtool (.ci/setup installs them)
 	$(BIN)/pytest $(SYSTEM)
+
+roll-out: $(VENV)/.dev  ## replace two pods under load in Docker, with the constraints of the chart (needs Docker and the image)
+	$(BIN)/python -m tests.roll_out
 
 breaks: $(VENV)/.dev  ## break the code on purpose: does a test notice each break? (ONLY=auth for a room, or a part of an id)
 	$(BIN)/python -m tests.breaks $(ONLY)
@@ -64,7 +67,7 @@ layers: $(VENV)/.dev
 	$(BIN)/lint-imports
 
 spell: $(VENV)/.dev
-	$(BIN)/codespell services tests benchmarks docker docs README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md Makefile pyproject.toml .env.example
+	$(BIN)/codespell services tests benchmarks docker docs deploy README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md Makefile pyproject.toml .env.example
 
 cov: $(VENV)/.dev $(MCP1)/.installed $(GENERATOR)/.installed  ## run every test and show what no test reaches
 	$(BIN)/pytest --cov --cov-report=term-missing:skip-covered
@@ -88,6 +91,9 @@ dist: $(RELEASE)/.installed  ## build the sdist and the wheel into dist/, and ch
 
 sbom: $(VENV)/.dev  ## list what the image is made of in dist/sbom.cdx.json (DEBIAN=file: with its Debian packages)
 	$(BIN)/python -m docker.sbom $(if $(DEBIAN),--debian $(DEBIAN)) dist/sbom.cdx.json
+
+chart: $(VENV)/.dev  ## write deploy/kubernetes, and what the chart has of the settings
+	$(BIN)/python -m deploy.render
 
 lock: $(VENV)/.dev  ## pin what pyproject.toml asks for, with hashes (needs uv)
 	for part in build runtime dev docs release mcp1 client-generator peer-fastmcp peer-mcp-proxy; do \

@@ -96,6 +96,34 @@ def test_a_call_longer_than_the_grace_is_told_so(
     )
 
 
+def test_a_connection_that_is_kept_open_has_a_last_answer_before_it_is_closed(
+    tmp_path: Path,
+) -> None:
+    with started(tmp_path, UNLIMITED | {"MCP_PROXY_SHUTDOWN_DRAIN_S": str(BOUND_S)}) as program:
+        program.http.post(EXECUTE, json=SECTION)
+        program.process.send_signal(signal.SIGTERM)
+        wait_until(lambda: not listens(program.port))
+        answer = program.http.post(EXECUTE, json=SECTION)
+        exit_code = program.process.wait(BOUND_S)
+    assert (answer.json()["error"]["code"], answer.headers["connection"], exit_code) == (
+        "SHUTTING_DOWN",
+        "close",
+        -signal.SIGTERM,
+    )
+
+
+def test_the_answer_to_a_call_in_flight_closes_its_connection(
+    tmp_path: Path, retrieval: HangingRetrieval
+) -> None:
+    with started(tmp_path, environment(retrieval)) as program, ThreadPoolExecutor() as pool:
+        call = pool.submit(program.http.post, EXECUTE, json=WINDOW)
+        retrieval.wait_for_requests(1)
+        program.process.send_signal(signal.SIGTERM)
+        wait_until_stopping(program)
+        retrieval.answer_all()
+        assert call.result(BOUND_S).headers["connection"] == "close"
+
+
 @pytest.mark.parametrize("route", [EXECUTE, BATCH])
 def test_a_caller_that_disconnects_cancels_its_calls(
     tmp_path: Path, retrieval: HangingRetrieval, route: str
@@ -252,6 +280,11 @@ def hangs_up(caller: socket.socket, data: bytes) -> bool:
     except OSError:
         return True
     return False
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def wait_until_stopping(program: Program) -> None:

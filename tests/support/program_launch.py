@@ -23,8 +23,13 @@ from tests.support.bounds import BOUND_S
 from tests.support.fork_server import PROGRAM
 
 ROOT = Path(__file__).parents[2]
-CLEAN = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path(mcp_tools_proxy.__file__).parents[1])}
-"""The least environment: programs run the package that the tests import, wherever that is."""
+CLEAN = {
+    "PATH": "/usr/bin:/bin",
+    "PYTHONPATH": str(Path(mcp_tools_proxy.__file__).parents[1]),
+    "MCP_PROXY_SHUTDOWN_DRAIN_S": "0",
+}
+"""The least environment: programs run the package that the tests import, wherever that is, and stop
+at once, whatever connections a test has open."""
 
 
 CACHES = ("MCP_PROXY_CACHE_DIR", "RETRIEVAL_CACHE_DIR")

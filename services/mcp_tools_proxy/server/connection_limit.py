@@ -3,7 +3,7 @@
 import asyncio
 import resource
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 import structlog
 
@@ -54,11 +54,13 @@ class LimitedProtocol(BoundedProtocol):
         self,
         *args: object,
         limit: ConnectionLimit,
+        is_stopping: Callable[[], bool],
         uploads: Collection[tuple[str, str]] = (),
         **kwargs: object,
     ) -> None:
         super().__init__(*args, **kwargs)
         self.uploads = uploads
+        self.is_stopping = is_stopping
         self._limit = limit
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]

@@ -5,7 +5,7 @@ size, by requests that never end, by responses that it does not read, by pipelin
 """
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 import httptools
 import structlog
@@ -68,6 +68,8 @@ class BoundedProtocol(HttpToolsProtocol):
     upload_timeout_s = UPLOAD_TIMEOUT_S
     uploads: Collection[tuple[str, str]] = ()
     """Method and path of requests whose body has ``upload_timeout_s`` to arrive."""
+    is_stopping: Callable[[], bool] = staticmethod(lambda: False)
+    """Whether each further response closes its connection."""
     stall_timeout_s = STALL_TIMEOUT_S
     poll_s = POLL_S
 
@@ -236,8 +238,15 @@ class BoundedProtocol(HttpToolsProtocol):
         self._unread.stop()
         super().resume_writing()
 
+    def close_after_response(self) -> None:
+        """Close the connection after the response that it waits for, if it waits for one."""
+        if self._running is not None and not self.pipeline:
+            self._running.keep_alive = False
+
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._running = cycle
+        if self.is_stopping():
+            self.close_after_response()
         super()._start_asgi_task(cycle, app)
 
     def _end_of_line(self) -> int:

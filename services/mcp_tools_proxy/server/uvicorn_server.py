@@ -1,5 +1,6 @@
 """Runs the service under uvicorn and stops it gracefully."""
 
+import asyncio
 import errno
 import gc
 import socket
@@ -18,11 +19,16 @@ from mcp_tools_proxy.app.http import create_app
 from mcp_tools_proxy.audit.audit_trail import AuditTrail
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
 from mcp_tools_proxy.server.connection_limit import ConnectionLimit, LimitedProtocol
+from mcp_tools_proxy.server.http_protocol import BoundedProtocol
+from mcp_tools_proxy.server.listener_drain import drain_listener
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.telemetry.logging import flush_logs
 from mcp_tools_proxy.wire.identifiers import is_loopback
 
 log = structlog.get_logger()
+
+TICK_S = 0.02
+"""Seconds between two checks whether the last connection is closed."""
 
 COLLECT_AFTER = 20_000
 """Net new objects before the garbage collector scans the young generation."""
@@ -35,7 +41,8 @@ class GracefulServer(uvicorn.Server):
     """On the first signal refuses new calls and waits for those in flight, within the grace.
 
     The listener stays open meanwhile, so that a new call gets SHUTTING_DOWN instead of a refused
-    connection. A second signal stops at once. uvicorn calls ``on_tick`` ten times a second.
+    connection. From then on each response closes its connection. A second signal stops at once.
+    uvicorn calls ``on_tick`` ten times a second.
     """
 
     def __init__(
@@ -44,6 +51,7 @@ class GracefulServer(uvicorn.Server):
         lifecycle: Lifecycle,
         *,
         grace_s: float,
+        drain_s: float = 0.0,
         audit: AuditTrail | None = None,
     ) -> None:
         super().__init__(config)
@@ -51,6 +59,7 @@ class GracefulServer(uvicorn.Server):
         """To be opened before the address is listened on: a start without it is refused."""
         self._lifecycle = lifecycle
         self._grace_s = grace_s
+        self._drain_s = drain_s
         self._stop_by: float | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -76,11 +85,15 @@ class GracefulServer(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Start to stop; uvicorn installs this for SIGINT and SIGTERM."""
         if self._stop_by is not None or not self.started:
+            self._drain_s = 0
             super().handle_exit(sig, frame)
             return
         self._captured_signals.append(sig)
         self._lifecycle.phase = Phase.STOPPING
         self._stop_by = time.monotonic() + self._grace_s
+        for connection in self.server_state.connections:
+            if isinstance(connection, BoundedProtocol):
+                connection.close_after_response()
 
     async def on_tick(self, counter: int) -> bool:
         """Return whether uvicorn should exit: no call is in flight, or the grace is over."""
@@ -93,6 +106,30 @@ class GracefulServer(uvicorn.Server):
             elif not self._lifecycle.in_flight:
                 self.should_exit = True
         return await super().on_tick(counter)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Close the listener, then the connections, so that no request is lost on its way.
+
+        Closed at once, idle connections lost what was just sent over them, and the listener what
+        it had not accepted: 15 requests in 20 replacements under 40 callers.
+        """
+        begun = time.monotonic()
+        if self.server_state.connections:
+            for listener in sockets or ():
+                await drain_listener(listener)
+        for server in self.servers:
+            server.close()
+        for listener in sockets or ():
+            listener.close()
+        await self._answer_last_requests(begun)
+        await super().shutdown(sockets)
+
+    async def _answer_last_requests(self, begun: float) -> None:
+        """Wait until each connection is closed by a response, or the time for that is over."""
+        while self.server_state.connections:
+            if time.monotonic() >= begun + self._drain_s:
+                return
+            await asyncio.sleep(TICK_S)
 
 
 def _tune_garbage_collector() -> None:
@@ -124,13 +161,22 @@ def build_server(settings: Settings) -> GracefulServer:
         access_log=False,
         proxy_headers=False,  # web/client_address.py reads them, of trusted proxies only
         ws="none",
-        http=partial(LimitedProtocol, limit=ConnectionLimit(), uploads=UPLOADS),  # type: ignore[arg-type]
+        http=partial(  # type: ignore[arg-type]
+            LimitedProtocol,
+            limit=ConnectionLimit(),
+            is_stopping=lambda: gateway.lifecycle.phase is Phase.STOPPING,
+            uploads=UPLOADS,
+        ),
         server_header=False,
         timeout_keep_alive=settings.keep_alive_s,  # type: ignore[arg-type]  # any number will do
         timeout_graceful_shutdown=LEFTOVER_GRACE_S,
     )
     return GracefulServer(
-        config, gateway.lifecycle, grace_s=settings.shutdown_grace_s, audit=gateway.audit
+        config,
+        gateway.lifecycle,
+        grace_s=settings.shutdown_grace_s,
+        drain_s=settings.shutdown_drain_s,
+        audit=gateway.audit,
     )
 
 

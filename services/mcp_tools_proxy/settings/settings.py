@@ -88,6 +88,9 @@ class Settings(
     """Seconds that an idle connection is kept: longer than callers and proxies keep theirs."""
     shutdown_grace_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 10.0
     """Seconds that calls in flight may take to finish after SIGTERM."""
+    shutdown_drain_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
+    """Seconds that connections which callers keep open have for a last request after that; it is
+    answered with SHUTTING_DOWN, and closes its connection."""
     metrics_tenants: TextList = ()
     """Tenants with series of their own in the metrics, where all others are ``other``."""
 

@@ -1,0 +1,183 @@
+{{- define "gateway.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "gateway.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" -}}
+{{- else if contains (include "gateway.name" .) .Release.Name -}}
+{{- .Release.Name | trunc 63 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name (include "gateway.name" .) | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "gateway.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "gateway.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: gateway
+{{- end -}}
+
+{{- define "gateway.labels" -}}
+{{ include "gateway.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+{{- end -}}
+
+{{- define "gateway.image" -}}
+{{- $tag := .Values.image.tag | default .Chart.AppVersion -}}
+{{- if .Values.image.digest -}}
+{{- printf "%s@%s" .Values.image.repository .Values.image.digest -}}
+{{- else -}}
+{{- printf "%s:%s" .Values.image.repository $tag -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "gateway.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "gateway.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- default "default" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "gateway.configMapName" -}}
+{{- default (printf "%s-config" (include "gateway.fullname" .)) .Values.config.existingConfigMap -}}
+{{- end -}}
+
+{{/* The variables that are read from Secrets, by the key of `secrets`. */}}
+{{- define "gateway.secretVariables" -}}
+adminToken: MCP_PROXY_ADMIN_TOKEN
+redisUrl: MCP_PROXY_RATE_LIMIT_STORAGE_URL
+sessionKeys: MCP_PROXY_SESSION_KEYS
+stateUrl: MCP_PROXY_STATE_URL
+stateKey: MCP_PROXY_STATE_KEY
+documentsUrl: MCP_PROXY_DOCUMENTS_URL
+retrievalToken: MCP_PROXY_RETRIEVAL_TOKEN
+remoteToken: MCP_PROXY_REMOTE_TOKEN
+{{- end -}}
+
+{{- define "gateway.authMode" -}}
+{{- get .Values.settings "MCP_PROXY_AUTH_MODE" | default (ternary "token" "none" (ne .Values.secrets.tokensFile.name "")) -}}
+{{- end -}}
+
+{{- define "gateway.maxReplicas" -}}
+{{- ternary .Values.autoscaling.maxReplicas .Values.replicaCount .Values.autoscaling.enabled -}}
+{{- end -}}
+
+{{/* The names that callers may use; what `settings` says counts instead. */}}
+{{- define "gateway.allowedHosts" -}}
+{{- $name := include "gateway.fullname" . -}}
+{{- $service := list $name (printf "%s.%s" $name .Release.Namespace) (printf "%s.%s.svc" $name .Release.Namespace) (printf "%s.%s.svc.cluster.local" $name .Release.Namespace) -}}
+{{- concat (list "localhost" "127.0.0.1" "[::1]") $service .Values.ingress.hosts .Values.allowedHosts | uniq | join "," -}}
+{{- end -}}
+
+{{/* Every setting that is no secret, as a YAML object: the chart's own, then those of `settings`. */}}
+{{- define "gateway.settings" -}}
+{{- $chart := dict "MCP_PROXY_HOST" "0.0.0.0" "MCP_PROXY_RETRIEVAL_WINDOW_URL" "local" "MCP_PROXY_SHUTDOWN_DRAIN_S" "5" -}}
+{{- $_ := set $chart "MCP_PROXY_AUTH_MODE" (include "gateway.authMode" .) -}}
+{{- $_ := set $chart "MCP_PROXY_ALLOWED_HOSTS" (include "gateway.allowedHosts" .) -}}
+{{- if or .Values.documents.existingClaim .Values.secrets.documentsUrl.name -}}
+{{- $_ := set $chart "MCP_PROXY_MOCK_MODE" "false" -}}
+{{- end -}}
+{{- $fixed := dict "MCP_PROXY_PORT" "8082" "MCP_PROXY_CONFIG_DIR" "/data/config" "MCP_PROXY_DOCUMENTS_PATH" "/data/documents" -}}
+{{- if .Values.secrets.tokensFile.name -}}
+{{- $_ := set $fixed "MCP_PROXY_TOKENS_FILE" "/data/tokens/tokens.jsonl" -}}
+{{- end -}}
+{{- toYaml (mergeOverwrite $chart (deepCopy .Values.settings) $fixed) -}}
+{{- end -}}
+
+{{/* A value of `settings` as an environment variable has it: no exponents in whole numbers. */}}
+{{- define "gateway.spelt" -}}
+{{- if and (kindIs "float64" .) (eq . (floor .)) -}}{{- int64 . -}}{{- else -}}{{- . -}}{{- end -}}
+{{- end -}}
+
+{{/* The port of a URL, as a number; nothing for what is no URL. */}}
+{{- define "gateway.portOf" -}}
+{{- $url := urlParse . -}}
+{{- $port := regexFind "[0-9]+$" (regexFind ":[0-9]+$" $url.host) -}}
+{{- if $port -}}
+{{- $port -}}
+{{- else if has $url.scheme (list "https" "wss") -}}
+443
+{{- else if has $url.scheme (list "http" "ws") -}}
+80
+{{- end -}}
+{{- end -}}
+
+{{/* The TCP ports that the gateway connects to, as far as the values tell, as a JSON list. */}}
+{{- define "gateway.egressPorts" -}}
+{{- $ports := .Values.networkPolicy.egress.ports -}}
+{{- if or .Values.secrets.redisUrl.name .Values.secrets.stateUrl.name -}}
+{{- $ports = concat $ports .Values.networkPolicy.egress.redisPorts -}}
+{{- end -}}
+{{- if .Values.secrets.documentsUrl.name -}}
+{{- $ports = concat $ports .Values.networkPolicy.egress.postgresPorts -}}
+{{- end -}}
+{{- $urls := list -}}
+{{- range $name := list "MCP_PROXY_JWT_JWKS_URL" "MCP_PROXY_RETRIEVAL_WINDOW_URL" "MCP_PROXY_REMOTE_URL" -}}
+{{- with get $.Values.settings $name -}}{{- $urls = append $urls . -}}{{- end -}}
+{{- end -}}
+{{- $mcp := get .Values.config.files "mcp.json" -}}
+{{- if kindIs "string" $mcp -}}{{- $mcp = fromJson $mcp -}}{{- end -}}
+{{- if and (kindIs "map" $mcp) (not .Values.config.existingConfigMap) -}}
+{{- range $server := get $mcp "mcpServers" -}}
+{{- with get $server "url" -}}{{- $urls = append $urls . -}}{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- range $url := $urls -}}
+{{- with include "gateway.portOf" $url -}}{{- $ports = append $ports (int .) -}}{{- end -}}
+{{- end -}}
+{{- $whole := list -}}
+{{- range $ports -}}{{- $whole = append $whole (int .) -}}{{- end -}}
+{{- $whole | uniq | toJson -}}
+{{- end -}}
+
+{{/* Refuses what would not do what its reader expects. */}}
+{{- define "gateway.check" -}}
+{{- $auth := include "gateway.authMode" . -}}
+{{- if and (eq $auth "token") (not .Values.secrets.tokensFile.name) -}}
+{{- fail "settings.MCP_PROXY_AUTH_MODE is token: name the Secret of the tokens file in secrets.tokensFile.name" -}}
+{{- end -}}
+{{- if and (ne $auth "token") .Values.secrets.tokensFile.name -}}
+{{- fail (printf "secrets.tokensFile.name is set and settings.MCP_PROXY_AUTH_MODE is %s: set it to token, or unset that" $auth) -}}
+{{- end -}}
+{{- if and .Values.ingress.enabled (not .Values.ingress.hosts) -}}
+{{- fail "ingress.enabled is true: name the hosts that callers use in ingress.hosts" -}}
+{{- end -}}
+{{- if and .Values.ingress.enabled (eq $auth "none") (not (hasKey .Values.settings "MCP_PROXY_AUTH_MODE")) -}}
+{{- fail "ingress.enabled is true while nobody has to prove who they are: set settings.MCP_PROXY_AUTH_MODE to token or jwt, or write none there if a proxy in front authenticates callers" -}}
+{{- end -}}
+{{- $inUse := or (ne $auth "none") .Values.ingress.enabled .Values.autoscaling.enabled -}}
+{{- $several := gt (int (include "gateway.maxReplicas" .)) 1 -}}
+{{- if and $inUse $several (not .Values.allowSeparateBudgets) -}}
+{{- if not .Values.secrets.redisUrl.name -}}
+{{- fail "several replicas would each allow the whole budget: name the Secret that has the URL of a Redis in secrets.redisUrl.name, or set replicaCount to 1, or allowSeparateBudgets to true" -}}
+{{- end -}}
+{{- if not .Values.secrets.sessionKeys.name -}}
+{{- fail "several replicas would not know each other's MCP sessions: name the Secret that has a key of 32 characters or more in secrets.sessionKeys.name (openssl rand -hex 32), or set replicaCount to 1, or allowSeparateBudgets to true" -}}
+{{- end -}}
+{{- end -}}
+{{- if and .Values.secrets.documentsOwnerUrl.name (not .Values.secrets.documentsUrl.name) -}}
+{{- fail "secrets.documentsOwnerUrl.name is set: name the Secret with the URL of the gateway's own role in secrets.documentsUrl.name as well" -}}
+{{- end -}}
+{{- if and .Values.secrets.documentsUrl.name .Values.documents.existingClaim -}}
+{{- fail "documents are in PostgreSQL (secrets.documentsUrl.name) or in a folder (documents.existingClaim): set one of them" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "gateway.podSecurityContext" -}}
+runAsNonRoot: true
+runAsUser: 10001
+runAsGroup: 10001
+fsGroup: 10001
+fsGroupChangePolicy: OnRootMismatch
+seccompProfile:
+  type: RuntimeDefault
+{{- end -}}
+
+{{- define "gateway.containerSecurityContext" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+{{- end -}}

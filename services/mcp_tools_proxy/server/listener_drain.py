@@ -1,0 +1,56 @@
+"""Accepts the last connections of a listener before it is closed."""
+
+import asyncio
+import ctypes
+import select
+import socket
+import struct
+import sys
+from contextlib import suppress
+
+ACCEPT_S = 0.05
+"""Seconds for handshakes that have begun to be completed."""
+
+MAX_BACKLOG = 4096
+"""Connections that are waited for at most, where further ones cannot be kept out."""
+
+_SO_ATTACH_FILTER = 26
+_LOAD_BYTE, _JUMP_IF_SET, _RETURN = 0x30, 0x45, 0x06
+_FLAGS_OFFSET, _SYN = 13, 0x02
+_NO_SYN = (
+    (_LOAD_BYTE, 0, 0, _FLAGS_OFFSET),
+    (_JUMP_IF_SET, 0, 1, _SYN),
+    (_RETURN, 0, 0, 0),
+    (_RETURN, 0, 0, 0xFFFFFFFF),
+)
+"""A program of classic BPF, run on a TCP header and what follows: drops a segment with SYN."""
+
+
+async def drain_listener(listener: socket.socket) -> None:
+    """Wait until the event loop has accepted all connections that clients take for open.
+
+    A listener that is closed resets those that were not accepted, and their clients cannot know
+    whether a request was read. On Linux new ones are kept out meanwhile: their first segment is
+    dropped, the client's system sends it again after a second, and is then refused before
+    anything was sent.
+    """
+    _drop_new_connections(listener)
+    await asyncio.sleep(ACCEPT_S)
+    backlog = select.poll()
+    backlog.register(listener.fileno(), select.POLLIN)
+    for _ in range(MAX_BACKLOG):
+        if not backlog.poll(0):
+            return
+        await asyncio.sleep(0)  # the loop accepts one in each round
+
+
+def _drop_new_connections(listener: socket.socket) -> None:
+    if sys.platform != "linux":
+        return
+    program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *it) for it in _NO_SYN))
+    with suppress(OSError):
+        listener.setsockopt(
+            socket.SOL_SOCKET,
+            _SO_ATTACH_FILTER,
+            struct.pack("HL", len(_NO_SYN), ctypes.addressof(program)),
+        )

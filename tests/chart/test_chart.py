@@ -1,0 +1,316 @@
+"""The Helm chart: what it makes of values is valid, safe, and what the gateway understands."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+import helm_python
+import kubernetes_validate  # type: ignore[import-untyped] # has no types
+import pytest
+import yaml  # type: ignore[import-untyped] # has no types
+
+from deploy.render import CHART, MANIFESTS, NAME, files, render
+from mcp_tools_proxy.app.http import create_app
+from mcp_tools_proxy.settings.settings import Settings
+from mcp_tools_proxy.settings.types import variable
+from tests.chart.values import REFUSED, VALUES
+from tests.support.program_launch import ROOT
+
+Json = dict[str, Any]
+
+VERSIONS = ("1.30", "1.37")
+"""The oldest Kubernetes that the chart is for, and the newest whose schemas we have."""
+
+COMPOSE: Json = yaml.safe_load((ROOT / "docker/compose.yaml").read_text(encoding="utf-8"))
+SETTINGS = {
+    str(field.validation_alias or variable(name)) for name, field in Settings.model_fields.items()
+}
+PATHS = frozenset(create_app(Settings()).openapi()["paths"])
+PODS = ("Deployment", "Job")
+
+
+@cache
+def objects(values: str) -> tuple[Json, ...]:
+    """Return the objects that the chart makes of a set of values."""
+    texts = [
+        text for path, text in render(VALUES[values], name=NAME).items() if "NOTES" not in path
+    ]
+    return tuple(it for text in texts for it in yaml.safe_load_all(text) if it)
+
+
+def one(values: str, kind: str) -> Json:
+    (found,) = [it for it in objects(values) if it["kind"] == kind]
+    return found
+
+
+def pods(values: str) -> Iterator[Json]:
+    for it in objects(values):
+        if it["kind"] in PODS:
+            yield it["spec"]["template"]
+
+
+def gateway(values: str) -> Json:
+    """Return the gateway's container."""
+    (container,) = one(values, "Deployment")["spec"]["template"]["spec"]["containers"]
+    assert isinstance(container, dict)
+    return container
+
+
+def environment(values: str) -> dict[str, str | None]:
+    """Return the gateway's variables; None is from a Secret."""
+    return {it["name"]: it.get("value") for it in gateway(values)["env"]}
+
+
+def notes(values: Mapping[str, Any]) -> str:
+    return render(values, name=NAME)[f"{NAME}/templates/NOTES.txt"]
+
+
+@pytest.mark.parametrize("values", VALUES)
+def test_every_object_is_valid(values: str) -> None:
+    known = [it for it in objects(values) if it["kind"] != "ServiceMonitor"]
+    for it in known:
+        for version in VERSIONS:
+            kubernetes_validate.validate(it, version, strict=True)
+    assert "Deployment" in {it["kind"] for it in known}
+
+
+def test_the_service_monitor_finds_the_port_of_the_service() -> None:
+    values = "ingress, autoscaling and ServiceMonitor"
+    monitor, service = one(values, "ServiceMonitor"), one(values, "Service")
+    assert monitor["apiVersion"] == "monitoring.coreos.com/v1"
+    assert set(monitor["spec"]) == {"selector", "endpoints"}
+    assert (
+        monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+    )
+    assert monitor["metadata"]["labels"]["release"] == "prometheus"
+    (endpoint,) = monitor["spec"]["endpoints"]
+    assert endpoint == {
+        "port": service["spec"]["ports"][0]["name"],
+        "path": "/metrics",
+        "interval": "30s",
+    }
+
+
+def test_the_chart_has_no_lint() -> None:
+    report = helm_python.lint(CHART, strict=True)
+    assert (report["errors"], [it for it in report["messages"] if it["severity"] > 1]) == ([], [])
+
+
+def test_what_is_written_from_the_chart_and_the_settings_is_up_to_date() -> None:
+    written = files()
+    stale = [path.name for path, text in written.items() if path.read_text("utf-8") != text]
+    left = [path.name for path in MANIFESTS.glob("*.yaml") if path not in written]
+    assert (stale, left) == ([], []), "make chart"
+
+
+def test_the_version_is_the_images() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
+    image = (ROOT / "docker/Dockerfile").read_text(encoding="utf-8")
+    assert f"ARG VERSION={chart['appVersion']}\n" in image
+    assert chart["version"] == chart["appVersion"]
+
+
+@pytest.mark.parametrize("values", VALUES)
+def test_every_variable_is_a_setting_or_one_of_the_operators(values: str) -> None:
+    own = {it["name"] for it in VALUES[values].get("extraEnv", [])}
+    assert set(environment(values)) - own <= SETTINGS
+    for pod in pods(values):
+        for container in pod["spec"]["containers"]:
+            names = [it["name"] for it in container["env"]]
+            assert len(names) == len(set(names))
+
+
+def test_no_secret_is_a_plain_value() -> None:
+    """Each variable that holds a secret is read from a Secret, and there is no Secret of ours."""
+    values = "postgres and redis"
+    from_secrets = {
+        "MCP_PROXY_ADMIN_TOKEN", "MCP_PROXY_DOCUMENTS_URL", "MCP_PROXY_RATE_LIMIT_STORAGE_URL",
+        "MCP_PROXY_SESSION_KEYS", "MCP_PROXY_STATE_KEY", "MCP_PROXY_STATE_URL",
+    }  # fmt: skip
+    assert {name for name, value in environment(values).items() if value is None} == from_secrets
+    (redis,) = [
+        it for it in gateway(values)["env"] if it["name"] == "MCP_PROXY_RATE_LIMIT_STORAGE_URL"
+    ]
+    assert redis["valueFrom"] == {"secretKeyRef": {"name": "redis", "key": "url"}}
+    made = [it["kind"] for each in VALUES for it in objects(each)]
+    assert "Secret" not in made
+
+
+@pytest.mark.parametrize("values", VALUES)
+def test_every_container_is_as_hardened_as_in_compose(values: str) -> None:
+    compose = COMPOSE["services"]["gateway"]
+    uid, gid = map(int, compose["user"].split(":"))
+    for pod in pods(values):
+        spec = pod["spec"]
+        assert spec["securityContext"].items() >= {
+            "runAsNonRoot": True, "runAsUser": uid, "runAsGroup": gid,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        }.items()  # fmt: skip
+        assert (spec["automountServiceAccountToken"], spec["enableServiceLinks"]) == (False, False)
+        for container in spec["containers"]:
+            assert container["securityContext"] == {
+                "readOnlyRootFilesystem": compose["read_only"],
+                "capabilities": {"drop": compose["cap_drop"]},
+                "allowPrivilegeEscalation": False,
+            }
+            assert container["resources"]["limits"]["memory"] == "512Mi"
+    assert compose["mem_limit"] == "512m"
+
+
+@pytest.mark.parametrize("values", VALUES)
+def test_what_compose_can_write_to_is_an_empty_dir(values: str) -> None:
+    spec = one(values, "Deployment")["spec"]["template"]["spec"]
+    volumes = {it["name"]: it for it in spec["volumes"]}
+    mounts = {it["mountPath"]: it for it in gateway(values)["volumeMounts"]}
+    writable = {path for path, it in mounts.items() if "emptyDir" in volumes[it["name"]]}
+    assert writable == {"/data/scratch", "/tmp"}  # noqa: S108 - paths in the pod
+    assert mounts["/data/config"]["readOnly"] is True
+    assert {it["name"] for it in mounts.values()} == set(volumes)
+    assert not [path for path, it in mounts.items() if "subPath" in it]
+
+
+@pytest.mark.parametrize("values", VALUES)
+def test_the_probes_are_of_routes_that_the_gateway_has(values: str) -> None:
+    container = gateway(values)
+    probes = {it: container[f"{it}Probe"]["httpGet"] for it in ("startup", "liveness", "readiness")}
+    assert {it["path"] for it in probes.values()} <= PATHS
+    assert probes["readiness"]["path"] == "/health/ready"
+    assert {it["port"] for it in probes.values()} == {container["ports"][0]["name"]}
+    assert environment(values)["MCP_PROXY_PORT"] == str(container["ports"][0]["containerPort"])
+
+
+@pytest.mark.parametrize("values", VALUES)
+def test_every_selector_finds_the_pods_of_the_gateway_and_no_other(values: str) -> None:
+    deployment = one(values, "Deployment")["spec"]
+    labels = deployment["template"]["metadata"]["labels"]
+    selectors = [deployment["selector"]["matchLabels"], one(values, "Service")["spec"]["selector"]]
+    for it in objects(values):
+        if it["kind"] == "PodDisruptionBudget":
+            selectors.append(it["spec"]["selector"]["matchLabels"])
+        if it["kind"] == "NetworkPolicy":
+            selectors.append(it["spec"]["podSelector"]["matchLabels"])
+    spreads = deployment["template"]["spec"].get("topologySpreadConstraints", [])
+    selectors += [it["labelSelector"]["matchLabels"] for it in spreads]
+    others = [
+        it["spec"]["template"]["metadata"]["labels"]
+        for it in objects(values)
+        if it["kind"] == "Job"
+    ]
+    assert all(it.items() <= labels.items() for it in selectors)
+    assert not [it for it in selectors for other in others if it.items() <= other.items()]
+
+
+@pytest.mark.parametrize(
+    ("values", "grace_s"), [("default", 10), ("jwt", 31), ("one replica, bare", 10)]
+)
+def test_a_pod_has_the_time_that_the_gateway_takes_to_stop(values: str, grace_s: int) -> None:
+    spec = one(values, "Deployment")["spec"]["template"]["spec"]
+    pause_s = gateway(values)["lifecycle"]["preStop"]["sleep"]["seconds"]
+    drain_s = int(environment(values)["MCP_PROXY_SHUTDOWN_DRAIN_S"] or "")
+    assert spec["terminationGracePeriodSeconds"] == pause_s + grace_s + drain_s + 5
+
+
+def test_no_pod_is_taken_away_before_its_successor_is_ready() -> None:
+    spec = one("default", "Deployment")["spec"]
+    rolling = {"maxUnavailable": 0, "maxSurge": 1}
+    assert (spec["replicas"], spec["strategy"]["rollingUpdate"]) == (2, rolling)
+
+
+def test_the_autoscaler_alone_decides_how_many_replicas_there_are() -> None:
+    values = "ingress, autoscaling and ServiceMonitor"
+    scaler = one(values, "HorizontalPodAutoscaler")["spec"]
+    assert "replicas" not in one(values, "Deployment")["spec"]
+    assert scaler["scaleTargetRef"]["name"] == one(values, "Deployment")["metadata"]["name"]
+
+
+def test_the_ingress_passes_on_neither_metrics_nor_readiness() -> None:
+    values = "ingress, autoscaling and ServiceMonitor"
+    (rule,) = one(values, "Ingress")["spec"]["rules"]
+    paths = [it["path"] for it in rule["http"]["paths"]]
+    assert paths == ["/mcp", "/internal"]
+    hidden = {path for path in PATHS if not path.startswith(tuple(f"{it}/" for it in paths))}
+    assert hidden >= {"/metrics", "/health/ready"}
+    assert "gateway.example.com" in (environment(values)["MCP_PROXY_ALLOWED_HOSTS"] or "").split(
+        ","
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "ports"),
+    [
+        ("default", [53, 53]),
+        ("postgres and redis", [53, 53, 6380, 5432]),
+        ("jwt", [53, 53, 6379, 8443, 8084]),
+    ],
+)
+def test_the_gateway_connects_to_what_the_values_name_and_to_no_other_port(
+    values: str, ports: list[int]
+) -> None:
+    policy = one(values, "NetworkPolicy")["spec"]
+    assert policy["policyTypes"] == ["Ingress", "Egress"]
+    assert [port["port"] for rule in policy["egress"] for port in rule["ports"]] == ports
+
+
+def test_only_pods_of_the_namespace_may_connect_by_default() -> None:
+    (rule,) = one("default", "NetworkPolicy")["spec"]["ingress"]
+    assert rule["from"] == [{"podSelector": {}}]
+
+
+@pytest.mark.parametrize("values", VALUES)
+def test_the_gateway_starts_with_these_settings(
+    values: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secrets = {
+        "MCP_PROXY_RATE_LIMIT_STORAGE_URL": "redis://redis", "MCP_PROXY_STATE_URL": "redis://state",
+        "MCP_PROXY_DOCUMENTS_URL": "postgresql://gateway@db/documents",
+    }  # fmt: skip
+    for name, value in environment(values).items():
+        monkeypatch.setenv(name, value if value is not None else secrets.get(name, "k" * 32))
+    settings = Settings()
+    assert settings.port == 8082
+    assert settings.warnings == ()
+
+
+def test_the_files_of_the_configuration_are_mounted_as_they_were_given() -> None:
+    data = one("jwt", "ConfigMap")["data"]
+    given = VALUES["jwt"]["config"]["files"]
+    assert json.loads(data["mcp.json"]) == given["mcp.json"]
+    assert data["preset_all.json"] == given["preset_all.json"]
+    assert set(data) == set(given)
+
+
+def test_a_configuration_of_ones_own_is_mounted_in_place_of_the_charts() -> None:
+    values = "documents on a volume, and a tokens file"
+    volumes = one(values, "Deployment")["spec"]["template"]["spec"]["volumes"]
+    (config,) = [it for it in volumes if it["name"] == "config"]
+    assert config["configMap"]["name"] == "mine"
+    assert "ConfigMap" not in {it["kind"] for it in objects(values)}
+
+
+@pytest.mark.parametrize("why", REFUSED)
+def test_values_that_would_not_do_what_they_say_are_refused(why: str) -> None:
+    values, named = REFUSED[why]
+    with pytest.raises(helm_python.HelmError, match=re.escape(named)):
+        render(values, name=NAME)
+
+
+def test_the_notes_of_a_trial_say_what_to_set_for_more() -> None:
+    text = notes({})
+    assert "NOT FOR MORE THAN A TRIAL" in text
+    assert re.findall(r"secrets\.\w+\.name", text) == [
+        "secrets.tokensFile.name", "secrets.redisUrl.name", "secrets.sessionKeys.name",
+        "secrets.documentsUrl.name", "secrets.adminToken.name",
+    ]  # fmt: skip
+
+
+def test_the_notes_of_a_whole_installation_ask_for_nothing() -> None:
+    values = {
+        "documents": {"existingClaim": "documents"},
+        "secrets": {
+            it: {"name": "s"}
+            for it in ("redisUrl", "sessionKeys", "stateKey", "tokensFile", "adminToken")
+        },
+    }
+    assert notes(values).rstrip().endswith("mcp-tools-proxy check")

@@ -1,0 +1,74 @@
+"""Callers as a program, for a container: its input is lines of JSON, see ``Command``.
+
+At the end of its input the callers finish their calls, and it prints how requests ended.
+"""
+
+import asyncio
+import json
+import sys
+from typing import TypedDict
+
+import aiohttp
+
+from tests.roll_out.callers import Callers, Work
+
+CALLERS = 40
+
+WORK = (
+    Work("notes:search_notes", {"query": "vpn"}, "UDP"),
+    Work("read_doc_pages", {"doc_id": "doc_1", "page_start": 1, "page_end": 2}, "LDAP"),
+    Work("list_available_tools", {}, "notes:search_notes"),
+)
+
+
+class Command(TypedDict, total=False):
+    """What a line may hold: a replica to call once it is ready, or one to call no longer."""
+
+    add: str
+    ready_path: str
+    remove: str
+
+
+async def main() -> None:
+    """Call until the end of the input; print a line after each command, and at the end."""
+    callers = Callers(WORK, "tenant_1")
+    async with asyncio.TaskGroup() as group:
+        calling = False
+        while line := await asyncio.to_thread(sys.stdin.readline):
+            command: Command = json.loads(line)
+            if "add" in command:
+                await wait_until_ready(command["add"] + command["ready_path"])
+                callers.replicas.append(command["add"])
+            else:
+                callers.replicas.remove(command["remove"])
+            if not calling and callers.replicas:
+                group.create_task(callers.run(CALLERS))
+                calling = True
+            report(calls=callers.calls)
+        callers.stop()
+    report(calls=callers.calls, ends=callers.ends, unexpected=callers.unexpected)
+
+
+async def wait_until_ready(url: str) -> None:
+    """Wait until a readiness probe succeeds."""
+    async with aiohttp.ClientSession() as http:
+        while not await succeeds(http, url):
+            await asyncio.sleep(0.1)
+
+
+async def succeeds(http: aiohttp.ClientSession, url: str) -> bool:
+    """Return whether a GET has status 200."""
+    try:
+        async with http.get(url) as response:
+            return response.status == 200
+    except aiohttp.ClientError:
+        return False
+
+
+def report(**fields: object) -> None:
+    """Print a line of JSON at once."""
+    print(json.dumps(fields), flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,46 @@
+"""No connection that its client takes for open is lost when a listener closes."""
+
+import asyncio
+import socket
+import sys
+from contextlib import ExitStack
+
+import pytest
+
+from mcp_tools_proxy.server.listener_drain import drain_listener
+from mcp_tools_proxy.server.uvicorn_server import listen
+from tests.support.bounds import until
+
+CLIENTS = 50
+
+
+async def test_what_waits_to_be_accepted_is_accepted_before_the_listener_closes() -> None:
+    accepted: list[asyncio.BaseTransport] = []
+
+    class Accepting(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            accepted.append(transport)
+
+    with listen("127.0.0.1", 0) as listener, ExitStack() as stack:
+        server = await asyncio.get_running_loop().create_server(Accepting, sock=listener)
+        for _ in range(CLIENTS):  # the loop does not run meanwhile
+            stack.enter_context(socket.create_connection(listener.getsockname()))
+        await drain_listener(listener)
+        server.close()
+        await until(lambda: len(accepted) == CLIENTS)
+        for transport in accepted:
+            transport.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there is no such filter elsewhere")
+async def test_who_connects_meanwhile_is_refused_before_anything_is_sent() -> None:
+    with listen("127.0.0.1", 0) as listener, socket.socket() as late:
+        address = listener.getsockname()
+        listener.listen()
+        await drain_listener(listener)
+        late.setblocking(False)
+        connecting = asyncio.ensure_future(asyncio.get_running_loop().sock_connect(late, address))
+        await asyncio.sleep(0)  # its first segment is sent
+        listener.close()
+        with pytest.raises(ConnectionRefusedError):
+            await connecting
