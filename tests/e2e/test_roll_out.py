@@ -15,7 +15,7 @@ from tests.support.program import UNLIMITED, Program, started
 from tests.support.redis_server import running_redis
 
 CALLERS = 30
-PER_STEP = 300
+PER_STEP = 100
 """Calls that have to be done between two steps, so that each is taken under load."""
 
 WORK = (
@@ -67,8 +67,7 @@ async def test_every_request_has_its_result_or_was_not_taken(tmp_path: Path) -> 
                 callers.replicas.append(url_of(new))
                 await under_load(callers)
                 assert await asyncio.to_thread(old.stop) == -15
-                refused = callers.ends[REFUSED]
-                await until(lambda refused=refused: callers.ends[REFUSED] > refused)
+                await one_refused(callers)
                 callers.replicas.remove(url_of(old))
                 await under_load(callers)
             callers.stop()
@@ -79,6 +78,12 @@ async def under_load(callers: Callers) -> None:
     """Wait until so many more calls are done."""
     done = callers.calls
     await until(lambda: callers.calls >= done + PER_STEP)
+
+
+async def one_refused(callers: Callers) -> None:
+    """Wait until a caller tried the replica that is no longer there."""
+    refused = callers.ends[REFUSED]
+    await until(lambda: callers.ends[REFUSED] > refused)
 
 
 def url_of(program: Program) -> str:

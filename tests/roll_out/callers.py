@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import aiohttp
 
-
 EXECUTE = "/internal/mcp/execute"
 SHUTTING_DOWN = "SHUTTING_DOWN"
 REFUSED = "connection refused"

@@ -52,7 +52,9 @@ async def main() -> None:
 async def wait_until_ready(url: str) -> None:
     """Wait until a readiness probe succeeds."""
     async with aiohttp.ClientSession() as http:
-        while not await succeeds(http, url):
+        while True:
+            if await succeeds(http, url):
+                return
             await asyncio.sleep(0.1)
 
 

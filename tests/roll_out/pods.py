@@ -11,7 +11,7 @@ import secrets
 import tempfile
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -46,6 +46,7 @@ VALUES: dict[str, Any] = {
         "MCP_PROXY_RATE_LIMIT_TENANT_CALLS": 10_000_000,
         "MCP_PROXY_RATE_LIMIT_TENANT_TOKENS": 0,
         "MCP_PROXY_LOG_LEVEL": "warning",
+        "MCP_PROXY_STARTUP_WAIT_S": 60,  # on a machine that does all at once
     },
     "secrets": {"redisUrl": {"name": "s"}, "sessionKeys": {"name": "s"}},
     "config": {"files": FILES},
@@ -132,7 +133,7 @@ class Cluster:
             (self._config / name).write_text(json.dumps(content), encoding="utf-8")
         await self._run("redis", ["--network", "none"], REDIS, "redis-server", "--save", "")
         server = ("python", "/opt/examples/notes_server.py", "--http")
-        await self._run("notes", self._network(), IMAGE, *server)
+        await self._wait_until_healthy(await self._run("notes", self._network(), IMAGE, *server))
         return self
 
     async def client(self) -> Client:
@@ -156,6 +157,15 @@ class Cluster:
         name = await self._run(f"gateway-{self._started}", options, IMAGE)
         return Pod(name, port, self._spec["terminationGracePeriodSeconds"])
 
+    async def _wait_until_healthy(self, name: str) -> None:
+        check = ("exec", name, "python", "/opt/healthcheck.py", "8084")
+        async with asyncio.timeout(BOUND_S):
+            while True:
+                with suppress(RuntimeError):
+                    await docker(*check)
+                    return
+                await asyncio.sleep(0.1)
+
     @property
     def _container(self) -> dict[str, Any]:
         container: dict[str, Any] = self._spec["containers"][0]
@@ -176,7 +186,7 @@ class Cluster:
             "--memory", f"{memory}m", "--memory-swap", f"{memory}m",
             "--volume", f"{self._config}:/data/config:ro",
             "--volume", "/data/scratch",
-            "--tmpfs", "/tmp:size=64m,mode=1777",
+            "--tmpfs", "/tmp:size=64m,mode=1777",  # noqa: S108 - of the container
         ]  # fmt: skip
         for it in self._container["env"]:
             if it["name"] != "MCP_PROXY_PORT":
@@ -205,11 +215,17 @@ def pod_spec() -> dict[str, Any]:
     return spec
 
 
+def readable_folder(path: str) -> Path:
+    """Let the pod's user read a folder."""
+    folder = Path(path)
+    folder.chmod(0o755)
+    return folder
+
+
 @asynccontextmanager
 async def cluster() -> AsyncIterator[Cluster]:
     """Open a cluster; nothing of it is left afterwards."""
     with tempfile.TemporaryDirectory() as made:
-        folder = Path(made)
-        folder.chmod(0o755)  # the pod's user reads it
+        folder = readable_folder(made)
         async with AsyncExitStack() as stack:
             yield await Cluster(folder, stack).open()
