@@ -12,7 +12,7 @@ import aiohttp
 
 from tests.roll_out.callers import Callers, Work
 
-CALLERS = 40
+CALLERS = 12
 
 WORK = (
     Work("notes:search_notes", {"query": "vpn"}, "UDP"),

@@ -216,7 +216,7 @@ def pod_spec() -> dict[str, Any]:
 
 
 def readable_folder(path: str) -> Path:
-    """Let the pod's user read a folder."""
+    """Return a folder that the pod's user may read."""
     folder = Path(path)
     folder.chmod(0o755)
     return folder
