@@ -17,9 +17,9 @@ from mcp_tools_proxy.domain.components import (
     Tool,
     ToolSpec,
 )
+from mcp_tools_proxy.domain.offers.snapshot import Snapshot
+from mcp_tools_proxy.domain.offers.view import View
 from mcp_tools_proxy.domain.server import ServerConfig
-from mcp_tools_proxy.domain.snapshot import Snapshot
-from mcp_tools_proxy.domain.view import View
 from mcp_tools_proxy.policy.aliases import alias_of
 
 Run = Callable[[Call], Awaitable[Result]]

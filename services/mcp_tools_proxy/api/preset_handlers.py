@@ -9,12 +9,12 @@ from mcp_tools_proxy.api.operator_gate import OperatorGate
 from mcp_tools_proxy.auth.authenticator import Authenticator
 from mcp_tools_proxy.domain.configuration import Missing
 from mcp_tools_proxy.domain.identity import OperatorRight
-from mcp_tools_proxy.domain.view import Shadowed
+from mcp_tools_proxy.domain.offers.view import Shadowed
 from mcp_tools_proxy.gateway.preset_switch import PresetSwitch
 from mcp_tools_proxy.gateway.registry_publisher import RegistryPublisher
 from mcp_tools_proxy.telemetry.recorder import cut
 from mcp_tools_proxy.web.envelope import json_response
-from mcp_tools_proxy.web.operation import add_to_operation
+from mcp_tools_proxy.web.request_refusals import add_to_operation
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import structlog
 
+from mcp_tools_proxy.domain.offers.snapshot import Ignored, InvalidItem, Snapshot
 from mcp_tools_proxy.domain.server import ServerStatus
-from mcp_tools_proxy.domain.snapshot import Ignored, InvalidItem, Snapshot
 
 MAX_DROPPED_LINES = 20
 """Upper bound of log lines about unusable items of one snapshot, and again about ignored fields."""

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import structlog
 
 from mcp_tools_proxy.domain.caller import NO_TENANT
+from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.domain.server import ServerConfig, ServerState, ServerStatus
-from mcp_tools_proxy.domain.snapshot import Snapshot
 from mcp_tools_proxy.downstream.connection import Dial
 from mcp_tools_proxy.downstream.reconnecting_session import ReconnectingSession
 from mcp_tools_proxy.downstream.relay.suspended_calls import SuspendedCalls

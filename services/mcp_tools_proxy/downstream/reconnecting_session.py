@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 import structlog
 
 from mcp_tools_proxy.aiokits.backoff import Backoff
+from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.domain.server import ServerConfig, ServerState, ServerStatus
-from mcp_tools_proxy.domain.snapshot import Snapshot
 from mcp_tools_proxy.downstream.connection import Connection, ConnectionFailure, Dial
 from mcp_tools_proxy.downstream.connection_state import ConnectionState
 from mcp_tools_proxy.downstream.discovery.listing import discover

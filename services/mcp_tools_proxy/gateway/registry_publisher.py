@@ -23,9 +23,9 @@ from mcp_tools_proxy.domain.components import (
     ToolNameStyle,
 )
 from mcp_tools_proxy.domain.configuration import Configuration, Missing, Preset, Problem
+from mcp_tools_proxy.domain.offers.snapshot import Snapshot
+from mcp_tools_proxy.domain.offers.view import Shadowed, View
 from mcp_tools_proxy.domain.server import ServerConfig
-from mcp_tools_proxy.domain.snapshot import Snapshot
-from mcp_tools_proxy.domain.view import Shadowed, View
 from mcp_tools_proxy.gateway.change_reporter import ChangeReporter
 from mcp_tools_proxy.gateway.check.missing_items import explain_missing
 from mcp_tools_proxy.gateway.check.unmatched_exclusions import find_unmatched_exclusions

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.configuration import Missing, Preset, Reference
-from mcp_tools_proxy.domain.snapshot import EMPTY_SNAPSHOT, Snapshot
-from mcp_tools_proxy.domain.view import Route, Shadowed, View
+from mcp_tools_proxy.domain.offers.snapshot import EMPTY_SNAPSHOT, Snapshot
+from mcp_tools_proxy.domain.offers.view import Route, Shadowed, View
 from mcp_tools_proxy.policy.aliases import qualified_name
 from mcp_tools_proxy.policy.exclusions import Exclusions
 

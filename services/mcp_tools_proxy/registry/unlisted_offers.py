@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mcp_tools_proxy.domain.caller import Kind
-from mcp_tools_proxy.domain.snapshot import Snapshot
+from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
 from mcp_tools_proxy.registry.permissions import Permissions
 from mcp_tools_proxy.registry.refusals import OUTSIDE_THE_PRESET

@@ -10,16 +10,56 @@ from mcp_tools_proxy.auth.caller_resolver import CALLER
 from mcp_tools_proxy.domain.audit.origin import Entry
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import ProxyError, Unauthenticated
+from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.telemetry.metrics import Metrics
+from mcp_tools_proxy.telemetry.recorder import cut
 from mcp_tools_proxy.telemetry.request_events import RequestFacts, RequestTelemetry, origin_fields
 from mcp_tools_proxy.telemetry.tracing.spans import ERROR_TYPE, set_on_span
 from mcp_tools_proxy.web.bad_token_counts import BadTokenCounts
 from mcp_tools_proxy.web.client_address import Peers
-from mcp_tools_proxy.web.operation import operation_of
-from mcp_tools_proxy.wire.text import QUOTE_CHARS
 
 SUM_UP_S = 1.0
 """Seconds between two log lines about tokens that were refused unchecked."""
+
+
+_OPERATION = "mcp_tools_proxy.operation"
+
+RIGHT_USED = "operator.right_used"
+"""The event of an operation that has no other."""
+
+
+class RightUse:
+    """One use of an operator's right; the gate begins it, and handlers add what was done."""
+
+    __slots__ = ("event", "fields")
+
+    def __init__(
+        self, right: OperatorRight, tenant_id: str | None, token_fields: Mapping[str, str]
+    ) -> None:
+        self.event = RIGHT_USED
+        self.fields: dict[str, object] = {"right": right.value}
+        if tenant_id is not None:
+            self.fields["tenant_id"] = cut(tenant_id)
+        self.fields |= token_fields
+
+
+def begin_operation(scope: Scope, operation: RightUse) -> None:
+    """Keep the operation of a request."""
+    scope[_OPERATION] = operation
+
+
+def operation_of(scope: Scope) -> RightUse | None:
+    """Return the operation of a request; None if it uses no operator's right."""
+    found: RightUse | None = scope.get(_OPERATION)
+    return found
+
+
+def add_to_operation(scope: Scope, event: str | None = None, **fields: object) -> None:
+    """Add to the record of a request's operation what was done: an event of its own, and fields."""
+    operation = operation_of(scope)
+    if operation is not None:
+        operation.event = event or operation.event
+        operation.fields |= fields
 
 
 class RequestRefusals:
@@ -86,7 +126,7 @@ def entry_of(scope: Scope) -> Entry:
 
 def route_of(scope: Scope) -> str:
     """Return method and path of a request, for its log lines."""
-    return f"{scope['method']} {scope['path']}"[:QUOTE_CHARS]
+    return cut(f"{scope['method']} {scope['path']}")
 
 
 def _proven(scope: Scope, error: ProxyError) -> Mapping[str, str]:
@@ -94,4 +134,4 @@ def _proven(scope: Scope, error: ProxyError) -> Mapping[str, str]:
     caller: Caller | None = scope.get(CALLER)
     if error.proven or caller is None or not caller.token_log_fields:
         return error.proven or {}
-    return {"tenant_id": caller.tenant_id[:QUOTE_CHARS], **caller.token_log_fields}
+    return {"tenant_id": cut(caller.tenant_id), **caller.token_log_fields}

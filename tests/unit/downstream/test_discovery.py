@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from mcp_tools_proxy.domain.caller import Kind
-from mcp_tools_proxy.domain.snapshot import InvalidItem, Snapshot
+from mcp_tools_proxy.domain.offers.snapshot import InvalidItem, Snapshot
 from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from mcp_tools_proxy.downstream.discovery.listing import discover
 from mcp_tools_proxy.json_schema.validator import compile_check

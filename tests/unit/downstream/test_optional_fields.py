@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from mcp_tools_proxy.domain.snapshot import Snapshot
+from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from mcp_tools_proxy.downstream.discovery.listing import discover
 from tests.unit.downstream.fake_server import FakeConnection, FakeServer, failing_with, tool

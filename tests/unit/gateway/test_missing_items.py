@@ -4,8 +4,8 @@ import pytest
 
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.configuration import Missing
+from mcp_tools_proxy.domain.offers.view import View
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
-from mcp_tools_proxy.domain.view import View
 from mcp_tools_proxy.gateway.check.missing_items import explain_missing
 from mcp_tools_proxy.policy.exclusions import Exclusions
 

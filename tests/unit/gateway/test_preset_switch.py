@@ -10,7 +10,7 @@ import pytest
 from mcp_tools_proxy.config.loader import set_default_preset
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.errors import ConfigReadOnly, PresetNotFound, PresetPinned
-from mcp_tools_proxy.domain.view import View
+from mcp_tools_proxy.domain.offers.view import View
 from tests.support.fakes import FakeComponents, fake_components
 from tests.unit.gateway.reloader_fixture import Reloading, write_servers
 

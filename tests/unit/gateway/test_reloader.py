@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from mcp_tools_proxy.domain.caller import Kind
-from mcp_tools_proxy.domain.view import View
+from mcp_tools_proxy.domain.offers.view import View
 from tests.support.bounds import BOUND_S, until
 from tests.support.builders import make_snapshot
 from tests.support.fakes import FakeComponents, fake_components

@@ -55,7 +55,7 @@ from mcp_tools_proxy.domain.errors import (
 from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.telemetry.recorder import cut
 from mcp_tools_proxy.web.envelope import JSON, json_response
-from mcp_tools_proxy.web.operation import add_to_operation
+from mcp_tools_proxy.web.request_refusals import add_to_operation
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 from mcp_tools_proxy.wire.text import quote
 

@@ -6,7 +6,7 @@ from itertools import chain
 from typing import TypeVar
 
 from mcp_tools_proxy.domain.components import Prompt, Resource, ResourceTemplate, Tool
-from mcp_tools_proxy.domain.view import Route, View
+from mcp_tools_proxy.domain.offers.view import Route, View
 from mcp_tools_proxy.downstream.components.remote_prompt import RemotePrompt
 from mcp_tools_proxy.downstream.components.remote_resource import RemoteResource, RemoteTemplate
 from mcp_tools_proxy.downstream.components.remote_tool import RemoteTool

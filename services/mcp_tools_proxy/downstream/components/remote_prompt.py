@@ -7,7 +7,7 @@ from typing import Any, Self, cast
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import JsonObject, NamesNoDocument, PromptSpec, Result
 from mcp_tools_proxy.domain.errors import InvalidArguments
-from mcp_tools_proxy.domain.view import Route
+from mcp_tools_proxy.domain.offers.view import Route
 from mcp_tools_proxy.downstream.components.completion import Completion
 from mcp_tools_proxy.downstream.components.normalize import normalise_prompt_result
 from mcp_tools_proxy.downstream.components.remote_call import (

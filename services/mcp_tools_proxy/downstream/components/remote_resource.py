@@ -11,7 +11,7 @@ from mcp_tools_proxy.domain.errors import (
     ProxyError,
     ResourceNotFound,
 )
-from mcp_tools_proxy.domain.view import Route
+from mcp_tools_proxy.domain.offers.view import Route
 from mcp_tools_proxy.downstream.components.completion import Completion
 from mcp_tools_proxy.downstream.components.normalize import normalise_resource_result
 from mcp_tools_proxy.downstream.components.remote_call import (

@@ -10,8 +10,8 @@ from pydantic_core import to_json
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import JsonObject, NamesNoDocument, Result, ToolSpec
 from mcp_tools_proxy.domain.errors import ProxyError, ResultTooLarge, ToolFailed
-from mcp_tools_proxy.domain.snapshot import Check
-from mcp_tools_proxy.domain.view import Route
+from mcp_tools_proxy.domain.offers.snapshot import Check
+from mcp_tools_proxy.domain.offers.view import Route
 from mcp_tools_proxy.downstream.components.normalize import (
     failure_of,
     normalise_tool_result,

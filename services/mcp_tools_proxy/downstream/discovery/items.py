@@ -8,7 +8,7 @@ from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import JsonObject
-from mcp_tools_proxy.domain.snapshot import Check
+from mcp_tools_proxy.domain.offers.snapshot import Check
 from mcp_tools_proxy.downstream.discovery.optional_fields import (
     OF_PROMPTS,
     OF_RESOURCES,

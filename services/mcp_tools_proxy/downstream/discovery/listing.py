@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import JsonObject
-from mcp_tools_proxy.domain.snapshot import Check, Ignored, InvalidItem, Snapshot
+from mcp_tools_proxy.domain.offers.snapshot import Check, Ignored, InvalidItem, Snapshot
 from mcp_tools_proxy.downstream.connection import Connection, ConnectionFailure
 from mcp_tools_proxy.downstream.discovery.items import (
     CATEGORIES,

@@ -16,9 +16,9 @@ from mcp_tools_proxy.config.loader import (
     NO_FILE,
 )
 from mcp_tools_proxy.domain.configuration import Agents, Configuration, Preset, Problem
+from mcp_tools_proxy.domain.offers.snapshot import Ignored, InvalidItem, Snapshot
+from mcp_tools_proxy.domain.offers.view import View
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus
-from mcp_tools_proxy.domain.snapshot import Ignored, InvalidItem, Snapshot
-from mcp_tools_proxy.domain.view import View
 from mcp_tools_proxy.gateway.check.agents import (
     AgentReport,
     AgentView,

@@ -10,7 +10,7 @@ from mcp_tools_proxy.config.loader import AGENTS_FILE, CONFIGURATION_FILE
 from mcp_tools_proxy.config.unknown_keys import Oddity, group_oddities
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.configuration import Agents, Configuration, Problem
-from mcp_tools_proxy.domain.snapshot import Snapshot
+from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.policy.exclusions import name_variants
 from mcp_tools_proxy.wire.problem_texts import join_first
 from mcp_tools_proxy.wire.text import quote

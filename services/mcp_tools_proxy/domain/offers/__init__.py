@@ -1,0 +1,1 @@
+"""What servers offer, and what of it a preset allows."""
