@@ -31,7 +31,7 @@ _PAUSE_S = 0.01
 
 
 def _trace_call(tracer: Tracer) -> None:
-    """Make the two spans of a call, with the attributes that the gateway sets."""
+    """Start and end the two spans of a call, with the attributes that the gateway sets."""
     request = tracer.start_span("POST", kind=SpanKind.SERVER, attributes=_REQUEST)
     call = tracer.start_span("execute_tool", set_span_in_context(request), attributes=_CALL)
     call.update_name("execute_tool read_doc_section")

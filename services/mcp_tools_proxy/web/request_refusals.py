@@ -77,7 +77,6 @@ class RequestRefusals:
     def record_refusal(self, scope: Scope, error: ProxyError, trace_id: str) -> None:
         """Count and record a request that is refused with ``error``; its span has the code."""
         self._metrics.requests_refused.labels(error.code).inc()
-        set_on_span({ERROR_TYPE: error.code})
         peer = self.peers.address_of(scope)
         if isinstance(error, Unauthenticated) and error.token_refused:
             self.tokens.count(peer)
@@ -88,6 +87,7 @@ class RequestRefusals:
             **(operation.fields if operation else {}),
         }
         self.telemetry.refused(error, RequestFacts(route_of(scope), trace_id), sender)
+        set_on_span({ERROR_TYPE: error.code})
 
     def record_operation(self, scope: Scope, code: str, trace_id: str) -> None:
         """Record what an operator did in a request, if its sender used an operator's right."""
