@@ -32,19 +32,19 @@ FUNCTIONS = {
     "health": ["get_health", "get_metrics", "get_readiness"],
     "lists": ["list_prompts", "list_resources", "list_tools"],
     "presets": ["get_active_preset", "list_presets", "set_active_preset"],
-    "status": ["get_log_level", "get_remote", "list_servers", "set_log_level"],
+    "status": ["get_log_level", "get_remote", "list_limits", "list_servers", "set_log_level"],
 }
 """Modules by package; in each of them are ``sync`` and ``asyncio``. All names are a promise."""
 
 CLASSES = [
     "ActivePreset", "AnthropicOtherBlock", "AnthropicOtherBlockType", "AnthropicTool",
     "Arguments", "AuditRecord", "AuditRecordPayload", "AuditRecords",
-    "BatchRequest", "BatchResults", "CallRequest", "CallResult", "ChatCustomCall",
+    "BatchRequest", "BatchResults", "Budget", "CallRequest", "CallResult", "ChatCustomCall",
     "ChatToolCall", "ChatToolMessage", "CheckStatus", "CustomTool", "DocumentChunk",
     "DocumentContent", "DocumentFacts", "DocumentList", "DocumentProblem", "DocumentReaders",
     "DocumentRights", "DocumentSection", "ErrorBody", "ErrorCode",
     "ErrorDetails", "ErrorResponse", "ExecuteRequest", "Health", "ImageBlock", "ImageSource",
-    "ImageSourceMediaType", "InputImage", "InputText", "ItemKind", "JsonSchema", "LogLevel",
+    "ImageSourceMediaType", "InputImage", "InputText", "ItemKind", "JsonSchema", "Limit", "LimitList", "LimitUnit", "LogLevel",
     "LogLevelChange", "LogLevelName", "McpTool",
     "MissingItem", "ModelFunction", "NamedReaders", "OkResponse", "OpenAiFunction", "OpenAiTool",
     "OutputCaller", "Preset", "PresetChoice", "PresetList", "Problem", "Prompt", "PromptList",

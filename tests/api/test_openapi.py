@@ -59,6 +59,7 @@ OPERATIONS = {
     ("GET", "/internal/mcp/prompts"): ("lists", "list_prompts"),
     ("GET", "/internal/mcp/resources"): ("lists", "list_resources"),
     ("GET", "/internal/mcp/audit"): ("audit", "list_audit_records"),
+    ("GET", "/internal/mcp/limits"): ("status", "list_limits"),
     ("POST", "/internal/mcp/explain"): ("audit", "explain_call"),
     ("GET", "/internal/mcp/presets"): ("presets", "list_presets"),
     ("GET", "/internal/mcp/presets/active"): ("presets", "get_active_preset"),
