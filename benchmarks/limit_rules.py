@@ -7,9 +7,10 @@ from itertools import count, cycle, islice
 from pathlib import Path
 
 from benchmarks.bench import Bench, Measured
+from benchmarks.corpus import TENANT
 from benchmarks.echo_calls import posted
 from benchmarks.facade import DOC_ID
-from benchmarks.messages import OK, TENANT, section_calls
+from benchmarks.messages import OK, section_calls
 from benchmarks.paired import Comparison, Turn, measure_by_turns, table_of
 from benchmarks.report import Result
 from benchmarks.servers import NO_CALL_REFUSED, Server, gateway
@@ -91,7 +92,12 @@ def _matching() -> list[dict[str, object]]:
 
 def _others() -> list[dict[str, object]]:
     """Return rules that have a value in common with the calls, and one that none of them has."""
-    values = ({"tenant": TENANT}, {"tool": "read_doc_section"}, {"document": DOC_ID}, {})
+    values: Sequence[dict[str, str]] = (
+        {"tenant": TENANT},
+        {"tool": "read_doc_section"},
+        {"document": DOC_ID},
+        {},
+    )
     return [
         _rule(f"other-{number}", {**values[number % 4], "user": f"other {number}"})
         for number in range(RULES - 4)

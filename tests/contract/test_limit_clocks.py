@@ -7,8 +7,8 @@ import pytest
 from redis import Redis
 from structlog.testing import capture_logs
 
-from mcp_tools_proxy.domain.budget import ChargedCall
 from mcp_tools_proxy.domain.errors import RateLimitExceeded
+from mcp_tools_proxy.domain.limits.budget import ChargedCall
 from mcp_tools_proxy.ratelimit.budget_counter import BudgetCounter
 from mcp_tools_proxy.ratelimit.budget_limits import BudgetLimits
 from mcp_tools_proxy.ratelimit.limiter import Limiter, build_limiter

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 from redis import Redis
 
-from mcp_tools_proxy.domain.budget import ChargedCall, LimitRule, LimitRules
 from mcp_tools_proxy.domain.errors import RateLimitExceeded
+from mcp_tools_proxy.domain.limits.budget import ChargedCall, LimitRule, LimitRules
 from mcp_tools_proxy.ratelimit.budget_counter import BudgetCounter
 from mcp_tools_proxy.ratelimit.budget_limits import BudgetLimits
 from mcp_tools_proxy.ratelimit.limiter import Limiter, build_limiter
@@ -86,8 +86,8 @@ async def test_of_rules_that_do_not_contain_each_other_no_refused_call_is_charge
     replicas = [await limiters.build(*rules, limits=LIMITS) for _ in range(2)]
     assert await passed(replicas, [CALL] * 60) == 7
     assert await passed(replicas, [CALL._replace(user_id="bob")] * 60) == 5
-    of_nobody = CALL._replace(user_id="carol", agent=None)
-    assert await passed(replicas, [of_nobody] * 60) == 7
+    without_agent = CALL._replace(user_id="carol", agent=None)
+    assert await passed(replicas, [without_agent] * 60) == 7
     left = {it.budget.name: it.remaining for it in await replicas[0].peek(CALL)}
     assert left == {"document_calls": 11, "tenant_calls": 21, "agent": 0, "user": 0}
 

@@ -23,7 +23,7 @@ ProxyError
 from collections.abc import Iterator, Mapping
 from functools import cache
 
-from mcp_tools_proxy.domain.budget import BudgetStatus
+from mcp_tools_proxy.domain.limits.budget import BudgetStatus
 from mcp_tools_proxy.domain.proxy_error import MAY_BE_DONE as MAY_BE_DONE
 from mcp_tools_proxy.domain.proxy_error import ProxyError as ProxyError
 

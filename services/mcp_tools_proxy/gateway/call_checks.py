@@ -2,10 +2,10 @@
 
 import asyncio
 
-from mcp_tools_proxy.domain.budget import ChargedCall
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import ComponentSpec, JsonObject, ToolSpec
 from mcp_tools_proxy.domain.errors import ContentBlocked
+from mcp_tools_proxy.domain.limits.budget import ChargedCall
 from mcp_tools_proxy.policy.blocklist import Blocked, Blocklist, declared_path
 from mcp_tools_proxy.wire.text import QUOTE_CHARS, quote
 

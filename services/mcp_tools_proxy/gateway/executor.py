@@ -11,7 +11,6 @@ import structlog
 from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.audit.registry_version import RegistryVersion
-from mcp_tools_proxy.domain.budget import BudgetStatus, ChargedCall
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import Component, ComponentSpec
 from mcp_tools_proxy.domain.errors import (
@@ -22,6 +21,7 @@ from mcp_tools_proxy.domain.errors import (
     ResultTooLarge,
     ShuttingDown,
 )
+from mcp_tools_proxy.domain.limits.budget import BudgetStatus, ChargedCall
 from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
 from mcp_tools_proxy.gateway.call_checks import charged_call, check_blocklist
 from mcp_tools_proxy.gateway.first_attempts import Find, FirstAttempts

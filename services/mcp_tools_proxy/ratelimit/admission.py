@@ -3,9 +3,9 @@
 import math
 from collections.abc import Sequence
 
-from mcp_tools_proxy.domain.budget import BudgetStatus
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
-from mcp_tools_proxy.ratelimit.budget_counter import BudgetExceeded, Reading
+from mcp_tools_proxy.domain.limits.budget import BudgetStatus
+from mcp_tools_proxy.ratelimit.budget_counter import BudgetExceeded, CounterReading
 from mcp_tools_proxy.ratelimit.budget_limits import Budget
 
 
@@ -26,7 +26,7 @@ class Admission:
     """
 
     budgets: Sequence[Budget]
-    readings: Sequence[Reading]
+    readings: Sequence[CounterReading]
     wait_left_s: float
 
     def status_after(self, tokens: int) -> BudgetStatus | None:
@@ -49,14 +49,16 @@ class Admission:
 
 
 def status_of_refusal(
-    refusal: BudgetExceeded, budgets: Sequence[Budget], readings: Sequence[Reading]
+    refusal: BudgetExceeded, budgets: Sequence[Budget], readings: Sequence[CounterReading]
 ) -> BudgetStatus:
     """Return the budget that has refused a call, which was charged to none."""
     reset_s = math.ceil(refusal.retry_after_s)
     return _status(refusal.budget, budgets, readings, tokens=0, reset_s=reset_s)
 
 
-def read_budgets(budgets: Sequence[Budget], readings: Sequence[Reading]) -> Sequence[BudgetReading]:
+def read_budgets(
+    budgets: Sequence[Budget], readings: Sequence[CounterReading]
+) -> Sequence[BudgetReading]:
     """Return what is left of each budget."""
     return [
         BudgetReading(
@@ -68,7 +70,7 @@ def read_budgets(budgets: Sequence[Budget], readings: Sequence[Reading]) -> Sequ
     ]
 
 
-def _left(budget: Budget, reading: Reading, tokens: int) -> int:
+def _left(budget: Budget, reading: CounterReading, tokens: int) -> int:
     left = budget.limit - reading.used
     return left - tokens if budget.unit == "tokens" else left
 
@@ -76,7 +78,7 @@ def _left(budget: Budget, reading: Reading, tokens: int) -> int:
 def _status(
     shown: Budget,
     budgets: Sequence[Budget],
-    readings: Sequence[Reading],
+    readings: Sequence[CounterReading],
     *,
     tokens: int,
     reset_s: int,

@@ -19,7 +19,7 @@ class BudgetExceeded:
     retry_after_s: float
 
 
-class Reading(NamedTuple):
+class CounterReading(NamedTuple):
     """A counter as it is read: what was charged, and the seconds until its window ends.
 
     Both are 0 for a counter without a live window. A window that would end later than its length,
@@ -38,14 +38,14 @@ class Attempt(NamedTuple):
     """
 
     spent: Sequence[Budget]
-    readings: Sequence[Reading]
+    readings: Sequence[CounterReading]
 
 
 class CountingStorage(Storage):
     """A ``limits`` storage that also reads several counters at once, and bounds their windows."""
 
     @abstractmethod
-    async def read_many(self, counters: Sequence[tuple[str, int]]) -> list[Reading]:
+    async def read_many(self, counters: Sequence[tuple[str, int]]) -> list[CounterReading]:
         """Read counters, each given as key and seconds of its window, in their order."""
 
     async def add_many(self, charges: Sequence[tuple[str, int, int]]) -> list[int]:
@@ -93,7 +93,7 @@ class BudgetCounter:
 
     async def charge_call(
         self, budgets: Sequence[Budget]
-    ) -> tuple[BudgetExceeded | None, Sequence[Reading]]:
+    ) -> tuple[BudgetExceeded | None, Sequence[CounterReading]]:
         """Charge one call to every call budget, or to none and return the exhausted budget.
 
         The tenant's budgets come before the document's (contract §1, order of checks); of several
@@ -109,18 +109,18 @@ class BudgetCounter:
             [(b.key, b.window_s, tokens) for b in budgets if b.unit == "tokens"]
         )
 
-    async def read(self, budgets: Sequence[Budget]) -> Sequence[Reading]:
+    async def read(self, budgets: Sequence[Budget]) -> Sequence[CounterReading]:
         """Read the counters of ``budgets``, and charge nothing."""
         return await self.storage.read_many([(b.key, b.window_s) for b in budgets])
 
 
-def spent_of(budgets: Sequence[Budget], readings: Sequence[Reading]) -> list[Budget]:
+def spent_of(budgets: Sequence[Budget], readings: Sequence[CounterReading]) -> list[Budget]:
     """Return the budgets of which nothing is left."""
     return [b for b, it in zip(budgets, readings, strict=True) if it.used >= b.limit]
 
 
 def _refusal(
-    budgets: Sequence[Budget], spent: Sequence[Budget], readings: Sequence[Reading]
+    budgets: Sequence[Budget], spent: Sequence[Budget], readings: Sequence[CounterReading]
 ) -> BudgetExceeded:
     tenants = [budget for budget in spent if budget.charged_to == "tenant"]
     named = tenants or spent

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from operator import itemgetter
 
-from mcp_tools_proxy.domain.budget import ChargedCall, LimitRule
+from mcp_tools_proxy.domain.limits.budget import ChargedCall, LimitRule
 from mcp_tools_proxy.ratelimit.budget_limits import MAX_CACHED, Budget, BudgetLimits
 from mcp_tools_proxy.ratelimit.rule_index import RuleIndex
 from mcp_tools_proxy.wire.identifiers import IDENTIFIER_CHARS

@@ -8,8 +8,8 @@ from typing import Literal, TypeVar
 
 from mcp_tools_proxy.aiokits.idle_timeout import idle_clock
 from mcp_tools_proxy.domain.audit.rule_source import SETTINGS
-from mcp_tools_proxy.domain.budget import ChargedCall, LimitRules
 from mcp_tools_proxy.domain.errors import LimitsUnavailable, RateLimitExceeded
+from mcp_tools_proxy.domain.limits.budget import ChargedCall, LimitRules
 from mcp_tools_proxy.ratelimit.admission import (
     Admission,
     BudgetReading,

@@ -9,14 +9,19 @@ import time
 from collections.abc import Callable, Sequence
 from itertools import islice
 
-from mcp_tools_proxy.ratelimit.budget_counter import Attempt, CountingStorage, Reading, spent_of
+from mcp_tools_proxy.ratelimit.budget_counter import (
+    Attempt,
+    CounterReading,
+    CountingStorage,
+    spent_of,
+)
 from mcp_tools_proxy.ratelimit.budget_limits import Budget
 
 MAX_KEYS = 250_000
 """Most windows: two for each of 125,000 live documents; about 100 MB with ids of usual length."""
 
 _CLEARED_PER_OPENING = 4
-_NOTHING = Reading(0, 0.0)
+_NOTHING = CounterReading(0, 0.0)
 
 
 class _CountedWindow:
@@ -93,7 +98,7 @@ class MemoryStorage(CountingStorage):
                 if budget.unit == "calls":
                     count = self._add(budget.key, budget.window_s, 1, now)
                     left_s = readings[place].left_s if count > 1 else budget.window_s
-                    readings[place] = Reading(count, left_s)
+                    readings[place] = CounterReading(count, left_s)
         return Attempt(spent, readings)
 
     def _add(self, key: str, expiry: int, amount: int, now: float) -> int:
@@ -145,19 +150,19 @@ class MemoryStorage(CountingStorage):
         found = (windows.get(key) for windows in self._windows.values())
         return sum(window.count for window in found if window is not None and now < window.ends)
 
-    async def read_many(self, counters: Sequence[tuple[str, int]]) -> list[Reading]:
+    async def read_many(self, counters: Sequence[tuple[str, int]]) -> list[CounterReading]:
         """Read several counters."""
         now = self._clock()
         return [self._read(key, window_s, now) for key, window_s in counters]
 
-    def _read(self, key: str, window_s: int, now: float) -> Reading:
+    def _read(self, key: str, window_s: int, now: float) -> CounterReading:
         windows = self._windows.get(window_s)
         window = None if windows is None else windows.get(key)
         if window is None or now >= window.ends:
             return _NOTHING
         if window.ends > now + window_s:
             window.ends = now + window_s  # a restored machine's clock goes back
-        return Reading(window.count, min(window.ends - now, window_s))
+        return CounterReading(window.count, min(window.ends - now, window_s))
 
     async def get_expiry(self, key: str) -> float:
         """Return the time on ``clock`` when the key's window ends; now without one."""

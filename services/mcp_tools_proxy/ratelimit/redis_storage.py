@@ -12,7 +12,12 @@ from redis.asyncio import ConnectionPool, Redis
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import RedisError
 
-from mcp_tools_proxy.ratelimit.budget_counter import Attempt, CountingStorage, Reading, spent_of
+from mcp_tools_proxy.ratelimit.budget_counter import (
+    Attempt,
+    CounterReading,
+    CountingStorage,
+    spent_of,
+)
 from mcp_tools_proxy.ratelimit.budget_limits import Budget
 from mcp_tools_proxy.ratelimit.memory_storage import MemoryStorage
 from mcp_tools_proxy.redis_client.connection_pool import KEY_PREFIX, open_pool
@@ -174,7 +179,7 @@ class SharedRedisStorage(RedisStorage, CountingStorage):
         readings = _readings_of(words)
         return Attempt(spent_of(budgets, readings), readings)
 
-    async def read_many(self, counters: Sequence[tuple[str, int]]) -> list[Reading]:
+    async def read_many(self, counters: Sequence[tuple[str, int]]) -> list[CounterReading]:
         """Read several counters by the clock of Redis; raises StorageError when Redis fails."""
         try:
             text = await self._read_many(
@@ -189,14 +194,14 @@ class SharedRedisStorage(RedisStorage, CountingStorage):
         return [
             await self._read_foreign(counter, word)
             if word in _DELETED or word in _UNUSABLE
-            else Reading(int(word), int(left_ms) / 1000)
+            else CounterReading(int(word), int(left_ms) / 1000)
             for counter, word, left_ms in zip(counters, words[::2], words[1::2], strict=True)
         ]
 
-    async def _read_foreign(self, counter: tuple[str, int], found: bytes | str) -> Reading:
+    async def _read_foreign(self, counter: tuple[str, int], found: bytes | str) -> CounterReading:
         if found in _DELETED:
             _log_deleted(counter[0])
-            return Reading(0, 0.0)
+            return CounterReading(0, 0.0)
         (reading,) = await self._local.read_many([counter])
         return reading
 
@@ -214,10 +219,10 @@ class SharedRedisStorage(RedisStorage, CountingStorage):
         ]
 
 
-def _readings_of(words: Sequence[str | bytes]) -> list[Reading]:
+def _readings_of(words: Sequence[str | bytes]) -> list[CounterReading]:
     """Return the readings of what a script has returned: count and milliseconds by turns."""
     return [
-        Reading(int(count), int(left_ms) / 1000)
+        CounterReading(int(count), int(left_ms) / 1000)
         for count, left_ms in zip(words[::2], words[1::2], strict=True)
     ]
 

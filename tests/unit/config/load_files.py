@@ -7,7 +7,6 @@ from typing import TypeVar
 
 from mcp_tools_proxy.config.limits.active_limits import load_limits
 from mcp_tools_proxy.config.loader import load_agents, load_configuration, load_preset
-from mcp_tools_proxy.domain.budget import LimitRules
 from mcp_tools_proxy.domain.configuration import (
     Agents,
     Configuration,
@@ -15,6 +14,7 @@ from mcp_tools_proxy.domain.configuration import (
     Preset,
     Problem,
 )
+from mcp_tools_proxy.domain.limits.budget import LimitRules
 from mcp_tools_proxy.domain.server import ServerConfig
 
 T = TypeVar("T")

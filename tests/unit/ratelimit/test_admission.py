@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.audit.rule_source import RuleSource
-from mcp_tools_proxy.domain.budget import BudgetStatus, ChargedCall, LimitRules
 from mcp_tools_proxy.domain.errors import LimitsUnavailable, RateLimitExceeded
+from mcp_tools_proxy.domain.limits.budget import BudgetStatus, ChargedCall, LimitRules
 from mcp_tools_proxy.ratelimit.budget_limits import BudgetLimits
 from mcp_tools_proxy.ratelimit.limiter import Limiter
 from mcp_tools_proxy.telemetry.metrics import Metrics
@@ -19,7 +19,7 @@ CALL = ChargedCall("a", doc_id="b")
 
 
 async def status(limiter: Limiter, tokens: int = 0, call: ChargedCall = CALL) -> BudgetStatus:
-    """Make one call, and return the budget that is shown."""
+    """Return the budget that is shown of one call."""
     admission = await limiter.admit(call)
     await limiter.charge_tokens(admission, tokens)
     shown = admission.status_after(tokens)

@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.audit.rule_source import RuleSource
-from mcp_tools_proxy.domain.budget import CallField, ChargedCall, LimitRule
+from mcp_tools_proxy.domain.limits.budget import CallField, ChargedCall, LimitRule
 from mcp_tools_proxy.ratelimit.budget_limits import MAX_CACHED, BudgetLimits
 from mcp_tools_proxy.ratelimit.call_budgets import CallBudgets
 from tests.unit.ratelimit.limit_rules import UNLIMITED, rule
@@ -85,8 +85,8 @@ def test_rules_come_besides_the_settings_budgets_and_documents_first() -> None:
 def test_a_budget_says_where_its_rule_stands() -> None:
     budgets = CallBudgets(SETTINGS, [rule(calls=1)]).applying_to(ChargedCall("a"))
     assert [budget.source for budget in budgets] == [
-        RuleSource("environment", "MCP_PROXY_RATE_LIMIT_TENANT_CALLS"),
-        RuleSource("environment", "MCP_PROXY_RATE_LIMIT_TENANT_TOKENS"),
+        RuleSource("settings", "MCP_PROXY_RATE_LIMIT_TENANT_CALLS"),
+        RuleSource("settings", "MCP_PROXY_RATE_LIMIT_TENANT_TOKENS"),
         RuleSource("limits.json", "$.rule"),
     ]
 

@@ -7,9 +7,9 @@ import pytest
 from limits.errors import StorageError
 from structlog.testing import capture_logs
 
-from mcp_tools_proxy.domain.budget import ChargedCall
 from mcp_tools_proxy.domain.errors import RateLimitExceeded
-from mcp_tools_proxy.ratelimit.budget_counter import BudgetCounter, CountingStorage, Reading
+from mcp_tools_proxy.domain.limits.budget import ChargedCall
+from mcp_tools_proxy.ratelimit.budget_counter import BudgetCounter, CounterReading, CountingStorage
 from mcp_tools_proxy.ratelimit.budget_limits import BudgetLimits
 from mcp_tools_proxy.ratelimit.failover import MAX_CONCURRENT_CALLS, SharedStore
 from mcp_tools_proxy.ratelimit.limiter import STORE_WAIT_S, Limiter
@@ -41,7 +41,7 @@ class ScriptedStorage(MemoryStorage):
         await self._step()
         return await super().incr(key, expiry, amount)
 
-    async def read_many(self, counters: Sequence[tuple[str, int]]) -> list[Reading]:
+    async def read_many(self, counters: Sequence[tuple[str, int]]) -> list[CounterReading]:
         await self._step()
         return await super().read_many(counters)
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.domain.budget import ChargedCall
 from mcp_tools_proxy.domain.errors import RateLimitExceeded
-from mcp_tools_proxy.ratelimit.budget_counter import BudgetCounter, CountingStorage, Reading
+from mcp_tools_proxy.domain.limits.budget import ChargedCall
+from mcp_tools_proxy.ratelimit.budget_counter import BudgetCounter, CounterReading, CountingStorage
 from mcp_tools_proxy.ratelimit.budget_limits import BudgetLimits
 from mcp_tools_proxy.ratelimit.limiter import Limiter, build_limiter
 from mcp_tools_proxy.ratelimit.memory_storage import MemoryStorage
@@ -163,8 +163,8 @@ async def test_retry_after_is_above_zero_even_if_the_window_ended_meanwhile() ->
     class Ended(MemoryStorage):
         charge_unless_exhausted = CountingStorage.charge_unless_exhausted
 
-        async def read_many(self, counters: Sequence[tuple[str, int]]) -> list[Reading]:
-            return [Reading(1, 0.0) for _ in counters]
+        async def read_many(self, counters: Sequence[tuple[str, int]]) -> list[CounterReading]:
+            return [CounterReading(1, 0.0) for _ in counters]
 
     memory = BudgetCounter(Ended(clock=ManualClock()))
     limit = Limiter(budgets(tenant_calls=1), memory=memory, shared=None, metrics=Metrics())
@@ -201,8 +201,10 @@ async def test_a_charge_given_back_after_its_window_ended_gives_the_next_window_
         add_many = CountingStorage.add_many
         charge_unless_exhausted = CountingStorage.charge_unless_exhausted
 
-        async def read_many(self, counters: Sequence[tuple[str, int]]) -> list[Reading]:
-            return [Reading(0, 0.0) for _ in counters]  # read before others took the last call
+        async def read_many(self, counters: Sequence[tuple[str, int]]) -> list[CounterReading]:
+            return [
+                CounterReading(0, 0.0) for _ in counters
+            ]  # read before others took the last call
 
         async def incr(self, key: str, expiry: int, amount: int = 1) -> int:
             if amount < 0 and await self.get(key):

@@ -19,8 +19,8 @@ from mcp_tools_proxy.config.limits.limits_file import LimitsFile, RuleEntry, Rul
 from mcp_tools_proxy.config.loader import read_if_there
 from mcp_tools_proxy.config.unknown_keys import Oddity, group_oddities
 from mcp_tools_proxy.domain.audit.rule_source import RuleSource
-from mcp_tools_proxy.domain.budget import CallField, LimitRule, LimitRules
 from mcp_tools_proxy.domain.configuration import Agents, Configuration, InvalidConfig, Problem
+from mcp_tools_proxy.domain.limits.budget import CallField, LimitRule, LimitRules
 from mcp_tools_proxy.wire.problem_texts import closest_match, did_you_mean
 from mcp_tools_proxy.wire.text import quote
 

@@ -2,7 +2,7 @@
 
 from functools import lru_cache
 
-from mcp_tools_proxy.domain.budget import BudgetStatus, Unit
+from mcp_tools_proxy.domain.limits.budget import BudgetStatus, Unit
 
 RATE_LIMIT_HEADER = "RateLimit"
 POLICY_HEADER = "RateLimit-Policy"

@@ -1,0 +1,1 @@
+"""Headers of responses that have a form of their own."""
