@@ -50,19 +50,22 @@ async def main() -> None:
 
 
 async def wait_until_ready(url: str) -> None:
-    """Wait until a readiness probe succeeds."""
+    """Wait until a readiness probe succeeds, and all that the replica depends on is there.
+
+    On a busy machine the first connection to the server may fail: the probe succeeds all the same.
+    """
     async with aiohttp.ClientSession() as http:
         while True:
-            if await succeeds(http, url):
+            if await is_ready(http, url):
                 return
             await asyncio.sleep(0.1)
 
 
-async def succeeds(http: aiohttp.ClientSession, url: str) -> bool:
-    """Return whether a GET has status 200."""
+async def is_ready(http: aiohttp.ClientSession, url: str) -> bool:
+    """Return whether a readiness route says that it is ready, and not degraded."""
     try:
         async with http.get(url) as response:
-            return response.status == 200
+            return bool((await response.json())["status"] == "ready")
     except aiohttp.ClientError:
         return False
 
