@@ -1,0 +1,185 @@
+"""The audit file of the started program: killed, on a full disk, and twice at once."""
+
+import json
+import os
+import resource
+import signal
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+
+from mcp_tools_proxy.audit.verification import verify
+from tests.support.program import UNLIMITED, Program, started, wait_until
+from tests.support.program_launch import run
+from tests.support.service import EXECUTE, request_of
+
+pytestmark = pytest.mark.e2e
+
+KEY = "k" * 64
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    key_file = tmp_path / "audit.key"
+    key_file.write_text(KEY)
+    return {
+        **UNLIMITED,
+        "MCP_PROXY_AUDIT": "file:audit.jsonl",
+        "MCP_PROXY_AUDIT_KEY_FILE": str(key_file),
+    }
+
+
+@pytest.fixture
+def unread() -> Iterator[int]:
+    """Open a descriptor that takes any log: only the audit file is to be limited."""
+    descriptor = os.open(os.devnull, os.O_WRONLY)
+    yield descriptor
+    os.close(descriptor)
+
+
+def call(program: Program, trace_id: str = "t") -> int:
+    """Read the metadata of the seed document; return the status."""
+    body = {**request_of("read_doc_metadata", {"doc_id": "doc_1"}), "trace_id": trace_id}
+    return program.http.post(EXECUTE, json=body).status_code
+
+
+def run_with(environment: dict[str, str], folder: Path, *arguments: str) -> tuple[int, str, str]:
+    """Run the program to its end; return its exit code, stdout and stderr."""
+    return run(folder, *arguments, fresh=False, **environment)
+
+
+def limit_files(program: Program, max_bytes: int) -> None:
+    """Let no file of the running program grow larger: to it the disk is full."""
+    limits = (max_bytes, resource.RLIM_INFINITY)
+    resource.prlimit(program.process.pid, resource.RLIMIT_FSIZE, limits)
+
+
+def traces(path: Path) -> list[object]:
+    """Return the trace ids of the calls in an audit file."""
+    lines = (json.loads(line) for line in path.read_bytes().splitlines() if line.endswith(b"}"))
+    return [line["trace_id"] for line in lines if line["event"] == "tool.call"]
+
+
+def test_a_killed_gateway_leaves_a_chain_that_goes_on(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    path = tmp_path / "audit.jsonl"
+    with started(tmp_path, environment) as program, ThreadPoolExecutor(4) as callers:
+        assert call(program, "before") == 200
+        wait_until(lambda: "before" in traces(path))
+        futures = [callers.submit(_call_until_it_is_gone, program) for _ in range(4)]
+        wait_until(lambda: len(traces(path)) > 100)
+        program.stop(signal.SIGKILL)
+        for future in futures:
+            future.result()
+    with path.open("ab") as file:  # as a machine that lost its power would leave it
+        file.write(b'{"timestamp":"2026-')
+    with started(tmp_path, environment) as program:
+        assert call(program, "afterwards") == 200
+        program.stop()
+    found = verify(path, KEY.encode())
+    assert found.problems == []
+    assert len(found.notes) == 1
+    assert "torn by a crash" in found.notes[0]
+    assert traces(path)[-1] == "afterwards"
+
+
+def _call_until_it_is_gone(program: Program) -> None:
+    try:
+        for _ in range(10_000):
+            call(program)
+    except httpx.TransportError:
+        return
+
+
+def test_on_a_full_disk_no_call_is_made_whose_record_is_required(
+    tmp_path: Path, environment: dict[str, str], unread: int
+) -> None:
+    path = tmp_path / "audit.jsonl"
+    required = {**environment, "MCP_PROXY_AUDIT_REQUIRED": "true"}
+    with started(tmp_path, required, output=unread) as program:
+        assert call(program) == 200
+        limit = path.stat().st_size + 4000
+        resource.prlimit(
+            program.process.pid, resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY)
+        )
+        wait_until(lambda: call(program) == 503)
+        ready = program.http.get("/health/ready").json()
+        assert ready["checks"]["audit"]["status"] == "degraded"
+        limit_files(program, resource.RLIM_INFINITY)
+        wait_until(lambda: call(program) == 200)
+        program.stop()
+    found = verify(path, KEY.encode())
+    assert found.problems == []
+    assert b'"event":"audit.resumed"' in path.read_bytes()
+
+
+def test_a_second_gateway_with_the_same_file_does_not_start(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    with started(tmp_path, environment):
+        code, _, complaint = run_with(environment, tmp_path, "serve", "--port", "0")
+    assert code == 2
+    assert complaint.strip() == (
+        "mcp-tools-proxy: MCP_PROXY_AUDIT: another process writes this file; each replica needs "
+        "its own: put {host} into its name"
+    )
+
+
+def test_the_commands_find_follow_and_verify_what_a_gateway_wrote(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    with started(tmp_path, environment) as program:
+        for number in range(3):
+            call(program, f"t-{number}")
+        program.stop()
+        (head,) = [line for line in program.log_lines() if line["event"] == "audit.head"]
+
+    def audit(*arguments: str) -> tuple[int, str]:
+        code, printed, _ = run_with(environment, tmp_path, "audit", *arguments)
+        return code, printed
+
+    _, found = audit("find", "--document", "doc_1", "--code", "OK")
+    traced = [json.loads(line)["trace_id"] for line in found.splitlines()]
+    assert traced == ["t-0", "t-1", "t-2"]
+    _, newest = audit("tail", "-n", "1")
+    assert json.loads(newest)["trace_id"] == "t-2"
+    assert audit("find", "--tenant", "other") == (1, "")
+    payload = head["payload"]
+    named = f"{payload['seq']}:{payload['mac']}"
+    code, report = audit("verify", "--head", named)
+    assert (code, f"head: {named}" in report) == (0, True)
+    path = tmp_path / "audit.jsonl"
+    path.write_bytes(path.read_bytes().replace(b'"t-1"', b'"t-9"'))
+    code, report = audit("verify")
+    assert code == 1
+    assert "changed: record 3 does not fit its signature" in report
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"MCP_PROXY_AUDIT": "syslog"}, "MCP_PROXY_AUDIT: should be log, or start with file:"),
+        ({"MCP_PROXY_AUDIT": "file:"}, "MCP_PROXY_AUDIT: should be log, or file: and a path"),
+        (
+            {"MCP_PROXY_AUDIT_REQUIRED": "true"},
+            "MCP_PROXY_AUDIT_REQUIRED: needs an audit file; set MCP_PROXY_AUDIT to file:PATH",
+        ),
+        (
+            {"MCP_PROXY_AUDIT": "file:a", "MCP_PROXY_AUDIT_KEY_FILE": "missing"},
+            "MCP_PROXY_AUDIT_KEY_FILE: the file cannot be read: No such file or directory",
+        ),
+        (
+            {"MCP_PROXY_AUDIT": "file:/dev/full"},
+            "MCP_PROXY_AUDIT: the file cannot be written: No space left on device",
+        ),
+    ],
+)
+def test_an_audit_that_cannot_be_kept_stops_the_start_in_one_line(
+    tmp_path: Path, settings: dict[str, str], problem: str
+) -> None:
+    code, _, complaint = run_with(settings, tmp_path, "serve", "--port", "0")
+    assert (code, complaint.strip()) == (2, f"mcp-tools-proxy: {problem}")
