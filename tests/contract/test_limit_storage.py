@@ -113,9 +113,9 @@ async def test_a_key_whose_charges_were_given_back_starts_anew(storage: Counting
     await storage.incr("given back", 1)
     await storage.incr("given back", 1, -1)
     await storage.incr("given back", 60_000)
-    (reading,) = await storage.read_many([("given back", 60_000)])
-    assert reading.used == 1
-    assert reading.left_s == pytest.approx(60_000, abs=30)
+    ((used, left_s),) = await storage.read_many([("given back", 60_000)])
+    assert used == 1
+    assert left_s == pytest.approx(60_000, abs=30)
 
 
 async def test_clearing_a_key_forgets_its_charges(storage: CountingStorage) -> None:

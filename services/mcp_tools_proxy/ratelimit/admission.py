@@ -34,26 +34,31 @@ class Admission:
 
         Of equal shares it is the first one; None without any budget.
         """
-        tightest, least = None, math.inf
-        for budget, reading in zip(self.budgets, self.readings, strict=True):
-            share = _left(budget, reading, tokens) / budget.limit
-            if share < least:
-                least, tightest = share, (budget, reading)
-        if tightest is None:
+        tightest, most_used = -1, -1.0
+        for place, budget in enumerate(self.budgets):
+            used = self.readings[place][0]
+            if budget.unit == "tokens":
+                used += tokens
+            share = used / budget.limit
+            if share > most_used:
+                most_used, tightest = share, place
+        if tightest < 0:
             return None
-        budget, (used, left_s) = tightest
+        budget = self.budgets[tightest]
+        used, left_s = self.readings[tightest]
         reset_s = math.ceil(left_s)
         if not used:  # its window opens with the charge of this call's tokens
             reset_s = budget.window_s if budget.unit == "tokens" and tokens else 0
-        return _status(budget, self.budgets, self.readings, tokens=tokens, reset_s=reset_s)
+        return _status(tightest, self.budgets, self.readings, tokens=tokens, reset_s=reset_s)
 
 
 def status_of_refusal(
     refusal: BudgetExceeded, budgets: Sequence[Budget], readings: Sequence[CounterReading]
 ) -> BudgetStatus:
     """Return the budget that has refused a call, which was charged to none."""
+    place = budgets.index(refusal.budget)
     reset_s = math.ceil(refusal.retry_after_s)
-    return _status(refusal.budget, budgets, readings, tokens=0, reset_s=reset_s)
+    return _status(place, budgets, readings, tokens=0, reset_s=reset_s)
 
 
 def read_budgets(
@@ -64,37 +69,36 @@ def read_budgets(
         BudgetReading(
             budget=budget,
             remaining=max(_left(budget, reading, 0), 0),
-            reset_s=math.ceil(reading.left_s) if reading.used else 0,
+            reset_s=math.ceil(reading[1]) if reading[0] else 0,
         )
         for budget, reading in zip(budgets, readings, strict=True)
     ]
 
 
 def _left(budget: Budget, reading: CounterReading, tokens: int) -> int:
-    left = budget.limit - reading.used
+    left = budget.limit - reading[0]
     return left - tokens if budget.unit == "tokens" else left
 
 
 def _status(
-    shown: Budget,
+    place: int,
     budgets: Sequence[Budget],
     readings: Sequence[CounterReading],
     *,
     tokens: int,
     reset_s: int,
 ) -> BudgetStatus:
-    """Return a budget with what is left of it: of a rule that limits calls and tokens both."""
-    left = {
-        budget.unit: max(_left(budget, reading, tokens), 0)
-        for budget, reading in zip(budgets, readings, strict=True)
-        if budget.name == shown.name
-    }
+    """Return a budget with what is left of it: of a rule that limits calls and tokens both.
+
+    The two of a rule stand side by side, first the calls.
+    """
+    shown = budgets[place]
+    other = place + (1 if shown.unit == "calls" else -1)
+    left = max(_left(shown, readings[place], tokens), 0)
+    left_of_other = None
+    if 0 <= other < len(budgets) and budgets[other].name == shown.name:
+        left_of_other = max(_left(budgets[other], readings[other], tokens), 0)
+    calls, left_tokens = (left, left_of_other) if shown.unit == "calls" else (left_of_other, left)
     return BudgetStatus(
-        name=shown.name,
-        remaining_calls=left.get("calls"),
-        remaining_tokens=left.get("tokens"),
-        reset_s=reset_s,
-        unit=shown.unit,
-        limit=shown.limit,
-        window_s=shown.window_s,
+        shown.name, calls, left_tokens, reset_s, shown.unit, shown.limit, shown.window_s
     )

@@ -19,16 +19,13 @@ class BudgetExceeded:
     retry_after_s: float
 
 
-class CounterReading(NamedTuple):
-    """A counter as it is read: what was charged, and the seconds until its window ends.
+CounterReading = tuple[int, float]
+"""A counter as it is read: what was charged, and the seconds until its window ends.
 
-    Both are 0 for a counter without a live window. A window that would end later than its length,
-    because a clock went back, is cut. (``get_expiry`` of ``limits`` returns a time of day, which
-    needs two clocks that agree.)
-    """
-
-    used: int
-    left_s: float
+Both are 0 for a counter without a live window. A window that would end later than its length,
+because a clock went back, is cut. (``get_expiry`` of ``limits`` returns a time of day, which needs
+two clocks that agree.) It is a plain tuple, since a call makes several: a named one takes 0.4 µs.
+"""
 
 
 class Attempt(NamedTuple):
@@ -116,7 +113,7 @@ class BudgetCounter:
 
 def spent_of(budgets: Sequence[Budget], readings: Sequence[CounterReading]) -> list[Budget]:
     """Return the budgets of which nothing is left."""
-    return [b for b, it in zip(budgets, readings, strict=True) if it.used >= b.limit]
+    return [b for b, (used, _) in zip(budgets, readings, strict=True) if used >= b.limit]
 
 
 def _refusal(
@@ -124,6 +121,6 @@ def _refusal(
 ) -> BudgetExceeded:
     tenants = [budget for budget in spent if budget.charged_to == "tenant"]
     named = tenants or spent
-    left = [(it.left_s, b) for b, it in zip(budgets, readings, strict=True) if b in named]
+    left = [(left_s, b) for b, (_, left_s) in zip(budgets, readings, strict=True) if b in named]
     seconds, budget = max(left, key=lambda pair: pair[0])
     return BudgetExceeded(budget=budget, retry_after_s=max(math.ceil(seconds * 1000), 1) / 1000)

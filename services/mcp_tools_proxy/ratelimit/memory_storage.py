@@ -13,7 +13,6 @@ from mcp_tools_proxy.ratelimit.budget_counter import (
     Attempt,
     CounterReading,
     CountingStorage,
-    spent_of,
 )
 from mcp_tools_proxy.ratelimit.budget_limits import Budget
 
@@ -21,7 +20,7 @@ MAX_KEYS = 250_000
 """Most windows: two for each of 125,000 live documents; about 100 MB with ids of usual length."""
 
 _CLEARED_PER_OPENING = 4
-_NOTHING = CounterReading(0, 0.0)
+_NOTHING: CounterReading = (0, 0.0)
 
 
 class _CountedWindow:
@@ -91,14 +90,18 @@ class MemoryStorage(CountingStorage):
     async def charge_unless_exhausted(self, budgets: Sequence[Budget]) -> Attempt:
         """Charge one call to every call budget, or to none if some are exhausted."""
         now = self._clock()
-        readings = [self._read(b.key, b.window_s, now) for b in budgets]
-        spent = spent_of(budgets, readings)
+        readings, spent = [], []
+        for budget in budgets:
+            reading = self._read(budget.key, budget.window_s, now)
+            readings.append(reading)
+            if reading[0] >= budget.limit:
+                spent.append(budget)
         if not spent:
             for place, budget in enumerate(budgets):
                 if budget.unit == "calls":
-                    count = self._add(budget.key, budget.window_s, 1, now)
-                    left_s = readings[place].left_s if count > 1 else budget.window_s
-                    readings[place] = CounterReading(count, left_s)
+                    window_s = budget.window_s
+                    used = self._add(budget.key, window_s, 1, now)
+                    readings[place] = (used, readings[place][1] if used > 1 else window_s)
         return Attempt(spent, readings)
 
     def _add(self, key: str, expiry: int, amount: int, now: float) -> int:
@@ -160,9 +163,11 @@ class MemoryStorage(CountingStorage):
         window = None if windows is None else windows.get(key)
         if window is None or now >= window.ends:
             return _NOTHING
-        if window.ends > now + window_s:
+        left_s = window.ends - now
+        if left_s > window_s:
+            left_s = window_s
             window.ends = now + window_s  # a restored machine's clock goes back
-        return CounterReading(window.count, min(window.ends - now, window_s))
+        return window.count, left_s
 
     async def get_expiry(self, key: str) -> float:
         """Return the time on ``clock`` when the key's window ends; now without one."""

@@ -194,14 +194,14 @@ class SharedRedisStorage(RedisStorage, CountingStorage):
         return [
             await self._read_foreign(counter, word)
             if word in _DELETED or word in _UNUSABLE
-            else CounterReading(int(word), int(left_ms) / 1000)
+            else (int(word), int(left_ms) / 1000)
             for counter, word, left_ms in zip(counters, words[::2], words[1::2], strict=True)
         ]
 
     async def _read_foreign(self, counter: tuple[str, int], found: bytes | str) -> CounterReading:
         if found in _DELETED:
             _log_deleted(counter[0])
-            return CounterReading(0, 0.0)
+            return 0, 0.0
         (reading,) = await self._local.read_many([counter])
         return reading
 
@@ -222,7 +222,7 @@ class SharedRedisStorage(RedisStorage, CountingStorage):
 def _readings_of(words: Sequence[str | bytes]) -> list[CounterReading]:
     """Return the readings of what a script has returned: count and milliseconds by turns."""
     return [
-        CounterReading(int(count), int(left_ms) / 1000)
+        (int(count), int(left_ms) / 1000)
         for count, left_ms in zip(words[::2], words[1::2], strict=True)
     ]
 

@@ -164,7 +164,7 @@ async def test_retry_after_is_above_zero_even_if_the_window_ended_meanwhile() ->
         charge_unless_exhausted = CountingStorage.charge_unless_exhausted
 
         async def read_many(self, counters: Sequence[tuple[str, int]]) -> list[CounterReading]:
-            return [CounterReading(1, 0.0) for _ in counters]
+            return [(1, 0.0) for _ in counters]
 
     memory = BudgetCounter(Ended(clock=ManualClock()))
     limit = Limiter(budgets(tenant_calls=1), memory=memory, shared=None, metrics=Metrics())
@@ -202,9 +202,7 @@ async def test_a_charge_given_back_after_its_window_ended_gives_the_next_window_
         charge_unless_exhausted = CountingStorage.charge_unless_exhausted
 
         async def read_many(self, counters: Sequence[tuple[str, int]]) -> list[CounterReading]:
-            return [
-                CounterReading(0, 0.0) for _ in counters
-            ]  # read before others took the last call
+            return [(0, 0.0) for _ in counters]  # read before others took the last call
 
         async def incr(self, key: str, expiry: int, amount: int = 1) -> int:
             if amount < 0 and await self.get(key):

@@ -43,7 +43,7 @@ async def test_a_window_has_seconds_left_until_it_ends_and_none_afterwards() -> 
     left: list[float] = []
     for later in (0, 29, 30, 1, 1, 600):
         clock.now += later
-        left += [reading.left_s for reading in await storage.read_many([("key", 60)])]
+        left += [left_s for _, left_s in await storage.read_many([("key", 60)])]
     assert left == [60, 31, 1, 0, 0, 0]
 
 
