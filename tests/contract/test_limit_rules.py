@@ -94,15 +94,18 @@ async def test_of_rules_that_do_not_contain_each_other_no_refused_call_is_charge
 
 async def test_windows_of_rules_have_their_own_lengths(limiters: Limiters) -> None:
     limiter = await limiters.build(
-        rule("hour", calls=9, window_s=3600), rule("day", tokens=9, window_s=86_400)
+        rule("hour", calls=9, window_s=3600),
+        rule("day", tokens=9, window_s=86_400),
+        rule("week", calls=99, window_s=604_800),
     )
     admission = await limiter.admit(CALL)
     await limiter.charge_tokens(admission, 4)
     read = await limiter.peek(CALL)
-    assert [it.remaining for it in read] == [8, 5]
+    assert [it.remaining for it in read] == [8, 5, 98]
     assert [it.reset_s for it in read] == [
         pytest.approx(3600, abs=60),
         pytest.approx(86_400, abs=60),
+        pytest.approx(604_800, abs=60),
     ]
     shown = admission.status_after(4)
     assert shown is not None

@@ -64,7 +64,10 @@ def test_a_json_rpc_error_shows_the_budget_in_its_data() -> None:
     failed = Failed(error=ServerBusy("busy"), budget=BUDGET)
     with pytest.raises(JsonRpcError) as caught:
         prompt_result(failed, "trace-1", modern=True)
-    assert caught.value.as_json["data"]["budget"] == SHOWN
+    assert caught.value.data == {"code": "SERVER_BUSY", "message": "busy", "retryable": True} | {
+        "trace_id": "trace-1",
+        "budget": SHOWN,
+    }
 
 
 def test_a_server_cannot_show_a_budget_in_our_name() -> None:
