@@ -28,6 +28,8 @@ from mcp_tools_proxy.domain.errors import (
 from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
 from mcp_tools_proxy.telemetry.metrics import UNKNOWN_TOOL, Metrics
 from mcp_tools_proxy.telemetry.recorder import Recorder, caller_fields, cut, decision_fields
+from mcp_tools_proxy.telemetry.tracing.spans import current_trace_id
+from mcp_tools_proxy.wire.identifiers import is_identifier
 
 LOCAL = "tool.call"
 STARTED = "llm_to_facade.request"
@@ -169,14 +171,25 @@ def _payload(event: str, record: CallRecord, denial: ProxyError | None) -> dict[
         payload["client"] = cut(call.client_name)
     payload["duration_ms"] = round(record.duration_s * 1000, 3)
     if spec is not None:
-        payload["arguments"] = declared_arguments(call, spec)
-        doc_id = call.arguments.get("doc_id")
-        if isinstance(doc_id, str) and "doc_id" in spec.argument_names:
-            payload["doc_id"] = cut(doc_id)
+        _add_arguments(payload, call, spec)
+    _add_state(payload, record)
+    return {**payload, **_outcome_fields(record.outcome)}
+
+
+def _add_arguments(payload: dict[str, object], call: Call, spec: ComponentSpec) -> None:
+    payload["arguments"] = declared_arguments(call, spec)
+    doc_id = call.arguments.get("doc_id")
+    if isinstance(doc_id, str) and "doc_id" in spec.argument_names and is_identifier(doc_id):
+        payload["doc_id"] = cut(doc_id)  # any other text is no id, but what a caller says
+
+
+def _add_state(payload: dict[str, object], record: CallRecord) -> None:
     if record.document_version is not None:
         payload["document_version"] = record.document_version
     payload["preset"], payload["generation"] = record.registry
-    return {**payload, **_outcome_fields(record.outcome)}
+    otel_trace_id = current_trace_id()
+    if otel_trace_id is not None and otel_trace_id != record.call.trace_id:
+        payload["otel_trace_id"] = otel_trace_id
 
 
 def _outcome_fields(outcome: Outcome | None) -> dict[str, object]:
