@@ -47,6 +47,7 @@ from mcp_tools_proxy.ratelimit.limiter import build_limiter
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.telemetry.call_events import CallTelemetry
+from mcp_tools_proxy.telemetry.document_events import DocumentChanges
 from mcp_tools_proxy.telemetry.log_level import LogLevel
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.telemetry.request_events import RequestTelemetry
@@ -93,11 +94,13 @@ class Gateway:
             stale_s=settings.documents_stale_s,
             metrics=self.metrics,
         )
+        self.document_changes = DocumentChanges(self.audit)
         self.repository = DocumentRepository(
             self.documents.store,
             cache_bytes=settings.documents_cache_bytes,
             hide_foreign_documents=settings.hide_foreign_documents,
             metrics=self.metrics,
+            on_changed=self.document_changes.changed,
         )
         for document in seed_documents() if settings.mock_mode else ():
             self.repository.hold(document)
@@ -244,6 +247,7 @@ class Gateway:
                 ]
                 if self.tokens is not None:
                     background.append(group.create_task(self.tokens.run()))
+                self.document_changes.begin()
                 self.lifecycle.phase = Phase.SERVING
                 try:
                     yield
@@ -259,6 +263,7 @@ class Gateway:
             await self.limiter.close()
             self.repository.close()
             await self.documents.close()
+            self.document_changes.flush()
             self.log_level.restore()
             await self.tracer.close()
             await asyncio.to_thread(self.audit.close)

@@ -8,6 +8,7 @@ none of theirs is lost.
 
 import fcntl
 import os
+import socket
 import threading
 import time
 from collections import deque
@@ -18,7 +19,15 @@ from pathlib import Path
 import structlog
 
 from mcp_tools_proxy.audit.audit_paths import rotated_files, rotated_path
-from mcp_tools_proxy.audit.hash_chain import NO_HEAD, OPENED, Head, finish_record, split_line
+from mcp_tools_proxy.audit.hash_chain import (
+    CONTINUED,
+    NEW_FILE,
+    NO_HEAD,
+    OPENED,
+    Head,
+    finish_record,
+    split_line,
+)
 from mcp_tools_proxy.telemetry.log_lines import line_of, timestamp, to_ascii_json
 
 MAX_QUEUED = 1000
@@ -57,7 +66,7 @@ class AuditFileUnusable(ValueError):
 class AuditFile:
     """Writes records to ``path`` from ``open`` to ``close``.
 
-    Records are lines of JSON (see ``hash_chain``). A file that would grow over ``max_bytes`` is
+    Records are lines of JSON (see ``hash_chain``). A file that has ``max_bytes`` or more is
     renamed, and the newest ``keep_files`` of these are kept. ``key`` signs the records.
     """
 
@@ -117,8 +126,9 @@ class AuditFile:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._lock()
             self._open_file()
+            is_new = self._size == 0
             self._continue_chain()
-            self._append([self._opening()])
+            self._append([self._opening(NEW_FILE if is_new else CONTINUED)])
         except OSError as error:
             self._release()
             raise AuditFileUnusable(f"the file cannot be written: {_reason(error)}") from error
@@ -228,18 +238,21 @@ class AuditFile:
 
     def _prepare_file(self) -> None:
         """Open a new file where this one is full, or was moved away. Raises OSError."""
-        if self._descriptor >= 0 and self._size >= self._max_bytes:
-            os.fsync(self._descriptor)
-            self.path.rename(rotated_path(self.path, self._head.seq))
-            self._close_file()
-            for old in rotated_files(self.path)[: -self._keep_files]:
-                old.unlink(missing_ok=True)
-        elif self._descriptor >= 0 and not _is_same(self._descriptor, self.path):
+        if self._descriptor >= 0 and not _is_same(self._descriptor, self.path):
             log.error("audit.file_replaced", file=self.path.name)
             self._close_file()
+        elif self._descriptor >= 0:
+            self._size = os.fstat(self._descriptor).st_size  # it may have been cut off in place
+            if self._size >= self._max_bytes:
+                os.fsync(self._descriptor)
+                self.path.rename(rotated_path(self.path, self._head.seq))
+                self._close_file()
+                for old in rotated_files(self.path)[: -self._keep_files]:
+                    old.unlink(missing_ok=True)
         if self._descriptor < 0:
             self._open_file()
-            self._append([self._opening()])
+        if not self._size:
+            self._append([self._opening(NEW_FILE)])
 
     def _append(self, records: Iterable[Record]) -> None:
         """Write records at the end of the file. Raises OSError.
@@ -248,7 +261,7 @@ class AuditFile:
         """
         lines, head = bytearray(), self._head
         for record in records:
-            line, head = finish_record(to_ascii_json(record).encode(), head, self._key)
+            line, head = finish_record(_encoded(record), head, self._key)
             lines += line
         try:
             rest = memoryview(lines)
@@ -261,8 +274,17 @@ class AuditFile:
         self._size += len(lines)
         self._head = head
 
-    def _opening(self) -> Record:
-        return _record("info", OPENED, {"previous": self._head.mac} if self._key else {})
+    def _opening(self, begins: str) -> Record:
+        """Return the record of a new file, or of a start that goes on with the file."""
+        payload: dict[str, object] = {
+            "begins": begins,
+            "file": self.path.name,
+            "host": socket.gethostname(),
+            "older_files": len(rotated_files(self.path)),
+        }
+        if self._key is not None:
+            payload["previous"] = self._head.mac
+        return _record("info", OPENED, payload)
 
     def _log_head(self) -> None:
         seq, mac = self._head
@@ -294,10 +316,12 @@ class AuditFile:
         """
         if self._size == 0:
             rotated = rotated_files(self.path)
-            self._head = last_head(rotated[-1].read_bytes()[-TAIL_BYTES:]) if rotated else NO_HEAD
+            self._head = last_head(_tail_of(rotated[-1])) if rotated else NO_HEAD
             return
         tail = os.pread(self._descriptor, TAIL_BYTES, max(0, self._size - TAIL_BYTES))
         self._head = last_head(tail)
+        if self._key is not None and not self._head.mac:
+            log.warning("audit.unsigned_before", file=self.path.name, seq=self._head.seq)
         if not tail.endswith(b"\n"):
             log.warning("audit.torn_line", file=self.path.name)
             self._size += os.write(self._descriptor, b"\n")
@@ -324,6 +348,22 @@ def last_head(tail: bytes) -> Head:
         if line and (record := split_line(line)) is not None:
             return record.head
     raise AuditFileUnusable("the file has no audit record at its end; move it out of the way")
+
+
+def _tail_of(path: Path) -> bytes:
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        return os.pread(file.fileno(), TAIL_BYTES, max(0, size - TAIL_BYTES))
+
+
+def _encoded(record: Record) -> bytes:
+    """Return a record as JSON; one that cannot be encoded is replaced by one that says so."""
+    try:
+        return to_ascii_json(record).encode()
+    except Exception:  # it must not end the thread that writes all others
+        log.exception("audit.record_crashed")
+        lost = _record("error", "audit.lost", {"records": 1})
+        return to_ascii_json(lost).encode()
 
 
 def _record(level: str, event: str, payload: dict[str, object]) -> Record:

@@ -1,8 +1,11 @@
 """The files of one audit: the one that is written, and those that it was rotated into."""
 
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 _SEQ_DIGITS = 12
 _ROTATED = re.compile(rf"\.([0-9]{{{_SEQ_DIGITS},18}})")
@@ -27,3 +30,30 @@ def rotated_files(path: Path) -> Sequence[Path]:
 def audit_files(path: Path) -> Sequence[Path]:
     """Return every file of an audit, the oldest first. Raises OSError."""
     return [*rotated_files(path), *([path] if path.exists() else [])]
+
+
+@contextmanager
+def opened_files(path: Path) -> Iterator[Sequence[BinaryIO]]:
+    """Open every file of an audit, the oldest first. Raises OSError; FileNotFoundError for none.
+
+    The one that is written is opened first: a rotation meanwhile then hides none.
+    """
+    with ExitStack() as stack:
+        found: dict[tuple[int, int], BinaryIO] = {}
+        newest: list[BinaryIO] = []
+        with suppress(FileNotFoundError):
+            newest.append(stack.enter_context(path.open("rb")))
+        for old in rotated_files(path):
+            with suppress(FileNotFoundError):  # it was removed for a new one
+                rotated = stack.enter_context(old.open("rb"))
+                found[_identity_of(rotated)] = rotated
+        for opened in newest:
+            found.setdefault(_identity_of(opened), opened)
+        if not found:
+            raise FileNotFoundError(path)
+        yield list(found.values())
+
+
+def _identity_of(opened: BinaryIO) -> tuple[int, int]:
+    status = os.fstat(opened.fileno())
+    return status.st_dev, status.st_ino

@@ -7,8 +7,11 @@ from itertools import count
 import structlog
 
 from mcp_tools_proxy.audit.audit_file import AuditFile
+from mcp_tools_proxy.domain.audit.rule_source import SETTINGS, RuleSource
 from mcp_tools_proxy.domain.errors import AuditUnavailable
 from mcp_tools_proxy.telemetry.log_lines import line_of, timestamp
+
+RECORDS_ARE_REQUIRED = RuleSource(SETTINGS, "MCP_PROXY_AUDIT_REQUIRED")
 
 MAX_RECENT = 1000
 """Records that are kept in memory where there is no audit file."""
@@ -75,8 +78,10 @@ class AuditTrail:
 
 
 def _unavailable(file: AuditFile) -> AuditUnavailable:
-    return AuditUnavailable(
+    error = AuditUnavailable(
         "no record of the call can be kept now, and this gateway makes no call without one; try "
         "again later",
         reason=file.failure or "the queue of the audit file is full",
     )
+    error.rule = RECORDS_ARE_REQUIRED
+    return error

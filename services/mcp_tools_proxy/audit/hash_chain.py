@@ -10,9 +10,15 @@ import re
 from typing import NamedTuple
 
 OPENED = "audit.opened"
-"""The event of the first record of each file, and of each start of the writer. Its payload has
-``previous``: the signature of the record before, by which a file can be checked without the one
-before it."""
+"""The event of the first record of each file, and of each start of the writer.
+
+Its payload has ``begins`` (NEW_FILE or CONTINUED), the name of the ``file``, the ``host``, the
+number of ``older_files``, and with a key ``previous``: the signature of the record before, by which
+a file can be checked without the one before it.
+"""
+
+NEW_FILE = "file"
+CONTINUED = "start"
 
 _END = re.compile(rb',"seq":([0-9]{1,18})(?:,"mac":"([0-9a-f]{64})")?\}')
 _END_BYTES = 120

@@ -1,20 +1,26 @@
 """Finds records: in the files of an audit or in memory, the newest first, page by page."""
 
-import mmap
+import os
 import re
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields
+from datetime import UTC, datetime
 from pathlib import Path
 
 from pydantic_core import from_json
 
-from mcp_tools_proxy.audit.audit_paths import audit_files
+from mcp_tools_proxy.audit.audit_paths import opened_files
 from mcp_tools_proxy.audit.hash_chain import split_line
 
 MAX_SCANNED_BYTES = 64 * 1024 * 1024
 """How much of the files one search reads; its page says where the next one goes on."""
+
+BLOCK_BYTES = 1024 * 1024
+"""How much is read of a file at a time."""
+
+_NO_RECORD = 10**18
+"""More than any record's number."""
 
 Record = Mapping[str, object]
 
@@ -85,13 +91,13 @@ def search_memory(
     """Return a page of the records in memory, which are given the oldest first."""
     found: list[Record] = []
     for record in reversed(list(recent)):
-        if cursor is not None and _seq(record) >= cursor:
+        if cursor is not None and seq_of(record) >= cursor:
             continue
         if not _is_since(record, wanted):
             break
         if _is_until(record, wanted) and wanted.matches(record):
             if len(found) == limit:
-                return RecordPage(found, _seq(found[-1]))
+                return RecordPage(found, seq_of(found[-1]))
             found.append(record)
     return RecordPage(found)
 
@@ -106,11 +112,11 @@ def search_files(path: Path, wanted: RecordFilter, *, cursor: int | None, limit:
     texts, scanned, last_seq = list(wanted.texts()), 0, None
     for line in _lines_backwards(path, cursor):
         signed = split_line(line)
-        if signed is None:
-            continue
-        if scanned > MAX_SCANNED_BYTES or len(found) == limit:
+        if signed is not None and (scanned > MAX_SCANNED_BYTES or len(found) == limit):
             return RecordPage(found, last_seq)
         scanned += len(line)
+        if signed is None:
+            continue
         last_seq = signed.seq
         if wanted.since is not None and _time_of(line) < wanted.since:
             break
@@ -125,48 +131,61 @@ def search_files(path: Path, wanted: RecordFilter, *, cursor: int | None, limit:
 
 def _lines_backwards(path: Path, cursor: int | None) -> Iterator[bytes]:
     """Yield the lines of all files from the newest back, from below the record ``cursor`` on."""
-    for file in reversed(audit_files(path)):
-        with suppress(FileNotFoundError), file.open("rb") as opened:  # it was rotated meanwhile
-            if not file.stat().st_size:
-                continue
-            with mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data:
-                end = len(data) if cursor is None else _offset_of(data, cursor)
-                while end > 0:
-                    start = data.rfind(b"\n", 0, end - 1) + 1
-                    yield data[start : end - 1]
-                    end = start
+    with suppress(FileNotFoundError), opened_files(path) as files:
+        for file in reversed(files):
+            descriptor = file.fileno()
+            size = os.fstat(descriptor).st_size
+            end = size if cursor is None else _offset_of(descriptor, size, cursor)
+            yield from _lines_before(descriptor, end)
 
 
-class _Numbers:
-    """The numbers of the records of a file, by the offset of any byte: a sorted sequence."""
+def _lines_before(descriptor: int, end: int) -> Iterator[bytes]:
+    """Yield the lines of a file that end at ``end`` or before, the last first.
 
-    def __init__(self, data: mmap.mmap) -> None:
-        self._data = data
+    Not by mmap: a file that is cut off meanwhile would end the process by a signal.
+    """
+    rest = b""
+    while end > 0:
+        start = max(0, end - BLOCK_BYTES)
+        block = os.pread(descriptor, end - start, start) + rest
+        rest, *lines = block.split(b"\n")
+        yield from reversed(lines)
+        end = start
+    yield rest
 
-    def __len__(self) -> int:
-        return len(self._data)
 
-    def __getitem__(self, offset: int) -> int:
-        """Return the number of the first record that begins at this byte or behind it."""
-        data = self._data
-        start = 0 if offset == 0 else data.find(b"\n", offset - 1) + 1
-        while 0 < start < len(data) or offset == 0:
-            end = data.find(b"\n", start)
+def _offset_of(descriptor: int, size: int, seq: int) -> int:
+    """Return where the first record begins that has this number or a higher one."""
+    low, high = 0, size
+    while low < high:
+        middle = (low + high) // 2
+        start, found = _record_at(descriptor, middle, size)
+        if found < seq:
+            low = start + 1
+        else:
+            high = middle
+    return _record_at(descriptor, low, size)[0] if low < size else size
+
+
+def _record_at(descriptor: int, offset: int, size: int) -> tuple[int, int]:
+    """Return where the first record begins at this byte or behind it, and its number."""
+    data = b""
+    begin = max(0, offset - 1)
+    while begin + len(data) < size:
+        more = os.pread(descriptor, BLOCK_BYTES, begin + len(data))
+        if not more:
+            break
+        data += more
+        position = 0 if offset == 0 else data.find(b"\n") + 1
+        while position or offset == 0:
+            end = data.find(b"\n", position)
             if end < 0:
                 break
-            record = split_line(data[start:end])
+            record = split_line(data[position:end])
             if record is not None:
-                return record.seq
-            start, offset = end + 1, 1
-        return 10**18
-
-
-def _offset_of(data: mmap.mmap, seq: int) -> int:
-    """Return where the first record begins that has this number or a higher one."""
-    offset = bisect_left(_Numbers(data), seq)
-    if offset in (0, len(data)):
-        return offset
-    return data.find(b"\n", offset - 1) + 1
+                return begin + position, record.seq
+            position, offset = end + 1, 1
+    return size, _NO_RECORD
 
 
 def _parsed(line: bytes) -> Record | None:
@@ -177,9 +196,15 @@ def _parsed(line: bytes) -> Record | None:
     return record if isinstance(record, dict) else None
 
 
-def _seq(record: Record) -> int:
-    seq = record["seq"]
+def seq_of(record: Record) -> int:
+    """Return the number of a record."""
+    seq = record.get("seq")
     return seq if isinstance(seq, int) else 0
+
+
+def as_timestamp(time: datetime) -> str:
+    """Return a time as records have it: UTC, with microseconds. Raises OverflowError."""
+    return f"{time.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%f}Z"
 
 
 def _time_of(line: bytes) -> str:

@@ -7,12 +7,21 @@ from pathlib import Path
 
 from pydantic_core import from_json
 
-from mcp_tools_proxy.audit.audit_paths import audit_files
-from mcp_tools_proxy.audit.hash_chain import NO_HEAD, OPENED, Head, SignedLine, sign, split_line
+from mcp_tools_proxy.audit.audit_paths import opened_files
+from mcp_tools_proxy.audit.hash_chain import (
+    NEW_FILE,
+    NO_HEAD,
+    OPENED,
+    Head,
+    SignedLine,
+    sign,
+    split_line,
+)
 
 MAX_PROBLEMS = 100
 """How many problems are listed one by one."""
 
+_BEGIN = b'{"timestamp":"'
 _OPENED = b'"event":"%b"' % OPENED.encode()
 
 
@@ -34,42 +43,54 @@ class Verification:
         return not self.problems
 
 
-def verify(path: Path, key: bytes | None, heads: Sequence[Head] = ()) -> Verification:
+def verify(
+    path: Path, key: bytes | None, heads: Sequence[Head] = (), *, unsigned_until: int = 0
+) -> Verification:
     """Check the files of the audit at ``path``, and that each of ``heads`` is in them. Blocks.
 
-    ``heads`` come from the normal log. Without ``key`` only the numbers can be checked. Raises
-    OSError; FileNotFoundError if there is no file.
+    ``heads`` come from the normal log. Without ``key`` only the numbers can be checked. With it
+    each record has to be signed, but for those up to ``unsigned_until``, from before there was a
+    key. Raises OSError; FileNotFoundError if there is no file.
     """
-    files = audit_files(path)
-    if not files:
-        raise FileNotFoundError(path)
-    verifier = _Verifier(key, heads)
-    for file in files:
-        with file.open("rb") as lines:
-            for number, line in enumerate(lines, 1):
-                verifier.add(f"{file.name}:{number}", line)
+    verifier = _Verifier(key, heads, unsigned_until)
+    with opened_files(path) as files:
+        for file in files:
+            verifier.begin_file()
+            for number, line in enumerate(file, 1):
+                verifier.add(f"{Path(file.name).name}:{number}", line)
     return verifier.finish()
 
 
 class _Verifier:
     """Follows the chain from line to line."""
 
-    def __init__(self, key: bytes | None, heads: Sequence[Head]) -> None:
+    def __init__(self, key: bytes | None, heads: Sequence[Head], unsigned_until: int) -> None:
         self.found = Verification()
         self._key = key
-        self._heads = {head.seq: head for head in heads}
-        self._unreadable: list[str] = []
-        """The places of the lines since the last record that are none."""
+        self._heads = set(heads)
+        self._unsigned_until = unsigned_until
+        self._unreadable: list[tuple[str, bytes]] = []
+        """The lines since the last record that are none, with their places."""
         self._bad_signatures = 0
+        self._files = 0
+        self._older_files = 0
+        """Rotated files that there were when the newest file was begun."""
+
+    def begin_file(self) -> None:
+        """Begin the next file, the oldest first."""
+        self._files += 1
 
     def add(self, place: str, line: bytes) -> None:
         """Check the next line."""
         record = split_line(line.rstrip(b"\n"))
         if record is None or not line.endswith(b"\n"):
-            self._unreadable.append(place)
+            self._unreadable.append((place, line))
             return
         opening = _opening_of(record)
         self._judge_unreadable(is_followed_by_start=opening is not None)
+        if opening is not None and opening.get("begins") == NEW_FILE:
+            older = opening.get("older_files")
+            self._older_files = older if isinstance(older, int) else 0
         if self._is_next(place, record, opening):
             self._check_signature(place, record, opening)
         self.found.records += 1
@@ -79,8 +100,14 @@ class _Verifier:
     def finish(self) -> Verification:
         """Check what only the end shows, and return what was found."""
         found = self.found
-        self._judge_unreadable(is_followed_by_start=True)
-        for head in self._heads.values():
+        is_torn = bool(self._unreadable) and not self._unreadable[-1][1].endswith(b"\n")
+        self._judge_unreadable(is_followed_by_start=is_torn)
+        if self._files - 1 < self._older_files:
+            self._report(
+                f"rotated files are missing: there were {self._older_files} when the newest file "
+                f"was begun, and {self._files - 1} are here"
+            )
+        for head in sorted(self._heads):
             if found.records and head.seq < found.first_seq:
                 found.notes.append(
                     f"record {head.seq}, which --head names, is older than the files that are kept"
@@ -96,8 +123,9 @@ class _Verifier:
 
     def _judge_unreadable(self, *, is_followed_by_start: bool) -> None:
         """Report the lines that are no records: a crash leaves one, before the next start."""
-        for place in self._unreadable:
-            if is_followed_by_start:
+        for place, line in self._unreadable:
+            begins_a_record = line.startswith(_BEGIN) or _BEGIN.startswith(line.rstrip(b"\n"))
+            if is_followed_by_start and len(self._unreadable) == 1 and begins_a_record:
                 self.found.notes.append(f"{place}: a line was torn by a crash; the chain goes on")
             else:
                 self._report(f"{place}: is no record: it was changed or put in")
@@ -110,7 +138,7 @@ class _Verifier:
         found, before = self.found, self.found.head
         if not found.records:
             found.first_seq = record.seq
-            if opening is None:
+            if opening is None or opening.get("begins") != NEW_FILE:
                 self._report(f"{place}: the files begin in the middle, with record {record.seq}")
                 return False
             if record.seq > 1:
@@ -132,7 +160,7 @@ class _Verifier:
     ) -> None:
         found = self.found
         if not record.mac:
-            if found.signed:
+            if found.signed or (self._key is not None and record.seq > self._unsigned_until):
                 self._report(f"{place}: record {record.seq} has no signature")
             return
         found.signed += 1
@@ -146,9 +174,12 @@ class _Verifier:
             self._report(f"{place}: changed: record {record.seq} does not fit its signature")
 
     def _compare_head(self, place: str, head: Head) -> None:
-        wanted = self._heads.pop(head.seq, None)
-        if wanted is not None and wanted.mac != head.mac:
-            self._report(f"{place}: changed: record {head.seq} is another one than the log names")
+        for wanted in [it for it in self._heads if it.seq == head.seq]:
+            self._heads.remove(wanted)
+            if wanted.mac != head.mac:
+                self._report(
+                    f"{place}: changed: record {head.seq} is another one than the log names"
+                )
 
     def _report(self, problem: str) -> None:
         problems = self.found.problems

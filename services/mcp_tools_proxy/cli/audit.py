@@ -6,7 +6,7 @@ one line of JSON each; what is wrong goes to stderr.
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -16,7 +16,12 @@ from pydantic_core import to_json
 
 from mcp_tools_proxy.audit.audit_paths import audit_files
 from mcp_tools_proxy.audit.hash_chain import Head
-from mcp_tools_proxy.audit.record_search import RecordFilter, search_files
+from mcp_tools_proxy.audit.record_search import (
+    RecordFilter,
+    as_timestamp,
+    search_files,
+    seq_of,
+)
 from mcp_tools_proxy.audit.verification import Verification, verify
 from mcp_tools_proxy.cli.output import counted
 from mcp_tools_proxy.settings.audit import AuditSettings, read_key
@@ -26,6 +31,9 @@ Load = Callable[[], AuditSettings]
 
 FOLLOW_S = 0.2
 """Seconds between two looks at a file that is followed."""
+
+FOLLOWED = 20
+"""Records that are read of it at a time: usually few are new."""
 
 _File = Annotated[
     Path | None,
@@ -38,6 +46,14 @@ _Heads = Annotated[
         metavar="SEQ:MAC",
         help="A head from the log (event audit.head); a tail that was cut off is found by it. May "
         "be given several times.",
+    ),
+]
+_UnsignedUntil = Annotated[
+    int,
+    typer.Option(
+        "--unsigned-until",
+        metavar="SEQ",
+        help="The last record from before there was a key; without it each has to be signed.",
     ),
 ]
 _KeyFile = Annotated[
@@ -69,8 +85,12 @@ def _add_tail(app: typer.Typer, load: Load) -> None:
         for record in reversed(newest):
             _print(to_json(record))
         if follow:
-            for line in _new_lines(path):
-                _print(line)
+            last = newest or _find(path, RecordFilter(), 1)
+            try:
+                for line in _new_lines(path, seq_of(last[0]) if last else 0):
+                    _print(line)
+            except KeyboardInterrupt:
+                raise typer.Exit(130) from None
 
 
 def _add_find(app: typer.Typer, load: Load) -> None:
@@ -119,7 +139,12 @@ def _add_find(app: typer.Typer, load: Load) -> None:
 
 def _add_verify(app: typer.Typer, load: Load) -> None:
     @app.command("verify")
-    def verify_command(file: _File = None, head: _Heads = None, key_file: _KeyFile = None) -> None:
+    def verify_command(
+        file: _File = None,
+        head: _Heads = None,
+        key_file: _KeyFile = None,
+        unsigned_until: _UnsignedUntil = 0,
+    ) -> None:
         """Check that no record was changed, lost, moved or cut off.
 
         Exits with 1 if one was. Without a key only the numbers of the records can be checked.
@@ -131,7 +156,7 @@ def _add_verify(app: typer.Typer, load: Load) -> None:
             _fail(str(error))
         heads = [_head(text) for text in head or ()]
         path = _path(file, load)
-        found = _verified(path, key, heads)
+        found = _verified(path, key, heads, unsigned_until)
         _report(found, path, is_signed=key is not None, with_head=bool(heads))
         if not found.good:
             raise typer.Exit(1)
@@ -150,12 +175,15 @@ def _path(file: Path | None, load: Load) -> Path:
     return path
 
 
-def _find(path: Path, wanted: RecordFilter, limit: int) -> Sequence[object]:
+def _find(path: Path, wanted: RecordFilter, limit: int) -> Sequence[Mapping[str, object]]:
     """Return the newest records that match, the newest first."""
-    found: list[object] = []
+    found: list[Mapping[str, object]] = []
     cursor: int | None = None
     while len(found) < limit:
-        page = search_files(path, wanted, cursor=cursor, limit=min(1000, limit - len(found)))
+        try:
+            page = search_files(path, wanted, cursor=cursor, limit=min(1000, limit - len(found)))
+        except OSError as error:
+            _fail(f"{path}: {error.strerror}")
         found += page.records
         cursor = page.next_cursor
         if cursor is None:
@@ -163,9 +191,11 @@ def _find(path: Path, wanted: RecordFilter, limit: int) -> Sequence[object]:
     return found
 
 
-def _verified(path: Path, key: bytes | None, heads: Sequence[Head]) -> Verification:
+def _verified(
+    path: Path, key: bytes | None, heads: Sequence[Head], unsigned_until: int
+) -> Verification:
     try:
-        return verify(path, key, heads)
+        return verify(path, key, heads, unsigned_until=unsigned_until)
     except OSError as error:
         _fail(f"{path}: {error.strerror}")
 
@@ -187,21 +217,21 @@ def _report(found: Verification, path: Path, *, is_signed: bool, with_head: bool
         typer.echo("a tail that was cut off shows only with --head and a head of the log")
 
 
-def _new_lines(path: Path) -> Iterator[bytes]:
-    """Yield the records that are written from now on, also behind a rotation, until interrupted."""
-    last_seq = _last_seq(path)
+def _new_lines(path: Path, last_seq: int) -> Iterator[bytes]:
+    """Yield the records behind ``last_seq``, also behind a rotation, until interrupted."""
     while True:
         time.sleep(FOLLOW_S)
-        page = search_files(path, RecordFilter(), cursor=None, limit=10_000)
-        new = [it for it in page.records if isinstance(it["seq"], int) and it["seq"] > last_seq]
+        new: list[Mapping[str, object]] = []
+        cursor: int | None = None
+        while True:
+            page = search_files(path, RecordFilter(), cursor=cursor, limit=FOLLOWED)
+            new += [it for it in page.records if seq_of(it) > last_seq]
+            cursor = page.next_cursor
+            if cursor is None or cursor <= last_seq + 1:
+                break
         for record in reversed(new):
-            last_seq = max(last_seq, int(str(record["seq"])))
+            last_seq = seq_of(record)
             yield to_json(record)
-
-
-def _last_seq(path: Path) -> int:
-    newest = search_files(path, RecordFilter(), cursor=None, limit=1).records
-    return int(str(newest[0]["seq"])) if newest else 0
 
 
 def _head(text: str) -> Head:
@@ -216,10 +246,9 @@ def _timestamp(text: str | None) -> str | None:
         return None
     try:
         time_ = datetime.fromisoformat(text)
-    except ValueError:
+        return as_timestamp(time_.replace(tzinfo=UTC) if time_.tzinfo is None else time_)
+    except (ValueError, OverflowError):
         raise typer.BadParameter(f"{text!r} is no time; write 2026-11-25T14:03") from None
-    time_ = time_.replace(tzinfo=UTC) if time_.tzinfo is None else time_.astimezone(UTC)
-    return f"{time_:%Y-%m-%dT%H:%M:%S.%f}Z"
 
 
 def _print(line: bytes) -> None:

@@ -15,6 +15,7 @@ from mcp_tools_proxy.cli.gateway_client import GatewayClient, GatewayUnreachable
 from mcp_tools_proxy.cli.options import identifier, identifiers
 from mcp_tools_proxy.cli.output import folded, print_table, whole
 from mcp_tools_proxy.settings.client import ClientSettings
+from mcp_tools_proxy.wire.text import printable
 
 USER = "command-line"
 """The user that calls are made for where no option names one."""
@@ -203,7 +204,7 @@ def error_text(envelope: Mapping[str, object]) -> str:
     error = envelope.get("error")
     if not isinstance(error, Mapping):
         return "the gateway's answer has neither result nor error"
-    return f"{error.get('code')}: {error.get('message')}"
+    return printable(f"{error.get('code')}: {error.get('message')}")
 
 
 def fail(message: str, exit_code: int = 1) -> NoReturn:
@@ -224,13 +225,22 @@ def _properties(client: GatewayClient, tool: str, caller: CallerOptions) -> Mapp
 
 def _argument(given: str, properties: Mapping[str, object]) -> tuple[str, object]:
     """Read NAME=VALUE; the value is text if the schema says so, or if it is no JSON."""
+    try:
+        given.encode()
+    except UnicodeEncodeError:
+        raise typer.BadParameter("it must be UTF-8", param_hint="--arg") from None
     name, equals, text = given.partition("=")
     if not name or not equals:
         raise typer.BadParameter(f"{given!r} is not NAME=VALUE", param_hint="--arg")
     match properties.get(name):
-        case {"type": "string"}:
+        case {"type": "string" | ["string", *_]}:
             return name, text
     try:
-        return name, json.loads(text)
-    except ValueError:
+        return name, json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
         return name, text
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    """Refuse NaN and infinities, which are no JSON. Raises ValueError."""
+    raise ValueError(name)

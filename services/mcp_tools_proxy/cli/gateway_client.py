@@ -67,9 +67,10 @@ class GatewayClient:
         """The host and port, without what else a URL may hold."""
         try:
             parts = urlsplit(self._url)
+            port = f":{parts.port}" if parts.port else ""
         except ValueError:
             return "the URL"
-        return f"{parts.scheme}://{parts.hostname}" + (f":{parts.port}" if parts.port else "")
+        return f"{parts.scheme}://{parts.hostname}{port}"
 
 
 def _json_of(answer: "httpx.Response", place: str) -> Mapping[str, object]:

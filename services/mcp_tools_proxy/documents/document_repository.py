@@ -54,9 +54,12 @@ class DocumentRepository:
         cache_bytes: int,
         hide_foreign_documents: bool,
         metrics: Metrics,
+        on_changed: Callable[[Key], None] = lambda _: None,
         build_index: Callable[[Document], SearchIndex] = build_index,
     ) -> None:
+        """``on_changed`` is called with each document that the store says has changed."""
         self._store = store
+        self._on_changed = on_changed
         self._hide_foreign_documents = hide_foreign_documents
         self._metrics = metrics
         self._hits, self._misses = metrics.document_cache_hits, metrics.document_cache_misses
@@ -80,6 +83,7 @@ class DocumentRepository:
 
     def changed(self, key: Key) -> None:
         """Ask the store again before this document is served: it may have changed."""
+        self._on_changed(key)
         self._cache.mark(key)
         self._only_held.discard(key)
         for read in self._reads.get(key, ()):

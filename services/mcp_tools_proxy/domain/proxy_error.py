@@ -24,6 +24,9 @@ class ProxyError(Exception):
     """Nothing was sent to a server, and no component has run, though the error is final."""
     proven: Mapping[str, str] | None = None
     rule: RuleSource | None = None
+    denied_name: str | None = None
+    """The listed name of the item that a rule denies: of a URI that a template matched, the
+    template; for records only."""
 
     def __init__(
         self,

@@ -53,6 +53,19 @@ WINDOW_TOOL = "read_chunk_window"
 """The one tool that asks a Retrieval Service."""
 
 
+_ON_ITS_WAY = (ServerState.CONNECTING, ServerState.RECONNECTING)
+"""States of a server for which a call waits."""
+
+
+class _Undecided(Exception):
+    """What a check says is known only when the call is made."""
+
+    def __init__(self, check: Check, message: str, reason: str | None = None) -> None:
+        super().__init__(message)
+        self.check = check
+        self.reason = reason
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckVerdict:
     """What one check says: PASS, NOT_REACHED, NOT_CHECKED, or the code of a refusal."""
@@ -70,7 +83,7 @@ class Explanation:
 
     checks: list[CheckVerdict] = field(default_factory=list)
     sends: Mapping[str, object] | None = None
-    """What would be sent where, by name; None where the call would be refused."""
+    """What would be sent where, by name; None where the call is refused before that is known."""
     budgets: Sequence[BudgetReading] = ()
     registry: RegistryVersion = NO_REGISTRY
 
@@ -115,11 +128,17 @@ class Explainer:
         found = Explanation(registry=self._first_attempts.registry_version)
         passed: set[Check] = {Check.REQUEST, Check.AUTHENTICATION}
         refusal: ProxyError | None = None
+        undecided: _Undecided | None = None
         try:
             await self._check(call, passed, found)
         except ProxyError as error:
             refusal = error
-        found.checks = _verdicts(passed, refusal, has_key=call.idempotency_key is not None)
+        except _Undecided as error:
+            undecided = error
+        found.checks = _verdicts(passed, refusal, undecided)
+        if call.idempotency_key is not None and Check.IDEMPOTENCY in passed:
+            place = ORDER.index(Check.IDEMPOTENCY)
+            found.checks[place] = CheckVerdict(check=Check.IDEMPOTENCY, verdict=NOT_CHECKED)
         return found
 
     async def _check(self, call: Call, passed: set[Check], found: Explanation) -> None:
@@ -134,9 +153,9 @@ class Explainer:
         await check_blocklist(self._blocklist, component.spec, call.arguments)
         passed.add(Check.BLOCKLIST)
         await self._check_document_and_budgets(component, parsed, call, passed, found)
-        self._check_destination(component)
-        passed |= {Check.RETRIEVAL, Check.SERVER}
         found.sends = self._sent(component, call)
+        self._check_destination(component, passed)
+        passed.add(Check.SERVER)
 
     def _resolve(self, call: Call, passed: set[Check]) -> Component:
         try:
@@ -147,7 +166,9 @@ class Explainer:
             raise
         passed.add(Check.AGENT)
         if component is None:
-            raise ServerUnavailable("the server that may have it is being connected to")
+            raise _Undecided(
+                Check.VISIBILITY, "a call waits for a server that is being connected to"
+            )
         passed.add(Check.VISIBILITY)
         return component
 
@@ -173,15 +194,18 @@ class Explainer:
         _raise_if_exceeded(found.budgets)
         passed.add(Check.BUDGET)
 
-    def _check_destination(self, component: Component) -> None:
+    def _check_destination(self, component: Component, passed: set[Check]) -> None:
         spec = component.spec
         if spec.name == WINDOW_TOOL and not self._destinations.windows_configured:
             raise RetrievalNotConfigured("no Retrieval Service is set")
+        passed.add(Check.RETRIEVAL)
         status = self._status_of(spec.server_id)
-        if status is not None and status.state is not ServerState.READY:
-            raise ServerUnavailable(
-                f"server {status.server_id} is {status.state.value}", reason=status.last_error
-            )
+        if status is None or status.state is ServerState.READY:
+            return
+        text = f"server {status.server_id} is {status.state.value}"
+        if status.state in _ON_ITS_WAY:
+            raise _Undecided(Check.SERVER, f"{text}, and a call waits for it", status.last_error)
+        raise ServerUnavailable(text, reason=status.last_error)
 
     def _sent(self, component: Component, call: Call) -> Mapping[str, object]:
         """Return where a call goes, with names and without a value."""
@@ -218,25 +242,31 @@ def _raise_if_exceeded(budgets: Sequence[BudgetReading]) -> None:
 
 
 def _verdicts(
-    passed: set[Check], refusal: ProxyError | None, *, has_key: bool
+    passed: set[Check], refusal: ProxyError | None, undecided: "_Undecided | None"
 ) -> list[CheckVerdict]:
-    verdicts: list[CheckVerdict] = []
-    refused = None if refusal is None else CHECK_OF_CODE[refusal.code]
-    for check in ORDER:
-        if refusal is not None and check is refused:
-            verdicts.append(
-                CheckVerdict(
-                    check=check,
-                    verdict=refusal.code,
-                    message=refusal.message,
-                    reason=refusal.reason,
-                    rule=rule_of(refusal.code, refusal.rule),
-                )
-            )
-        elif check is Check.IDEMPOTENCY and has_key and check in passed:
-            verdicts.append(CheckVerdict(check=check, verdict=NOT_CHECKED))
+    """Return a verdict for each check in order; a refusal's own is there in any case."""
+    verdicts = [
+        CheckVerdict(check=check, verdict=PASS if check in passed else NOT_REACHED)
+        for check in ORDER
+    ]
+    if undecided is not None:
+        verdicts[ORDER.index(undecided.check)] = CheckVerdict(
+            check=undecided.check,
+            verdict=NOT_CHECKED,
+            message=str(undecided),
+            reason=undecided.reason,
+        )
+    if refusal is not None:
+        check = CHECK_OF_CODE[refusal.code]
+        refused = CheckVerdict(
+            check=check,
+            verdict=refusal.code,
+            message=refusal.message,
+            reason=refusal.reason,
+            rule=rule_of(refusal.code, refusal.rule),
+        )
+        if check in ORDER:
+            verdicts[ORDER.index(check)] = refused
         else:
-            verdicts.append(
-                CheckVerdict(check=check, verdict=PASS if check in passed else NOT_REACHED)
-            )
+            verdicts.append(refused)
     return verdicts

@@ -20,12 +20,16 @@ class Exclusions:
     (A-19): an entry matches every component that has it among its ``name_variants``.
     """
 
-    __slots__ = ("_entries", "_in_order", "_uris")
+    __slots__ = ("_entries", "_places", "_uri_places", "_uris")
 
     def __init__(self, entries: Iterable[str] = ()) -> None:
-        self._in_order = tuple(entries)
-        self._entries = frozenset(self._in_order)
-        self._uris = frozenset(_normalize_uri(entry) for entry in self._entries)
+        self._places: dict[str, int] = {}
+        self._uri_places: dict[str, int] = {}
+        for place, entry in enumerate(entries):
+            self._places.setdefault(entry, place)
+            self._uri_places.setdefault(_normalize_uri(entry), place)
+        self._entries = frozenset(self._places)
+        self._uris = frozenset(self._uri_places)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Exclusions) and self._entries == other._entries
@@ -46,17 +50,18 @@ class Exclusions:
         return not self._entries.isdisjoint(name_variants(kind, server_id, name))
 
     def place_of(self, kind: Kind, server_id: str | None, name: str) -> int | None:
-        """Return the place in the list of the first entry that excludes a component, if one does.
+        """Return the place in the list of an entry that excludes a component, None without one.
 
-        A URI is compared as ``matches_uri`` does.
+        A URI is compared as ``matches_uri`` does. Of several such entries it is the first.
         """
-        for place, entry in enumerate(self._in_order):
-            only = Exclusions((entry,))
-            if only.matches(kind, server_id, name) or (
-                kind is Kind.RESOURCE and only.matches_uri(server_id, name)
-            ):
-                return place
-        return None
+        if not self._entries:
+            return None
+        names = name_variants(kind, server_id, name)
+        places = [self._places[it] for it in names if it in self._places]
+        if kind is Kind.RESOURCE:
+            spellings = self._uri_spellings(server_id, name)
+            places += [self._uri_places[it] for it in spellings if it in self._uri_places]
+        return min(places, default=None)
 
     def matches_uri(self, server_id: str | None, uri: str) -> bool:
         """Return whether a URI that matches a template is excluded (A-20).
@@ -67,14 +72,15 @@ class Exclusions:
         """
         if not self._entries:
             return False
+        return any(it in self._uris for it in self._uri_spellings(server_id, uri))
+
+    def _uri_spellings(self, server_id: str | None, uri: str) -> Iterator[str]:
+        """Yield every normalized name by which an entry may exclude a URI."""
         plain = _normalize_uri(uri)
         cuts = (plain.partition(end)[0].rstrip("/") for end in _URI_ENDS)
         server = None if server_id is None else server_id.casefold()
-        return any(
-            spelling in self._uris
-            for name in (plain, *cuts)
-            for spelling in name_variants(Kind.RESOURCE, server, name)
-        )
+        for name in (plain, *cuts):
+            yield from name_variants(Kind.RESOURCE, server, name)
 
 
 NO_EXCLUSIONS = Exclusions()

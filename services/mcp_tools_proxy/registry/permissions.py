@@ -3,6 +3,7 @@
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
+from mcp_tools_proxy.domain.audit.rule_source import SETTINGS, RuleSource
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
 from mcp_tools_proxy.domain.components import ComponentSpec
 from mcp_tools_proxy.domain.errors import AgentNotFound, AgentRequired
@@ -11,6 +12,9 @@ from mcp_tools_proxy.policy.visibility import Denial, Visibility
 from mcp_tools_proxy.wire.text import quote
 
 EVERYTHING = Visibility()
+
+AGENT_IS_REQUIRED = RuleSource(SETTINGS, "MCP_PROXY_REQUIRE_AGENT")
+"""The rule by which a call has to name an agent; unset, it is in force once there are profiles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +65,13 @@ class AccessRules:
             error = AgentRequired if caller.agent is None else AgentNotFound
             raise error("agents.json has problems, so no agent is known: have an operator fix it")
         if caller.agent is None:
-            raise AgentRequired(
+            refusal = AgentRequired(
                 "the request names no agent; set agent to a profile's name (over MCP: X-Agent-Id, "
                 "/mcp/agents/{agent} or --agent; for a remote backend an operator sets "
                 "MCP_PROXY_REMOTE_AGENT)"
             )
+            refusal.rule = AGENT_IS_REQUIRED
+            raise refusal
         visibility = self.agents.get(caller.agent)
         if visibility is None:
             advice = "" if self.agent_required else ", or leave agent out"

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from mcp_tools_proxy.domain.audit.registry_version import NO_REGISTRY, RegistryVersion
-from mcp_tools_proxy.domain.audit.rule_source import RuleSource
 from mcp_tools_proxy.domain.caller import Call, Caller, Kind
 from mcp_tools_proxy.domain.components import (
     Component,
@@ -28,11 +27,11 @@ from mcp_tools_proxy.registry.name_resolver import NameResolver
 from mcp_tools_proxy.registry.name_styles import SERVER_STYLE, NameStyles
 from mcp_tools_proxy.registry.pending_offers import PendingOffers
 from mcp_tools_proxy.registry.permissions import UNRESTRICTED, AccessRules, Permissions
-from mcp_tools_proxy.registry.refusals import OUTSIDE_THE_PRESET
 from mcp_tools_proxy.registry.rule_finder import RuleFinder
 from mcp_tools_proxy.registry.template_resolver import TemplateResolver
 from mcp_tools_proxy.registry.tool_lists import ToolList, ToolLists
 from mcp_tools_proxy.registry.unlisted_offers import NOTHING_UNLISTED, UnlistedOffers
+from mcp_tools_proxy.wire.uris import MAX_URI_CHARS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,26 +150,29 @@ class Registry:
         except AmbiguousName:
             raise
         except ProxyError as error:
-            error.rule = self._rule_of(call, error, permissions)
+            self._add_rule(call, error, permissions)
             raise
 
-    def _rule_of(
-        self, call: Call, error: ProxyError, permissions: Permissions
-    ) -> RuleSource | None:
-        """Return the rule that refused a name that is hidden, None if no rule did."""
-        match call.kind:
+    def _add_rule(self, call: Call, error: ProxyError, permissions: Permissions) -> None:
+        """Add to a refusal the rule that decided, and the name of the item that it denies."""
+        kind, name = call.kind, call.name
+        if len(name) > MAX_URI_CHARS:  # no name of an item is longer
+            return
+        match kind:
             case Kind.TOOL:
-                denied = self.tools.denied(call.name, permissions)
+                denied = self.tools.denied(name, permissions)
             case Kind.PROMPT:
-                denied = self.prompts.denied(call.name, permissions)
+                denied = self.prompts.denied(name, permissions)
             case Kind.RESOURCE:
-                denied = self.resources.denied(call.name, permissions)
+                denied = self.resources.denied(name, permissions)
+                denied = denied or self.resolver.template_resolver.denied(name, permissions)
         if denied is not None:
-            return self.rules.of_denial(*denied, permissions)
-        found = self.rules.of_name(call.kind, call.name, permissions)
-        if found is None and error.reason == OUTSIDE_THE_PRESET and ":" not in call.name:
-            return self.rules.of_preset(call.kind)
-        return found
+            denial, spec = denied
+            error.rule = self.rules.of_denial(denial, spec, permissions, name)
+            error.denied_name = spec.name
+        else:
+            offered_by = self.unlisted_offers.server_of(kind, name)
+            error.rule = self.rules.of_name(kind, name, permissions, offered_by)
 
     def resource(self, call: Call) -> Resource:
         """Return the resource whose URI the call names. Raises like ``resolve``."""

@@ -12,9 +12,14 @@ from mcp_tools_proxy.config.loader import AGENTS_FILE, CONFIGURATION_FILE
 from mcp_tools_proxy.domain.audit.rule_source import SETTINGS, RuleSource
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import ComponentSpec
+from mcp_tools_proxy.domain.configuration import EMPTY_PRESET
+from mcp_tools_proxy.policy.aliases import qualified_name
 from mcp_tools_proxy.policy.exclusions import NO_EXCLUSIONS
 from mcp_tools_proxy.policy.visibility import Denial, PresetScope
 from mcp_tools_proxy.registry.permissions import AccessRules, Permissions
+
+NO_PRESET = RuleSource(CONFIGURATION_FILE, "$.defaultPresetId")
+"""The rule while no preset is active: none is chosen."""
 
 DEFAULT_TENANT = RuleSource(SETTINGS, "MCP_PROXY_DEFAULT_TENANT_ID")
 
@@ -27,9 +32,9 @@ class RuleFinder:
     access_rules: AccessRules
 
     def of_denial(
-        self, denial: Denial, spec: ComponentSpec, permissions: Permissions
+        self, denial: Denial, spec: ComponentSpec, permissions: Permissions, name: str
     ) -> RuleSource | None:
-        """Return the rule by which a component is denied to a caller that may not use it."""
+        """Return the rule by which a component is denied to a caller that named it ``name``."""
         visibility = permissions.visibility
         match denial:
             case Denial.TENANT:
@@ -39,32 +44,47 @@ class RuleFinder:
             case Denial.PRESET:
                 return _in_preset(visibility.preset or self.scope, spec.kind)
             case Denial.EXCLUDED:
-                place = visibility.excluded.place_of(spec.kind, spec.server_id, spec.bare_name)
+                excluded = visibility.excluded
+                place = excluded.place_of(spec.kind, spec.server_id, spec.bare_name)
+                if place is None:  # a URI of a template
+                    place = excluded.place_of(spec.kind, spec.server_id, name)
+                if place is None:
+                    return self._in_server(spec.server_id, spec.kind, name)
                 return _in_profile(permissions, "exclude_components", place)
 
-    def of_name(self, kind: Kind, name: str, permissions: Permissions) -> RuleSource | None:
+    def of_name(
+        self, kind: Kind, name: str, permissions: Permissions, offered_by: str | None
+    ) -> RuleSource | None:
         """Return the rule by which a name that is no component's is refused.
 
-        None if there is none: then no server that may offer it does.
+        ``offered_by`` is the server that has a prompt or resource of the name; a tool is named with
+        its server. None if there is no rule: then no server that may offer it does.
         """
         place = permissions.visibility.excluded.place_of(kind, None, name)
         if place is not None:
             return _in_profile(permissions, "exclude_components", place)
-        server_id, _, bare_name = name.partition(":")
-        if server_id not in self.access_rules.servers:
+        server_id, bare_name = offered_by, name
+        if kind is Kind.TOOL:
+            server_id, _, bare_name = name.partition(":")
+        if server_id is None or server_id not in self.access_rules.servers:
             return None
-        excluded = self.access_rules.exclude.get(server_id, NO_EXCLUSIONS)
-        place = excluded.place_of(kind, server_id, bare_name)
-        if place is not None:
-            path = json_path(("mcpServers", server_id, "exclude", place))
-            return RuleSource(CONFIGURATION_FILE, path)
+        if kind is not Kind.TOOL:
+            bare_name = name.removeprefix(qualified_name(server_id, ""))
+        in_server = self._in_server(server_id, kind, bare_name)
+        if in_server is not None:
+            return in_server
         if not self.scope.allows(kind, server_id, bare_name):
             return _in_preset(self.scope, kind)
         return None
 
-    def of_preset(self, kind: Kind) -> RuleSource:
-        """Return the rule of the active preset for a kind of component."""
-        return _in_preset(self.scope, kind)
+    def _in_server(self, server_id: str | None, kind: Kind, name: str) -> RuleSource | None:
+        """Return the entry of mcp.json by which a server's item is hidden from everyone."""
+        excluded = self.access_rules.exclude.get(server_id or "", NO_EXCLUSIONS)
+        place = excluded.place_of(kind, server_id, name)
+        if place is None or server_id is None:
+            return None
+        path = json_path(("mcpServers", server_id, "exclude", place))
+        return RuleSource(CONFIGURATION_FILE, path)
 
 
 def _in_profile(permissions: Permissions, key: str, place: int | None = None) -> RuleSource:
@@ -75,4 +95,6 @@ def _in_profile(permissions: Permissions, key: str, place: int | None = None) ->
 
 
 def _in_preset(scope: PresetScope, kind: Kind) -> RuleSource:
+    if scope.preset_id in ("", EMPTY_PRESET.preset_id):
+        return NO_PRESET
     return RuleSource(preset_file(scope.preset_id), f"$.{kind.value}s")

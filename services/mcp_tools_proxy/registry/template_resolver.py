@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from mcp_tools_proxy.domain.components import Resource, ResourceTemplate
+from mcp_tools_proxy.domain.components import ComponentSpec, Resource, ResourceTemplate
 from mcp_tools_proxy.policy.aliases import qualified_name
 from mcp_tools_proxy.policy.exclusions import NO_EXCLUSIONS, Exclusions
 from mcp_tools_proxy.policy.visibility import Denial
@@ -29,8 +29,16 @@ class TemplateResolver:
 
     def denial(self, uri: str, permissions: Permissions) -> Denial | None:
         """Return what denies to the caller a URI that others may read; None if nothing does."""
+        denied = self.denied(uri, permissions)
+        return None if denied is None else denied[0]
+
+    def denied(self, uri: str, permissions: Permissions) -> tuple[Denial, ComponentSpec] | None:
+        """Return what denies such a URI, and the template of which it is one."""
         others = self._find(self._templates.items, uri, WITHOUT_AGENT)
-        return permissions.denial(others[0].spec) or Denial.EXCLUDED if others else None
+        if not others:
+            return None
+        spec = others[0].spec
+        return permissions.denial(spec) or Denial.EXCLUDED, spec
 
     def _find(
         self, templates: Sequence[ResourceTemplate], uri: str, permissions: Permissions

@@ -28,12 +28,20 @@ class UnlistedOffers:
 
     def reason(self, kind: Kind, name: str) -> str | None:
         """Return why a prompt or resource is hidden; None if no server offers ``name``."""
-        offered = any(
-            _offers(snapshot, kind, spelling)
-            for server_id, snapshot in self.snapshots.items()
-            for spelling in _spellings(server_id, name)
+        return None if self.server_of(kind, name) is None else OUTSIDE_THE_PRESET
+
+    def server_of(self, kind: Kind, name: str) -> str | None:
+        """Return the first server that offers a prompt or resource ``name``, None without one."""
+        if kind is Kind.TOOL:
+            return None
+        return next(
+            (
+                server_id
+                for server_id, snapshot in self.snapshots.items()
+                if any(_offers(snapshot, kind, it) for it in _spellings(server_id, name))
+            ),
+            None,
         )
-        return OUTSIDE_THE_PRESET if offered else None
 
     def warnings(self, permissions: Permissions) -> Mapping[str, frozenset[str]]:
         """Return all names of each task-only tool that the caller may see, by qualified name."""

@@ -2,9 +2,9 @@
 
 import socket
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated
 
-from pydantic import AfterValidator, model_validator
+from pydantic import AfterValidator
 
 from mcp_tools_proxy.settings.types import (
     MIN_KEY_CHARS,
@@ -50,18 +50,17 @@ class AuditSettings(EnvironmentSettings):
             return None
         return Path(self.audit.removeprefix(TO_FILE).strip().replace(HOST, socket.gethostname()))
 
-    @model_validator(mode="after")
-    def _check_file(self) -> Self:
-        """Check that what concerns a file has one. Raises ValueError."""
-        for name, is_set in (
-            ("audit_key_file", self.audit_key_file is not None),
-            ("audit_required", self.audit_required),
-        ):
-            if is_set and self.audit == TO_LOG:
-                raise ValueError(
-                    f"{variable(name)}: needs an audit file; set {variable('audit')} to file:PATH"
-                )
-        return self
+
+def check_audit(settings: AuditSettings) -> None:
+    """Check that what concerns a file has one; the commands name theirs. Raises ValueError."""
+    for name, is_set in (
+        ("audit_key_file", settings.audit_key_file is not None),
+        ("audit_required", settings.audit_required),
+    ):
+        if is_set and settings.audit == TO_LOG:
+            raise ValueError(
+                f"{variable(name)}: needs an audit file; set {variable('audit')} to file:PATH"
+            )
 
 
 def read_key(path: Path | None) -> bytes | None:

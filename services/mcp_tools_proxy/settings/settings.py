@@ -20,7 +20,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from mcp_tools_proxy.domain.components import ToolNameStyle
-from mcp_tools_proxy.settings.audit import AuditSettings
+from mcp_tools_proxy.settings.audit import AuditSettings, check_audit
 from mcp_tools_proxy.settings.auth import IdentitySettings
 from mcp_tools_proxy.settings.documents import DocumentSettings
 from mcp_tools_proxy.settings.remote import RemoteSettings
@@ -214,6 +214,12 @@ class Settings(
     def warnings(self) -> tuple[SettingWarning, ...]:
         """Warnings on values that were replaced by the nearest valid one, and on unknown names."""
         return self._warnings
+
+    @model_validator(mode="after")
+    def _check_audit(self) -> Self:
+        """Check that an audit that is required or signed has a file. Raises ValueError."""
+        check_audit(self)
+        return self
 
     @model_validator(mode="after")
     def _check_agent_of_backend(self) -> Self:

@@ -10,6 +10,7 @@ arguments and results, these lines have ``code`` and sizes.
 """
 
 import logging
+import re
 
 import structlog
 from prometheus_client import Histogram
@@ -46,6 +47,9 @@ UNKNOWN_SERVER = "unknown"
 NAME_KEYS = {Kind.TOOL: "toolName", Kind.PROMPT: "promptName", Kind.RESOURCE: "resourceUri"}
 """The log field with the component's name, in the events of a downstream call."""
 
+_UNTIL_PATH = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:/*[^/?#;]*")
+"""The scheme and the authority of a URI."""
+
 _LEVEL_OF_CODE = {"OK": "info", "INTERNAL_ERROR": "error"}
 """Any other code is a denial or a failure that the caller can react to: a warning."""
 
@@ -67,8 +71,8 @@ class CallTelemetry:
             STARTED,
             trace_id=call.trace_id,
             **_target(call, spec),
-            tenant_id=cut(call.caller.tenant_id),
-            user_id=cut(call.caller.user_id),
+            tenant_id=call.caller.tenant_id,
+            user_id=call.caller.user_id,
             arguments=declared_arguments(call, spec),
         )
 
@@ -161,7 +165,7 @@ def _payload(event: str, record: CallRecord, denial: ProxyError | None) -> dict[
     if event == LOCAL:
         payload["tool"] = cut(call.name)
     elif denial is not None:
-        payload |= {NAME_KEYS[call.kind]: cut(call.name), "reason": denial.reason}
+        payload |= {NAME_KEYS[call.kind]: _name_of(call, denial), "reason": denial.reason}
     else:
         payload |= _target(call, spec)
     payload |= caller_fields(call.caller)
@@ -180,7 +184,7 @@ def _add_arguments(payload: dict[str, object], call: Call, spec: ComponentSpec) 
     payload["arguments"] = declared_arguments(call, spec)
     doc_id = call.arguments.get("doc_id")
     if isinstance(doc_id, str) and "doc_id" in spec.argument_names and is_identifier(doc_id):
-        payload["doc_id"] = cut(doc_id)  # any other text is no id, but what a caller says
+        payload["doc_id"] = doc_id  # any other text is no id, but what a caller says
 
 
 def _add_state(payload: dict[str, object], record: CallRecord) -> None:
@@ -211,6 +215,20 @@ def _outcome_fields(outcome: Outcome | None) -> dict[str, object]:
     return fields
 
 
+def _name_of(call: Call, denial: ProxyError | None) -> str:
+    """Return what a call that was refused names.
+
+    Of a resource that a rule denies it is the listed URI or template; of another URI only what is
+    in front of its path, which may hold arguments.
+    """
+    if call.kind is not Kind.RESOURCE:
+        return cut(call.name)
+    if denial is not None and denial.denied_name is not None:
+        return cut(denial.denied_name)
+    found = _UNTIL_PATH.match(call.name)
+    return "" if found is None else cut(found[0])
+
+
 def _target(call: Call, spec: ComponentSpec | None) -> dict[str, object]:
     """Return the log fields of the call's target. A URI that a template matched is logged as the
     template, because the values in it are arguments.
@@ -219,7 +237,7 @@ def _target(call: Call, spec: ComponentSpec | None) -> dict[str, object]:
     """
     key = NAME_KEYS[call.kind]
     if spec is None:
-        return {key: cut(call.name), "targetServerId": UNKNOWN_SERVER}
+        return {key: _name_of(call, None), "targetServerId": UNKNOWN_SERVER}
     target: dict[str, object] = {key: cut(spec.name), "targetServerId": spec.server_id}
     if call.kind is Kind.TOOL:
         target["downstreamTool"] = cut(spec.bare_name)

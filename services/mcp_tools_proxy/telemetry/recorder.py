@@ -32,13 +32,16 @@ class Recorder(Protocol):
 
 
 def caller_fields(caller: Caller) -> dict[str, object]:
-    """Return the fields of a record that say who calls, and from where."""
+    """Return the fields of a record that say who calls, and from where.
+
+    Identifiers are whole: cut ones of two tenants could be one, and records are found by them.
+    """
     fields: dict[str, object] = {
-        "tenant_id": cut(caller.tenant_id),
-        "user_id": cut(caller.user_id),
+        "tenant_id": caller.tenant_id,
+        "user_id": caller.user_id,
     }
     if caller.agent is not None:
-        fields["agent"] = cut(caller.agent)
+        fields["agent"] = caller.agent
     if caller.roles:
         fields["roles"] = [cut(role) for role in caller.roles[:MAX_ROLES]]
     if caller.token_log_fields:

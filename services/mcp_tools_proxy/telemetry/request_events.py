@@ -38,11 +38,14 @@ class RequestTelemetry:
         self, error: ProxyError, request: RequestFacts, sender: Mapping[str, object]
     ) -> None:
         """Record a request refused with ``error``; ``sender`` is what is known of its sender."""
+        reason, where = error.reason or error.message, {}
         field = (error.details or {}).get("field")
-        where = {} if field is None else {"field": field}
+        if isinstance(field, str):
+            known = _without_callers_names(field)
+            reason, where = reason.replace(field, known), {"field": known}
         fields = {
             "code": error.code,
-            "reason": (error.reason or error.message)[:REASON_CHARS],
+            "reason": reason[:REASON_CHARS],
             **where,
             **request.as_fields,
             **sender,
@@ -126,6 +129,12 @@ class RequestTelemetry:
             "generation": version.generation,
         }
         self._recorder.record("info", event, request.trace_id, fields)
+
+
+def _without_callers_names(field: str) -> str:
+    """Return a place in a body, up to ``arguments``: what is below are a caller's own names."""
+    before, found, _ = field.partition("arguments")
+    return cut(before + found)
 
 
 def origin_fields(origin: Origin) -> dict[str, object]:

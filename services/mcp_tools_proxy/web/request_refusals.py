@@ -39,7 +39,7 @@ class RightUse:
         self.event = RIGHT_USED
         self.fields: dict[str, object] = {"right": right.value}
         if tenant_id is not None:
-            self.fields["tenant_id"] = cut(tenant_id)
+            self.fields["tenant_id"] = tenant_id
         self.fields |= token_fields
 
 
@@ -134,4 +134,4 @@ def _proven(scope: Scope, error: ProxyError) -> Mapping[str, str]:
     caller: Caller | None = scope.get(CALLER)
     if error.proven or caller is None or not caller.token_log_fields:
         return error.proven or {}
-    return {"tenant_id": cut(caller.tenant_id), **caller.token_log_fields}
+    return {"tenant_id": caller.tenant_id, **caller.token_log_fields}

@@ -1,6 +1,7 @@
 """The audit file: what it holds after starts, rotations, crashes, and when nobody can write it."""
 
 import json
+import os
 import stat
 from pathlib import Path
 
@@ -53,7 +54,8 @@ def test_a_key_can_be_added_later(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     write(path, 2, key=None)
     write(path, 2)
-    found = verify(path, KEY)
+    assert not verify(path, KEY).good  # whoever removes signatures must not pass
+    found = verify(path, KEY, unsigned_until=3)
     assert (found.problems, found.records, found.signed) == ([], 6, 3)
 
 
@@ -72,7 +74,7 @@ def test_a_second_writer_is_refused_until_the_first_is_done(tmp_path: Path) -> N
     path = tmp_path / "audit.jsonl"
     first, second = audit_file(path), audit_file(path)
     first.open()
-    with pytest.raises(AuditFileUnusable, match="another process writes this audit file"):
+    with pytest.raises(AuditFileUnusable, match="another process writes this file"):
         second.open()
     first.close()
     second.open()
@@ -162,3 +164,46 @@ def test_the_head_is_in_the_log_at_the_end(tmp_path: Path) -> None:
     assert found.good
     assert found.head == (head["seq"], head["mac"])
     assert found.head != NO_HEAD
+
+
+def test_a_full_file_that_was_moved_away_is_begun_anew(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    file = audit_file(path, max_bytes=10)
+    file.open()
+    path.rename(tmp_path / "moved")
+    file.put(record())
+    wait_until_written(file)
+    file.close()
+    assert (file.failure, verify(path, KEY).problems) == (None, [])
+
+
+def test_a_file_that_was_cut_off_in_place_goes_on_at_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    file = audit_file(path)
+    file.open()
+    for _ in range(5):
+        file.put(record())
+    wait_until_written(file)
+    os.truncate(path, 0)
+    file.put(record())
+    wait_until_written(file)
+    file.close()
+    assert b"\0" not in path.read_bytes()
+    assert [line["event"] for line in lines_of(path)] == ["audit.opened", "tool.call"]
+
+
+def test_a_record_that_is_no_json_is_counted_and_the_others_are_written(tmp_path: Path) -> None:
+    class Odd:
+        def __str__(self) -> str:
+            raise RuntimeError("odd")
+
+    path = tmp_path / "audit.jsonl"
+    file = audit_file(path)
+    file.open()
+    file.put(record(odd=Odd()))
+    file.put(record())
+    wait_until_written(file)
+    file.close()
+    events = [line["event"] for line in lines_of(path)]
+    assert events == ["audit.opened", "audit.lost", "tool.call"]
+    assert verify(path, KEY).good

@@ -1,5 +1,6 @@
 """Records are found the newest first, by page, in files and in memory alike."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from mcp_tools_proxy.audit.audit_trail import MAX_RECENT, AuditTrail
 from mcp_tools_proxy.audit.record_search import (
     RecordFilter,
     RecordPage,
+    _lines_backwards,
     search_files,
     search_memory,
 )
@@ -97,3 +99,10 @@ def test_any_text_finds_its_record_and_no_other(one: str, other: str) -> None:
         trail.record("debug", "tool.call", "t", {"tool": text})
     found = search_memory(trail.recent, RecordFilter(tool=one), cursor=None, limit=9).records
     assert len(found) == 1 + (one == other)
+
+
+def test_a_file_that_is_cut_off_meanwhile_ends_the_search_and_not_the_process(path: Path) -> None:
+    lines = _lines_backwards(path, None)
+    next(lines)
+    os.truncate(path, 100)
+    assert len(list(lines)) > 40

@@ -126,3 +126,61 @@ def test_a_lost_file_in_the_middle_is_told(tmp_path: Path) -> None:
 def test_there_has_to_be_a_file(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         verify(tmp_path / "audit.jsonl", KEY)
+
+
+def test_signatures_that_were_all_removed_are_missed(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    write(path, 3)
+    stripped = [
+        line[: line.index(b',"mac"')].replace(b"acme", b"evil") + b"}\n"
+        for line in path.read_bytes().splitlines()
+    ]
+    path.write_bytes(b"".join(stripped))
+    assert verify(path, KEY).problems[0] == "audit.jsonl:1: record 1 has no signature"
+
+
+def test_what_stood_before_a_restart_cannot_be_cut_off(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    write(path, 3)
+    write(path, 3)
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[4:]))
+    assert verify(path, KEY).problems == [
+        "audit.jsonl:1: the files begin in the middle, with record 5"
+    ]
+
+
+def test_the_oldest_files_cannot_be_removed_unseen(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    for _ in range(4):
+        write(path, 3, max_bytes=10)
+    rotated = sorted(tmp_path.glob("audit.jsonl.0*"))
+    for old in rotated[:2]:
+        old.unlink()
+    (problem,) = verify(path, KEY).problems
+    assert problem.startswith("rotated files are missing: there were ")
+
+
+@pytest.mark.parametrize(
+    "garbage", [[b"x\n"], [b'{"timestamp":"2\n'] * 2], ids=["no-record", "two-lines"]
+)
+def test_lines_before_a_restart_are_no_crash_if_no_crash_leaves_them(
+    tmp_path: Path, garbage: list[bytes]
+) -> None:
+    path = tmp_path / "audit.jsonl"
+    write(path, 2)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines, *garbage]))
+    write(path, 2)
+    problems = verify(path, KEY).problems
+    assert [problem.partition(": ")[2] for problem in problems] == (
+        ["is no record: it was changed or put in"] * len(garbage)
+    )
+
+
+def test_each_of_several_heads_is_compared(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    write(path, 2)
+    head = verify(path, KEY).head
+    other = Head(head.seq, "0" * 64)
+    for heads in ([head, other], [other, head]):
+        assert not verify(path, KEY, heads).good

@@ -3,13 +3,13 @@
 The docstrings of these classes are part of the OpenAPI document: operators read them.
 """
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated
 
-from pydantic import AwareDatetime, BaseModel, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, Field
 
 from mcp_tools_proxy.api.openapi.answer_models import AnswerModel
-from mcp_tools_proxy.audit.record_search import RecordFilter
+from mcp_tools_proxy.audit.record_search import RecordFilter, as_timestamp
 from mcp_tools_proxy.wire.identifiers import Identifier
 
 MAX_RECORDS = 1000
@@ -18,9 +18,16 @@ MAX_RECORDS = 1000
 _Text = Annotated[str | None, Field(max_length=1024)]
 
 
-def as_timestamp(time: datetime) -> str:
-    """Return a time as records have it: UTC, with microseconds."""
-    return f"{time.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%f}Z"
+def _has_utc_time(time: datetime) -> datetime:
+    """Check that a time has a form in UTC: one of the year 1 may not. Raises ValueError."""
+    try:
+        as_timestamp(time)
+    except OverflowError:
+        raise ValueError("should be a time in UTC") from None
+    return time
+
+
+_Time = Annotated[AwareDatetime, AfterValidator(_has_utc_time)]
 
 
 class AuditQuery(BaseModel):
@@ -40,10 +47,10 @@ class AuditQuery(BaseModel):
     trace_id: _Text = None
     token_id: _Text = None
     since: Annotated[
-        AwareDatetime | None,
+        _Time | None,
         Field(description="Not older than this, in ISO 8601 with a time zone."),
     ] = None
-    until: Annotated[AwareDatetime | None, Field(description="Not newer than this.")] = None
+    until: Annotated[_Time | None, Field(description="Not newer than this.")] = None
     cursor: Annotated[
         int | None, Field(ge=1, description="The `next_cursor` of the page before.")
     ] = None

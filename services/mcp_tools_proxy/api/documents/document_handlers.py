@@ -53,7 +53,6 @@ from mcp_tools_proxy.domain.errors import (
     VersionRequired,
 )
 from mcp_tools_proxy.domain.identity import OperatorRight
-from mcp_tools_proxy.telemetry.recorder import cut
 from mcp_tools_proxy.web.envelope import JSON, json_response
 from mcp_tools_proxy.web.request_refusals import add_to_operation
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
@@ -120,7 +119,7 @@ class DocumentHandlers:
         query = validate(UploadQuery, single_values(request.query_params, several="tag"))
         kind = media_type(request.headers)
         await self._gate.check(parsed, OperatorRight.DOCUMENTS, tenant_id=query.tenant_id)
-        add_to_operation(request.scope, doc_id=cut(query.doc_id))
+        add_to_operation(request.scope, doc_id=query.doc_id)
         key = (query.tenant_id, query.doc_id)
         with _as_api_errors():
             expected = await self._expected(request.headers, key)
@@ -170,7 +169,7 @@ class DocumentHandlers:
         """Return the document that the query names, for an operator who may look after it."""
         query = validate(DocumentQuery, single_values(parsed.request.query_params))
         await self._gate.check(parsed, OperatorRight.DOCUMENTS, tenant_id=query.tenant_id)
-        add_to_operation(parsed.request.scope, doc_id=cut(query.doc_id))
+        add_to_operation(parsed.request.scope, doc_id=query.doc_id)
         return query.tenant_id, query.doc_id
 
     async def _expected(self, headers: Headers, key: Key) -> Expected | str:

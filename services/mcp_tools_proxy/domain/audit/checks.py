@@ -112,7 +112,6 @@ def _setting(variable: str) -> RuleSource:
 RULE_OF_CODE: Mapping[str, RuleSource] = {
     "PAYLOAD_TOO_LARGE": _setting("MAX_REQUEST_BYTES"),
     "AGENT_NOT_FOUND": RuleSource("agents.json", "$.agents"),
-    "AGENT_REQUIRED": _setting("REQUIRE_AGENT"),
     "PAGE_SPAN_TOO_LARGE": _setting("MAX_PAGES_PER_CALL"),
     "WINDOW_TOO_LARGE": _setting("MAX_WINDOW_RADIUS"),
     "CONTENT_BLOCKED": _setting("BLOCKLIST_KEYWORDS"),
@@ -121,7 +120,6 @@ RULE_OF_CODE: Mapping[str, RuleSource] = {
     "RETRIEVAL_NOT_CONFIGURED": _setting("RETRIEVAL_WINDOW_URL"),
     "RESULT_TOO_LARGE": _setting("MAX_RESULT_BYTES"),
     "PRESET_PINNED": _setting("PRESET"),
-    "AUDIT_UNAVAILABLE": _setting("AUDIT_REQUIRED"),
 }
 """The rule behind a code that has one wherever it is raised; others are on the error itself."""
 
