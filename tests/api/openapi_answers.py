@@ -23,7 +23,7 @@ from tests.api.openapi_schema import quietly, schema
 from tests.support.local_tools import LOCAL_TOOLS
 from tests.support.service import EXECUTE, request_of
 
-CALLER = {"user", "user.user_id", "user.tenant_id"}
+CALLER = {"user", "user.user_id", "user.tenant_id", "tenant_id"}
 LIMITED_BY_SETTINGS = {"calls"}
 """A batch takes ``max_batch_calls``, which the document does not know."""
 IDS = re.compile(r"calls\.\d+\.(call_)?id")

@@ -187,7 +187,7 @@ def foreign_names(tree: ast.Module) -> Iterator[str]:
                 yield from filter(is_private, [name])
 
 
-SYSTEM = {"_exit"}
+SYSTEM = {"_exit", "_fields", "_replace"}
 """Names of the standard library that begin with an underscore and are documented."""
 
 

@@ -52,7 +52,7 @@ def run_with(environment: dict[str, str], folder: Path, *arguments: str) -> tupl
 
 
 def limit_files(program: Program, max_bytes: int) -> None:
-    """Let no file of the running program grow larger: to it the disk is full."""
+    """Limit the size of the running program's files to what they are: to it the disk is full."""
     limits = (max_bytes, resource.RLIM_INFINITY)
     resource.prlimit(program.process.pid, resource.RLIMIT_FSIZE, limits)
 
@@ -70,7 +70,7 @@ def test_a_killed_gateway_leaves_a_chain_that_goes_on(
     with started(tmp_path, environment) as program, ThreadPoolExecutor(4) as callers:
         assert call(program, "before") == 200
         wait_until(lambda: "before" in traces(path))
-        futures = [callers.submit(_call_until_it_is_gone, program) for _ in range(4)]
+        futures = [callers.submit(_call_until_end, program) for _ in range(4)]
         wait_until(lambda: len(traces(path)) > 100)
         program.stop(signal.SIGKILL)
         for future in futures:
@@ -87,7 +87,7 @@ def test_a_killed_gateway_leaves_a_chain_that_goes_on(
     assert traces(path)[-1] == "afterwards"
 
 
-def _call_until_it_is_gone(program: Program) -> None:
+def _call_until_end(program: Program) -> None:
     try:
         for _ in range(10_000):
             call(program)

@@ -140,7 +140,8 @@ def test_a_printed_call_has_the_printed_answer(
     gateway: TestClient, body: str, answer: dict[str, Any]
 ) -> None:
     found = gateway.post("/internal/mcp/execute", content=body).json()
-    assert found | {"trace_id": ""} == answer | {"trace_id": ""}
+    shown = found if "budget" in answer else {k: v for k, v in found.items() if k != "budget"}
+    assert shown | {"trace_id": ""} == answer | {"trace_id": ""}
 
 
 def texts(kind: str) -> list[Any]:
@@ -205,14 +206,16 @@ def test_the_trial_of_jwts_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert answers[0].json()["result"]["section_id"] == "sec_intro"
 
 
-_COMMAND = re.compile(r"mcp-tools-proxy ((?:\\\n|[^\n|#;&`)])*)")
+_COMMAND = re.compile(r"mcp-tools-proxy ([^|#;&`)]*)")
 
 
 def commands_of(page: Path) -> Iterator[list[str]]:
     """Yield the words behind our program's name in each printed command of a page."""
     for kind, text in blocks_of(page):
-        for words in _COMMAND.findall(text) if kind == "console" else ():
-            yield words.replace("\\\n", " ").replace("[", " ").replace("]", " ").split()
+        for line in text.replace("\\\n", " ").splitlines() if kind == "console" else ():
+            # a release of Helm has our program's name as well
+            for words in () if "helm " in line else _COMMAND.findall(line):
+                yield words.replace("[", " ").replace("]", " ").split()
 
 
 def test_printed_commands_and_options_are_there() -> None:

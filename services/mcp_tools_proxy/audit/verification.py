@@ -117,6 +117,8 @@ class _Verifier:
                     f"the tail is cut off: the log names record {head.seq}, and the files end "
                     f"with record {found.head.seq}"
                 )
+        if not found.records:
+            self._report("there is no record: is this a file of the audit?")
         if self._bad_signatures and self._bad_signatures == found.signed:
             found.problems[:0] = ["no signature is right: is this the key of these files?"]
         return found

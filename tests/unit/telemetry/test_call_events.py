@@ -188,7 +188,7 @@ def test_prompts_and_resources_are_told_alike(
 
 def test_the_agent_is_logged_where_there_is_one(logged: LoggedCalls) -> None:
     logged.end(make_call("notes:find", agent="a" * 500), TOOL, OK)
-    assert logged.line["payload"]["agent"] == "a" * 128
+    assert logged.line["payload"]["agent"] == "a" * 500
 
 
 def test_an_unknown_prompt_has_no_known_server(logged: LoggedCalls) -> None:

@@ -4,6 +4,7 @@ import io
 import json
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -135,14 +136,14 @@ def test_the_level_follows_the_outcome(
     assert (line["level"], line["payload"]["code"]) == (level, code)
 
 
-def test_a_callers_string_is_cut_and_escaped(stream: io.StringIO) -> None:
-    CallTelemetry(Metrics(), AuditTrail()).log_end(record(OK, doc_id='"\u202e' + "x" * 200))
+def test_a_callers_string_is_escaped_and_cut(stream: io.StringIO) -> None:
+    given = '"\u202e' + "x" * 200
+    call = replace(make_call("fake"), client_name=given)
+    failed = CallRecord(call=call, spec=None, outcome=Failed(error=InternalError()), duration_s=0)
+    CallTelemetry(Metrics(), AuditTrail()).log_end(failed)
     text = stream.getvalue()
-    assert (text.isascii(), text.count("\n"), len(lines(stream)[0]["payload"]["doc_id"])) == (
-        True,
-        1,
-        128,
-    )
+    assert (text.isascii(), text.count("\n")) == (True, 1)
+    assert lines(stream)[0]["payload"]["client"] == given[:128]
 
 
 def test_lines_below_the_level_are_left_out(stream: io.StringIO) -> None:
