@@ -179,6 +179,7 @@ async def test_a_malformed_query_is_refused_naming_the_field() -> None:
             ({"since": "2026-11-25T10:00"}, "since"),
             ({"cursor": "x"}, "cursor"),
             ({"limit": "100000"}, "limit"),
+            ({"tenant": "tenant_1"}, "tenant"),  # misspelt, it would show all tenants' records
         ):
             answer = await service.http.get(AUDIT, params=query, headers=bearer(ADMIN))
             assert answer.json()["error"]["details"] == {"field": field}

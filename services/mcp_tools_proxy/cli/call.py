@@ -11,6 +11,7 @@ from typing import Annotated, NamedTuple, NoReturn
 import typer
 from typer.models import ArgumentInfo
 
+from mcp_tools_proxy.cli.completions import agent_names
 from mcp_tools_proxy.cli.gateway_client import GatewayClient, GatewayUnreachable
 from mcp_tools_proxy.cli.options import identifier, identifiers
 from mcp_tools_proxy.cli.output import folded, print_table, whole
@@ -42,7 +43,10 @@ _User = Annotated[str, typer.Option(callback=identifier, help="For whom it is ma
 _Roles = Annotated[
     list[str] | None, typer.Option("--role", callback=identifiers, help="A role of the user.")
 ]
-_Agent = Annotated[str | None, typer.Option(callback=identifier, help="The agent profile.")]
+_Agent = Annotated[
+    str | None,
+    typer.Option(callback=identifier, autocompletion=agent_names, help="The agent profile."),
+]
 _Url = Annotated[str | None, typer.Option(help="The gateway [MCP_PROXY_CLIENT_URL].")]
 _AsJson = Annotated[bool, typer.Option("--json", help="Print the whole answer as JSON.")]
 
@@ -132,7 +136,10 @@ def _send(
 
 
 def print_explanation(answer: Mapping[str, object]) -> None:
-    """Print the checks of a call, what would be sent where, and what is left of budgets."""
+    """Print the verdict, the checks of a call, what would be sent where, and what is left of
+    budgets.
+    """
+    typer.echo(_verdict_of(answer) + "\n")
     rows = [
         [_text(it, "check"), _text(it, "verdict"), _text(it, "message"), _rule_of(it)]
         for it in _objects(answer, "checks")
@@ -148,6 +155,16 @@ def print_explanation(answer: Mapping[str, object]) -> None:
             f"budget {budget.get('name')}: {budget.get('remaining')} of {budget.get('limit')} "
             f"{budget.get('unit')} left, all again in {budget.get('reset_s')} s"
         )
+
+
+def _verdict_of(answer: Mapping[str, object]) -> str:
+    decision, check = answer.get("decision"), answer.get("check")
+    if decision == "pass":
+        return "the call would be made"
+    messages = [
+        _text(it, "message") for it in _objects(answer, "checks") if it.get("check") == check
+    ]
+    return f"the call would be refused ({decision}) by the check {check}: {', '.join(messages)}"
 
 
 def _objects(answer: Mapping[str, object], key: str) -> Sequence[Mapping[str, object]]:

@@ -6,7 +6,7 @@ The docstrings of these classes are part of the OpenAPI document: operators read
 from datetime import datetime
 from typing import Annotated
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
 from mcp_tools_proxy.api.openapi.answer_models import AnswerModel
 from mcp_tools_proxy.audit.record_search import RecordFilter, as_timestamp
@@ -32,6 +32,9 @@ _Time = Annotated[AwareDatetime, AfterValidator(_has_utc_time)]
 
 class AuditQuery(BaseModel):
     """Query of GET /internal/mcp/audit; all that is given has to hold."""
+
+    model_config = ConfigDict(extra="forbid")
+    """A filter whose name is misspelt must not show what it should have left out."""
 
     tenant_id: Annotated[
         Identifier | None,
