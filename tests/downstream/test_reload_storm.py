@@ -101,7 +101,7 @@ async def test_many_reloads_under_load_give_no_wrong_answer_and_leave_nothing() 
             requests = servers["s1"].script.requests - discovered
             assert set(requests) == {"tools/call"}, "it kept its session"
 
-            assert set(await service.listed()) == FIRST
+            await eventually_all(service, FIRST)  # s2 came back last, and may still connect
             await eventually(lambda: none_is_connected(servers["s3"]))
             await eventually(held.is_all)
 

@@ -291,8 +291,8 @@ class AuditFile:
         seq, mac = self._head
         signature = {"mac": mac} if mac else {}
         # a head that the level hides would be missing on the day it is needed
-        tell = log.info if log.is_enabled_for(logging.INFO) else log.error
-        tell("audit.head", file=self.path.name, seq=seq, **signature)
+        write = log.info if log.is_enabled_for(logging.INFO) else log.error
+        write("audit.head", file=self.path.name, seq=seq, **signature)
 
     def _lock(self) -> None:
         """Lock the audit for this process. Raises OSError; AuditFileUnusable if it is locked."""
