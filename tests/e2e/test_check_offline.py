@@ -51,7 +51,7 @@ def test_counts_that_only_servers_know_are_null_in_json(tmp_path: Path) -> None:
         ("mcp.json", "{", "mcp.json: $: is not valid JSON"),
         ("mcp.json", '{"mcpServers": {"a": {"comand": "x"}}}', "$.mcpServers.a.comand"),
         ("agents.json", '{"agents": [{"name": ""}]}', "agents.json: $.agents[0].name"),
-        ("limits.json", '{"rules": [{"nam": 1}]}', "limits.json: $.rules[0]"),
+        ("limits.json", '{"rules": [{"title": 1}]}', "limits.json: $.rules[0]"),
         ("preset_work.json", '{"id": "other", "name": "x"}', "preset_work.json: $.id"),
     ],
 )
