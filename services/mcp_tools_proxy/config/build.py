@@ -1,7 +1,7 @@
 """Converts validated files to domain values, and finds their oddities. Pure: no I/O."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from mcp_tools_proxy.config.env_vars import not_set, plain_braces, unset_variables
 from mcp_tools_proxy.config.json_file import Location, json_path, limit_problems
@@ -116,15 +116,18 @@ def build_agents(file: AgentsFile, *, warnings: tuple[Problem, ...]) -> Agents:
     )
 
 
-def duplicate_names(file_name: str, file: AgentsFile) -> tuple[Problem, ...]:
-    """Return a problem for each agent with the name of an earlier one."""
+def duplicate_names(
+    file_name: str, section: Literal["agents", "rules"], names: Iterable[str]
+) -> tuple[Problem, ...]:
+    """Return a problem for each entry of a section with the name of an earlier one."""
     first: dict[str, int] = {}
     problems = []
-    for index, entry in enumerate(file.agents):
-        other = first.setdefault(entry.name, index)
+    for index, name in enumerate(names):
+        other = first.setdefault(name, index)
         if other != index:
-            message = f"is also the name of $.agents[{other}]; give each agent its own"
-            path = json_path(("agents", index, "name"))
+            item = section.removesuffix("s")
+            message = f"is also the name of $.{section}[{other}]; give each {item} its own"
+            path = json_path((section, index, "name"))
             problems.append(Problem(file=file_name, path=path, message=message))
     return limit_problems(file_name, problems)
 

@@ -135,7 +135,7 @@ def load_agents(folder: Path) -> Agents:
     if written is None:
         return NO_AGENTS
     file = _validate(AgentsFile, AGENTS, path.name, written)
-    if problems := duplicate_names(path.name, file):
+    if problems := duplicate_names(path.name, "agents", (it.name for it in file.agents)):
         raise InvalidConfig(problems)
     return build_agents(file, warnings=agents_warnings(path.name, written))
 

@@ -17,6 +17,18 @@ class BudgetReading:
     remaining: int
     reset_s: int
 
+    @property
+    def as_json(self) -> dict[str, object]:
+        """The budget and what is left of it, as routes show it; without its rule."""
+        return {
+            "name": self.budget.name,
+            "unit": self.budget.unit,
+            "limit": self.budget.limit,
+            "remaining": self.remaining,
+            "reset_s": self.reset_s,
+            "window_s": self.budget.window_s,
+        }
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:

@@ -12,7 +12,6 @@ from mcp_tools_proxy.domain.errors import InvalidRequest
 from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.gateway.explainer import PASS, CheckVerdict, Explainer, Explanation
-from mcp_tools_proxy.ratelimit.admission import BudgetReading
 from mcp_tools_proxy.web.envelope import json_response
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 
@@ -60,7 +59,9 @@ def _shown(explanation: Explanation) -> dict[str, object]:
     shown["checks"] = [_verdict(it) for it in explanation.checks]
     if explanation.sends is not None:
         shown["sends"] = without_none(explanation.sends)
-    shown["budgets"] = [_budget(it) for it in explanation.budgets]
+    shown["budgets"] = [
+        {**it.as_json, "rule": it.budget.source.as_json} for it in explanation.budgets
+    ]
     version = explanation.registry
     shown["preset"], shown["generation"] = version.preset_id, version.generation
     return without_none(shown)
@@ -76,16 +77,3 @@ def _verdict(verdict: CheckVerdict) -> dict[str, object]:
             "rule": None if verdict.rule is None else verdict.rule.as_json,
         }
     )
-
-
-def _budget(reading: BudgetReading) -> dict[str, object]:
-    budget = reading.budget
-    return {
-        "name": budget.name,
-        "unit": budget.unit,
-        "limit": budget.limit,
-        "remaining": reading.remaining,
-        "reset_s": reading.reset_s,
-        "window_s": budget.window_s,
-        "rule": budget.source.as_json,
-    }

@@ -11,7 +11,6 @@ from mcp_tools_proxy.domain.errors import Forbidden, InvalidRequest
 from mcp_tools_proxy.domain.identity import AssertedIdentity, OperatorRight
 from mcp_tools_proxy.domain.limits.budget import ChargedCall
 from mcp_tools_proxy.gateway.call_checks import DOCUMENT_ARGUMENT, charged_call
-from mcp_tools_proxy.ratelimit.admission import BudgetReading
 from mcp_tools_proxy.ratelimit.limiter import Limiter
 from mcp_tools_proxy.registry.registry import RegistryHolder
 from mcp_tools_proxy.web.envelope import json_response
@@ -39,7 +38,7 @@ class LimitHandlers:
         caller = await self._caller(parsed, query)
         readings = await self._limiter.peek(self._charged(caller, query, parsed.trace_id))
         return json_response(
-            {"limits": [_shown(reading) for reading in readings]},
+            {"limits": [reading.as_json for reading in readings]},
             headers={TRACE_HEADER: parsed.trace_id},
         )
 
@@ -71,15 +70,3 @@ class LimitHandlers:
         arguments = {} if query.doc_id is None else {DOCUMENT_ARGUMENT: query.doc_id}
         call = Call(name=query.tool, caller=caller, trace_id=trace_id, arguments=arguments)
         return charged_call(self._registry.current.resolve(call).spec, call)
-
-
-def _shown(reading: BudgetReading) -> dict[str, object]:
-    budget = reading.budget
-    return {
-        "name": budget.name,
-        "unit": budget.unit,
-        "limit": budget.limit,
-        "remaining": reading.remaining,
-        "reset_s": reading.reset_s,
-        "window_s": budget.window_s,
-    }

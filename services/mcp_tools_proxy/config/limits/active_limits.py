@@ -8,6 +8,7 @@ from pathlib import Path
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from mcp_tools_proxy.config.build import duplicate_names
 from mcp_tools_proxy.config.json_file import (
     Location,
     json_path,
@@ -80,7 +81,7 @@ def load_limits(folder: Path) -> LimitRules:
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False)
         raise InvalidConfig(limit_problems(LIMITS_FILE, [*map(_problem, found)])) from error
-    if problems := _duplicate_names(file):
+    if problems := duplicate_names(LIMITS_FILE, "rules", (it.name for it in file.rules)):
         raise InvalidConfig(problems)
     return LimitRules(rules=tuple(_rule(*numbered) for numbered in enumerate(file.rules)))
 
@@ -94,18 +95,6 @@ def _problem(error: ErrorDetails) -> Problem:
     hint = did_you_mean(closest_match(key, [*fields]), "; remove it, or correct it")
     message = f"{quote(key)} is no known key{hint}"
     return Problem(file=LIMITS_FILE, path=json_path(place), message=message)
-
-
-def _duplicate_names(file: LimitsFile) -> tuple[Problem, ...]:
-    first: dict[str, int] = {}
-    problems = []
-    for index, entry in enumerate(file.rules):
-        other = first.setdefault(entry.name, index)
-        if other != index:
-            message = f"is also the name of $.rules[{other}]; give each rule its own"
-            path = json_path(("rules", index, "name"))
-            problems.append(Problem(file=LIMITS_FILE, path=path, message=message))
-    return limit_problems(LIMITS_FILE, problems)
 
 
 def _rule(index: int, entry: RuleEntry) -> LimitRule:
