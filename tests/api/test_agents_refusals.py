@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
+from tests.support.captured_logs import capture_logs
 from tests.support.configuration import Json, make_agent, make_preset
 from tests.support.http_api import (
     ALPHA,

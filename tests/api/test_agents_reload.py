@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from structlog.testing import capture_logs
 
+from tests.support.captured_logs import capture_logs
 from tests.support.configuration import Json, make_agent, make_preset, write_json
 from tests.support.http_api import (
     ALL_OF_BOTH,

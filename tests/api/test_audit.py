@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
 from mcp_tools_proxy.audit.verification import verify
 from mcp_tools_proxy.auth.token_store import add_token
 from mcp_tools_proxy.domain.identity import Principal
+from tests.support.captured_logs import capture_logs
 from tests.support.configuration import Config, make_agent
 from tests.support.service import BATCH, EXECUTE, TOOLS, Service, running
 from tests.support.tokens import bearer

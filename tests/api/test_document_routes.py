@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from fpdf import FPDF
-from structlog.testing import capture_logs
 
 from mcp_tools_proxy.documents.document_writer import Expected
 from mcp_tools_proxy.domain.identity import OperatorRight
@@ -26,6 +25,7 @@ from tests.api.document_operator import (
     outcome,
 )
 from tests.support.builders import make_document
+from tests.support.captured_logs import capture_logs
 from tests.support.postgres_databases import Databases
 from tests.support.service import running
 from tests.support.tokens import file_token, token_settings

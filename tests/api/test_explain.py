@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
 from tests.support.builders import make_document
+from tests.support.captured_logs import capture_logs
 from tests.support.configuration import Config, make_agent, make_preset
 from tests.support.service import Service, running
 from tests.support.tokens import bearer

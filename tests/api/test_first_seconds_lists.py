@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
 from tests.api.blocked_service import UNREACHABLE_SERVER, WORK, held
+from tests.support.captured_logs import capture_logs
 from tests.support.configuration import Config, Json, make_agent, make_preset, write_json
 from tests.support.mcp_servers.blocked_server import running_blocked
 from tests.support.mcp_servers.raw_web import running_raw

@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
+from tests.support.captured_logs import capture_logs
 from tests.support.configuration import Config, Json, Pair, make_agent, make_preset
 from tests.support.mcp_servers.raw_web import running_raw
 from tests.support.service import ACTIVE, PROMPTS, RESOURCES, TOOLS, Service, running

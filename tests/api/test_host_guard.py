@@ -2,8 +2,8 @@
 
 import httpx
 import pytest
-from structlog.testing import capture_logs
 
+from tests.support.captured_logs import capture_logs
 from tests.support.service import ACTIVE, EXECUTE, PRESETS, TOOLS, running
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - what a container listens on

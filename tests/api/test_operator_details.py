@@ -5,10 +5,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
 from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.web.bad_token_counts import MAX_REFUSED
+from tests.support.captured_logs import capture_logs
 from tests.support.configuration import Config, make_preset
 from tests.support.service import READY, SERVERS, Service, running
 from tests.support.tokens import MODES, TOKENS_FILE, bearer, file_token, token_settings

@@ -7,11 +7,11 @@ from pathlib import Path
 import anyio
 import httpx
 import pytest
-from structlog.testing import capture_logs
 
 from mcp_tools_proxy.gateway.lifecycle import Phase
 from mcp_tools_proxy.registry.registry import Registry
 from tests.support.bounds import BOUND_S
+from tests.support.captured_logs import capture_logs
 from tests.support.fakes import FakeTool
 from tests.support.local_tools import LOCAL_TOOLS
 from tests.support.service import EXECUTE, TOOLS, Service, request_of, running

@@ -3,9 +3,8 @@
 import json
 from random import Random
 
-from structlog.testing import capture_logs
-
 from tests.support.builders import make_document
+from tests.support.captured_logs import capture_logs
 from tests.support.configuration import Config, make_preset
 from tests.support.mcp_servers.raw_web import running_raw
 from tests.support.service import BATCH, EXECUTE, Service, running
@@ -71,7 +70,7 @@ async def test_no_record_and_no_metric_shows_what_callers_say_or_documents_hold(
             for _ in range(CALLS):
                 await send(service, random, headers)
         metrics = (await service.http.get("/metrics")).text
-        recent = list(service.gateway.audit.recent)
+        recent = list(service.gateway.audit.recent())
     shown = [line for line in [*lines, *recent] if HUSH in json.dumps(line, default=str)]
     assert shown == []
     assert HUSH not in metrics

@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
 from mcp_tools_proxy.auth.token_format import read_lines
 from tests.support.builders import make_document
+from tests.support.captured_logs import capture_logs
 from tests.support.configuration import Config, make_agent
 from tests.support.mcp_endpoint import BOTH
 from tests.support.service import ACTIVE, EXECUTE, SERVERS, TOOLS, Service, running

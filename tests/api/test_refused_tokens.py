@@ -6,11 +6,11 @@ from typing import Any
 
 import httpx
 import pytest
-from structlog.testing import capture_logs
 
 from mcp_tools_proxy.web.bad_token_counts import MAX_REFUSED
 from tests.support.bounds import BOUND_S
 from tests.support.builders import make_document
+from tests.support.captured_logs import capture_logs
 from tests.support.service import EXECUTE, READY, TOOLS, Service, running
 from tests.support.signing import SigningKey, make_key
 from tests.support.tokens import KEY, MODES, MakeToken, bearer

@@ -4,8 +4,8 @@ import json
 from collections.abc import AsyncIterator
 
 import pytest
-from structlog.testing import capture_logs
 
+from tests.support.captured_logs import capture_logs
 from tests.support.service import BATCH, EXECUTE, Service, request_of, running
 
 LIMIT = 1000

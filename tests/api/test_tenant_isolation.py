@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator
 
 import httpx
 import pytest
-from structlog.testing import capture_logs
 
 from mcp_tools_proxy.domain.document import Document, Section
 from tests.support.builders import make_document
+from tests.support.captured_logs import capture_logs
 from tests.support.service import BATCH, EXECUTE, Service, request_of, running
 
 SECRET = "zanzibar"

@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from structlog.testing import capture_logs
 
+from tests.support.captured_logs import capture_logs
 from tests.support.configuration import Config, make_preset
 from tests.support.mcp_servers.raw_web import running_raw
 from tests.support.service import EXECUTE, READY, Service, running

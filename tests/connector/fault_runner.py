@@ -5,8 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from structlog.testing import capture_logs
-
 from tests.connector.backend_link import LinkedToOne
 from tests.connector.fault import Failure, Fault
 from tests.connector.link_checks import (
@@ -16,6 +14,7 @@ from tests.connector.link_checks import (
     until_no_sessions,
     until_status,
 )
+from tests.support.captured_logs import capture_logs
 from tests.support.leak_checks import ResourcesInUse
 from tests.support.remote_backend.backend import Backend
 from tests.support.remote_backend.handshakes import Manner

@@ -6,7 +6,6 @@ from contextlib import chdir
 from typing import NamedTuple
 
 import pytest
-from structlog.testing import capture_logs
 
 from tests.connector.backend_link import LinkedToOne, begun
 from tests.connector.fault import Fault
@@ -15,6 +14,7 @@ from tests.connector.frame_faults import ALLOWED, IGNORED, ODD_IDS
 from tests.connector.link_checks import events, opened, unharmed
 from tests.connector.link_faults import LOST, OUTAGES, OWN_SETTINGS
 from tests.connector.raw_frames import KNOWN, TEXT, frame, request
+from tests.support.captured_logs import capture_logs
 from tests.support.remote_backend.session import ENVELOPE, Session
 from tests.support.service import CONFIG_DIR
 

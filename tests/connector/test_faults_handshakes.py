@@ -8,13 +8,13 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
 from tests.connector.backend_link import Linked, dialling
 from tests.connector.link_checks import events, pauses, until_state, until_tried
 from tests.connector.raw_frames import TEXT, enveloped, frame, request
 from tests.connector.raw_listener import listening
 from tests.support.bounds import BOUND_S
+from tests.support.captured_logs import capture_logs
 from tests.support.remote_backend.backend import running_backend
 from tests.support.remote_backend.handshakes import Answer, Manner, Refusal
 from tests.support.service import REMOTE, running

@@ -3,10 +3,9 @@
 import asyncio
 from contextlib import suppress
 
-from structlog.testing import capture_logs
-
 from tests.connector.backend_link import dialling
 from tests.connector.link_checks import opened, unharmed, until_tried
+from tests.support.captured_logs import capture_logs
 from tests.support.leak_checks import ResourcesInUse
 from tests.support.remote_backend.backend import Backend, running_backend
 from tests.support.remote_backend.session import Session

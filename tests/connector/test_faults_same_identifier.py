@@ -2,10 +2,10 @@
 do so without haste."""
 
 import pytest
-from structlog.testing import capture_logs
 
 from tests.connector.backend_link import GATEWAY, dialling
 from tests.connector.link_checks import pauses, until_state
+from tests.support.captured_logs import capture_logs
 from tests.support.remote_backend.backend import running_backend
 from tests.support.remote_backend.stub_gateway import standing_in
 from tests.support.service import READY, REMOTE, eventually

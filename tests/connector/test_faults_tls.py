@@ -4,11 +4,11 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from structlog.testing import capture_logs
 
 from tests.connector.backend_link import dialling
 from tests.connector.link_checks import pauses, until_state, until_tried
 from tests.connector.raw_listener import listening
+from tests.support.captured_logs import capture_logs
 from tests.support.remote_backend.backend import running_backend
 from tests.support.remote_backend.certificates import Certified, certify
 from tests.support.service import REMOTE, running

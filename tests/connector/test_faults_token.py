@@ -6,12 +6,12 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
 from tests.connector.backend_link import Linked, dialling
 from tests.connector.link_checks import metrics, opened, until_state
 from tests.connector.raw_frames import KNOWN
 from tests.connector.token_file import TOKEN_FILE, remove_token, write_token
+from tests.support.captured_logs import capture_logs
 from tests.support.remote_backend.backend import Backend, running_backend
 from tests.support.remote_backend.handshakes import Refusal
 from tests.support.remote_backend.session import LEGACY

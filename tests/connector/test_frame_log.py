@@ -5,9 +5,9 @@ from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 import pytest
-from structlog.testing import capture_logs
 
 from tests.connector.backend_link import begun, linked_to_one
+from tests.support.captured_logs import capture_logs
 from tests.support.configuration import Json
 from tests.support.local_tools import LOCAL_TOOLS
 from tests.support.remote_backend.session import LEGACY, MODERN, Session

@@ -4,10 +4,10 @@ import json
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
 from tests.connector.backend_link import ERAS, GATEWAY, begun, linked, linked_to_one
 from tests.connector.link_checks import opened
+from tests.support.captured_logs import capture_logs
 from tests.support.remote_backend.backend import Backend
 from tests.support.seed_002 import CALL, LIST_REPLY
 

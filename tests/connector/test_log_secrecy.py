@@ -7,9 +7,9 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
 from tests.connector.backend_link import ERAS, LinkedToOne, begun, linked_to_one
+from tests.support.captured_logs import capture_logs
 from tests.support.relay_samples import FORM, SAMPLE
 from tests.support.remote_backend.session import LEGACY, MODERN, Session
 from tests.support.service import READY, REMOTE

@@ -4,10 +4,10 @@ import asyncio
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
 from tests.connector.backend_link import ERAS, begun, linked, linked_to_one, listen, until_running
 from tests.connector.link_checks import until_status
+from tests.support.captured_logs import capture_logs
 from tests.support.configuration import Json
 from tests.support.relay_samples import LOG_LINES
 from tests.support.remote_backend.session import ENVELOPE, LEGACY, MODERN, Session

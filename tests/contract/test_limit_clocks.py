@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 from redis import Redis
-from structlog.testing import capture_logs
 
 from mcp_tools_proxy.domain.errors import RateLimitExceeded
 from mcp_tools_proxy.domain.limits.budget import ChargedCall
@@ -15,6 +14,7 @@ from mcp_tools_proxy.ratelimit.limiter import Limiter, build_limiter
 from mcp_tools_proxy.ratelimit.memory_storage import MemoryStorage
 from mcp_tools_proxy.redis_client.connection_pool import KEY_PREFIX
 from mcp_tools_proxy.telemetry.metrics import Metrics
+from tests.support.captured_logs import capture_logs
 from tests.support.redis_server import RedisServer
 from tests.support.virtual_time import ManualClock
 

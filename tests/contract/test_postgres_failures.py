@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 
 import asyncpg
 import pytest
-from structlog.testing import capture_logs
 
 from mcp_tools_proxy.documents.document_repository import DocumentRepository
 from mcp_tools_proxy.documents.document_store import Wanted
@@ -19,6 +18,7 @@ from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.contract.slow_network import PostgresNetwork, slow_network
 from tests.support.bounds import BOUND_S, until
 from tests.support.builders import make_caller, make_document
+from tests.support.captured_logs import capture_logs
 from tests.support.postgres_databases import (
     Databases,
     OpenStore,

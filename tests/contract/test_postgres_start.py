@@ -1,7 +1,6 @@
 """The start over PostgreSQL: what is known of the database before anything is read from it."""
 
 import pytest
-from structlog.testing import capture_logs
 
 from mcp_tools_proxy.documents.document_store import Wanted
 from mcp_tools_proxy.documents.document_writer import Expected
@@ -11,6 +10,7 @@ from mcp_tools_proxy.documents.postgres.writer import PostgresWriter
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable
 from tests.support.bounds import BOUND_S
 from tests.support.builders import make_document
+from tests.support.captured_logs import capture_logs
 from tests.support.postgres_databases import PostgresDatabase
 from tests.support.postgres_server import GATEWAY
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
-from structlog.testing import capture_logs
 
 from mcp_tools_proxy.domain.server import Transport
 from mcp_tools_proxy.downstream.connection import ConnectionFailure
@@ -15,6 +14,7 @@ from tests.downstream.connections import dialled
 from tests.downstream.stub_server import Json
 from tests.e2e.check_command import check
 from tests.support.bounds import BOUND_S, until
+from tests.support.captured_logs import capture_logs
 from tests.support.configuration import Config, make_preset
 from tests.support.mcp_servers.raw_web import RawServer, running_raw
 from tests.support.mcp_servers.threaded_server import running_server

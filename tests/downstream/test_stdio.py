@@ -9,13 +9,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from structlog.testing import capture_logs
 
 from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from mcp_tools_proxy.downstream.mcp_client.streams.stderr import LINES_PER_SECOND
 from tests.downstream.connections import DIALING_PROGRAM, dialled
 from tests.downstream.stub_server import Json
 from tests.support.bounds import BOUND_S, until
+from tests.support.captured_logs import capture_logs
 from tests.support.leak_checks import runs
 from tests.support.mcp_servers.server_programs import ROOT, raw_entry
 

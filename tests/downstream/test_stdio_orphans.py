@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 import uvloop
-from structlog.testing import capture_logs
 
 from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from mcp_tools_proxy.downstream.mcp_client.streams import stdio_process as stdio
 from tests.downstream.connections import DIALING_PROGRAM, dialled
 from tests.downstream.stub_server import Json
 from tests.support.bounds import BOUND_S, until
+from tests.support.captured_logs import capture_logs
 from tests.support.leak_checks import runs
 from tests.support.mcp_servers.server_programs import ROOT, raw_entry
 

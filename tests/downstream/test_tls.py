@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import pytest
 from aiohttp import web
-from structlog.testing import capture_logs
 
 from mcp_tools_proxy.documents.retrieval.retrieval_client import RetrievalClient
 from mcp_tools_proxy.domain.errors import RetrievalUnavailable
@@ -18,6 +17,7 @@ from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.downstream.connections import dialled
 from tests.e2e.check_command import check
 from tests.support.bounds import BOUND_S
+from tests.support.captured_logs import capture_logs
 from tests.support.configuration import Config, Json, make_preset
 from tests.support.mcp_servers.raw_web import running_raw
 from tests.support.remote_backend.certificates import certify

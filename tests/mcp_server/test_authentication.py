@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
+from tests.support.captured_logs import capture_logs
 from tests.support.configuration import Config, make_agent
 from tests.support.mcp_endpoint import BOTH, ERAS, INITIALIZE, Served, names, serving
 from tests.support.tokens import MODES, TOKENS_FILE, MakeToken, bearer, file_token, token_settings

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 import pytest
-from structlog.testing import capture_logs
 
+from tests.support.captured_logs import capture_logs
 from tests.support.configuration import Config, Json, make_preset
 from tests.support.mcp_endpoint import Served, serving
 from tests.support.mcp_servers.raw_web import RawServer, running_raw

@@ -12,10 +12,10 @@ from uuid import UUID
 
 import httpx
 import pytest
-from structlog.testing import capture_logs
 
 from mcp_tools_proxy.mcp_server.http.unread_messages import MAX_UNREAD
 from mcp_tools_proxy.server.http_protocol import BoundedProtocol
+from tests.support.captured_logs import capture_logs
 from tests.support.configuration import Json
 from tests.support.leak_checks import ResourcesInUse
 from tests.support.mcp_endpoint import BOTH, INITIALIZE, LEGACY, MODERN, TENANT, Served

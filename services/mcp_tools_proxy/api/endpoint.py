@@ -72,14 +72,21 @@ class EndpointFactory:
 
         async def endpoint(request: Request) -> Response:
             body: object = None
+            trace_id = ""
             try:
                 data = await read_body(request.receive, self._limits.max_bytes)
                 body = parse_request(data, max_items=self._limits.max_items)
                 valid = read(body)
                 trace_id = trace_id_from(body, request.headers)
-                return await self._call(handler, ParsedRequest(request, valid, trace_id, len(data)))
+                response = await handler(ParsedRequest(request, valid, trace_id, len(data)))
             except ProxyError as error:
-                return self._refuse(request, error, trace_id_from(body, request.headers))
+                trace_id = trace_id or trace_id_from(body, request.headers)
+                return self._refuse(request, error, trace_id)
+            except BaseException as error:
+                self._record_end(request, error, trace_id)
+                raise
+            self._refusals.record_operation(request.scope, "OK", trace_id)
+            return response
 
         return endpoint
 
@@ -89,32 +96,27 @@ class EndpointFactory:
         async def endpoint(request: Request) -> Response:
             trace_id = trace_id_from(None, request.headers)
             try:
-                return await self._call(handler, ParsedRequest(request, None, trace_id))
+                response = await handler(ParsedRequest(request, None, trace_id))
             except ProxyError as error:
                 return self._refuse(request, error, trace_id)
+            except BaseException as error:
+                self._record_end(request, error, trace_id)
+                raise
+            self._refusals.record_operation(request.scope, "OK", trace_id)
+            return response
 
         return endpoint
 
-    async def _call(self, handler: Handler[T], parsed: ParsedRequest[T]) -> Response:
-        """Call a handler, and record what an operator did in the request."""
-        scope, trace_id = parsed.request.scope, parsed.trace_id
-        try:
-            response = await handler(parsed)
-        except ProxyError:
-            raise
-        except (asyncio.CancelledError, ClientDisconnect):
-            self._refusals.record_operation(scope, "CANCELLED", trace_id)
-            raise
-        except Exception:
-            self._refusals.record_operation(scope, "INTERNAL_ERROR", trace_id)
-            raise
-        self._refusals.record_operation(scope, "OK", trace_id)
-        return response
-
     def _refuse(self, request: Request, error: ProxyError, trace_id: str) -> Response:
-        """Build the response to a refused request, and count and log the refusal."""
+        """Build the response to a refused request, and count and record the refusal."""
         self._refusals.record_refusal(request.scope, error, trace_id)
         return error_response(error, trace_id)
+
+    def _record_end(self, request: Request, error: BaseException, trace_id: str) -> None:
+        """Record what an operator did in a request that ends by ``error``."""
+        has_left = isinstance(error, (asyncio.CancelledError, ClientDisconnect))
+        code = "CANCELLED" if has_left else "INTERNAL_ERROR"
+        self._refusals.record_operation(request.scope, code, trace_id)
 
 
 def traced(tracer: Tracer, method: str, path: str, endpoint: Endpoint) -> Endpoint:

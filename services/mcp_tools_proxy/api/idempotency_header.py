@@ -49,8 +49,9 @@ async def carry_out(
 
     A call with an idempotency key is carried to its end: its caller comes back for the outcome.
     """
-    if any(call.idempotency_key is not None for call in calls):
-        return await work
+    for call in calls:
+        if call.idempotency_key is not None:
+            return await work
     return await cancel_on_disconnect(parsed.request.receive, work)
 
 

@@ -2,14 +2,14 @@
 
 from collections import deque
 from collections.abc import Mapping
-from itertools import count
 
 import structlog
 
 from mcp_tools_proxy.audit.audit_file import AuditFile
+from mcp_tools_proxy.audit.record_search import parse_record
 from mcp_tools_proxy.domain.audit.rule_source import SETTINGS, RuleSource
 from mcp_tools_proxy.domain.errors import AuditUnavailable
-from mcp_tools_proxy.telemetry.log_lines import line_of, timestamp
+from mcp_tools_proxy.telemetry.log_lines import RenderedLine, line_of, timestamp, to_ascii_json
 
 RECORDS_ARE_REQUIRED = RuleSource(SETTINGS, "MCP_PROXY_AUDIT_REQUIRED")
 
@@ -20,14 +20,13 @@ MAX_RECENT = 1000
 class AuditTrail:
     """Records every attempt: each record is a log line, and a line of ``file`` if there is one.
 
-    Without a file the newest MAX_RECENT records of this process are in ``recent``, each with its
-    number under ``seq``.
+    Without a file the newest MAX_RECENT records of this process are kept in memory.
     """
 
     def __init__(self, file: AuditFile | None = None) -> None:
         self.file = file
-        self.recent: deque[Mapping[str, object]] = deque(maxlen=MAX_RECENT)
-        self._numbers = count(1)
+        self._recent: deque[str] = deque(maxlen=MAX_RECENT)  # dicts would occupy the collector
+        self._recorded = 0
         self._log = structlog.get_logger().bind()  # bound once: the lazy proxy binds for each line
 
     def open(self) -> None:
@@ -68,13 +67,20 @@ class AuditTrail:
         reserved: bool = False,
     ) -> None:
         """Record one attempt; ``level`` is a logger's method, ``reserved`` as ``reserve`` said."""
-        getattr(self._log, level)(event, trace_id=trace_id, **payload)
         line = line_of(timestamp(), level, event, payload, trace_id)
+        text = RenderedLine(to_ascii_json(line))
+        getattr(self._log, level)(text)
         if self.file is None:
-            line["seq"] = next(self._numbers)
-            self.recent.append(line)
+            self._recorded += 1
+            self._recent.append(text)
         else:
             self.file.put(line, reserved=reserved)
+
+    def recent(self) -> list[dict[str, object]]:
+        """Return the records in memory, the oldest first, each with its number under ``seq``."""
+        first = self._recorded - len(self._recent) + 1
+        records = ((seq, parse_record(line)) for seq, line in enumerate(self._recent, first))
+        return [{**record, "seq": seq} for seq, record in records if record is not None]
 
 
 def _unavailable(file: AuditFile) -> AuditUnavailable:

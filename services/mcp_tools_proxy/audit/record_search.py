@@ -123,7 +123,7 @@ def search_files(path: Path, wanted: RecordFilter, *, cursor: int | None, limit:
         if wanted.until is not None and _time_of(line) > wanted.until:
             continue
         if all(text in line for text in texts):
-            record = _parsed(line)
+            record = parse_record(line)
             if record is not None and wanted.matches(record):
                 found.append(record)
     return RecordPage(found)
@@ -188,7 +188,8 @@ def _record_at(descriptor: int, offset: int, size: int) -> tuple[int, int]:
     return size, _NO_RECORD
 
 
-def _parsed(line: bytes) -> Record | None:
+def parse_record(line: bytes | str) -> Record | None:
+    """Return the record of a line; None for one that holds none, e.g. one torn by a crash."""
     try:
         record = from_json(line)
     except ValueError:

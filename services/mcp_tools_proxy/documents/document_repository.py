@@ -62,7 +62,9 @@ class DocumentRepository:
         self._on_changed = on_changed
         self._hide_foreign_documents = hide_foreign_documents
         self._metrics = metrics
-        self._hits, self._misses = metrics.document_cache_hits, metrics.document_cache_misses
+        self._hits = self._misses = 0
+        metrics.document_cache_hits.set_function(lambda: self._hits)
+        metrics.document_cache_misses.set_function(lambda: self._misses)
         self._build_index = build_index
         self._cache = DocumentCache(max_bytes=cache_bytes, metrics=metrics)
         self._builders = Builders()
@@ -156,8 +158,10 @@ class DocumentRepository:
     def _from_memory(self, key: Key, wanted: Wanted) -> CachedDocument | None:
         """Return a document if the store need not be asked for it; count whether that is so."""
         found = self._in_memory(key, wanted)
-        counter = self._misses if found is None else self._hits
-        counter.inc()
+        if found is None:
+            self._misses += 1
+        else:
+            self._hits += 1
         return found
 
     def _in_memory(self, key: Key, wanted: Wanted) -> CachedDocument | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import field
-from enum import Enum
+from enum import StrEnum
 
 from mcp_tools_proxy.domain.audit.origin import UNKNOWN_ORIGIN, Origin
 from mcp_tools_proxy.domain.client import NULL_CLIENT, Client
@@ -16,7 +16,7 @@ ANY_TENANT = "-"
 """``tenant_id`` for a list that is the same for every tenant."""
 
 
-class Kind(Enum):
+class Kind(StrEnum):
     """The three kinds of component that MCP knows."""
 
     TOOL = "tool"

@@ -30,6 +30,11 @@ class _CountedWindow:
         self.count = count
         self.ends = ends
 
+    def reading(self, now: float, window_s: int) -> CounterReading:
+        """Return what is charged, and the seconds that are left of ``window_s``."""
+        left_s = self.ends - now
+        return self.count, min(window_s, left_s)  # rounding may give more
+
 
 class MemoryStorage(CountingStorage):
     """Counters of one process; nothing in it suspends, so reading then charging is atomic.
@@ -90,34 +95,44 @@ class MemoryStorage(CountingStorage):
     async def charge_unless_exhausted(self, budgets: Sequence[Budget]) -> Attempt:
         """Charge one call to every call budget, or to none if some are exhausted."""
         now = self._clock()
-        readings, spent = [], []
-        for budget in budgets:
-            reading = self._read(budget.key, budget.window_s, now)
-            readings.append(reading)
-            if reading[0] >= budget.limit:
-                spent.append(budget)
-        if not spent:
-            for place, budget in enumerate(budgets):
-                if budget.unit == "calls":
-                    window_s = budget.window_s
-                    used = self._add(budget.key, window_s, 1, now)
-                    readings[place] = (used, readings[place][1] if used > 1 else window_s)
+        windows = [self._live(budget.key, budget.window_s, now) for budget in budgets]
+        pairs = list(zip(budgets, windows, strict=True))
+        spent = [budget for budget, it in pairs if it is not None and it.count >= budget.limit]
+        readings = []
+        for budget, found in pairs:
+            window = found
+            if budget.unit == "calls" and not spent:
+                window = found or self._open(budget.key, budget.window_s, now)
+                window.count += 1
+            readings.append(_NOTHING if window is None else window.reading(now, budget.window_s))
         return Attempt(spent, readings)
 
     def _add(self, key: str, expiry: int, amount: int, now: float) -> int:
-        windows = self._windows.get(expiry)
+        window = self._live(key, expiry, now) or self._open(key, expiry, now)
+        window.count += amount
+        return window.count
+
+    def _live(self, key: str, window_s: int, now: float) -> _CountedWindow | None:
+        """Return the window of a key, if it has not ended and something is charged to it."""
+        windows = self._windows.get(window_s)
+        window = None if windows is None else windows.get(key)
+        if window is None or now >= window.ends or not window.count:
+            return None
+        if window.ends - now > window_s:
+            window.ends = now + window_s  # a restored machine's clock goes back
+        return window
+
+    def _open(self, key: str, window_s: int, now: float) -> _CountedWindow:
+        """Open a window in place of an ended one, with nothing charged to it yet."""
+        windows = self._windows.get(window_s)
         if windows is None:
-            windows = self._windows[expiry] = {}
-        window = windows.get(key)
-        if window is not None:
-            if window.count and now < window.ends:
-                window.count += amount
-                return window.count
+            windows = self._windows[window_s] = {}
+        if key in windows:
             self._drop(windows, key)
         self._evict(windows, now)
-        windows[key] = _CountedWindow(amount, now + expiry)
+        window = windows[key] = _CountedWindow(0, now + window_s)
         self._held += 1
-        return amount
+        return window
 
     def _evict(self, opening: dict[str, _CountedWindow], now: float) -> None:
         """Remove ended windows of the length that opens one, and of another length in turn."""
@@ -156,18 +171,8 @@ class MemoryStorage(CountingStorage):
     async def read_many(self, counters: Sequence[tuple[str, int]]) -> list[CounterReading]:
         """Read several counters."""
         now = self._clock()
-        return [self._read(key, window_s, now) for key, window_s in counters]
-
-    def _read(self, key: str, window_s: int, now: float) -> CounterReading:
-        windows = self._windows.get(window_s)
-        window = None if windows is None else windows.get(key)
-        if window is None or now >= window.ends:
-            return _NOTHING
-        left_s = window.ends - now
-        if left_s > window_s:
-            left_s = window_s
-            window.ends = now + window_s  # a restored machine's clock goes back
-        return window.count, left_s
+        windows = [(self._live(key, length, now), length) for key, length in counters]
+        return [_NOTHING if it is None else it.reading(now, length) for it, length in windows]
 
     async def get_expiry(self, key: str) -> float:
         """Return the time on ``clock`` when the key's window ends; now without one."""

@@ -13,7 +13,6 @@ import logging
 import re
 
 import structlog
-from prometheus_client import Histogram
 
 from mcp_tools_proxy.domain.audit.checks import CHECK_OF_CODE
 from mcp_tools_proxy.domain.caller import Call, Kind
@@ -60,7 +59,6 @@ class CallTelemetry:
     def __init__(self, metrics: Metrics, recorder: Recorder) -> None:
         self._metrics = metrics
         self._recorder = recorder
-        self._seconds: dict[str, Histogram] = {}
         self._log = structlog.get_logger().bind()  # bound once: the lazy proxy binds for each line
 
     def log_start(self, call: Call, spec: ComponentSpec) -> None:
@@ -87,18 +85,14 @@ class CallTelemetry:
             level,
             event,
             record.call.trace_id,
-            {"code": code, **_payload(event, record, denial)},
+            _payload(code, event, record, denial),
             reserved=record.has_audit_place,
         )
 
     def _count(self, record: CallRecord, code: str) -> None:
-        label, tenant_id = _label(record), record.call.caller.tenant_id
-        seconds = self._seconds.get(label)
-        if seconds is None:  # cached: looking a label up takes as long as counting
-            seconds = self._seconds[label] = self._metrics.call_seconds.labels(label)
-        seconds.observe(record.duration_s)
-        totals = self._metrics.call_totals.row(label, code, tenant_id)
-        totals.calls += 1
+        tenant_id = record.call.caller.tenant_id
+        totals = self._metrics.call_totals.row(_label(record), code, tenant_id)
+        totals.add(record.duration_s)
         match record.outcome:
             case Ok(tokens=tokens, result_json=result_json):
                 totals.tokens += tokens
@@ -159,9 +153,11 @@ def _event(record: CallRecord) -> str:
     return ANSWERED if isinstance(record.outcome, Ok) else FAILED
 
 
-def _payload(event: str, record: CallRecord, denial: ProxyError | None) -> dict[str, object]:
+def _payload(
+    code: str, event: str, record: CallRecord, denial: ProxyError | None
+) -> dict[str, object]:
     call, spec = record.call, record.spec
-    payload: dict[str, object] = {"kind": call.kind.value}
+    payload: dict[str, object] = {"code": code, "kind": str(call.kind)}
     if event == LOCAL:
         payload["tool"] = cut(call.name)
     elif denial is not None:
@@ -177,7 +173,8 @@ def _payload(event: str, record: CallRecord, denial: ProxyError | None) -> dict[
     if spec is not None:
         _add_arguments(payload, call, spec)
     _add_state(payload, record)
-    return {**payload, **_outcome_fields(record.outcome)}
+    _add_outcome(payload, record.outcome)
+    return payload
 
 
 def _add_arguments(payload: dict[str, object], call: Call, spec: ComponentSpec) -> None:
@@ -196,23 +193,20 @@ def _add_state(payload: dict[str, object], record: CallRecord) -> None:
         payload["otel_trace_id"] = otel_trace_id
 
 
-def _outcome_fields(outcome: Outcome | None) -> dict[str, object]:
-    fields: dict[str, object] = {}
-    match outcome:
-        case Ok():
-            fields = {"result_bytes": len(outcome.result_json), "tokens": outcome.tokens}
-        case Failed(error=error):
-            fields = decision_fields(error)
-            if isinstance(error, ContentBlocked):
-                fields |= {**(error.details or {}), "keyword": error.reason}
-        case None:
-            fields = {"check": CHECK_OF_CODE[CANCELLED]}
-    if outcome is not None:
-        if outcome.budget is not None:
-            fields["budget"] = outcome.budget.as_json
-        if outcome.replayed:
-            fields["replayed"] = True
-    return fields
+def _add_outcome(payload: dict[str, object], outcome: Outcome | None) -> None:
+    if isinstance(outcome, Ok):
+        payload["result_bytes"], payload["tokens"] = len(outcome.result_json), outcome.tokens
+    elif isinstance(outcome, Failed):
+        payload |= decision_fields(outcome.error)
+        if isinstance(outcome.error, ContentBlocked):
+            payload |= {**(outcome.error.details or {}), "keyword": outcome.error.reason}
+    else:
+        payload["check"] = CHECK_OF_CODE[CANCELLED]
+        return
+    if outcome.budget is not None:
+        payload["budget"] = outcome.budget.as_json
+    if outcome.replayed:
+        payload["replayed"] = True
 
 
 def _name_of(call: Call, denial: ProxyError | None) -> str:

@@ -1,16 +1,25 @@
-"""Counts calls, and the tokens and bytes of their results: by tool, by tenant, by check.
+"""Counts calls, their seconds, and the tokens and bytes of their results: by tool, tenant, check.
 
-A ``Counter`` of prometheus_client takes half a microsecond, and a call would need five. So a call
-adds to one row of plain numbers, and a scrape sums the rows up.
+A ``Counter`` of prometheus_client takes half a microsecond, a ``Histogram`` two, and a call would
+need five. So a call adds to one row of plain numbers, and a scrape sums the rows up.
 """
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from itertools import accumulate
 
-from prometheus_client.core import CounterMetricFamily
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from mcp_tools_proxy.domain.audit.checks import CHECK_OF_CODE, Check
+
+SECONDS = (
+    0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
+)  # fmt: skip
+"""Upper bounds of the buckets of short times."""
+
+_BUCKETS = (*map(str, SECONDS), "+Inf")
 
 OTHER_TENANTS = "other"
 """The ``tenant`` label of every tenant that the operator did not name."""
@@ -23,12 +32,24 @@ _NO_REFUSAL = {Check.RETRIEVAL, Check.SERVER, Check.RESULT, Check.CALLER, Check.
 class CallRow:
     """Totals of the calls of one tool that ended with one code, for one ``tenant`` label."""
 
-    __slots__ = ("calls", "result_bytes", "tokens")
+    __slots__ = ("in_buckets", "result_bytes", "seconds", "tokens")
 
     def __init__(self) -> None:
-        self.calls = 0
         self.tokens = 0
         self.result_bytes = 0
+        self.seconds = 0.0
+        self.in_buckets = [0] * len(_BUCKETS)
+        """The calls whose time is in each bucket, and in none before it."""
+
+    @property
+    def calls(self) -> int:
+        """How many calls were added."""
+        return sum(self.in_buckets)
+
+    def add(self, seconds: float) -> None:
+        """Add a call and its time."""
+        self.seconds += seconds
+        self.in_buckets[bisect_left(SECONDS, seconds)] += 1
 
 
 class CallTotals(Collector):
@@ -60,8 +81,8 @@ class CallTotals(Collector):
             calls[code] += row.calls
         return calls
 
-    def collect(self) -> Iterator[CounterMetricFamily]:
-        """Yield each counter, in Prometheus' format."""
+    def collect(self) -> Iterator[Metric]:
+        """Yield each metric, in Prometheus' format."""
         yield self._family("calls", "Tool calls by outcome code.", ("tool", "code"), _calls)
         yield self._family("call_tokens", "Tokens of results, by tool.", ("tool",), _tokens)
         yield self._family(
@@ -75,6 +96,20 @@ class CallTotals(Collector):
             "tenant_call_tokens", "Tokens of results of named tenants, and of all others.",
             ("tenant",), _tokens,
         )  # fmt: skip
+        yield self._seconds_family()
+
+    def _seconds_family(self) -> HistogramMetricFamily:
+        tools: dict[str, list[CallRow]] = {}
+        for (tool, _, _), row in self._rows.items():
+            tools.setdefault(tool, []).append(row)
+        family = HistogramMetricFamily(
+            "mcp_proxy_call_seconds", "Time of one tool call.", labels=("tool",)
+        )
+        for tool, rows in tools.items():
+            up_to = accumulate(map(sum, zip(*(row.in_buckets for row in rows), strict=True)))
+            buckets = list(zip(_BUCKETS, map(float, up_to), strict=True))
+            family.add_metric((tool,), buckets, sum_value=sum(row.seconds for row in rows))
+        return family
 
     def _family(
         self, name: str, text: str, labels: tuple[str, ...], value_of: Callable[[CallRow], int]

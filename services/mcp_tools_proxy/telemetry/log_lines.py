@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 from pydantic_core import PydanticSerializationError, to_json
+from structlog.processors import format_exc_info
 from structlog.typing import EventDict, WrappedLogger
 
 _LEVEL_OF_METHOD = {"warning": "warn", "exception": "error"}
@@ -14,9 +15,19 @@ _LEVEL_OF_METHOD = {"warning": "warn", "exception": "error"}
 _encode_ascii = json.JSONEncoder(default=str, separators=(",", ":")).encode
 
 
-def render_line(_logger: WrappedLogger, method: str, event: EventDict) -> str:
+class RenderedLine(str):
+    """A whole line, as the event of a logger: it is written as it is."""
+
+    __slots__ = ()
+
+
+def render_line(logger: WrappedLogger, method: str, event: EventDict) -> str:
     """Render an event as JSON; all its fields but ``trace_id`` form the payload."""
     name = event.pop("event", "")
+    if isinstance(name, RenderedLine):
+        return name
+    if "exc_info" in event:
+        event = format_exc_info(logger, method, event)
     trace_id = event.pop("trace_id", None)
     return to_ascii_json(line_of(timestamp(), method, name, event, trace_id))
 

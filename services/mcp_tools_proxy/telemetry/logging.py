@@ -72,7 +72,7 @@ def configure_logging(level: str, stream: TextIO) -> None:
     """
     stream = _non_blocking(stream)
     structlog.configure(
-        processors=[structlog.processors.format_exc_info, render_line],
+        processors=[render_line],
         wrapper_class=_Logger,
         logger_factory=structlog.WriteLoggerFactory(stream),
         cache_logger_on_first_use=True,
@@ -83,7 +83,6 @@ def configure_logging(level: str, stream: TextIO) -> None:
         structlog.stdlib.ProcessorFormatter(
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                structlog.processors.format_exc_info,
                 render_line,
             ],
         )

@@ -17,13 +17,9 @@ from prometheus_client import (
 from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from mcp_tools_proxy.telemetry.call_totals import CallTotals, RefusalTotals
+from mcp_tools_proxy.telemetry.call_totals import SECONDS, CallTotals, RefusalTotals
 from mcp_tools_proxy.telemetry.log_writer import dropped_lines
 from mcp_tools_proxy.wire.version import VERSION
-
-_SECONDS = (
-    0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
-)  # fmt: skip
 
 _SERVER_SECONDS = (
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
@@ -87,10 +83,6 @@ class Metrics:
         self.build.info({"version": VERSION, "python": platform.python_version()})
         self.call_totals = CallTotals(tenants)
         r.register(self.call_totals)
-        self.call_seconds = Histogram(
-            "mcp_proxy_call_seconds", "Time of one tool call.", ["tool"], buckets=_SECONDS,
-            registry=r,
-        )  # fmt: skip
         self.requests_refused = Counter(
             "mcp_proxy_requests_refused", "Requests that never became a call, by code.", ["code"],
             registry=r,
@@ -158,21 +150,21 @@ class Metrics:
             registry=r,
         )  # fmt: skip
         self.retrieval_seconds = Histogram(
-            "mcp_proxy_retrieval_seconds", "Time of one Retrieval request.", buckets=_SECONDS,
+            "mcp_proxy_retrieval_seconds", "Time of one Retrieval request.", buckets=SECONDS,
             registry=r,
         )  # fmt: skip
         self.documents = Gauge("mcp_proxy_documents", "Documents that are served.", registry=r)
         self.document_cache_bytes = Gauge(
             "mcp_proxy_document_cache_bytes", "Memory of cached texts and indexes.", registry=r
         )
-        self.document_cache_hits = Counter(
-            "mcp_proxy_document_cache_hits", "Look-ups of documents that memory answered.",
-            registry=r,
-        )  # fmt: skip
-        self.document_cache_misses = Counter(
-            "mcp_proxy_document_cache_misses", "Look-ups of documents that asked their store.",
-            registry=r,
-        )  # fmt: skip
+        self.document_cache_hits = FunctionCounter(
+            "mcp_proxy_document_cache_hits", "Look-ups of documents that memory answered."
+        )
+        r.register(self.document_cache_hits)
+        self.document_cache_misses = FunctionCounter(
+            "mcp_proxy_document_cache_misses", "Look-ups of documents that asked their store."
+        )
+        r.register(self.document_cache_misses)
         self.document_errors = Gauge(
             "mcp_proxy_document_errors", "Document files that could not be loaded.", registry=r
         )

@@ -47,7 +47,7 @@ def caller_fields(caller: Caller) -> dict[str, object]:
     if caller.token_log_fields:
         fields |= caller.token_log_fields
     entry, peer = caller.origin
-    fields["entry"] = entry
+    fields["entry"] = str(entry)  # the encoder is slow with an enumeration
     if peer:
         fields["peer"] = peer
     return fields

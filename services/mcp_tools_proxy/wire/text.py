@@ -25,21 +25,20 @@ def cut_text(parts: Iterable[str], *, start_char: int, max_bytes: int) -> Cut:
     ``max_bytes`` ≥ 4, the longest character, each cut makes progress.
     """
     pieces: list[str] = []
-    skip, left = start_char, max_bytes
-    position = start_char
+    skip, characters = start_char, 0
     for part in parts:
         if skip >= len(part):
             skip -= len(part)
             continue
-        wanted = part[skip:] if skip else part
+        piece = part[skip:] if skip else part
         skip = 0
-        piece = cut_utf8(wanted, left)
         pieces.append(piece)
-        position += len(piece)
-        if len(piece) < len(wanted):
-            return Cut("".join(pieces), position)
-        left -= utf8_len(piece)
-    return Cut("".join(pieces), None)
+        characters += len(piece)
+        if characters > max_bytes:  # and so too many bytes, whatever follows
+            break
+    text = "".join(pieces)
+    cut = cut_utf8(text, max_bytes)
+    return Cut(cut, start_char + len(cut) if len(cut) < len(text) else None)
 
 
 def cut_utf8(text: str, max_bytes: int) -> str:

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 from starlette.requests import Request
 from starlette.responses import Response
-from structlog.testing import capture_logs
 
 from mcp_tools_proxy.api.endpoint import EndpointFactory, ParsedRequest
 from mcp_tools_proxy.api.operator_gate import OperatorGate
@@ -20,6 +19,7 @@ from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.telemetry.request_events import RequestTelemetry
 from mcp_tools_proxy.web.body import BodyLimits
 from mcp_tools_proxy.web.request_refusals import RequestRefusals
+from tests.support.captured_logs import capture_logs
 
 TRACE = (b"x-trace-id", b"t-1")
 ADMIN = "correct-horse-battery"

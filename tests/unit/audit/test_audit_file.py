@@ -6,12 +6,12 @@ import stat
 from pathlib import Path
 
 import pytest
-from structlog.testing import capture_logs
 
 from mcp_tools_proxy.audit.audit_file import MAX_QUEUED, AuditFileUnusable
 from mcp_tools_proxy.audit.audit_paths import audit_files
 from mcp_tools_proxy.audit.hash_chain import NO_HEAD, Head
 from mcp_tools_proxy.audit.verification import verify
+from tests.support.captured_logs import capture_logs
 from tests.unit.audit.support import KEY, audit_file, record, wait_until_written, write
 
 

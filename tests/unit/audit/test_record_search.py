@@ -84,10 +84,10 @@ def test_without_a_file_the_newest_records_are_in_memory() -> None:
     trail = AuditTrail()
     for n in range(MAX_RECENT + 10):
         trail.record("debug", "tool.call", "t", {"n": n, "tenant_id": "acme" if n % 2 else "b"})
-    page = search_memory(trail.recent, RecordFilter(tenant_id="acme"), cursor=None, limit=3)
+    page = search_memory(trail.recent(), RecordFilter(tenant_id="acme"), cursor=None, limit=3)
     assert numbers(page) == [1009, 1007, 1005]
     rest = search_memory(
-        trail.recent, RecordFilter(tenant_id="acme"), cursor=page.next_cursor, limit=1000
+        trail.recent(), RecordFilter(tenant_id="acme"), cursor=page.next_cursor, limit=1000
     )
     assert numbers(rest) == list(range(1003, 10, -2))
 
@@ -97,7 +97,7 @@ def test_any_text_finds_its_record_and_no_other(one: str, other: str) -> None:
     trail = AuditTrail()
     for text in (one, other):
         trail.record("debug", "tool.call", "t", {"tool": text})
-    found = search_memory(trail.recent, RecordFilter(tool=one), cursor=None, limit=9).records
+    found = search_memory(trail.recent(), RecordFilter(tool=one), cursor=None, limit=9).records
     assert len(found) == 1 + (one == other)
 
 

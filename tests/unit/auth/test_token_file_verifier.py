@@ -8,7 +8,6 @@ from pathlib import Path
 
 import anyio
 import pytest
-from structlog.testing import capture_logs
 
 from mcp_tools_proxy.auth.token_file_verifier import TokenFileVerifier
 from mcp_tools_proxy.auth.token_format import new_token, sha256_of
@@ -16,6 +15,7 @@ from mcp_tools_proxy.auth.token_store import add_token, remove_entry
 from mcp_tools_proxy.domain.errors import Unauthenticated
 from mcp_tools_proxy.domain.identity import Principal
 from tests.support.bounds import until
+from tests.support.captured_logs import capture_logs
 from tests.support.file_descriptors import none_left
 
 NOW = datetime(2027, 1, 1, tzinfo=UTC)

@@ -6,13 +6,13 @@ from contextlib import asynccontextmanager
 from typing import cast
 
 import pytest
-from structlog.testing import capture_logs
 
 from mcp_tools_proxy.connector.backend_dialer import BackendDialer
 from mcp_tools_proxy.connector.websocket_link import FaultKind, Link, LinkFault
 from mcp_tools_proxy.domain.backend_link import RemoteState
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.connector.link_checks import pauses
+from tests.support.captured_logs import capture_logs
 from tests.support.remote_backend.waits import Changes, bounded
 
 LOST = LinkFault(FaultKind.LOST, "the connection broke")

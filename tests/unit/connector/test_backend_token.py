@@ -4,10 +4,10 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from structlog.testing import capture_logs
 
 from mcp_tools_proxy.connector.backend_token import MAX_BYTES, FileToken, FixedToken
 from tests.support.bounds import until
+from tests.support.captured_logs import capture_logs
 from tests.support.file_descriptors import none_left
 from tests.support.remote_backend.waits import bounded
 

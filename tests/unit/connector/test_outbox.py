@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 import pytest
-from structlog.testing import capture_logs
 
 from mcp_tools_proxy.connector.outbox import MAX_TRIES, Outbox
 from mcp_tools_proxy.connector.websocket_link import FaultKind, LinkFault
+from tests.support.captured_logs import capture_logs
 from tests.support.remote_backend.waits import bounded
 
 

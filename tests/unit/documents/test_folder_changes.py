@@ -9,12 +9,12 @@ from pathlib import Path
 import anyio
 import anyio.lowlevel
 import pytest
-from structlog.testing import capture_logs
 
 from mcp_tools_proxy.documents.document_file import document_path, dump_document
 from mcp_tools_proxy.documents.folder.folder_store import FolderStore
 from mcp_tools_proxy.documents.folder.folder_watch import FolderWatch
 from tests.support.bounds import until
+from tests.support.captured_logs import capture_logs
 from tests.support.file_descriptors import none_left
 from tests.unit.documents.documents_folder import Shelf, document, place, rewrite
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import anyio
 import pytest
-from structlog.testing import capture_logs
 
 from mcp_tools_proxy.documents.document_file import document_path, dump_document
 from mcp_tools_proxy.documents.document_store import HEAD_ONLY, Wanted
@@ -21,6 +20,7 @@ from mcp_tools_proxy.documents.folder.scan_cache import ScanCache
 from mcp_tools_proxy.domain.document import Readers
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable
 from tests.support.bounds import BOUND_S, until
+from tests.support.captured_logs import capture_logs
 from tests.unit.documents.documents_folder import Shelf, document, place, rewrite
 
 D = ("t", "d")

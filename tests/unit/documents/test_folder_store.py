@@ -5,12 +5,12 @@ from pathlib import Path
 
 import anyio
 import pytest
-from structlog.testing import capture_logs
 
 from mcp_tools_proxy.documents.document_file import document_path, dump_document
 from mcp_tools_proxy.documents.folder.folder_store import FolderStore
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.support.bounds import BOUND_S
+from tests.support.captured_logs import capture_logs
 from tests.unit.documents.documents_folder import Shelf, document, place, rewrite
 
 

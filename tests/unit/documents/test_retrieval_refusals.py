@@ -1,9 +1,9 @@
 """What becomes of the text of Retrieval's 400 answers (T-03)."""
 
 import pytest
-from structlog.testing import capture_logs
 
 from mcp_tools_proxy.domain.errors import InvalidArguments
+from tests.support.captured_logs import capture_logs
 from tests.unit.documents.retrieval_answers import TOKEN, client_of, fetch_window, raw
 
 pytestmark = pytest.mark.requirement("T-03")

@@ -3,11 +3,11 @@
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from mcp_tools_proxy.downstream.discovery.listing import discover
+from tests.support.captured_logs import capture_logs
 from tests.unit.downstream.fake_server import FakeConnection, FakeServer, failing_with, tool
 from tests.unit.downstream.offered_components import offered
 

@@ -5,7 +5,6 @@ from itertools import pairwise
 from typing import Any, cast
 
 import pytest
-from structlog.testing import capture_logs
 
 from mcp_tools_proxy.domain.client import NULL_CLIENT, Client
 from mcp_tools_proxy.domain.errors import (
@@ -18,6 +17,7 @@ from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from mcp_tools_proxy.policy.aliases import alias_of
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 from mcp_tools_proxy.wire.tracing import TRACE_ID_KEY
+from tests.support.captured_logs import capture_logs
 from tests.support.fakes import FakeClient
 from tests.support.virtual_time import clock
 from tests.unit.downstream.fake_server import (

@@ -1,9 +1,9 @@
 import asyncio
 
 import pytest
-from structlog.testing import capture_logs
 
 from mcp_tools_proxy.downstream.connection import ConnectionFailure
+from tests.support.captured_logs import capture_logs
 from tests.unit.downstream.fake_server import FakeServer, failing_with, hang, tool
 from tests.unit.downstream.observed_session import ObservedSession, running, until
 

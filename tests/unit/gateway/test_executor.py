@@ -5,7 +5,6 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping
 
 import pytest
-from structlog.testing import capture_logs
 
 from mcp_tools_proxy.domain.caller import Call, Kind
 from mcp_tools_proxy.domain.components import ComponentSpec, Result
@@ -20,6 +19,7 @@ from mcp_tools_proxy.ratelimit.limiter import build_limiter
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.support.builders import make_call, make_idempotent_calls
+from tests.support.captured_logs import capture_logs
 from tests.support.fakes import FakePool, FakePrompt, FakeResource, FakeTemplate, FakeTool
 
 

@@ -5,12 +5,12 @@ import threading
 from pathlib import Path
 
 import pytest
-from structlog.testing import capture_logs
 
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.offers.view import View
 from tests.support.bounds import BOUND_S, until
 from tests.support.builders import make_snapshot
+from tests.support.captured_logs import capture_logs
 from tests.support.fakes import FakeComponents, fake_components
 from tests.unit.gateway.reloader_fixture import Reloading, write_preset, write_servers
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 from limits.errors import StorageError
-from structlog.testing import capture_logs
 
 from mcp_tools_proxy.domain.errors import RateLimitExceeded
 from mcp_tools_proxy.domain.limits.budget import ChargedCall
@@ -16,6 +15,7 @@ from mcp_tools_proxy.ratelimit.limiter import STORE_WAIT_S, Limiter
 from mcp_tools_proxy.ratelimit.memory_storage import MemoryStorage
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.support.bounds import BOUND_S
+from tests.support.captured_logs import capture_logs
 
 pytestmark = pytest.mark.requirement("T-10")
 

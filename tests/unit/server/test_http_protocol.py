@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
-from structlog.testing import capture_logs
 
 from mcp_tools_proxy.server.http_protocol import (
     MAX_HEAD_BYTES,
@@ -12,6 +11,7 @@ from mcp_tools_proxy.server.http_protocol import (
     BoundedProtocol,
 )
 from tests.support.bounds import BOUND_S, until
+from tests.support.captured_logs import capture_logs
 from tests.unit.server.http_connection import CHUNKED, GET, OK, ImpatientProtocol, connected
 
 

@@ -3,11 +3,11 @@
 import httpx
 import pytest
 import uvicorn
-from structlog.testing import capture_logs
 
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
 from mcp_tools_proxy.server.uvicorn_server import GracefulServer, build_server
 from mcp_tools_proxy.settings.settings import Settings
+from tests.support.captured_logs import capture_logs
 
 
 @pytest.mark.parametrize("phase", list(Phase))

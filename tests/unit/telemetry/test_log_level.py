@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Mapping
 
 import pytest
-from structlog.testing import capture_logs
 
 from mcp_tools_proxy.telemetry.log_level import LevelName, LogLevel
+from tests.support.captured_logs import capture_logs
 from tests.support.virtual_time import BACKEND
 
 

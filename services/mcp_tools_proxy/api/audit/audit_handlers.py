@@ -29,7 +29,7 @@ class AuditHandlers:
         wanted, cursor, limit = query.wanted, query.cursor, query.limit
         file = self._trail.file
         if file is None:
-            page = search_memory(self._trail.recent, wanted, cursor=cursor, limit=limit)
+            page = search_memory(self._trail.recent(), wanted, cursor=cursor, limit=limit)
         else:
             try:
                 page = await asyncio.to_thread(
