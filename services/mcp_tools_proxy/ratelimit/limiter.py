@@ -91,21 +91,29 @@ class Limiter:
         unknown.
         """
         budgets = self._applying_to(call)
-        started = idle_clock() if self._shared is not None else 0.0
-        refusal, readings = await self._count(
-            lambda counting: counting.charge_call(budgets), STORE_WAIT_S
-        )
+        waited = 0.0
+        if self._shared is None:
+            refusal, readings = await self._memory.charge_call(budgets)
+        else:
+            started = idle_clock()
+            refusal, readings = await self._count(
+                lambda counting: counting.charge_call(budgets), STORE_WAIT_S
+            )
+            waited = idle_clock() - started
         if refusal is not None:
             self._metrics.limit_refusals.labels(refusal.budget.name).inc()
             error = exceeded(refusal.budget, refusal.retry_after_s)
             error.budget = status_of_refusal(refusal, budgets, readings)
             raise error
-        waited = idle_clock() - started if self._shared is not None else 0.0
         return Admission(budgets=budgets, readings=readings, wait_left_s=STORE_WAIT_S - waited)
 
     async def charge_tokens(self, admission: Admission, tokens: int) -> None:
         """Charge the tokens that the call used, even beyond a limit: the next call is refused."""
-        if tokens > 0:
+        if tokens <= 0:
+            return
+        if self._shared is None:
+            await self._memory.charge_tokens(admission.budgets, tokens)
+        else:
             await self._count(
                 lambda counting: counting.charge_tokens(admission.budgets, tokens),
                 admission.wait_left_s,

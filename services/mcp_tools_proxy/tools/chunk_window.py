@@ -177,8 +177,9 @@ def window_tool(
                 },
             )
 
-    async def read_window(arguments: WindowArguments, call: Call) -> Result:
-        await find(arguments, call)
+    async def read_window(
+        arguments: WindowArguments, call: Call, _found: CachedDocument | None
+    ) -> Result:
         before, after = arguments.sides
         chunks = await retrieval.window(
             caller=call.caller,

@@ -27,9 +27,9 @@ def document_finder(
 ) -> FindDocument[ArgumentsT]:
     """Build the function that returns the document of a call, with the parts that it needs.
 
-    A call is checked with it and then made with it: the second time all is in memory, so a call
-    asks the store once. The function raises AccessDenied or DocumentNotFound if there is none that
-    the caller may read, and DocumentsUnavailable.
+    The call is checked with it, and made with the document that it returned. The function raises
+    AccessDenied or DocumentNotFound if there is none that the caller may read, and
+    DocumentsUnavailable.
     """
 
     def find(arguments: ArgumentsT, call: Call) -> Awaitable[CachedDocument]:

@@ -11,7 +11,7 @@ from mcp_tools_proxy.domain.caller import Call, Caller
 from mcp_tools_proxy.domain.components import JsonObject, Result, Tool, ToolSpec
 from mcp_tools_proxy.domain.errors import ResultTooLarge
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat
-from mcp_tools_proxy.tools.local_tool import Arguments, build_local_tool
+from mcp_tools_proxy.tools.local_tool import Arguments, build_local_tool, no_document
 from mcp_tools_proxy.wire.text import estimate_tokens
 
 
@@ -90,7 +90,7 @@ ListTools = Callable[[Caller, ToolFormat, Sequence[str] | None], Awaitable[ToolL
 def catalog_tool(list_tools: ListTools, *, max_result_bytes: int) -> Tool:
     """Build list_available_tools over ``list_tools``, the registry's list for a caller."""
 
-    async def list_for_caller(arguments: CatalogArguments, call: Call) -> Result:
+    async def list_for_caller(arguments: CatalogArguments, call: Call, _none: None) -> Result:
         listing = await list_tools(call.caller, arguments.format, arguments.names)
         result = _catalog(listing, arguments.format)
         size = len(to_json(result))
@@ -111,6 +111,7 @@ def catalog_tool(list_tools: ListTools, *, max_result_bytes: int) -> Tool:
         arguments=CatalogArguments,
         result=Catalog,
         function=list_for_caller,
+        find_document=no_document,
         needs_tenant=False,
     )
 

@@ -6,6 +6,7 @@ from typing import Annotated, NotRequired
 from pydantic import AfterValidator, Field, WithJsonSchema
 from typing_extensions import TypedDict
 
+from mcp_tools_proxy.documents.document_cache import CachedDocument
 from mcp_tools_proxy.documents.document_repository import WHOLE, DocumentRepository
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import Result, Tool
@@ -77,7 +78,7 @@ def search_tool(
     if windows_configured:
         readers = "read_doc_section, read_doc_pages, or read_chunk_window with its chunk_id"
 
-    async def search(arguments: SearchArguments, call: Call) -> Result:
+    async def search(arguments: SearchArguments, call: Call, _found: CachedDocument) -> Result:
         hits = await repository.search(
             call.caller,
             arguments.doc_id,

@@ -39,19 +39,30 @@ class ConflictingArguments(ValueError):
 
 
 ArgumentsT = TypeVar("ArgumentsT", bound=Arguments)
+DocumentT = TypeVar("DocumentT", bound=CachedDocument | None)
+
+
+class _Prepared(Generic[ArgumentsT, DocumentT]):
+    """The arguments of a call, and its document once that was found."""
+
+    __slots__ = ("arguments", "document")
+
+    def __init__(self, arguments: ArgumentsT) -> None:
+        self.arguments = arguments
+        self.document: DocumentT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LocalTool(Generic[ArgumentsT]):
+class LocalTool(Generic[ArgumentsT, DocumentT]):
     """A Tool over an argument model and a function; see ``build_local_tool``."""
 
     spec: ToolSpec
     model: type[ArgumentsT]
     check: Callable[[ArgumentsT], None] | None
-    function: Callable[[ArgumentsT, Call], Awaitable[Result]]
-    find_document: Callable[[ArgumentsT, Call], Awaitable[CachedDocument | None]] | None
+    function: Callable[[ArgumentsT, Call, DocumentT], Awaitable[Result]]
+    find_document: Callable[[ArgumentsT, Call], Awaitable[DocumentT]]
 
-    def parse(self, arguments: JsonObject) -> ArgumentsT:
+    def parse(self, arguments: JsonObject) -> object:
         """Validate ``arguments``; null counts as absent (contract §1). Raises InvalidArguments."""
         present = without_none(arguments)
         if len(present) > MAX_ARGUMENTS:  # each unknown one is a problem: 80,000 took 0.2 s
@@ -63,19 +74,17 @@ class LocalTool(Generic[ArgumentsT]):
             raise self._refusal(error) from None
         if self.check is not None:
             self.check(parsed)
-        return parsed
+        prepared: _Prepared[ArgumentsT, DocumentT] = _Prepared(parsed)
+        return prepared
 
-    async def check_document(self, parsed: object, call: Call) -> str | None:
+    async def check_document(self, parsed: Any, call: Call) -> str | None:
         """Return the version of the document. Raises AccessDenied, DocumentNotFound."""
-        find = self.find_document
-        if find is None:
-            return None
-        document = await find(parsed, call)  # type: ignore[arg-type]  # what parse returned
+        document = parsed.document = await self.find_document(parsed.arguments, call)
         return None if document is None else document.head.version
 
-    async def call(self, parsed: object, call: Call) -> Result:
-        """Call the function with the arguments that ``parse`` returned."""
-        return await self.function(parsed, call)  # type: ignore[arg-type]  # what parse returned
+    async def call(self, parsed: Any, call: Call) -> Result:
+        """Call the function with the arguments, and with the document that was checked."""
+        return await self.function(parsed.arguments, call, parsed.document)
 
     def _refusal(self, error: ValidationError) -> InvalidArguments:
         errors = error.errors(include_url=False, include_input=False)
@@ -106,23 +115,28 @@ def _names_in(error: ErrorDetails) -> tuple[str, ...]:
     return ()
 
 
+async def no_document(_arguments: Arguments, _call: Call) -> None:
+    """Return None: the arguments name no document."""
+
+
 def build_local_tool(
     *,
     name: str,
     description: str,
     arguments: type[ArgumentsT],
     result: type[Mapping[str, object]],
-    function: Callable[[ArgumentsT, Call], Awaitable[Result]],
+    function: Callable[[ArgumentsT, Call, DocumentT], Awaitable[Result]],
+    find_document: Callable[[ArgumentsT, Call], Awaitable[DocumentT]],
     check: Callable[[ArgumentsT], None] | None = None,
-    find_document: Callable[[ArgumentsT, Call], Awaitable[CachedDocument | None]] | None = None,
     needs_tenant: bool = True,
-) -> LocalTool[ArgumentsT]:
+) -> LocalTool[ArgumentsT, DocumentT]:
     """Build a local tool.
 
     ``check`` raises the *_TOO_LARGE errors that follow from arguments alone; ``result`` is a
     TypedDict that describes the result's JSON. ``find_document`` raises AccessDenied or
-    DocumentNotFound before a call is charged; without it even a call for a missing document charges
-    the document's budget. A local name is its own alias. A tool without documents needs no tenant.
+    DocumentNotFound before a call is charged; where it returns None, even a call for a missing
+    document charges the document's budget. ``function`` gets the document that was found. A local
+    name is its own alias. A tool without documents (``no_document``) needs no tenant.
     """
     spec = ToolSpec(
         name=name,

@@ -8,6 +8,7 @@ from pydantic import Field
 from pydantic_core import to_json
 from typing_extensions import TypedDict
 
+from mcp_tools_proxy.documents.document_cache import CachedDocument
 from mcp_tools_proxy.documents.document_repository import DocumentRepository
 from mcp_tools_proxy.documents.document_store import Wanted
 from mcp_tools_proxy.domain.caller import Call
@@ -64,10 +65,10 @@ class Metadata(TypedDict):
 
 def metadata_tool(repository: DocumentRepository, *, max_text_bytes: int) -> Tool:
     """Build read_doc_metadata (contract §2)."""
-    find = document_finder(repository, lambda _: Wanted(sections=True))
 
-    async def read_metadata(arguments: MetadataArguments, call: Call) -> Result:
-        document = await find(arguments, call)
+    async def read_metadata(
+        arguments: MetadataArguments, _call: Call, document: CachedDocument
+    ) -> Result:
         head = document.head
         listed = document.sections or {}
         count = len(listed)
@@ -102,7 +103,7 @@ def metadata_tool(repository: DocumentRepository, *, max_text_bytes: int) -> Too
         arguments=MetadataArguments,
         result=Metadata,
         function=read_metadata,
-        find_document=find,
+        find_document=document_finder(repository, lambda _: Wanted(sections=True)),
     )
 
 

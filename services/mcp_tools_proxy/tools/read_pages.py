@@ -5,6 +5,7 @@ from typing import Annotated, NotRequired, Self
 from pydantic import Field, model_validator
 from typing_extensions import TypedDict
 
+from mcp_tools_proxy.documents.document_cache import CachedDocument
 from mcp_tools_proxy.documents.document_repository import DocumentRepository
 from mcp_tools_proxy.documents.document_store import Wanted
 from mcp_tools_proxy.documents.layout import page_parts
@@ -57,7 +58,6 @@ def pages_tool(
     repository: DocumentRepository, *, max_pages_per_call: int, max_text_bytes: int
 ) -> Tool:
     """Build read_doc_pages (contract §2)."""
-    find = document_finder(repository, _wanted)
 
     def check_span(arguments: PagesArguments) -> None:
         span = arguments.page_end - arguments.page_start + 1
@@ -68,8 +68,9 @@ def pages_tool(
                 details={"pages": span, "max_pages_per_call": max_pages_per_call},
             )
 
-    async def read_pages(arguments: PagesArguments, call: Call) -> Result:
-        document = await find(arguments, call)
+    async def read_pages(
+        arguments: PagesArguments, _call: Call, document: CachedDocument
+    ) -> Result:
         page_count = document.head.page_count
         if arguments.page_start > page_count:
             raise PagesNotFound(
@@ -108,6 +109,6 @@ def pages_tool(
         arguments=PagesArguments,
         result=PagesText,
         function=read_pages,
-        find_document=find,
+        find_document=document_finder(repository, _wanted),
         check=check_span,
     )

@@ -6,6 +6,7 @@ from typing import Annotated, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from mcp_tools_proxy.documents.document_cache import CachedDocument
 from mcp_tools_proxy.documents.document_repository import DocumentRepository
 from mcp_tools_proxy.documents.document_store import Wanted
 from mcp_tools_proxy.documents.layout import section_parts
@@ -55,10 +56,10 @@ def _wanted(arguments: SectionArguments) -> Wanted:
 
 def section_tool(repository: DocumentRepository, *, max_text_bytes: int) -> Tool:
     """Build read_doc_section (contract §2)."""
-    find = document_finder(repository, _wanted)
 
-    async def read_section(arguments: SectionArguments, call: Call) -> Result:
-        document = await find(arguments, call)
+    async def read_section(
+        arguments: SectionArguments, _call: Call, document: CachedDocument
+    ) -> Result:
         sections = document.sections or {}
         section = sections.get(arguments.section_id)
         if section is None:
@@ -93,7 +94,7 @@ def section_tool(repository: DocumentRepository, *, max_text_bytes: int) -> Tool
         arguments=SectionArguments,
         result=SectionText,
         function=read_section,
-        find_document=find,
+        find_document=document_finder(repository, _wanted),
     )
 
 

@@ -1,6 +1,7 @@
 """The envelope of the HTTP API: outcomes as JSON."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 from pydantic_core import to_json
 from starlette.responses import Response
@@ -24,7 +25,12 @@ class _JsonResponse(Response):
             (b"content-type", b"application/json"),
         ]
         for name, value in (headers or {}).items():
-            self.raw_headers.append((name.lower().encode("latin-1"), value.encode("latin-1")))
+            self.raw_headers.append((_raw_name(name), value.encode("latin-1")))
+
+
+@lru_cache(maxsize=64)
+def _raw_name(name: str) -> bytes:
+    return name.lower().encode("latin-1")
 
 
 def envelope(outcome: Outcome, trace_id: str) -> bytes:
