@@ -49,7 +49,7 @@ class _Prepared(Generic[ArgumentsT, DocumentT]):
 
     def __init__(self, arguments: ArgumentsT) -> None:
         self.arguments = arguments
-        self.document: DocumentT
+        self.document: DocumentT | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
