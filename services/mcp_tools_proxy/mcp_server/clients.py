@@ -28,10 +28,8 @@ def is_client_info(value: object) -> bool:
 
 def client_name_of(info: object) -> str | None:
     """Return the name in a client's description of itself, None if there is none."""
-    match info:
-        case {"name": str(name)}:
-            return name
-    return None
+    name = info.get("name") if isinstance(info, dict) else None
+    return name if isinstance(name, str) else None
 
 
 def read_capabilities(declared: object) -> Mapping[str, Mapping[str, object]]:

@@ -48,10 +48,8 @@ class Admission:
         """
         tightest, most_used = -1, -1.0
         for place, budget in enumerate(self.budgets):
-            used = self.readings[place][0]
-            if budget.unit == "tokens":
-                used += tokens
-            share = used / budget.limit
+            used, _ = self.readings[place]
+            share = (used if budget.unit == "calls" else used + tokens) / budget.limit
             if share > most_used:
                 most_used, tightest = share, place
         if tightest < 0:

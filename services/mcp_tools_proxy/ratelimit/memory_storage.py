@@ -90,21 +90,28 @@ class MemoryStorage(CountingStorage):
     async def add_many(self, charges: Sequence[tuple[str, int, int]]) -> list[int]:
         """Add each charge, and return the sums after each."""
         now = self._clock()
-        return [self._add(*charge, now) for charge in charges]
+        return [self._add(key, window_s, amount, now) for key, window_s, amount in charges]
 
     async def charge_unless_exhausted(self, budgets: Sequence[Budget]) -> Attempt:
         """Charge one call to every call budget, or to none if some are exhausted."""
         now = self._clock()
-        windows = [self._live(budget.key, budget.window_s, now) for budget in budgets]
-        pairs = list(zip(budgets, windows, strict=True))
-        spent = [budget for budget, it in pairs if it is not None and it.count >= budget.limit]
-        readings = []
-        for budget, found in pairs:
-            window = found
-            if budget.unit == "calls" and not spent:
-                window = found or self._open(budget.key, budget.window_s, now)
-                window.count += 1
-            readings.append(_NOTHING if window is None else window.reading(now, budget.window_s))
+        windows, readings, spent = [], [], []
+        for budget in budgets:
+            window = self._live(budget.key, budget.window_s, now)
+            windows.append(window)
+            if window is None:
+                readings.append(_NOTHING)
+                continue
+            left_s, window_s = window.ends - now, budget.window_s
+            readings.append((window.count, min(window_s, left_s)))
+            if window.count >= budget.limit:
+                spent.append(budget)
+        if not spent:
+            for place, budget in enumerate(budgets):
+                if budget.unit == "calls":
+                    charged = windows[place] or self._open(budget.key, budget.window_s, now)
+                    charged.count += 1
+                    readings[place] = (charged.count, readings[place][1] or budget.window_s)
         return Attempt(spent, readings)
 
     def _add(self, key: str, expiry: int, amount: int, now: float) -> int:

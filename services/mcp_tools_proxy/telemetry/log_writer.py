@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import TextIO
 
 from mcp_tools_proxy.telemetry.log_lines import render_line
@@ -37,14 +37,17 @@ class LogWriter:
     """Queues data for ``descriptor``, which a thread of its own writes.
 
     ``write`` never blocks and never raises. A signal handler or a destructor may call it while it
-    runs, so the lock is reentrant, and so is the queue.
+    runs, so the lock is reentrant, and so is the queue that wakes the thread.
     """
 
     def __init__(self, descriptor: int, *, max_bytes: int = MAX_WAITING_BYTES) -> None:
         self._descriptor = descriptor
         self._max_bytes = max_bytes
-        self._queue: SimpleQueue[bytes | threading.Event] = SimpleQueue()
         self._lock = threading.RLock()
+        self._waiting: list[bytes] = []
+        self._flushes: list[threading.Event] = []
+        self._wakes: SimpleQueue[None] = SimpleQueue()
+        self._is_woken = False
         self._thread: threading.Thread | None = None
         self._added = 0  # bytes, changed under the lock
         self._written = 0  # bytes, changed by the thread alone
@@ -66,7 +69,9 @@ class LogWriter:
         if self._thread is None or self._gave_up_at == self._written != self._added:
             done.set()  # nothing to wait for, or no progress since the last flush
         else:
-            self._queue.put(done)
+            with self._lock:
+                self._flushes.append(done)
+                self._wake()
         return done
 
     def abandon(self) -> None:
@@ -75,15 +80,18 @@ class LogWriter:
 
     def _add(self, data: bytes) -> None:
         self._added += len(data)
-        self._queue.put(data)
-        if self._thread is None:
-            self._start()
+        self._waiting.append(data)
+        if not self._is_woken:
+            self._wake()
 
-    def _start(self) -> None:
-        thread = threading.Thread(target=self._run, name="log-writer", daemon=True)
-        with suppress(RuntimeError):  # the interpreter is ending
-            thread.start()
-            self._thread = thread
+    def _wake(self) -> None:
+        self._is_woken = True
+        self._wakes.put(None)
+        if self._thread is None:
+            thread = threading.Thread(target=self._run, name="log-writer", daemon=True)
+            with suppress(RuntimeError):  # the interpreter is ending
+                thread.start()
+                self._thread = thread
 
     def _drop(self) -> None:
         if not self._dropping:
@@ -93,36 +101,26 @@ class LogWriter:
 
     def _run(self) -> None:
         while True:
-            first = self._queue.get()
+            self._wakes.get()
             time.sleep(GATHER_S)
-            self._write_queued(first)
+            with self._lock:
+                waiting, self._waiting = self._waiting, []
+                flushes, self._flushes = self._flushes, []
+                self._is_woken = False
+            self._write_all(b"".join(waiting))
+            for done in flushes:
+                done.set()
 
-    def _write_queued(self, item: bytes | threading.Event | None) -> None:
-        """Write ``item`` and all items queued behind it, as many lines at once as fit."""
-        batch = bytearray()
-        while item is not None:
-            if isinstance(item, threading.Event):
-                self._send(batch)
-                item.set()
-                batch = bytearray()
-            else:
-                if len(batch) + len(item) > WRITE_BYTES:
-                    self._send(batch)
-                    batch = bytearray()
-                batch += item
-            item = self._next()
-        self._send(batch)
+    def _write_all(self, data: bytes) -> None:
+        """Write ``data``, as many whole lines at once as fit: another program may write as well."""
+        start = 0
+        while start < len(data):
+            end = data.rfind(b"\n", start, start + WRITE_BYTES) + 1 or data.find(b"\n", start) + 1
+            self._send(data[start : end or None])
+            start = end or len(data)
 
-    def _next(self) -> bytes | threading.Event | None:
-        try:
-            return self._queue.get_nowait()
-        except Empty:
-            return None
-
-    def _send(self, batch: bytearray) -> None:
+    def _send(self, batch: bytes) -> None:
         """Write all of ``batch``, however long its reader takes; drop it if the pipe is closed."""
-        if not batch:
-            return
         rest = memoryview(batch)
         try:
             while rest:
