@@ -171,17 +171,18 @@ def _payload(
         payload["client"] = cut(call.client_name)
     payload["duration_ms"] = round(record.duration_s * 1000, 3)
     if spec is not None:
-        _add_arguments(payload, call, spec)
+        payload["arguments"] = declared_arguments(call, spec)
+        if record.document_version is not None or _names_document(call, spec):
+            payload["doc_id"] = call.arguments["doc_id"]
     _add_state(payload, record)
     _add_outcome(payload, record.outcome)
     return payload
 
 
-def _add_arguments(payload: dict[str, object], call: Call, spec: ComponentSpec) -> None:
-    payload["arguments"] = declared_arguments(call, spec)
+def _names_document(call: Call, spec: ComponentSpec) -> bool:
+    """Return whether ``doc_id`` is an id; any other text is what a caller says."""
     doc_id = call.arguments.get("doc_id")
-    if isinstance(doc_id, str) and "doc_id" in spec.argument_names and is_identifier(doc_id):
-        payload["doc_id"] = doc_id  # any other text is no id, but what a caller says
+    return isinstance(doc_id, str) and "doc_id" in spec.argument_names and is_identifier(doc_id)
 
 
 def _add_state(payload: dict[str, object], record: CallRecord) -> None:

@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from functools import partial
 from typing import TextIO, cast
 
 import structlog
@@ -49,6 +50,18 @@ class _DirectStream:
         """Do nothing: each line is flushed as it is written."""
 
 
+class _LineLogger:
+    """Writes each line to a stream, which needs no lock and no flush."""
+
+    def __init__(self, stream: TextIO, *_args: object) -> None:
+        self._write = stream.write
+
+    def write(self, line: str) -> None:
+        self._write(line + "\n")
+
+    debug = info = warning = error = exception = critical = write
+
+
 def _without_texts(record: logging.LogRecord) -> bool:
     """Reduce log records of the SDK's server to place and exception type; drop all below error.
 
@@ -74,7 +87,7 @@ def configure_logging(level: str, stream: TextIO) -> None:
     structlog.configure(
         processors=[render_line],
         wrapper_class=_Logger,
-        logger_factory=structlog.WriteLoggerFactory(stream),
+        logger_factory=partial(_LineLogger, stream),
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(stream)

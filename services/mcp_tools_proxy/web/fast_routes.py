@@ -93,6 +93,14 @@ class DescribedApp(FastAPI):
     Its routes are described when its OpenAPI document is first asked for.
     """
 
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request; FastAPI's own way looks for telemetry first, which is ours."""
+        if scope["type"] != "http" or self.middleware_stack is None:
+            await super().__call__(scope, receive, send)
+            return
+        scope["app"] = self
+        await self.middleware_stack(scope, receive, send)
+
     def build_middleware_stack(self) -> ASGIApp:
         """Build the middleware; FastAPI's and Starlette's serve what FastRouter does not."""
         ours, self.user_middleware = self.user_middleware, []
