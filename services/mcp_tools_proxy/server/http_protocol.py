@@ -14,6 +14,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from mcp_tools_proxy.server.arrival_timer import ArrivalTimer
 from mcp_tools_proxy.server.flow_control import PausableFlow
+from mcp_tools_proxy.server.joined_writes import JoinedWrites
 from mcp_tools_proxy.server.unread_watch import UnreadWatch
 from mcp_tools_proxy.server.upgrade_header import parser_behind_head
 
@@ -245,6 +246,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._running = cycle
+        cycle.transport = JoinedWrites(self.transport, cycle)  # type: ignore[assignment]
         if self.is_stopping():
             self.close_after_response()
         super()._start_asgi_task(cycle, app)
