@@ -15,19 +15,18 @@ class JoinedWrites:
     where it says a length, and so nothing can be done with it alone: that of a stream does not.
     """
 
-    __slots__ = ("_cycle", "_head", "_is_begun", "_transport")
+    __slots__ = ("_cycle", "_head", "_transport")
 
     def __init__(self, transport: asyncio.Transport, cycle: RequestResponseCycle) -> None:
         self._transport = transport
-        self._cycle = cycle
+        self._cycle: RequestResponseCycle | None = cycle
         self._head = b""
-        self._is_begun = False
 
     def write(self, data: bytes) -> None:
         """Write a head, or a part of a body with the head that waits for it."""
         cycle = self._cycle
-        if cycle.response_started and not self._is_begun:
-            self._is_begun = True
+        if cycle is not None and cycle.response_started:
+            self._cycle = None  # they hold each other: only the garbage collector would free them
             if cycle.chunked_encoding is False and cycle.scope["method"] != "HEAD":
                 self._head = data
                 return
