@@ -142,7 +142,13 @@ async def test_what_is_no_frame_is_logged_once_and_without_a_word_of_it(data: st
             await send(backend, data)
             await session.result("ping")
     (line,) = [line for line in lines if line["event"] == "remote.frame_ignored"]
-    assert (set(line), line["log_level"]) == ({"event", "log_level", "reason"}, "warning")
+    of_caller = {"tenant_id", "user_id", "entry", "peer"}
+    assert set(line) == {"event", "log_level", "trace_id", "code", "check", "reason", *of_caller}
+    assert (line["log_level"], line["code"], line["entry"]) == (
+        "warning",
+        "INVALID_REQUEST",
+        "connector",
+    )
     assert "known" not in line["reason"]
 
 

@@ -209,8 +209,13 @@ def test_a_line_that_is_too_long_is_no_message_is_logged_and_harms_nobody(tmp_pa
         program.request(2, "tools/list")
         assert "tools" in program.answer(2)["result"]
         program.close_stdin()
-        logged = [json.loads(line)["event"] for line in program.log().splitlines()]
-        assert (messages(program), logged.count("facade.line_too_long")) == ([2], 1)
+        records = [json.loads(line) for line in program.log().splitlines()]
+        (record,) = [it["payload"] for it in records if it["event"] == "facade.line_too_long"]
+        assert (messages(program), record["code"], record["entry"]) == (
+            [2],
+            "PAYLOAD_TOO_LARGE",
+            "stdio",
+        )
 
 
 def test_half_a_line_before_the_end_is_no_message(tmp_path: Path) -> None:

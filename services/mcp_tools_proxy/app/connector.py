@@ -29,12 +29,18 @@ def build_connector(settings: Settings, gateway: Gateway, url: str) -> Connector
         drop_grace_s=settings.remote_drop_grace_s,
         retry_max_s=settings.remote_retry_max_s,
     )
+    server = build_server(settings, gateway, one_tenant=True)
+
+    def record_ignored(reason: str) -> None:
+        server.record_unread("remote.frame_ignored", caller, "INVALID_REQUEST", reason=reason)
+
     return Connector(
         rules,
         _token(settings),
-        MessageSessions(build_server(settings, gateway, one_tenant=True), caller),
+        MessageSessions(server, caller),
         # many backends list once and never again
         ready=partial(gateway.pool.wait_first_attempts, settings.startup_wait_s),
+        on_frame_ignored=record_ignored,
         metrics=gateway.metrics,
     )
 

@@ -75,9 +75,13 @@ class Connector:
         mcp_sessions: McpSessions,
         *,
         ready: Callable[[], Awaitable[object]],
+        on_frame_ignored: Callable[[str], None],
         metrics: Metrics,
     ) -> None:
-        """Create a connector; it awaits ``ready`` before it dials for the first time."""
+        """Create a connector; it awaits ``ready`` before it dials for the first time.
+
+        ``on_frame_ignored`` is told why a frame is not used.
+        """
         self._rules = rules
         self._mcp_sessions = mcp_sessions
         self._router = FrameRouter(
@@ -87,6 +91,7 @@ class Connector:
             max_items=rules.max_items,
             max_sessions=rules.max_sessions,
             session_idle_s=rules.session_idle_s,
+            on_ignored=on_frame_ignored,
             metrics=metrics,
         )
         self._sessions, self._outbox = self._router.sessions, self._router.outbox

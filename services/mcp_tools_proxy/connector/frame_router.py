@@ -1,7 +1,7 @@
 """Routes frames between the link and the sessions; checks and logs each of them."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 import structlog
@@ -46,11 +46,14 @@ class FrameRouter:
         max_items: int,
         max_sessions: int,
         session_idle_s: float,
+        on_ignored: Callable[[str], None],
         metrics: Metrics,
     ) -> None:
+        """Create a router; ``on_ignored`` is told why a frame is not used."""
         self._server_identifier = server_identifier
         self._max_frame_bytes = max_frame_bytes
         self._max_items = max_items
+        self._on_ignored = on_ignored
         self._frames_in, self._frames_out = (
             {result: metrics.remote_frames.labels(direction, result) for result in results}
             for direction, results in (("in", ("ok", "ignored")), ("out", ("ok", "too_large")))
@@ -92,7 +95,7 @@ class FrameRouter:
 
     def _ignored(self, reason: str) -> None:
         self._frames_in["ignored"].inc()
-        log.warning("remote.frame_ignored", reason=reason)
+        self._on_ignored(reason)
 
     async def send(self, session_identifier: str, message: Message) -> None:
         """Queue one message of a session; wait while the outbox is full.

@@ -141,6 +141,10 @@ class GatewayMcpServer:
         """Record a request that was refused before any method was called."""
         self._telemetry.refused_to(caller, error.refusal or InvalidRequest(error.message), request)
 
+    def record_unread(self, event: str, caller: Caller, code: str, **what: object) -> None:
+        """Record what a caller sent that is no request at all."""
+        self._telemetry.unread(event, caller, code, what)
+
     def _start_span(self, request: McpRequest) -> Span:
         attributes = {METHOD: request.method, TRACE_ID: request.trace_id}
         return self._tracer.start_request(

@@ -2,9 +2,9 @@
 
 import asyncio
 import math
+from collections.abc import Callable
 from contextlib import suppress
 
-import structlog
 from pydantic_core import from_json
 
 from mcp_tools_proxy.domain.caller import Caller
@@ -22,7 +22,9 @@ LAST_RESPONSES_GRACE_S = 1.0
 """Seconds for pending requests once the input has ended. Clients wait for 2 s before they kill the
 process."""
 
-log = structlog.get_logger()
+LINE_REFUSED = "facade.line_refused"
+LINE_TOO_LONG = "facade.line_too_long"
+"""The events of lines that are no requests."""
 
 
 async def serve_stdio(
@@ -35,7 +37,16 @@ async def serve_stdio(
     stderr meanwhile, since stdout carries the protocol only.
     """
     with stdout_for_protocol() as out:
-        lines, output = await InputLines.open(limits.max_bytes), await OutputLines.open(out)
+
+        def refuse_long_line() -> None:
+            server.record_unread(LINE_TOO_LONG, caller, "PAYLOAD_TOO_LARGE")
+
+        def refuse_line(error: InvalidRequest) -> None:
+            field = (error.details or {}).get("field")
+            server.record_unread(LINE_REFUSED, caller, error.code, field=field)
+
+        lines = await InputLines.open(limits.max_bytes, refuse_long_line)
+        output = await OutputLines.open(out)
         async with asyncio.TaskGroup() as tasks:
             # one client, which runs this process: what it asks at once is its own affair
             session = MessageSession(server, caller, output.send, tasks, max_open_requests=math.inf)
@@ -44,7 +55,7 @@ async def serve_stdio(
                 tasks.create_task(_stop_reading(server, lifecycle, session, lines)),
             ]
             async for line in lines:
-                await _receive(session, line, output, max_items=limits.max_items)
+                await _receive(session, line, output, refuse_line, max_items=limits.max_items)
             server.listen_streams.close()
             with suppress(TimeoutError):
                 async with asyncio.timeout(LAST_RESPONSES_GRACE_S):
@@ -62,15 +73,20 @@ async def serve_stdio(
 
 
 async def _receive(
-    session: MessageSession, line: bytes, output: OutputLines, *, max_items: int
+    session: MessageSession,
+    line: bytes,
+    output: OutputLines,
+    refuse: Callable[[InvalidRequest], None],
+    *,
+    max_items: int,
 ) -> None:
-    """Receive one line; one that is refused is logged, and answered if it is a request."""
+    """Receive one line; one that is refused is recorded, and answered if it is a request."""
     if not line.strip():
         return
     try:
         message = parse_request(line, max_items=max_items)
     except InvalidRequest as error:
-        log.warning("facade.line_refused", field=(error.details or {}).get("field"))
+        refuse(error)
         id_ = refusable_id(_content_of(line))
         if id_ is not None:
             await output.send(refused_request(id_, error))
@@ -78,7 +94,7 @@ async def _receive(
     try:
         await session.receive(message)
     except InvalidRequest as error:
-        log.warning("facade.line_refused", field=(error.details or {}).get("field"))
+        refuse(error)
 
 
 async def _stop_reading(

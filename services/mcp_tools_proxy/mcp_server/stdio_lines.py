@@ -4,32 +4,30 @@ import asyncio
 import os
 import sys
 from asyncio.streams import FlowControlMixin
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout, suppress
 from typing import IO, Self
 
 import anyio
-import structlog
 
 from mcp_tools_proxy.wire.encoded_list import encode_message
 
-log = structlog.get_logger()
-
 
 class InputLines:
-    """The lines of stdin. Of a pipe, one that is over ``max_bytes`` is logged and left out."""
+    """The lines of stdin. Of a pipe, one that is over ``max_bytes`` is told and left out."""
 
-    def __init__(self, pipe: IO[bytes], max_bytes: int) -> None:
+    def __init__(self, pipe: IO[bytes], max_bytes: int, on_too_long: Callable[[], None]) -> None:
         self._pipe = pipe
-        self._max_bytes = max_bytes
+        self._on_too_long = on_too_long
         self._transport: asyncio.ReadTransport | None = None
         self._reader = asyncio.StreamReader(limit=max_bytes)
 
     @classmethod
-    async def open(cls, max_bytes: int) -> Self:
+    async def open(cls, max_bytes: int, on_too_long: Callable[[], None]) -> Self:
         """Open stdin as it is now."""
         loop = asyncio.get_running_loop()
-        lines = cls(os.fdopen(os.dup(sys.stdin.fileno()), "rb", buffering=0), max_bytes)
+        pipe = os.fdopen(os.dup(sys.stdin.fileno()), "rb", buffering=0)
+        lines = cls(pipe, max_bytes, on_too_long)
         try:
             loop.add_reader(lines._pipe, int)  # a callback without effect: a file raises here
         except PermissionError:
@@ -61,7 +59,7 @@ class InputLines:
             except asyncio.IncompleteReadError as end:
                 line = end.partial
             if too_long:  # the end of that line
-                log.warning("facade.line_too_long", max_request_bytes=self._max_bytes)
+                self._on_too_long()
                 too_long, line = False, line and b"\n"
             if not line:
                 return

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from mcp_tools_proxy.domain.audit.checks import CHECK_OF_CODE
 from mcp_tools_proxy.domain.audit.origin import Origin
 from mcp_tools_proxy.domain.audit.registry_version import RegistryVersion
 from mcp_tools_proxy.domain.caller import Caller
@@ -56,6 +57,11 @@ class RequestTelemetry:
     def refused_to(self, caller: Caller, error: ProxyError, request: RequestFacts) -> None:
         """Record a request of a known caller that was refused, and made no call."""
         self.refused(error, request, caller_fields(caller))
+
+    def unread(self, event: str, caller: Caller, code: str, what: Mapping[str, object]) -> None:
+        """Record what a caller sent that is no request at all; ``what`` shows nothing of it."""
+        fields = {"code": code, **what, **caller_fields(caller), "check": CHECK_OF_CODE[code]}
+        self._recorder.record("warning", event, None, fields)
 
     def listed(
         self, caller: Caller, request: RequestFacts, version: RegistryVersion, *, items: int
