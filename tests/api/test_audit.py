@@ -11,7 +11,8 @@ from mcp_tools_proxy.audit.verification import verify
 from mcp_tools_proxy.auth.token_store import add_token
 from mcp_tools_proxy.domain.identity import Principal
 from tests.support.captured_logs import capture_logs
-from tests.support.configuration import Config, make_agent
+from tests.support.configuration import Config, make_agent, make_preset
+from tests.support.mcp_servers.raw_web import running_raw
 from tests.support.service import BATCH, EXECUTE, TOOLS, Service, running
 from tests.support.tokens import bearer
 
@@ -258,3 +259,39 @@ async def test_rules_of_profiles_and_presets_are_named_with_their_place(tmp_path
         "agent",
         {"file": "agents.json", "path": "$.agents"},
     )
+
+
+@pytest.mark.parametrize(
+    ("setting", "rule"),
+    [
+        (None, {"file": "agents.json", "path": "$.agents"}),
+        (True, {"file": "settings", "path": "MCP_PROXY_REQUIRE_AGENT"}),
+    ],
+)
+async def test_an_agent_is_required_by_the_setting_or_else_by_the_profiles(
+    setting: bool | None, rule: dict[str, str]
+) -> None:
+    config = Config(agents=[make_agent("r")])
+    async with running(config=config, require_agent=setting) as service:
+        with capture_logs() as lines:
+            await service.http.post(EXECUTE, json=READ)
+    (refused,) = records(lines)
+    assert (refused["code"], refused["rule"]) == ("AGENT_REQUIRED", rule)
+
+
+@pytest.mark.parametrize("tool", ["s1:sleep", "s1:no such tool"])
+async def test_a_refused_tool_has_its_server(tool: str) -> None:
+    async with (
+        running_raw() as raw,
+        running(
+            config=Config(
+                servers={"s1": raw.entry},
+                presets=[make_preset(tools=[("s1", "echo"), ("s1", "sleep")])],
+                agents=[make_agent("r", exclude=["sleep"])],
+            )
+        ) as service,
+    ):
+        with capture_logs() as lines:
+            await service.http.post(EXECUTE, json={**READ, "tool_name": tool, "agent": "r"})
+    (refused,) = records(lines)
+    assert (refused["toolName"], refused["targetServerId"]) == (tool, "s1")

@@ -27,6 +27,8 @@ class ProxyError(Exception):
     denied_name: str | None = None
     """The listed name of the item that a rule denies: of a URI that a template matched, the
     template; for records only."""
+    denied_server: str | None = None
+    """The server that the denied name is of, as far as it is known; for records only."""
 
     def __init__(
         self,

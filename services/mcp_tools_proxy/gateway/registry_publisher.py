@@ -34,7 +34,11 @@ from mcp_tools_proxy.policy.preset_filter import filter_capabilities
 from mcp_tools_proxy.policy.visibility import PresetScope
 from mcp_tools_proxy.registry.component_table import drop_name_conflicts
 from mcp_tools_proxy.registry.name_styles import NameStyles
-from mcp_tools_proxy.registry.permissions import AccessRules
+from mcp_tools_proxy.registry.permissions import (
+    AGENT_IS_REQUIRED,
+    THERE_ARE_PROFILES,
+    AccessRules,
+)
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.registry.unlisted_offers import UnlistedOffers
 from mcp_tools_proxy.telemetry.metrics import Metrics
@@ -218,6 +222,7 @@ class RegistryPublisher:
         access_rules = AccessRules(
             agents=None if wanted.agents is None else wanted.visibilities,
             agent_required=self._agent_required(wanted),
+            agent_rule=AGENT_IS_REQUIRED if self._require_agent else THERE_ARE_PROFILES,
             exclude=exclude,
             servers=wanted.server_ids,
         )

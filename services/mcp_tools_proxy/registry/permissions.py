@@ -13,8 +13,11 @@ from mcp_tools_proxy.wire.text import quote
 
 EVERYTHING = Visibility()
 
+THERE_ARE_PROFILES = RuleSource("agents.json", "$.agents")
+"""The rule by which a call has to name an agent, unless a setting says so."""
+
 AGENT_IS_REQUIRED = RuleSource(SETTINGS, "MCP_PROXY_REQUIRE_AGENT")
-"""The rule by which a call has to name an agent; unset, it is in force once there are profiles."""
+"""The rule where the setting says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +48,15 @@ class AccessRules:
     """Decide which permissions a caller has; by default every caller may use everything.
 
     ``agents`` are the compiled policies by agent name, None while agents.json cannot be used. With
-    ``agent_required`` a caller without an agent is refused. ``exclude`` has each server's
-    exclusions (A-01) by server id; here they concern only URIs that match a template, since
-    excluded items are not in the registry. ``servers`` are the ids of all servers of mcp.json,
-    connected or not.
+    ``agent_required`` a caller without an agent is refused, by ``agent_rule``. ``exclude`` has each
+    server's exclusions (A-01) by server id; here they concern only URIs that match a template,
+    since excluded items are not in the registry. ``servers`` are the ids of all servers of
+    mcp.json, connected or not.
     """
 
     agents: Mapping[str, Visibility] | None = field(default_factory=dict)
     agent_required: bool = False
+    agent_rule: RuleSource = THERE_ARE_PROFILES
     exclude: Mapping[str, Exclusions] = field(default_factory=dict)
     servers: Container[str] = ()
 
@@ -70,7 +74,7 @@ class AccessRules:
                 "/mcp/agents/{agent} or --agent; for a remote backend an operator sets "
                 "MCP_PROXY_REMOTE_AGENT)"
             )
-            refusal.rule = AGENT_IS_REQUIRED
+            refusal.rule = self.agent_rule
             raise refusal
         visibility = self.agents.get(caller.agent)
         if visibility is None:

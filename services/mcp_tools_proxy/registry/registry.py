@@ -169,10 +169,13 @@ class Registry:
         if denied is not None:
             denial, spec = denied
             error.rule = self.rules.of_denial(denial, spec, permissions, name)
-            error.denied_name = spec.name
+            error.denied_name, error.denied_server = spec.name, spec.server_id
         else:
-            offered_by = self.unlisted_offers.server_of(kind, name)
-            error.rule = self.rules.of_name(kind, name, permissions, offered_by)
+            server_id = self.unlisted_offers.server_of(kind, name)
+            error.rule = self.rules.of_name(kind, name, permissions, server_id)
+            if kind is Kind.TOOL and (named := name.partition(":")[0]) in self.access_rules.servers:
+                server_id = named
+            error.denied_server = server_id
 
     def resource(self, call: Call) -> Resource:
         """Return the resource whose URI the call names. Raises like ``resolve``."""

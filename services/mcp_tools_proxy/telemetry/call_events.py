@@ -162,6 +162,8 @@ def _payload(
         payload["tool"] = cut(call.name)
     elif denial is not None:
         payload |= {NAME_KEYS[call.kind]: _name_of(call, denial), "reason": denial.reason}
+        if denial.denied_server is not None:
+            payload["targetServerId"] = denial.denied_server
     else:
         payload |= _target(call, spec)
     payload |= caller_fields(call.caller)
