@@ -83,6 +83,7 @@ class EndpointFactory:
                 trace_id = trace_id or trace_id_from(body, request.headers)
                 return self._refuse(request, error, trace_id)
             except BaseException as error:
+                trace_id = trace_id or trace_id_from(body, request.headers)
                 self._record_end(request, error, trace_id)
                 raise
             self._refusals.record_operation(request.scope, "OK", trace_id)

@@ -5,7 +5,6 @@ Every check of a call is in ``Executor``, in the order in which it takes place.
 
 import time
 from collections.abc import Callable
-from functools import partial
 
 import structlog
 from pydantic_core import to_json
@@ -181,12 +180,13 @@ class Executor:
         charged = await self._check_document(component, parsed, call, progress)
         if call.idempotency_key is None:
             return await self._admit_and_call(component, parsed, call, charged, progress)
-        return await self._idempotent_calls.call(
-            call,
-            call.idempotency_key,
-            spec,
-            partial(self._admit_and_call, component, parsed, call, charged, progress),
-        )
+
+        async def check_and_call() -> Ok:
+            # waiting for another call under the key takes any time: rights may be gone since
+            again = await self._check_document(component, parsed, call, progress)
+            return await self._admit_and_call(component, parsed, call, again, progress)
+
+        return await self._idempotent_calls.call(call, call.idempotency_key, spec, check_and_call)
 
     async def _admit_and_call(
         self,

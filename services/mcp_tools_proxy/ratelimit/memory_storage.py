@@ -95,10 +95,9 @@ class MemoryStorage(CountingStorage):
     async def charge_unless_exhausted(self, budgets: Sequence[Budget]) -> Attempt:
         """Charge one call to every call budget, or to none if some are exhausted."""
         now = self._clock()
-        windows, readings, spent = [], [], []
+        readings, spent = [], []
         for budget in budgets:
             window = self._live(budget.key, budget.window_s, now)
-            windows.append(window)
             if window is None:
                 readings.append(_NOTHING)
                 continue
@@ -109,9 +108,9 @@ class MemoryStorage(CountingStorage):
         if not spent:
             for place, budget in enumerate(budgets):
                 if budget.unit == "calls":
-                    charged = windows[place] or self._open(budget.key, budget.window_s, now)
-                    charged.count += 1
-                    readings[place] = (charged.count, readings[place][1] or budget.window_s)
+                    # not the window found before: opening another one may evict it
+                    used = self._add(budget.key, budget.window_s, 1, now)
+                    readings[place] = (used, readings[place][1] or budget.window_s)
         return Attempt(spent, readings)
 
     def _add(self, key: str, expiry: int, amount: int, now: float) -> int:

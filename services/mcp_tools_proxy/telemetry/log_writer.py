@@ -12,7 +12,6 @@ import select
 import sys
 import threading
 import time
-from contextlib import suppress
 from queue import SimpleQueue
 from typing import TextIO
 
@@ -89,8 +88,11 @@ class LogWriter:
         self._wakes.put(None)
         if self._thread is None:
             thread = threading.Thread(target=self._run, name="log-writer", daemon=True)
-            with suppress(RuntimeError):  # the interpreter is ending
+            try:
                 thread.start()
+            except RuntimeError:  # too many threads, so the next line tries again, or the end
+                self._is_woken = False
+            else:
                 self._thread = thread
 
     def _drop(self) -> None:
@@ -104,9 +106,9 @@ class LogWriter:
             self._wakes.get()
             time.sleep(GATHER_S)
             with self._lock:
+                self._is_woken = False  # first: a destructor may write between any two lines
                 waiting, self._waiting = self._waiting, []
                 flushes, self._flushes = self._flushes, []
-                self._is_woken = False
             self._write_all(b"".join(waiting))
             for done in flushes:
                 done.set()

@@ -41,6 +41,10 @@ class Peers:
             return direct
         return str(self._beyond(address, scope["headers"]))
 
+    def origin_of(self, scope: Scope, entry: Entry) -> Origin:
+        """Return the origin of a request at an entry."""
+        return Origin(entry, self.address_of(scope))
+
     def origin_at(self, entry: Entry) -> Callable[[Scope], Origin]:
         """Return the function that reads the origin of a request at an entry."""
         origin_of = lru_cache(MAX_CACHED)(partial(Origin, entry))

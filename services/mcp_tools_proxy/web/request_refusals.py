@@ -82,7 +82,7 @@ class RequestRefusals:
             self.tokens.count(peer)
         operation = operation_of(scope)
         sender = {
-            **origin_fields(self.peers.origin_at(entry_of(scope))(scope)),
+            **origin_fields(self.peers.origin_of(scope, entry_of(scope))),
             **_proven(scope, error),
             **(operation.fields if operation else {}),
         }
@@ -96,7 +96,7 @@ class RequestRefusals:
             fields = {
                 **operation.fields,
                 "route": route_of(scope),
-                **origin_fields(self.peers.origin_at(entry_of(scope))(scope)),
+                **origin_fields(self.peers.origin_of(scope, entry_of(scope))),
             }
             self.telemetry.operation(operation.event, code, trace_id, fields)
 

@@ -3,12 +3,13 @@
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 
 import pytest
 
 from mcp_tools_proxy.domain.caller import Call, Kind
 from mcp_tools_proxy.domain.components import ComponentSpec, Result
-from mcp_tools_proxy.domain.errors import DocumentNotFound, ProxyError
+from mcp_tools_proxy.domain.errors import DocumentNotFound, ProxyError, ServerUnavailable
 from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
 from mcp_tools_proxy.gateway.executor import Executor
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
@@ -18,6 +19,7 @@ from mcp_tools_proxy.ratelimit.budget_limits import BudgetLimits
 from mcp_tools_proxy.ratelimit.limiter import build_limiter
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.telemetry.metrics import Metrics
+from tests.support.bounds import until
 from tests.support.builders import make_call, make_idempotent_calls
 from tests.support.captured_logs import capture_logs
 from tests.support.fakes import FakePool, FakePrompt, FakeResource, FakeTemplate, FakeTool
@@ -95,6 +97,38 @@ async def test_a_run_gives_the_tools_answer() -> None:
     tool = FakeTool(answer={"a": 1}, tokens=3)
     outcome = await Fixture(tool).execute()
     assert outcome == Ok(spec=tool.spec, result={"a": 1}, result_json=b'{"a":1}', tokens=3)
+
+
+class RemovedWhileRunning(FakeTool):
+    """A tool whose document is taken away while the first call for it runs, which then fails."""
+
+    def __init__(self) -> None:
+        super().__init__(properties=("doc_id",), run=self._fail)
+        self.is_removed = False
+        self.calls = 0
+        self.go_on = asyncio.Event()
+
+    async def check_document(self, parsed: object, call: Call) -> None:
+        if self.is_removed:
+            raise DocumentNotFound("gone")
+
+    async def _fail(self, _: Call) -> Result:
+        self.calls += 1
+        await self.go_on.wait()
+        self.is_removed = True
+        raise ServerUnavailable("not now")
+
+
+async def test_who_waited_under_a_key_is_checked_again() -> None:
+    tool = RemovedWhileRunning()
+    fixture = Fixture(tool)
+    call = replace(make_call(arguments={"doc_id": "d"}), idempotency_key="k")
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(fixture.execute(call)) for _ in range(2)]
+        await until(lambda: fixture.lifecycle.in_flight == 2)
+        tool.go_on.set()
+    assert [code_of(it.result()) for it in tasks] == ["SERVER_UNAVAILABLE", "DOCUMENT_NOT_FOUND"]
+    assert tool.calls == 1
 
 
 async def test_a_domain_error_is_a_failed_outcome() -> None:

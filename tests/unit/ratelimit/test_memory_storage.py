@@ -1,6 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcp_tools_proxy.ratelimit.budget_limits import BudgetLimits
 from mcp_tools_proxy.ratelimit.memory_storage import MemoryStorage
 from tests.support.virtual_time import ManualClock
 
@@ -150,3 +151,14 @@ async def test_it_counts_as_a_plain_table_of_windows_does(charges: list[tuple[st
         count, ends = table.get(key, (0, 0.0))
         table[key] = (count + 1, ends) if clock.now < ends else (1, clock.now + 60)
         assert await storage.incr(key, 60) == table[key][0]
+
+
+async def test_a_charge_that_evicts_a_window_of_its_own_call_is_counted() -> None:
+    storage = MemoryStorage(clock=ManualClock(), max_keys=1)
+    limits = BudgetLimits(
+        document_calls=9, document_tokens=0, tenant_calls=9, tenant_tokens=0, window_s=60
+    )
+    document, tenant = limits.applying_to("t", "d")
+    await storage.charge_unless_exhausted([tenant])
+    await storage.charge_unless_exhausted([document, tenant])
+    assert (await storage.get(tenant.key), len(storage)) == (1, 1)

@@ -6,6 +6,7 @@ import os
 import select
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -56,6 +57,22 @@ def test_lines_come_whole_and_in_order(pipe: tuple[int, int]) -> None:
     numbers = [it.get("number") for it in read_until(reading, b'"last"')]
     assert numbers == [*range(500), None]
     assert writer.begin_flush().wait(BOUND_S)
+
+
+def test_a_thread_that_cannot_start_is_tried_again_with_the_next_line(
+    pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading, writing = pipe
+    writer = LogWriter(writing)
+
+    def fail(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", fail)
+        writer.write(b'{"event":"first"}\n')
+    writer.write(b'{"event":"second"}\n')
+    assert [it["event"] for it in read_until(reading, b'"second"')] == ["first", "second"]
 
 
 def test_what_nobody_reads_is_dropped_and_told_once_at_either_end(pipe: tuple[int, int]) -> None:
