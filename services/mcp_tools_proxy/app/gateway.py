@@ -142,7 +142,7 @@ class Gateway:
             lifecycle=self.lifecycle,
             idempotent_calls=IdempotentCalls(self.records, self.metrics),
             max_result_bytes=settings.max_result_bytes,
-            on_finish=call_telemetry.log_end if settings.traces_variable is None else finish,
+            on_finish=finish if self.tracer.is_on else call_telemetry.log_end,
             on_start=call_telemetry.log_start,
             reserve_record=self.audit.reserve,
         )

@@ -101,8 +101,7 @@ class MemoryStorage(CountingStorage):
             if window is None:
                 readings.append(_NOTHING)
                 continue
-            left_s, window_s = window.ends - now, budget.window_s
-            readings.append((window.count, min(window_s, left_s)))
+            readings.append(window.reading(now, budget.window_s))
             if window.count >= budget.limit:
                 spent.append(budget)
         if not spent:

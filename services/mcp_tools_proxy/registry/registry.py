@@ -171,10 +171,12 @@ class Registry:
             error.rule = self.rules.of_denial(denial, spec, permissions, name)
             error.denied_name, error.denied_server = spec.name, spec.server_id
         else:
-            server_id = self.unlisted_offers.server_of(kind, name)
+            if kind is Kind.TOOL:
+                named = name.partition(":")[0]
+                server_id = named if named in self.access_rules.servers else None
+            else:
+                server_id = self.unlisted_offers.server_of(kind, name)
             error.rule = self.rules.of_name(kind, name, permissions, server_id)
-            if kind is Kind.TOOL and (named := name.partition(":")[0]) in self.access_rules.servers:
-                server_id = named
             error.denied_server = server_id
 
     def resource(self, call: Call) -> Resource:

@@ -53,23 +53,19 @@ class RuleFinder:
                 return _in_profile(permissions, "exclude_components", place)
 
     def of_name(
-        self, kind: Kind, name: str, permissions: Permissions, offered_by: str | None
+        self, kind: Kind, name: str, permissions: Permissions, server_id: str | None
     ) -> RuleSource | None:
         """Return the rule by which a name that is no component's is refused.
 
-        ``offered_by`` is the server that has a prompt or resource of the name; a tool is named with
-        its server. None if there is no rule: then no server that may offer it does.
+        ``server_id`` is the server that has a prompt or resource of the name, or that a tool is
+        named with. None if there is no rule: then no server that may offer it does.
         """
         place = permissions.visibility.excluded.place_of(kind, None, name)
         if place is not None:
             return _in_profile(permissions, "exclude_components", place)
-        server_id, bare_name = offered_by, name
-        if kind is Kind.TOOL:
-            server_id, _, bare_name = name.partition(":")
         if server_id is None or server_id not in self.access_rules.servers:
             return None
-        if kind is not Kind.TOOL:
-            bare_name = name.removeprefix(qualified_name(server_id, ""))
+        bare_name = name.removeprefix(qualified_name(server_id, ""))
         in_server = self._in_server(server_id, kind, bare_name)
         if in_server is not None:
             return in_server

@@ -30,19 +30,18 @@ async def cancel_on_disconnect(receive: Receive, work: Awaitable[T]) -> T:
         raise
     finally:
         watcher.end()
-    if watcher.has_left:
-        watcher.raise_if_left()
+    watcher.raise_if_left()
     return result
 
 
 class _Watcher:
     """Cancels the task that created it when the caller disconnects."""
 
-    __slots__ = ("_receive", "_task", "_watching", "has_ended", "has_left")
+    __slots__ = ("_has_left", "_receive", "_task", "_watching", "has_ended")
 
     def __init__(self, receive: Receive) -> None:
         self.has_ended = False
-        self.has_left = False
+        self._has_left = False
         self._receive = receive
         self._task = asyncio.current_task()
         self._watching: asyncio.Task[None] | None = None
@@ -57,11 +56,11 @@ class _Watcher:
 
     def raise_if_left(self) -> None:
         """Raise ClientDisconnect if the caller has left, unless others cancelled the task too."""
-        if self.has_left and self._task is not None and not self._task.uncancel():
+        if self._has_left and self._task is not None and not self._task.uncancel():
             raise ClientDisconnect
 
     def _leave(self) -> None:
-        self.has_left = True
+        self._has_left = True
         if self._task is not None:
             self._task.cancel()
 
