@@ -2,7 +2,8 @@
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from pydantic_core import from_json
@@ -43,6 +44,7 @@ class FolderStore:
         """Whether the scans of earlier starts were applied."""
         self._loading = asyncio.Lock()
         self._new_files = asyncio.Event()
+        self._being_written: set[str] = set()
         self._present = False
         self._vanished = False
 
@@ -123,7 +125,7 @@ class FolderStore:
             if removed:
                 await asyncio.to_thread(self._cache.forget, removed)
             self._has_earlier = True
-        waiting = self._catalog.not_scanned
+        waiting = self._to_scan()
         if sum(listing.files[name][2] for name in waiting) <= SCANNED_FIRST_BYTES:
             await self._scan_all(waiting)
         else:
@@ -139,7 +141,7 @@ class FolderStore:
         while True:
             await self._new_files.wait()
             self._new_files.clear()
-            while waiting := self._catalog.not_scanned:
+            while waiting := self._to_scan():
                 await self._scan_all(waiting[:BATCH_FILES])
             self._report(has_changed=True)
 
@@ -162,6 +164,19 @@ class FolderStore:
                 if name is not None:
                     await self._scan(name)
         self._report(has_changed=True)
+
+    @contextmanager
+    def writing(self, name: str) -> Iterator[None]:
+        """Leave the file to the block, which writes it and applies what it wrote.
+
+        A listing that finds it meanwhile has no thread read it: that would take as much
+        memory again for nothing. One writer at a time for each file.
+        """
+        self._being_written.add(name)
+        try:
+            yield
+        finally:
+            self._being_written.remove(name)
 
     async def apply_written(self, name: str, scan: FileScan) -> None:
         """Apply what was written to a file, which so need not be read."""
@@ -203,6 +218,10 @@ class FolderStore:
     def close(self) -> None:
         """Close the cache on disk."""
         self._cache.close()
+
+    def _to_scan(self) -> list[str]:
+        """Return the files that nobody has read, and nobody is writing."""
+        return [name for name in self._catalog.not_scanned if name not in self._being_written]
 
     async def _scan(self, name: str) -> FileScan:
         """Scan one file now, and apply what was found."""

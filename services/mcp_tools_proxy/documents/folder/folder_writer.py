@@ -9,7 +9,11 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from mcp_tools_proxy.documents.document_file import InvalidDocument, write_document
+from mcp_tools_proxy.documents.document_file import (
+    InvalidDocument,
+    document_path,
+    write_document,
+)
 from mcp_tools_proxy.documents.document_store import HEAD_ONLY, Key, Wanted
 from mcp_tools_proxy.documents.document_writer import (
     Expected,
@@ -166,8 +170,17 @@ class FolderWriter:
     async def _write(self, document: Document) -> DocumentHead:
         """Write the document's own file, and then remove others, so that none stands in for it."""
         key = (document.tenant_id, document.doc_id)
+        path = document_path(self._root, *key)
+        with self._store.writing(path.relative_to(self._root).as_posix()):
+            head, others = await self._replace(document, path)
+        if others:
+            await self._remove(key, others)
+        return head
+
+    async def _replace(self, document: Document, path: Path) -> tuple[DocumentHead, list[str]]:
+        """Write a document's own file; return its head, and the document's other files."""
+        key = (document.tenant_id, document.doc_id)
         try:
-            # before the file is there: a listing between that and ``apply_written`` has it read
             head = await asyncio.to_thread(head_of, document)
             written = await asyncio.to_thread(write_document, self._root, document, replace=True)
         except OSError as error:
@@ -176,12 +189,9 @@ class FolderWriter:
             raise InvalidDocument(f"cannot be written as JSON: {error}") from error
         layout = FileLayout(spans=written.spans, sections=document.sections)
         scan = FileScan(stamp=stamp_of(written.status), head=head, layout=layout)
-        names = list(self._store.files_of(key))
-        others = await asyncio.to_thread(self._others, names, written.path)
-        await self._store.apply_written(written.path.relative_to(self._root).as_posix(), scan)
-        if others:
-            await self._remove(key, others)
-        return head
+        others = await asyncio.to_thread(self._others, list(self._store.files_of(key)), path)
+        await self._store.apply_written(path.relative_to(self._root).as_posix(), scan)
+        return head, others
 
     def _others(self, names: list[str], written: Path) -> list[str]:
         """Return the files that are no link to the one that was written."""
