@@ -92,6 +92,13 @@ class Component(Protocol):
         """The component's description; always the same object."""
         ...
 
+    def complete_arguments(self, call: Call) -> Call:
+        """Return the call with the arguments that its caller may not choose; often unchanged.
+
+        Raises InvalidArguments for an argument that says otherwise, IdentityRequired.
+        """
+        ...
+
     def parse(self, arguments: JsonObject) -> object:
         """Check the arguments and return them in the form that ``call`` takes.
 
@@ -113,9 +120,13 @@ class Component(Protocol):
 
 
 class NamesNoDocument:
-    """Base of components whose arguments name none of our documents."""
+    """Base of components whose arguments name none of our documents, and are all their callers'."""
 
     __slots__ = ()
+
+    def complete_arguments(self, call: Call) -> Call:
+        """Return the call unchanged."""
+        return call
 
     async def check_document(self, parsed: object, call: Call) -> None:
         """Return None."""

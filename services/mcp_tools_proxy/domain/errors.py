@@ -13,6 +13,7 @@ ProxyError
 │              PromptNotFound · PromptNotAllowed · ResourceNotFound · ResourceNotAllowed
 ├── arguments: InvalidArguments · PageSpanTooLarge · WindowTooLarge · ContentBlocked
 ├── documents: AccessDenied · DocumentNotFound · SectionNotFound · PagesNotFound · ChunkNotFound
+├── identity:  IdentityRequired · CredentialsMissing
 ├── repeating: IdempotencyConflict · OutcomeUnknown
 ├── waiting:   RateLimitExceeded · LimitsUnavailable · RetrievalUnavailable ·
 │              ServerUnavailable · ServerBusy · ToolTimeout · StateUnavailable ·
@@ -245,6 +246,18 @@ class ChunkNotFound(ProxyError):
     """The Retrieval Service has no such anchor chunk."""
 
     code = "CHUNK_NOT_FOUND"
+
+
+class IdentityRequired(ProxyError):
+    """The server needs a part of the caller's identity that the request lacks: ``details.part``."""
+
+    code = "IDENTITY_REQUIRED"
+
+
+class CredentialsMissing(ProxyError):
+    """There is no secret for this caller; ``reason`` has its path, for operators only."""
+
+    code = "CREDENTIALS_MISSING"
 
 
 class IdempotencyConflict(ProxyError):

@@ -173,6 +173,7 @@ class Executor:
             self._on_start(call, spec)
         if call.refusal is not None:
             raise call.refusal
+        call = component.complete_arguments(call)
         parsed = component.parse(call.arguments)
         if self._blocklist.is_on:
             # of a resource the URI is no argument

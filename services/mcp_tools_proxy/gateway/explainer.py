@@ -148,6 +148,7 @@ class Explainer:
         self._lifecycle.check_serving()
         passed.add(Check.LIFECYCLE)
         component = self._resolve(call, passed)
+        call = component.complete_arguments(call)
         parsed = component.parse(call.arguments)
         passed.add(Check.ARGUMENTS)
         await check_blocklist(self._blocklist, component.spec, call.arguments)

@@ -62,6 +62,10 @@ class LocalTool(Generic[ArgumentsT, DocumentT]):
     function: Callable[[ArgumentsT, Call, DocumentT], Awaitable[Result]]
     find_document: Callable[[ArgumentsT, Call], Awaitable[DocumentT]]
 
+    def complete_arguments(self, call: Call) -> Call:
+        """Return the call unchanged."""
+        return call
+
     def parse(self, arguments: JsonObject) -> object:
         """Validate ``arguments``; null counts as absent (contract §1). Raises InvalidArguments."""
         present = without_none(arguments)

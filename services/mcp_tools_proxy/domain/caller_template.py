@@ -1,0 +1,123 @@
+"""Texts of mcp.json with parts of the caller: ``${caller.tenant_id}``, ``${secret:PATH}``.
+
+Parsed when the file is loaded, filled in for each session or request.
+"""
+
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+
+from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
+from mcp_tools_proxy.domain.errors import CredentialsMissing, IdentityRequired
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
+
+
+class CallerPart(StrEnum):
+    """A part of the caller that a text may name, as ``${caller.…}``."""
+
+    TENANT_ID = "tenant_id"
+    USER_ID = "user_id"
+    AGENT = "agent"
+    ROLES = "roles"
+
+    def of(self, caller: Caller | None) -> str:
+        """Return this part of a caller; several roles are joined by commas.
+
+        Raises IdentityRequired if the caller lacks it; having no roles is no lack.
+        """
+        if caller is not None:
+            match self:
+                case CallerPart.TENANT_ID if caller.tenant_id != NO_TENANT:
+                    return caller.tenant_id
+                case CallerPart.USER_ID if caller.user_id:
+                    return caller.user_id
+                case CallerPart.AGENT if caller.agent is not None:
+                    return caller.agent
+                case CallerPart.ROLES:
+                    return ",".join(caller.roles)
+                case _:
+                    pass
+        raise IdentityRequired(
+            f"the server needs to know the {_NAMES[self]} of who calls, and the request names "
+            "none; send it with the request",
+            details={"part": self.value},
+        )
+
+
+_NAMES = {
+    CallerPart.TENANT_ID: "tenant",
+    CallerPart.USER_ID: "user",
+    CallerPart.AGENT: "agent",
+    CallerPart.ROLES: "roles",
+}
+
+Encode = Callable[[str], str]
+"""Encodes a caller's value for the place where it goes, so that it is one value there."""
+
+ReadSecret = Callable[[str], str | None]
+"""Returns the secret at a path below the folder of secrets; None if there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class SecretPath:
+    """``${secret:PATH}``; each part of the caller in it is one segment of the path, or within."""
+
+    parts: tuple[str | CallerPart, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CallerTemplate:
+    """A text with parts of the caller, or with secrets; a text without either is a plain str."""
+
+    parts: tuple[str | CallerPart | SecretPath, ...]
+
+    @property
+    def caller_parts(self) -> frozenset[CallerPart]:
+        """The parts of the caller that it needs, those in paths of secrets included."""
+        return frozenset(_caller_parts(self.parts))
+
+    @property
+    def has_secret(self) -> bool:
+        """Whether it reads a secret."""
+        return any(isinstance(part, SecretPath) for part in self.parts)
+
+    def fill(
+        self, caller: Caller | None, *, encode: Encode, segment: Encode, read_secret: ReadSecret
+    ) -> str:
+        """Return the text for a caller.
+
+        ``segment`` encodes a caller's value as one segment of a secret's path. Raises
+        IdentityRequired, and CredentialsMissing, whose ``reason`` alone has the path.
+        """
+        texts = []
+        for part in self.parts:
+            match part:
+                case CallerPart():
+                    texts.append(encode(part.of(caller)))
+                case SecretPath():
+                    path = "".join(
+                        segment(it.of(caller)) if isinstance(it, CallerPart) else it
+                        for it in part.parts
+                    )
+                    texts.append(_secret(path, read_secret))
+                case _:
+                    texts.append(part)
+        return "".join(texts)
+
+
+def _secret(path: str, read_secret: ReadSecret) -> str:
+    found = read_secret(path)
+    if found is None:
+        raise CredentialsMissing(
+            "the gateway has no credentials of this caller for the server; do not try again: tell "
+            "the user, or an operator",
+            reason=f"there is no secret {path}",
+        )
+    return found
+
+
+def _caller_parts(parts: tuple[str | CallerPart | SecretPath, ...]) -> Iterator[CallerPart]:
+    for part in parts:
+        if isinstance(part, CallerPart):
+            yield part
+        elif isinstance(part, SecretPath):
+            yield from _caller_parts(part.parts)
