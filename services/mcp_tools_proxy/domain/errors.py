@@ -24,6 +24,8 @@ ProxyError
 from collections.abc import Iterator, Mapping
 from functools import cache
 
+from mcp_tools_proxy.domain.identity_errors import CredentialsMissing as CredentialsMissing
+from mcp_tools_proxy.domain.identity_errors import IdentityRequired as IdentityRequired
 from mcp_tools_proxy.domain.limits.budget import BudgetStatus
 from mcp_tools_proxy.domain.proxy_error import MAY_BE_DONE as MAY_BE_DONE
 from mcp_tools_proxy.domain.proxy_error import ProxyError as ProxyError
@@ -246,18 +248,6 @@ class ChunkNotFound(ProxyError):
     """The Retrieval Service has no such anchor chunk."""
 
     code = "CHUNK_NOT_FOUND"
-
-
-class IdentityRequired(ProxyError):
-    """The server needs a part of the caller's identity that the request lacks: ``details.part``."""
-
-    code = "IDENTITY_REQUIRED"
-
-
-class CredentialsMissing(ProxyError):
-    """There is no secret for this caller; ``reason`` has its path, for operators only."""
-
-    code = "CREDENTIALS_MISSING"
 
 
 class IdempotencyConflict(ProxyError):
