@@ -13,6 +13,9 @@ from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 JsonObject = Mapping[str, object]
 
+DOCUMENT_ARGUMENT = "doc_id"
+"""The argument that names a document; a tool that has it has a budget for each value (T-08)."""
+
 
 class ToolNameStyle(StrEnum):
     """The form of downstream tools' names in lists; local tools keep their names in every style.

@@ -370,9 +370,13 @@ class InternalError(ProxyError):
         super().__init__(message)
 
 
+_MODULES = (__name__, IdentityRequired.__module__)
+"""Where the errors with codes of the contract are; a test may define others."""
+
+
 @cache
 def errors_by_code() -> Mapping[str, type[ProxyError]]:
-    """Return this module's errors by their code, in the order of the module."""
+    """Return the errors of these modules by their code, in the order of the modules."""
     return {error.code: error for error in _subclasses(ProxyError) if "code" in vars(error)}
 
 
@@ -391,6 +395,6 @@ def error_from_json(fields: Mapping[str, object]) -> ProxyError | None:
 
 def _subclasses(base: type[ProxyError]) -> Iterator[type[ProxyError]]:
     for error in base.__subclasses__():
-        if error.__module__ == __name__:
+        if error.__module__ in _MODULES:
             yield error
             yield from _subclasses(error)

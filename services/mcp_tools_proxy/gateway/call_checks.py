@@ -3,14 +3,11 @@
 import asyncio
 
 from mcp_tools_proxy.domain.caller import Call
-from mcp_tools_proxy.domain.components import ComponentSpec, JsonObject, ToolSpec
+from mcp_tools_proxy.domain.components import DOCUMENT_ARGUMENT, ComponentSpec, JsonObject, ToolSpec
 from mcp_tools_proxy.domain.errors import ContentBlocked
 from mcp_tools_proxy.domain.limits.budget import ChargedCall
 from mcp_tools_proxy.policy.blocklist import Blocked, Blocklist, declared_path
 from mcp_tools_proxy.wire.text import QUOTE_CHARS, quote
-
-DOCUMENT_ARGUMENT = "doc_id"
-"""A tool whose input schema declares this argument has a budget per value as well (T-08)."""
 
 
 async def check_blocklist(blocklist: Blocklist, spec: ComponentSpec, arguments: JsonObject) -> None:

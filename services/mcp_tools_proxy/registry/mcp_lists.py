@@ -15,12 +15,14 @@ from typing import Generic, Self
 from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.components import (
+    ComponentSpec,
     JsonObject,
     Prompt,
     Resource,
     ResourceTemplate,
     Tool,
     ToolNameStyle,
+    ToolSpec,
 )
 from mcp_tools_proxy.policy.aliases import qualified_name
 from mcp_tools_proxy.registry.component_table import ComponentTable, ItemT
@@ -79,9 +81,15 @@ class McpLists(Generic[ItemT]):
         key: str,
         name_for: NameFor[ItemT],
         mask_for: MaskFor | None = None,
+        specs: Sequence[ComponentSpec] | None = None,
     ) -> None:
-        """``mask_for`` is the visibility mask, unless names depend on more than on that."""
+        """Build the lists.
+
+        ``mask_for`` is the visibility mask, unless names depend on more than on that. ``specs`` are
+        the items' in the order of the table where lists show other ones than their own.
+        """
         self._table = table
+        self._specs = [item.spec for item in table.items] if specs is None else specs
         self._key = key
         self._name_for = name_for
         self._mask_for = table.visibility_mask if mask_for is None else mask_for
@@ -130,7 +138,7 @@ class McpLists(Generic[ItemT]):
         """Return the definition of an item under a name, built once."""
         definition = self._definitions.get((index, name))
         if definition is None:
-            descriptor = self._table.items[index].spec.as_mcp
+            descriptor = self._specs[index].as_mcp
             key = self._key if self._key in descriptor else "name"  # a resource without URI (P-12)
             definition = descriptor if descriptor[key] == name else {**descriptor, key: name}
             self._definitions[index, name] = definition
@@ -150,9 +158,8 @@ class McpLists(Generic[ItemT]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpListings:
-    """The lists of every kind of one registry's components; those of tools by style of names."""
+    """The lists of one registry's components of the kinds that all callers see alike."""
 
-    tools: Mapping[ToolNameStyle, McpLists[Tool]]
     prompts: McpLists[Prompt]
     resources: McpLists[Resource]
     templates: McpLists[ResourceTemplate]
@@ -160,18 +167,15 @@ class McpListings:
     @classmethod
     def of(
         cls,
-        tools: ComponentTable[Tool],
         prompts: ComponentTable[Prompt],
         resources: ComponentTable[Resource],
         templates: ComponentTable[ResourceTemplate],
     ) -> Self:
-        """Build the lists.
+        """Build the lists; items are listed by their bare name if it resolves to one of them.
 
-        Other kinds than tools are listed by their bare name if it resolves to one item, else with
-        the server.
+        Others are listed with the server.
         """
         return cls(
-            tools={style: _tools_named(tools, style) for style in ToolNameStyle},
             prompts=McpLists(prompts, key="name", name_for=_shortest_unique_name(prompts)),
             resources=McpLists(resources, key="uri", name_for=_shortest_unique_name(resources)),
             templates=McpLists(
@@ -180,7 +184,16 @@ class McpListings:
         )
 
 
-def _tools_named(table: ComponentTable[Tool], style: ToolNameStyle) -> McpLists[Tool]:
+def mcp_tool_lists(
+    table: ComponentTable[Tool], specs: Sequence[ToolSpec] | None = None
+) -> Mapping[ToolNameStyle, McpLists[Tool]]:
+    """Return the lists of tools by style of names; ``specs`` are what they show, see McpLists."""
+    return {style: _tools_named(table, style, specs) for style in ToolNameStyle}
+
+
+def _tools_named(
+    table: ComponentTable[Tool], style: ToolNameStyle, specs: Sequence[ToolSpec] | None
+) -> McpLists[Tool]:
     """Return the lists of tools in a style.
 
     In the style BARE a tool whose bare name does not resolve to it alone is ``server:tool``, which
@@ -193,11 +206,15 @@ def _tools_named(table: ComponentTable[Tool], style: ToolNameStyle) -> McpLists[
 
     match style:
         case ToolNameStyle.SERVER:
-            return McpLists(table, key="name", name_for=lambda tool, _: tool.spec.name)
+            return McpLists(table, key="name", name_for=lambda tool, _: tool.spec.name, specs=specs)
         case ToolNameStyle.ALIAS:
-            return McpLists(table, key="name", name_for=lambda tool, _: tool.spec.alias)
+            return McpLists(
+                table, key="name", name_for=lambda tool, _: tool.spec.alias, specs=specs
+            )
         case ToolNameStyle.BARE:
-            return McpLists(table, key="name", name_for=bare, mask_for=table.naming_mask)
+            return McpLists(
+                table, key="name", name_for=bare, mask_for=table.naming_mask, specs=specs
+            )
 
 
 def _shortest_unique_name(table: ComponentTable[ItemT]) -> NameFor[ItemT]:

@@ -27,6 +27,8 @@ class Permissions:
     agent: str | None = None
     visibility: Visibility = EVERYTHING
     has_tenant: bool = True
+    has_one_document: bool = False
+    """Whether the caller may use one document only, which is filled in for it."""
 
     def denial(self, spec: ComponentSpec) -> Denial | None:
         """Return what denies a component to the caller; None if nothing does.

@@ -1,6 +1,6 @@
 """The registry: the frozen tables of everything callable now, and the holder that replaces them."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -28,8 +28,9 @@ from mcp_tools_proxy.registry.name_styles import SERVER_STYLE, NameStyles
 from mcp_tools_proxy.registry.pending_offers import PendingOffers
 from mcp_tools_proxy.registry.permissions import UNRESTRICTED, AccessRules, Permissions
 from mcp_tools_proxy.registry.rule_finder import RuleFinder
+from mcp_tools_proxy.registry.shown_tools import BindTool, ShownTools
 from mcp_tools_proxy.registry.template_resolver import TemplateResolver
-from mcp_tools_proxy.registry.tool_lists import ToolList, ToolLists
+from mcp_tools_proxy.registry.tool_lists import ToolList
 from mcp_tools_proxy.registry.unlisted_offers import NOTHING_UNLISTED, UnlistedOffers
 from mcp_tools_proxy.wire.uris import MAX_URI_CHARS
 
@@ -43,7 +44,7 @@ class Registry:
     """
 
     tools: ComponentTable[Tool]
-    tool_lists: ToolLists
+    shown_tools: ShownTools
     prompts: ComponentTable[Prompt]
     resources: ComponentTable[Resource]
     templates: ComponentTable[ResourceTemplate]
@@ -71,10 +72,12 @@ class Registry:
         scope: PresetScope = NO_SCOPE,
         unlisted_offers: UnlistedOffers = NOTHING_UNLISTED,
         version: RegistryVersion = NO_REGISTRY,
+        bind_by_agent: Mapping[str, BindTool] | None = None,
     ) -> Self:
         """Build a registry that keeps the order of the items.
 
-        ``name_styles`` are the styles in which lists name tools, ``scope`` is the active preset.
+        ``name_styles`` are the styles in which lists name tools, ``scope`` is the active preset,
+        ``bind_by_agent`` fills in arguments of tools for the agents that have some.
         Raises ValueError if two tools share a name or alias, or two other items of a kind share
         server and name.
         """
@@ -100,10 +103,10 @@ class Registry:
             resources, names_of=_qualified, bare_name_allowed=bare_name_allowed
         )
         template_table = ComponentTable(templates, names_of=_qualified)
-        listings = McpListings.of(tool_table, prompt_table, resource_table, template_table)
+        listings = McpListings.of(prompt_table, resource_table, template_table)
         return cls(
             tools=tool_table,
-            tool_lists=ToolLists(tool_table, unlisted_offers),
+            shown_tools=ShownTools(tool_table, unlisted_offers, bind_by_agent),
             prompts=prompt_table,
             resources=resource_table,
             templates=template_table,
@@ -142,7 +145,8 @@ class Registry:
         try:
             match call.kind:
                 case Kind.TOOL:
-                    return self.resolver.tool(call.name, permissions)
+                    tool = self.resolver.tool(call.name, permissions)
+                    return self.shown_tools.tool_for(tool, permissions)
                 case Kind.PROMPT:
                     return self.resolver.prompt(call.name, permissions)
                 case Kind.RESOURCE:
@@ -198,9 +202,9 @@ class Registry:
 
         Raises AgentNotFound, AgentRequired, as all lists do.
         """
-        return [
-            tool.spec for tool in self.tools.visible_to(self.access_rules.permissions_of(caller))
-        ]
+        permissions = self.access_rules.permissions_of(caller)
+        shown = self.shown_tools
+        return [shown.spec_for(tool, permissions) for tool in self.tools.visible_to(permissions)]
 
     async def list_tools(
         self,
@@ -215,7 +219,8 @@ class Registry:
         in MCP's format; the others name tools by their aliases.
         """
         permissions = self.access_rules.permissions_of(caller)
-        return await self.tool_lists.list_for(permissions, tool_format, names, style)
+        lists = self.shown_tools.variant_for(permissions).lists
+        return await lists.list_for(permissions, tool_format, names, style)
 
     def prompts_visible_to(self, caller: Caller) -> Sequence[JsonObject]:
         """List the MCP definitions of the prompts that ``caller`` may get.
@@ -241,7 +246,8 @@ class Registry:
         """
         permissions = self.access_rules.permissions_of(caller)
         used = self.name_styles.over_mcp(style, caller.agent)
-        return await self.listings.tools[used].list_for(permissions)
+        variant = self.shown_tools.variant_for(permissions)
+        return await variant.mcp[used].list_for(permissions)
 
     async def mcp_prompts(self, caller: Caller) -> McpList:
         """List the prompts that ``caller`` may get, with an entity tag."""
@@ -258,10 +264,13 @@ class Registry:
     def input_schema(self, name: str, caller: Caller) -> JsonObject | None:
         """Return the input schema of the tool that ``name`` resolves to; None if it does not."""
         try:
-            found = self.tools.find(name, self.access_rules.permissions_of(caller))
+            permissions = self.access_rules.permissions_of(caller)
         except ProxyError:
             return None
-        return found[0].spec.input_schema if len(found) == 1 else None
+        found = self.tools.find(name, permissions)
+        if len(found) != 1:
+            return None
+        return self.shown_tools.spec_for(found[0], permissions).input_schema
 
 
 class RegistryHolder:

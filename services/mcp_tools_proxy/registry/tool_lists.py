@@ -43,15 +43,15 @@ class SerializedTools:
 
     def __init__(
         self,
-        tools: Sequence[Tool],
+        specs: Sequence[ToolSpec],
         tool_format: ToolFormat,
         names: Sequence[str] | None = None,
     ) -> None:
         """``names`` are those of the tools where they differ from the format's own."""
-        self.tools = tools
+        self.specs = specs
         self.format = tool_format
         self._names = names
-        self.json = [b""] * len(tools)
+        self.json = [b""] * len(specs)
         """The tools, in the registry's order; empty for a tool that is not serialized yet."""
         self.warnings: dict[int, bytes] = {}
         """What the format cannot express of a tool, by index: JSON objects joined by commas."""
@@ -76,7 +76,7 @@ class SerializedTools:
 
     def _serialize_tool(self, index: int) -> tuple[bytes, bytes]:
         """Serialize a tool, and the warnings of its format as JSON objects joined by commas."""
-        spec = self.tools[index].spec
+        spec = self.specs[index]
         tool = definition_of(spec, self.format)
         warnings = [ToolWarning(tool=spec.name, message=message) for message in tool.warnings]
         definition = tool.definition
@@ -103,7 +103,7 @@ class ToolList:
     @property
     def specs(self) -> Sequence[ToolSpec]:
         """The tools as the registry describes them."""
-        return [tool.spec for tool in compress(self.serialized.tools, self.mask)]
+        return list(compress(self.serialized.specs, self.mask))
 
     @property
     def definitions(self) -> Sequence[JsonObject]:
@@ -159,11 +159,16 @@ class ToolLists:
     """The lists of one registry's tools, in every format."""
 
     def __init__(
-        self, table: ComponentTable[Tool], unlisted_offers: UnlistedOffers = NOTHING_UNLISTED
+        self,
+        table: ComponentTable[Tool],
+        unlisted_offers: UnlistedOffers = NOTHING_UNLISTED,
+        specs: Sequence[ToolSpec] | None = None,
     ) -> None:
+        """``specs`` are the tools' in the order of the table where they differ from their own."""
         self._table = table
+        self._specs = [tool.spec for tool in table.items] if specs is None else specs
         self._unlisted_offers = unlisted_offers
-        self._serialized = {it: SerializedTools(table.items, it) for it in ToolFormat}
+        self._serialized = {it: SerializedTools(self._specs, it) for it in ToolFormat}
         self._named: dict[ToolNameStyle, SerializedTools] = {}
         """MCP's format in the styles that were requested, SERVER is the format's own."""
 
@@ -207,7 +212,7 @@ class ToolLists:
             return self._serialized[tool_format]
         if style not in self._named:
             build = _named_both_ways if style is ToolNameStyle.BARE else _named_by_alias
-            self._named[style] = build(self._table.items)
+            self._named[style] = build(self._specs)
         return self._named[style]
 
     async def _select(
@@ -237,14 +242,14 @@ class ToolLists:
                 yield value
 
 
-def _named_by_alias(tools: Sequence[Tool]) -> SerializedTools:
-    return SerializedTools(tools, ToolFormat.MCP, [tool.spec.alias for tool in tools])
+def _named_by_alias(specs: Sequence[ToolSpec]) -> SerializedTools:
+    return SerializedTools(specs, ToolFormat.MCP, [spec.alias for spec in specs])
 
 
-def _named_both_ways(tools: Sequence[Tool]) -> SerializedTools:
+def _named_both_ways(specs: Sequence[ToolSpec]) -> SerializedTools:
     """Return each tool twice: named in full, then bare. A list has one of the two."""
-    names = [name for tool in tools for name in (tool.spec.name, tool.spec.bare_name)]
-    return SerializedTools([tool for tool in tools for _ in range(2)], ToolFormat.MCP, names)
+    names = [name for spec in specs for name in (spec.name, spec.bare_name)]
+    return SerializedTools([spec for spec in specs for _ in range(2)], ToolFormat.MCP, names)
 
 
 def _both_ways(naming_mask: bytes) -> bytes:

@@ -53,7 +53,7 @@ async def test_a_list_of_no_tools_is_empty(tool_format: ToolFormat) -> None:
 
 
 async def test_only_what_somebody_asked_for_is_written() -> None:
-    serialized = SerializedTools(SMALL, ToolFormat.OPENAI)
+    serialized = SerializedTools([tool.spec for tool in SMALL], ToolFormat.OPENAI)
     await serialized.serialize(b"\x01\x00\x00\x01\x00\x00")
     assert [bool(json) for json in serialized.json] == [True, False, False, True, False, False]
 

@@ -1,0 +1,113 @@
+"""The tools as a caller sees them, where arguments are filled in for it: those are not shown."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import cast
+
+from mcp_tools_proxy.domain.components import (
+    DOCUMENT_ARGUMENT,
+    JsonObject,
+    Tool,
+    ToolNameStyle,
+    ToolSpec,
+)
+from mcp_tools_proxy.registry.component_table import ComponentTable
+from mcp_tools_proxy.registry.mcp_lists import McpLists, mcp_tool_lists
+from mcp_tools_proxy.registry.permissions import Permissions
+from mcp_tools_proxy.registry.tool_lists import ToolLists
+from mcp_tools_proxy.registry.unlisted_offers import NOTHING_UNLISTED, UnlistedOffers
+
+MAX_VARIANTS = 16
+"""How many variants of the lists are kept: one for callers with one document, and of each agent
+with arguments of its own two. A variant costs as much as the lists themselves."""
+
+BindTool = Callable[[Tool], Tool]
+"""Returns a tool with arguments filled in, or the tool itself if it has none of them."""
+
+
+class ToolVariant:
+    """The tools and their lists for callers to whom the same arguments are filled in."""
+
+    def __init__(
+        self,
+        table: ComponentTable[Tool],
+        unlisted_offers: UnlistedOffers,
+        specs: Sequence[ToolSpec] | None = None,
+    ) -> None:
+        """``specs`` are the tools' in the order of the table where they differ from their own."""
+        self.lists = ToolLists(table, unlisted_offers, specs)
+        self.mcp: Mapping[ToolNameStyle, McpLists[Tool]] = mcp_tool_lists(table, specs)
+
+
+class ShownTools:
+    """The tools of one registry, in the variants that its callers see.
+
+    ``bind_by_agent`` has a function for each agent whose profile fills in arguments. Variants are
+    built when they are first requested.
+    """
+
+    def __init__(
+        self,
+        table: ComponentTable[Tool],
+        unlisted_offers: UnlistedOffers = NOTHING_UNLISTED,
+        bind_by_agent: Mapping[str, BindTool] | None = None,
+    ) -> None:
+        self._table = table
+        self._unlisted_offers = unlisted_offers
+        self._bind_by_agent = bind_by_agent or {}
+        self._plain = ToolVariant(table, unlisted_offers)
+        self._variants: dict[tuple[str | None, bool], ToolVariant] = {}
+        self._bound: dict[tuple[str, int], Tool] = {}
+        """By agent and ``id()`` of the tool; safe because the table keeps all of those alive."""
+
+    def variant_for(self, permissions: Permissions) -> ToolVariant:
+        """Return the lists for a caller."""
+        agent = permissions.agent if permissions.agent in self._bind_by_agent else None
+        if agent is None and not permissions.has_one_document:
+            return self._plain
+        key = (agent, permissions.has_one_document)
+        variant = self._variants.pop(key, None)
+        if variant is None:
+            specs = [self.spec_for(tool, permissions) for tool in self._table.items]
+            variant = ToolVariant(self._table, self._unlisted_offers, specs)
+            if len(self._variants) == MAX_VARIANTS:
+                del self._variants[next(iter(self._variants))]
+        self._variants[key] = variant
+        return variant
+
+    def tool_for(self, tool: Tool, permissions: Permissions) -> Tool:
+        """Return a tool with the arguments filled in that the caller's agent may not choose."""
+        agent = permissions.agent
+        if agent is None or (bind := self._bind_by_agent.get(agent)) is None:
+            return tool
+        key = (agent, id(tool))
+        if key not in self._bound:
+            self._bound[key] = bind(tool)
+        return self._bound[key]
+
+    def spec_for(self, tool: Tool, permissions: Permissions) -> ToolSpec:
+        """Return the description of a tool as the caller sees it."""
+        spec = self.tool_for(tool, permissions).spec
+        if permissions.has_one_document and names_document(spec):
+            return without_document(spec)
+        return spec
+
+
+def names_document(spec: ToolSpec) -> bool:
+    """Return whether a tool is one of ours whose argument names a document."""
+    return spec.server_id is None and DOCUMENT_ARGUMENT in spec.argument_names
+
+
+def without_document(spec: ToolSpec) -> ToolSpec:
+    """Return a document tool's spec without ``doc_id``, for callers with one document."""
+    schema = spec.input_schema
+    properties = cast("JsonObject", schema["properties"])
+    required = cast("Sequence[str]", schema.get("required", ()))
+    return replace(
+        spec,
+        input_schema={
+            **schema,
+            "properties": {key: properties[key] for key in properties if key != DOCUMENT_ARGUMENT},
+            "required": [name for name in required if name != DOCUMENT_ARGUMENT],
+        },
+    )

@@ -1,0 +1,85 @@
+"""Lists in which the arguments are left out that are filled in for the caller."""
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from mcp_tools_proxy.domain.components import Tool, ToolNameStyle
+from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat
+from mcp_tools_proxy.registry.component_table import ComponentTable
+from mcp_tools_proxy.registry.permissions import WITHOUT_AGENT, Permissions
+from mcp_tools_proxy.registry.shown_tools import MAX_VARIANTS, BindTool, ShownTools
+from tests.support.fakes import FakeTool
+
+READ = FakeTool(name="read", properties=("doc_id", "page"))
+FIND = FakeTool(name="s:find", alias="s__find", server_id="s", properties=("doc_id", "text"))
+BOUND = FakeTool(name="s:find", alias="s__find", server_id="s", properties=("text",))
+ONE_DOCUMENT = Permissions(has_one_document=True)
+
+
+def shown_tools(bind_by_agent: Mapping[str, BindTool] | None = None) -> ShownTools:
+    table: ComponentTable[Tool] = ComponentTable(
+        (READ, FIND), names_of=lambda tool: (tool.spec.name, tool.spec.alias), first_shadows=False
+    )
+    return ShownTools(table, bind_by_agent=bind_by_agent)
+
+
+def bind(tool: Tool) -> Tool:
+    return BOUND if tool is FIND else tool
+
+
+async def arguments_in_lists(shown: ShownTools, permissions: Permissions) -> list[list[str]]:
+    """Return the arguments that the list of the HTTP API shows; MCP's lists show the same."""
+    variant = shown.variant_for(permissions)
+    listed = (await variant.lists.list_for(permissions, ToolFormat.MCP)).definitions
+    for style in ToolNameStyle:
+        of_mcp = (await variant.mcp[style].list_for(permissions)).definitions
+        assert [it["inputSchema"] for it in of_mcp] == [it["inputSchema"] for it in listed]
+    return [list(it["inputSchema"]["properties"]) for it in listed]  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("permissions", "expected"),
+    [
+        (WITHOUT_AGENT, [["doc_id", "page"], ["doc_id", "text"]]),
+        (ONE_DOCUMENT, [["page"], ["doc_id", "text"]]),
+        (Permissions("other"), [["doc_id", "page"], ["doc_id", "text"]]),
+        (Permissions("a"), [["doc_id", "page"], ["text"]]),
+        (Permissions("a", has_one_document=True), [["page"], ["text"]]),
+    ],
+)
+async def test_what_is_filled_in_is_not_listed(
+    permissions: Permissions, expected: Sequence[Sequence[str]]
+) -> None:
+    shown = shown_tools({"a": bind})
+    assert await arguments_in_lists(shown, permissions) == expected
+    assert await arguments_in_lists(shown, WITHOUT_AGENT) == [
+        ["doc_id", "page"],
+        ["doc_id", "text"],
+    ]
+
+
+def test_callers_to_whom_the_same_is_filled_in_share_their_lists() -> None:
+    shown = shown_tools({"a": bind})
+    assert shown.variant_for(Permissions("b")) is shown.variant_for(WITHOUT_AGENT)
+    assert shown.variant_for(ONE_DOCUMENT) is shown.variant_for(
+        Permissions("b", has_one_document=True)
+    )
+    assert shown.variant_for(Permissions("a")) is not shown.variant_for(WITHOUT_AGENT)
+
+
+def test_an_agent_calls_the_tool_that_its_profile_binds() -> None:
+    shown = shown_tools({"a": bind})
+    assert shown.tool_for(FIND, Permissions("a")) is BOUND
+    assert shown.tool_for(FIND, Permissions("b")) is FIND
+    assert shown.tool_for(READ, Permissions("a")) is READ
+
+
+def test_any_number_of_agents_keeps_as_many_lists_as_fit() -> None:
+    agents = [f"a{n}" for n in range(3 * MAX_VARIANTS)]
+    shown = shown_tools(dict.fromkeys(agents, bind))
+    first, second = (shown.variant_for(Permissions(agent)) for agent in agents[:2])
+    for agent in agents:
+        shown.variant_for(Permissions(agent))
+        assert shown.variant_for(Permissions("a0")) is first  # the newest stay
+    assert shown.variant_for(Permissions("a1")) is not second
