@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
-from mcp_tools_proxy.config.env_vars import not_set, plain_braces, unset_variables
 from mcp_tools_proxy.config.json_file import Location, json_path, limit_problems
 from mcp_tools_proxy.config.schema import (
     AgentsFile,
@@ -12,6 +11,7 @@ from mcp_tools_proxy.config.schema import (
     ReferenceEntry,
 )
 from mcp_tools_proxy.config.server_entry import NETWORK_KEYS, STDIO_KEYS, ServerEntry
+from mcp_tools_proxy.config.texts.env_vars import not_set, plain_braces, unset_variables
 from mcp_tools_proxy.config.unknown_keys import (
     AGENTS,
     CONFIGURATION,

@@ -4,17 +4,30 @@ The loader and the published schema both use these types, so that they agree.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationInfo
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetPydanticSchema,
+    ValidationInfo,
+)
 from pydantic import WithJsonSchema as Published
 from pydantic.alias_generators import to_camel
 from pydantic.config import JsonDict
 from pydantic.fields import ComputedFieldInfo, FieldInfo
 
-from mcp_tools_proxy.config.env_vars import PATTERN, check_variables, fill_in
+from mcp_tools_proxy.config.texts.caller_texts import (
+    BOUND_PATTERN,
+    has_caller_text,
+    read_caller_text,
+)
+from mcp_tools_proxy.config.texts.env_vars import PATTERN, check_variables, fill_in
+from mcp_tools_proxy.domain.caller_template import CallerTemplate
 from mcp_tools_proxy.wire.strict_json import whole_number
 
 
@@ -78,6 +91,7 @@ def key_rule(pattern: str) -> JsonDict:
 
 
 def _fill_in(text: str, info: ValidationInfo) -> str:
+    _without_caller(text)
     check_variables(text)
     environment = environment_for(info)
     text = text if environment is None else fill_in(text, environment)
@@ -86,10 +100,39 @@ def _fill_in(text: str, info: ValidationInfo) -> str:
     return text
 
 
+def _without_caller(text: str) -> str:
+    if has_caller_text(text):
+        raise ValueError(
+            "has ${caller.…} or ${secret:…}, which is possible in args, cwd, env and headers only"
+        )
+    return text
+
+
+def _read_bound_text(text: str, info: ValidationInfo) -> str | CallerTemplate:
+    read = read_caller_text(text, environment_for(info), secrets=False)
+    return _without(read, "\0", "holds a NUL character")
+
+
 def _without_control(text: str) -> str:
     if re.search(f"[{_CONTROL}{_NOT_UTF8}]", text):
         raise ValueError("holds a line break, another control character, or bytes that are no text")
     return text
+
+
+def _without(read: str | CallerTemplate, characters: str, message: str) -> str | CallerTemplate:
+    """Return what was read. Raises ValueError if its own text has one of the characters."""
+    texts = (read,) if isinstance(read, str) else read.parts
+    if any(isinstance(text, str) and re.search(characters, text) for text in texts):
+        raise ValueError(message)
+    return read
+
+
+def _read_as(
+    read: Callable[[str, ValidationInfo], str | CallerTemplate],
+) -> GetPydanticSchema:
+    """Return what makes a field validate a string, and read it by ``read``."""
+    like: object = Annotated[str, AfterValidator(read)]
+    return GetPydanticSchema(lambda _, handler: handler(like))
 
 
 def _matches(pattern: str, message: str) -> AfterValidator:
@@ -121,6 +164,12 @@ NotBlank = Annotated[
 Name = Annotated[str, Field(min_length=1)]
 Filled = Annotated[str, AfterValidator(_fill_in), Published({"type": "string", "pattern": PATTERN})]
 """Text in which ``${VAR}`` is replaced."""
+BoundText = Annotated[
+    str | CallerTemplate,
+    _read_as(_read_bound_text),
+    Published({"type": "string", "pattern": BOUND_PATTERN}),
+]
+"""Text in which ``${VAR}`` is replaced, with parts of the caller and no secrets."""
 HeaderValue = Annotated[
     str,
     AfterValidator(_fill_in),

@@ -4,15 +4,15 @@ Parsed when the file is loaded, filled in for each session or request.
 """
 
 from collections.abc import Callable, Iterator
-from enum import StrEnum
+from enum import Enum
 
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
 from mcp_tools_proxy.domain.errors import CredentialsMissing, IdentityRequired
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 
-class CallerPart(StrEnum):
-    """A part of the caller that a text may name, as ``${caller.…}``."""
+class CallerPart(Enum):
+    """A part of the caller that a text may name, as ``${caller.…}``; no str: a text is another."""
 
     TENANT_ID = "tenant_id"
     USER_ID = "user_id"

@@ -7,7 +7,10 @@ a value.
 import re
 from collections.abc import Mapping
 
-PATTERN = r"^(?:[^$\u0000]|\$(?!\$?\{)|\$\$\{|\$\{[A-Za-z_][A-Za-z0-9_]*(?::-[^{}\u0000]*)?\})*$"
+PLAIN_PIECES = r"[^$\u0000]|\$(?!\$?\{)|\$\$\{|\$\{[A-Za-z_][A-Za-z0-9_]*(?::-[^{}\u0000]*)?\}"
+"""One plain character, escape or variable, as alternatives of a pattern."""
+
+PATTERN = f"^(?:{PLAIN_PIECES})*$"
 """A well-formed value as a pattern of JSON Schema: plain characters, escapes and variables."""
 
 _ESCAPE_OR_VARIABLE = re.compile(

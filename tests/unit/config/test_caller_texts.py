@@ -1,0 +1,123 @@
+"""${caller.…} and ${secret:PATH} in values: what is read, what stays, what is refused."""
+
+import jsonschema_rs
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from mcp_tools_proxy.config.texts.caller_texts import (
+    BOUND_PATTERN,
+    CALLER_PATTERN,
+    has_caller_text,
+    read_caller_parts,
+    read_caller_text,
+)
+from mcp_tools_proxy.config.texts.env_vars import BadVariable
+from mcp_tools_proxy.domain.caller_template import CallerPart, CallerTemplate, SecretPath
+
+ENVIRONMENT = {"HOST": "h", "HOSTILE": "${caller.tenant_id}${secret:a}", "secret": "variable"}
+TENANT, USER = CallerPart.TENANT_ID, CallerPart.USER_ID
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("plain $ {x}", "plain $ {x}"),
+        ("${HOST}", "h"),
+        ("$${caller.tenant_id}", "${caller.tenant_id}"),
+        ("${secret:-other}", "variable"),
+        ("${secret}", "variable"),
+        ("${HOSTILE}", "${caller.tenant_id}${secret:a}"),
+        ("${caller.tenant_id}", CallerTemplate((TENANT,))),
+        ("${HOST}/${caller.user_id}!", CallerTemplate(("h/", USER, "!"))),
+        ("${HOSTILE}${caller.agent}", CallerTemplate((ENVIRONMENT["HOSTILE"], CallerPart.AGENT))),
+        ("${caller.roles}", CallerTemplate((CallerPart.ROLES,))),
+        ("$$${caller.roles}", "$${caller.roles}"),
+        ("${secret:a}", CallerTemplate((SecretPath(("a",)),))),
+        (
+            "Bearer ${secret:a/x-${caller.tenant_id}.pem/${caller.user_id}}",
+            CallerTemplate(("Bearer ", SecretPath(("a/x-", TENANT, ".pem/", USER)))),
+        ),
+        ("${secret:.a/.${caller.user_id}}", CallerTemplate((SecretPath((".a/.", USER)),))),
+    ],
+)
+def test_parts_of_the_caller_and_secrets_are_read(text: str, read: str | CallerTemplate) -> None:
+    assert read_caller_text(text, ENVIRONMENT) == read
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("${caller.email}", '"email", which is no part of a caller; write one of'),
+        ("${caller.}", "no part of a caller"),
+        ("${caller.tenant_id:-x}", "no part of a caller"),
+        ("${caller.tenant_id", "begins no variable"),
+        ("${caller.Tenant_ID}", "${caller.tenant_id}, ${caller.user_id}, ${caller.agent}"),
+        ("${MISSING}${caller.agent}${LOST}", "needs MISSING, LOST"),
+        ("${secret:}", "empty segment"),
+        ("${secret:/a}", "empty segment"),
+        ("${secret:a//b}", "empty segment"),
+        ("${secret:a/}", "empty segment"),
+        ("${secret:../a}", "begins with .."),
+        ("${secret:a/..}", "begins with .."),
+        ("${secret:a/..${caller.tenant_id}}", "begins with .."),
+        ("${secret:./a}", "one that is ."),
+        ("${secret:a$b}", "with a $"),
+        ("${secret:a\\b}", "with a $, a \\"),
+        ("${secret:a\nb}", "control character"),
+        ("${secret:${caller.email}}", "no part of a caller"),
+        ("${secret:${caller.tenant_id}${caller.user_id}}", "two parts of the caller in one"),
+        ("${secret:${HOST}/a}", "begins no variable"),
+        ("${secret:-a${caller.tenant_id}}", "begins no variable"),
+        ("${HOST:-${caller.tenant_id}}", "begins no variable"),
+    ],
+)
+def test_what_cannot_be_is_refused(text: str, message: str) -> None:
+    with pytest.raises(BadVariable) as caught:
+        read_caller_text(text, ENVIRONMENT)
+    assert message in str(caught.value)
+
+
+def test_an_argument_has_no_secret() -> None:
+    with pytest.raises(BadVariable, match="possible in args"):
+        read_caller_text("${secret:a}", ENVIRONMENT, secrets=False)
+    assert read_caller_text("${secret:-a}", {}, secrets=False) == "a"
+
+
+def test_without_an_environment_variables_stay() -> None:
+    read = read_caller_text("$${a} ${B} ${caller.agent}", None)
+    assert read == CallerTemplate(("$${a} ${B} ", CallerPart.AGENT))
+
+
+def test_a_folder_keeps_its_variables() -> None:
+    assert read_caller_parts("/srv/${A}/$${caller.x}/${") == "/srv/${A}/$${caller.x}/${"
+    read = read_caller_parts("/srv/${A}/${caller.tenant_id}")
+    assert read == CallerTemplate(("/srv/${A}/", TENANT))
+
+
+def test_what_names_a_caller_is_seen_well_formed_or_not() -> None:
+    assert has_caller_text("x${caller.y}")
+    assert has_caller_text("${secret:/}")
+    assert not has_caller_text("$${caller.y} ${secret:-x} ${caller} ${A}")
+
+
+_PIECES = st.sampled_from(
+    (
+        *("$", "{", "}", "/", ".", "..", "-", "a", "A", ":", "${A}", "${A:-", "${secret:", "\\"),
+        *("${caller.", "tenant_id", "roles}", "${caller.tenant_id}", "\n"),
+        "${secret:a/${caller.user_id}}",
+    )
+)
+
+
+@given(st.lists(_PIECES, max_size=9).map("".join))
+@example("${secret:.}")
+@example("${secret:-}")
+def test_the_published_patterns_accept_what_is_well_formed(text: str) -> None:
+    for pattern, secrets in ((CALLER_PATTERN, True), (BOUND_PATTERN, False)):
+        try:
+            read_caller_text(text, None, secrets=secrets)
+            well_formed = True
+        except BadVariable:
+            well_formed = False
+        assert jsonschema_rs.validator_for({"pattern": pattern}).is_valid(text) is well_formed
