@@ -24,16 +24,23 @@ class CallerPart(Enum):
 
         Raises IdentityRequired if the caller lacks it; having no roles is no lack.
         """
+        return ",".join(self.values_of(caller))
+
+    def values_of(self, caller: Caller | None) -> tuple[str, ...]:
+        """Return the values of this part: one, or any number of roles.
+
+        Raises IdentityRequired if the caller lacks it.
+        """
         if caller is not None:
             match self:
                 case CallerPart.TENANT_ID if caller.tenant_id != NO_TENANT:
-                    return caller.tenant_id
+                    return (caller.tenant_id,)
                 case CallerPart.USER_ID if caller.user_id:
-                    return caller.user_id
+                    return (caller.user_id,)
                 case CallerPart.AGENT if caller.agent is not None:
-                    return caller.agent
+                    return (caller.agent,)
                 case CallerPart.ROLES:
-                    return ",".join(caller.roles)
+                    return caller.roles
                 case _:
                     pass
         raise IdentityRequired(
@@ -92,10 +99,10 @@ class CallerTemplate:
         for part in self.parts:
             match part:
                 case CallerPart():
-                    texts.append(encode(part.of(caller)))
+                    texts.append(_encoded(part, caller, encode))
                 case SecretPath():
                     path = "".join(
-                        segment(it.of(caller)) if isinstance(it, CallerPart) else it
+                        _encoded(it, caller, segment) if isinstance(it, CallerPart) else it
                         for it in part.parts
                     )
                     texts.append(_secret(path, read_secret))
@@ -104,14 +111,24 @@ class CallerTemplate:
         return "".join(texts)
 
 
+def credentials_missing(reason: str) -> CredentialsMissing:
+    """Build the error of a secret that cannot be used; the reason is for operators only."""
+    return CredentialsMissing(
+        "the gateway has no credentials of this caller for the server; do not try again: tell "
+        "the user, or an operator",
+        reason=reason,
+    )
+
+
+def _encoded(part: CallerPart, caller: Caller | None, encode: Encode) -> str:
+    """Encode each role by itself: the role ``a,b`` is not the roles ``a`` and ``b``."""
+    return ",".join(map(encode, part.values_of(caller)))
+
+
 def _secret(path: str, read_secret: ReadSecret) -> str:
     found = read_secret(path)
     if found is None:
-        raise CredentialsMissing(
-            "the gateway has no credentials of this caller for the server; do not try again: tell "
-            "the user, or an operator",
-            reason=f"there is no secret {path}",
-        )
+        raise credentials_missing(f"there is no secret {path}")
     return found
 
 

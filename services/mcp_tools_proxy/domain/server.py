@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 
+from mcp_tools_proxy.domain.caller_template import CallerPart, CallerTemplate
+
 DEFAULT_CALLS_IN_FLIGHT = 100
 
 
@@ -16,6 +18,50 @@ class Transport(Enum):
     STREAMABLE_HTTP = "streamable-http"
     SSE = "sse"
     WEBSOCKET = "websocket"
+
+
+class Isolation(Enum):
+    """Which callers share a session with a server."""
+
+    SHARED = "shared"
+    TENANT = "tenant"
+    USER = "user"
+    """The pair of tenant and user: two tenants may have users of one id."""
+
+    @property
+    def separates(self) -> frozenset[CallerPart]:
+        """The parts of the caller that are the same in all calls of one session."""
+        return _SEPARATES[self]
+
+
+_SEPARATES: Mapping[Isolation, frozenset[CallerPart]] = {
+    Isolation.SHARED: frozenset(),
+    Isolation.TENANT: frozenset({CallerPart.TENANT_ID}),
+    Isolation.USER: frozenset({CallerPart.TENANT_ID, CallerPart.USER_ID}),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallerTexts:
+    """The values of an entry that depend on the caller, or on secrets.
+
+    They are not among ``args``, ``env``, ``cwd`` and ``headers`` of the ServerConfig until a
+    session fills them in.
+    """
+
+    args: tuple[str | CallerTemplate, ...] = ()
+    """All arguments, those without a part of the caller included; none if all are without."""
+    env: Mapping[str, CallerTemplate] = field(default_factory=dict)
+    cwd: CallerTemplate | None = None
+    headers: Mapping[str, CallerTemplate] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assertion:
+    """A signed token of who calls, sent with each call: for whom, and in which header."""
+
+    audience: str
+    header: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +95,17 @@ class ServerConfig:
     """Concurrent calls of one tenant; None means ``tenant_share`` of all."""
     max_result_bytes: int = 1_048_576
     """Bytes of one result as JSON; larger is RESULT_TOO_LARGE."""
+    isolation: Isolation = Isolation.SHARED
+    caller_texts: CallerTexts | None = field(default=None, repr=False)
+    """The values that are filled in for a session or a call; None if there is none."""
+    forward: tuple[CallerPart, ...] = ()
+    """The parts of the caller that each of its calls carries in ``_meta``."""
+    assertion: Assertion | None = None
+
+    @property
+    def needs_caller(self) -> bool:
+        """Whether a call carries something of its caller, or of the caller's credentials."""
+        return self.caller_texts is not None or bool(self.forward) or self.assertion is not None
 
 
 class ServerState(Enum):
@@ -60,6 +117,8 @@ class ServerState(Enum):
     RECONNECTING = "reconnecting"
     """The connection was lost and is being opened again."""
     DISABLED = "disabled"
+    FAILED = "failed"
+    """It can be reached and not be used as its entry says; tried again every few minutes."""
     INVALID = "invalid"
     """Its entry in mcp.json cannot be used, and no earlier good one is known."""
 
