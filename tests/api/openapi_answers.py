@@ -29,7 +29,7 @@ LIMITED_BY_SETTINGS = {"calls"}
 IDS = re.compile(r"calls\.\d+\.(call_)?id")
 """No two calls of a model's reply have the same id, which a schema cannot say."""
 
-BEYOND_A_SCHEMA = {"cursor", "body", "X-User-Roles"}
+BEYOND_A_SCHEMA = {"cursor", "body", "X-User-Roles", "X-Documents"}
 """What has to be what an answer gave; a body with either of two fields, or a file; what is decoded
 between commas, where nothing may be missing."""
 

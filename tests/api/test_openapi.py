@@ -199,8 +199,8 @@ def test_a_list_describes_its_query_and_that_it_may_be_had_already(
 ) -> None:
     described = document["paths"][path]["get"]
     names = [target(document, it)["name"] for it in described["parameters"]]
-    caller = ["X-Tenant-Id", "X-User-Id", "X-User-Roles", "X-Agent-Id"]
+    caller = ["X-Tenant-Id", "X-User-Id", "X-User-Roles", "X-Agent-Id", "X-Documents"]
     headers = [*caller, "X-Trace-Id", "If-None-Match"]
-    assert names == ["tenant_id", "user_id", "roles", "agent", *own, *headers]
+    assert names == ["tenant_id", "user_id", "roles", "agent", "documents", *own, *headers]
     assert sorted(described["responses"])[:2] == ["200", "304"]
     assert ("400" in described["responses"]) == ("name_style" in own)

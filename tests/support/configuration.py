@@ -37,10 +37,11 @@ def make_agent(
     exclude: Sequence[str] | None = None,
     preset: str | None = None,
     name_style: str | None = None,
+    documents: Sequence[str] | None = None,
 ) -> Json:
     """Build an entry of agents.json; what is None is left out."""
-    fields = {"client_ids": client_ids, "exclude_components": exclude, "preset": preset}
-    fields["tool_name_style"] = name_style
+    fields: Json = {"client_ids": client_ids, "exclude_components": exclude, "preset": preset}
+    fields |= {"tool_name_style": name_style, "documents": documents}
     return {"name": name, **{key: value for key, value in fields.items() if value is not None}}
 
 

@@ -44,6 +44,7 @@ def file_token(
     may: Iterable[OperatorRight] = (),
     roles: tuple[str, ...] = (),
     asserts_users: bool = False,
+    documents: tuple[str, ...] | None = None,
 ) -> str:
     """Put a token into the file."""
     principal = Principal(
@@ -52,6 +53,7 @@ def file_token(
         roles=roles,
         asserts_users=asserts_users,
         agents=None if agents is None else frozenset(agents),
+        documents=None if documents is None else frozenset(documents),
         rights=frozenset({OperatorRight.PRESETS, *may} if admin else may),
     )
     token, _ = add_token(TOKENS_FILE, principal)
@@ -66,6 +68,7 @@ def signed_token(
     admin: bool = False,
     may: Iterable[OperatorRight] = (),
     roles: tuple[str, ...] = (),
+    documents: object = ...,
 ) -> str:
     """Sign a token."""
     return KEY.sign(
@@ -74,6 +77,7 @@ def signed_token(
         agents=... if agents is None else list(agents),
         roles=[*roles, ADMIN_ROLE] if admin else list(roles) or ...,
         may=[right.value for right in may] or ...,
+        documents=documents,
     )
 
 

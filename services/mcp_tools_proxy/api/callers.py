@@ -1,5 +1,7 @@
 """Resolves the caller of a request to the HTTP API: what body and query assert, what is missing."""
 
+from collections.abc import Sequence
+
 from starlette.requests import Request
 
 from mcp_tools_proxy.api.endpoint import ParsedRequest
@@ -34,6 +36,7 @@ def asserted_by_query(query: CallerQuery) -> AssertedIdentity:
         user_id=query.user_id,
         roles=None if query.roles is None else roles_of(query.roles),
         agent=query.agent,
+        documents=_documents(query.documents),
     )
 
 
@@ -48,12 +51,19 @@ async def require_authentication(authenticator: Authenticator, request: Request)
 
 def asserted_by_body(context: RequestContext) -> AssertedIdentity:
     """Return the identity that a body asserts."""
-    user = context.user
+    user, documents = context.user, _documents(context.documents)
     if user is None:
-        return NO_ASSERTION if context.agent is None else AssertedIdentity(agent=context.agent)
+        if context.agent is None and documents is None:
+            return NO_ASSERTION
+        return AssertedIdentity(agent=context.agent, documents=documents)
     return AssertedIdentity(
         tenant_id=user.tenant_id,
         user_id=user.user_id,
         roles=None if user.roles is None else roles_of(user.roles),
         agent=context.agent,
+        documents=documents,
     )
+
+
+def _documents(ids: Sequence[str] | None) -> frozenset[str] | None:
+    return None if ids is None else frozenset(ids)

@@ -22,7 +22,7 @@ from mcp_tools_proxy.web.name_style import name_style_of
 from mcp_tools_proxy.web.request_refusals import route_of
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 
-_SEVERAL_VALUED = ("names", "roles")
+_SEVERAL_VALUED = ("names", "roles", "documents")
 _SINGLE_VALUED = (
     *(key for key in CallerQuery.model_fields if key not in _SEVERAL_VALUED),
     "format",

@@ -13,6 +13,7 @@ from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat
 from mcp_tools_proxy.wire.identifiers import (
     IDEMPOTENCY_KEY_PATTERN,
     IDEMPOTENCY_KEY_RULE,
+    MAX_DOCUMENTS,
     Identifier,
     is_idempotency_key,
 )
@@ -27,6 +28,17 @@ Agent = Annotated[
             "The agent, by the name of its profile in agents.json; it has to be named as soon as "
             "there are profiles, unless the gateway is set otherwise."
         )
+    ),
+]
+Documents = Annotated[
+    list[Identifier],
+    Field(
+        fail_fast=True,
+        max_length=MAX_DOCUMENTS,
+        description=(
+            "The only documents that may be used, by their ids; an empty list is none. Left out: "
+            "every one that the caller may read. Each place that names documents only narrows."
+        ),
     ),
 ]
 Uri = Annotated[str, StringConstraints(min_length=1, max_length=MAX_URI_CHARS)]
@@ -72,6 +84,7 @@ class RequestContext(BaseModel):
 
     user: RequestUser | None = None
     agent: Agent | None = None
+    documents: Documents | None = None
     trace_id: RequestTraceId | None = None
 
 
@@ -120,6 +133,7 @@ class CallerQuery(BaseModel):
         ),
     ] = None
     agent: Agent | None = None
+    documents: Documents | None = None
 
 
 class ToolsQuery(CallerQuery):

@@ -90,6 +90,7 @@ def _build_jwt_verifier(settings: Settings) -> Tokens:
             user=settings.jwt_user_claim,
             roles=settings.jwt_roles_claim,
             agents=settings.jwt_agents_claim,
+            documents=settings.jwt_documents_claim,
             operator=settings.jwt_operator_claim,
             admin_role=settings.jwt_admin_role,
         ),

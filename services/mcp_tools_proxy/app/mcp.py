@@ -40,6 +40,7 @@ def remote_caller(settings: Settings, gateway: Gateway) -> Caller:
             user_id=settings.remote_user_id,
             roles=roles_of(settings.remote_user_roles),
             agent=settings.remote_agent,
+            documents=settings.remote_documents,
         ),
         Origin(Entry.CONNECTOR, urlsplit(settings.remote_address or "").netloc),
     )

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from mcp_tools_proxy.auth.authenticator import Authenticator, proven_of
 from mcp_tools_proxy.auth.identity_headers import read_headers
 from mcp_tools_proxy.domain.audit.origin import UNKNOWN_ORIGIN, Origin
-from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
+from mcp_tools_proxy.domain.caller import NO_TENANT, Caller, narrow_documents
 from mcp_tools_proxy.domain.errors import AgentRequired, Forbidden, ProxyError
 from mcp_tools_proxy.domain.identity import NO_ASSERTION, AssertedIdentity, Principal
 
@@ -78,6 +78,7 @@ class CallerResolver:
             roles=asserted.roles or (),
             agent=asserted.agent,
             origin=origin,
+            documents=asserted.documents,
         )
 
     @property
@@ -100,7 +101,7 @@ def _from_token(principal: Principal, asserted: AssertedIdentity, origin: Origin
     """Build the caller; assertions count only where the token leaves a field open.
 
     Roles are open only to a token that asserts users. One that merely names no user has its own
-    roles: else whoever holds it could take any role.
+    roles: else whoever holds it could take any role. Documents are those of both.
 
     Raises Forbidden, AgentRequired.
     """
@@ -127,6 +128,7 @@ def _from_token(principal: Principal, asserted: AssertedIdentity, origin: Origin
         agent=_agent(principal.agents, asserted.agent),
         token_log_fields=principal.token_log_fields,
         origin=origin,
+        documents=narrow_documents(principal.documents, asserted.documents),
     )
 
 
@@ -144,7 +146,10 @@ def _agent(allowed: frozenset[str] | None, asserted: str | None) -> str | None:
 
 
 def _merge(one: AssertedIdentity, other: AssertedIdentity) -> AssertedIdentity:
-    """Merge what two parts of a request assert. Raises Forbidden if they differ."""
+    """Merge what two parts of a request assert. Raises Forbidden if they differ.
+
+    Documents may differ: those are left that both parts name.
+    """
     if one is NO_ASSERTION or other is NO_ASSERTION:
         return other if one is NO_ASSERTION else one
     return AssertedIdentity(
@@ -152,6 +157,7 @@ def _merge(one: AssertedIdentity, other: AssertedIdentity) -> AssertedIdentity:
         user_id=_merge_field("user_id", one.user_id, other.user_id),
         roles=_merge_field("roles", one.roles, other.roles),
         agent=_merge_field("agent", one.agent, other.agent),
+        documents=narrow_documents(one.documents, other.documents),
     )
 
 

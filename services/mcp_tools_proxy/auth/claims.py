@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from mcp_tools_proxy.domain.identity import OperatorRight, Principal
-from mcp_tools_proxy.wire.identifiers import is_identifier
+from mcp_tools_proxy.wire.identifiers import DOCUMENTS_RULE, document_ids, is_identifier
 
 Claims = Mapping[str, object]
 
@@ -20,14 +20,16 @@ class ClaimNames:
     """The claims that name the tenant, the user, the roles and the agents.
 
     A name with dots that is no claim is a path: ``realm_access.roles`` is ``roles`` in
-    ``realm_access``. With ``user`` None tokens name no user. ``operator`` lists the rights of an
-    operator, and the role ``admin_role`` grants PRESETS; where these are None they grant nothing.
+    ``realm_access``. With ``user`` None tokens name no user. ``documents`` lists the only documents
+    that a token is for; None limits none. ``operator`` lists the rights of an operator, and the
+    role ``admin_role`` grants PRESETS; where these are None they grant nothing.
     """
 
     tenant: str = "tenant_id"
     user: str | None = "sub"
     roles: str = "roles"
     agents: str = "agents"
+    documents: str | None = None
     operator: str | None = None
     admin_role: str | None = None
 
@@ -54,7 +56,8 @@ def check_times(claims: Claims, now: float, leeway_s: float) -> float:
 def principal_of(claims: Claims, names: ClaimNames) -> Principal:
     """Return the principal of verified claims.
 
-    A token without the claim of agents may be used with any agent. Raises InvalidClaims for a claim
+    A token without the claim of agents may be used with any agent, and one without that of
+    documents for all. Raises InvalidClaims for a claim
     of an unexpected type, and for a token that has neither a tenant nor a right.
     """
     roles = _strings(claims, names.roles, split=True) or ()
@@ -70,8 +73,19 @@ def principal_of(claims: Claims, names: ClaimNames) -> Principal:
         user_id=None if names.user is None else _identifier(claims, names.user),
         roles=roles,
         agents=None if agents is None else frozenset(agents),
+        documents=_documents(claims, names.documents),
         rights=rights,
     )
+
+
+def _documents(claims: Claims, name: str | None) -> frozenset[str] | None:
+    ids = None if name is None else _strings(claims, name, split=False)
+    if ids is None:
+        return None
+    try:
+        return document_ids(ids)
+    except ValueError:
+        raise InvalidClaims(f"the token's {name} {DOCUMENTS_RULE}") from None
 
 
 def _rights(claims: Claims, names: ClaimNames, roles: Collection[str]) -> frozenset[OperatorRight]:

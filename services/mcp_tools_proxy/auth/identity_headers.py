@@ -1,17 +1,19 @@
 """Reads the headers that identify the caller of a request."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import lru_cache
 from urllib.parse import unquote_to_bytes
 
 from mcp_tools_proxy.domain.errors import InvalidRequest
 from mcp_tools_proxy.domain.identity import NO_ASSERTION, AssertedIdentity, roles_of
-from mcp_tools_proxy.wire.identifiers import is_identifier
+from mcp_tools_proxy.wire.identifiers import DOCUMENTS_RULE, document_ids, is_identifier
 
 TENANT_HEADER = "X-Tenant-Id"
 USER_HEADER = "X-User-Id"
 ROLES_HEADER = "X-User-Roles"
 AGENT_HEADER = "X-Agent-Id"
+DOCUMENTS_HEADER = "X-Documents"
 AUTHORIZATION = "Authorization"
 
 MAX_CACHED = 1_000
@@ -19,7 +21,10 @@ MAX_CACHED = 1_000
 
 _NAMES = {
     name.lower().encode(): name
-    for name in (TENANT_HEADER, USER_HEADER, ROLES_HEADER, AGENT_HEADER, AUTHORIZATION)
+    for name in (
+        *(TENANT_HEADER, USER_HEADER, ROLES_HEADER, AGENT_HEADER),
+        *(DOCUMENTS_HEADER, AUTHORIZATION),
+    )
 }
 
 
@@ -28,9 +33,9 @@ def read_headers(raw: Iterable[tuple[bytes, bytes]]) -> tuple[str | None, Assert
 
     ``raw`` are ASGI's pairs, names in lower case. The values of ``X-*-Id`` are UTF-8 identifiers
     (contract §1, input rules). ``X-User-Roles`` has roles separated by commas; what is in a role
-    beside printable ASCII, and its commas and percent signs, are percent-encoded. Raises
-    InvalidRequest naming the header, also for a repeated one: a proxy in front may have checked the
-    other value.
+    beside printable ASCII, and its commas and percent signs, are percent-encoded. ``X-Documents``
+    has ids in the same form; empty, it names no document. Raises InvalidRequest naming the header,
+    also for a repeated one: a proxy in front may have checked the other value.
     """
     found: dict[str, bytes] = {}
     for key, value in raw:
@@ -43,10 +48,13 @@ def read_headers(raw: Iterable[tuple[bytes, bytes]]) -> tuple[str | None, Assert
     if not found:
         return None, NO_ASSERTION
     authorization = found.pop(AUTHORIZATION, None)
+    documents = found.pop(DOCUMENTS_HEADER, None)
     assertion = NO_ASSERTION
     if found:
         names = (TENANT_HEADER, USER_HEADER, ROLES_HEADER, AGENT_HEADER)
         assertion = _assertion(*map(found.get, names))
+    if documents is not None:  # not cached: long, and of one conversation
+        assertion = replace(assertion, documents=_documents(documents))
     return (None if authorization is None else authorization.decode("latin-1")), assertion
 
 
@@ -79,16 +87,31 @@ def _roles(value: bytes | None) -> tuple[str, ...] | None:
         return None
     if not value:
         return ()
-    try:
-        texts = [unquote_to_bytes(part.strip(b" \t")).decode() for part in value.split(b",")]
-    except UnicodeDecodeError:
-        raise _invalid(ROLES_HEADER, "is not UTF-8") from None
+    texts = _texts(ROLES_HEADER, value)
     if not all(map(is_identifier, texts)):
         raise _invalid(
             ROLES_HEADER,
             "should be roles of 1-256 characters without control characters, separated by commas",
         )
     return roles_of(texts)
+
+
+def _documents(value: bytes) -> frozenset[str]:
+    if not value:
+        return frozenset()
+    texts = _texts(DOCUMENTS_HEADER, value)
+    try:
+        return document_ids(texts)
+    except ValueError:
+        raise _invalid(DOCUMENTS_HEADER, f"{DOCUMENTS_RULE}, separated by commas") from None
+
+
+def _texts(name: str, value: bytes) -> list[str]:
+    """Return the texts of a header that has several, each percent-encoded."""
+    try:
+        return [unquote_to_bytes(part.strip(b" \t")).decode() for part in value.split(b",")]
+    except UnicodeDecodeError:
+        raise _invalid(name, "is not UTF-8") from None
 
 
 def _invalid(name: str, problem: str) -> InvalidRequest:

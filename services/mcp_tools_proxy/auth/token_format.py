@@ -25,7 +25,7 @@ from pydantic_core import from_json, to_json
 
 from mcp_tools_proxy.domain.identity import OperatorRight, Principal
 from mcp_tools_proxy.domain.json_objects import without_none
-from mcp_tools_proxy.wire.identifiers import Identifier
+from mcp_tools_proxy.wire.identifiers import MAX_DOCUMENTS, Identifier
 from mcp_tools_proxy.wire.problem_texts import place_of, problem_of
 from mcp_tools_proxy.wire.strict_json import RepeatedKey, check_keys
 
@@ -133,6 +133,7 @@ def dump_line(entry: TokenEntry) -> bytes:
         "roles": principal.roles or None,
         "asserts_users": principal.asserts_users or None,
         "agents": None if principal.agents is None else sorted(principal.agents),
+        "documents": None if principal.documents is None else sorted(principal.documents),
         "admin": OperatorRight.PRESETS in principal.rights or None,
         "may": sorted(principal.rights - {OperatorRight.PRESETS}) or None,
         "created": _format_timestamp(entry.created),
@@ -189,6 +190,7 @@ class _Line(BaseModel):
     roles: Annotated[list[Identifier], Field(max_length=MAX_ROLES)] = Field(default_factory=list)
     asserts_users: bool = False
     agents: Annotated[list[Identifier], Field(min_length=1)] | None = None
+    documents: Annotated[list[Identifier], Field(max_length=MAX_DOCUMENTS)] | None = None
     admin: bool = False
     """The right PRESETS, as files of older versions have it."""
     may: list[Annotated[OperatorRight, Field(strict=False)]] = Field(default_factory=list)
@@ -213,6 +215,7 @@ class _Line(BaseModel):
                 roles=tuple(self.roles),
                 asserts_users=self.asserts_users,
                 agents=None if self.agents is None else frozenset(self.agents),
+                documents=None if self.documents is None else frozenset(self.documents),
                 rights=rights,
                 token_log_fields={"token_id": self.id},
             ),

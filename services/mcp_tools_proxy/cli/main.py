@@ -15,7 +15,7 @@ from mcp_tools_proxy.cli.call import add_call_commands
 from mcp_tools_proxy.cli.completions import agent_names
 from mcp_tools_proxy.cli.config_init import config_app
 from mcp_tools_proxy.cli.documents.documents_app import documents_app
-from mcp_tools_proxy.cli.options import identifier, identifiers
+from mcp_tools_proxy.cli.options import document_list, identifier, identifiers
 from mcp_tools_proxy.cli.output import AsJson
 from mcp_tools_proxy.cli.tokens import tokens_app
 from mcp_tools_proxy.documents.open_documents import prepare_documents
@@ -84,6 +84,14 @@ McpAgent = Annotated[
         callback=identifier,
         autocompletion=agent_names,
         help="The agent whose profile narrows what is seen.",
+    ),
+]
+Documents = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--document",
+        callback=document_list,
+        help="The only document that may be used; may be given several times. By default any.",
     ),
 ]
 Verbose = Annotated[
@@ -156,7 +164,11 @@ def serve_command(host: Host = None, port: Port = None) -> None:
 
 @app.command("stdio")
 def stdio_command(
-    tenant: Tenant = None, user: User = "stdio", roles: Roles = None, agent: McpAgent = None
+    tenant: Tenant = None,
+    user: User = "stdio",
+    roles: Roles = None,
+    agent: McpAgent = None,
+    documents: Documents = None,
 ) -> None:
     """Serve MCP over stdin and stdout.
 
@@ -171,7 +183,11 @@ def stdio_command(
         run_stdio(
             settings,
             AssertedIdentity(
-                tenant_id=tenant, user_id=user, roles=roles_of(roles or ()), agent=agent
+                tenant_id=tenant,
+                user_id=user,
+                roles=roles_of(roles or ()),
+                agent=agent,
+                documents=frozenset(documents) if documents else None,
             ),
         )
     except ValueError as error:

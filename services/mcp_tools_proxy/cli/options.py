@@ -2,7 +2,7 @@
 
 import typer
 
-from mcp_tools_proxy.wire.identifiers import is_identifier
+from mcp_tools_proxy.wire.identifiers import document_ids, is_identifier
 
 
 def identifier(value: str | None) -> str | None:
@@ -16,4 +16,13 @@ def identifiers(values: list[str] | None) -> list[str] | None:
     """Check an option that may be repeated, as ``identifier`` does."""
     for value in values or ():
         identifier(value)
+    return values
+
+
+def document_list(values: list[str] | None) -> list[str] | None:
+    """Check an option that lists documents. Raises BadParameter."""
+    try:
+        document_ids(values or ())
+    except ValueError as error:
+        raise typer.BadParameter(f"it {error}") from None
     return values

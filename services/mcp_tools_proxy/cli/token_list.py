@@ -12,7 +12,7 @@ from mcp_tools_proxy.wire.text import printable
 
 
 def token_facts(entry: TokenEntry) -> dict[str, object]:
-    """Return a token for JSON; ``agents`` is null for one that any agent may use."""
+    """Return a token for JSON; ``agents`` and ``documents`` are null where it is for any."""
     principal = entry.principal
     return {
         "id": entry.id,
@@ -21,6 +21,7 @@ def token_facts(entry: TokenEntry) -> dict[str, object]:
         "roles": list(principal.roles),
         "asserts_users": principal.asserts_users,
         "agents": None if principal.agents is None else sorted(principal.agents),
+        "documents": None if principal.documents is None else sorted(principal.documents),
         "rights": sorted(principal.rights),
         "created": entry.created and _seconds(entry.created),
         "expires": entry.expires and _seconds(entry.expires),
@@ -76,6 +77,7 @@ _COLUMNS = (
     folded("may"),
     folded("roles"),
     folded("asserts"),
+    folded("documents"),
 )
 
 
@@ -93,6 +95,7 @@ def _row(entry: TokenEntry, format_time: Callable[[datetime], str]) -> tuple[str
         ",".join(sorted(principal.rights)) or "-",
         ",".join(principal.roles) or "-",
         "users" if principal.asserts_users else "-",
+        "-" if principal.documents is None else ",".join(sorted(principal.documents)) or "none",
     )
     return tuple(printable(cell) for cell in cells)
 

@@ -21,7 +21,7 @@ from mcp_tools_proxy.auth.token_format import (
 )
 from mcp_tools_proxy.auth.token_store import UnknownToken, add_token, remove_entry
 from mcp_tools_proxy.cli.completions import agent_names, operator_rights, token_ids
-from mcp_tools_proxy.cli.options import identifier, identifiers
+from mcp_tools_proxy.cli.options import document_list, identifier, identifiers
 from mcp_tools_proxy.cli.output import AsJson
 from mcp_tools_proxy.cli.token_list import print_new_token, print_tokens
 from mcp_tools_proxy.domain.identity import OperatorRight, Principal
@@ -90,6 +90,14 @@ _Agents = Annotated[
         help="An agent that it is for; may be given several times. By default any, or none.",
     ),
 ]
+_Documents = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--document",
+        callback=document_list,
+        help="The only document that it is for; may be given several times. By default any.",
+    ),
+]
 _Admin = Annotated[bool, typer.Option("--admin", help="It may switch presets: --may presets.")]
 _May = Annotated[
     list[str] | None,
@@ -131,6 +139,7 @@ def tokens_app(default_path: Callable[[], Path | None]) -> typer.Typer:
         roles: _Roles = None,
         asserts_users: _AssertsUsers = False,
         agents: _Agents = None,
+        documents: _Documents = None,
         admin: _Admin = False,
         may: _May = None,
         expires: _Expires = None,
@@ -151,6 +160,7 @@ def tokens_app(default_path: Callable[[], Path | None]) -> typer.Typer:
             roles=tuple(roles or ()),
             asserts_users=asserts_users,
             agents=frozenset(agents) if agents else None,
+            documents=frozenset(documents) if documents else None,
             rights=frozenset(rights),
         )
         _check_together(principal)
@@ -166,7 +176,7 @@ def tokens_app(default_path: Callable[[], Path | None]) -> typer.Typer:
         """Show the tokens of the file, without their secrets.
 
         These are id, tenant, user, agents, admin, created, expires, note, operator rights, roles,
-        and whether requests assert users.
+        whether requests assert users, and the only documents that it is for.
 
         When the output is no terminal, these are separated by tabs.
         """

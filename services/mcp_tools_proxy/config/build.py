@@ -108,6 +108,7 @@ def build_agents(file: AgentsFile, *, warnings: tuple[Problem, ...]) -> Agents:
                 server_ids=None if entry.client_ids is None else tuple(entry.client_ids),
                 exclude_components=tuple(entry.exclude_components or ()),
                 preset_id=entry.preset,
+                documents=None if entry.documents is None else frozenset(entry.documents),
                 tool_name_style=entry.tool_name_style,
             )
             for entry in file.agents

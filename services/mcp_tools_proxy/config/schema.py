@@ -34,7 +34,7 @@ from mcp_tools_proxy.config.limits.limits_file import LimitsFile
 from mcp_tools_proxy.config.server_entry import ServerEntry
 from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.domain.configuration import EMPTY_PRESET
-from mcp_tools_proxy.wire.identifiers import Identifier
+from mcp_tools_proxy.wire.identifiers import MAX_DOCUMENTS, Identifier
 from mcp_tools_proxy.wire.problem_texts import closest_match
 from mcp_tools_proxy.wire.text import quote
 
@@ -152,11 +152,14 @@ MISSPELT = {
     **dict.fromkeys(("clientIds", "client-ids", "clients", "servers", "mcp_servers"), "client_ids"),
     **dict.fromkeys(("excludeComponents", "exclude-components", "exclude"), "exclude_components"),
     **dict.fromkeys(("presetId", "preset_id"), "preset"),
+    **dict.fromkeys(
+        ("doc_id", "doc_ids", "docIds", "docs", "document", "document_ids"), "documents"
+    ),
 }
 """Wrong spellings of the keys that narrow a profile, and the right ones.
 
 They are refused, not just warned about: an agent whose restriction is ignored would see more than
-was meant. The loader refuses every other key that is similar to one of the three as well.
+was meant. The loader refuses every other key that is similar to one of these as well.
 """
 
 
@@ -190,6 +193,11 @@ class AgentEntry(BaseModel):
     `resource:` in front for that kind only. A resource's name is its URI."""
     preset: _PresetId | None = Field(default=None, examples=["work"])
     """The id of a preset: the agent may use only what both that and the active one allow."""
+    documents: Annotated[list[Identifier], Field(max_length=MAX_DOCUMENTS)] | None = Field(
+        default=None, examples=[["handbook"]]
+    )
+    """The ids of the only documents that it may use. Left out or null: all that its user may read.
+    An empty list: none."""
     tool_name_style: _NameStyle | None = Field(default=None, examples=["alias"])
     """How its lists name the servers' tools: `server` (`server_id:tool`), `alias`, or `bare` (as
     the server calls it). Left out or null: MCP_PROXY_TOOL_NAME_STYLE."""

@@ -101,6 +101,8 @@ class DocumentRepository:
 
     async def find(self, caller: Caller, doc_id: str, wanted: Wanted = HEAD_ONLY) -> CachedDocument:
         """Return a document that the caller may read, with the wanted parts at least."""
+        if caller.documents is not None:
+            self.check_bound(caller.documents, doc_id)
         key = (caller.tenant_id, doc_id)
         found = self._from_memory(key, wanted)
         if found is not None and _admits(found, caller):
@@ -110,6 +112,15 @@ class DocumentRepository:
             if found is None or not _admits(found, caller):
                 raise await self._refusal(doc_id)
             return found
+
+    def check_bound(self, documents: frozenset[str], doc_id: str) -> None:
+        """Check that a document is one of those that a caller is bound to.
+
+        The store is not asked: the refusal is the same whether or not there is the document.
+        """
+        if doc_id not in documents:
+            hides = self._hide_foreign_documents and documents
+            raise _not_found(doc_id) if hides else _access_denied(doc_id)
 
     async def find_for_any_reader(
         self, caller: Caller, doc_id: str, wanted: Wanted = HEAD_ONLY
@@ -234,14 +245,8 @@ class DocumentRepository:
         if not self._hide_foreign_documents and (
             any(doc_id == held for _, held in self._held) or await self._store.has_doc_id(doc_id)
         ):
-            return AccessDenied(
-                f"the user has no access to document {quote(doc_id)}; do not try again: use a "
-                "doc_id that belongs to the user, or tell the user"
-            )
-        return DocumentNotFound(
-            f"there is no document {quote(doc_id)}; check the doc_id letter by letter against the "
-            "one you were given, or ask the user which document is meant"
-        )
+            return _access_denied(doc_id)
+        return _not_found(doc_id)
 
     def _start(
         self,
@@ -274,6 +279,20 @@ class _Read:
 
     def __init__(self) -> None:
         self.is_outdated = False
+
+
+def _access_denied(doc_id: str) -> AccessDenied:
+    return AccessDenied(
+        f"the user has no access to document {quote(doc_id)}; do not try again: use a "
+        "doc_id that belongs to the user, or tell the user"
+    )
+
+
+def _not_found(doc_id: str) -> DocumentNotFound:
+    return DocumentNotFound(
+        f"there is no document {quote(doc_id)}; check the doc_id letter by letter against the "
+        "one you were given, or ask the user which document is meant"
+    )
 
 
 def _admits(found: CachedDocument, caller: Caller) -> bool:

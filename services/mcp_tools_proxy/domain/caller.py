@@ -16,6 +16,15 @@ ANY_TENANT = "-"
 """``tenant_id`` for a list that is the same for every tenant."""
 
 
+def narrow_documents(
+    one: frozenset[str] | None, other: frozenset[str] | None
+) -> frozenset[str] | None:
+    """Return the documents that both sets have; None is every document."""
+    if one is None or other is None:
+        return other if one is None else one
+    return one & other
+
+
 class Kind(StrEnum):
     """The three kinds of component that MCP knows."""
 
@@ -31,7 +40,9 @@ class Caller:
     ``agent`` names the agent profile that narrows what the caller may use; None means no agent.
     A caller with ``NO_TENANT`` is not offered components that need one; an unknown ``user_id`` is
     empty. ``token_log_fields`` identify the verified token in records, empty without one, and
-    ``origin`` is where the request came from; equality and hashes leave both out.
+    ``origin`` is where the request came from. ``documents`` are the only ones of its tenant that
+    the caller may use, None for no such limit; each request of a session may have others. Equality
+    and hashes leave these three out.
     """
 
     tenant_id: str
@@ -40,6 +51,7 @@ class Caller:
     agent: str | None = None
     token_log_fields: Mapping[str, str] = field(default_factory=dict, compare=False)
     origin: Origin = field(default=UNKNOWN_ORIGIN, compare=False)
+    documents: frozenset[str] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

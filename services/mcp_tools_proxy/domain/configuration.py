@@ -40,6 +40,7 @@ class AgentProfile:
     ``server_ids``, which the file calls ``client_ids``, are the downstream servers that the agent
     may use: None is all of them, empty is none (A-04). ``exclude_components`` names components that
     it may not use (A-05, A-18). ``preset_id`` names a preset that narrows the active one further.
+    ``documents`` are the only ones that it may use, None for any that its user may read.
     ``tool_name_style`` is how its lists name downstream tools, None for the setting's.
     """
 
@@ -47,6 +48,7 @@ class AgentProfile:
     server_ids: tuple[str, ...] | None = None
     exclude_components: tuple[str, ...] = ()
     preset_id: str | None = None
+    documents: frozenset[str] | None = None
     tool_name_style: ToolNameStyle | None = None
 
 

@@ -19,6 +19,8 @@ class AssertedIdentity:
     user_id: str | None = None
     roles: tuple[str, ...] | None = None
     agent: str | None = None
+    documents: frozenset[str] | None = None
+    """The only documents that the request may use: parts that name others are intersected."""
 
 
 def roles_of(names: Iterable[str]) -> tuple[str, ...]:
@@ -49,6 +51,7 @@ class Principal:
 
     ``agents`` are the profiles that the token may be used with; None allows any, or none at all.
     With ``asserts_users``, a service's, requests say user and roles: the token proves neither.
+    ``documents`` are the only ones that it may be used for, None for no such limit.
     ``rights`` are those of an operator, whose token may belong to no tenant: then ``tenant_id`` is
     None. ``token_log_fields`` identify the token in the log: its ``token_id``, or the ``issuer``
     and ``subject`` of a JWT.
@@ -59,6 +62,7 @@ class Principal:
     roles: tuple[str, ...] = ()
     asserts_users: bool = False
     agents: frozenset[str] | None = None
+    documents: frozenset[str] | None = None
     rights: frozenset[OperatorRight] = frozenset()
     token_log_fields: Mapping[str, str] = field(default_factory=dict, compare=False)
 

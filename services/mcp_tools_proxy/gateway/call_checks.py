@@ -1,6 +1,7 @@
 """The checks of a call that both the executor and the explainer make, in one place."""
 
 import asyncio
+from dataclasses import replace
 
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import DOCUMENT_ARGUMENT, ComponentSpec, JsonObject, ToolSpec
@@ -33,6 +34,17 @@ def _content_blocked(spec: ComponentSpec, blocked: Blocked) -> ContentBlocked:
         details={"argument": argument[:QUOTE_CHARS]} if argument else None,
         reason=blocked.keyword,
     )
+
+
+def recorded_call(spec: ComponentSpec, call: Call, completed: Call) -> Call:
+    """Return a call as its record shows it: with the document that was filled in for it, if any.
+
+    Other arguments that are filled in are in no record.
+    """
+    document = completed.arguments.get(DOCUMENT_ARGUMENT)
+    if spec.server_id is not None or document == call.arguments.get(DOCUMENT_ARGUMENT):
+        return call
+    return replace(call, arguments={**call.arguments, DOCUMENT_ARGUMENT: document})
 
 
 def charged_call(spec: ComponentSpec, call: Call) -> ChargedCall:

@@ -22,7 +22,7 @@ from mcp_tools_proxy.domain.errors import (
 )
 from mcp_tools_proxy.domain.limits.budget import BudgetStatus, ChargedCall
 from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
-from mcp_tools_proxy.gateway.call_checks import charged_call, check_blocklist
+from mcp_tools_proxy.gateway.call_checks import charged_call, check_blocklist, recorded_call
 from mcp_tools_proxy.gateway.first_attempts import Find, FirstAttempts
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
 from mcp_tools_proxy.idempotency.idempotent_calls import IdempotentCalls
@@ -48,7 +48,9 @@ def _no_place() -> bool:
 class _Progress:
     """What is known of a call so far, for its record, and for what its caller sees of budgets."""
 
-    __slots__ = ("admission", "component", "document_version", "has_audit_place", "registry")
+    __slots__ = (
+        *("admission", "component", "document_version", "has_audit_place", "recorded", "registry"),
+    )
 
     def __init__(self, registry: RegistryVersion) -> None:
         self.component: Component | None = None
@@ -56,6 +58,8 @@ class _Progress:
         self.document_version: str | None = None
         self.admission: Admission | None = None
         self.has_audit_place = False
+        self.recorded: Call | None = None
+        """The call as its record shows it, where that is not as it was received."""
 
     def budget_of(self, error: ProxyError) -> BudgetStatus | None:
         """Return the budget that the caller of a call that fails with ``error`` sees."""
@@ -154,7 +158,7 @@ class Executor:
         finally:
             self._on_finish(
                 CallRecord(
-                    call=call,
+                    call=progress.recorded or call,
                     spec=progress.component.spec if progress.component is not None else None,
                     outcome=outcome,
                     duration_s=self._clock() - started,
@@ -173,7 +177,10 @@ class Executor:
             self._on_start(call, spec)
         if call.refusal is not None:
             raise call.refusal
-        call = component.complete_arguments(call)
+        completed = component.complete_arguments(call)
+        if completed is not call:
+            progress.recorded = recorded_call(spec, call, completed)
+            call = completed
         parsed = component.parse(call.arguments)
         if self._blocklist.is_on:
             # of a resource the URI is no argument

@@ -143,9 +143,11 @@ class MessageSession:
         self._open.clear()
         self._answered.set()
 
-    async def receive(self, content: object) -> None:
+    async def receive(self, content: object, caller: Caller | None = None) -> None:
         """Receive one message of the client.
 
+        ``caller`` is who sent it, where that is known of each message: the same one as of the
+        session, but perhaps with other documents.
         A request that is refused is answered with a JSON-RPC error. Raises InvalidRequest for a
         message that cannot be answered: it is no JSON-RPC, or has the id of a pending request, so
         that an error would pass for that request's response.
@@ -158,7 +160,7 @@ class MessageSession:
             if request_id_of(message) is None:
                 self._receive_other(message)
             else:
-                self._receive_request(message["id"], message)
+                self._receive_request(message["id"], message, caller or self._caller)
         except ProxyError as error:
             if id_ is None:
                 raise
@@ -169,7 +171,7 @@ class MessageSession:
         if str(id_) in self._open:
             raise InvalidRequest("a request with this id is still in progress; use another id")
 
-    def _receive_request(self, id_: RequestId, content: Json) -> None:
+    def _receive_request(self, id_: RequestId, content: Json, caller: Caller) -> None:
         if len(self._open) >= self._max_open_requests:
             raise CapacityExceeded(
                 f"{self._max_open_requests} requests are not answered yet, which is the limit; "
@@ -181,7 +183,7 @@ class MessageSession:
         if content["method"] == INITIALIZE and not self._is_modern:
             # at once: a client may send its next request without waiting for the response
             response = self._initialize(id_, content.get("params") or {})
-        task = self._tasks.create_task(self._respond(id_, content, response))
+        task = self._tasks.create_task(self._respond(id_, content, caller, response))
         self._open[str(id_)] = _PendingRequest(id_, content["method"], task)
         self._answered.clear()
 
@@ -215,7 +217,9 @@ class MessageSession:
         self._handshake = HandshakeSession(self._server, declared, self._send)
         return result_response(id_, initialize_result(self._server, declared))
 
-    async def _respond(self, id_: RequestId, content: Json, response: Json | None) -> None:
+    async def _respond(
+        self, id_: RequestId, content: Json, caller: Caller, response: Json | None
+    ) -> None:
         """Send the response to a request, made here if there is none; cancelled with it."""
 
         async def send_before_response(message: Mapping[str, object]) -> None:
@@ -225,7 +229,7 @@ class MessageSession:
         try:
             if response is None:
                 answer = self._answer_modern if self._is_modern else self._answer_in_session
-                response = await answer(id_, content, send_before_response)
+                response = await answer(id_, content, caller, send_before_response)
             await self._send(response)
         except RequestCancelled:
             pass
@@ -235,7 +239,9 @@ class MessageSession:
                 await self._send(refused_request(id_, InternalError()))
         self._close_request(id_)
 
-    async def _answer_modern(self, id_: RequestId, content: Json, send: SendMessage) -> Json:
+    async def _answer_modern(
+        self, id_: RequestId, content: Json, caller: Caller, send: SendMessage
+    ) -> Json:
         """Return the response to a request of the newer era."""
         try:
             if content["method"] == INITIALIZE:
@@ -245,15 +251,15 @@ class MessageSession:
             self._record_refusal(error, content)
             return error_response(id_, error)
         return await handle_stateless(
-            self._server, request, self._caller, send=send, name_style=self._name_style
+            self._server, request, caller, send=send, name_style=self._name_style
         )
 
-    async def _answer_in_session(self, id_: RequestId, content: Json, send: SendMessage) -> Json:
+    async def _answer_in_session(
+        self, id_: RequestId, content: Json, caller: Caller, send: SendMessage
+    ) -> Json:
         """Return the response to a request of the older eras. Raises RequestCancelled."""
         if self._handshake is not None:
-            return await self._handshake.answer(
-                content, self._caller, send, name_style=self._name_style
-            )
+            return await self._handshake.answer(content, caller, send, name_style=self._name_style)
         if content["method"] == "ping":
             return result_response(id_, {})
         error = JsonRpcError(INVALID_REQUEST, "the session has not begun; send initialize first")

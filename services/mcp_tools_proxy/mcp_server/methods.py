@@ -58,7 +58,7 @@ class Methods:
     async def handle(self, request: McpRequest) -> Json:
         """Return a method's result, without the envelope of its era. Raises JsonRpcError."""
         try:
-            return await self._methods[request.method](request)
+            return await self._methods[request.method](request.narrowed())
         except ProxyError as error:
             raise protocol_error(error, request.trace_id, modern=request.modern) from None
 

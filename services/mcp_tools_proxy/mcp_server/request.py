@@ -5,21 +5,28 @@ not depend on the transport.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Self
 
 from starlette.datastructures import Headers
 
-from mcp_tools_proxy.domain.caller import Call, Caller, InputResponses, Kind
+from mcp_tools_proxy.domain.caller import Call, Caller, InputResponses, Kind, narrow_documents
 from mcp_tools_proxy.domain.client import Client
 from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.mcp_server.clients import LEVELS
 from mcp_tools_proxy.telemetry.request_events import RequestFacts
 from mcp_tools_proxy.web.trace_headers import new_trace_id, trace_context_from, trace_header
-from mcp_tools_proxy.wire.identifiers import IDEMPOTENCY_KEY_RULE, is_idempotency_key
+from mcp_tools_proxy.wire.identifiers import (
+    DOCUMENTS_RULE,
+    IDEMPOTENCY_KEY_RULE,
+    document_ids,
+    is_idempotency_key,
+)
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 from mcp_tools_proxy.wire.mcp_protocol import INVALID_PARAMS, LOG_LEVEL_META_KEY
 from mcp_tools_proxy.wire.tracing import (
+    DOCUMENTS_KEY,
     IDEMPOTENCY_KEY,
     TRACE_CONTEXT,
     choose_trace_id,
@@ -106,6 +113,22 @@ class McpRequest:
             name_style=name_style,
             client_name=client_name,
         )
+
+    def narrowed(self) -> Self:
+        """Return the request of a caller with those documents alone that ``_meta`` names, if any.
+
+        Raises JsonRpcError for a list that is none.
+        """
+        ids = _object_or_empty(self.params.get("_meta")).get(DOCUMENTS_KEY)
+        if ids is None:
+            return self
+        try:
+            if not isinstance(ids, list):
+                raise ValueError(DOCUMENTS_RULE)  # noqa: TRY301, TRY004 - as for a wrong list
+            documents = narrow_documents(self.caller.documents, document_ids(ids))
+        except ValueError as error:
+            raise JsonRpcError(INVALID_PARAMS, f'_meta["{DOCUMENTS_KEY}"] {error}') from None
+        return replace(self, caller=replace(self.caller, documents=documents))
 
     @property
     def facts(self) -> RequestFacts:

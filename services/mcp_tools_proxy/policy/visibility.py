@@ -78,6 +78,8 @@ class Visibility:
     server_ids: frozenset[str] | None = None
     excluded: Exclusions = NO_EXCLUSIONS
     preset: PresetScope | None = None
+    documents: frozenset[str] | None = None
+    """The only documents that the agent may use; None for all that its user may read."""
 
     @classmethod
     def of(cls, profile: AgentProfile, scope: PresetScope | None) -> Self:
@@ -87,6 +89,7 @@ class Visibility:
             server_ids=None if ids is None else frozenset(ids),
             excluded=Exclusions(profile.exclude_components),
             preset=scope,
+            documents=profile.documents,
         )
 
     def may_allow(self, kind: Kind, server_id: str) -> bool:

@@ -4,9 +4,9 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
 from mcp_tools_proxy.domain.audit.rule_source import SETTINGS, RuleSource
-from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
+from mcp_tools_proxy.domain.caller import NO_TENANT, Caller, narrow_documents
 from mcp_tools_proxy.domain.components import ComponentSpec
-from mcp_tools_proxy.domain.errors import AgentNotFound, AgentRequired
+from mcp_tools_proxy.domain.errors import AgentNotFound, AgentRequired, ProxyError
 from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.visibility import Denial, Visibility
 from mcp_tools_proxy.wire.text import quote
@@ -27,8 +27,13 @@ class Permissions:
     agent: str | None = None
     visibility: Visibility = EVERYTHING
     has_tenant: bool = True
-    has_one_document: bool = False
-    """Whether the caller may use one document only, which is filled in for it."""
+    documents: frozenset[str] | None = None
+    """The only documents that the caller may use; None for all that it may read."""
+
+    @property
+    def has_one_document(self) -> bool:
+        """Whether the caller may use one document only, which is filled in for it."""
+        return self.documents is not None and len(self.documents) == 1
 
     def denial(self, spec: ComponentSpec) -> Denial | None:
         """Return what denies a component to the caller; None if nothing does.
@@ -66,6 +71,8 @@ class AccessRules:
         """Return what a caller may use. Raises AgentNotFound, AgentRequired."""
         has_tenant = caller.tenant_id != NO_TENANT
         if caller.agent is None and not self.agent_required:
+            if caller.documents is not None:
+                return Permissions(has_tenant=has_tenant, documents=caller.documents)
             return WITHOUT_AGENT if has_tenant else WITHOUT_AGENT_OR_TENANT
         if self.agents is None:
             error = AgentRequired if caller.agent is None else AgentNotFound
@@ -85,7 +92,15 @@ class AccessRules:
                 f"no agent profile is named {quote(caller.agent)}; "
                 f"use a name from agents.json{advice}"
             )
-        return Permissions(caller.agent, visibility, has_tenant)
+        documents = narrow_documents(caller.documents, visibility.documents)
+        return Permissions(caller.agent, visibility, has_tenant, documents)
+
+    def has_one_document(self, caller: Caller) -> bool:
+        """Return whether the caller may use one document only; False for an unknown agent."""
+        try:
+            return self.permissions_of(caller).has_one_document
+        except ProxyError:
+            return False
 
 
 UNRESTRICTED = AccessRules()

@@ -4,9 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
+from mcp_tools_proxy.domain.caller import Call, narrow_documents
 from mcp_tools_proxy.domain.components import (
     DOCUMENT_ARGUMENT,
     JsonObject,
+    Result,
     Tool,
     ToolNameStyle,
     ToolSpec,
@@ -76,9 +78,20 @@ class ShownTools:
         return variant
 
     def tool_for(self, tool: Tool, permissions: Permissions) -> Tool:
-        """Return a tool with the arguments filled in that the caller's agent may not choose."""
+        """Return a tool with the arguments filled in that the caller's agent may not choose.
+
+        A tool of ours works on those documents alone that the agent's profile names, if any.
+        """
         agent = permissions.agent
-        if agent is None or (bind := self._bind_by_agent.get(agent)) is None:
+        if agent is None:
+            return tool
+        documents = permissions.visibility.documents
+        if documents is not None and tool.spec.server_id is None:
+            return NarrowedTool(self._bound_tool(tool, agent), documents)
+        return self._bound_tool(tool, agent)
+
+    def _bound_tool(self, tool: Tool, agent: str) -> Tool:
+        if (bind := self._bind_by_agent.get(agent)) is None:
             return tool
         key = (agent, id(tool))
         if key not in self._bound:
@@ -91,6 +104,42 @@ class ShownTools:
         if permissions.has_one_document and names_document(spec):
             return without_document(spec)
         return spec
+
+
+class NarrowedTool:
+    """A tool of ours for an agent whose profile names the only documents that it may use.
+
+    The caller of ``complete_arguments`` has those alone from then on, in a list, too.
+    """
+
+    __slots__ = ("_documents", "_tool")
+
+    def __init__(self, tool: Tool, documents: frozenset[str]) -> None:
+        self._tool = tool
+        self._documents = documents
+
+    @property
+    def spec(self) -> ToolSpec:
+        """The tool's own description."""
+        return self._tool.spec
+
+    def complete_arguments(self, call: Call) -> Call:
+        """Return the call of a caller that has the profile's documents alone."""
+        documents = narrow_documents(call.caller.documents, self._documents)
+        caller = replace(call.caller, documents=documents)
+        return self._tool.complete_arguments(replace(call, caller=caller))
+
+    def parse(self, arguments: JsonObject) -> object:
+        """Check the arguments. Raises InvalidArguments."""
+        return self._tool.parse(arguments)
+
+    async def check_document(self, parsed: object, call: Call) -> str | None:
+        """Return the version of the document. Raises AccessDenied, DocumentNotFound."""
+        return await self._tool.check_document(parsed, call)
+
+    async def call(self, parsed: object, call: Call) -> Result:
+        """Perform the call."""
+        return await self._tool.call(parsed, call)
 
 
 def names_document(spec: ToolSpec) -> bool:

@@ -115,6 +115,8 @@ class IdentitySettings(TokensFileSettings):
     """The claim that lists the roles."""
     jwt_agents_claim: ClaimName = "agents"
     """The claim that lists the agents a JWT is for; without it a JWT is for any."""
+    jwt_documents_claim: OptionalText = None
+    """The claim that lists the only documents a JWT is for; unset, no claim limits them."""
     jwt_operator_claim: OptionalText = None
     """The claim that lists the rights of an operator; unset, no claim grants one."""
     jwt_admin_role: OptionalText = None

@@ -7,6 +7,7 @@ from typing import Annotated, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
+from pydantic_settings import NoDecode
 
 from mcp_tools_proxy.settings.types import (
     Count,
@@ -17,12 +18,14 @@ from mcp_tools_proxy.settings.types import (
     empty_is_unset,
     is_private,
     is_token,
+    parse_list,
     starting_with,
     variable,
 )
 from mcp_tools_proxy.wire.identifiers import (
     SERVER_IDENTIFIER_CHARS,
     Identifier,
+    document_ids,
     is_server_identifier,
     server_identifier_of,
 )
@@ -75,6 +78,16 @@ def _is_file(path: Path | None) -> Path | None:
     return path
 
 
+DocumentList = Annotated[
+    frozenset[str] | None,
+    NoDecode,
+    BeforeValidator(lambda ids: document_ids(ids) if isinstance(ids, tuple) else ids),
+    BeforeValidator(parse_list),
+    BeforeValidator(empty_is_unset),
+]
+"""Ids of documents, None if unset; an empty JSON list is no document."""
+
+
 class RemoteSettings(EnvironmentSettings):
     """Which backend is dialled, and who its sessions act for."""
 
@@ -103,6 +116,8 @@ class RemoteSettings(EnvironmentSettings):
     """Roles of that user, separated by commas: documents with readers may be for them."""
     remote_agent: Annotated[Identifier | None, BeforeValidator(empty_is_unset)] = None
     """The agent whose profile narrows the backend's sessions."""
+    remote_documents: DocumentList = None
+    """The only documents that the backend's sessions may use, separated by commas; unset, all."""
     remote_ca_file: Annotated[OptionalPath, AfterValidator(_is_file)] = None
     """PEM file of the authorities that may vouch for the backend; unset, this machine's."""
     remote_allow_insecure: bool = False
@@ -148,6 +163,7 @@ class RemoteSettings(EnvironmentSettings):
             ("remote_user_id", self.remote_user_id),
             ("remote_user_roles", self.remote_user_roles or None),
             ("remote_agent", self.remote_agent),
+            ("remote_documents", self.remote_documents),
             ("remote_ca_file", self.remote_ca_file),
         ):
             if value is not None:

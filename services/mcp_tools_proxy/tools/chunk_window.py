@@ -158,6 +158,8 @@ def window_tool(
     find_own = document_finder(repository, lambda _: WHOLE if windows_are_local else HEAD_ONLY)
 
     async def find(arguments: DocumentArguments, call: Call) -> CachedDocument | None:
+        if call.caller.documents is not None:
+            repository.check_bound(call.caller.documents, arguments.doc_id)
         if not own_documents_only and (
             retrieval_knows_caller or not await repository.has_readers(call.caller.tenant_id)
         ):

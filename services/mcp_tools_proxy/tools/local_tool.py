@@ -1,7 +1,7 @@
 """Builds a Tool from a pydantic argument model and one async function."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
 from typing import Any, Generic, TypeVar
@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 
 from mcp_tools_proxy.documents.document_cache import CachedDocument
 from mcp_tools_proxy.domain.caller import Call
-from mcp_tools_proxy.domain.components import JsonObject, Result, ToolSpec
+from mcp_tools_proxy.domain.components import DOCUMENT_ARGUMENT, JsonObject, Result, ToolSpec
 from mcp_tools_proxy.domain.errors import InvalidArguments
 from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.wire.problem_texts import MAX_PROBLEMS, join_first, problem_of
@@ -63,8 +63,12 @@ class LocalTool(Generic[ArgumentsT, DocumentT]):
     find_document: Callable[[ArgumentsT, Call], Awaitable[DocumentT]]
 
     def complete_arguments(self, call: Call) -> Call:
-        """Return the call unchanged."""
-        return call
+        """Return the call with the one document that its caller may use, if it names none."""
+        documents = call.caller.documents
+        if documents is None or len(documents) != 1 or not self._needs_document(call):
+            return call
+        (only,) = documents
+        return replace(call, arguments={**call.arguments, DOCUMENT_ARGUMENT: only})
 
     def parse(self, arguments: JsonObject) -> object:
         """Validate ``arguments``; null counts as absent (contract §1). Raises InvalidArguments."""
@@ -89,6 +93,10 @@ class LocalTool(Generic[ArgumentsT, DocumentT]):
     async def call(self, parsed: Any, call: Call) -> Result:
         """Call the function with the arguments, and with the document that was checked."""
         return await self.function(parsed.arguments, call, parsed.document)
+
+    def _needs_document(self, call: Call) -> bool:
+        is_named = call.arguments.get(DOCUMENT_ARGUMENT) is not None
+        return not is_named and DOCUMENT_ARGUMENT in self.spec.argument_names
 
     def _refusal(self, error: ValidationError) -> InvalidArguments:
         errors = error.errors(include_url=False, include_input=False)

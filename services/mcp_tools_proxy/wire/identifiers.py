@@ -1,6 +1,7 @@
 """Identifiers and trace ids as the input rules allow them (contract §1), and loopback hosts."""
 
 import re
+from collections.abc import Sequence
 from ipaddress import ip_address
 from typing import Annotated
 
@@ -16,6 +17,14 @@ Identifier = Annotated[
     ),
 ]
 """tenant_id, user_id, doc_id, section_id, anchor_chunk_id: 1–256 characters, no control ones."""
+
+MAX_DOCUMENTS = 1_000
+"""Documents that one list of ids names at most."""
+
+DOCUMENTS_RULE = (
+    f"should be at most {MAX_DOCUMENTS} ids of documents, each of 1-{IDENTIFIER_CHARS} characters "
+    "without control characters"
+)
 
 IDEMPOTENCY_KEY_CHARS = 128
 IDEMPOTENCY_KEY_RULE = f"should be 1-{IDEMPOTENCY_KEY_CHARS} printable ASCII characters"
@@ -35,6 +44,17 @@ def is_identifier(text: str) -> bool:
     if not 1 <= len(text) <= IDENTIFIER_CHARS or has_control_character(text):
         return False
     return text.isascii() or _SURROGATE.search(text) is None  # from non-UTF-8 command lines
+
+
+def document_ids(ids: Sequence[object]) -> frozenset[str]:
+    """Return the ids of a list of documents, where no pydantic model checks it.
+
+    Raises ValueError with DOCUMENTS_RULE.
+    """
+    found = [it for it in ids[:MAX_DOCUMENTS] if isinstance(it, str) and is_identifier(it)]
+    if len(found) != len(ids):
+        raise ValueError(DOCUMENTS_RULE)
+    return frozenset(found)
 
 
 def has_control_character(text: str) -> bool:

@@ -61,6 +61,9 @@ IDEMPOTENCY_KEY = f"{OUR_PREFIX}idempotencyKey"
 """``_meta`` key of a request's idempotency key. Never forwarded: a gateway behind this one would
 take the calls of all our callers for those of one, and answer one with another's outcome."""
 
+DOCUMENTS_KEY = f"{OUR_PREFIX}documents"
+"""``_meta`` key of the only documents that a request may use: a list of ids. Never forwarded."""
+
 REPLAYED_KEY = f"{OUR_PREFIX}replayed"
 """``_meta`` key of a result that is an earlier call's."""
 

@@ -14,7 +14,7 @@ from tests.support.fakes import FakeTool
 READ = FakeTool(name="read", properties=("doc_id", "page"))
 FIND = FakeTool(name="s:find", alias="s__find", server_id="s", properties=("doc_id", "text"))
 BOUND = FakeTool(name="s:find", alias="s__find", server_id="s", properties=("text",))
-ONE_DOCUMENT = Permissions(has_one_document=True)
+ONE_DOCUMENT = Permissions(documents=frozenset({"d"}))
 
 
 def shown_tools(bind_by_agent: Mapping[str, BindTool] | None = None) -> ShownTools:
@@ -45,7 +45,7 @@ async def arguments_in_lists(shown: ShownTools, permissions: Permissions) -> lis
         (ONE_DOCUMENT, [["page"], ["doc_id", "text"]]),
         (Permissions("other"), [["doc_id", "page"], ["doc_id", "text"]]),
         (Permissions("a"), [["doc_id", "page"], ["text"]]),
-        (Permissions("a", has_one_document=True), [["page"], ["text"]]),
+        (Permissions("a", documents=frozenset({"d"})), [["page"], ["text"]]),
     ],
 )
 async def test_what_is_filled_in_is_not_listed(
@@ -63,7 +63,7 @@ def test_callers_to_whom_the_same_is_filled_in_share_their_lists() -> None:
     shown = shown_tools({"a": bind})
     assert shown.variant_for(Permissions("b")) is shown.variant_for(WITHOUT_AGENT)
     assert shown.variant_for(ONE_DOCUMENT) is shown.variant_for(
-        Permissions("b", has_one_document=True)
+        Permissions("b", documents=frozenset({"d"}))
     )
     assert shown.variant_for(Permissions("a")) is not shown.variant_for(WITHOUT_AGENT)
 

@@ -9,6 +9,7 @@ from mcp_tools_proxy.api.models import CallerQuery
 from mcp_tools_proxy.api.openapi.shared_schemas import JsonSchema, property_schemas
 from mcp_tools_proxy.auth.identity_headers import (
     AGENT_HEADER,
+    DOCUMENTS_HEADER,
     ROLES_HEADER,
     TENANT_HEADER,
     USER_HEADER,
@@ -30,6 +31,11 @@ HEADERS: Mapping[str, tuple[JsonSchema, str]] = {
         "where neither body, query nor token names any.",
     ),
     AGENT_HEADER: (_IDENTIFIER, "The agent, " + _INSTEAD.format("one")),
+    DOCUMENTS_HEADER: (
+        {"type": "string", "pattern": "^[ -~]*$"},
+        "The only documents that may be used: ids, separated by commas and percent-encoded; empty "
+        "is none. Those that body, query or token name as well are left.",
+    ),
     TRACE_HEADER: (
         {"type": "string"},
         "The trace id, where the body has none. Without one it is taken from `traceparent`, or "
@@ -52,7 +58,9 @@ HEADERS: Mapping[str, tuple[JsonSchema, str]] = {
 """The headers of requests: schema and description."""
 
 TRACED = (TRACE_HEADER,)
-CALLER_HEADERS = (TENANT_HEADER, USER_HEADER, ROLES_HEADER, AGENT_HEADER, TRACE_HEADER)
+CALLER_HEADERS = (
+    *(TENANT_HEADER, USER_HEADER, ROLES_HEADER, AGENT_HEADER, DOCUMENTS_HEADER, TRACE_HEADER),
+)
 TOOL_HEADERS = (*CALLER_HEADERS, IDEMPOTENCY_HEADER)
 CHANGE_HEADERS = (TRACE_HEADER, "If-Match")
 PUT_HEADERS = (TRACE_HEADER, "If-Match", "If-None-Match")

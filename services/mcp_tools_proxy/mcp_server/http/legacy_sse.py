@@ -121,11 +121,16 @@ class LegacySse:
             response = Response(str(error), status_code=400)
         else:
             is_found = session is not None and session.is_of(caller, name_style)
-            response = await self._receive(session if is_found else None, message, len(body))
+            session = session if is_found else None
+            response = await self._receive(session, message, caller, len(body))
         await response(scope, receive, send)
 
     async def _receive(
-        self, session: _SseSession | None, message: Mapping[str, object], size_bytes: int
+        self,
+        session: _SseSession | None,
+        message: Mapping[str, object],
+        caller: Caller,
+        size_bytes: int,
     ) -> Response:
         if session is None:
             return Response("Could not find session", status_code=404)
@@ -133,7 +138,7 @@ class LegacySse:
         if id_ is not None:
             session.messages.check_id(id_)
             session.unread.add_request(id_, size_bytes)
-        await session.messages.receive(message)
+        await session.messages.receive(message, caller)
         match message:
             case {"method": "notifications/cancelled", "params": {"requestId": cancelled}}:
                 session.unread.end_request(cancelled)

@@ -1,7 +1,8 @@
 """Notifies each connected client when a list that this client sees has changed, and only then.
 
 A registry is replaced whenever anything changes anywhere, so a new registry says little. The lists
-of a client depend on its agent and on whether it has a tenant; their entity tags are compared.
+of a client depend on its agent, on whether it has a tenant, and on whether it has one document
+only; their entity tags are compared.
 """
 
 import asyncio
@@ -120,10 +121,11 @@ class ListChangeMonitor:
             unsubscribe()
 
     async def _compare(self, registry: Registry) -> None:
-        current: dict[tuple[str | None, bool, ToolNameStyle | None], ListVersions] = {}
+        current: dict[object, ListVersions] = {}
         for subscription in tuple(self._subscriptions.values()):
             caller, style = subscription.caller, subscription.versions.name_style
-            view = (caller.agent, caller.tenant_id == NO_TENANT, style)
+            has_one_document = registry.access_rules.has_one_document(caller)
+            view = (caller.agent, caller.tenant_id == NO_TENANT, has_one_document, style)
             if view not in current:
                 current[view] = await _snapshot_or_empty(registry, caller, style)
             now = current[view]
