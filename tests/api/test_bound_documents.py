@@ -283,8 +283,8 @@ async def test_explaining_a_call_agrees_with_making_it(
     async with serving() as service:
         for doc_id in (..., "handbook", *OUTSIDE.values()):
             made = await code(service, request, doc_id=doc_id)
-            asked = Request(request.body, bearer(ADMIN))
-            explained = await call(service, asked, doc_id=doc_id, path=EXPLAIN)
+            by_operator = Request(request.body, bearer(ADMIN))
+            explained = await call(service, by_operator, doc_id=doc_id, path=EXPLAIN)
             assert explained["decision"] == ("pass" if made == "OK" else made)
 
 

@@ -212,3 +212,15 @@ async def test_budgets_are_those_of_the_http_api() -> None:
         first = await service.code("read_doc_metadata", {"doc_id": "mine"})
         second = await read(await begun(backend, MODERN), "mine")
     assert (first, second) == ("OK", "RATE_LIMIT_EXCEEDED")
+
+
+@eras
+async def test_the_settings_name_the_only_documents(era: str) -> None:
+    async with linked(MINE, remote_documents="mine, other") as (_, backend):
+        session = await begun(backend, era)
+        meta = {f"{PREFIX}documents": ["mine", "doc_1"]}
+        codes = [await read(session, doc_id) for doc_id in ("mine", "doc_1")]
+        filled_in = await session.result("tools/call", {"name": "read_doc_metadata", "_meta": meta})
+        wider = {"name": "read_doc_metadata", "arguments": {"doc_id": "doc_1"}, "_meta": meta}
+        codes += [code(filled_in), code(await session.result("tools/call", wider))]
+    assert codes == ["OK", "ACCESS_DENIED", "OK", "ACCESS_DENIED"]

@@ -278,3 +278,13 @@ def test_options_name_the_user_and_the_roles(
         program.call(1, "read_doc_metadata", doc_id="payroll")
         assert ("ACCESS_DENIED" in json.dumps(program.answer(1))) is not admitted
         assert program.close_stdin() == 0
+
+
+def test_options_name_the_only_documents(tmp_path: Path) -> None:
+    write_document(tmp_path / "documents", make_document(doc_id="payroll"), replace=False)
+    with stdio_program(tmp_path, None, "--document", "payroll") as program:
+        program.call(1, "read_doc_metadata")
+        program.call(2, "read_doc_metadata", doc_id="doc_1")
+        assert '"payroll"' in program.answer(1)["result"]["content"][0]["text"]
+        assert "ACCESS_DENIED" in json.dumps(program.answer(2))
+        assert program.close_stdin() == 0

@@ -43,6 +43,7 @@ def test_a_token_is_shown_alone_on_stdout_and_its_hash_is_kept(run: Run, path: P
 def test_the_file_has_what_the_options_say_and_no_token(run: Run, path: Path) -> None:
     token = run(
         "create", "--tenant", "acme", "--user", "u", "--agent", "a", "--agent", "b", "--admin",
+        "--document", "x,y", "--document", "z",
         "--expires", "90d", "--note", "chat",
     ).stdout.strip()  # fmt: skip
     (entry,) = read_lines(path.read_bytes()).entries
@@ -56,6 +57,7 @@ def test_the_file_has_what_the_options_say_and_no_token(run: Run, path: Path) ->
         frozenset({OperatorRight.PRESETS}),
         "chat",
     )
+    assert who.documents == frozenset({"x,y", "z"})
     assert ((entry.expires - entry.created).days, token in path.read_text()) == (90, False)
 
 
@@ -77,12 +79,13 @@ def test_an_operators_token_has_the_rights_that_are_listed(
 @pytest.mark.parametrize(
     ("options", "shown"),
     [
-        ((), ["-", "-"]),
-        (("--role", "editor", "--role", "lead"), ["editor,lead", "-"]),
-        (("--asserts-users",), ["-", "users"]),
+        ((), ["-", "-", "-"]),
+        (("--role", "editor", "--role", "lead"), ["editor,lead", "-", "-"]),
+        (("--asserts-users",), ["-", "users", "-"]),
+        (("--document", "manual", "--document", "handbook"), ["-", "-", "handbook,manual"]),
     ],
 )
-def test_roles_and_whether_requests_assert_users_are_listed(
+def test_roles_asserted_users_and_documents_are_listed(
     run: Run, options: tuple[str, ...], shown: list[str]
 ) -> None:
     assert run("create", "--tenant", "acme", *options).exit_code == 0
@@ -96,6 +99,23 @@ def test_a_token_that_asserts_users_is_for_no_user_and_says_why(
     result = run("create", "--tenant", "acme", "--asserts-users", option, "x")
     assert (result.exit_code, path.exists()) == (2, False)
     assert "to each request" in result.stderr
+
+
+@pytest.mark.parametrize("value", ["", "a\nb", "x" * 257])
+def test_a_document_that_no_id_can_be_is_bad_usage(run: Run, path: Path, value: str) -> None:
+    result = run("create", "--tenant", "acme", "--document", value)
+    assert (result.exit_code, path.exists()) == (2, False)
+
+
+@pytest.mark.parametrize(("documents", "shown"), [([], "none"), (["b", "a"], "a,b")])
+def test_documents_that_a_hand_wrote_are_listed(
+    run: Run, path: Path, documents: list[str], shown: str
+) -> None:
+    line = {"id": "x", "sha256": "0" * 64, "tenant": "a", "documents": documents}
+    path.write_text(json.dumps(line))
+    assert run("list").stdout.rstrip("\n").split("\t")[11] == shown
+    (token,) = json.loads(run("list", "--json").stdout)["tokens"]
+    assert token["documents"] == sorted(documents)
 
 
 def test_an_unknown_right_is_bad_usage_that_names_the_known_ones(run: Run, path: Path) -> None:
@@ -116,7 +136,7 @@ def test_what_a_hand_wrote_is_shown_as_one_line(run: Run, path: Path) -> None:
     path.write_text(
         '{"id": "x", "sha256": "%s", "tenant": "a", "note": "\\u001b[31m\\n"}' % ("0" * 64)
     )
-    assert run("list").stdout.splitlines() == ["x\ta\t-\t-\t-\t-\tnever\t\\x1b[31m\\n\t-\t-\t-"]
+    assert run("list").stdout.splitlines() == ["x\ta\t-\t-\t-\t-\tnever\t\\x1b[31m\\n\t-\t-\t-\t-"]
 
 
 def test_a_broken_line_is_told_by_its_number(run: Run, path: Path) -> None:

@@ -1,0 +1,65 @@
+"""Documents that ``_meta`` binds a request to: over each carrier, in each era."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from mcp_tools_proxy.wire.mcp_protocol import INVALID_PARAMS
+from mcp_tools_proxy.wire.tracing import DOCUMENTS_KEY
+from tests.carriers.clients import McpClient, call_of
+from tests.carriers.gateway import Carrier, Gateway, shared_gateway
+
+METADATA = "read_doc_metadata"
+
+
+@pytest.fixture(scope="module")
+async def gateway(
+    carrier: Carrier, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Gateway]:
+    async with shared_gateway(carrier, tmp_path_factory.mktemp("gateway"), "meta") as it:
+        yield it
+
+
+@pytest.fixture(scope="module")
+async def client(gateway: Gateway) -> McpClient:
+    return await gateway.connect()
+
+
+async def text_of(client: McpClient, documents: object, **arguments: object) -> str:
+    """Return the text of a result for a request with these documents."""
+    params = {"name": METADATA, "arguments": arguments, "_meta": {DOCUMENTS_KEY: documents}}
+    result = await client.result("tools/call", params)
+    return str(result["content"][0]["text"])
+
+
+async def test_a_request_is_bound_and_the_next_one_is_not(client: McpClient) -> None:
+    assert '"doc_1"' in await text_of(client, ["doc_1"])
+    for documents in ([], ["other"]):
+        refused = await text_of(client, documents, doc_id="doc_1")
+        assert refused.startswith("ACCESS_DENIED: ")
+    assert '"doc_1"' in await text_of(client, None, doc_id="doc_1")
+    assert (await text_of(client, None)).startswith("INVALID_ARGUMENTS: ")
+
+
+async def test_a_list_leaves_out_the_one_document(client: McpClient) -> None:
+    for documents, shown in ((["doc_1"], False), (["doc_1", "other"], True), ([], True)):
+        listed = (await client.result("tools/list", {"_meta": {DOCUMENTS_KEY: documents}}))["tools"]
+        (schema,) = [it["inputSchema"] for it in listed if it["name"] == METADATA]
+        assert ("doc_id" in schema["properties"]) is shown
+
+
+@pytest.mark.parametrize("documents", ["doc_1", {}, 7, [1], [""], ["a\n"], ["x"] * 1001])
+@pytest.mark.parametrize("method", ["tools/call", "tools/list"])
+async def test_what_is_no_list_of_documents_is_refused(
+    client: McpClient, method: str, documents: object
+) -> None:
+    params = call_of(METADATA, {"doc_id": "doc_1"}, _meta={DOCUMENTS_KEY: documents})
+    message = await client.request(method, params)
+    assert message["error"]["code"] == INVALID_PARAMS
+    assert DOCUMENTS_KEY in message["error"]["message"]
+
+
+async def test_no_server_learns_of_the_documents(client: McpClient) -> None:
+    meta = {DOCUMENTS_KEY: ["doc_1"], "com.example/kept": 1}
+    seen = (await client.call("meta", _meta=meta))["structuredContent"]
+    assert ("com.example/kept" in seen, DOCUMENTS_KEY in seen) == (True, False)
