@@ -29,6 +29,7 @@ from benchmarks.log_line import measure_log_line
 from benchmarks.machine_use import MachineUse
 from benchmarks.mcp_lists import measure_mcp_lists
 from benchmarks.memory import measure_memory
+from benchmarks.narrowed_calls import measure_narrowed_calls
 from benchmarks.ratios import measure_ratios
 from benchmarks.redis_budgets import measure_redis_budgets
 from benchmarks.relay import measure_relay
@@ -45,6 +46,7 @@ EXPERIMENTS: Mapping[str, Callable[[Bench], Result]] = {
     "keys": measure_idempotency,
     "redis-budgets": measure_redis_budgets,
     "limit-rules": measure_limit_rules,
+    "narrowed": measure_narrowed_calls,
     "calls": measure_sections,
     "search": measure_search,
     "indexing": measure_indexing,
