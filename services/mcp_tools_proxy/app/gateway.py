@@ -202,8 +202,8 @@ class Gateway:
             holder=self.registry,
             local_tools=local_tools,
             pool=self.pool,
-            build_components=partial(
-                build_components, pool=self.pool, max_text_bytes=settings.max_text_bytes
+            build_components=lambda view, bindings: build_components(
+                view, self.pool, max_text_bytes=settings.max_text_bytes, bindings=bindings
             ),
             metrics=self.metrics,
             apply_limits=self.limiter.apply_rules,

@@ -173,7 +173,7 @@ def _visibilities(
 
 def _nameless(profile: AgentProfile) -> AgentProfile:
     """Return a profile without its name: a key under which profiles of equal rights are equal."""
-    return replace(profile, name="", tool_name_style=None)
+    return replace(profile, name="", tool_name_style=None, bindings={})
 
 
 def _scope(profile: AgentProfile, presets: Mapping[str, CompiledPreset]) -> PresetScope | None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
+from mcp_tools_proxy.config.bind_entry import bindings_of
 from mcp_tools_proxy.config.json_file import Location, json_path, limit_problems
 from mcp_tools_proxy.config.schema import (
     AgentsFile,
@@ -20,6 +21,7 @@ from mcp_tools_proxy.config.unknown_keys import (
     group_oddities,
     unknown_keys,
 )
+from mcp_tools_proxy.domain.bindings import ServerBindings
 from mcp_tools_proxy.domain.configuration import (
     AgentProfile,
     Agents,
@@ -82,6 +84,13 @@ def build_configuration(
             for server_id, entry in file.mcp_servers.items()
             if entry.exclude
         },
+        bindings={
+            server_id: ServerBindings(
+                bindings=bindings_of(entry.bind), required=entry.bind_required
+            )
+            for server_id, entry in file.mcp_servers.items()
+            if entry.bind
+        },
         warnings=warnings,
         invalid=invalid,
         order=tuple(order),
@@ -109,6 +118,7 @@ def build_agents(file: AgentsFile, *, warnings: tuple[Problem, ...]) -> Agents:
                 exclude_components=tuple(entry.exclude_components or ()),
                 preset_id=entry.preset,
                 documents=None if entry.documents is None else frozenset(entry.documents),
+                bindings={tool: bindings_of(values) for tool, values in entry.bind.items()},
                 tool_name_style=entry.tool_name_style,
             )
             for entry in file.agents

@@ -17,6 +17,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, model_validator
 from pydantic import WithJsonSchema as Published
 
+from mcp_tools_proxy.config.bind_entry import AgentBind
 from mcp_tools_proxy.config.field_types import (
     FILE_MODEL,
     ID_PATTERN,
@@ -155,6 +156,7 @@ MISSPELT = {
     **dict.fromkeys(
         ("doc_id", "doc_ids", "docIds", "docs", "document", "document_ids"), "documents"
     ),
+    **dict.fromkeys(("binding", "bindings", "binds", "bound"), "bind"),
 }
 """Wrong spellings of the keys that narrow a profile, and the right ones.
 
@@ -191,6 +193,9 @@ class AgentEntry(BaseModel):
     )
     """What it may not use: `name` or `server_id:name`, or either with `tool:`, `prompt:` or
     `resource:` in front for that kind only. A resource's name is its URI."""
+    bind: AgentBind = Field(default={}, examples=[{"tickets:find": {"project": "DOCS"}}])
+    """Arguments of the servers' tools that the gateway fills in for this agent, with constants:
+    `server_id:tool` → path → value. Its lists do not show them."""
     preset: _PresetId | None = Field(default=None, examples=["work"])
     """The id of a preset: the agent may use only what both that and the active one allow."""
     documents: Annotated[list[Identifier], Field(max_length=MAX_DOCUMENTS)] | None = Field(

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
 from pydantic import WithJsonSchema as Published
 
+from mcp_tools_proxy.config.bind_entry import ServerBind
 from mcp_tools_proxy.config.field_types import (
     ANY_URL_PATTERN,
     FILE_MODEL,
@@ -98,7 +99,10 @@ _OVER_HTTP = (Transport.HTTP, Transport.STREAMABLE_HTTP, Transport.SSE)
 _NOTHING_STATED = {
     "not": {"anyOf": [_present("transport"), _present("type"), _present("command")]},
 }
-MISSPELT = ("disable", "enable", "exclude_components", "excluded", "excludes")
+MISSPELT = (
+    *("disable", "enable", "exclude_components", "excluded", "excludes"),
+    *("bind_required", "binding", "bindings", "binds", "bound"),
+)
 """Wrong spellings of the keys that restrict a server.
 
 The loader refuses every other key that is similar to such a key as well:
@@ -171,6 +175,13 @@ class ServerEntry(BaseModel):
     exclude: list[Name] | None = Field(default=None, examples=[["delete_note", "prompt:draft"]])
     """What nobody may see or use of this server: `name`, or `tool:name`, `prompt:name`,
     `resource:uri` for that kind only. Changing it keeps the session."""
+    bind: ServerBind = Field(default={}, examples=[{"tenant": "${caller.tenant_id}"}])
+    """Arguments that the gateway fills in, so that no model chooses them: path → value. Schemas do
+    not show them. `${caller.tenant_id}`, `user_id`, `agent`, `roles` and `${VAR}` are replaced in
+    texts. Changing it keeps the session."""
+    bind_required: bool = False
+    """Whether a tool or prompt without one of the bound arguments is hidden. Without it such a tool
+    works on all that the server gives it."""
     max_calls_in_flight: Count | None = Field(default=None, examples=[100])
     """How many calls the server gets at once; 100 when left out."""
     max_calls_in_flight_per_tenant: Count | None = Field(default=None, examples=[75])

@@ -74,8 +74,12 @@ OF_SERVER: Mapping[str, str] = {
 }
 """Advice for unknown keys of a server's entry in mcp.json."""
 
-NARROWING = ("exclude", "enabled", "disabled")
+NARROWING = ("exclude", "enabled", "disabled", "bind", "bindRequired")
 """The keys of a server's entry that restrict it."""
+
+_BINDING = frozenset(("binding", "bindings", "binds", "bound"))
+
+_CASEFOLDED = {key.casefold(): key for key in NARROWING}
 
 _EXCLUDING = frozenset(
     (
@@ -95,7 +99,10 @@ def narrowing_key(key: str, value: object) -> str | None:
         return "exclude" if value else None
     if key.casefold().startswith("exclu"):
         return "exclude"
-    return closest_match(key.casefold(), NARROWING, least=_MIN_SIMILARITY)
+    if key.casefold() in _BINDING:
+        return "bind"
+    meant = closest_match(key.casefold(), _CASEFOLDED, least=_MIN_SIMILARITY)
+    return None if meant is None else _CASEFOLDED[meant]
 
 
 def refusal_text(key: str, meant: str) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Self
 
+from mcp_tools_proxy.domain.bindings import AgentBindings, ServerBindings
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.domain.server import ServerConfig
@@ -41,7 +42,8 @@ class AgentProfile:
     may use: None is all of them, empty is none (A-04). ``exclude_components`` names components that
     it may not use (A-05, A-18). ``preset_id`` names a preset that narrows the active one further.
     ``documents`` are the only ones that it may use, None for any that its user may read.
-    ``tool_name_style`` is how its lists name downstream tools, None for the setting's.
+    ``tool_name_style`` is how its lists name downstream tools, None for the setting's. ``bindings``
+    are arguments of tools that are filled in for it, by the tool's full name.
     """
 
     name: str
@@ -50,6 +52,7 @@ class AgentProfile:
     preset_id: str | None = None
     documents: frozenset[str] | None = None
     tool_name_style: ToolNameStyle | None = None
+    bindings: AgentBindings = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +110,8 @@ class Configuration:
     exclude: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Server id → names of its components that are hidden from all callers (A-01). Kept apart from
     ServerConfig, so that a change does not restart the server's session."""
+    bindings: Mapping[str, ServerBindings] = field(default_factory=dict)
+    """Server id → its bound arguments; apart for the same reason."""
     warnings: tuple[Problem, ...] = ()
     """Harmless oddities: unknown keys, ``{VAR}`` that was not replaced."""
     invalid: Mapping[str, tuple[Problem, ...]] = field(default_factory=dict)
@@ -126,10 +131,12 @@ class Configuration:
             return self
         servers = {**self.servers, **{it: before.servers[it] for it in kept}}
         exclude = {it: before.exclude[it] for it in kept if it in before.exclude}
+        bindings = {it: before.bindings[it] for it in kept if it in before.bindings}
         return replace(
             self,
             servers={it: servers[it] for it in self.order if it in servers},
             exclude={**self.exclude, **exclude},
+            bindings={**self.bindings, **bindings},
         )
 
 

@@ -14,6 +14,7 @@ from typing import Protocol
 from mcp_tools_proxy.config.active_config import ActiveConfig
 from mcp_tools_proxy.config.loader import NO_AGENTS, NO_FILE
 from mcp_tools_proxy.domain.audit.registry_version import RegistryVersion
+from mcp_tools_proxy.domain.bindings import ServerBindings
 from mcp_tools_proxy.domain.components import (
     Prompt,
     Resource,
@@ -26,9 +27,12 @@ from mcp_tools_proxy.domain.limits.budget import LimitRules
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.domain.offers.view import Shadowed, View
 from mcp_tools_proxy.domain.server import ServerConfig
+from mcp_tools_proxy.gateway.agent_bindings import BoundAgents
 from mcp_tools_proxy.gateway.change_reporter import ChangeReporter
 from mcp_tools_proxy.gateway.check.missing_items import explain_missing
 from mcp_tools_proxy.gateway.check.unmatched_exclusions import find_unmatched_exclusions
+from mcp_tools_proxy.gateway.check.unusable_bindings import find_unusable_bindings
+from mcp_tools_proxy.policy.bound_offers import find_held_back, without_held_back
 from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.preset_filter import filter_capabilities
 from mcp_tools_proxy.policy.visibility import PresetScope
@@ -108,7 +112,7 @@ class RegistryPublisher:
         holder: RegistryHolder,
         local_tools: Iterable[Tool],
         pool: ServerPool,
-        build_components: Callable[[View], RemoteComponents],
+        build_components: Callable[[View, Mapping[str, ServerBindings]], RemoteComponents],
         metrics: Metrics,
         apply_limits: Callable[[LimitRules | None], None] = lambda _: None,
         require_agent: bool | None = None,
@@ -130,6 +134,7 @@ class RegistryPublisher:
         self._config = ActiveConfig()
         self._view = View()
         self._unmatched_exclusions: tuple[Problem, ...] = ()
+        self._unusable_bindings: tuple[Problem, ...] = ()
         self._reporter = ChangeReporter()
         self._built = False
         self._reloaded_at: datetime | None = None
@@ -182,8 +187,12 @@ class RegistryPublisher:
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
-        """Harmless oddities of the active files, and exclusions that match nothing."""
-        return self._config.warnings + self._unmatched_exclusions
+        """Harmless oddities of the active files, and exclusions and bindings that match nothing."""
+        return self._config.warnings + self._unmatched
+
+    @property
+    def _unmatched(self) -> tuple[Problem, ...]:
+        return self._unmatched_exclusions + self._unusable_bindings
 
     @property
     def last_reload(self) -> Reload | None:
@@ -216,11 +225,18 @@ class RegistryPublisher:
         snapshots = self._pool.snapshots
         excluded = wanted.configuration.exclude if wanted.configuration else {}
         exclude = {server_id: Exclusions(entries) for server_id, entries in excluded.items()}
-        view = filter_capabilities(snapshots, wanted.preset, exclude)
-        remote = self._build_components(view)
+        bindings = wanted.configuration.bindings if wanted.configuration else {}
+        held_back = find_held_back(snapshots, bindings)
+        usable = without_held_back(snapshots, held_back)
+        view = filter_capabilities(usable, wanted.preset, exclude)
+        remote = self._build_components(view, bindings)
         tools, conflicting = drop_name_conflicts(self._local_tools, remote.tools)
+        profiles = (wanted.agents or NO_AGENTS).profiles
+        bound_agents = BoundAgents.of(profiles, tools)
         access_rules = AccessRules(
-            agents=None if wanted.agents is None else wanted.visibilities,
+            agents=None
+            if wanted.agents is None
+            else bound_agents.narrowed(wanted.visibilities, profiles),
             agent_required=self._agent_required(wanted),
             agent_rule=AGENT_IS_REQUIRED if self._require_agent else THERE_ARE_PROFILES,
             exclude=exclude,
@@ -236,6 +252,7 @@ class RegistryPublisher:
             scope=PresetScope.of(wanted.preset),
             unlisted_offers=UnlistedOffers(snapshots=snapshots, need_task=view.need_task),
             version=RegistryVersion(wanted.preset.preset_id, self.version + 1),
+            bind_by_agent=bound_agents.bind_by_agent,
         )
         self._holder.replace(registry)
         self._apply_limits(wanted.limits.rules)
@@ -258,10 +275,16 @@ class RegistryPublisher:
             exclude=exclude,
             invalid=wanted.configuration.invalid if wanted.configuration else (),
             pending=self._untried,
+            held_back=held_back,
         )
-        self._reporter.report(
-            missing, self._unmatched_exclusions, access_rules, wanted.preset.preset_id
+        self._unusable_bindings = find_unusable_bindings(
+            agents=wanted.agents or NO_AGENTS,
+            configuration=wanted.configuration or NO_FILE,
+            snapshots=snapshots,
+            held_back=held_back,
+            tools=tools,
         )
+        self._reporter.report(missing, self._unmatched, access_rules, wanted.preset.preset_id)
 
     def count_reload(self) -> None:
         """Count a change of the configuration that was loaded, or that failed."""

@@ -3,8 +3,10 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
+from types import MappingProxyType
 from typing import TypeVar
 
+from mcp_tools_proxy.domain.bindings import ServerBindings
 from mcp_tools_proxy.domain.components import Prompt, Resource, ResourceTemplate, Tool
 from mcp_tools_proxy.domain.offers.view import Route, View
 from mcp_tools_proxy.downstream.components.remote_prompt import RemotePrompt
@@ -14,6 +16,7 @@ from mcp_tools_proxy.downstream.pool import Pool
 from mcp_tools_proxy.downstream.reconnecting_session import ReconnectingSession
 
 ComponentT = TypeVar("ComponentT")
+BindableT = TypeVar("BindableT", RemoteTool, RemotePrompt)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,18 +29,32 @@ class Components:
     templates: tuple[ResourceTemplate, ...] = ()
 
 
-def build_components(view: View, pool: Pool, *, max_text_bytes: int) -> Components:
+def build_components(
+    view: View,
+    pool: Pool,
+    *,
+    max_text_bytes: int,
+    bindings: Mapping[str, ServerBindings] = MappingProxyType({}),
+) -> Components:
     """Build a component for each item of ``view``, bound to the present session of its server.
 
     An item whose server was removed meanwhile is left out: another view follows. Calls of a
-    component end on the session that it is bound to.
+    component end on the session that it is bound to. ``bindings`` are those of servers, by id;
+    what they cannot be applied to is not in the view.
     """
+    tools = _build_all(RemoteTool.build, view.tools.values(), pool, max_text_bytes)
+    prompts = _build_all(RemotePrompt.build, _all(view.prompts), pool, max_text_bytes)
     return Components(
-        tools=_build_all(RemoteTool.build, view.tools.values(), pool, max_text_bytes),
-        prompts=_build_all(RemotePrompt.build, _all(view.prompts), pool, max_text_bytes),
+        tools=tuple(_bound(tool, bindings) for tool in tools),
+        prompts=tuple(_bound(prompt, bindings) for prompt in prompts),
         resources=_build_all(RemoteResource.build, _all(view.resources), pool, max_text_bytes),
         templates=_build_all(RemoteTemplate.build, _all(view.templates), pool, max_text_bytes),
     )
+
+
+def _bound(item: BindableT, bindings: Mapping[str, ServerBindings]) -> BindableT:
+    server_id = item.spec.server_id or ""
+    return item.bound_to(bindings[server_id].bindings) if server_id in bindings else item
 
 
 def _all(routes: Mapping[str, tuple[Route, ...]]) -> Iterable[Route]:

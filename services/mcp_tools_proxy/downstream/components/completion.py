@@ -1,12 +1,13 @@
 """Completes an argument of a prompt, or a variable of a resource template, as a component."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
 
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import ComponentSpec, JsonObject, NamesNoDocument, Result
 from mcp_tools_proxy.domain.errors import InvalidArguments
+from mcp_tools_proxy.downstream.components.bound_arguments import BoundArguments
 from mcp_tools_proxy.downstream.components.remote_call import (
     RemoteCall,
     RemoteTarget,
@@ -30,6 +31,22 @@ class Completion(NamesNoDocument):
     target: RemoteTarget
     ref: JsonObject
     """MCP's reference to the component, by the server's own name."""
+    bound: BoundArguments | None = None
+    """The arguments that are filled in: none of them is completed, and the server gets them."""
+
+    def complete_arguments(self, call: Call) -> Call:
+        """Return the call with the bound arguments among those that are known already.
+
+        Raises InvalidArguments, IdentityRequired.
+        """
+        if self.bound is None:
+            return call
+        parsed = self.parse(call.arguments)
+        if any(binding.path[0] == parsed["argument"]["name"] for binding in self.bound):
+            raise InvalidArguments("argument: is filled in by the gateway; complete another one")
+        context = parsed.get("context", {})
+        known = self.bound.filled(context.get("arguments", {}), call.caller)
+        return replace(call, arguments={**parsed, "context": {**context, "arguments": known}})
 
     def parse(self, arguments: JsonObject) -> dict[str, Any]:
         """Accept ``{"argument": {"name", "value"}, "context"?: {"arguments"?: {…}}}``.

@@ -1,13 +1,18 @@
 """A prompt of a downstream server, as a component."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Self, cast
 
+from pydantic_core import to_json
+
+from mcp_tools_proxy.domain.bindings import Binding
 from mcp_tools_proxy.domain.caller import Call
+from mcp_tools_proxy.domain.caller_template import CallerTemplate
 from mcp_tools_proxy.domain.components import JsonObject, NamesNoDocument, PromptSpec, Result
 from mcp_tools_proxy.domain.errors import InvalidArguments
 from mcp_tools_proxy.domain.offers.view import Route
+from mcp_tools_proxy.downstream.components.bound_arguments import BoundArguments
 from mcp_tools_proxy.downstream.components.completion import Completion
 from mcp_tools_proxy.downstream.components.normalize import normalise_prompt_result
 from mcp_tools_proxy.downstream.components.remote_call import (
@@ -17,6 +22,7 @@ from mcp_tools_proxy.downstream.components.remote_call import (
 )
 from mcp_tools_proxy.downstream.reconnecting_session import ReconnectingSession
 from mcp_tools_proxy.downstream.relay.client_request_rules import input_required
+from mcp_tools_proxy.policy.bound_offers import bound_names
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 from mcp_tools_proxy.wire.problem_texts import join_first
 from mcp_tools_proxy.wire.text import quote
@@ -32,6 +38,8 @@ class RemotePrompt(NamesNoDocument):
     spec: PromptSpec
     target: RemoteTarget
     max_text_bytes: int
+    bound: BoundArguments | None = None
+    """The arguments that are filled in; ``spec`` does not show them."""
 
     @classmethod
     def build(cls, route: Route, session: ReconnectingSession, max_text_bytes: int) -> Self:
@@ -46,13 +54,34 @@ class RemotePrompt(NamesNoDocument):
         )
         return cls(spec, RemoteTarget(session, spec, route.name), max_text_bytes)
 
+    def bound_to(self, bindings: Sequence[Binding]) -> "RemotePrompt":
+        """Return the prompt with those of its arguments bound that there are bindings for."""
+        applied = bound_names(self.spec.as_mcp, bindings)
+        if not applied:
+            return self
+        names = {binding.path[0] for binding in applied}
+        listed = cast("list[Mapping[str, Any]]", self.spec.as_mcp["arguments"])
+        shown = [argument for argument in listed if argument["name"] not in names]
+        spec = replace(
+            self.spec,
+            as_mcp={**self.spec.as_mcp, "arguments": shown},
+            argument_names=self.spec.argument_names - names,
+            required=self.spec.required - names,
+        )
+        target = replace(self.target, spec=spec)
+        return replace(self, spec=spec, target=target, bound=BoundArguments(_as_texts(applied)))
+
+    def complete_arguments(self, call: Call) -> Call:
+        """Return the call with the bound arguments. Raises InvalidArguments, IdentityRequired."""
+        return call if self.bound is None else self.bound.complete(call)
+
     def parse(self, arguments: JsonObject) -> JsonObject:
         """Accept strings for declared arguments; all required ones must be present.
 
         Raises InvalidArguments.
         """
         problems = [
-            *(self._unknown(name) for name in arguments if name not in self.spec.argument_names),
+            *(self._unknown(name) for name in arguments if name not in self._accepted),
             *(f"{quote(n)} is missing" for n in sorted(self.spec.required - arguments.keys())),
             *(f"{quote(n)} should be a string" for n in self._not_strings(arguments)),
         ]
@@ -64,7 +93,7 @@ class RemotePrompt(NamesNoDocument):
     def completion(self) -> Completion:
         """The component that completes the prompt's arguments."""
         ref = {"type": "ref/prompt", "name": self.target.name}
-        return Completion(self.spec, self.target, ref)
+        return Completion(self.spec, self.target, ref, self.bound)
 
     async def call(self, parsed: object, call: Call) -> Result:
         """Fetch the prompt with its arguments filled in: ``messages``, ``description``?."""
@@ -84,6 +113,12 @@ class RemotePrompt(NamesNoDocument):
     def _label(self) -> str:
         return f"prompt {quote(self.spec.name)}"
 
+    @property
+    def _accepted(self) -> frozenset[str]:
+        """The names of the arguments, those that are filled in included."""
+        names = self.spec.argument_names
+        return names if self.bound is None else names.union(it.path[0] for it in self.bound)
+
     def _unknown(self, name: str) -> str:
         declared = ", ".join(quote(known) for known in sorted(self.spec.argument_names)[:MAX_NAMES])
         return (
@@ -91,5 +126,13 @@ class RemotePrompt(NamesNoDocument):
         )
 
     def _not_strings(self, arguments: JsonObject) -> list[str]:
-        names = self.spec.argument_names
+        names = self._accepted
         return [n for n, value in arguments.items() if n in names and not isinstance(value, str)]
+
+
+def _as_texts(bindings: Sequence[Binding]) -> Iterator[Binding]:
+    """Yield the bindings with their values as texts, which all arguments of prompts are."""
+    for binding in bindings:
+        is_text = isinstance(binding.value, str | CallerTemplate)
+        value = binding.value if is_text else to_json(binding.value).decode()
+        yield Binding(path=binding.path, value=value)

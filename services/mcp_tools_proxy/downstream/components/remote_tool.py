@@ -1,17 +1,19 @@
 """A tool of a downstream server, as a component."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Self, cast
 
 import structlog
 from pydantic_core import to_json
 
+from mcp_tools_proxy.domain.bindings import Binding
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import JsonObject, NamesNoDocument, Result, ToolSpec
 from mcp_tools_proxy.domain.errors import ProxyError, ResultTooLarge, ToolFailed
 from mcp_tools_proxy.domain.offers.snapshot import Check
 from mcp_tools_proxy.domain.offers.view import Route
+from mcp_tools_proxy.downstream.components.bound_arguments import BoundArguments
 from mcp_tools_proxy.downstream.components.normalize import (
     failure_of,
     normalise_tool_result,
@@ -27,6 +29,7 @@ from mcp_tools_proxy.downstream.discovery.items import NO_ARGUMENTS_SCHEMA, chec
 from mcp_tools_proxy.downstream.reconnecting_session import ReconnectingSession
 from mcp_tools_proxy.downstream.relay.client_request_rules import input_required
 from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
+from mcp_tools_proxy.policy.bound_offers import bound_schema
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 
 _OWN_FIELDS = frozenset({"name", "description", "inputSchema", "outputSchema", "annotations"})
@@ -45,6 +48,8 @@ class RemoteTool(NamesNoDocument):
     target: RemoteTarget
     check: Check
     max_text_bytes: int
+    bound: BoundArguments | None = None
+    """The arguments that are filled in; ``spec`` does not show them, and ``check`` knows them."""
 
     @classmethod
     def build(cls, route: Route, session: ReconnectingSession, max_text_bytes: int) -> Self:
@@ -56,6 +61,27 @@ class RemoteTool(NamesNoDocument):
             check=_check_of(route, session),
             max_text_bytes=max_text_bytes,
         )
+
+    @property
+    def bindings(self) -> Sequence[Binding]:
+        """What is bound of its arguments."""
+        return () if self.bound is None else tuple(self.bound)
+
+    def bound_to(self, bindings: Sequence[Binding]) -> "RemoteTool":
+        """Return the tool with these of its arguments bound besides those that already are.
+
+        Raises NamedElsewhere. Bindings that the tool has no arguments for are left out.
+        """
+        found = bound_schema(self.spec.input_schema, bindings)
+        if not found.bindings:
+            return self
+        spec = replace(self.spec, input_schema=found.schema)
+        bound = BoundArguments((*self.bindings, *found.bindings))
+        return replace(self, spec=spec, target=replace(self.target, spec=spec), bound=bound)
+
+    def complete_arguments(self, call: Call) -> Call:
+        """Return the call with the bound arguments. Raises InvalidArguments, IdentityRequired."""
+        return call if self.bound is None else self.bound.complete(call)
 
     def parse(self, arguments: JsonObject) -> JsonObject:
         """Check the arguments against the tool's own schema, and return them unchanged (F-06)."""

@@ -10,6 +10,7 @@ from mcp_tools_proxy.domain.components import Tool
 from mcp_tools_proxy.domain.configuration import Missing
 from mcp_tools_proxy.domain.offers.view import View
 from mcp_tools_proxy.domain.server import ServerConfig
+from mcp_tools_proxy.policy.bound_offers import HeldBack
 from mcp_tools_proxy.policy.exclusions import NO_EXCLUSIONS, Exclusions
 from mcp_tools_proxy.wire.text import QUOTE_CHARS
 
@@ -22,6 +23,7 @@ EXCLUDED = "mcp.json excludes it"
 INVALID = "its server's entry in mcp.json has problems"
 NO_SERVER = "mcp.json has no enabled server of this id"
 NEEDS_TASK = "it can only be run as a task"
+CANNOT_BIND = "an argument of it cannot be bound"
 TAKEN = "its name or alias is taken"
 
 log = structlog.get_logger()
@@ -47,13 +49,16 @@ def explain_missing(
     exclude: Mapping[str, Exclusions],
     invalid: Container[str] = (),
     pending: Container[str] = (),
+    held_back: Iterable[HeldBack] = (),
 ) -> tuple[MissingItems, ...]:
     """Group what is not visible by server, kind and reason.
 
     ``conflicting`` are the tools that were left out because their name or alias is taken.
     ``discovered`` are the servers whose offer is known, ``invalid`` those whose entry in mcp.json
     cannot be used. Items of ``pending`` servers, which were not tried yet, are not missing yet.
+    ``held_back`` are those with an argument that cannot be bound.
     """
+    cannot_bind = {(it.server_id, it.kind, it.name) for it in held_back}
     groups: dict[tuple[str, str, Kind, str], list[str]] = {}
     for missing in view.missing:
         if missing.server_id in pending:
@@ -61,6 +66,8 @@ def explain_missing(
         reason = _why_missing(missing, servers, discovered, exclude, invalid)
         if missing.kind is Kind.TOOL and (missing.server_id, missing.name) in view.need_task:
             reason = NEEDS_TASK
+        if (missing.server_id, missing.kind, missing.name) in cannot_bind:
+            reason = CANNOT_BIND
         key = ("preset.missing", missing.server_id, missing.kind, reason)
         groups.setdefault(key, []).append(missing.name)
     for shadowed in view.shadowed:

@@ -32,8 +32,10 @@ from mcp_tools_proxy.gateway.check.missing_items import (
     explain_missing,
 )
 from mcp_tools_proxy.gateway.check.unmatched_exclusions import find_unmatched_exclusions
+from mcp_tools_proxy.gateway.check.unusable_bindings import find_unusable_bindings
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat, definition_of
 from mcp_tools_proxy.policy.aliases import alias_of, has_plain_alias
+from mcp_tools_proxy.policy.bound_offers import find_held_back, without_held_back
 from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.preset_filter import filter_capabilities
 from mcp_tools_proxy.registry.registry import Registry
@@ -191,7 +193,17 @@ def build_report(
             for preset in files.presets
         ),
         problems=files.problems,
-        warnings=unique_problems(files.warnings, _unmatched(files, snapshots, registry)),
+        warnings=unique_problems(
+            files.warnings,
+            _unmatched(files, snapshots, registry),
+            find_unusable_bindings(
+                agents=files.agents,
+                configuration=files.configuration,
+                snapshots=snapshots,
+                held_back=find_held_back(snapshots, files.configuration.bindings),
+                tools=registry.tools.items,
+            ),
+        ),
         agents=summarize_agents(registry, agents),
         agent_view=None if agent is None else describe_agent_view(registry, agent, offers),
         schema_relaxations=tuple(
@@ -242,7 +254,8 @@ def _report_of_preset(
     *,
     offline: bool,
 ) -> PresetReport:
-    view = filter_capabilities(snapshots, preset, exclude)
+    held_back = find_held_back(snapshots, files.configuration.bindings)
+    view = filter_capabilities(without_held_back(snapshots, held_back), preset, exclude)
     missing = explain_missing(
         replace(view, shadowed=()),
         (),
@@ -250,6 +263,7 @@ def _report_of_preset(
         discovered=snapshots.keys(),
         exclude=exclude,
         invalid=files.configuration.invalid,
+        held_back=held_back,
     )
     definitions = [{**route.descriptor, "name": name} for name, route in view.tools.items()]
     return PresetReport(

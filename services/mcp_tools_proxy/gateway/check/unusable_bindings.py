@@ -1,0 +1,57 @@
+"""Finds bound arguments that cannot be bound, or that nothing has.
+
+A tool with such an argument is hidden; a path that nothing has is most often a typing mistake, and
+what it was meant to bind is the model's choice.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from mcp_tools_proxy.config.json_file import json_path, limit_problems
+from mcp_tools_proxy.config.loader import AGENTS_FILE, CONFIGURATION_FILE
+from mcp_tools_proxy.domain.components import Tool
+from mcp_tools_proxy.domain.configuration import Agents, Configuration, Problem
+from mcp_tools_proxy.domain.offers.snapshot import Snapshot
+from mcp_tools_proxy.gateway.agent_bindings import BoundAgents
+from mcp_tools_proxy.policy.bound_offers import HeldBack, unmatched_bindings
+from mcp_tools_proxy.wire.text import quote
+
+
+def find_unusable_bindings(
+    *,
+    agents: Agents,
+    configuration: Configuration,
+    snapshots: Mapping[str, Snapshot],
+    held_back: Iterable[HeldBack],
+    tools: Iterable[Tool],
+) -> tuple[Problem, ...]:
+    """Return a warning for each item that is hidden for its bindings, and for each idle binding."""
+    return (
+        *limit_problems(
+            CONFIGURATION_FILE, tuple(_of_servers(configuration, snapshots, held_back))
+        ),
+        *limit_problems(AGENTS_FILE, tuple(_of_agents(agents, tuple(tools)))),
+    )
+
+
+def _of_servers(
+    configuration: Configuration, snapshots: Mapping[str, Snapshot], held_back: Iterable[HeldBack]
+) -> Iterator[Problem]:
+    for it in held_back:
+        path = json_path(("mcpServers", it.server_id, "bind"))
+        message = f"{it.kind.value} {quote(it.name)} is hidden: {it.reason}"
+        yield Problem(file=CONFIGURATION_FILE, path=path, message=message)
+    for server_id, binding in unmatched_bindings(snapshots, configuration.bindings):
+        path = json_path(("mcpServers", server_id, "bind", binding.text))
+        message = "has no effect: no tool and no prompt of the server has such an argument"
+        yield Problem(file=CONFIGURATION_FILE, path=path, message=message)
+
+
+def _of_agents(agents: Agents, tools: tuple[Tool, ...]) -> Iterator[Problem]:
+    places = {name: index for index, name in enumerate(agents.profiles)}
+    for agent, tool in BoundAgents.of(agents.profiles, tools).problems():
+        path = json_path(("agents", places[agent], "bind", tool))
+        message = (
+            "hides the tool from the agent: it has no such argument, names it in other places than "
+            "properties, or mcp.json binds it to another value"
+        )
+        yield Problem(file=AGENTS_FILE, path=path, message=message)
