@@ -1,4 +1,4 @@
-"""What it costs that a model may not choose: sessions for each tenant, bound arguments, documents."""
+"""What narrowing costs: sessions for each tenant, bound arguments, bound documents."""
 
 import json
 from collections.abc import Mapping, Sequence

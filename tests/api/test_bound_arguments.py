@@ -38,11 +38,11 @@ UNCLEAR: Json = {
     "name": "unclear",
     "inputSchema": {**FIND["inputSchema"], "anyOf": [{"required": ["tenant"]}, {}]},
 }
-ASK: Json = {
-    "name": "ask",
+SUMMARY: Json = {
+    "name": "summary",
     "arguments": [{"name": "topic", "required": True}, {"name": "name", "required": True}],
 }
-OFFER: Json = {"tools": [FIND, FIND_ALL, UNCLEAR], "prompts": [ASK]}
+OFFER: Json = {"tools": [FIND, FIND_ALL, UNCLEAR], "prompts": [SUMMARY]}
 SHOWN = {"text", "project", "filter"}
 
 
@@ -179,19 +179,19 @@ async def test_a_path_that_nothing_has_is_a_warning() -> None:
 async def test_arguments_of_prompts_are_bound_as_well() -> None:
     async with bound_server(bind={"name": "${caller.tenant_id}"}) as bound:
         prompts = (await bound.service.get(PROMPTS))["prompts"]
-        [shown] = [it["arguments"] for it in prompts if it["name"] == "ask"]
+        [shown] = [it["arguments"] for it in prompts if it["name"] == "summary"]
         assert [it["name"] for it in shown] == ["topic"]
         headers = {"X-Tenant-Id": "acme", "X-User-Id": "u"}
         for arguments in ({"topic": "t"}, {"topic": "t", "name": "acme"}):
-            ask = {"name": "ask", "arguments": arguments}
-            got = answer(await bound.served.request("prompts/get", ask, headers=headers))
+            params = {"name": "summary", "arguments": arguments}
+            got = answer(await bound.served.request("prompts/get", params, headers=headers))
             [message] = got["result"]["messages"]
-            assert message["content"]["text"] == "ask of raw for acme"
-        ask = {"name": "ask", "arguments": {"topic": "t", "name": "globex"}}
-        got = answer(await bound.served.request("prompts/get", ask, headers=headers))
+            assert message["content"]["text"] == "summary of raw for acme"
+        params = {"name": "summary", "arguments": {"topic": "t", "name": "globex"}}
+        got = answer(await bound.served.request("prompts/get", params, headers=headers))
         assert got["error"]["data"]["code"] == "INVALID_ARGUMENTS"
         complete = {
-            "ref": {"type": "ref/prompt", "name": "ask"},
+            "ref": {"type": "ref/prompt", "name": "summary"},
             "argument": {"name": "name", "value": ""},
         }
         got = answer(await bound.served.request("completion/complete", complete, headers=headers))

@@ -9,7 +9,7 @@ from pydantic import WithJsonSchema as Published
 
 from mcp_tools_proxy.config.field_types import environment_for
 from mcp_tools_proxy.config.texts.caller_texts import BOUND_PATTERN, read_caller_text
-from mcp_tools_proxy.domain.bindings import Binding, Path
+from mcp_tools_proxy.domain.offers.bindings import Binding, Path
 
 _PART = r"(?:[^.\\\u0000]|\\[.\\])+"
 PATH_PATTERN = rf"^{_PART}(?:\.{_PART})*$"

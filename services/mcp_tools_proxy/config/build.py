@@ -21,7 +21,6 @@ from mcp_tools_proxy.config.unknown_keys import (
     group_oddities,
     unknown_keys,
 )
-from mcp_tools_proxy.domain.bindings import ServerBindings
 from mcp_tools_proxy.domain.configuration import (
     AgentProfile,
     Agents,
@@ -30,6 +29,7 @@ from mcp_tools_proxy.domain.configuration import (
     Problem,
     Reference,
 )
+from mcp_tools_proxy.domain.offers.bindings import ServerBindings
 from mcp_tools_proxy.domain.server import DEFAULT_CALLS_IN_FLIGHT, ServerConfig, Transport
 
 MIN_REFRESH_S = 30.0

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from mcp_tools_proxy.domain.bindings import AgentBindings, ServerBindings
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import ToolNameStyle
+from mcp_tools_proxy.domain.offers.bindings import AgentBindings, ServerBindings
 from mcp_tools_proxy.domain.server import ServerConfig
 
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol, Self, runtime_checkable
 
-from mcp_tools_proxy.domain.bindings import Binding, Path
 from mcp_tools_proxy.domain.components import Tool
 from mcp_tools_proxy.domain.configuration import AgentProfile
+from mcp_tools_proxy.domain.offers.bindings import Binding, Path
 from mcp_tools_proxy.json_schema.bound_properties import NamedElsewhere
 from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.visibility import Visibility

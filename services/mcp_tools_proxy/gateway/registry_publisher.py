@@ -14,7 +14,6 @@ from typing import Protocol
 from mcp_tools_proxy.config.active_config import ActiveConfig
 from mcp_tools_proxy.config.loader import NO_AGENTS, NO_FILE
 from mcp_tools_proxy.domain.audit.registry_version import RegistryVersion
-from mcp_tools_proxy.domain.bindings import ServerBindings
 from mcp_tools_proxy.domain.components import (
     Prompt,
     Resource,
@@ -24,6 +23,7 @@ from mcp_tools_proxy.domain.components import (
 )
 from mcp_tools_proxy.domain.configuration import Configuration, Missing, Preset, Problem
 from mcp_tools_proxy.domain.limits.budget import LimitRules
+from mcp_tools_proxy.domain.offers.bindings import ServerBindings
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.domain.offers.view import Shadowed, View
 from mcp_tools_proxy.domain.server import ServerConfig

@@ -68,13 +68,13 @@ def _inlined(node: Node, references: References) -> Node:
     followed: set[str] = set()
     while "$ref" in node:
         place, target = references.find(node["$ref"]) or ("", False)
-        beside = {key: value for key, value in node.items() if key != "$ref"}
+        siblings = {key: value for key, value in node.items() if key != "$ref"}
         if isinstance(target, bool) or place in followed:
             raise NamedElsewhere
-        if (beside.keys() - ANNOTATIONS) & target.keys():
+        if (siblings.keys() - ANNOTATIONS) & target.keys():
             raise NamedElsewhere
         followed.add(place)
-        node = {**target, **beside}
+        node = {**target, **siblings}
     return node
 
 

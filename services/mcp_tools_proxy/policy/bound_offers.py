@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
-from mcp_tools_proxy.domain.bindings import Binding, ServerBindings
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import JsonObject
+from mcp_tools_proxy.domain.offers.bindings import Binding, ServerBindings
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.json_schema.bound_properties import NamedElsewhere, without_property
 from mcp_tools_proxy.wire.text import quote
@@ -29,7 +29,7 @@ class BoundSchema(NamedTuple):
 
 
 def bound_schema(schema: JsonObject, bindings: Sequence[Binding]) -> BoundSchema:
-    """Take the bound properties out of a schema. Raises NamedElsewhere."""
+    """Remove the bound properties from a schema. Raises NamedElsewhere."""
     applied = []
     for binding in bindings:
         changed = without_property(schema, binding.path)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.config.bind_entry import read_path
-from mcp_tools_proxy.domain.bindings import Binding
+from mcp_tools_proxy.domain.offers.bindings import Binding
 from mcp_tools_proxy.json_schema.bound_properties import NamedElsewhere, without_property
 
 Json = dict[str, Any]

@@ -6,8 +6,8 @@ from itertools import chain
 from types import MappingProxyType
 from typing import TypeVar
 
-from mcp_tools_proxy.domain.bindings import ServerBindings
 from mcp_tools_proxy.domain.components import Prompt, Resource, ResourceTemplate, Tool
+from mcp_tools_proxy.domain.offers.bindings import ServerBindings
 from mcp_tools_proxy.domain.offers.view import Route, View
 from mcp_tools_proxy.downstream.components.remote_prompt import RemotePrompt
 from mcp_tools_proxy.downstream.components.remote_resource import RemoteResource, RemoteTemplate

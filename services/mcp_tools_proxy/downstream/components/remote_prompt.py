@@ -6,11 +6,11 @@ from typing import Any, Self, cast
 
 from pydantic_core import to_json
 
-from mcp_tools_proxy.domain.bindings import Binding
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.caller_template import CallerTemplate
 from mcp_tools_proxy.domain.components import JsonObject, NamesNoDocument, PromptSpec, Result
 from mcp_tools_proxy.domain.errors import InvalidArguments
+from mcp_tools_proxy.domain.offers.bindings import Binding
 from mcp_tools_proxy.domain.offers.view import Route
 from mcp_tools_proxy.downstream.components.bound_arguments import BoundArguments
 from mcp_tools_proxy.downstream.components.completion import Completion

@@ -7,10 +7,10 @@ from typing import Self, cast
 import structlog
 from pydantic_core import to_json
 
-from mcp_tools_proxy.domain.bindings import Binding
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import JsonObject, NamesNoDocument, Result, ToolSpec
 from mcp_tools_proxy.domain.errors import ProxyError, ResultTooLarge, ToolFailed
+from mcp_tools_proxy.domain.offers.bindings import Binding
 from mcp_tools_proxy.domain.offers.snapshot import Check
 from mcp_tools_proxy.domain.offers.view import Route
 from mcp_tools_proxy.downstream.components.bound_arguments import BoundArguments
