@@ -10,7 +10,15 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from mcp_tools_proxy.settings import audit, auth, documents, remote, settings, tracing
+from mcp_tools_proxy.settings import (
+    audit,
+    auth,
+    documents,
+    remote,
+    server_identity,
+    settings,
+    tracing,
+)
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.settings.types import variable
 
@@ -22,7 +30,10 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "jwt": ("jwt_",),
     "auth": ("auth_", "admin_", "tokens_", "allowed_", "trusted_"),
     "documents": ("documents_", "cache_dir", "max_document_", "mock_", "hide_"),
-    "servers": ("config_", "preset", "tool_timeout_", "startup_", "require_"),
+    "servers": (
+        *("config_", "preset", "tool_timeout_", "startup_", "require_"),
+        *("secrets_", "signing_", "public_"),
+    ),
     "mcp": ("tool_name_", "default_tenant_", "max_sessions", "session_"),
     "budgets": ("rate_limit_",),
     "idempotency": ("idempotency_", "state_"),
@@ -121,7 +132,7 @@ def _schemas() -> Iterator[tuple[tuple[str, str], Mapping[str, object]]]:
 
 def _meanings() -> Iterator[tuple[str, str]]:
     """Yield each field's name and the docstring under it: Python keeps none of these."""
-    for module in (audit, auth, documents, remote, settings, tracing):
+    for module in (audit, auth, documents, remote, server_identity, settings, tracing):
         tree = ast.parse(inspect.getsource(module))
         for kind in (node for node in tree.body if isinstance(node, ast.ClassDef)):
             for field, text in zip(kind.body, kind.body[1:], strict=False):

@@ -29,7 +29,7 @@ FUNCTIONS = {
         "put_document_rights",
         "remove_document",
     ],
-    "health": ["get_health", "get_metrics", "get_readiness"],
+    "health": ["get_health", "get_metrics", "get_readiness", "get_signing_keys"],
     "lists": ["list_prompts", "list_resources", "list_tools"],
     "presets": ["get_active_preset", "list_presets", "set_active_preset"],
     "status": ["get_log_level", "get_remote", "list_limits", "list_servers", "set_log_level"],
@@ -56,7 +56,8 @@ CLASSES = [
     "ResponsesCallOutput", "ResponsesCallOutputType", "ResponsesCallType", "ResponsesOtherItem",
     "ResponsesOtherItemType", "RightsChange", "RulePlace",
     "SentCall", "Server", "ServerCounts", "ServerList", "ServerState",
-    "ServerTransport", "ShadowedItem", "TextBlock", "ToolAnnotations", "ToolFormat", "ToolList",
+    "ServerTransport", "ShadowedItem", "SigningKey", "SigningKeySet",
+    "TextBlock", "ToolAnnotations", "ToolFormat", "ToolList",
     "ToolNameStyle", "ToolResultBlock", "ToolResultsMessage", "ToolUseBlock", "ToolWarning",
 ]  # fmt: skip
 

@@ -77,6 +77,7 @@ OPERATIONS = {
     ("GET", "/health"): ("health", "get_health"),
     ("GET", "/health/ready"): ("health", "get_readiness"),
     ("GET", "/metrics"): ("health", "get_metrics"),
+    ("GET", "/.well-known/jwks.json"): ("health", "get_signing_keys"),
 }
 
 
@@ -129,6 +130,7 @@ def test_all_responses_but_the_usual_one_are_shared(document: Any) -> None:
     usual = {(name, "200") for _, name in OPERATIONS.values()}
     assert own == usual | {
         ("get_readiness", "503"),
+        ("get_signing_keys", "404"),
         ("list_tools", "400"),
         ("put_document", "201"),
     }

@@ -7,6 +7,7 @@ from mcp_tools_proxy.api.batch.batch_models import BatchBody
 from mcp_tools_proxy.api.endpoint import BodyReader
 from mcp_tools_proxy.api.execute_handlers import ExecuteHandlers
 from mcp_tools_proxy.api.health_handlers import HealthHandlers
+from mcp_tools_proxy.api.key_handlers import KeyHandlers
 from mcp_tools_proxy.api.limits.limit_handlers import LimitHandlers
 from mcp_tools_proxy.api.limits.limit_models import LimitsOrError, LimitsQuery
 from mcp_tools_proxy.api.list_handlers import ListHandlers
@@ -20,7 +21,9 @@ from mcp_tools_proxy.api.models import (
 )
 from mcp_tools_proxy.api.openapi.answer_models import (
     ActivePresetAnswer,
+    ErrorEnvelope,
     HealthAnswer,
+    KeySetAnswer,
     PresetsAnswer,
     PromptsOrError,
     ReadinessAnswer,
@@ -69,6 +72,7 @@ def api_routes(
     status: StatusHandlers,
     health: HealthHandlers,
     limits: LimitHandlers,
+    keys: KeyHandlers,
 ) -> Sequence[DirectRoute]:
     """Build every route of the HTTP API: a new one is one more entry here."""
     return (
@@ -269,6 +273,18 @@ def api_routes(
             tag=Tag.HEALTH,
             summary="Prometheus metrics",
             responses={200: Answer("The metrics.", headers=(), is_text=True)},
+            needs_token=False,
+        ),
+        build.get(
+            "/.well-known/jwks.json",
+            keys.show_keys,
+            operation_id="get_signing_keys",
+            tag=Tag.HEALTH,
+            summary="The public keys that verify assertions of who calls",
+            responses={
+                200: Answer("A JSON Web Key Set (RFC 7517).", KeySetAnswer, headers=()),
+                404: Answer("NOT_FOUND: the gateway signs nothing.", ErrorEnvelope),
+            },
             needs_token=False,
         ),
     )

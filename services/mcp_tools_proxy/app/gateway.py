@@ -16,6 +16,11 @@ from mcp_tools_proxy.aiokits.change_signal import ChangeSignal
 from mcp_tools_proxy.app.audit import build_audit
 from mcp_tools_proxy.app.auth import build_authenticator, build_tokens
 from mcp_tools_proxy.app.idempotency import build_record_store
+from mcp_tools_proxy.app.server_identity import (
+    build_caller_values,
+    build_signing_keys,
+    identity_support,
+)
 from mcp_tools_proxy.app.tracing import build_tracer
 from mcp_tools_proxy.config.config_folder import ConfigFolder
 from mcp_tools_proxy.config.loader import load_configuration, process_environment
@@ -116,7 +121,13 @@ class Gateway:
         self.registry.replace(Registry.build(local_tools))
         offer_changes = ChangeSignal()
         self.dialer = LazyDialer()
-        self.pool = Pool(self.dialer.dial, self.metrics, on_change=offer_changes.report)
+        self.signing_keys = build_signing_keys(settings)
+        self.pool = Pool(
+            self.dialer.dial,
+            self.metrics,
+            on_change=offer_changes.report,
+            caller_values=build_caller_values(settings, self.signing_keys),
+        )
         self.files = _config_folder(settings)
         self.publisher = self._build_publisher(settings, local_tools)
         self.reloader = Reloader(
@@ -247,6 +258,8 @@ class Gateway:
                 ]
                 if self.tokens is not None:
                     background.append(group.create_task(self.tokens.run()))
+                if self.signing_keys is not None:
+                    background.append(group.create_task(self.signing_keys.run()))
                 self.document_changes.begin()
                 self.lifecycle.phase = Phase.SERVING
                 try:
@@ -302,6 +315,7 @@ def _config_folder(settings: Settings) -> ConfigFolder:
             process_environment(),
             call_timeout_s=settings.tool_timeout_s,
             max_result_bytes=settings.max_result_bytes,
+            identity=identity_support(settings),
         ),
         pinned=settings.preset,
     )

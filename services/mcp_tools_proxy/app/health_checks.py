@@ -37,6 +37,8 @@ def build_health(
         checks["audit"] = lambda: _audit_check(audit)
     if gateway.tokens is not None:
         checks["tokens"] = gateway.tokens.state
+    if gateway.signing_keys is not None:
+        checks["signing_keys"] = gateway.signing_keys.state
     if remote is not None:
         caller = remote_caller(settings, gateway)
         checks["remote"] = lambda: backend_readiness(remote(), _problem_of(gateway, caller))

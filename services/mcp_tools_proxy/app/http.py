@@ -1,6 +1,6 @@
 """Composition root of the HTTP service: the gateway behind its routes."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from mcp_tools_proxy.api.endpoint import EndpointFactory
 from mcp_tools_proxy.api.error_handlers import add_error_handlers
 from mcp_tools_proxy.api.execute_handlers import ExecuteHandlers
 from mcp_tools_proxy.api.health_handlers import HealthHandlers
+from mcp_tools_proxy.api.key_handlers import KeyHandlers
 from mcp_tools_proxy.api.limits.limit_handlers import LimitHandlers
 from mcp_tools_proxy.api.list_handlers import ListHandlers
 from mcp_tools_proxy.api.log_level.log_level_handlers import LogLevelHandlers
@@ -192,6 +193,7 @@ def _api_routes(
                 remote=lambda: connector.status() if connector else None,
             ),
             limits=LimitHandlers(callers, gate, gateway.registry, gateway.limiter),
+            keys=KeyHandlers(_published_keys(gateway)),
             health=HealthHandlers(
                 build_health(settings, gateway, connector.status if connector else None),
                 gateway.metrics,
@@ -199,6 +201,11 @@ def _api_routes(
             ),
         ),
     )
+
+
+def _published_keys(gateway: Gateway) -> Callable[[], Mapping[str, object]] | None:
+    keys = gateway.signing_keys
+    return None if keys is None else lambda: keys.keys.published
 
 
 def _refuse_token(scope: Scope, error: ProxyError, trace_id: str) -> Response:

@@ -11,7 +11,13 @@ from mcp_tools_proxy.config.schema import (
     PresetFile,
     ReferenceEntry,
 )
-from mcp_tools_proxy.config.server_entry import NETWORK_KEYS, STDIO_KEYS, ServerEntry
+from mcp_tools_proxy.config.server_entry import (
+    NETWORK_KEYS,
+    STDIO_KEYS,
+    AssertionEntry,
+    ServerEntry,
+)
+from mcp_tools_proxy.config.texts.caller_texts import without_caller_texts
 from mcp_tools_proxy.config.texts.env_vars import not_set, plain_braces, unset_variables
 from mcp_tools_proxy.config.unknown_keys import (
     AGENTS,
@@ -21,6 +27,7 @@ from mcp_tools_proxy.config.unknown_keys import (
     group_oddities,
     unknown_keys,
 )
+from mcp_tools_proxy.domain.caller_template import CallerTemplate
 from mcp_tools_proxy.domain.configuration import (
     AgentProfile,
     Agents,
@@ -30,7 +37,13 @@ from mcp_tools_proxy.domain.configuration import (
     Reference,
 )
 from mcp_tools_proxy.domain.offers.bindings import ServerBindings
-from mcp_tools_proxy.domain.server import DEFAULT_CALLS_IN_FLIGHT, ServerConfig, Transport
+from mcp_tools_proxy.domain.server import (
+    DEFAULT_CALLS_IN_FLIGHT,
+    Assertion,
+    CallerTexts,
+    ServerConfig,
+    Transport,
+)
 
 MIN_REFRESH_S = 30.0
 """The shortest time between two discoveries, in seconds."""
@@ -59,11 +72,14 @@ def build_configuration(
             name=entry.name or server_id,
             enabled=entry.enabled and not entry.disabled,
             command=entry.command or "",
-            args=tuple(entry.args),
-            env=entry.env,
-            cwd=entry.cwd,
+            args=_plain_args(entry),
+            env=_plain(entry.env),
+            cwd=entry.cwd if isinstance(entry.cwd, str) else None,
             url=entry.url or "",
-            headers=entry.headers,
+            headers=_plain(entry.headers),
+            caller_texts=_caller_texts(entry),
+            forward=tuple(dict.fromkeys(entry.forward)),
+            assertion=_assertion(entry.assertion),
             call_timeout_s=entry.request_timeout_seconds
             or file.request_timeout_seconds
             or call_timeout_s,
@@ -95,6 +111,33 @@ def build_configuration(
         invalid=invalid,
         order=tuple(order),
     )
+
+
+def _plain_args(entry: ServerEntry) -> tuple[str, ...]:
+    plain = tuple(text for text in entry.args if isinstance(text, str))
+    return plain if len(plain) == len(entry.args) else ()
+
+
+def _plain(texts: Mapping[str, str | CallerTemplate]) -> dict[str, str]:
+    return {name: text for name, text in texts.items() if isinstance(text, str)}
+
+
+def _templates(texts: Mapping[str, str | CallerTemplate]) -> dict[str, CallerTemplate]:
+    return {name: text for name, text in texts.items() if isinstance(text, CallerTemplate)}
+
+
+def _caller_texts(entry: ServerEntry) -> CallerTexts | None:
+    texts = CallerTexts(
+        args=() if _plain_args(entry) else tuple(entry.args),
+        env=_templates(entry.env),
+        cwd=entry.cwd if isinstance(entry.cwd, CallerTemplate) else None,
+        headers=_templates(entry.headers),
+    )
+    return None if texts == CallerTexts() else texts
+
+
+def _assertion(entry: AssertionEntry | None) -> Assertion | None:
+    return None if entry is None else Assertion(audience=entry.audience, header=entry.header)
 
 
 def build_preset(file: PresetFile) -> Preset:
@@ -207,7 +250,7 @@ def _variables_that_stay(
 ) -> Iterator[Oddity]:
     """Yield the texts that look like a variable and are sent as they are."""
     for key in ("command", "cwd"):
-        if "${" in (written.get(key) or ""):
+        if "${" in without_caller_texts(written.get(key) or ""):
             yield (key,), "keeps its ${ as it is; variables work in args, env, headers and url"
     for place, text in _texts_with_variables(written):
         for name in plain_braces(text, environment):

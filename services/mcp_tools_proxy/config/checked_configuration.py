@@ -9,6 +9,7 @@ from pydantic_core import ErrorDetails
 from mcp_tools_proxy.config.json_file import json_path, limit_problems, problem_of_error
 from mcp_tools_proxy.config.schema import ConfigurationFile
 from mcp_tools_proxy.config.server_entry import ServerEntry
+from mcp_tools_proxy.config.texts.caller_rules import IdentitySupport, caller_faults
 from mcp_tools_proxy.config.unknown_keys import (
     CONFIGURATION,
     SERVER,
@@ -35,7 +36,10 @@ class CheckedConfiguration:
 
 
 def check_configuration(
-    file_name: str, written: Written, environment: Mapping[str, str]
+    file_name: str,
+    written: Written,
+    environment: Mapping[str, str],
+    support: IdentitySupport | None = None,
 ) -> CheckedConfiguration:
     """Validate a parsed mcp.json. Raises InvalidConfig for a fault outside of all entries."""
     found = _refused_keys(file_name, written)
@@ -49,6 +53,8 @@ def check_configuration(
             raise InvalidConfig(limit_problems(file_name, problems)) from error
         for it in errors:
             found.setdefault(_server_of(it) or "", []).append(problem_of_error(file_name, it))
+        file = ConfigurationFile.model_validate(drop_entries(written, found), context=environment)
+    found = _with_caller_faults(file_name, file, found, support or IdentitySupport())
     if found:
         file = ConfigurationFile.model_validate(drop_entries(written, found), context=environment)
     return CheckedConfiguration(
@@ -84,6 +90,21 @@ def _refused_keys(file_name: str, written: Written) -> dict[str, list[Problem]]:
                 path = json_path((_SERVERS, server_id, key))
                 problem = Problem(file=file_name, path=path, message=refusal_text(key, meant))
                 found.setdefault(server_id, []).append(problem)
+    return found
+
+
+def _with_caller_faults(
+    file_name: str,
+    file: ConfigurationFile,
+    found: dict[str, list[Problem]],
+    support: IdentitySupport,
+) -> dict[str, list[Problem]]:
+    """Add the problems of what entries say of their callers."""
+    for server_id, entry in file.mcp_servers.items():
+        for place, message in caller_faults(entry, support):
+            path = json_path((_SERVERS, server_id, *place))
+            problem = Problem(file=file_name, path=path, message=message)
+            found.setdefault(server_id, []).append(problem)
     return found
 
 

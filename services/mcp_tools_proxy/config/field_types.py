@@ -14,6 +14,7 @@ from pydantic import (
     ConfigDict,
     Field,
     GetPydanticSchema,
+    Strict,
     ValidationInfo,
 )
 from pydantic import WithJsonSchema as Published
@@ -23,11 +24,13 @@ from pydantic.fields import ComputedFieldInfo, FieldInfo
 
 from mcp_tools_proxy.config.texts.caller_texts import (
     BOUND_PATTERN,
+    CALLER_PATTERN,
     has_caller_text,
+    read_caller_parts,
     read_caller_text,
 )
 from mcp_tools_proxy.config.texts.env_vars import PATTERN, check_variables, fill_in
-from mcp_tools_proxy.domain.caller_template import CallerTemplate
+from mcp_tools_proxy.domain.caller_template import CallerPart, CallerTemplate
 from mcp_tools_proxy.wire.strict_json import whole_number
 
 
@@ -113,10 +116,21 @@ def _read_bound_text(text: str, info: ValidationInfo) -> str | CallerTemplate:
     return _without(read, "\0", "holds a NUL character")
 
 
-def _without_control(text: str) -> str:
-    if re.search(f"[{_CONTROL}{_NOT_UTF8}]", text):
-        raise ValueError("holds a line break, another control character, or bytes that are no text")
-    return text
+def _read_caller_text(text: str, info: ValidationInfo) -> str | CallerTemplate:
+    return _without(read_caller_text(text, environment_for(info)), "\0", "holds a NUL character")
+
+
+def _read_header(text: str, info: ValidationInfo) -> str | CallerTemplate:
+    return _without(
+        read_caller_text(text, environment_for(info)),
+        f"[{_CONTROL}{_NOT_UTF8}]",
+        "holds a line break, another control character, or bytes that are no text",
+    )
+
+
+def _read_folder(text: str, _: ValidationInfo) -> str | CallerTemplate:
+    """Keep variables: in a folder they never were replaced."""
+    return read_caller_parts(_not_blank(text))
 
 
 def _without(read: str | CallerTemplate, characters: str, message: str) -> str | CallerTemplate:
@@ -156,10 +170,11 @@ def _not_blank(text: str) -> str:
     return text
 
 
+_NOT_BLANK = r"^[^\u0000]*[^\s\u0000][^\u0000]*$"
 NotBlank = Annotated[
     str,
     AfterValidator(_not_blank),
-    Published({"type": "string", "pattern": r"^[^\u0000]*[^\s\u0000][^\u0000]*$"}),
+    Published({"type": "string", "pattern": _NOT_BLANK}),
 ]
 Name = Annotated[str, Field(min_length=1)]
 Filled = Annotated[str, AfterValidator(_fill_in), Published({"type": "string", "pattern": PATTERN})]
@@ -170,13 +185,37 @@ BoundText = Annotated[
     Published({"type": "string", "pattern": BOUND_PATTERN}),
 ]
 """Text in which ``${VAR}`` is replaced, with parts of the caller and no secrets."""
+CallerText = Annotated[
+    str | CallerTemplate,
+    _read_as(_read_caller_text),
+    Published({"type": "string", "pattern": CALLER_PATTERN}),
+]
+"""Text in which ``${VAR}`` is replaced, with parts of the caller and secrets."""
 HeaderValue = Annotated[
-    str,
-    AfterValidator(_fill_in),
-    AfterValidator(_without_control),
+    str | CallerTemplate,
+    _read_as(_read_header),
     Published(
-        {"type": "string", "allOf": [{"pattern": PATTERN}, {"pattern": f"^[^{_CONTROL}]*$"}]}
+        {
+            "type": "string",
+            "allOf": [{"pattern": CALLER_PATTERN}, {"pattern": f"^[^{_CONTROL}]*$"}],
+        }
     ),
+]
+Folder = Annotated[
+    str | CallerTemplate,
+    _read_as(_read_folder),
+    Published({"type": "string", "pattern": _NOT_BLANK}),
+]
+"""A folder; variables stay as they are, parts of the caller and secrets do not."""
+Command = Annotated[
+    NotBlank,
+    AfterValidator(_without_caller),
+    Published({"type": "string", "pattern": _NOT_BLANK}),
+]
+CallerPartName = Annotated[
+    CallerPart,
+    Strict(False),
+    Published({"type": "string", "enum": [part.value for part in CallerPart]}),
 ]
 HeaderName = Annotated[
     str, _matches(HEADER_NAME_PATTERN, "has a name that no HTTP header can have")

@@ -38,6 +38,7 @@ from mcp_tools_proxy.config.json_file import (
     read_text,
 )
 from mcp_tools_proxy.config.schema import AgentsFile, PresetFile
+from mcp_tools_proxy.config.texts.caller_rules import IdentitySupport
 from mcp_tools_proxy.config.unknown_keys import (
     AGENTS,
     PRESET,
@@ -102,18 +103,24 @@ def process_environment() -> Mapping[str, str]:
 
 
 def load_configuration(
-    folder: Path, environment: Mapping[str, str], *, call_timeout_s: float, max_result_bytes: int
+    folder: Path,
+    environment: Mapping[str, str],
+    *,
+    call_timeout_s: float,
+    max_result_bytes: int,
+    identity: IdentitySupport | None = None,
 ) -> Configuration:
     """Load mcp.json, with its variables replaced; ``NO_FILE`` if there is none, which is normal.
 
-    The two defaults apply where neither the file nor the server's entry sets a value. The problems
-    of a server's entry are in ``invalid``; all others raise InvalidConfig.
+    The two defaults apply where neither the file nor the server's entry sets a value; ``identity``
+    is what entries can say of callers here. The problems of a server's entry are in ``invalid``;
+    all others raise InvalidConfig.
     """
     path = folder / CONFIGURATION_FILE
     written = read_if_there(path)
     if written is None:
         return NO_FILE
-    checked = check_configuration(path.name, written, environment)
+    checked = check_configuration(path.name, written, environment, identity)
     good = drop_entries(written, checked.invalid)
     return build_configuration(
         checked.file,

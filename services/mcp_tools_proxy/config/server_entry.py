@@ -19,8 +19,12 @@ from mcp_tools_proxy.config.field_types import (
     HTTP_URL_PATTERN,
     VARIABLE_NAME_PATTERN,
     WEBSOCKET_URL_PATTERN,
+    CallerPartName,
+    CallerText,
+    Command,
     Count,
     Filled,
+    Folder,
     HeaderName,
     HeaderValue,
     Name,
@@ -126,6 +130,17 @@ _BETWEEN_KEYS: dict[str, Any] = {
 }
 
 
+class AssertionEntry(BaseModel):
+    """For whom the token of a call is, and its header."""
+
+    model_config = ConfigDict(**{**FILE_MODEL, "extra": "forbid"})
+
+    audience: NotBlank = Field(examples=["https://tickets.internal"])
+    """The server, as it calls itself: the claim `aud`."""
+    header: HeaderName = Field(default="X-Caller-Assertion", examples=["X-Caller-Assertion"])
+    """The header that has the token."""
+
+
 class ServerEntry(BaseModel):
     """One MCP server: a program to start (`command`), or a `url` to connect to."""
 
@@ -142,19 +157,20 @@ class ServerEntry(BaseModel):
     """Another name of `transport`, as other clients call it."""
     name: NotBlank | None = Field(default=None, examples=["Company notes"])
     """What people call the server; its id when left out."""
-    command: NotBlank | None = Field(default=None, validate_default=True, examples=["npx"])
+    command: Command | None = Field(default=None, validate_default=True, examples=["npx"])
     """The program of a stdio server: a path, or a name to find on PATH. Needed for stdio."""
-    args: list[Filled] = Field(default=[], examples=[["-y", "@scope/server", "${DATA_FOLDER}"]])
-    """The program's arguments. `${VAR}`, `${VAR:-default}` are replaced; `$${` is a plain `${`."""
-    env: dict[VariableName, Filled] = Field(
+    args: list[CallerText] = Field(default=[], examples=[["-y", "@scope/server", "${DATA_FOLDER}"]])
+    """The program's arguments. `${VAR}`, `${VAR:-default}` are replaced; `$${` is a plain `${`.
+    `${caller.tenant_id}`, `${caller.user_id}`, `${secret:PATH}` are filled in for each session."""
+    env: dict[VariableName, CallerText] = Field(
         default={},
         examples=[{"API_TOKEN": "${NOTES_TOKEN}"}],
         json_schema_extra=key_rule(VARIABLE_NAME_PATTERN),
     )
     """Environment of the program, besides HOME, LOGNAME, PATH, SHELL, TERM and USER.
-    `${VAR}` is replaced in values."""
-    cwd: NotBlank | None = Field(default=None, examples=["/srv/notes"])
-    """The folder that the program starts in."""
+    `${VAR}` is replaced in values, and `${caller.…}` and `${secret:PATH}` for each session."""
+    cwd: Folder | None = Field(default=None, examples=["/srv/notes"])
+    """The folder that the program starts in. `${caller.…}` is one segment of it."""
     url: Filled | None = Field(
         default=None, validate_default=True, examples=["https://mcp.example.com/mcp"]
     )
@@ -164,7 +180,16 @@ class ServerEntry(BaseModel):
         examples=[{"Authorization": "Bearer ${NOTES_TOKEN}"}],
         json_schema_extra=key_rule(HEADER_NAME_PATTERN),
     )
-    """HTTP headers of every request to the server. `${VAR}` is replaced in values."""
+    """HTTP headers of every request to the server. `${VAR}` is replaced in values, and
+    `${caller.tenant_id}`, `${caller.user_id}`, `${caller.agent}`, `${caller.roles}` and
+    `${secret:PATH}` for each call or session."""
+    forward: list[CallerPartName] = Field(default=[], examples=[["tenant_id", "user_id"]])
+    """The parts of the caller that each call carries in `_meta`, under
+    `io.github.mcp-tools-proxy/caller`."""
+    assertion: AssertionEntry | None = Field(
+        default=None, examples=[{"audience": "https://tickets.internal"}]
+    )
+    """A token in a header of each call that says who calls, signed by the gateway: HTTP only."""
     auth: _NoAuth = None
     """Not supported yet: a server whose entry has it is not served."""
     request_timeout_seconds: Seconds | None = Field(default=None, examples=[60])

@@ -74,8 +74,11 @@ OF_SERVER: Mapping[str, str] = {
 }
 """Advice for unknown keys of a server's entry in mcp.json."""
 
-NARROWING = ("exclude", "enabled", "disabled", "bind", "bindRequired")
-"""The keys of a server's entry that restrict it."""
+NARROWING = (
+    *("exclude", "enabled", "disabled", "bind", "bindRequired"),
+    *("forward", "assertion"),
+)
+"""The keys of a server's entry that restrict it, or that tell it who calls."""
 
 _BINDING = frozenset(("binding", "bindings", "binds", "bound"))
 

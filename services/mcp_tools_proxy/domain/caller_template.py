@@ -26,6 +26,14 @@ class CallerPart(Enum):
         """
         return ",".join(self.values_of(caller))
 
+    def is_known_of(self, caller: Caller | None) -> bool:
+        """Return whether a caller has this part; none is known of no caller."""
+        try:
+            self.values_of(caller)
+        except IdentityRequired:
+            return False
+        return True
+
     def values_of(self, caller: Caller | None) -> tuple[str, ...]:
         """Return the values of this part: one, or any number of roles.
 

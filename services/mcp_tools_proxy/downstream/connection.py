@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from mcp_tools_proxy.domain.components import JsonObject
@@ -26,6 +27,10 @@ class ConnectionFailure(Exception):
         self.sent = sent
 
 
+class NotUsableAsConfigured(ConnectionFailure):
+    """The server can be reached, and not be used as its entry says; waiting does not help."""
+
+
 class ResultNotAnObject(ConnectionFailure):
     """The ``result`` of an answer is JSON other than an object; ``value`` holds that JSON."""
 
@@ -40,6 +45,24 @@ class ResponseTooLarge(Exception):
     def __init__(self, max_bytes: int) -> None:
         super().__init__(f"an answer is over {max_bytes} bytes")
         self.max_bytes = max_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class CallHeaders:
+    """The HTTP headers that a call has of its caller; transports without headers ignore them."""
+
+    filled: Mapping[str, str] = field(repr=False)
+    """Those of the entry, for an era in which each request stands for itself."""
+    sign: Callable[[], Mapping[str, str]] | None = None
+    """Returns the header of a new assertion, which goes with each request in every era.
+
+    Raises CredentialsMissing.
+    """
+
+    def of_request(self, *, modern: bool) -> Mapping[str, str]:
+        """Return the headers of one request. Raises as ``sign``."""
+        headers = self.filled if modern else {}
+        return headers if self.sign is None else {**headers, **self.sign()}
 
 
 class Connection(Protocol):
@@ -67,6 +90,7 @@ class Connection(Protocol):
         *,
         timeout_s: float,
         relay: CallRelay | None = None,
+        call_headers: CallHeaders | None = None,
     ) -> Any:
         """Send one request and return its raw ``result``: an object, for ``tools/call`` any JSON.
 

@@ -12,6 +12,7 @@ import structlog
 from mcp_tools_proxy.domain.caller import NO_TENANT
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.domain.server import ServerConfig, ServerState, ServerStatus
+from mcp_tools_proxy.downstream.callers.caller_values import CallerValues
 from mcp_tools_proxy.downstream.connection import Dial
 from mcp_tools_proxy.downstream.reconnecting_session import ReconnectingSession
 from mcp_tools_proxy.downstream.relay.suspended_calls import SuspendedCalls
@@ -49,11 +50,17 @@ class Pool:
     """
 
     def __init__(
-        self, dial: Dial, metrics: Metrics, *, on_change: Callable[[], Awaitable[None]]
+        self,
+        dial: Dial,
+        metrics: Metrics,
+        *,
+        on_change: Callable[[], Awaitable[None]],
+        caller_values: CallerValues | None = None,
     ) -> None:
         self._dial = dial
         self._metrics = metrics
         self._on_change = on_change
+        self._caller_values = caller_values
         self._wanted: Mapping[str, ServerConfig] = {}
         self._entries: dict[str, _PooledSession] = {}
         self._tasks: asyncio.TaskGroup | None = None
@@ -172,6 +179,7 @@ class Pool:
             inherited=before.snapshot if before else None,
             subscriptions=before.subscriptions if before else None,
             suspended_calls=self._suspended_calls,
+            caller_values=self._caller_values,
         )
         entry = _PooledSession(session)
         self._entries[config.server_id] = entry

@@ -13,7 +13,14 @@ import structlog
 from mcp_tools_proxy.aiokits.backoff import Backoff
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.domain.server import ServerConfig, ServerState, ServerStatus
-from mcp_tools_proxy.downstream.connection import Connection, ConnectionFailure, Dial
+from mcp_tools_proxy.downstream.callers.caller_dial import CallerDial
+from mcp_tools_proxy.downstream.callers.caller_values import CallerValues
+from mcp_tools_proxy.downstream.connection import (
+    Connection,
+    ConnectionFailure,
+    Dial,
+    NotUsableAsConfigured,
+)
 from mcp_tools_proxy.downstream.connection_state import ConnectionState
 from mcp_tools_proxy.downstream.discovery.listing import discover
 from mcp_tools_proxy.downstream.faults import FAULTS, reason_of
@@ -32,6 +39,9 @@ RECONNECT = Backoff(first_s=0.3, longest_s=30.0, least_share=0.0, shortest_s=0.0
 
 REFRESH_RETRY_S = 30.0
 """The pause before a failed discovery is repeated, if the next one is not due sooner."""
+
+FAILED_RETRY_S = 300.0
+"""The pause before a server is tried again that cannot be used as its entry says."""
 
 COALESCE_S = 0.2
 """How long ``list_changed`` notifications are collected before one discovery answers them all."""
@@ -60,6 +70,7 @@ class ReconnectingSession:
         inherited: Snapshot | None = None,
         subscriptions: ResourceSubscriptions | None = None,
         suspended_calls: SuspendedCalls | None = None,
+        caller_values: CallerValues | None = None,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         jitter: Callable[[], float] = random.random,
@@ -75,12 +86,15 @@ class ReconnectingSession:
         """The subscribed resources of the server. They outlive this session if it is replaced."""
         self.suspended_calls = suspended_calls or SuspendedCalls()
         self._is_offer_inherited = inherited is not None
-        self._dial = dial
+        caller_values = caller_values or CallerValues()
+        self._caller_dial = CallerDial(dial, caller_values)
         self._on_change = on_change
         self._now = now
         self._jitter = jitter
         self.connection_state = ConnectionState(config.server_id, clock)
-        self.sender = RequestSender(config, self.connection_state, self.subscriptions, clock)
+        self.sender = RequestSender(
+            config, self.connection_state, self.subscriptions, clock, caller_values
+        )
         self._lists_changed = asyncio.Event()
         self._refresh_error: str | None = None
         self._status = ServerStatus(
@@ -137,6 +151,8 @@ class ReconnectingSession:
             except ConnectionFailure as error:
                 failure = error
             pause_s = RECONNECT.pause_s(unproven_attempts, self._jitter)
+            if isinstance(failure, NotUsableAsConfigured):
+                pause_s = FAILED_RETRY_S
             if failure is not None:
                 await self._connect_failed(failure, pause_s)
             elif unproven_attempts:
@@ -168,7 +184,7 @@ class ReconnectingSession:
         self._lists_changed.clear()
         try:
             async with asyncio.timeout(timeout_s):
-                dialled = self._dial(self.config, self._lists_changed.set)
+                dialled = self._caller_dial.dial(self.config, self._lists_changed.set)
                 connection = await stack.enter_async_context(open_in_task(dialled))
                 snapshot = await discover(connection, self.snapshot, timeout_s=timeout_s)
         except ConnectionFailure:
@@ -203,11 +219,18 @@ class ReconnectingSession:
             losses = [
                 tasks.create_task(connection.wait_lost()),
                 tasks.create_task(wait_until_dead),
+                tasks.create_task(self._wait_outdated()),
             ]
             lost, _ = await asyncio.wait(losses, return_when=asyncio.FIRST_COMPLETED)
             for task in (refreshing, subscribing, *losses):
                 task.cancel()
         return lost.pop().result()
+
+    async def _wait_outdated(self) -> str:
+        """Wait until a secret of the connection changed and its calls are over."""
+        await self._caller_dial.wait_secrets_changed(self.config)
+        await self.sender.drain(self.config.call_timeout_s)
+        return "a secret that it was opened with changed"
 
     async def _refresh_loop(self, connection: Connection) -> None:
         """Discover again after ``list_changed`` notifications, and at the configured interval."""
@@ -268,6 +291,8 @@ class ReconnectingSession:
     async def _connect_failed(self, fault: ConnectionFailure, pause_s: float) -> None:
         """Record a failed attempt; after the first one, what the server should offer is missing."""
         was_pending = self.is_pending
+        if isinstance(fault, NotUsableAsConfigured):
+            self._status = replace(self._status, state=ServerState.FAILED)
         self.connection_state.mark_lost(fault.reason, for_operators=fault.for_operators)
         self.connection_state.mark_down_until(self.clock() + pause_s)
         self.first_attempt_over.set()

@@ -5,10 +5,11 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from mcp_tools_proxy.domain.caller import NO_TENANT
+from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
 from mcp_tools_proxy.domain.errors import ResultTooLarge, ServerBusy, ToolTimeout
 from mcp_tools_proxy.domain.server import ServerConfig
-from mcp_tools_proxy.downstream.connection import ConnectionFailure, ResponseTooLarge
+from mcp_tools_proxy.downstream.callers.caller_values import CallerValues
+from mcp_tools_proxy.downstream.connection import CallHeaders, ConnectionFailure, ResponseTooLarge
 from mcp_tools_proxy.downstream.connection_state import ConnectionState
 from mcp_tools_proxy.downstream.relay.call_relay import CallRelay
 from mcp_tools_proxy.downstream.resource_subscriptions import (
@@ -34,6 +35,7 @@ class RequestSender:
         connection_state: ConnectionState,
         subscriptions: ResourceSubscriptions,
         clock: Callable[[], float],
+        caller_values: CallerValues | None = None,
     ) -> None:
         self.in_flight = 0
         self._of_tenant: dict[str, int] = {}
@@ -47,6 +49,7 @@ class RequestSender:
         self._connection_state = connection_state
         self._subscriptions = subscriptions
         self._clock = clock
+        self._caller_values = caller_values or CallerValues()
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -60,6 +63,7 @@ class RequestSender:
         relay: CallRelay | None = None,
         tenant_id: str = NO_TENANT,
         waited_s: float = 0.0,
+        caller: Caller | None = None,
     ) -> Any:
         """Send one request within the server's call time-out and return its raw result.
 
@@ -69,15 +73,19 @@ class RequestSender:
         twice.
 
         The request counts against the share of ``tenant_id`` in the calls in flight. ``waited_s``
-        seconds of the time-out are spent already. Raises ServerBusy, ToolTimeout, ResultTooLarge,
-        ServerUnavailable (retryable if ``idempotent``, or if surely nothing was sent), and
-        JsonRpcError for the server's own errors.
+        seconds of the time-out are spent already. With ``caller`` it has the headers of that
+        caller. Raises ServerBusy, ToolTimeout, ResultTooLarge, ServerUnavailable (retryable if
+        ``idempotent``, or if surely nothing was sent), JsonRpcError for the server's own errors,
+        and IdentityRequired or CredentialsMissing before anything is sent.
         """
+        headers = None
+        if caller is not None:
+            headers = await self._caller_values.for_call(self._config, caller)
         deadline = self._clock() + self._config.call_timeout_s - waited_s
         self._enter(tenant_id)
         try:
             return await self._send(
-                method, params, relay, tries=2 if repeatable else 1, deadline=deadline
+                method, params, relay, headers, tries=2 if repeatable else 1, deadline=deadline
             )
         except ConnectionFailure as fault:
             may_be_done = fault.sent and not (repeatable or idempotent)
@@ -164,6 +172,7 @@ class RequestSender:
         method: str,
         params: Mapping[str, Any],
         relay: CallRelay | None,
+        call_headers: CallHeaders | None,
         *,
         tries: int,
         deadline: float,
@@ -181,7 +190,11 @@ class RequestSender:
             tries -= 1
             try:
                 answer = await connection.request(
-                    method, params, timeout_s=deadline - self._clock(), relay=relay
+                    method,
+                    params,
+                    timeout_s=deadline - self._clock(),
+                    relay=relay,
+                    call_headers=call_headers,
                 )
             except ConnectionFailure:
                 self._connection_state.probe_now(connection)

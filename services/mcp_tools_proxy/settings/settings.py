@@ -24,6 +24,7 @@ from mcp_tools_proxy.settings.audit import AuditSettings, check_audit
 from mcp_tools_proxy.settings.auth import IdentitySettings
 from mcp_tools_proxy.settings.documents import DocumentSettings
 from mcp_tools_proxy.settings.remote import RemoteSettings
+from mcp_tools_proxy.settings.server_identity import ServerIdentitySettings
 from mcp_tools_proxy.settings.tracing import TracingSettings
 from mcp_tools_proxy.settings.types import (
     Budget,
@@ -69,6 +70,7 @@ class Settings(
     DocumentSettings,
     AuditSettings,
     IdentitySettings,
+    ServerIdentitySettings,
     RemoteSettings,
     TracingSettings,
 ):

@@ -19,6 +19,7 @@ from mcp_tools_proxy.domain.caller import Call, Kind
 from mcp_tools_proxy.domain.components import ComponentSpec
 from mcp_tools_proxy.domain.errors import (
     ContentBlocked,
+    CredentialsMissing,
     NotAllowed,
     PromptNotFound,
     ProxyError,
@@ -203,6 +204,8 @@ def _add_outcome(payload: dict[str, object], outcome: Outcome | None) -> None:
         payload |= decision_fields(outcome.error)
         if isinstance(outcome.error, ContentBlocked):
             payload |= {**(outcome.error.details or {}), "keyword": outcome.error.reason}
+        elif isinstance(outcome.error, CredentialsMissing):
+            payload["reason"] = outcome.error.reason
     else:
         payload["check"] = CHECK_OF_CODE[CANCELLED]
         return

@@ -11,7 +11,7 @@ from mcp_tools_proxy.domain.errors import Unauthenticated
 from mcp_tools_proxy.web.request_refusals import RequestRefusals
 from mcp_tools_proxy.web.trace_headers import trace_id_from
 
-OPEN_PATHS = frozenset({"/health", "/health/ready", "/metrics"})
+OPEN_PATHS = frozenset({"/health", "/health/ready", "/metrics", "/.well-known/jwks.json"})
 """Routes of probes, which send no token and any Host; their responses reveal nothing of tenants."""
 
 Answer = Callable[[Scope, Unauthenticated, str], Response]

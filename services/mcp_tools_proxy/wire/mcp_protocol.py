@@ -46,3 +46,14 @@ HTTP_STATUS_OF_ERROR: Mapping[int, int] = {
     METHOD_NOT_FOUND: 404,
 }
 """The HTTP status that the newer era gives an error; 200 for all others."""
+
+
+_OF_THE_TRANSPORT = frozenset(
+    {"accept", "content-type", "content-length", "connection", "transfer-encoding"}
+)
+
+
+def is_transport_header(name: str) -> bool:
+    """Return whether an HTTP header is set by the transport itself, whatever an entry says."""
+    lower = name.lower()
+    return lower in _OF_THE_TRANSPORT or lower.startswith("mcp-")

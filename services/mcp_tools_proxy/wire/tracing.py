@@ -70,10 +70,14 @@ REPLAYED_KEY = f"{OUR_PREFIX}replayed"
 BUDGET_KEY = f"{OUR_PREFIX}budget"
 """``_meta`` key of the budget with the smallest share left, in the form of the HTTP API."""
 
+CALLER_KEY = f"{OUR_PREFIX}caller"
+"""``_meta`` key of who calls, in the request to a server whose entry has ``forward``."""
+
 _NOT_FORWARDED = frozenset({"progressToken", *TRACE_CONTEXT})
 _RESERVED = re.compile(
     rf"[^./]+\.(modelcontextprotocol|mcp)(\.[^/]*)?/|modelcontextprotocol\.io/"
-    rf"|{re.escape(OUR_PREFIX)}"
+    rf"|{re.escape(OUR_PREFIX)}",
+    re.IGNORECASE,  # a server that compares names in any case would take a client's caller for ours
 )
 
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
-from mcp_tools_proxy.downstream.connection import ConnectionFailure, OnListChanged
+from mcp_tools_proxy.downstream.connection import CallHeaders, ConnectionFailure, OnListChanged
 from mcp_tools_proxy.downstream.relay.call_relay import CallRelay
 from mcp_tools_proxy.downstream.resource_subscriptions import ResourceSubscriptions
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
@@ -119,6 +119,7 @@ class FakeConnection:
         *,
         timeout_s: float,
         relay: CallRelay | None = None,
+        call_headers: CallHeaders | None = None,
     ) -> dict[str, Any]:
         self._server.timeouts.append(timeout_s)
         if self._down.done():

@@ -1,6 +1,6 @@
 """Servers that send, or ask, without end."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -21,7 +21,9 @@ class Shouting:
         for _ in range(5000):
             yield LIST_CHANGED, False
 
-    async def send(self, data: bytes, *, is_request: bool) -> None:
+    async def send(
+        self, data: bytes, *, is_request: bool, headers: Mapping[str, str] | None = None
+    ) -> None:
         return
 
     async def end_reason(self) -> str:

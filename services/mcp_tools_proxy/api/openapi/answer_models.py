@@ -312,3 +312,18 @@ class ReadinessAnswer(AnswerModel, title="Readiness"):
             description="The state of each dependency in use: `documents`, `server:<id>` …",
         ),
     ]
+
+
+class SigningKeyAnswer(AnswerModel, title="SigningKey", extra="allow"):
+    """A public key as RFC 7517 has it; the other fields are its numbers."""
+
+    kid: str
+    kty: str
+    alg: str
+    use: Literal["sig"]
+
+
+class KeySetAnswer(AnswerModel, title="SigningKeySet"):
+    """The public keys that verify what the gateway signs."""
+
+    keys: list[SigningKeyAnswer]

@@ -74,6 +74,11 @@ def has_caller_text(text: str) -> bool:
     return any(found["escape"] is None for found in _TOKEN.finditer(text))
 
 
+def without_caller_texts(text: str) -> str:
+    """Return a text without its parts of the caller and its secrets."""
+    return _TOKEN.sub(lambda found: "" if found["escape"] is None else found[0], text)
+
+
 def _template(pieces: list[str | CallerPart | SecretPath]) -> str | CallerTemplate:
     if all(isinstance(piece, str) for piece in pieces):
         return "".join(piece for piece in pieces if isinstance(piece, str))

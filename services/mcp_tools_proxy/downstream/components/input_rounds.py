@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from mcp_tools_proxy.aiokits.backoff import Backoff
-from mcp_tools_proxy.domain.caller import Call, InputResponses
+from mcp_tools_proxy.domain.caller import Call, Caller, InputResponses
 from mcp_tools_proxy.domain.client import NULL_CLIENT, Client, ClientRequestFailed
 from mcp_tools_proxy.domain.errors import ProxyError, ToolFailed, ToolTimeout
 from mcp_tools_proxy.downstream.faults import MESSAGE_CHARS
@@ -76,6 +76,11 @@ class _Request:
     params: Mapping[str, Any]
     idempotent: bool
 
+    @property
+    def _caller(self) -> Caller | None:
+        """The caller, for a server that is given something of it."""
+        return self.call.caller if self.session.config.needs_caller else None
+
     async def send_relayed(self, client: Client) -> Any:
         """Send it; relay to ``client`` what the server sends meanwhile."""
         caller = self.call.caller
@@ -117,6 +122,7 @@ class _Request:
                 relay=relay,
                 tenant_id=self.call.caller.tenant_id,
                 waited_s=self.call.waited_s,
+                caller=self._caller,
             )
         except JsonRpcError as error:
             error.came_first = relay is None or not relay.request_count
@@ -137,6 +143,7 @@ class _Request:
                 idempotent=self.idempotent,
                 relay=relay,
                 tenant_id=self.call.caller.tenant_id,
+                caller=self._caller,
             )
         except ProxyError as error:
             if not self.idempotent and (error.retryable or error.nothing_ran):

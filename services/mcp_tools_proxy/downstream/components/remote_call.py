@@ -20,6 +20,7 @@ from pydantic_core import to_json
 from mcp_tools_proxy.domain.caller import Call, Kind
 from mcp_tools_proxy.domain.components import ComponentSpec, Result
 from mcp_tools_proxy.domain.errors import InternalError, ProxyError, ResultTooLarge, ToolFailed
+from mcp_tools_proxy.downstream.callers.caller_values import caller_meta
 from mcp_tools_proxy.downstream.components.input_rounds import send_with_rounds, supports_all
 from mcp_tools_proxy.downstream.faults import MESSAGE_CHARS
 from mcp_tools_proxy.downstream.reconnecting_session import ReconnectingSession
@@ -117,7 +118,9 @@ class RemoteCall:
         """
         target, call = self._target, self._call
         with server_span(method, target.session.config, target.spec, target.name) as span:
-            params["_meta"] = meta_of(call)
+            meta = params["_meta"] = meta_of(call)
+            if target.session.config.forward:
+                meta |= caller_meta(target.session.config.forward, call.caller)
             raw = await send_with_rounds(
                 call, target.session, method, params, idempotent=target.spec.idempotent
             )

@@ -35,7 +35,7 @@ from mcp_tools_proxy.aiokits.exception_groups import first_cause
 from mcp_tools_proxy.aiokits.reopen_stream import keep_stream_open
 from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
-from mcp_tools_proxy.downstream.connection import OnListChanged, ResultNotAnObject
+from mcp_tools_proxy.downstream.connection import CallHeaders, OnListChanged, ResultNotAnObject
 from mcp_tools_proxy.downstream.mcp_client.negotiate import negotiate, probe_timeout_for
 from mcp_tools_proxy.downstream.mcp_client.subscription_sync import sync_by_requests, sync_by_stream
 from mcp_tools_proxy.downstream.relay.call_relay import CallRelay
@@ -153,6 +153,7 @@ class McpConnection:
         *,
         timeout_s: float,
         relay: CallRelay | None = None,
+        call_headers: CallHeaders | None = None,
     ) -> Any:
         """Send one request and return its raw ``result``; see Connection."""
         headers = self._headers
@@ -160,6 +161,8 @@ class McpConnection:
         if self.modern:
             headers = self._modern_headers(method, params)
             more = {**self._envelope, **more}
+        if call_headers is not None:
+            headers = {**headers, **call_headers.of_request(modern=self.modern)}
         if more:
             params = {**params, "_meta": {**params.get("_meta", {}), **more}}
         try:

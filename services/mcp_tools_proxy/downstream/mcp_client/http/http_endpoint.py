@@ -21,8 +21,7 @@ from mcp_tools_proxy.downstream.mcp_client.error_mapping import (
 from mcp_tools_proxy.downstream.mcp_client.http.redirects import Address, send_following
 from mcp_tools_proxy.downstream.mcp_client.http.response_body import EVENT_STREAM
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
-
-_OURS = frozenset({"accept", "content-type", "content-length", "connection", "transfer-encoding"})
+from mcp_tools_proxy.wire.mcp_protocol import is_transport_header
 
 
 def address_of(config: ServerConfig) -> URL:
@@ -37,11 +36,7 @@ def address_of(config: ServerConfig) -> URL:
 
 def headers_of(config: ServerConfig) -> dict[str, str]:
     """Return the configured headers, except those that the transport sets itself."""
-    return {
-        name: value
-        for name, value in config.headers.items()
-        if name.lower() not in _OURS and not name.lower().startswith("mcp-")
-    }
+    return {name: value for name, value in config.headers.items() if not is_transport_header(name)}
 
 
 SESSION_HEADER = "Mcp-Session-Id"

@@ -1,7 +1,7 @@
 """HTTP+SSE of 2024-11-05: the server's messages come on one event stream, ours go by POST."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -38,6 +38,7 @@ class _Post:
     data: bytes
     is_request: bool
     after: tuple["_Post", ...]
+    headers: Mapping[str, str]
     done: asyncio.Event = field(default_factory=asyncio.Event)
     fault: ConnectionFailure | None = None
 
@@ -132,7 +133,9 @@ class LegacySseTransport:
                 f"the server's event stream has an event far over {error.max_bytes} bytes"
             )
 
-    async def send(self, data: bytes, *, is_request: bool) -> None:
+    async def send(
+        self, data: bytes, *, is_request: bool, headers: Mapping[str, str] | None = None
+    ) -> None:
         """POST one message. Raises ConnectionFailure, which concerns this message only.
 
         A cancelled request is sent all the same, because its cancellation has to arrive after it.
@@ -145,7 +148,7 @@ class LegacySseTransport:
         ):
             return
         after = () if is_request else tuple(self._posts)
-        post = _Post(data, is_request=is_request, after=after)
+        post = _Post(data, is_request=is_request, after=after, headers=headers or {})
         self._posts.add(post)
         self._tasks.start_soon(self._deliver, post)
         if is_request:
@@ -158,7 +161,7 @@ class LegacySseTransport:
             async with asyncio.timeout(_POST_S):
                 for earlier in post.after:
                     await earlier.done.wait()
-                await self._post(post.data)
+                await self._post(post)
         except ConnectionFailure as fault:
             post.fault = fault
         except (*HTTP_ERRORS, ValueError) as error:
@@ -167,8 +170,9 @@ class LegacySseTransport:
             self._posts.discard(post)
             post.done.set()
 
-    async def _post(self, data: bytes) -> None:
-        send = partial(self._http.post, data=data, headers=self._headers, allow_redirects=False)
+    async def _post(self, post: _Post) -> None:
+        headers = {**self._headers, **post.headers}
+        send = partial(self._http.post, data=post.data, headers=headers, allow_redirects=False)
         async with await self._endpoint.send(send) as response:
             if response.status >= 300:
                 raise Refused(response.status)

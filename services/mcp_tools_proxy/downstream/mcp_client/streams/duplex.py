@@ -9,6 +9,7 @@ import anyio
 import anyio.abc
 import structlog
 from mcp.shared.dispatcher import (
+    CallOptions,
     DispatchContext,
     OnNotify,
     OnNotifyIntercept,
@@ -16,7 +17,7 @@ from mcp.shared.dispatcher import (
 )
 from mcp.shared.exceptions import MCPError
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
-from mcp.shared.message import SessionMessage
+from mcp.shared.message import ClientMessageMetadata, SessionMessage
 from mcp.shared.transport_context import TransportContext
 from mcp.types import (
     JSONRPCError,
@@ -43,6 +44,7 @@ from mcp_tools_proxy.downstream.mcp_client.in_flight import (
 from mcp_tools_proxy.downstream.mcp_client.messages import LIST_CHANGED, to_session_message
 from mcp_tools_proxy.downstream.relay.call_relay import CallRelay
 from mcp_tools_proxy.downstream.relay.client_request_rules import CLIENT_REQUESTS
+from mcp_tools_proxy.wire.mcp_protocol import is_transport_header
 
 log = structlog.get_logger()
 
@@ -60,10 +62,13 @@ class DuplexTransport(Protocol):
         """
         ...
 
-    async def send(self, data: bytes, *, is_request: bool) -> None:
+    async def send(
+        self, data: bytes, *, is_request: bool, headers: Mapping[str, str] | None = None
+    ) -> None:
         """Send one message, without line end. Raises ConnectionFailure, anyio.BrokenResourceError.
 
-        A notification or response is sent after the requests before it.
+        A notification or response is sent after the requests before it. ``headers`` are for a
+        transport that has headers with each message.
         """
         ...
 
@@ -134,7 +139,7 @@ class DuplexDispatcher(JSONRPCDispatcher[TransportContext]):
         self,
         method: str,
         params: Mapping[str, Any] | None,
-        _headers: Mapping[str, str],
+        headers: Mapping[str, str],
         relay: CallRelay | None,
     ) -> dict[str, Any]:
         """Send one request and return its result.
@@ -144,8 +149,11 @@ class DuplexDispatcher(JSONRPCDispatcher[TransportContext]):
         if self.ended:
             raise ConnectionFailure(CONNECTION_LOST, sent=False)
         request_id = self._calls.begin(relay, method)
+        options: CallOptions = {"request_id": request_id}
+        if self.transport is Transport.SSE and len(headers) > 1:  # more than the version's
+            options["headers"] = {n: it for n, it in headers.items() if not is_transport_header(n)}
         try:
-            return await self.send_raw_request(method, params, {"request_id": request_id})
+            return await self.send_raw_request(method, params, options)
         except MCPError as error:
             raise from_mcp_error(error) from None
         except PydanticSerializationError:
@@ -245,8 +253,9 @@ class _Outgoing(anyio.abc.AsyncResource):
         if not isinstance(message, JSONRPCRequest):
             await self.send_best_effort(data)
             return
+        more = item.metadata.headers if isinstance(item.metadata, ClientMessageMetadata) else None
         try:
-            await self._duplex.send(data, is_request=True)
+            await self._duplex.send(data, is_request=True, headers=more)
         except ConnectionFailure as fault:
             raise as_mcp_error(fault) from None
 

@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 
 import anyio
@@ -92,7 +92,9 @@ class ServerProcess:
                 if len(chunk) == _CHUNK_BYTES:  # more is waiting: other tasks first
                     await asyncio.sleep(0)
 
-    async def send(self, data: bytes, *, is_request: bool) -> None:
+    async def send(
+        self, data: bytes, *, is_request: bool, headers: Mapping[str, str] | None = None
+    ) -> None:
         """Write one line to stdin, waiting while the server does not read.
 
         Raises ConnectionFailure.

@@ -1,6 +1,6 @@
 """WebSocket, subprotocol ``mcp``: one JSON-RPC message in each frame."""
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import cast
 
@@ -64,7 +64,9 @@ class WebSocket:
                 case _:  # an error, after which the socket is closed
                     return
 
-    async def send(self, data: bytes, *, is_request: bool) -> None:
+    async def send(
+        self, data: bytes, *, is_request: bool, headers: Mapping[str, str] | None = None
+    ) -> None:
         """Send one text frame."""
         try:
             await self._socket.send_frame(data, aiohttp.WSMsgType.TEXT)

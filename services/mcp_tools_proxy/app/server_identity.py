@@ -1,0 +1,45 @@
+"""Builds what servers are told of callers: secrets, and assertions that the gateway signs."""
+
+from typing import TYPE_CHECKING
+
+from mcp_tools_proxy.config.texts.caller_rules import IdentitySupport
+from mcp_tools_proxy.downstream.callers.caller_values import CallerValues
+from mcp_tools_proxy.downstream.callers.secret_files import SecretFiles
+from mcp_tools_proxy.settings.settings import Settings
+from mcp_tools_proxy.settings.types import variable
+
+if TYPE_CHECKING:
+    from mcp_tools_proxy.auth.signing_keys import SigningKeyFile
+
+
+def build_signing_keys(settings: Settings) -> "SigningKeyFile | None":
+    """Read the keys that sign assertions; None if none are set. Raises ValueError."""
+    if settings.signing_key_file is None:
+        return None
+    # the libraries for keys are slow to load
+    from mcp_tools_proxy.auth.signing_keys import InvalidKeyFile, SigningKeyFile  # noqa: PLC0415
+
+    keys = SigningKeyFile(settings.signing_key_file)
+    try:
+        keys.load()
+    except InvalidKeyFile as error:
+        raise ValueError(f"{variable('signing_key_file')}: the file {error}") from None
+    return keys
+
+
+def build_caller_values(settings: Settings, keys: "SigningKeyFile | None") -> CallerValues:
+    """Build what fills in the texts of mcp.json for callers."""
+    secrets = None if settings.secrets_dir is None else SecretFiles(settings.secrets_dir)
+    if keys is None or settings.public_url is None:
+        return CallerValues(secrets)
+    from mcp_tools_proxy.auth.assertions import AssertionSigner  # noqa: PLC0415 - see above
+
+    return CallerValues(secrets, AssertionSigner(keys, settings.public_url).sign)
+
+
+def identity_support(settings: Settings) -> IdentitySupport:
+    """Return what entries of mcp.json can say of callers with these settings."""
+    return IdentitySupport(
+        has_secrets=settings.secrets_dir is not None,
+        can_sign=settings.public_url is not None and settings.signing_key_file is not None,
+    )

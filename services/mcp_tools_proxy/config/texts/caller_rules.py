@@ -1,0 +1,123 @@
+"""Which parts of the caller an entry may use where, by what its sessions separate.
+
+What is fixed for the life of a session must be the same for all its callers: a header with the
+user, of a session that a tenant shares, would show one user's tickets to the next.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from mcp_tools_proxy.config.json_file import Location
+from mcp_tools_proxy.config.server_entry import ServerEntry
+from mcp_tools_proxy.domain.caller_template import CallerPart, CallerTemplate
+from mcp_tools_proxy.domain.server import Isolation, Transport
+from mcp_tools_proxy.wire.mcp_protocol import is_transport_header
+
+Fault = tuple[Location, str]
+"""A place in an entry, and what is wrong there."""
+
+_OVER_HTTP = (Transport.HTTP, Transport.STREAMABLE_HTTP, Transport.SSE)
+_FIXED_HEADERS = (Transport.SSE, Transport.WEBSOCKET)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdentitySupport:
+    """What the settings of this process make possible."""
+
+    has_secrets: bool = False
+    """Whether there is a folder of secrets."""
+    can_sign: bool = False
+    """Whether there are a key and an issuer for assertions."""
+
+
+def caller_faults(entry: ServerEntry, support: IdentitySupport) -> Iterator[Fault]:
+    """Yield what an entry says of callers that cannot be, or that would show one to another."""
+    separates = Isolation.SHARED.separates
+    for place, template in _fixed_texts(entry):
+        yield from _fixed_faults(place, template, separates)
+    for place, template in _templates(entry):
+        if template.has_secret and not support.has_secrets and _is_enabled(entry):
+            yield (
+                place,
+                "has ${secret:…}, and there is no folder of secrets; set MCP_PROXY_SECRETS_DIR",
+            )
+    yield from _header_faults(entry)
+    yield from _assertion_faults(entry, support)
+
+
+def _is_enabled(entry: ServerEntry) -> bool:
+    return entry.enabled and not entry.disabled
+
+
+def _fixed_texts(entry: ServerEntry) -> Iterator[tuple[Location, CallerTemplate]]:
+    """Yield the templates that are filled in once for a session, whatever its era."""
+    if entry.effective_transport is Transport.STDIO:
+        yield from _process_texts(entry)
+    elif entry.effective_transport in _FIXED_HEADERS:
+        yield from _of_keys("headers", entry.headers.items())
+
+
+def _process_texts(entry: ServerEntry) -> Iterator[tuple[Location, CallerTemplate]]:
+    yield from _of_keys("args", enumerate(entry.args))
+    yield from _of_keys("env", entry.env.items())
+    if isinstance(entry.cwd, CallerTemplate):
+        yield ("cwd",), entry.cwd
+
+
+def _templates(entry: ServerEntry) -> Iterator[tuple[Location, CallerTemplate]]:
+    yield from _process_texts(entry)
+    yield from _of_keys("headers", entry.headers.items())
+
+
+def _of_keys(
+    key: str, texts: Iterable[tuple[int | str, str | CallerTemplate]]
+) -> Iterator[tuple[Location, CallerTemplate]]:
+    for step, text in texts:
+        if isinstance(text, CallerTemplate):
+            yield (key, step), text
+
+
+def _fixed_faults(
+    place: Location, template: CallerTemplate, separates: frozenset[CallerPart]
+) -> Iterator[Fault]:
+    beyond = sorted(part.value for part in template.caller_parts - separates)
+    if beyond:
+        names = ", ".join(f"${{caller.{name}}}" for name in beyond)
+        yield place, f"has {names}, and is fixed for a session that callers of several share"
+    if place == ("cwd",) and not _is_path(template):
+        yield place, "has two parts of the caller in one segment; put a / between them"
+
+
+def _is_path(template: CallerTemplate) -> bool:
+    """Return whether each segment has one part of the caller at most.
+
+    Else tenant "a" and user "bc" would have the folder of tenant "ab" and user "c".
+    """
+    shown = "".join(it if isinstance(it, str) else "\0" for it in template.parts)
+    return all(segment.count("\0") <= 1 for segment in shown.split("/"))
+
+
+def _header_faults(entry: ServerEntry) -> Iterator[Fault]:
+    names = [name.lower() for name in entry.headers]
+    for name, text in entry.headers.items():
+        if not isinstance(text, CallerTemplate):
+            continue
+        if names.count(name.lower()) > 1:
+            yield ("headers", name), "is there twice, in upper and lower case; keep one of them"
+        if is_transport_header(name):
+            yield ("headers", name), "is set by the transport itself; take it out"
+
+
+def _assertion_faults(entry: ServerEntry, support: IdentitySupport) -> Iterator[Fault]:
+    if entry.assertion is None:
+        return
+    if entry.effective_transport not in _OVER_HTTP:
+        yield ("assertion",), "needs a server over HTTP: it is a header of each call"
+    if not support.can_sign and _is_enabled(entry):
+        yield (
+            ("assertion",),
+            "needs a key and an issuer; set MCP_PROXY_SIGNING_KEY_FILE and MCP_PROXY_PUBLIC_URL",
+        )
+    name = entry.assertion.header.lower()
+    if is_transport_header(name) or name in (it.lower() for it in entry.headers):
+        yield ("assertion", "header"), "is the name of another header; choose one of its own"

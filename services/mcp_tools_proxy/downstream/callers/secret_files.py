@@ -1,0 +1,127 @@
+"""Secrets that are files in one folder, as Kubernetes and Docker mount them."""
+
+import asyncio
+import os
+import stat
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from mcp_tools_proxy.filesystem.watch import state_of
+
+FRESH_S = 0.5
+"""Seconds for which a secret is taken from memory; then its file is looked at again."""
+
+MAX_SECRET_BYTES = 65_536
+
+MAX_CACHED = 1024
+"""How many secrets are kept in memory; of more, those that were used longest ago are read again."""
+
+MAX_NAME_BYTES = 255
+"""The longest name that file systems allow for one segment of a path."""
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """The text of a secret, or why there is none: a reason for operators, with its path."""
+
+    text: str | None
+    problem: str = ""
+
+    def __repr__(self) -> str:
+        return f"<Secret problem={self.problem!r}>"
+
+
+@dataclass(frozen=True, slots=True)
+class _Cached:
+    secret: Secret
+    state: object
+    """The state of the file when it was read."""
+    until: float
+
+
+class SecretFiles:
+    """Reads the files below ``folder``; a change counts within a second. ``clock`` is in seconds.
+
+    A link is followed while it stays in the folder: Kubernetes mounts each file as a link into
+    ``..data``. One line break at the end of a file is no part of the secret.
+    """
+
+    def __init__(self, folder: Path, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._folder = folder
+        self._clock = clock
+        self._cache: dict[str, _Cached] = {}
+
+    def __repr__(self) -> str:
+        return f"<SecretFiles {len(self._cache)} cached>"
+
+    async def read(self, paths: Collection[str]) -> Mapping[str, Secret]:
+        """Return the secrets at these paths, from memory while they are fresh."""
+        now = self._clock()
+        found: dict[str, Secret] = {}
+        stale = []
+        for path in paths:
+            cached = self._cache.get(path)
+            if cached is not None and now < cached.until:
+                found[path] = cached.secret
+            else:
+                stale.append(path)
+        if stale:
+            found |= await asyncio.to_thread(self._read_all, stale)
+        return found
+
+    def _read_all(self, paths: Collection[str]) -> dict[str, Secret]:
+        return {path: self._read_again(path) for path in paths}
+
+    def _read_again(self, path: str) -> Secret:
+        """Read a file, unless it is as it was. Blocks."""
+        before = self._cache.pop(path, None)
+        state = state_of(self._folder / path) if _is_possible(path) else None
+        unchanged = before is not None and before.state == state and isinstance(state, tuple)
+        secret = before.secret if before is not None and unchanged else self._read(path)
+        while len(self._cache) >= MAX_CACHED:
+            self._cache.pop(next(iter(self._cache)), None)
+        self._cache[path] = _Cached(secret, state, self._clock() + FRESH_S)
+        return secret
+
+    def _read(self, path: str) -> Secret:
+        if not _is_possible(path):
+            return Secret(None, f"{path} is no path of a secret: a name in it is empty or too long")
+        folder = os.path.realpath(self._folder)
+        file = os.path.realpath(os.path.join(folder, path))
+        if os.path.commonpath((folder, file)) != folder:
+            return Secret(None, f"the secret {path} is a link out of the folder of secrets")
+        try:
+            content = _content_of(file)
+        except FileNotFoundError:
+            return Secret(None, f"there is no secret {path}")
+        except OSError as error:
+            return Secret(None, f"the secret {path} cannot be read: {error.strerror}")
+        if content is None or len(content) > MAX_SECRET_BYTES:
+            return Secret(None, f"the secret {path} is no file of {MAX_SECRET_BYTES} bytes or less")
+        try:
+            text = content.decode()
+        except UnicodeDecodeError:
+            return Secret(None, f"the secret {path} is not UTF-8")
+        return Secret(text.removesuffix("\n").removesuffix("\r"))
+
+
+def _is_possible(path: str) -> bool:
+    """Return whether a path can be one: ``${caller.roles}`` of a caller without roles is empty."""
+    return all(
+        segment not in ("", ".", "..") and len(segment.encode()) <= MAX_NAME_BYTES
+        for segment in path.split("/")
+    )
+
+
+def _content_of(file: str) -> bytes | None:
+    """Return the content of a file, up to one byte more than allowed; None if it is no file."""
+    with open(file, "rb", opener=_open_at_once) as opened:
+        if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+            return None
+        return opened.read(MAX_SECRET_BYTES + 1)
+
+
+def _open_at_once(file: str, flags: int) -> int:
+    return os.open(file, flags | os.O_NONBLOCK)  # else a pipe waits for its writer

@@ -1,0 +1,121 @@
+"""The gateway's own keys: which files are keys, what is published, and how a change is followed."""
+
+import asyncio
+import base64
+import hashlib
+import json
+from pathlib import Path
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+)
+
+from mcp_tools_proxy.auth.assertions import AssertionSigner
+from mcp_tools_proxy.auth.signing_keys import InvalidKeyFile, SigningKeyFile, parse_signing_keys
+from mcp_tools_proxy.domain.caller import Caller
+from tests.support.bounds import until
+from tests.support.signing import make_key
+
+PEM, PKCS8, PLAIN = Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
+EC = ec.generate_private_key(ec.SECP256R1())
+ED = ed25519.Ed25519PrivateKey.generate()
+
+
+def pem(key: ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey) -> bytes:
+    return key.private_bytes(PEM, PKCS8, PLAIN)
+
+
+def public(key: ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey) -> bytes:
+    return key.public_key().public_bytes(PEM, PublicFormat.SubjectPublicKeyInfo)
+
+
+RSA = make_key("RS256").private.private_bytes(PEM, PKCS8, PLAIN)
+
+
+@pytest.mark.parametrize(
+    ("content", "algorithm", "count"),
+    [
+        (pem(EC), "ES256", 1),
+        (EC.private_bytes(PEM, PrivateFormat.TraditionalOpenSSL, PLAIN), "ES256", 1),
+        (pem(ED) + b"\n# the last one\n" + pem(EC), "EdDSA", 2),
+        (RSA + public(ED) + public(ED), "RS256", 2),
+    ],
+)
+def test_the_first_key_signs_and_all_are_published(
+    content: bytes, algorithm: str, count: int
+) -> None:
+    keys = parse_signing_keys(content)
+    published = json.loads(json.dumps(keys.published))["keys"]
+    assert (keys.algorithm, len(published)) == (algorithm, count)
+    assert published[0]["kid"] == keys.kid
+    assert all(entry["use"] == "sig" for entry in published)
+    assert not {"d", "p", "q", "dp", "dq", "qi"} & {name for it in published for name in it}
+
+
+def test_a_key_is_named_by_its_thumbprint() -> None:
+    (entry,) = json.loads(json.dumps(parse_signing_keys(pem(EC)).published))["keys"]
+    named = {name: entry[name] for name in ("crv", "kty", "x", "y")}
+    digest = hashlib.sha256(json.dumps(named, separators=(",", ":")).encode()).digest()
+    assert entry["kid"] == base64.urlsafe_b64encode(digest).decode().rstrip("=")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "should begin with a private key"),
+        (public(EC) + pem(EC), "should begin with a private key"),
+        (b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----", "no key"),
+        (EC.private_bytes(PEM, PKCS8, BestAvailableEncryption(b"x")), "encrypted"),
+        (pem(ec.generate_private_key(ec.SECP384R1())), "of another kind"),
+        (make_key(bits=1024).private.private_bytes(PEM, PKCS8, PLAIN), "of another kind"),
+        (b"x" * 70_000, "is over"),
+    ],
+)
+def test_what_cannot_sign_is_refused(content: bytes, message: str) -> None:
+    with pytest.raises(InvalidKeyFile, match=message):
+        parse_signing_keys(content)
+
+
+async def test_a_file_is_followed_and_a_broken_one_leaves_the_keys(tmp_path: Path) -> None:
+    file = tmp_path / "keys.pem"
+    file.write_bytes(pem(EC))
+    keys = SigningKeyFile(file)
+    keys.load()
+    first = keys.keys.kid
+    running = asyncio.create_task(keys.run())  # noqa: TID251 - a test's own
+    try:
+        file.write_bytes(pem(ED) + public(EC))
+        await until(lambda: keys.keys.kid != first, "the new key is read")
+        assert keys.keys.algorithm == "EdDSA"
+        file.write_bytes(b"broken")
+        await until(lambda: keys.state()["status"] == "degraded", "it is broken")
+        assert keys.keys.algorithm == "EdDSA"
+    finally:
+        running.cancel()
+
+
+def test_an_assertion_is_for_one_audience_and_a_minute(tmp_path: Path) -> None:
+    file = tmp_path / "keys.pem"
+    file.write_bytes(pem(ED))
+    keys = SigningKeyFile(file)
+    keys.load()
+    signer = AssertionSigner(keys, "https://gateway.example", clock=lambda: 1000.9)
+    ann = Caller(tenant_id="acme", user_id="ann")
+    tokens = [signer.sign(ann, "tickets") for _ in range(2)]
+    options = {"verify_exp": False, "verify_iat": False}
+    first, second = (
+        jwt.decode(it, ED.public_key(), ["EdDSA"], audience="tickets", options=options)
+        for it in tokens
+    )
+    assert first.pop("jti") != second.pop("jti")
+    assert first == {
+        "iss": "https://gateway.example", "sub": "ann", "aud": "tickets", "iat": 1000,
+        "exp": 1060, "tenant_id": "acme",
+    }  # fmt: skip

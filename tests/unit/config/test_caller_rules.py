@@ -1,0 +1,104 @@
+"""What an entry says of callers: which parts of them where, and what it needs."""
+
+from pathlib import Path
+
+import pytest
+
+from mcp_tools_proxy.config.loader import load_configuration
+from mcp_tools_proxy.config.texts.caller_rules import IdentitySupport
+from mcp_tools_proxy.domain.caller_template import CallerPart, CallerTemplate, SecretPath
+from mcp_tools_proxy.domain.configuration import Configuration
+from mcp_tools_proxy.domain.server import Assertion, CallerTexts
+from tests.support.configuration import Json
+from tests.unit.config.load_files import write_json
+
+ALL = IdentitySupport(has_secrets=True, can_sign=True)
+STDIO: Json = {"command": "x"}
+HTTP: Json = {"url": "http://h"}
+TENANT, USER, AGENT = "${caller.tenant_id}", "${caller.user_id}", "${caller.agent}"
+
+
+def loaded(folder: Path, entry: Json, support: IdentitySupport = ALL) -> Configuration:
+    write_json(folder, "mcp.json", {"mcpServers": {"notes": entry}})
+    return load_configuration(
+        folder, {"A": "a"}, call_timeout_s=60, max_result_bytes=1000, identity=support
+    )
+
+
+def problems(folder: Path, entry: Json, support: IdentitySupport = ALL) -> dict[str, str]:
+    found = loaded(folder, entry, support).invalid.get("notes", ())
+    return {it.path.removeprefix("$.mcpServers.notes"): it.message for it in found}
+
+
+def test_texts_with_a_caller_are_apart_from_plain_ones(tmp_path: Path) -> None:
+    headers = {"X-Tenant": TENANT, "X-Plain": "${A}", "Authorization": "Bearer ${secret:k}"}
+    entry = {**HTTP, "headers": headers, "forward": ["tenant_id", "roles", "tenant_id"]}
+    config = loaded(tmp_path, {**entry, "assertion": {"audience": "us"}}).servers["notes"]
+    assert config.headers == {"X-Plain": "a"}
+    assert config.caller_texts == CallerTexts(
+        headers={
+            "X-Tenant": CallerTemplate((CallerPart.TENANT_ID,)),
+            "Authorization": CallerTemplate(("Bearer ", SecretPath(("k",)))),
+        }
+    )
+    assert config.forward == (CallerPart.TENANT_ID, CallerPart.ROLES)
+    assert config.assertion == Assertion(audience="us", header="X-Caller-Assertion")
+
+
+def test_secrets_that_are_everybodys_are_possible_everywhere(tmp_path: Path) -> None:
+    entry = {"args": ["-k", "${secret:k}"], "env": {"K": "${secret:k}"}, "cwd": "/s/${secret:k}"}
+    config = loaded(tmp_path, STDIO | entry).servers["notes"]
+    assert (config.args, config.env, config.cwd) == ((), {}, None)
+    secret = SecretPath(("k",))
+    assert config.caller_texts == CallerTexts(
+        args=("-k", CallerTemplate((secret,))),
+        env={"K": CallerTemplate((secret,))},
+        cwd=CallerTemplate(("/s/", secret)),
+    )
+
+
+def test_an_entry_without_a_caller_needs_none(tmp_path: Path) -> None:
+    config = loaded(tmp_path, {**STDIO, "args": ["${A}"], "cwd": "${B}"}).servers["notes"]
+    assert (config.args, config.cwd, config.needs_caller) == (("a",), "${B}", False)
+
+
+SHARED = "is fixed for a session"
+
+
+@pytest.mark.parametrize(
+    ("entry", "path", "message"),
+    [
+        ({**STDIO, "env": {"T": TENANT}}, ".env.T", SHARED),
+        ({**STDIO, "args": ["-t", TENANT]}, ".args[1]", SHARED),
+        ({**STDIO, "cwd": f"/s/{USER}"}, ".cwd", SHARED),
+        ({"url": "ws://h", "headers": {"X": AGENT}}, ".headers.X", SHARED),
+        ({**HTTP, "transport": "sse", "headers": {"X": "${secret:a/${caller.tenant_id}}"}},
+         ".headers.X", SHARED),
+        ({**HTTP, "headers": {"X": "${caller.email}"}}, ".headers.X", "no part of a caller"),
+        ({"url": f"http://h/{TENANT}"}, ".url", "possible in args, cwd, env and headers only"),
+        ({"command": TENANT}, ".command", "possible in args, cwd, env and headers only"),
+        ({**HTTP, "headers": {"X": TENANT, "x": "a"}}, ".headers.X", "is there twice"),
+        ({**HTTP, "headers": {"Mcp-Session-Id": TENANT}}, ".headers.Mcp-Session-Id", "itself"),
+        ({**HTTP, "forward": ["email"]}, ".forward[0]", ""),
+        ({**HTTP, "foward": ["tenant_id"]}, ".foward", "did you mean"),
+        ({**HTTP, "asertion": {"audience": "us"}}, ".asertion", "did you mean"),
+        ({**HTTP, "assertion": {"audience": "us", "headr": "X"}}, ".assertion.headr", ""),
+        ({**HTTP, "assertion": {"audience": "us", "header": "accept"}}, ".assertion.header",
+         "is the name of another header"),
+        ({**HTTP, "headers": {"X": "a"}, "assertion": {"audience": "us", "header": "x"}},
+         ".assertion.header", "is the name of another header"),
+        ({**STDIO, "assertion": {"audience": "us"}}, ".assertion", "needs a server over HTTP"),
+    ],
+)  # fmt: skip
+def test_what_would_show_one_caller_to_another_is_invalid(
+    tmp_path: Path, entry: Json, path: str, message: str
+) -> None:
+    assert message in problems(tmp_path, entry)[path]
+
+
+def test_what_the_settings_do_not_have_is_invalid_until_they_do(tmp_path: Path) -> None:
+    entry = {**HTTP, "headers": {"X": "${secret:k}"}, "assertion": {"audience": "us"}}
+    found = problems(tmp_path, entry, IdentitySupport())
+    assert "MCP_PROXY_SECRETS_DIR" in found[".headers.X"]
+    assert "MCP_PROXY_SIGNING_KEY_FILE" in found[".assertion"]
+    assert problems(tmp_path, {**entry, "enabled": False}, IdentitySupport()) == {}
