@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_pri
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from mcp_tools_proxy.settings.settings import SettingsError, load_settings
-from tests.downstream.test_caller_headers import given, serving, user
+from tests.downstream.caller_gateway import given, serving, user
 from tests.support.service import Service, running
 
 KEYS = "/.well-known/jwks.json"

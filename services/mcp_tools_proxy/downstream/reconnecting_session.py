@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 import structlog
 
 from mcp_tools_proxy.aiokits.backoff import Backoff
+from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.domain.server import ServerConfig, ServerState, ServerStatus
 from mcp_tools_proxy.downstream.callers.caller_dial import CallerDial
@@ -71,6 +72,7 @@ class ReconnectingSession:
         subscriptions: ResourceSubscriptions | None = None,
         suspended_calls: SuspendedCalls | None = None,
         caller_values: CallerValues | None = None,
+        caller: Caller | None = None,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         jitter: Callable[[], float] = random.random,
@@ -86,14 +88,15 @@ class ReconnectingSession:
         """The subscribed resources of the server. They outlive this session if it is replaced."""
         self.suspended_calls = suspended_calls or SuspendedCalls()
         self._is_offer_inherited = inherited is not None
-        caller_values = caller_values or CallerValues()
-        self._caller_dial = CallerDial(dial, caller_values)
+        self.caller_values = caller_values or CallerValues()
+        """Fills in what the entry says of callers; ``caller`` is whose session this is."""
+        self._caller_dial = CallerDial(dial, self.caller_values, caller)
         self._on_change = on_change
         self._now = now
         self._jitter = jitter
         self.connection_state = ConnectionState(config.server_id, clock)
         self.sender = RequestSender(
-            config, self.connection_state, self.subscriptions, clock, caller_values
+            config, self.connection_state, self.subscriptions, clock, self.caller_values
         )
         self._lists_changed = asyncio.Event()
         self._refresh_error: str | None = None

@@ -5,6 +5,7 @@ import base64
 import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 import jwt
 import pytest
@@ -109,7 +110,7 @@ def test_an_assertion_is_for_one_audience_and_a_minute(tmp_path: Path) -> None:
     signer = AssertionSigner(keys, "https://gateway.example", clock=lambda: 1000.9)
     ann = Caller(tenant_id="acme", user_id="ann")
     tokens = [signer.sign(ann, "tickets") for _ in range(2)]
-    options = {"verify_exp": False, "verify_iat": False}
+    options: Any = {"verify_exp": False, "verify_iat": False}
     first, second = (
         jwt.decode(it, ED.public_key(), ["EdDSA"], audience="tickets", options=options)
         for it in tokens
