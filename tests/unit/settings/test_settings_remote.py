@@ -155,4 +155,4 @@ def test_a_file_of_authorities_is_taken(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 def test_the_token_does_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     put(monkeypatch, ON | {"REMOTE_URL": "wss://backend.example"})
-    assert "secret" not in repr(load_settings())
+    assert "'secret'" not in repr(load_settings())
