@@ -133,6 +133,8 @@ def test_unknown_keys_are_reported_and_do_no_harm(tmp_path: Path) -> None:
         ("excluded_components", "exclude_components"),
         ("EXCLUDE_COMPONENT", "exclude_components"),
         ("presets", "preset"),
+        ("Documents", "documents"),
+        ("allowed_documents", "documents"),
     ],
 )
 def test_a_misspelt_key_is_refused_lest_the_agent_see_more(

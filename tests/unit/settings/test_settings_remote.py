@@ -104,6 +104,7 @@ def test_what_goes_together_is_taken(
         ("REMOTE_TOKEN_FILE", "secret"),
         ("REMOTE_TENANT_ID", "acme"),
         ("REMOTE_AGENT", "reader"),
+        ("REMOTE_DOCUMENTS", "handbook"),
         ("REMOTE_CA_FILE", __file__),
     ],
 )
@@ -156,3 +157,27 @@ def test_a_file_of_authorities_is_taken(monkeypatch: pytest.MonkeyPatch, tmp_pat
 def test_the_token_does_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     put(monkeypatch, ON | {"REMOTE_URL": "wss://backend.example"})
     assert "'secret'" not in repr(load_settings())
+
+
+@pytest.mark.parametrize(
+    ("value", "documents"),
+    [
+        ("", None),
+        ("handbook, manual", {"handbook", "manual"}),
+        ('["a, b"]', {"a, b"}),
+        ("[]", set()),
+        (",", set()),
+    ],
+)
+def test_documents_are_a_list_and_an_empty_json_list_is_none(
+    monkeypatch: pytest.MonkeyPatch, value: str, documents: set[str] | None
+) -> None:
+    put(monkeypatch, ON | {"REMOTE_DOCUMENTS": value})
+    assert load_settings().remote_documents == documents
+
+
+@pytest.mark.parametrize("value", ["a\tb", "x" * 257, ",".join(map(str, range(1001)))])
+def test_documents_that_no_ids_can_be_are_refused(
+    monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    assert "MCP_PROXY_REMOTE_DOCUMENTS" in problem(monkeypatch, ON | {"REMOTE_DOCUMENTS": value})
