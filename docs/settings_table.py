@@ -124,9 +124,12 @@ def _schemas() -> Iterator[tuple[tuple[str, str], Mapping[str, object]]]:
     schema = Settings.model_json_schema()
     for name, field in Settings.model_fields.items():
         own = schema["properties"][str(field.validation_alias or name)]
-        kinds = [it for it in own.get("anyOf", ()) if it["type"] != "null"]
-        if "$ref" in own:
-            kinds = [schema["$defs"][own["$ref"].rpartition("/")[2]]]
+        listed = own.get("anyOf", [own] if "$ref" in own else [])
+        kinds = [
+            schema["$defs"][it["$ref"].rpartition("/")[2]] if "$ref" in it else it
+            for it in listed
+            if it.get("type") != "null"
+        ]
         yield (str(field.validation_alias or variable(name)), name), (kinds or [own])[0]
 
 

@@ -35,6 +35,7 @@ from mcp_tools_proxy.domain.server import ServerStatus
 from mcp_tools_proxy.downstream.components.build_components import build_components
 from mcp_tools_proxy.downstream.lazy_dialer import LazyDialer
 from mcp_tools_proxy.downstream.pool import Pool
+from mcp_tools_proxy.gateway.definitions.definition_acceptance import DefinitionAcceptance
 from mcp_tools_proxy.gateway.executor import Executor
 from mcp_tools_proxy.gateway.explainer import Destinations, Explainer
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
@@ -137,6 +138,7 @@ class Gateway:
             offer_changes=offer_changes,
         )
         self.preset_switch = PresetSwitch(self.files, self.publisher)
+        self.definition_acceptance = DefinitionAcceptance(self.files, self.publisher)
         self.first_attempts = FirstAttempts(self.registry, self.pool)
         self.startup = StartupWait(settings.startup_wait_s)
         call_telemetry = CallTelemetry(self.metrics, self.audit)
@@ -220,6 +222,7 @@ class Gateway:
             apply_limits=self.limiter.apply_rules,
             require_agent=settings.require_agent,
             tool_names=settings.tool_name_style,
+            definitions=settings.definitions,
         )
 
     def statuses(self) -> tuple[ServerStatus, ...]:

@@ -9,6 +9,8 @@ from mcp_tools_proxy.audit.audit_file import AuditFile
 from mcp_tools_proxy.domain.backend_link import RemoteStatus
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import ProxyError
+from mcp_tools_proxy.domain.offers.definitions import DefinitionsMode
+from mcp_tools_proxy.gateway.definitions.definition_guard import DefinitionGuard
 from mcp_tools_proxy.gateway.health import Health, ReadinessCheck, backend_readiness
 from mcp_tools_proxy.gateway.registry_publisher import RegistryPublisher
 from mcp_tools_proxy.ratelimit.limiter import Limiter
@@ -31,6 +33,8 @@ def build_health(
         "preset": lambda: _preset_check(gateway.publisher),
         "agents": lambda: _agents_check(gateway.registry.current.access_rules),
     }
+    if settings.definitions is DefinitionsMode.PIN:
+        checks["definitions"] = lambda: _definitions_check(gateway.publisher.definitions)
     if (retrieval := gateway.retrieval) is not None:
         checks["retrieval"] = lambda: _retrieval_check(retrieval.last_call)
     if (audit := gateway.audit.file) is not None:
@@ -92,6 +96,13 @@ def _agents_check(access_rules: AccessRules) -> Mapping[str, object]:
         "status": "degraded" if access_rules.agents is None else "ok",
         "profiles": len(access_rules.agents or ()),
         "required": access_rules.agent_required,
+    }
+
+
+def _definitions_check(guard: DefinitionGuard) -> Mapping[str, object]:
+    return {
+        "status": "degraded" if guard.quarantined else "ok",
+        "quarantined": guard.quarantined,
     }
 
 

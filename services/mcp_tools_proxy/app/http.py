@@ -13,6 +13,8 @@ from mcp_tools_proxy.api.audit.audit_handlers import AuditHandlers
 from mcp_tools_proxy.api.audit.audit_routes import audit_routes
 from mcp_tools_proxy.api.audit.explain_handlers import ExplainHandlers
 from mcp_tools_proxy.api.batch.batch_handlers import BatchHandlers
+from mcp_tools_proxy.api.definitions.definition_handlers import DefinitionHandlers
+from mcp_tools_proxy.api.definitions.definition_routes import definition_routes
 from mcp_tools_proxy.api.documents.document_handlers import DocumentHandlers
 from mcp_tools_proxy.api.documents.document_routes import document_routes
 from mcp_tools_proxy.api.documents.upload import Uploads
@@ -162,6 +164,9 @@ def _api_routes(
     return (
         *document_routes(build, documents),
         *audit,
+        *definition_routes(
+            build, DefinitionHandlers(gateway.publisher, gateway.definition_acceptance, gate)
+        ),
         *log_level_routes(build, LogLevelHandlers(gateway.log_level, gate)),
         *api_routes(
             build,

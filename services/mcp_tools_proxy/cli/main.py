@@ -19,6 +19,7 @@ from mcp_tools_proxy.cli.options import document_list, identifier, identifiers
 from mcp_tools_proxy.cli.output import AsJson
 from mcp_tools_proxy.cli.tokens import tokens_app
 from mcp_tools_proxy.documents.open_documents import prepare_documents
+from mcp_tools_proxy.domain.errors import ConfigReadOnly
 from mcp_tools_proxy.domain.identity import AssertedIdentity, roles_of
 from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.settings.audit import AuditSettings
@@ -105,6 +106,13 @@ Offline = Annotated[
     bool,
     typer.Option(
         "--offline", help="Read files only: connect to no server and no database, for a pipeline."
+    ),
+]
+Lock = Annotated[
+    bool,
+    typer.Option(
+        "--lock",
+        help="Accept the definitions that presets show, by writing definitions.lock.json.",
     ),
 ]
 Version = Annotated[
@@ -203,6 +211,7 @@ def check_configuration(
     upgrade: Upgrade = False,
     offline: Offline = False,
     as_json: AsJson = False,
+    lock: Lock = False,
 ) -> None:
     """Check the configuration and every server in it.
 
@@ -212,6 +221,8 @@ def check_configuration(
     """
     if offline and (offers or agent is not None):
         raise typer.BadParameter("--offers and --agent need the servers: leave out --offline")
+    if offline and lock:
+        raise typer.BadParameter("--lock needs the servers: leave out --offline")
     settings = _load(Settings)
     from mcp_tools_proxy.cli.check import check_command as command  # noqa: PLC0415 - only checking needs it
 
@@ -222,11 +233,14 @@ def check_configuration(
         upgrade=upgrade,
         offline=offline,
         as_json=as_json,
+        lock=lock,
     )
     try:
         good = command.check(settings, config_dir or settings.config_dir, options)
     except SettingsError as error:
         _fail(str(error))
+    except ConfigReadOnly as error:
+        _fail(error.message)
     if not good:
         raise typer.Exit(1)
 

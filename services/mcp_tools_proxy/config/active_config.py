@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from mcp_tools_proxy.config.active_agents import ActiveAgents
+from mcp_tools_proxy.config.definitions.active_lock import ActiveLock
 from mcp_tools_proxy.config.json_file import limit_problems
 from mcp_tools_proxy.config.limits.active_limits import ActiveLimits
 from mcp_tools_proxy.config.loader import CONFIGURATION_FILE, LoadedPreset
@@ -34,6 +35,7 @@ class ActiveConfig:
     preset_warnings: tuple[Problem, ...] = ()
     agent_policies: ActiveAgents = field(default_factory=ActiveAgents)
     limits: ActiveLimits = field(default_factory=ActiveLimits)
+    lock: ActiveLock = field(default_factory=ActiveLock)
 
     @property
     def agents(self) -> Agents | None:
@@ -80,6 +82,7 @@ class ActiveConfig:
             self.preset_problems,
             self.agent_policies.problems,
             self.limits.problems,
+            self.lock.problems,
         )
 
     @property

@@ -16,6 +16,11 @@ from pathlib import Path
 
 from mcp_tools_proxy.config.active_agents import load_agent_policies
 from mcp_tools_proxy.config.active_config import ActiveConfig
+from mcp_tools_proxy.config.definitions.active_lock import (
+    ActiveLock,
+    load_active_lock,
+    save_lock,
+)
 from mcp_tools_proxy.config.last_good import (
     LAST_GOOD,
     inactive_preset_problems,
@@ -40,6 +45,7 @@ from mcp_tools_proxy.domain.configuration import (
     InvalidConfig,
     Preset,
 )
+from mcp_tools_proxy.domain.offers.definitions import LOCK_FILE, DefinitionsLock
 from mcp_tools_proxy.filesystem.watch import Sleep, changes, state_of
 from mcp_tools_proxy.wire.text import quote
 
@@ -73,6 +79,14 @@ class ConfigFolder:
         """Write a preset as default into mcp.json. Raises InvalidConfig if that has problems."""
         self._write_default(self.path, preset_id)
 
+    def load_lock(self, before: ActiveLock) -> ActiveLock:
+        """Load definitions.lock.json; ``before`` is the lock in force."""
+        return load_active_lock(self.path, before)
+
+    def save_lock(self, lock: DefinitionsLock) -> None:
+        """Write definitions.lock.json. Raises ConfigReadOnly."""
+        save_lock(self.path, lock)
+
     def load_active(self, before: ActiveConfig) -> ActiveConfig:
         """Load all files, and return the state that follows ``before`` even if some are invalid."""
         configuration, config_problems = load_or_keep_last_good(
@@ -98,6 +112,7 @@ class ConfigFolder:
             chosen=chosen,
             agent_policies=policies,
             limits=load_active_limits(self.path, before.limits, configuration, policies.agents),
+            lock=load_active_lock(self.path, before.lock),
         )
         return loaded if chosen is None else self._with_chosen(loaded, chosen)
 
@@ -143,4 +158,5 @@ def _snapshot(folder: Path) -> object:
 
 
 def _is_watched(name: str) -> bool:
-    return name in (CONFIGURATION_FILE, AGENTS_FILE, LIMITS_FILE) or fnmatchcase(name, PRESET_FILES)
+    names = (CONFIGURATION_FILE, AGENTS_FILE, LIMITS_FILE, LOCK_FILE)
+    return name in names or fnmatchcase(name, PRESET_FILES)

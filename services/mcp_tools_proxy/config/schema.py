@@ -18,6 +18,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, model
 from pydantic import WithJsonSchema as Published
 
 from mcp_tools_proxy.config.bind_entry import AgentBind
+from mcp_tools_proxy.config.definitions.lock_file import DefinitionsLockFile
 from mcp_tools_proxy.config.field_types import (
     FILE_MODEL,
     ID_PATTERN,
@@ -228,6 +229,7 @@ PUBLISHED: Mapping[str, type[BaseModel]] = {
     "agents.schema.json": AgentsFile,
     "preset.schema.json": PresetFile,
     "limits.schema.json": LimitsFile,
+    "definitions.lock.schema.json": DefinitionsLockFile,
 }
 """The JSON Schema files for editors, and their models."""
 

@@ -83,6 +83,11 @@ class Connection(Protocol):
         """The server's capabilities: ``{"tools": {"listChanged": true}, "prompts": {}, …}``."""
         ...
 
+    @property
+    def instructions(self) -> str | None:
+        """What the server said of itself when the connection was negotiated; None for nothing."""
+        ...
+
     async def request(
         self,
         method: str,

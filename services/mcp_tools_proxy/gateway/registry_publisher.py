@@ -7,7 +7,7 @@ other.
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -24,6 +24,7 @@ from mcp_tools_proxy.domain.components import (
 from mcp_tools_proxy.domain.configuration import Configuration, Missing, Preset, Problem
 from mcp_tools_proxy.domain.limits.budget import LimitRules
 from mcp_tools_proxy.domain.offers.bindings import ServerBindings
+from mcp_tools_proxy.domain.offers.definitions import DefinitionsMode
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.domain.offers.view import Shadowed, View
 from mcp_tools_proxy.domain.server import ServerConfig
@@ -33,6 +34,8 @@ from mcp_tools_proxy.gateway.check.missing_items import explain_missing
 from mcp_tools_proxy.gateway.check.unmatched_exclusions import find_unmatched_exclusions
 from mcp_tools_proxy.gateway.check.unusable_bindings import find_unusable_bindings
 from mcp_tools_proxy.policy.bound_offers import find_held_back, without_held_back
+from mcp_tools_proxy.gateway.definitions.definition_guard import DefinitionGuard
+from mcp_tools_proxy.policy.definitions.quarantine import Quarantine, without_quarantined
 from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.preset_filter import filter_capabilities
 from mcp_tools_proxy.policy.visibility import PresetScope
@@ -117,6 +120,7 @@ class RegistryPublisher:
         apply_limits: Callable[[LimitRules | None], None] = lambda _: None,
         require_agent: bool | None = None,
         tool_names: ToolNameStyle = ToolNameStyle.SERVER,
+        definitions: DefinitionsMode | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.lock = asyncio.Lock()
@@ -130,6 +134,12 @@ class RegistryPublisher:
         self._apply_limits = apply_limits
         self._require_agent = require_agent
         self._tool_names = tool_names
+        self.definitions = DefinitionGuard(
+            metrics,
+            local_names=[tool.spec.name for tool in self._local_tools],
+            setting=definitions,
+        )
+        """What of the servers' definitions is not as locked."""
         self._now = now
         self._config = ActiveConfig()
         self._view = View()
@@ -159,6 +169,11 @@ class RegistryPublisher:
     def configuration(self) -> Configuration:
         """The content of mcp.json, with the last good entry of a server whose entry is invalid."""
         return self._config.configuration or NO_FILE
+
+    @property
+    def snapshots(self) -> Mapping[str, Snapshot]:
+        """What each server offers now, whatever of it is shown."""
+        return self._pool.snapshots
 
     @property
     def missing(self) -> tuple[Missing, ...]:
@@ -229,6 +244,13 @@ class RegistryPublisher:
         held_back = find_held_back(snapshots, bindings)
         usable = without_held_back(snapshots, held_back)
         view = filter_capabilities(usable, wanted.preset, exclude)
+        findings = self.definitions.examine(view, snapshots, wanted)
+        quarantined = findings.quarantined
+        if quarantined:
+            accepted = without_quarantined(usable, quarantined)
+            missing_items = view.missing  # what is quarantined is there, and not among them
+            view = filter_capabilities(accepted, wanted.preset, exclude)
+            view = replace(view, missing=missing_items)
         remote = self._build_components(view, bindings)
         tools, conflicting = drop_name_conflicts(self._local_tools, remote.tools)
         profiles = (wanted.agents or NO_AGENTS).profiles
@@ -250,7 +272,11 @@ class RegistryPublisher:
             access_rules=access_rules,
             name_styles=NameStyles(by_agent=wanted.name_styles, default=self._tool_names),
             scope=PresetScope.of(wanted.preset),
-            unlisted_offers=UnlistedOffers(snapshots=snapshots, need_task=view.need_task),
+            unlisted_offers=UnlistedOffers(
+                snapshots=snapshots,
+                need_task=view.need_task,
+                quarantine=Quarantine.of(quarantined),
+            ),
             version=RegistryVersion(wanted.preset.preset_id, self.version + 1),
             bind_by_agent=bound_agents.bind_by_agent,
         )
@@ -277,6 +303,7 @@ class RegistryPublisher:
             pending=self._untried,
             held_back=held_back,
         )
+        self.definitions.report(findings, wanted.server_ids)
         self._unusable_bindings = find_unusable_bindings(
             agents=wanted.agents or NO_AGENTS,
             configuration=wanted.configuration or NO_FILE,

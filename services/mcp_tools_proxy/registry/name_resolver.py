@@ -15,6 +15,7 @@ from mcp_tools_proxy.registry.refusals import (
     ambiguous,
     not_found,
     raise_if_denied,
+    raise_if_quarantined,
     raise_if_unknown_qualified,
 )
 from mcp_tools_proxy.registry.template_resolver import TemplateResolver
@@ -49,6 +50,7 @@ class NameResolver:
         if candidates := self.tools.candidates(name, permissions):
             raise ambiguous(name, candidates)
         raise_if_denied(Kind.TOOL, name, self.tools.denial(name, permissions), permissions)
+        self._raise_if_quarantined(Kind.TOOL, name, permissions)
         raise_if_unknown_qualified(name, permissions)
         visible = self.tools.visible_to(permissions)
         raise not_found(Kind.TOOL, name, (tool.spec.name for tool in visible))
@@ -59,6 +61,7 @@ class NameResolver:
         if prompt is not None:
             return prompt
         raise_if_denied(Kind.PROMPT, name, self.prompts.denial(name, permissions), permissions)
+        self._raise_if_quarantined(Kind.PROMPT, name, permissions)
         raise self._not_found(Kind.PROMPT, name, self.listings.prompts.names_for(permissions))
 
     def resource(self, uri: str, permissions: Permissions) -> Resource:
@@ -71,6 +74,7 @@ class NameResolver:
         if resource is not None:
             return resource
         raise_if_denied(Kind.RESOURCE, uri, self._resource_denial(uri, permissions), permissions)
+        self._raise_if_quarantined(Kind.RESOURCE, uri, permissions)
         raise self._not_found(Kind.RESOURCE, uri, self.listings.resources.names_for(permissions))
 
     def template(self, name: str, permissions: Permissions) -> ResourceTemplate:
@@ -79,6 +83,7 @@ class NameResolver:
         if template is not None:
             return template
         raise_if_denied(Kind.RESOURCE, name, self.templates.denial(name, permissions), permissions)
+        self._raise_if_quarantined(Kind.RESOURCE, name, permissions)
         raise self._not_found(Kind.RESOURCE, name, self.listings.templates.names_for(permissions))
 
     def _resource_denial(self, uri: str, permissions: Permissions) -> Denial | None:
@@ -87,6 +92,9 @@ class NameResolver:
             return Denial.EXCLUDED
         denial = self.resources.denial(uri, permissions)
         return denial or self.template_resolver.denial(uri, permissions)
+
+    def _raise_if_quarantined(self, kind: Kind, name: str, permissions: Permissions) -> None:
+        raise_if_quarantined(kind, name, self.unlisted_offers.quarantine, permissions)
 
     def _not_found(self, kind: Kind, name: str, visible: Iterable[str]) -> ProxyError:
         return not_found(kind, name, visible, reason=self.unlisted_offers.reason(kind, name))

@@ -19,6 +19,7 @@ from mcp_tools_proxy.domain.errors import (
     ToolNotAllowed,
     ToolNotFound,
 )
+from mcp_tools_proxy.policy.definitions.quarantine import Quarantine
 from mcp_tools_proxy.policy.visibility import Denial
 from mcp_tools_proxy.registry.permissions import Permissions
 from mcp_tools_proxy.wire.problem_texts import closest_match, did_you_mean, join_first
@@ -30,6 +31,8 @@ MAX_CANDIDATES = 5
 """How many candidates a message names; ``details`` has them all."""
 
 OUTSIDE_THE_PRESET = "not visible under the active preset"
+
+QUARANTINED = "quarantined: its definition is not the one in definitions.lock.json"
 
 _NOT_ALLOWED: Mapping[Kind, type[NotAllowed]] = {
     Kind.TOOL: ToolNotAllowed,
@@ -53,6 +56,20 @@ def raise_if_denied(kind: Kind, name: str, denial: Denial | None, permissions: P
         raise _not_allowed(kind, name, permissions.agent, denial)
 
 
+def raise_if_quarantined(
+    kind: Kind, name: str, quarantine: Quarantine, permissions: Permissions
+) -> None:
+    """Raise NotAllowed if ``name`` means an item whose definition is not the accepted one.
+
+    The caller is not told why: who changed the definition would learn that it was noticed.
+    """
+    if quarantine.find(kind, name) is None:
+        return
+    if permissions.agent is not None:
+        raise _not_allowed(kind, name, permissions.agent, None, reason=QUARANTINED)
+    raise _outside_the_preset(kind, name, QUARANTINED)
+
+
 def raise_if_unknown_qualified(name: str, permissions: Permissions) -> None:
     """Raise ToolNotAllowed if ``name``, which resolves to no tool, is a ``server_id:tool``.
 
@@ -63,11 +80,7 @@ def raise_if_unknown_qualified(name: str, permissions: Permissions) -> None:
         return
     if permissions.agent is not None:
         raise _not_allowed(Kind.TOOL, name, permissions.agent, None)
-    raise ToolNotAllowed(
-        f"tool {quote(name)} cannot be used: the active preset does not allow it, or its "
-        "server does not offer it; use one that list_available_tools shows",
-        reason=OUTSIDE_THE_PRESET,
-    )
+    raise _outside_the_preset(Kind.TOOL, name, OUTSIDE_THE_PRESET)
 
 
 def not_found(
@@ -103,16 +116,28 @@ def ambiguous(name: str, candidates: Sequence[str]) -> AmbiguousName:
     )
 
 
-def _not_allowed(kind: Kind, name: str, agent: str, denial: Denial | None) -> NotAllowed:
+def _outside_the_preset(kind: Kind, name: str, reason: str) -> NotAllowed:
+    """Build the error for a caller without an agent; ``reason`` goes to the log only."""
+    listed = "list_available_tools shows" if kind is Kind.TOOL else f"the list of {kind.value}s has"
+    return _NOT_ALLOWED[kind](
+        f"{kind.value} {quote(name)} cannot be used: the active preset does not allow it, or its "
+        f"server does not offer it; use one that {listed}",
+        reason=reason,
+    )
+
+
+def _not_allowed(
+    kind: Kind, name: str, agent: str, denial: Denial | None, *, reason: str = OUTSIDE_THE_PRESET
+) -> NotAllowed:
     """Build the error for an agent whose profile denies ``name``.
 
-    ``denial`` is None for a name outside the active preset. The message is the same, so that an
-    agent cannot find out whether a hidden item exists.
+    ``denial`` is None for a name that is hidden for another ``reason``. The message is the same, so
+    that an agent cannot find out whether a hidden item exists.
     """
     return _NOT_ALLOWED[kind](
         f"{kind.value} {quote(name)} is not permitted for agent {quote(agent)}; "
         f"use one from that agent's list of {kind.value}s",
-        reason=OUTSIDE_THE_PRESET if denial is None else f"the agent's {denial.value}",
+        reason=reason if denial is None else f"the agent's {denial.value}",
     )
 
 

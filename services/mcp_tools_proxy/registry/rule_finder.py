@@ -13,6 +13,7 @@ from mcp_tools_proxy.domain.audit.rule_source import SETTINGS, RuleSource
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import ComponentSpec
 from mcp_tools_proxy.domain.configuration import EMPTY_PRESET
+from mcp_tools_proxy.domain.offers.definitions import LOCK_FILE
 from mcp_tools_proxy.policy.aliases import qualified_name
 from mcp_tools_proxy.policy.exclusions import NO_EXCLUSIONS
 from mcp_tools_proxy.policy.visibility import Denial, PresetScope
@@ -20,6 +21,9 @@ from mcp_tools_proxy.registry.permissions import AccessRules, Permissions
 
 NO_PRESET = RuleSource(CONFIGURATION_FILE, "$.defaultPresetId")
 """The rule while no preset is active: none is chosen."""
+
+NOT_AS_LOCKED = RuleSource(LOCK_FILE, "$.items")
+"""The rule by which an item is quarantined."""
 
 DEFAULT_TENANT = RuleSource(SETTINGS, "MCP_PROXY_DEFAULT_TENANT_ID")
 

@@ -20,6 +20,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from mcp_tools_proxy.domain.components import ToolNameStyle
+from mcp_tools_proxy.domain.offers.definitions import DefinitionsMode
 from mcp_tools_proxy.settings.audit import AuditSettings, check_audit
 from mcp_tools_proxy.settings.auth import IdentitySettings
 from mcp_tools_proxy.settings.documents import DocumentSettings
@@ -103,6 +104,9 @@ class Settings(
 
     preset: OptionalText = None
     """Id of the preset in force, whatever the files name; unset, the files decide."""
+    definitions: Annotated[DefinitionsMode | None, BeforeValidator(empty_is_unset)] = None
+    """What happens to items that are not as definitions.lock.json has them: open (nothing), warn,
+    or pin (neither listed nor callable); unset, warn where there is a lock, else open."""
     tool_timeout_s: Seconds = 60.0
     """Seconds for one downstream call, where mcp.json has no requestTimeoutSeconds."""
     startup_wait_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 5.0

@@ -223,6 +223,20 @@ class Metrics:
         self.spans_lost = Counter(
             "mcp_proxy_trace_spans_lost", "Spans that could not be exported.", registry=r
         )
+        self.definitions_quarantined = Gauge(
+            "mcp_proxy_definitions_quarantined",
+            "Shown definitions that are held back, because the lock does not have them.",
+            ["server"], registry=r,
+        )  # fmt: skip
+        self.definitions_changed = Gauge(
+            "mcp_proxy_definitions_changed",
+            "Shown definitions that are not as the lock has them.", ["server"], registry=r,
+        )  # fmt: skip
+        self.definitions_flagged = Gauge(
+            "mcp_proxy_definitions_flagged",
+            "Shown definitions with hidden characters, comments or look-alike names.",
+            ["server"], registry=r,
+        )  # fmt: skip
         self.preset_missing = Gauge(
             "mcp_proxy_preset_missing", "Items the active preset names and no server offers.",
             registry=r,

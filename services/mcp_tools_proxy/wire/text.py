@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from mcp_tools_proxy.wire.unicode.hidden_characters import HIDDEN
+
 QUOTE_CHARS = 128
 
 
@@ -72,12 +74,13 @@ def estimate_tokens(characters: int) -> int:
 def quote(text: str, max_chars: int = QUOTE_CHARS) -> str:
     """Quote a foreign string for a message: cut to ``max_chars``, escaped, in double quotes."""
     shown = text if len(text) <= max_chars else text[:max_chars] + "…"
-    return '"' + "".join(_quotable(char) for char in shown) + '"'
+    return '"' + printable(shown.translate(_QUOTABLE)) + '"'
 
 
 def printable(text: str) -> str:
-    """Escape characters that a terminal would interpret or not display."""
-    return "".join(_escape(char) for char in text)
+    """Escape characters that a terminal would interpret or not display, so that all are seen."""
+    shown = text if HIDDEN.search(text) is None else HIDDEN.sub(_escape_match, text)
+    return shown if shown.isprintable() else "".join(_escape(char) for char in shown)
 
 
 def ascii_text(text: str, max_chars: int = QUOTE_CHARS) -> str:
@@ -90,8 +93,11 @@ def file_name_text(name: str) -> str:
     return os.fsencode(name).decode(errors="backslashreplace")
 
 
-def _quotable(char: str) -> str:
-    return "\\" + char if char in '"\\' else _escape(char)
+_QUOTABLE = str.maketrans({'"': '\\"', "\\": "\\\\"})
+
+
+def _escape_match(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape", "surrogatepass").decode()
 
 
 def _escape(char: str) -> str:

@@ -52,6 +52,15 @@ LOG_LEVEL_EXAMPLES: Examples = {
     "until the next start": {"level": "warning"},
 }
 
+DEFINITION_EXAMPLES: Examples = {
+    "a tool": {
+        "server_id": "notes",
+        "kind": "tool",
+        "name": "find",
+        "sha256": "4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945",
+    },
+}
+
 RIGHTS_EXAMPLES: Examples = {
     "one user and a role": {"readers": {"users": ["ann"], "roles": ["audit"]}},
     "nobody": {"readers": {}},

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import typer
@@ -20,13 +21,23 @@ from mcp_tools_proxy.cli.check.json_report import report_facts
 from mcp_tools_proxy.cli.check.token_check import check_tokens
 from mcp_tools_proxy.cli.check.upgrade_notes import upgrade_notes
 from mcp_tools_proxy.cli.output import print_json
+from mcp_tools_proxy.config.loader import PRESET_FILES
 from mcp_tools_proxy.domain.configuration import Problem
+from mcp_tools_proxy.domain.errors import ConfigReadOnly
+from mcp_tools_proxy.domain.offers.definitions import LOCK_FILE
+from mcp_tools_proxy.gateway.check.definitions import (
+    DefinitionsReport,
+    Shown,
+    examine_definitions,
+    shown_by_presets,
+)
 from mcp_tools_proxy.gateway.check.report import (
     CheckReport,
     Files,
     build_report,
     read_files,
 )
+from mcp_tools_proxy.policy.definitions.new_lock import lock_of
 from mcp_tools_proxy.settings.settings import Settings, SettingsError
 from mcp_tools_proxy.telemetry.logging import configure_logging, flush_logs
 from mcp_tools_proxy.wire.problem_texts import closest_match, did_you_mean
@@ -45,7 +56,8 @@ class CheckOptions:
 
     ``offers`` adds the names of all items of the servers, ``agent`` the view of this agent,
     ``verbose`` the log, which includes servers' stderr, and ``upgrade`` the changes of this version
-    that concern the configuration. ``offline`` reads files only: no server, no database.
+    that concern the configuration. ``offline`` reads files only: no server, no database. ``lock``
+    accepts the definitions that presets show, by writing definitions.lock.json.
     """
 
     offers: bool
@@ -54,13 +66,14 @@ class CheckOptions:
     upgrade: bool
     offline: bool
     as_json: bool
+    lock: bool = False
 
 
 def check(settings: Settings, folder: Path, options: CheckOptions) -> bool:
     """Check a configuration folder and print the report; return whether there are no faults.
 
     Raises BadParameter when no profile is named ``options.agent``, SettingsError when a setting is
-    invalid.
+    invalid, ConfigReadOnly when the lock cannot be written.
     """
     configure_logging(settings.log_level if options.verbose else "error", sys.stderr)
     try:
@@ -138,6 +151,9 @@ async def _inspect(
                 group.create_task(gateway.reloader.publish_offers()),
             ]
             await _wait_for_servers(gateway, files)
+        refusal = await _write_lock(gateway, files) if options.lock else None
+        if options.lock:
+            files = await asyncio.to_thread(read_files, gateway.files)
         report = build_report(
             files,
             gateway.statuses(),
@@ -146,10 +162,52 @@ async def _inspect(
             require_agent=require_agent,
             agent=options.agent,
             offline=options.offline,
+            definitions=_definitions(gateway, files),
         )
         for task in running:
             task.cancel()
+    if refusal is not None:  # raised in the group, it would be a group of errors
+        raise refusal
     return report
+
+
+async def _write_lock(gateway: Gateway, files: Files) -> ConfigReadOnly | None:
+    """Accept what presets show now; return why that is not possible, None when it is done.
+
+    What a server that was not reached in full offers stays as it is locked.
+    """
+    before = gateway.publisher.config.lock
+    if before.problems:
+        return ConfigReadOnly(
+            f"{LOCK_FILE} has problems; fix it, or remove it, and run check --lock again"
+        )
+    snapshots = gateway.pool.snapshots
+    reached = {it.server_id for it in gateway.statuses() if it.last_error is None} & set(snapshots)
+    locked = before.lock.items if before.lock is not None else {}
+    every_preset = not any(fnmatchcase(it.file, PRESET_FILES) for it in files.problems)
+    lock = lock_of(
+        _shown(gateway, files).items(),
+        before.lock,
+        unknown={key.server_id for key in locked} - (reached if every_preset else set()),
+    )
+    try:
+        await asyncio.to_thread(gateway.files.save_lock, lock)
+    except ConfigReadOnly as error:
+        return error
+    await gateway.reloader.load()
+    return None
+
+
+def _definitions(gateway: Gateway, files: Files) -> DefinitionsReport:
+    publisher = gateway.publisher
+    return examine_definitions(
+        _shown(gateway, files), gateway.pool.snapshots, publisher.config, publisher.definitions
+    )
+
+
+def _shown(gateway: Gateway, files: Files) -> Shown:
+    exclude = gateway.registry.current.access_rules.exclude
+    return shown_by_presets(files.presets, gateway.pool.snapshots, exclude)
 
 
 async def _wait_for_servers(gateway: Gateway, files: Files) -> None:

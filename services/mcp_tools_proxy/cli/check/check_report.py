@@ -10,6 +10,8 @@ from mcp_tools_proxy.cli.output import counted
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus
 from mcp_tools_proxy.gateway.check.agents import AgentReport, AgentView
 from mcp_tools_proxy.gateway.check.report import CheckReport, PresetReport
+from mcp_tools_proxy.policy.definitions.comparison import Finding
+from mcp_tools_proxy.policy.definitions.difference import marked
 from mcp_tools_proxy.wire.problem_texts import join_first
 from mcp_tools_proxy.wire.text import printable, quote
 
@@ -81,12 +83,39 @@ def print_report(report: CheckReport, console: Console, *, offers: bool) -> None
         ("format", "tool", "what is shown otherwise"),
         report.schema_relaxations,
     )
+    _show_definitions(report, console)
     _show_agents(report, console)
     lines(console, "Problems", map(str, report.problems))
     lines(console, "Warnings", map(str, report.warnings))
     if report.offline:
         lines(console, "Not checked, because this was offline", NOT_CHECKED_OFFLINE)
     console.print(_verdict(report))
+
+
+def _show_definitions(report: CheckReport, console: Console) -> None:
+    found = report.definitions
+    _table(
+        console,
+        f"Definitions that are not just as locked (mode {found.findings.mode.value})",
+        ("server", "kind", "name", "state", "flags"),
+        [_definition_row(it) for it in found.findings.remarkable],
+    )
+    lines(
+        console,
+        "How they differ from the lock: [-removed-] {+added+}",
+        [
+            f"{key.server_id} {key.kind.value} {key.name}: {it.place}: {marked(it.pieces)}"
+            for key, differences in found.differences.items()
+            for it in differences
+        ],
+    )
+
+
+def _definition_row(finding: Finding) -> tuple[str, ...]:
+    key = finding.key
+    flags = ", ".join(f"{flag.reason.value} in {flag.field}" for flag in finding.flags)
+    state = f"{finding.status.value}, quarantined" if finding.quarantined else finding.status.value
+    return (key.server_id, key.kind.value, key.name or "-", state, flags or "-")
 
 
 def _show_agents(report: CheckReport, console: Console) -> None:

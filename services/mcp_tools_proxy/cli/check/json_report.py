@@ -8,7 +8,9 @@ from mcp_tools_proxy.cli.token_list import token_facts
 from mcp_tools_proxy.domain.configuration import Problem
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus
 from mcp_tools_proxy.gateway.check.agents import AgentReport, AgentView
+from mcp_tools_proxy.gateway.check.definitions import DefinitionsReport
 from mcp_tools_proxy.gateway.check.report import CheckReport, PresetReport
+from mcp_tools_proxy.gateway.definitions.definition_facts import finding_facts
 
 Facts = dict[str, object]
 
@@ -57,6 +59,7 @@ def report_facts(
             {"format": tool_format, "tool": tool, "warning": warning}
             for tool_format, tool, warning in report.schema_relaxations
         ],
+        "definitions": _definitions(report.definitions),
         "tokens": [token_facts(entry) for entry in tokens],
         "upgrade_notes": list(notes),
     }
@@ -76,6 +79,16 @@ def _server(server: ServerStatus, report: CheckReport) -> Facts:
         "last_error": server.last_error,
         "connect_ms": None if server.connect_s is None else round(server.connect_s * 1000, 1),
         "problems": list(server.problems),
+    }
+
+
+def _definitions(found: DefinitionsReport) -> Facts:
+    findings = found.findings
+    return {
+        "mode": findings.mode.value,
+        "items": [
+            finding_facts(it, found.differences.get(it.key, ())) for it in findings.remarkable
+        ],
     }
 
 

@@ -49,6 +49,8 @@ class Snapshot:
     prompts: Mapping[str, JsonObject] = field(default_factory=dict)
     resources: Mapping[str, JsonObject] = field(default_factory=dict)
     templates: Mapping[str, JsonObject] = field(default_factory=dict)
+    instructions: str | None = None
+    """What the server says of itself as a whole; the gateway shows it to no model."""
     checks: Mapping[str, Check] = field(default_factory=dict, compare=False)
     """Tool name → the compiled check of its ``inputSchema``."""
     dropped: tuple[InvalidItem, ...] = ()

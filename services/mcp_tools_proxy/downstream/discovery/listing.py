@@ -84,6 +84,7 @@ async def discover(
         prompts=items["prompts"],
         resources=resources,
         templates=templates,
+        instructions=connection.instructions or None,
         checks={key: c for one in found for key, c in one.checks.items()},
         dropped=tuple(dict.fromkeys(item for one in found for item in one.dropped)),
         ignored=tuple(dict.fromkeys(item for one in found for item in one.ignored)),

@@ -129,6 +129,7 @@ class McpConnection:
         self.capabilities: JsonObject = session.server_capabilities.model_dump(
             by_alias=True, mode="json", exclude_none=True
         )
+        self.instructions = session.instructions
         self._headers = {MCP_PROTOCOL_VERSION_HEADER: self.era}
         self._envelope = {
             PROTOCOL_VERSION_META_KEY: self.era,

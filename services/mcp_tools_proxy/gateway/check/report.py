@@ -26,6 +26,11 @@ from mcp_tools_proxy.gateway.check.agents import (
     describe_agent_view,
     summarize_agents,
 )
+from mcp_tools_proxy.gateway.check.definitions import (
+    NO_DEFINITIONS,
+    DefinitionsReport,
+    definition_warnings,
+)
 from mcp_tools_proxy.gateway.check.missing_items import (
     NOT_CONNECTED,
     MissingItems,
@@ -99,6 +104,8 @@ class CheckReport:
     """Whether calls that name no agent are accepted, and why; None if there are no agents."""
     offline: bool = False
     """Whether no server was tried: what depends on their offers is not known."""
+    definitions: DefinitionsReport = NO_DEFINITIONS
+    """What of the definitions that presets show is not as locked; nothing where it is offline."""
 
     @property
     def unhealthy_servers(self) -> tuple[ServerStatus, ...]:
@@ -116,6 +123,7 @@ class CheckReport:
             "unusable item": sum(not item.needs_task for _, item in self.dropped),
             "missing item": sum(found.missing_count for found in self.presets),
             "problem": len(self.problems),
+            "quarantined item": self.definitions.quarantined,
         }
 
     @property
@@ -160,12 +168,13 @@ def build_report(
     require_agent: bool | None,
     agent: str | None = None,
     offline: bool = False,
+    definitions: DefinitionsReport = NO_DEFINITIONS,
 ) -> CheckReport:
     """Build the report from the files, the servers' offers and the registry.
 
     ``require_agent`` is the setting. ``agent``, a name that the files have, limits the ``agents``
     of the report to this one and adds its ``agent_view``. ``offline`` says that no server was
-    tried, so that there are no offers.
+    tried, so that there are no offers. ``definitions`` are compared with the lock.
     """
     agents = files.agents if agent is None else _only(files.agents, agent)
     offers = tuple(
@@ -203,6 +212,7 @@ def build_report(
                 held_back=find_held_back(snapshots, files.configuration.bindings),
                 tools=registry.tools.items,
             ),
+            definition_warnings(definitions),
         ),
         agents=summarize_agents(registry, agents),
         agent_view=None if agent is None else describe_agent_view(registry, agent, offers),
@@ -214,6 +224,7 @@ def build_report(
         ),
         without_agent=_without_agent(files, registry, require_agent),
         offline=offline,
+        definitions=definitions,
     )
 
 

@@ -1,0 +1,84 @@
+"""Models of the requests and responses of definitions.
+
+Their docstrings are part of the OpenAPI document: callers read them.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, Field
+
+from mcp_tools_proxy.api.openapi.answer_models import AnswerModel
+from mcp_tools_proxy.domain.offers.definitions import DefinitionKind, DefinitionsMode
+from mcp_tools_proxy.policy.definitions.comparison import DefinitionStatus
+from mcp_tools_proxy.policy.definitions.difference import Edit
+from mcp_tools_proxy.policy.definitions.flags import FlagReason
+
+KindField = Annotated[DefinitionKind, Field(title="DefinitionKind")]
+Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+
+class DefinitionChoice(BaseModel):
+    """The definition to accept: the item's present one, whose hash `sha256` is.
+
+    ``name`` is the item's name, URI or URI template at its server; empty for instructions.
+    """
+
+    server_id: Annotated[str, Field(min_length=1, max_length=64)]
+    kind: KindField
+    name: Annotated[str, Field(max_length=8192)] = ""
+    sha256: Sha256
+
+
+class DefinitionFlag(AnswerModel, title="DefinitionFlag"):
+    """What is suspicious in a definition, and in which field of it."""
+
+    reason: Annotated[FlagReason, Field(title="DefinitionFlagReason")]
+    field: str
+
+
+class DefinitionWords(AnswerModel, title="DefinitionWords"):
+    """Some words of a text, and whether they are the same, removed, or added."""
+
+    edit: Annotated[Edit, Field(title="DefinitionEdit")]
+    text: str
+
+
+class DefinitionDifference(AnswerModel, title="DefinitionDifference"):
+    """A text of a definition that differs from the locked one, word by word.
+
+    Hidden characters are escaped, as `\\u200b`.
+    """
+
+    field: str
+    words: list[DefinitionWords]
+
+
+class DefinitionItem(AnswerModel, title="Definition"):
+    """One definition that is not just as locked.
+
+    ``shown_name`` is the name with hidden characters escaped, where it has some. ``sha256`` is of
+    the present definition; it is what a request to accept it sends.
+    """
+
+    server_id: str
+    kind: KindField
+    name: str
+    shown_name: str | None = None
+    status: Annotated[DefinitionStatus, Field(title="DefinitionStatus")]
+    quarantined: bool
+    sha256: Sha256 | None = None
+    locked_sha256: Sha256 | None = None
+    flags: list[DefinitionFlag]
+    difference: list[DefinitionDifference]
+
+
+class DefinitionsAnswer(AnswerModel, title="Definitions"):
+    """The mode, whether there is a lock, and every definition that is not just as locked.
+
+    ``as_locked`` counts the others.
+    """
+
+    mode: Annotated[DefinitionsMode, Field(title="DefinitionsMode")]
+    lock: Literal["absent", "good", "broken"]
+    as_locked: int
+    items: list[DefinitionItem]

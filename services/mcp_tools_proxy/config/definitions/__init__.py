@@ -1,0 +1,1 @@
+"""The lock of definitions: its file, and what of it is in force."""

@@ -1,0 +1,160 @@
+"""definitions.lock.json: which definitions an operator accepted, with their texts.
+
+The texts are there to be read in a review, so every hidden character is escaped in the file.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError
+from pydantic import WithJsonSchema as Published
+
+from mcp_tools_proxy.config.field_types import SNAKE_CASE_MODEL, Name
+from mcp_tools_proxy.config.json_file import MAX_DEPTH, json_path, limit_problems, problems_of
+from mcp_tools_proxy.domain.components import JsonObject
+from mcp_tools_proxy.domain.configuration import InvalidConfig, Problem
+from mcp_tools_proxy.domain.offers.definitions import (
+    LOCK_FILE,
+    DefinitionKey,
+    DefinitionKind,
+    DefinitionsLock,
+    LockedDefinition,
+)
+from mcp_tools_proxy.policy.definitions.canonical import canonical_json, digest_of
+from mcp_tools_proxy.wire.text import printable
+
+_STRICT = SNAKE_CASE_MODEL | ConfigDict(extra="forbid")
+"""An unknown key is an error here: a misspelt one would pin nothing."""
+
+_DEEPEST = MAX_DEPTH - 8
+"""How deep a definition may be nested to be written with its text."""
+
+_Kind = Annotated[
+    DefinitionKind, Strict(False), Published({"type": "string", "enum": list(DefinitionKind)})
+]
+
+
+class LockEntry(BaseModel):
+    """One definition that an operator accepted."""
+
+    model_config = _STRICT
+
+    server_id: Name = Field(examples=["notes"])
+    """The server's id in mcp.json."""
+    kind: _Kind = Field(examples=["tool"])
+    """What the definition is of: a tool, a prompt, a resource, a template, or the instructions of
+    the server."""
+    name: str = Field(examples=["find"])
+    """The name at the server; a resource's URI, a template's URI template; empty for
+    instructions."""
+    sha256: str = Field(pattern="^[0-9a-f]{64}$", examples=["0" * 64])
+    """The SHA-256 of the definition in canonical form (RFC 8785)."""
+    definition: dict[str, object] | None = None
+    """The text that was accepted, to show differences."""
+
+
+class DefinitionsLockFile(BaseModel):
+    """The definitions that models may be shown; `mcp-tools-proxy check --lock` writes it."""
+
+    model_config = _STRICT | ConfigDict(title="MCP Tools Proxy: definitions.lock.json")
+
+    schema_url: str | None = Field(default=None, alias="$schema")
+    """The address of this schema, for editors."""
+    version: Literal[1]
+    """The version of the format."""
+    items: list[LockEntry]
+    """The definitions, by server, kind and name."""
+
+
+def build_lock(written: object) -> DefinitionsLock:
+    """Build the lock of a parsed file. Raises InvalidConfig."""
+    try:
+        file = DefinitionsLockFile.model_validate(written)
+    except ValidationError as error:
+        raise InvalidConfig(problems_of(LOCK_FILE, error)) from error
+    if problems := list(_problems(file)):
+        raise InvalidConfig(limit_problems(LOCK_FILE, problems))
+    return DefinitionsLock(
+        items={
+            DefinitionKey(it.server_id, it.kind, it.name): LockedDefinition(
+                sha256=it.sha256, definition=it.definition
+            )
+            for it in file.items
+        }
+    )
+
+
+def _problems(file: DefinitionsLockFile) -> Iterator[Problem]:
+    """Yield what would make the lock say two things at once."""
+    times = Counter((it.server_id, it.kind, it.name) for it in file.items)
+    for index, it in enumerate(file.items):
+        place = json_path(("items", index))
+        if times[it.server_id, it.kind, it.name] > 1:
+            message = "is there twice; keep the one that you accept"
+            yield Problem(file=LOCK_FILE, path=place, message=message)
+        if it.definition is not None and digest_of(canonical_json(it.definition)) != it.sha256:
+            message = (
+                "has a text that its sha256 is not of; run mcp-tools-proxy check --lock after an "
+                "edit, or take the entry from version control"
+            )
+            yield Problem(file=LOCK_FILE, path=place, message=message)
+
+
+def render_lock(lock: DefinitionsLock) -> str:
+    """Return the text of the file: the same for the same definitions, in a fixed order."""
+    kinds = list(DefinitionKind)
+    order = sorted(lock.items, key=lambda key: (key.server_id, kinds.index(key.kind), key.name))
+    content = {
+        "version": 1,
+        "items": [_entry(key, lock.items[key]) for key in order if _is_text(key.name)],
+    }
+    text = json.dumps(content, ensure_ascii=False, indent=2)
+    return "".join(map(_escaped, re.split("(\n)", text))) + "\n"
+
+
+def _entry(key: DefinitionKey, locked: LockedDefinition) -> Mapping[str, object]:
+    entry: dict[str, object] = {
+        "server_id": key.server_id,
+        "kind": key.kind.value,
+        "name": key.name,
+        "sha256": locked.sha256,
+    }
+    if locked.definition is not None and _is_storable(locked.definition):
+        entry["definition"] = json.loads(canonical_json(locked.definition))
+    return entry
+
+
+def _is_storable(definition: JsonObject) -> bool:
+    """Return whether a file can hold a definition: neither too deep nor half characters."""
+    return _depth(definition) <= _DEEPEST and _is_text(canonical_json(definition))
+
+
+def _depth(value: object) -> int:
+    match value:
+        case Mapping():
+            return 1 + max(map(_depth, value.values()), default=0)
+        case list() | tuple():
+            return 1 + max(map(_depth, value), default=0)
+    return 0
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _escaped(line: str) -> str:
+    """Escape as JSON whatever of a line is not seen."""
+    if line == "\n" or printable(line) == line:
+        return line
+    return "".join(_json_escape(char) if printable(char) != char else char for char in line)
+
+
+def _json_escape(char: str) -> str:
+    return json.dumps(char)[1:-1]

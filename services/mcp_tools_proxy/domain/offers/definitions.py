@@ -1,0 +1,69 @@
+"""Definitions of items, as models read them, and the lock that pins them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from mcp_tools_proxy.domain.caller import Kind
+from mcp_tools_proxy.domain.components import JsonObject
+
+LOCK_FILE = "definitions.lock.json"
+
+
+class DefinitionsMode(StrEnum):
+    """What happens to an item whose definition is not as locked."""
+
+    OPEN = "open"
+    """Nothing: the lock is not compared."""
+    WARN = "warn"
+    PIN = "pin"
+    """It is quarantined: neither listed nor callable."""
+
+
+class DefinitionKind(StrEnum):
+    """What a definition is of."""
+
+    TOOL = "tool"
+    PROMPT = "prompt"
+    RESOURCE = "resource"
+    RESOURCE_TEMPLATE = "resource_template"
+    INSTRUCTIONS = "instructions"
+    """The instructions of a server as a whole; their name is empty."""
+
+    @property
+    def item_kind(self) -> Kind | None:
+        """The kind of the item; a template is a resource, and instructions are no item."""
+        match self:
+            case DefinitionKind.INSTRUCTIONS:
+                return None
+            case DefinitionKind.RESOURCE_TEMPLATE:
+                return Kind.RESOURCE
+            case _:
+                return Kind(self.value)
+
+
+class DefinitionKey(NamedTuple):
+    """One definition of one server; ``name`` is the item's name, URI or URI template."""
+
+    server_id: str
+    kind: DefinitionKind
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockedDefinition:
+    """What an operator accepted; ``definition`` is None where a file cannot hold its text."""
+
+    sha256: str
+    definition: JsonObject | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DefinitionsLock:
+    """The definitions that an operator accepted."""
+
+    items: Mapping[DefinitionKey, LockedDefinition] = field(default_factory=dict)
+
+
+EMPTY_LOCK = DefinitionsLock()

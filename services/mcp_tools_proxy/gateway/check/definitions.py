@@ -1,0 +1,104 @@
+"""The definitions that the presets of a folder show, compared with its lock, for ``check``."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from mcp_tools_proxy.config.active_config import ActiveConfig
+from mcp_tools_proxy.config.json_file import json_path
+from mcp_tools_proxy.config.loader import CONFIGURATION_FILE
+from mcp_tools_proxy.domain.components import JsonObject
+from mcp_tools_proxy.domain.configuration import Preset, Problem
+from mcp_tools_proxy.domain.offers.definitions import (
+    LOCK_FILE,
+    DefinitionKey,
+    DefinitionsLock,
+    DefinitionsMode,
+)
+from mcp_tools_proxy.domain.offers.snapshot import Snapshot
+from mcp_tools_proxy.gateway.definitions.definition_facts import difference_of
+from mcp_tools_proxy.gateway.definitions.definition_guard import DefinitionGuard
+from mcp_tools_proxy.policy.definitions.canonical import shown_items
+from mcp_tools_proxy.policy.definitions.comparison import Finding, Findings, instructions_of
+from mcp_tools_proxy.policy.definitions.difference import FieldDifference
+from mcp_tools_proxy.policy.exclusions import Exclusions
+from mcp_tools_proxy.policy.preset_filter import filter_capabilities
+from mcp_tools_proxy.policy.visibility import PresetScope
+from mcp_tools_proxy.wire.text import quote
+
+HOW_TO_LOCK = "mcp-tools-proxy check --lock"
+
+Shown = Mapping[DefinitionKey, JsonObject]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DefinitionsReport:
+    """What was found of the definitions that any preset shows; ``locked`` says there is a lock."""
+
+    findings: Findings = field(default_factory=Findings)
+    locked: DefinitionsLock | None = None
+    differences: Mapping[DefinitionKey, tuple[FieldDifference, ...]]
+
+    @property
+    def quarantined(self) -> int:
+        """How many definitions are quarantined."""
+        return len(self.findings.quarantined)
+
+
+NO_DEFINITIONS = DefinitionsReport(differences={})
+
+
+def shown_by_presets(
+    presets: Iterable[Preset],
+    snapshots: Mapping[str, Snapshot],
+    exclude: Mapping[str, Exclusions],
+) -> Shown:
+    """Return every item that a preset shows, and the instructions of the servers it names."""
+    shown: dict[DefinitionKey, JsonObject] = {}
+    servers: set[str] = set()
+    for preset in presets:
+        shown.update(shown_items(filter_capabilities(snapshots, preset, exclude)))
+        servers |= PresetScope.of(preset).servers
+    shown.update(instructions_of(snapshots, sorted(servers)))
+    return shown
+
+
+def examine_definitions(
+    shown: Shown,
+    snapshots: Mapping[str, Snapshot],
+    config: ActiveConfig,
+    guard: DefinitionGuard,
+) -> DefinitionsReport:
+    """Compare what presets show with the lock."""
+    findings = guard.compare(tuple(shown.items()), snapshots, config)
+    lock = config.lock.lock
+    return DefinitionsReport(
+        findings=findings,
+        locked=lock,
+        differences={
+            it.key: difference_of(it, snapshots, lock) if lock is not None else ()
+            for it in findings.remarkable
+        },
+    )
+
+
+def definition_warnings(report: DefinitionsReport) -> Iterator[Problem]:
+    """Yield a warning for what is flagged, and for what is not as locked and shown all the same."""
+    findings = report.findings
+    for it in findings.remarkable:
+        if it.flags:
+            found = ", ".join(f"{flag.reason.value} in its {flag.field}" for flag in it.flags)
+            path = json_path(("mcpServers", it.key.server_id))
+            message = f"{_label(it)} is suspicious: {found}"
+            yield Problem(file=CONFIGURATION_FILE, path=path, message=message)
+        if it.differs and not it.quarantined:
+            message = f"{_label(it)} of {it.key.server_id} is {it.status.value}; {HOW_TO_LOCK}"
+            yield Problem(file=LOCK_FILE, path="$.items", message=f"{message} accepts it")
+    if findings.mode is DefinitionsMode.PIN and report.locked is None:
+        message = f"is not there, so everything is quarantined; make it with {HOW_TO_LOCK}"
+        yield Problem(file=LOCK_FILE, path="$", message=message)
+
+
+def _label(finding: Finding) -> str:
+    key = finding.key
+    kind = key.kind.value.replace("_", " ")
+    return f"{kind} {quote(key.name)}" if key.name else "the text of its instructions"

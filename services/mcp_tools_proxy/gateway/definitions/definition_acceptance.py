@@ -1,0 +1,76 @@
+"""Accepts the present definition of an item, by writing it into the lock."""
+
+import asyncio
+from dataclasses import replace
+
+import structlog
+
+from mcp_tools_proxy.config.config_folder import ConfigFolder
+from mcp_tools_proxy.config.definitions.active_lock import ActiveLock
+from mcp_tools_proxy.domain.errors import ConfigReadOnly, InvalidRequest, VersionMismatch
+from mcp_tools_proxy.domain.offers.definitions import DefinitionKey
+from mcp_tools_proxy.gateway.registry_publisher import RegistryPublisher
+from mcp_tools_proxy.policy.definitions.canonical import descriptor_of
+from mcp_tools_proxy.policy.definitions.comparison import PresentDefinition, read_definition
+from mcp_tools_proxy.policy.definitions.new_lock import with_accepted
+from mcp_tools_proxy.wire.text import quote
+
+log = structlog.get_logger()
+
+
+class DefinitionAcceptance:
+    """Changes the lock one definition at a time, and publishes what that lets through."""
+
+    def __init__(self, files: ConfigFolder, publisher: RegistryPublisher) -> None:
+        self._files = files
+        self._publisher = publisher
+
+    async def accept(self, key: DefinitionKey, sha256: str) -> None:
+        """Accept an item's present definition if ``sha256`` is its hash.
+
+        Every call that begins after the return finds the item. Raises InvalidRequest where no
+        server offers such an item, VersionMismatch where its definition is another one by now,
+        ConfigReadOnly; then nothing has changed.
+        """
+        publisher = self._publisher
+        async with publisher.lock:
+            present = self._present(key)
+            if present.sha256 != sha256:
+                raise VersionMismatch(
+                    "the definition is another one by now; look at the difference again, and send "
+                    "the sha256 of what you accept",
+                    details={"sha256": present.sha256},
+                )
+            lock = await asyncio.to_thread(self._save, key, present)
+            publisher.publish(replace(publisher.config, lock=lock))
+        log.info(
+            "definition.accepted",
+            server_id=key.server_id,
+            kind=key.kind.value,
+            name=quote(key.name),
+            sha256=sha256,
+        )
+
+    def _present(self, key: DefinitionKey) -> PresentDefinition:
+        snapshot = self._publisher.snapshots.get(key.server_id)
+        descriptor = None if snapshot is None else descriptor_of(snapshot, key)
+        if descriptor is None:
+            raise InvalidRequest(
+                f"server {quote(key.server_id)} offers no {key.kind.value} of this name now; list "
+                "the definitions to see what can be accepted",
+                details={"field": "name"},
+            )
+        return read_definition(key.kind, descriptor)
+
+    def _save(self, key: DefinitionKey, present: PresentDefinition) -> ActiveLock:
+        """Add a definition to the file as it is now, and return what is then in force; blocks."""
+        files = self._files
+        before = files.load_lock(self._publisher.config.lock)
+        if before.problems:
+            raise ConfigReadOnly(
+                "definitions.lock.json has problems, so nothing can be added to it; fix it, or "
+                "remove it and write it anew with mcp-tools-proxy check --lock",
+                details={"problems": [str(problem) for problem in before.problems]},
+            )
+        files.save_lock(with_accepted(before.lock, key, present))
+        return files.load_lock(before)

@@ -1,0 +1,151 @@
+"""Keeps what is not as locked out of a registry, and reports it."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+import structlog
+
+from mcp_tools_proxy.config.active_config import ActiveConfig
+from mcp_tools_proxy.domain.components import JsonObject
+from mcp_tools_proxy.domain.offers.definitions import DefinitionKey, DefinitionKind, DefinitionsMode
+from mcp_tools_proxy.domain.offers.snapshot import Snapshot
+from mcp_tools_proxy.domain.offers.view import View
+from mcp_tools_proxy.policy.definitions.canonical import shown_items
+from mcp_tools_proxy.policy.definitions.comparison import (
+    DefinitionReader,
+    DefinitionStatus,
+    Finding,
+    Findings,
+    compare,
+    instructions_of,
+)
+from mcp_tools_proxy.policy.definitions.flags import KnownNames
+from mcp_tools_proxy.policy.visibility import PresetScope
+from mcp_tools_proxy.telemetry.metrics import Metrics
+from mcp_tools_proxy.wire.text import QUOTE_CHARS, printable
+
+MAX_LINES = 20
+"""How many items of one event are logged one by one."""
+
+
+log = structlog.get_logger()
+
+
+class DefinitionGuard:
+    """Compares definitions whenever a registry is built; no call does anything here.
+
+    ``setting`` is the mode of the settings, None for the default; ``local_names`` are the names of
+    the gateway's own tools.
+    """
+
+    def __init__(
+        self,
+        metrics: Metrics,
+        *,
+        local_names: Iterable[str] = (),
+        setting: DefinitionsMode | None = None,
+    ) -> None:
+        self._metrics = metrics
+        self._local_names = tuple(local_names)
+        self._setting = setting
+        self._reader = DefinitionReader()
+        self._reported: Collection[Finding] = ()
+        self._counted: frozenset[str] = frozenset()
+        """The servers that have series in the metrics."""
+        self.findings = Findings()
+        """What the registry in force shows and leaves out."""
+
+    @property
+    def quarantined(self) -> int:
+        """How many definitions are quarantined."""
+        return len(self.findings.quarantined)
+
+    def mode(self, config: ActiveConfig) -> DefinitionsMode:
+        """Return the mode in force with a configuration."""
+        return config.lock.mode(self._setting)
+
+    def examine(
+        self, view: View, snapshots: Mapping[str, Snapshot], config: ActiveConfig
+    ) -> Findings:
+        """Compare what ``view`` shows, and its servers' instructions, with the lock."""
+        self._reader.begin()
+        servers = sorted(PresetScope.of(config.preset).servers)
+        shown = (*shown_items(view), *instructions_of(snapshots, servers))
+        return self.compare(shown, snapshots, config)
+
+    def compare(
+        self,
+        shown: Sequence[tuple[DefinitionKey, JsonObject]],
+        snapshots: Mapping[str, Snapshot],
+        config: ActiveConfig,
+    ) -> Findings:
+        """Compare definitions with the lock of a configuration."""
+        tools = ((key.server_id, key.name) for key, _ in shown if key.kind is DefinitionKind.TOOL)
+        return compare(
+            shown,
+            snapshots=snapshots,
+            lock=config.lock.lock,
+            mode=self.mode(config),
+            names=KnownNames.of(config.server_ids, self._local_names, tools),
+            reader=self._reader,
+        )
+
+    def report(self, findings: Findings, servers: Iterable[str]) -> None:
+        """Remember what is in force, set the metrics of ``servers``, and log what is new."""
+        self.findings = findings
+        self._count(findings.items, servers)
+        known = frozenset(self._reported)
+        new = [it for it in findings.remarkable if it not in known]
+        _log("definition.quarantined", [it for it in new if it.quarantined])
+        _log(
+            "definition.changed",
+            [it for it in new if it.differs and not it.quarantined],
+        )
+        _log("definition.flagged", [it for it in new if it.flags])
+        self._reported = findings.remarkable
+
+    def _count(self, items: Iterable[Finding], servers: Iterable[str]) -> None:
+        items = tuple(items)
+        metrics = self._metrics
+        gauges = (
+            (metrics.definitions_quarantined, (it for it in items if it.quarantined)),
+            (metrics.definitions_changed, (it for it in items if it.differs)),
+            (metrics.definitions_flagged, (it for it in items if it.flags)),
+        )
+        servers = frozenset(servers)
+        for gauge, found in gauges:
+            counts = Counter(it.key.server_id for it in found)
+            for server_id in servers:
+                gauge.labels(server_id).set(counts[server_id])
+            for server_id in self._counted - servers:
+                gauge.remove_by_labels({"server": server_id})
+        self._counted = servers
+
+
+def _log(event: str, findings: list[Finding]) -> None:
+    """Log the first findings one by one, and how many more there are."""
+    for it in findings[:MAX_LINES]:
+        log.warning(
+            event,
+            server_id=it.key.server_id,
+            kind=it.key.kind.value,
+            name=printable(it.key.name[:QUOTE_CHARS]),
+            reason=reason_of(it),
+            flags=[flag.reason.value for flag in it.flags],
+            sha256=it.sha256,
+        )
+    if len(findings) > MAX_LINES:
+        log.warning(event, more=len(findings) - MAX_LINES)
+
+
+def reason_of(finding: Finding) -> str:
+    """Return in words what is the matter with a definition."""
+    match finding.status:
+        case DefinitionStatus.CHANGED:
+            return "its definition is not the one in definitions.lock.json"
+        case DefinitionStatus.NEW:
+            return "definitions.lock.json does not have it"
+        case DefinitionStatus.MISSING:
+            return "definitions.lock.json has it, and the server does not offer it"
+        case _:
+            return "it has flags" if finding.flags else "it is as locked"

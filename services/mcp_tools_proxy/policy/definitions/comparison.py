@@ -1,0 +1,187 @@
+"""Compares what servers offer with the lock, and decides what is quarantined. Pure."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from mcp_tools_proxy.domain.components import JsonObject
+from mcp_tools_proxy.domain.offers.definitions import (
+    DefinitionKey,
+    DefinitionKind,
+    DefinitionsLock,
+    DefinitionsMode,
+)
+from mcp_tools_proxy.domain.offers.snapshot import Snapshot
+from mcp_tools_proxy.policy.definitions.canonical import (
+    canonical_json,
+    definition_of,
+    descriptor_of,
+    digest_of,
+)
+from mcp_tools_proxy.policy.definitions.flags import Flag, FlagReason, KnownNames, text_flags
+
+
+class DefinitionStatus(StrEnum):
+    """What the lock says of a definition."""
+
+    AS_LOCKED = "as_locked"
+    CHANGED = "changed"
+    NEW = "new"
+    """The lock does not have it."""
+    MISSING = "missing"
+    """The lock has it, and its server does not offer it now."""
+    UNLOCKED = "unlocked"
+    """There is no lock to compare with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PresentDefinition:
+    """The definition of an item as its server offers it now."""
+
+    definition: JsonObject
+    sha256: str
+    flags: tuple[Flag, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What was found of one definition; ``sha256`` is the present one's, None if it is missing."""
+
+    key: DefinitionKey
+    status: DefinitionStatus
+    quarantined: bool = False
+    flags: tuple[Flag, ...] = ()
+    sha256: str | None = None
+    locked_sha256: str | None = None
+
+    @property
+    def differs(self) -> bool:
+        """Whether the server offers a definition that nobody accepted."""
+        return self.status in (DefinitionStatus.CHANGED, DefinitionStatus.NEW)
+
+
+class DefinitionReader:
+    """Reads definitions; each descriptor once for as long as its server offers it.
+
+    ``begin`` starts a round: what the round before did not read is forgotten.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[JsonObject, PresentDefinition]] = {}
+        self._before: dict[int, tuple[JsonObject, PresentDefinition]] = {}
+
+    def begin(self) -> None:
+        """Start a round of reading."""
+        self._before, self._known = self._known, {}
+
+    def read(self, kind: DefinitionKind, descriptor: JsonObject) -> PresentDefinition:
+        """Return a definition with its hash and the flags of its texts."""
+        identity = id(descriptor)  # the descriptor is kept as well, so no other one gets its id
+        found = self._known.get(identity) or self._before.get(identity)
+        if found is None:
+            found = (descriptor, read_definition(kind, descriptor))
+        self._known[identity] = found
+        return found[1]
+
+
+def read_definition(kind: DefinitionKind, descriptor: JsonObject) -> PresentDefinition:
+    """Return the definition of a descriptor with its hash and the flags of its texts."""
+    definition = definition_of(kind, descriptor)
+    canonical = canonical_json(definition)
+    return PresentDefinition(
+        definition=definition,
+        sha256=digest_of(canonical),
+        flags=text_flags(definition, canonical),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """What was found of all definitions that are shown, in their order."""
+
+    mode: DefinitionsMode = DefinitionsMode.OPEN
+    items: tuple[Finding, ...] = ()
+
+    @property
+    def quarantined(self) -> frozenset[DefinitionKey]:
+        """The keys of what is quarantined."""
+        return frozenset(it.key for it in self.items if it.quarantined)
+
+    @property
+    def remarkable(self) -> tuple[Finding, ...]:
+        """What an operator should see: all that is not just as locked."""
+        fine = (DefinitionStatus.AS_LOCKED, DefinitionStatus.UNLOCKED)
+        return tuple(it for it in self.items if it.flags or it.status not in fine)
+
+
+def compare(
+    shown: Iterable[tuple[DefinitionKey, JsonObject]],
+    *,
+    snapshots: Mapping[str, Snapshot],
+    lock: DefinitionsLock | None,
+    mode: DefinitionsMode,
+    names: KnownNames,
+    reader: DefinitionReader,
+) -> Findings:
+    """Compare the ``shown`` definitions with the lock.
+
+    With the mode PIN all that is not as locked is quarantined; without a lock, everything.
+    """
+    found = [
+        _finding(key, reader.read(key.kind, descriptor), lock=lock, mode=mode, names=names)
+        for key, descriptor in shown
+    ]
+    known = {it.key for it in found}
+    missing = () if lock is None or mode is DefinitionsMode.OPEN else _missing(lock, snapshots)
+    return Findings(
+        mode=mode, items=(*found, *(finding for finding in missing if finding.key not in known))
+    )
+
+
+def _finding(
+    key: DefinitionKey,
+    present: PresentDefinition,
+    *,
+    lock: DefinitionsLock | None,
+    mode: DefinitionsMode,
+    names: KnownNames,
+) -> Finding:
+    flags = present.flags
+    if names.is_lookalike(key):
+        flags = (*flags, Flag(FlagReason.LOOKALIKE_NAME, "name"))
+    locked = None if lock is None else lock.items.get(key)
+    if mode is DefinitionsMode.OPEN:
+        status = DefinitionStatus.UNLOCKED
+    elif locked is None:
+        status = DefinitionStatus.NEW
+    elif locked.sha256 == present.sha256:
+        status = DefinitionStatus.AS_LOCKED
+    else:
+        status = DefinitionStatus.CHANGED
+    finding = Finding(
+        key=key,
+        status=status,
+        flags=flags,
+        sha256=present.sha256,
+        locked_sha256=None if locked is None else locked.sha256,
+    )
+    return replace(finding, quarantined=mode is DefinitionsMode.PIN and finding.differs)
+
+
+def _missing(lock: DefinitionsLock, snapshots: Mapping[str, Snapshot]) -> Iterator[Finding]:
+    for key, locked in lock.items.items():
+        snapshot = snapshots.get(key.server_id)
+        if snapshot is not None and descriptor_of(snapshot, key) is None:
+            yield Finding(key=key, status=DefinitionStatus.MISSING, locked_sha256=locked.sha256)
+
+
+def instructions_of(
+    snapshots: Mapping[str, Snapshot], servers: Iterable[str]
+) -> Iterator[tuple[DefinitionKey, JsonObject]]:
+    """Yield the instructions of those ``servers`` that have some."""
+    for server_id in servers:
+        key = DefinitionKey(server_id, DefinitionKind.INSTRUCTIONS, "")
+        snapshot = snapshots.get(server_id)
+        descriptor = None if snapshot is None else descriptor_of(snapshot, key)
+        if descriptor is not None:
+            yield key, descriptor

@@ -1,0 +1,128 @@
+"""What is suspicious in a definition, whether or not it is locked."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple, Self
+
+from mcp_tools_proxy.domain.components import JsonObject
+from mcp_tools_proxy.domain.offers.definitions import DefinitionKey, DefinitionKind
+from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
+from mcp_tools_proxy.wire.unicode.hidden_characters import HIDDEN, HiddenKind, hidden_kinds
+from mcp_tools_proxy.wire.unicode.lookalikes import folded, joined_skeleton, skeleton
+
+HTML_COMMENT = "<!--"
+
+
+class FlagReason(StrEnum):
+    """Why a definition is suspicious."""
+
+    BIDI_CONTROL = "bidi_control"
+    TAG_CHARACTER = "tag_character"
+    ZERO_WIDTH = "zero_width"
+    FORMAT_CHARACTER = "format_character"
+    HTML_COMMENT = "html_comment"
+    LOOKALIKE_NAME = "lookalike_name"
+
+
+class Flag(NamedTuple):
+    """One suspicion: its reason, and the top-level field of the definition."""
+
+    reason: FlagReason
+    field: str
+
+
+_OF_KIND: Mapping[HiddenKind, FlagReason] = {kind: FlagReason(kind.value) for kind in HiddenKind}
+
+
+_SUSPICIOUS = re.compile(rf"{HIDDEN.pattern}|{HTML_COMMENT}|\\[ubf]")
+"""Matches canonical texts that may need a flag; control characters are escaped in them."""
+
+
+def text_flags(definition: JsonObject, canonical: str) -> tuple[Flag, ...]:
+    """Return the flags of a definition's texts; ``canonical`` is its canonical text."""
+    if not _SUSPICIOUS.search(canonical):  # most definitions: no text is read twice
+        return ()
+    found = {
+        Flag(reason, name): None
+        for name, value in definition.items()
+        for text in _texts(value)
+        for reason in _reasons(text)
+    }
+    return tuple(found)
+
+
+def _reasons(text: str) -> Iterator[FlagReason]:
+    for kind in hidden_kinds(text):
+        yield _OF_KIND[kind]
+    if HTML_COMMENT in text:
+        yield FlagReason.HTML_COMMENT
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Yield every text of a JSON value, the names of its keys included."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield key
+            yield from _texts(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _texts(item)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownNames:
+    """The names that a tool's name must not look like: the gateway's own, and other servers'."""
+
+    servers: frozenset[str] = frozenset()
+    """The ids of all servers, folded."""
+    local: frozenset[str] = frozenset()
+    """The joined skeletons of the local tools' names."""
+    full: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """The servers with a tool whose qualified name or alias has this joined skeleton."""
+    bare: Mapping[str, frozenset[tuple[str, str]]] = field(default_factory=dict)
+    """The server and folded name of each tool, by the skeleton of its bare name."""
+
+    @classmethod
+    def of(
+        cls, servers: Iterable[str], local: Iterable[str], tools: Iterable[tuple[str, str]]
+    ) -> Self:
+        """Collect the names; ``tools`` are server ids and bare names."""
+        full: dict[str, set[str]] = {}
+        bare: dict[str, set[tuple[str, str]]] = {}
+        for server_id, name in tools:
+            bare.setdefault(skeleton(name), set()).add((server_id, folded(name)))
+            for it in (qualified_name(server_id, name), alias_of(server_id, name)):
+                full.setdefault(joined_skeleton(it), set()).add(server_id)
+        return cls(
+            servers=frozenset(map(folded, servers)),
+            local=frozenset(map(joined_skeleton, local)),
+            full={it: frozenset(owners) for it, owners in full.items()},
+            bare={it: frozenset(owners) for it, owners in bare.items()},
+        )
+
+    def is_lookalike(self, key: DefinitionKey) -> bool:
+        """Return whether an item's name looks like one of another server or of the gateway.
+
+        Two servers may well have a tool of the same plain name: of those only a name that is the
+        same to the eye and other to a program counts.
+        """
+        if key.kind not in (DefinitionKind.TOOL, DefinitionKind.PROMPT):
+            return False
+        plain = folded(key.name)
+        others = self.servers - {folded(key.server_id)}
+        if any(plain.partition(joint)[0] in others for joint in (":", "__") if joint in plain):
+            return True
+        return key.kind is DefinitionKind.TOOL and self._is_like_a_tool(key, plain)
+
+    def _is_like_a_tool(self, key: DefinitionKey, plain: str) -> bool:
+        joined = joined_skeleton(key.name)
+        if joined in self.local or self.full.get(joined, frozenset()) - {key.server_id}:
+            return True
+        return any(
+            owner != key.server_id and other != plain
+            for owner, other in self.bare.get(skeleton(key.name), frozenset())
+        )
