@@ -70,6 +70,8 @@ OPERATIONS = {
     ("DELETE", "/internal/documents/content"): ("documents", "remove_document"),
     ("GET", "/internal/documents/rights"): ("documents", "get_document_rights"),
     ("PUT", "/internal/documents/rights"): ("documents", "put_document_rights"),
+    ("GET", "/internal/mcp/definitions"): ("status", "list_definitions"),
+    ("PUT", "/internal/mcp/definitions"): ("status", "accept_definition"),
     ("GET", "/internal/mcp/log-level"): ("status", "get_log_level"),
     ("PUT", "/internal/mcp/log-level"): ("status", "set_log_level"),
     ("GET", "/internal/mcp/servers"): ("status", "list_servers"),
@@ -110,6 +112,7 @@ def test_every_tag_is_described(document: Any) -> None:
         ("post", "/internal/mcp/resources/read", "ResourceRequest"),
         ("put", "/internal/mcp/presets/active", "PresetChoice"),
         ("put", "/internal/documents/rights", "RightsChange"),
+        ("put", "/internal/mcp/definitions", "DefinitionChoice"),
         ("put", "/internal/mcp/log-level", "LogLevelChange"),
     ],
 )

@@ -1,0 +1,148 @@
+"""The canonical form of definitions, what is flagged in them, and how differences are shown."""
+
+import hashlib
+import json
+import unicodedata
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcp_tools_proxy.domain.offers.definitions import DefinitionKey, DefinitionKind
+from mcp_tools_proxy.policy.definitions.canonical import canonical_json, digest_of
+from mcp_tools_proxy.policy.definitions.comparison import read_definition
+from mcp_tools_proxy.policy.definitions.difference import Edit, differences, marked
+from mcp_tools_proxy.policy.definitions.flags import KnownNames
+from mcp_tools_proxy.wire.text import printable
+from mcp_tools_proxy.wire.unicode.hidden_characters import HIDDEN
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+
+
+def shuffled(value: Any) -> Any:
+    """Return an equal value, with the keys of its objects the other way round."""
+    if isinstance(value, dict):
+        return {key: shuffled(value[key]) for key in reversed(value)}
+    if isinstance(value, list):
+        return [shuffled(item) for item in value]
+    return value
+
+
+@settings(max_examples=40)
+@given(_JSON)
+def test_equal_values_have_one_canonical_form(value: Any) -> None:
+    canonical = canonical_json(value)
+    assert canonical_json(shuffled(value)) == canonical
+    read = json.loads(canonical)
+    assert read == value
+    assert canonical_json(read) == canonical
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"b": 1, "a": [1.0, 2.5, True, None]}, '{"a":[1,2.5,true,null],"b":1}'),
+        ({"\ufb33": 1, "\U0001f600": 2, "é": 3}, '{"é":3,"\U0001f600":2,"\ufb33":1}'),
+        ('a\n\x01"\\é/', '"a\\n\\u0001\\"\\\\é/"'),
+    ],
+)
+def test_the_form_is_that_of_rfc_8785(value: Any, text: str) -> None:
+    assert canonical_json(value) == text
+    assert digest_of(text) == hashlib.sha256(text.encode()).hexdigest()
+
+
+def flags_of(descriptor: dict[str, Any]) -> list[tuple[str, str]]:
+    found = read_definition(DefinitionKind.TOOL, descriptor)
+    return [(flag.reason.value, flag.field) for flag in found.flags]
+
+
+@pytest.mark.parametrize(
+    ("hidden", "reason"),
+    [
+        ("\u202e", "bidi_control"),
+        ("\u2066", "bidi_control"),
+        ("\u200f", "bidi_control"),
+        ("\U000e0041", "tag_character"),
+        ("\u200b", "zero_width"),
+        ("\ufeff", "zero_width"),
+        ("\u3164", "zero_width"),
+        ("\U000e0101", "zero_width"),
+        ("!\ufe0f\ufe0e", "zero_width"),
+        ("\u00ad", "format_character"),
+        ("\u2062", "format_character"),
+        ("\x1b", "format_character"),
+        ("\x08", "format_character"),
+        ("<!-- psst -->", "html_comment"),
+    ],
+)
+def test_each_kind_of_hidden_text_is_flagged_and_shown_escaped(hidden: str, reason: str) -> None:
+    text = f"Find{hidden} notes."
+    assert flags_of({"name": "a", "description": text}) == [(reason, "description")]
+    schema = {"properties": {f"q{hidden}": {"description": "plain"}}}
+    assert flags_of({"name": "a", "inputSchema": schema}) == [(reason, "inputSchema")]
+    if reason != "html_comment":
+        assert not HIDDEN.search(printable(text))
+
+
+def test_ordinary_texts_have_no_flag() -> None:
+    text = "Finds «заметки» ⚠️ with \\b and \\u0041,\n\ttabs, and café."
+    assert flags_of({"name": "find", "title": "🙂", "description": text}) == []
+
+
+def test_every_format_character_is_hidden() -> None:
+    format_characters = (chr(i) for i in range(0x110000) if unicodedata.category(chr(i)) == "Cf")
+    assert [hex(ord(it)) for it in format_characters if not HIDDEN.search(it)] == []
+
+
+TOOLS = (("notes", "find"), ("github", "search"), ("github", "github__open"), ("team", "find"))
+
+
+@pytest.mark.parametrize(
+    ("server_id", "name", "suspicious"),
+    [
+        ("team", "find", False),
+        ("team", "notes__find", True),
+        ("team", "notes:find", True),
+        ("team", "Notes.Find", True),
+        ("team", "sеarch", True),  # a Cyrillic letter
+        ("team", "sear\u200bch", False),  # flagged for its character
+        ("team", "Read_Doc_Pages", True),
+        ("team", "read-doc-pages", True),
+        ("team", "ｒead_doc_pages", True),
+        ("github", "github__open", False),
+        ("github", "search", False),
+    ],
+)
+def test_names_that_look_like_others_are_flagged(
+    server_id: str, name: str, suspicious: bool
+) -> None:
+    names = KnownNames.of(("notes", "github", "team"), ["read_doc_pages"], TOOLS)
+    key = DefinitionKey(server_id, DefinitionKind.TOOL, name)
+    assert names.is_lookalike(key) == suspicious
+
+
+def test_a_difference_names_its_place_and_shows_words() -> None:
+    schema = {"properties": {"q": {"description": "What to find"}}}
+    before = {"name": "find", "inputSchema": schema}
+    after = {
+        "name": "find",
+        "inputSchema": {"properties": {"q": {"description": "What to\u200b steal"}}},
+        "title": "Find",
+    }
+    found = differences(before, after)
+    assert [(it.place, marked(it.pieces)) for it in found] == [
+        ("inputSchema.properties.q.description", "What [-to-]{+to\\u200b+} [-find-]{+steal+}"),
+        ("title", "{+Find+}"),
+    ]
+
+
+def test_long_texts_are_compared_at_their_ends() -> None:
+    words = " ".join(map(str, range(900)))
+    (found,) = differences({"description": words}, {"description": words.replace("450", "x")})
+    assert [it.edit for it in found.pieces] == [Edit.SAME, Edit.REMOVED, Edit.ADDED, Edit.SAME]
+    assert [it.text for it in found.pieces[1:3]] == ["450", "x"]
