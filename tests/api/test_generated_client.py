@@ -32,7 +32,15 @@ FUNCTIONS = {
     "health": ["get_health", "get_metrics", "get_readiness", "get_signing_keys"],
     "lists": ["list_prompts", "list_resources", "list_tools"],
     "presets": ["get_active_preset", "list_presets", "set_active_preset"],
-    "status": ["get_log_level", "get_remote", "list_limits", "list_servers", "set_log_level"],
+    "status": [
+        "accept_definition",
+        "get_log_level",
+        "get_remote",
+        "list_definitions",
+        "list_limits",
+        "list_servers",
+        "set_log_level",
+    ],
 }
 """Modules by package; in each of them are ``sync`` and ``asyncio``. All names are a promise."""
 
@@ -40,7 +48,10 @@ CLASSES = [
     "ActivePreset", "AnthropicOtherBlock", "AnthropicOtherBlockType", "AnthropicTool",
     "Arguments", "AuditRecord", "AuditRecordPayload", "AuditRecords",
     "BatchRequest", "BatchResults", "Budget", "CallRequest", "CallResult", "ChatCustomCall",
-    "ChatToolCall", "ChatToolMessage", "CheckStatus", "CustomTool", "DocumentChunk",
+    "ChatToolCall", "ChatToolMessage", "CheckStatus", "CustomTool", "Definition", "DefinitionChoice", "DefinitionDifference",
+    "DefinitionEdit", "DefinitionFlag", "DefinitionFlagReason", "DefinitionKind", "DefinitionList",
+    "DefinitionStatus", "DefinitionWords", "DefinitionsLockState", "DefinitionsMode",
+    "DocumentChunk",
     "DocumentContent", "DocumentFacts", "DocumentList", "DocumentProblem", "DocumentReaders",
     "DocumentRights", "DocumentSection", "ErrorBody", "ErrorCode",
     "ErrorDetails", "ErrorResponse", "ExecuteRequest", "ExplainedBudget", "ExplainedCheck",

@@ -72,13 +72,13 @@ class DefinitionItem(AnswerModel, title="Definition"):
     difference: list[DefinitionDifference]
 
 
-class DefinitionsAnswer(AnswerModel, title="Definitions"):
+class DefinitionsAnswer(AnswerModel, title="DefinitionList"):
     """The mode, whether there is a lock, and every definition that is not just as locked.
 
     ``as_locked`` counts the others.
     """
 
     mode: Annotated[DefinitionsMode, Field(title="DefinitionsMode")]
-    lock: Literal["absent", "good", "broken"]
+    lock: Annotated[Literal["absent", "good", "broken"], Field(title="DefinitionsLockState")]
     as_locked: int
     items: list[DefinitionItem]

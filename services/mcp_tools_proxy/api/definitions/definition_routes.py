@@ -8,15 +8,26 @@ from mcp_tools_proxy.api.openapi.answer_models import ErrorEnvelope
 from mcp_tools_proxy.api.openapi.examples import DEFINITION_EXAMPLES
 from mcp_tools_proxy.api.openapi.operation import Tag
 from mcp_tools_proxy.api.openapi.parameters import TRACED
-from mcp_tools_proxy.api.openapi.responses import SHARED_ANSWERS, Answer, show_responses
+from mcp_tools_proxy.api.openapi.responses import (
+    SHARED_ANSWERS,
+    Answer,
+    SharedAnswer,
+    show_responses,
+)
 from mcp_tools_proxy.api.route_builder import RouteBuilder
 from mcp_tools_proxy.web.fast_routes import DirectRoute
 
 PATH = "/internal/mcp/definitions"
 
-_READ_ONLY = Answer("CONFIG_READ_ONLY: definitions.lock.json cannot be written.", ErrorEnvelope)
-_MISMATCH = Answer(
-    "VERSION_MISMATCH: the definition is another one by now: `details.sha256`.", ErrorEnvelope
+_READ_ONLY = SharedAnswer(
+    "DefinitionNotAccepted",
+    Answer("CONFIG_READ_ONLY: definitions.lock.json cannot be written.", ErrorEnvelope),
+)
+_MISMATCH = SharedAnswer(
+    "DefinitionMismatch",
+    Answer(
+        "VERSION_MISMATCH: the definition is another one by now: `details.sha256`.", ErrorEnvelope
+    ),
 )
 
 
