@@ -100,6 +100,7 @@ class FakeConnection:
 
     era = "2025-11-25"
     transport = Transport.STREAMABLE_HTTP
+    instructions: str | None = None
 
     def __init__(self, server: FakeServer, on_list_changed: OnListChanged) -> None:
         self.capabilities = server.capabilities
