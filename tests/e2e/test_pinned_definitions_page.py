@@ -1,16 +1,18 @@
 """The how-to page of pinned definitions: its files and commands do what it says."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from mcp_tools_proxy.cli.main import app
+from tests.support.bounds import BOUND_S
 from tests.support.pages import blocks_of
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/pinned-definitions.md"
 BLOCKS = list(blocks_of(PAGE))
+_PROGRAM = Path(sys.executable).parent / "mcp-tools-proxy"
 LOCK = Path("config/definitions.lock.json")
 
 
@@ -21,8 +23,15 @@ def printed(command: str) -> list[str]:
 
 
 def check(*options: str) -> tuple[int, list[str]]:
-    done = CliRunner().invoke(app, ["check", *options])
-    return done.exit_code, [line.rstrip() for line in done.stdout.splitlines()]
+    """Run ``check`` as a process of its own: it sets up the log of its process."""
+    done = subprocess.run(  # noqa: S603 - our own program
+        [str(_PROGRAM), "check", *options],
+        capture_output=True,
+        text=True,
+        timeout=BOUND_S,
+        check=False,
+    )
+    return done.returncode, [line.rstrip() for line in done.stdout.splitlines()]
 
 
 @pytest.fixture

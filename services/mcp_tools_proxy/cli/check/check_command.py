@@ -25,7 +25,7 @@ from mcp_tools_proxy.config.loader import PRESET_FILES
 from mcp_tools_proxy.domain.configuration import Problem
 from mcp_tools_proxy.domain.errors import ConfigReadOnly
 from mcp_tools_proxy.domain.offers.definitions import LOCK_FILE
-from mcp_tools_proxy.gateway.check.definitions import (
+from mcp_tools_proxy.gateway.check.pinned_definitions import (
     DefinitionsReport,
     Shown,
     examine_definitions,

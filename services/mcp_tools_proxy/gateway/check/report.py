@@ -26,15 +26,15 @@ from mcp_tools_proxy.gateway.check.agents import (
     describe_agent_view,
     summarize_agents,
 )
-from mcp_tools_proxy.gateway.check.definitions import (
-    NO_DEFINITIONS,
-    DefinitionsReport,
-    definition_warnings,
-)
 from mcp_tools_proxy.gateway.check.missing_items import (
     NOT_CONNECTED,
     MissingItems,
     explain_missing,
+)
+from mcp_tools_proxy.gateway.check.pinned_definitions import (
+    NO_DEFINITIONS,
+    DefinitionsReport,
+    definition_warnings,
 )
 from mcp_tools_proxy.gateway.check.unmatched_exclusions import find_unmatched_exclusions
 from mcp_tools_proxy.gateway.check.unusable_bindings import find_unusable_bindings
