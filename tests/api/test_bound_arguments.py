@@ -229,6 +229,17 @@ async def test_a_tool_that_a_profile_cannot_bind_is_hidden_from_its_agent(values
         )
 
 
+async def test_a_header_that_repeats_a_bound_argument_is_sent_and_not_asked_of_callers() -> None:
+    tenant = {**TEXT, "x-mcp-header": "Tenant"}
+    schema = {"type": "object", "properties": {"tenant": tenant}, "required": ["tenant"]}
+    offer: Json = {"tools": [{"name": "headers", "inputSchema": schema}]}
+    async with bound_server(offer=offer, bind={"tenant": "${caller.tenant_id}"}) as bound:
+        called = {"name": "s:headers", "arguments": {}}
+        headers = {"X-Tenant-Id": "acme", "X-User-Id": "u"}
+        got = answer(await bound.served.request("tools/call", called, headers=headers))
+        assert got["result"]["structuredContent"]["mcp-param-tenant"] == "acme"
+
+
 async def test_a_change_of_what_is_bound_keeps_the_session() -> None:
     async with bound_server(bind={"tenant": "one"}) as bound:
         opened = bound.server.script.requests["server/discover"]
