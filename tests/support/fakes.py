@@ -245,7 +245,7 @@ class FakePool:
         }
 
 
-def fake_components(view: View, _pool: object = None) -> FakeComponents:
+def fake_components(view: View, _bindings: object = None) -> FakeComponents:
     """Build a fake of everything in ``view``."""
     return FakeComponents(
         tools=tuple(

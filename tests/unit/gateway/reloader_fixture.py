@@ -12,6 +12,7 @@ from mcp_tools_proxy.config.config_folder import ConfigFolder
 from mcp_tools_proxy.config.loader import load_configuration, set_default_preset
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.errors import ProxyError
+from mcp_tools_proxy.domain.offers.bindings import ServerBindings
 from mcp_tools_proxy.domain.offers.view import View
 from mcp_tools_proxy.gateway.preset_switch import PresetSwitch
 from mcp_tools_proxy.gateway.registry_publisher import RegistryPublisher
@@ -37,7 +38,7 @@ class Reloading:
         *,
         pinned: str | None = None,
         write_default: Callable[[Path, str], None] = set_default_preset,
-        build: Callable[[View], FakeComponents] = fake_components,
+        build: Callable[[View, Mapping[str, ServerBindings]], FakeComponents] = fake_components,
     ) -> None:
         self.folder = folder
         self.pool = FakePool(OFFERS)

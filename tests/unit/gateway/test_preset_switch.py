@@ -164,7 +164,7 @@ async def test_the_presets_to_choose_from_are_listed(folder: Path) -> None:
 
 
 async def test_a_switch_that_crashes_changes_nothing(folder: Path) -> None:
-    def build(view: View, _bindings: object) -> FakeComponents:
+    def build(view: View, _bindings: object = None) -> FakeComponents:
         if "beta:translate" in view.tools:
             raise RuntimeError("a defect")
         return fake_components(view)

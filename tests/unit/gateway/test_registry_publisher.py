@@ -46,7 +46,7 @@ async def test_a_registry_once_taken_stays_as_it_was(folder: Path) -> None:
 async def test_a_rebuild_that_crashes_keeps_the_last_registry_and_is_told(folder: Path) -> None:
     failing = False
 
-    def build(view: View, _bindings: object) -> FakeComponents:
+    def build(view: View, _bindings: object = None) -> FakeComponents:
         if failing:
             raise RuntimeError("a defect")
         return fake_components(view)
@@ -147,7 +147,7 @@ async def test_a_change_of_agents_is_logged_once(folder: Path) -> None:
 async def test_a_tool_whose_name_is_taken_is_left_out_and_logged(folder: Path) -> None:
     twin = FakeTool(name="alpha:twin", alias="local", server_id="alpha")
 
-    def build(view: View, _bindings: object) -> FakeComponents:
+    def build(view: View, _bindings: object = None) -> FakeComponents:
         made = fake_components(view)
         return FakeComponents((twin, *made.tools), made.prompts, made.resources, made.templates)
 

@@ -93,7 +93,7 @@ async def test_a_look_that_finds_nothing_new_changes_nothing(folder: Path) -> No
 async def test_a_reload_that_crashes_does_not_end_the_watch(folder: Path) -> None:
     failing = True
 
-    def build(view: View, _bindings: object) -> FakeComponents:
+    def build(view: View, _bindings: object = None) -> FakeComponents:
         if failing and view.tools:
             raise RuntimeError("a defect")
         return fake_components(view)
