@@ -8,6 +8,7 @@ from mcp_tools_proxy.domain.errors import ProxyError, ToolFailed
 from tests.downstream.connections import SERVER_KINDS, config_of
 from tests.downstream.relay_fixtures import Relay, relaying
 from tests.support.bounds import until
+from tests.support.builders import make_caller
 
 URI = "raw://text"
 ITEM = "raw://item/7"
@@ -50,8 +51,8 @@ async def test_who_subscribes_hears_of_each_update_until_it_leaves(kind: str) ->
     one, other = Listener(), Listener()
     async with relaying(kind) as relay:
         await listening(relay)
-        leave = await relay.resource().subscribe(one)
-        await relay.resource(ITEM).subscribe(other)
+        leave = await relay.resource().subscribe(one, make_caller())
+        await relay.resource(ITEM).subscribe(other, make_caller())
         await touch_until_notified(relay, one)
         await touch_until_notified(relay, one)
         leave()
@@ -66,7 +67,9 @@ async def test_many_listeners_make_one_subscription_which_ends_with_the_last(kin
     listeners = [Listener() for _ in range(5)]
     async with relaying(kind) as relay:
         await listening(relay)
-        leaves = [await relay.resource().subscribe(listener) for listener in listeners]
+        leaves = [
+            await relay.resource().subscribe(listener, make_caller()) for listener in listeners
+        ]
         assert relay.script.updates.watches(URI) == 1
         await touch_until_notified(relay, listeners[0])
         for leave in leaves[1:]:
@@ -84,7 +87,7 @@ async def test_after_a_reconnect_listeners_are_told_and_subscribed_again(kind: s
     async with relaying(kind) as relay:
         assert relay.server is not None
         await listening(relay)
-        await relay.resource().subscribe(listener)
+        await relay.resource().subscribe(listener, make_caller())
         subscriptions = relay.script.updates.subscribed[URI]
         await relay.server.restart()
         await until(lambda: listener.count >= 1, "who may have missed something is told")
@@ -101,7 +104,7 @@ async def test_listeners_outlive_a_change_of_the_server_s_entry(kind: str) -> No
     async with relaying(kind) as relay:
         assert relay.server is not None
         await listening(relay)
-        await relay.resource().subscribe(listener)
+        await relay.resource().subscribe(listener, make_caller())
         entry = config_of(relay.server.entry, call_timeout_s=7.0)
         relay.pool.apply({"notes": entry})
         await until(lambda: listener.count >= 1, "who may have missed something is told")
@@ -114,22 +117,22 @@ async def test_what_the_server_refuses_is_refused_and_others_hear_on(kind: str) 
     extra = {"resources": [{"uri": "raw://refused", "name": "refused"}]}
     async with relaying(kind, extra=extra) as relay:
         await listening(relay)
-        await relay.resource().subscribe(listener)
+        await relay.resource().subscribe(listener, make_caller())
         with pytest.raises(ProxyError):
-            await relay.resource("raw://refused").subscribe(Listener())
+            await relay.resource("raw://refused").subscribe(Listener(), make_caller())
         await touch_until_notified(relay, listener)
 
 
 async def test_a_server_without_subscriptions_is_not_asked() -> None:
     async with relaying("http-legacy", without=("subscribe",)) as relay:
         with pytest.raises(ToolFailed, match="no resource subscriptions"):
-            await relay.resource().subscribe(Listener())
+            await relay.resource().subscribe(Listener(), make_caller())
         assert relay.script.requests["resources/subscribe"] == 0
 
 
 async def test_who_gives_up_while_the_server_is_asked_listens_no_more() -> None:
     async with relaying("http-legacy", mute=("resources/subscribe",)) as relay:
-        subscribing = asyncio.ensure_future(relay.resource().subscribe(Listener()))
+        subscribing = asyncio.ensure_future(relay.resource().subscribe(Listener(), make_caller()))
         await until(lambda: relay.script.requests["resources/subscribe"] == 1, "it is asked")
         subscribing.cancel()
         await asyncio.wait([subscribing])

@@ -16,7 +16,7 @@ from tests.downstream.connections import SERVER_KINDS
 from tests.downstream.faulty_servers import Scene, scene
 from tests.downstream.relay_fixtures import Relay, relaying
 from tests.support.bounds import until
-from tests.support.builders import make_call
+from tests.support.builders import make_call, make_caller
 
 LONG = {"requestTimeoutSeconds": 600, "connectTimeoutSeconds": 60}
 
@@ -102,7 +102,9 @@ async def test_a_tenant_leaves_others_a_quarter_of_the_followed_resources() -> N
 
         async def follow(number: int, tenant_id: str) -> None:
             resource = relay.resource(f"raw://item/{number}")
-            leaves[number] = await resource.subscribe(lambda: None, tenant_id)
+            leaves[number] = await resource.subscribe(
+                lambda: None, make_caller(tenant_id=tenant_id)
+            )
 
         leaves: dict[int, Callable[[], None]] = {}
         share = range(MAX_SUBSCRIBED_BY_TENANT)

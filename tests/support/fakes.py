@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from mcp_tools_proxy.domain.caller import NO_TENANT, Call
+from mcp_tools_proxy.domain.caller import Call, Caller
 from mcp_tools_proxy.domain.components import (
     JsonObject,
     NamesNoDocument,
@@ -164,9 +164,7 @@ class FakeResource(NamesNoDocument):
             name=uri, server_id=server_id, as_mcp={"uri": uri, "name": uri}
         )
 
-    async def subscribe(
-        self, on_update: Callable[[], None], tenant_id: str = NO_TENANT
-    ) -> Callable[[], None]:
+    async def subscribe(self, on_update: Callable[[], None], caller: Caller) -> Callable[[], None]:
         """Keep the listener."""
         self.listeners.append(on_update)
         return lambda: self.listeners.remove(on_update)

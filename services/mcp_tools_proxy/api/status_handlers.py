@@ -9,7 +9,7 @@ from mcp_tools_proxy.api.endpoint import ParsedRequest
 from mcp_tools_proxy.auth.authenticator import Authenticator
 from mcp_tools_proxy.domain.backend_link import RemoteStatus
 from mcp_tools_proxy.domain.json_objects import without_none
-from mcp_tools_proxy.domain.server import ServerStatus
+from mcp_tools_proxy.domain.server import ServerStatus, SessionCounts
 from mcp_tools_proxy.web.envelope import json_response
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 
@@ -63,9 +63,14 @@ def _server(status: ServerStatus) -> dict[str, object]:
         "counts": status.counts,
         "connect_ms": connect_ms,
         "reconnects": status.reconnects,
+        "sessions": status.sessions and _sessions(status.sessions),
         "problems": status.problems or None,
     }
     return without_none(line)
+
+
+def _sessions(counts: SessionCounts) -> dict[str, int]:
+    return {"open": counts.open, "busy": counts.busy, "max": counts.max}
 
 
 def _remote(status: RemoteStatus | None) -> dict[str, object]:

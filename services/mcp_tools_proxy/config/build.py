@@ -15,6 +15,7 @@ from mcp_tools_proxy.config.server_entry import (
     NETWORK_KEYS,
     STDIO_KEYS,
     AssertionEntry,
+    DiscoveryCallerEntry,
     ServerEntry,
 )
 from mcp_tools_proxy.config.texts.caller_texts import without_caller_texts
@@ -27,6 +28,7 @@ from mcp_tools_proxy.config.unknown_keys import (
     group_oddities,
     unknown_keys,
 )
+from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.caller_template import CallerTemplate
 from mcp_tools_proxy.domain.configuration import (
     AgentProfile,
@@ -39,6 +41,7 @@ from mcp_tools_proxy.domain.configuration import (
 from mcp_tools_proxy.domain.offers.bindings import ServerBindings
 from mcp_tools_proxy.domain.server import (
     DEFAULT_CALLS_IN_FLIGHT,
+    DEFAULT_SESSION_IDLE_S,
     Assertion,
     CallerTexts,
     ServerConfig,
@@ -88,6 +91,10 @@ def build_configuration(
             max_calls_in_flight=entry.max_calls_in_flight or DEFAULT_CALLS_IN_FLIGHT,
             max_calls_in_flight_per_tenant=entry.max_calls_in_flight_per_tenant,
             max_result_bytes=entry.max_result_bytes or max_result_bytes,
+            isolation=entry.isolation,
+            max_sessions=entry.max_sessions,
+            session_idle_s=entry.session_idle_seconds or DEFAULT_SESSION_IDLE_S,
+            discovery_caller=_discovery_caller(entry.discovery_caller),
         )
         for server_id, entry in file.mcp_servers.items()
     }
@@ -138,6 +145,12 @@ def _caller_texts(entry: ServerEntry) -> CallerTexts | None:
 
 def _assertion(entry: AssertionEntry | None) -> Assertion | None:
     return None if entry is None else Assertion(audience=entry.audience, header=entry.header)
+
+
+def _discovery_caller(entry: DiscoveryCallerEntry | None) -> Caller | None:
+    if entry is None:
+        return None
+    return Caller(tenant_id=entry.tenant_id, user_id=entry.user_id or "")
 
 
 def build_preset(file: PresetFile) -> Preset:

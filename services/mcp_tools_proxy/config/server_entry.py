@@ -8,7 +8,15 @@ those only the valid ones. The docstrings of the model and its fields are publis
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    Strict,
+    ValidationInfo,
+    field_validator,
+)
 from pydantic import WithJsonSchema as Published
 
 from mcp_tools_proxy.config.bind_entry import ServerBind
@@ -17,6 +25,7 @@ from mcp_tools_proxy.config.field_types import (
     FILE_MODEL,
     HEADER_NAME_PATTERN,
     HTTP_URL_PATTERN,
+    SNAKE_CASE_MODEL,
     VARIABLE_NAME_PATTERN,
     WEBSOCKET_URL_PATTERN,
     CallerPartName,
@@ -35,7 +44,8 @@ from mcp_tools_proxy.config.field_types import (
     environment_for,
     key_rule,
 )
-from mcp_tools_proxy.domain.server import Transport
+from mcp_tools_proxy.domain.server import Isolation, Transport
+from mcp_tools_proxy.wire.identifiers import Identifier
 
 SPELLINGS: Mapping[Transport, tuple[str, ...]] = {
     Transport.STDIO: ("stdio",),
@@ -68,6 +78,12 @@ def _read_transport(value: object) -> Transport:
                 return transport
     raise ValueError(f"should be one of {', '.join(_WORDS)}")
 
+
+_Isolation = Annotated[
+    Isolation,
+    Strict(False),
+    Published({"type": "string", "enum": [isolation.value for isolation in Isolation]}),
+]
 
 _Transport = Annotated[
     Transport,
@@ -106,6 +122,7 @@ _NOTHING_STATED = {
 MISSPELT = (
     *("disable", "enable", "exclude_components", "excluded", "excludes"),
     *("bind_required", "binding", "bindings", "binds", "bound"),
+    *("discovery_caller", "isolate", "isolated", "isolation_mode"),
 )
 """Wrong spellings of the keys that restrict a server.
 
@@ -139,6 +156,17 @@ class AssertionEntry(BaseModel):
     """The server, as it calls itself: the claim `aud`."""
     header: HeaderName = Field(default="X-Caller-Assertion", examples=["X-Caller-Assertion"])
     """The header that has the token."""
+
+
+class DiscoveryCallerEntry(BaseModel):
+    """For whom the session is that discovers what the server offers."""
+
+    model_config = SNAKE_CASE_MODEL | ConfigDict(extra="forbid")
+
+    tenant_id: Identifier = Field(examples=["acme"])
+    """The tenant."""
+    user_id: Identifier | None = Field(default=None, examples=["discovery"])
+    """The user, where the server needs one."""
 
 
 class ServerEntry(BaseModel):
@@ -212,6 +240,18 @@ class ServerEntry(BaseModel):
     max_calls_in_flight_per_tenant: Count | None = Field(default=None, examples=[75])
     """How many of them one tenant may have; all but a quarter when left out. Calls without a
     tenant count as those of one."""
+    isolation: _Isolation = Isolation.SHARED
+    """Whose calls share a session with the server: everybody's (`shared`), a tenant's (`tenant`),
+    or a user's of a tenant (`user`). Connections and processes are of one session each."""
+    max_sessions: Count | None = Field(default=None, examples=[50])
+    """How many sessions tenants or users have at once; 50 when left out, 10 for a stdio server."""
+    session_idle_seconds: Seconds | None = Field(default=None, examples=[300])
+    """Seconds without use after which the session of a tenant or user ends; 300 when left out."""
+    discovery_caller: DiscoveryCallerEntry | None = Field(
+        default=None, examples=[{"tenant_id": "acme"}]
+    )
+    """For whom the session is that discovers what the server offers, if the server refuses one
+    that is for nobody."""
     max_result_bytes: Count | None = Field(default=None, examples=[1048576])
     """The largest result in bytes; the gateway's own limit when left out."""
 

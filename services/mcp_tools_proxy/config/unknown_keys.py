@@ -76,7 +76,7 @@ OF_SERVER: Mapping[str, str] = {
 
 NARROWING = (
     *("exclude", "enabled", "disabled", "bind", "bindRequired"),
-    *("forward", "assertion"),
+    *("forward", "assertion", "isolation", "discoveryCaller"),
 )
 """The keys of a server's entry that restrict it, or that tell it who calls."""
 

@@ -8,7 +8,7 @@ from dataclasses import field
 from enum import StrEnum
 from typing import Protocol
 
-from mcp_tools_proxy.domain.caller import NO_TENANT, Call, Kind
+from mcp_tools_proxy.domain.caller import Call, Caller, Kind
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 JsonObject = Mapping[str, object]
@@ -275,13 +275,11 @@ class Resource(Component, Protocol):
         """The description of the resource, or of its template."""
         ...
 
-    async def subscribe(
-        self, on_update: Callable[[], None], tenant_id: str = NO_TENANT
-    ) -> Callable[[], None]:
+    async def subscribe(self, on_update: Callable[[], None], caller: Caller) -> Callable[[], None]:
         """Subscribe to updates: call ``on_update`` on each; return the function that unsubscribes.
 
-        ``on_update`` must not raise or block. The subscription counts against ``tenant_id``'s
-        share. Raises ProxyError.
+        ``on_update`` must not raise or block. The subscription counts against the share of the
+        caller's tenant. Raises ProxyError.
         """
         ...
 

@@ -5,9 +5,16 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 
+from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.caller_template import CallerPart, CallerTemplate
 
 DEFAULT_CALLS_IN_FLIGHT = 100
+
+DEFAULT_SESSIONS = 50
+DEFAULT_PROCESSES = 10
+"""How many sessions of tenants or users a server has, and one that is a process for each."""
+
+DEFAULT_SESSION_IDLE_S = 300.0
 
 
 class Transport(Enum):
@@ -96,11 +103,24 @@ class ServerConfig:
     max_result_bytes: int = 1_048_576
     """Bytes of one result as JSON; larger is RESULT_TOO_LARGE."""
     isolation: Isolation = Isolation.SHARED
+    max_sessions: int | None = None
+    """Sessions of tenants or users; None means DEFAULT_SESSIONS, or DEFAULT_PROCESSES."""
+    session_idle_s: float = DEFAULT_SESSION_IDLE_S
+    """Seconds without use after which such a session ends."""
+    discovery_caller: Caller | None = None
+    """For whom the session is that discovers what the server offers; None is for nobody."""
     caller_texts: CallerTexts | None = field(default=None, repr=False)
     """The values that are filled in for a session or a call; None if there is none."""
     forward: tuple[CallerPart, ...] = ()
     """The parts of the caller that each of its calls carries in ``_meta``."""
     assertion: Assertion | None = None
+
+    @property
+    def session_limit(self) -> int:
+        """How many sessions tenants or users may have at once."""
+        if self.max_sessions is not None:
+            return self.max_sessions
+        return DEFAULT_PROCESSES if self.transport is Transport.STDIO else DEFAULT_SESSIONS
 
     @property
     def needs_caller(self) -> bool:
@@ -124,6 +144,17 @@ class ServerState(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SessionCounts:
+    """The sessions of a server's tenants or users: how many there are, and may be."""
+
+    open: int
+    """Those that were not ended, connected or not."""
+    busy: int
+    """Those of them with a call or a subscription."""
+    max: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServerStatus:
     """A server's status, as operators see it."""
 
@@ -143,5 +174,7 @@ class ServerStatus:
     connect_s: float | None = None
     """Seconds that the last successful connect and discovery took."""
     reconnects: int = 0
+    sessions: SessionCounts | None = None
+    """None where all callers share one session."""
     problems: tuple[str, ...] = ()
     """Problems of its entry in mcp.json; the last good entry stays in force, if there is one."""

@@ -1,6 +1,6 @@
 """What a connection to a server offers, whatever its transport, and how its requests fail."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -104,6 +104,10 @@ class Connection(Protocol):
         request is open the time-out does not run. Raises JsonRpcError, ConnectionFailure,
         ResponseTooLarge, TimeoutError. A cancellation or time-out is passed on to the server.
         """
+        ...
+
+    def adopt_tools(self, tools: Iterable[JsonObject]) -> None:
+        """Read of tools that another connection listed what a call has to repeat in its headers."""
         ...
 
     async def ping(self, *, timeout_s: float) -> None:

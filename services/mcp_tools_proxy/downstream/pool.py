@@ -4,16 +4,19 @@ A change of the configuration is applied by comparing wanted and running servers
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import structlog
 
 from mcp_tools_proxy.domain.caller import NO_TENANT
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
-from mcp_tools_proxy.domain.server import ServerConfig, ServerState, ServerStatus
+from mcp_tools_proxy.domain.server import Isolation, ServerConfig, ServerState, ServerStatus
 from mcp_tools_proxy.downstream.callers.caller_values import CallerValues
 from mcp_tools_proxy.downstream.connection import Dial
+from mcp_tools_proxy.downstream.isolation.isolated_sessions import IsolatedSessions
 from mcp_tools_proxy.downstream.reconnecting_session import ReconnectingSession
 from mcp_tools_proxy.downstream.relay.suspended_calls import SuspendedCalls
 from mcp_tools_proxy.telemetry.metrics import Metrics
@@ -36,9 +39,17 @@ class _PooledSession:
     """A session, and its task while the pool runs."""
 
     session: ReconnectingSession
-    task: asyncio.Task[None] | None = None
+    isolated: IsolatedSessions | None = None
+    """The sessions of tenants or users; None where all callers use ``session``."""
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)
     stopping: bool = False
-    """Whether a cancellation of the task is meant to end it."""
+    """Whether a cancellation of the tasks is meant to end them."""
+
+    def start(self, tasks: asyncio.TaskGroup) -> None:
+        """Run the sessions in ``tasks``."""
+        for owner in (self.session, self.isolated):
+            if owner is not None:
+                self.tasks.append(tasks.create_task(_supervise(self, owner)))
 
 
 class Pool:
@@ -47,6 +58,7 @@ class Pool:
     ``apply`` sets the wanted servers, before or while ``run`` runs. ``on_change`` is awaited when
     the offer of a server really changed, and returns when callers can use what is new; only then
     the server counts as ready. ``apply`` does not call it, since its caller knows already.
+    ``clock`` returns seconds.
     """
 
     def __init__(
@@ -56,11 +68,13 @@ class Pool:
         *,
         on_change: Callable[[], Awaitable[None]],
         caller_values: CallerValues | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._dial = dial
         self._metrics = metrics
         self._on_change = on_change
         self._caller_values = caller_values
+        self._clock = clock
         self._wanted: Mapping[str, ServerConfig] = {}
         self._entries: dict[str, _PooledSession] = {}
         self._tasks: asyncio.TaskGroup | None = None
@@ -136,7 +150,7 @@ class Pool:
                 self._tasks = tasks
                 self._suspended_calls.open(tasks)
                 for entry in self._entries.values():
-                    entry.task = tasks.create_task(_supervise(entry))
+                    entry.start(tasks)
                 try:
                     await asyncio.Event().wait()  # until cancelled
                 finally:
@@ -163,58 +177,80 @@ class Pool:
         }
 
     def _status_of(self, config: ServerConfig) -> ServerStatus:
-        session = self.session(config.server_id)
-        if session is not None:
-            return session.status
+        entry = self._entries.get(config.server_id)
+        if entry is not None:
+            status = entry.session.status
+            if entry.isolated is None:
+                return status
+            return replace(status, sessions=entry.isolated.counts)
         return ServerStatus(
             server_id=config.server_id, state=ServerState.DISABLED, transport=config.transport
         )
 
-    def _start(self, config: ServerConfig, before: ReconnectingSession | None) -> None:
+    def _start(self, config: ServerConfig, before: _PooledSession | None) -> None:
         session = ReconnectingSession(
             config,
             self._dial,
             ServerMetrics(self._metrics, config.server_id),
             on_change=self._on_change,
-            inherited=before.snapshot if before else None,
-            subscriptions=before.subscriptions if before else None,
+            inherited=before.session.snapshot if before else None,
+            subscriptions=before.session.subscriptions if before else None,
             suspended_calls=self._suspended_calls,
             caller_values=self._caller_values,
+            caller=config.discovery_caller,
+            clock=self._clock,
         )
         entry = _PooledSession(session)
+        if config.isolation is not Isolation.SHARED:
+            entry.isolated = IsolatedSessions(
+                session, self._dial, before.isolated if before else None
+            )
         self._entries[config.server_id] = entry
         if self._tasks is not None:
-            entry.task = self._tasks.create_task(_supervise(entry))
+            entry.start(self._tasks)
 
-    def _stop(self, server_id: str) -> ReconnectingSession:
+    def _stop(self, server_id: str) -> _PooledSession:
         entry = self._entries.pop(server_id)
         entry.stopping = True
+        if entry.isolated is not None:
+            entry.session.metrics.set_sessions(0)
         entry.session.detach()
-        if self._tasks is not None and entry.task is not None:
-            self._tasks.create_task(self._drain_and_close(entry.session, entry.task))
-        return entry.session
+        if self._tasks is not None and entry.tasks:
+            self._tasks.create_task(self._drain_and_close(entry))
+        return entry
 
-    async def _drain_and_close(
-        self, session: ReconnectingSession, task: asyncio.Task[None]
-    ) -> None:
-        """Close a session after its calls; remove its metrics unless a newer session has them."""
+    async def _drain_and_close(self, entry: _PooledSession) -> None:
+        """Close sessions after their calls; remove the metrics unless a newer session has them."""
+        session = entry.session
         await asyncio.sleep(LINGER_S)
-        await session.sender.drain(session.config.call_timeout_s + DRAIN_EXTRA_S)
-        task.cancel()
-        await asyncio.wait([task])
+        timeout_s = session.config.call_timeout_s + DRAIN_EXTRA_S
+        await session.sender.drain(timeout_s)
+        if entry.isolated is not None:
+            await entry.isolated.drain(timeout_s)
+        for task in entry.tasks:
+            task.cancel()
+        await asyncio.wait(entry.tasks)
         if session.config.server_id not in self._entries:
             remove_server(self._metrics, session.config.server_id)
 
 
-async def _supervise(entry: _PooledSession) -> None:
-    """Run a session until cancelled, and run it again after a crash, which is logged.
+class _Owner(Protocol):
+    """Runs connections until cancelled."""
+
+    async def run(self) -> None:
+        """Keep them open until cancelled."""
+        ...
+
+
+async def _supervise(entry: _PooledSession, owner: _Owner) -> None:
+    """Run an entry's session, or those of its callers, until cancelled, and again after a crash.
 
     Libraries raise CancelledError of their own, and anyio may take back the count of a task's
     cancellations, so ``Task.cancelling()`` proves nothing: only ``entry.stopping`` counts.
     """
     while not entry.stopping:
         try:
-            await entry.session.run()
+            await owner.run()
         except asyncio.CancelledError:
             if entry.stopping:
                 raise

@@ -4,7 +4,7 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -14,6 +14,7 @@ from mcp_tools_proxy.aiokits.backoff import Backoff
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.domain.server import ServerConfig, ServerState, ServerStatus
+from mcp_tools_proxy.downstream.call_limit import CallLimit
 from mcp_tools_proxy.downstream.callers.caller_dial import CallerDial
 from mcp_tools_proxy.downstream.callers.caller_values import CallerValues
 from mcp_tools_proxy.downstream.connection import (
@@ -46,6 +47,14 @@ FAILED_RETRY_S = 300.0
 
 COALESCE_S = 0.2
 """How long ``list_changed`` notifications are collected before one discovery answers them all."""
+
+Lease = Callable[[Caller, float], AbstractAsyncContextManager[tuple["ReconnectingSession", float]]]
+"""Keeps a caller's own session with a server open while the context is entered.
+
+Takes the seconds that a call has waited, and yields the session with the seconds that it has waited
+by then. Entering raises IdentityRequired, ServerBusy, ServerUnavailable.
+"""
+
 _CLOSED = "its session is closed"
 
 log = structlog.get_logger()
@@ -73,6 +82,7 @@ class ReconnectingSession:
         suspended_calls: SuspendedCalls | None = None,
         caller_values: CallerValues | None = None,
         caller: Caller | None = None,
+        call_limit: CallLimit | None = None,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         jitter: Callable[[], float] = random.random,
@@ -95,8 +105,18 @@ class ReconnectingSession:
         self._now = now
         self._jitter = jitter
         self.connection_state = ConnectionState(config.server_id, clock)
+        self.lease: Lease | None = None
+        """Opens the sessions of tenants or users; None where all callers use this one."""
+        self.on_tools: Callable[[], None] | None = None
+        """Called when a discovery found other tools than are known."""
+        self.call_limit = call_limit or CallLimit(config)
         self.sender = RequestSender(
-            config, self.connection_state, self.subscriptions, clock, self.caller_values
+            config,
+            self.connection_state,
+            self.subscriptions,
+            clock,
+            self.caller_values,
+            limit=self.call_limit,
         )
         self._lists_changed = asyncio.Event()
         self._refresh_error: str | None = None
@@ -113,6 +133,11 @@ class ReconnectingSession:
     def is_pending(self) -> bool:
         """Whether the first attempt is not over, and no earlier session discovered the server."""
         return not self._is_offer_inherited and not self.first_attempt_over.is_set()
+
+    @property
+    def is_legacy(self) -> bool:
+        """Whether the server is known to send requests to clients in the midst of calls."""
+        return self.connection_state.is_legacy
 
     @property
     def status(self) -> ServerStatus:
@@ -147,6 +172,7 @@ class ReconnectingSession:
         unproven_attempts = 0
         while True:
             self.connection_state.mark_connecting()
+            await self._wait_wanted()
             failure: ConnectionFailure | None = None
             try:
                 proven = await self._run_connection(open_in_task)
@@ -189,7 +215,7 @@ class ReconnectingSession:
             async with asyncio.timeout(timeout_s):
                 dialled = self._caller_dial.dial(self.config, self._lists_changed.set)
                 connection = await stack.enter_async_context(open_in_task(dialled))
-                snapshot = await discover(connection, self.snapshot, timeout_s=timeout_s)
+                snapshot = await self._discover(connection)
         except ConnectionFailure:
             raise
         except FAULTS as fault:
@@ -235,6 +261,13 @@ class ReconnectingSession:
         await self.sender.drain(self.config.call_timeout_s)
         return "a secret that it was opened with changed"
 
+    async def _wait_wanted(self) -> None:
+        """Wait until a connection is of use: always, so that changes of the offer are noticed."""
+
+    async def _discover(self, connection: Connection) -> Snapshot:
+        """Return what the server offers now. Raises ConnectionFailure."""
+        return await discover(connection, self.snapshot, timeout_s=self.config.connect_timeout_s)
+
     async def _refresh_loop(self, connection: Connection) -> None:
         """Discover again after ``list_changed`` notifications, and at the configured interval."""
         while True:
@@ -244,9 +277,7 @@ class ReconnectingSession:
                     await asyncio.sleep(COALESCE_S)
             self._lists_changed.clear()
             try:
-                snapshot = await discover(
-                    connection, self.snapshot, timeout_s=self.config.connect_timeout_s
-                )
+                snapshot = await self._discover(connection)
             except ConnectionFailure as fault:
                 self._discovery_failed(fault.reason)
             else:
@@ -279,6 +310,8 @@ class ReconnectingSession:
         self.snapshot = snapshot
         self._update_metrics()
         log_change(self.config.server_id, known, snapshot)
+        if self.on_tools is not None:
+            self.on_tools()
         await self._on_change()
 
     def _discovery_failed(self, reason: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
 from mcp_tools_proxy.domain.errors import ResultTooLarge, ServerBusy, ToolTimeout
 from mcp_tools_proxy.domain.server import ServerConfig
+from mcp_tools_proxy.downstream.call_limit import CallLimit
 from mcp_tools_proxy.downstream.callers.caller_values import CallerValues
 from mcp_tools_proxy.downstream.connection import CallHeaders, ConnectionFailure, ResponseTooLarge
 from mcp_tools_proxy.downstream.connection_state import ConnectionState
@@ -18,7 +19,6 @@ from mcp_tools_proxy.downstream.resource_subscriptions import (
     OnUpdate,
     ResourceSubscriptions,
 )
-from mcp_tools_proxy.policy.tenant_share import tenant_share
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 from mcp_tools_proxy.wire.mcp_protocol import METHOD_NOT_FOUND
 
@@ -26,7 +26,8 @@ from mcp_tools_proxy.wire.mcp_protocol import METHOD_NOT_FOUND
 class RequestSender:
     """Sends requests over the current connection of one server; ``clock`` returns seconds.
 
-    ``subscriptions`` are the subscribed resources of the server.
+    ``subscriptions`` are the subscribed resources of the server, ``limit`` that of its calls, which
+    several sessions may share.
     """
 
     def __init__(
@@ -36,13 +37,10 @@ class RequestSender:
         subscriptions: ResourceSubscriptions,
         clock: Callable[[], float],
         caller_values: CallerValues | None = None,
+        *,
+        limit: CallLimit | None = None,
     ) -> None:
         self.in_flight = 0
-        self._of_tenant: dict[str, int] = {}
-        """How many calls in flight each tenant has."""
-        self._tenant_limit = config.max_calls_in_flight_per_tenant or tenant_share(
-            config.max_calls_in_flight
-        )
         self.answer_count = 0
         """How many requests were answered since the session began."""
         self._config = config
@@ -50,6 +48,9 @@ class RequestSender:
         self._subscriptions = subscriptions
         self._clock = clock
         self._caller_values = caller_values or CallerValues()
+        self._limit = limit or CallLimit(config)
+        self.on_idle: Callable[[], None] | None = None
+        """Called when the last call in flight, or a subscription, is over."""
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -117,22 +118,17 @@ class RequestSender:
 
     def _enter(self, tenant_id: str) -> None:
         """Count a call in until ``_leave`` counts it out. Raises ServerBusy."""
-        if self.in_flight >= self._config.max_calls_in_flight:
-            raise self._busy()
-        of_tenant = self._of_tenant.get(tenant_id, 0)
-        if of_tenant >= self._tenant_limit:
-            raise self._busy_for_tenant()
+        self._limit.enter(tenant_id)
         self.in_flight += 1
-        self._of_tenant[tenant_id] = of_tenant + 1
         self._idle.clear()
 
     def _leave(self, tenant_id: str) -> None:
+        self._limit.leave(tenant_id)
         self.in_flight -= 1
-        of_tenant = self._of_tenant.pop(tenant_id) - 1
-        if of_tenant:  # no entry for an idle tenant: there may be any number of tenants
-            self._of_tenant[tenant_id] = of_tenant
         if not self.in_flight:
             self._idle.set()
+            if self.on_idle is not None:
+                self.on_idle()
 
     async def subscribe(
         self, uri: str, listener: OnUpdate, tenant_id: str = NO_TENANT
@@ -154,9 +150,21 @@ class RequestSender:
             raise self._too_many_subscriptions()
         try:
             async with asyncio.timeout(deadline - self._clock()):
-                return await self._subscriptions.subscribe(uri, listener, tenant_id)
+                unsubscribe = await self._subscriptions.subscribe(uri, listener, tenant_id)
         except TimeoutError:
             raise self._late() from None
+        return self._reporting_idle(unsubscribe)
+
+    def _reporting_idle(self, unsubscribe: Callable[[], None]) -> Callable[[], None]:
+        on_idle = self.on_idle
+        if on_idle is None:
+            return unsubscribe
+
+        def unsubscribe_and_report() -> None:
+            unsubscribe()
+            on_idle()
+
+        return unsubscribe_and_report
 
     async def drain(self, timeout_s: float) -> None:
         """Wait until no call is in flight, at most ``timeout_s``.
@@ -207,22 +215,6 @@ class RequestSender:
             else:
                 self.answer_count += 1
                 return answer
-
-    def _busy(self) -> ServerBusy:
-        server_id, limit = self._config.server_id, self._config.max_calls_in_flight
-        return ServerBusy(
-            f"server {server_id} has {limit} calls in flight, which is its limit; try again when "
-            "some of them are done",
-            details={"server_id": server_id, "max_calls_in_flight": limit},
-        )
-
-    def _busy_for_tenant(self) -> ServerBusy:
-        server_id, limit = self._config.server_id, self._tenant_limit
-        return ServerBusy(
-            f"server {server_id} has {limit} calls of your tenant in flight, which is the limit "
-            "for one tenant; try again when some of them are done",
-            details={"server_id": server_id, "max_calls_in_flight_per_tenant": limit},
-        )
 
     def _too_many_subscriptions(self) -> ServerBusy:
         server_id = self._config.server_id

@@ -34,7 +34,7 @@ class Subscriptions:
                 on_update()
 
         resource, _ = await self._first_attempts.find(call, Registry.resource)
-        return await resource.subscribe(notify, call.caller.tenant_id)
+        return await resource.subscribe(notify, call.caller)
 
     def _may_read(self, call: Call) -> bool:
         try:

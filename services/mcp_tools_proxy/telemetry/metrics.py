@@ -196,6 +196,16 @@ class Metrics:
             "mcp_proxy_server_discovery_failures", "Discoveries of which a list failed.",
             ["server"], registry=r,
         )  # fmt: skip
+        self.server_sessions = Gauge(
+            "mcp_proxy_server_sessions",
+            "Open sessions of tenants or users with a server that has isolation.",
+            ["server"], registry=r,
+        )  # fmt: skip
+        self.server_sessions_ended = Counter(
+            "mcp_proxy_server_sessions_ended",
+            "Sessions of tenants or users that ended, by reason.",
+            ["server", "reason"], registry=r,
+        )  # fmt: skip
         self.server_suspended_calls = Counter(
             "mcp_proxy_server_suspended_calls",
             "Times a call was suspended until its client came back with answers.",

@@ -51,6 +51,16 @@ class ServerMetrics:
         """Count one suspension of a call."""
         self._suspended_calls.inc()
 
+    def set_sessions(self, count: int) -> None:
+        """Set how many sessions of tenants or users are open."""
+        if self._open:
+            self._metrics.server_sessions.labels(self._server_id).set(count)
+
+    def session_ended(self, reason: str) -> None:
+        """Count one session of a tenant or user that ended, by one of a few reasons."""
+        if self._open:
+            self._metrics.server_sessions_ended.labels(self._server_id, reason).inc()
+
     def close(self) -> None:
         """Ignore further changes of the status."""
         self._open = False
@@ -66,5 +76,7 @@ def remove_server(metrics: Metrics, server_id: str) -> None:
         metrics.server_reconnects,
         metrics.server_discovery_failures,
         metrics.server_suspended_calls,
+        metrics.server_sessions,
+        metrics.server_sessions_ended,
     ):
         metric.remove_by_labels({"server": server_id})

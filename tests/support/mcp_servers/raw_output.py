@@ -52,5 +52,10 @@ async def commit(
         transport.close()
 
 
+PEER = ":peer"
+"""The key beside the headers for the other end of the connection."""
+
+
 def headers_of(request: web.Request) -> Json:
-    return {name.lower(): value for name, value in request.headers.items()}
+    peer = request.transport.get_extra_info("peername") if request.transport else None
+    return {name.lower(): value for name, value in request.headers.items()} | {PEER: str(peer)}

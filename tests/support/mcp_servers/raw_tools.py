@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -80,6 +81,13 @@ async def meta(run: Run) -> Json:
 
 async def headers(run: Run) -> Json:
     return text_result("the headers", run.headers)
+
+
+async def witness(run: Run) -> Json:
+    """Return all that shows who calls, and whose session and process this is."""
+    seen = {"headers": run.headers, "meta": run.meta, "process": os.getpid()}
+    seen["environment"] = {k: v for k, v in os.environ.items() if k.startswith("CALLER_")}  # noqa: TID251 - what it tells
+    return text_result("seen", {**seen, "arguments": sys.argv[1:]})
 
 
 async def env(run: Run) -> Json:
@@ -198,6 +206,7 @@ BEHAVIOURS: dict[str, Behaviour] = {
     "cancelled_count": cancelled_count,
     "counter": count,
     "counter_safe": count,
+    "witness": witness,
     "counter_crash": count_then_crash,
     "counter_crash_safe": count_then_crash,
     "write": write,

@@ -102,3 +102,32 @@ def test_what_the_settings_do_not_have_is_invalid_until_they_do(tmp_path: Path) 
     assert "MCP_PROXY_SECRETS_DIR" in found[".headers.X"]
     assert "MCP_PROXY_SIGNING_KEY_FILE" in found[".assertion"]
     assert problems(tmp_path, {**entry, "enabled": False}, IdentitySupport()) == {}
+
+
+FIXED = {"env": {"T": TENANT}, "args": ["-t", TENANT], "cwd": f"/s/{TENANT}"}
+
+
+@pytest.mark.parametrize(
+    ("entry", "places"),
+    [
+        ({"isolation": "tenant", "discoveryCaller": {"tenant_id": "a"}}, set()),
+        ({"isolation": "user", "discoveryCaller": {"tenant_id": "a"}}, set()),
+        ({"isolation": "tenant"}, {".args[1]", ".cwd"}),
+        (
+            {"isolation": "shared", "discoveryCaller": {"tenant_id": "a"}},
+            {".args[1]", ".cwd", ".env.T"},
+        ),
+        ({"isolation": "tenant", "env": {"T": USER}, "args": [], "cwd": "/"}, {".env.T"}),
+        ({"isolation": "user", "env": {"T": USER}, "args": [USER], "cwd": "/"}, {".args[0]"}),
+        (
+            {"isolation": "user", "args": [USER], "cwd": "/"}
+            | {"discoveryCaller": {"tenant_id": "a", "user_id": "u"}},
+            set(),
+        ),
+        ({"isolation": "user", "env": {"T": AGENT}, "args": [], "cwd": "/"}, {".env.T"}),
+    ],
+)
+def test_what_is_fixed_for_a_session_is_what_its_isolation_separates(
+    tmp_path: Path, entry: Json, places: set[str]
+) -> None:
+    assert problems(tmp_path, {**STDIO, **FIXED, **entry}).keys() == places

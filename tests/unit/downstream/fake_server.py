@@ -1,7 +1,7 @@
 """A scripted server behind the seam of ``downstream.connection``."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
@@ -105,6 +105,7 @@ class FakeConnection:
     def __init__(self, server: FakeServer, on_list_changed: OnListChanged) -> None:
         self.capabilities = server.capabilities
         self.lists_changed = on_list_changed
+        self.adopted: list[object] = []
         self._server = server
         self._down: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
@@ -131,6 +132,9 @@ class FakeConnection:
         except asyncio.CancelledError:
             self._server.cancelled += 1
             raise
+
+    def adopt_tools(self, tools: Iterable[JsonObject]) -> None:
+        self.adopted = [tool["name"] for tool in tools]
 
     async def ping(self, *, timeout_s: float) -> None:
         self._server.pings += 1

@@ -8,6 +8,7 @@ from mcp_tools_proxy.domain.server import ServerConfig, ServerState
 from mcp_tools_proxy.downstream.connection import Connection, OnListChanged
 from mcp_tools_proxy.downstream.pool import Pool
 from mcp_tools_proxy.telemetry.metrics import Metrics
+from tests.support.virtual_time import clock
 from tests.unit.downstream.fake_server import FakeServer
 from tests.unit.downstream.observed_session import make_config
 
@@ -21,7 +22,7 @@ class Fleet:
         self.changes = 0
         self.published = asyncio.Event()
         self.published.set()
-        self.pool = Pool(self.dial, self.metrics, on_change=self._count)
+        self.pool = Pool(self.dial, self.metrics, on_change=self._count, clock=clock)
 
     @asynccontextmanager
     async def dial(self, config: ServerConfig, changed: OnListChanged) -> AsyncIterator[Connection]:

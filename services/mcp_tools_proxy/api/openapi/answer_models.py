@@ -205,6 +205,14 @@ ResourcesOrError = Annotated[
 ]
 
 
+class SessionCountsAnswer(AnswerModel, title="SessionCounts"):
+    """The sessions of a server's tenants or users: how many are open, in use, and possible."""
+
+    open: int
+    busy: int
+    max: int
+
+
 class ServerAnswer(AnswerModel, title="Server"):
     """One downstream server; ``stale``: what is listed of it may be out of date."""
 
@@ -218,6 +226,7 @@ class ServerAnswer(AnswerModel, title="Server"):
     counts: ServerCounts
     connect_ms: float | None = None
     reconnects: int
+    sessions: SessionCountsAnswer | None = None
     problems: list[str] | None = None
 
 

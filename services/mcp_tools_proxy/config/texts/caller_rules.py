@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from mcp_tools_proxy.config.json_file import Location
 from mcp_tools_proxy.config.server_entry import ServerEntry
 from mcp_tools_proxy.domain.caller_template import CallerPart, CallerTemplate
-from mcp_tools_proxy.domain.server import Isolation, Transport
+from mcp_tools_proxy.domain.server import Transport
 from mcp_tools_proxy.wire.mcp_protocol import is_transport_header
 
 Fault = tuple[Location, str]
@@ -32,9 +32,9 @@ class IdentitySupport:
 
 def caller_faults(entry: ServerEntry, support: IdentitySupport) -> Iterator[Fault]:
     """Yield what an entry says of callers that cannot be, or that would show one to another."""
-    separates = Isolation.SHARED.separates
     for place, template in _fixed_texts(entry):
-        yield from _fixed_faults(place, template, separates)
+        yield from _fixed_faults(place, template, entry.isolation.separates)
+    yield from _discovery_faults(entry)
     for place, template in _templates(entry):
         if template.has_secret and not support.has_secrets and _is_enabled(entry):
             yield (
@@ -83,9 +83,34 @@ def _fixed_faults(
     beyond = sorted(part.value for part in template.caller_parts - separates)
     if beyond:
         names = ", ".join(f"${{caller.{name}}}" for name in beyond)
-        yield place, f"has {names}, and is fixed for a session that callers of several share"
+        yield (
+            place,
+            f"has {names}, and is fixed for a session that callers of several share; set isolation "
+            "so that they do not",
+        )
     if place == ("cwd",) and not _is_path(template):
         yield place, "has two parts of the caller in one segment; put a / between them"
+
+
+def _discovery_faults(entry: ServerEntry) -> Iterator[Fault]:
+    """Yield the arguments and the folder that the session has no value for that discovers.
+
+    A variable and a header it leaves out; an argument that is missing moves those behind it.
+    """
+    if entry.effective_transport is not Transport.STDIO:
+        return
+    known = entry.discovery_caller
+    parts = {CallerPart.TENANT_ID} if known is not None else set()
+    if known is not None and known.user_id is not None:
+        parts.add(CallerPart.USER_ID)
+    for place, template in _process_texts(entry):
+        separated = template.caller_parts <= entry.isolation.separates
+        if separated and place[0] != "env" and template.caller_parts - parts:
+            yield (
+                place,
+                'has a part of the caller, so "discoveryCaller" has to name that part: what the '
+                "server offers is discovered without a caller",
+            )
 
 
 def _is_path(template: CallerTemplate) -> bool:

@@ -56,7 +56,7 @@ async def send_with_rounds(
     request = _Request(call, session, method, params, idempotent)
     if call.client is NULL_CLIENT and call.input_responses is None:
         return await request.send(NULL_CLIENT, None)
-    if may_suspend(call, legacy=session.connection_state.is_legacy):
+    if may_suspend(call, legacy=session.is_legacy):
         resume_key = resume_key_of(call, session.config.server_id, method, params)
         return await session.suspended_calls.send(
             call, resume_key, request.send_relayed, session.metrics

@@ -121,9 +121,17 @@ class RemoteCall:
             meta = params["_meta"] = meta_of(call)
             if target.session.config.forward:
                 meta |= caller_meta(target.session.config.forward, call.caller)
-            raw = await send_with_rounds(
-                call, target.session, method, params, idempotent=target.spec.idempotent
-            )
+            idempotent = target.spec.idempotent
+            if target.session.lease is None:
+                raw = await send_with_rounds(
+                    call, target.session, method, params, idempotent=idempotent
+                )
+            else:
+                async with target.session.lease(call.caller, call.waited_s) as (own, waited_s):
+                    waiting_call = replace(call, waited_s=waited_s)
+                    raw = await send_with_rounds(
+                        waiting_call, own, method, params, idempotent=idempotent
+                    )
             if isinstance(raw, dict) and raw.get("isError") is True:
                 span.fail("tool_error")
         self._raw = raw

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Self
 
-from mcp_tools_proxy.domain.caller import NO_TENANT, Call
+from mcp_tools_proxy.domain.caller import Call, Caller
 from mcp_tools_proxy.domain.components import JsonObject, NamesNoDocument, ResourceSpec, Result
 from mcp_tools_proxy.domain.errors import (
     InvalidArguments,
@@ -62,15 +62,17 @@ class RemoteResource(NamesNoDocument):
             result = normalise_resource_result(raw, max_text_bytes=self.max_text_bytes)
             return remote.valid_result(result, self._label, "a resource's contents")
 
-    async def subscribe(
-        self, on_update: Callable[[], None], tenant_id: str = NO_TENANT
-    ) -> Callable[[], None]:
-        """Subscribe to the resource; all listeners share one subscription at the server.
+    async def subscribe(self, on_update: Callable[[], None], caller: Caller) -> Callable[[], None]:
+        """Subscribe to the resource; all listeners of a session share one subscription there.
 
         Returns the function that unsubscribes. Raises ProxyError.
         """
+        session = self.target.session
         try:
-            return await self.target.session.sender.subscribe(self.uri, on_update, tenant_id)
+            if session.lease is None:
+                return await session.sender.subscribe(self.uri, on_update, caller.tenant_id)
+            async with session.lease(caller, 0.0) as (own, _):
+                return await own.sender.subscribe(self.uri, on_update, caller.tenant_id)
         except JsonRpcError as error:
             raise self._error_from(error) from None
 

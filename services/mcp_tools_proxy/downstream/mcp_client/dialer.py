@@ -2,12 +2,12 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from anyio.abc import AsyncResource
 
 from mcp_tools_proxy.aiokits.exception_groups import first_cause
-from mcp_tools_proxy.domain.server import ServerConfig, Transport
+from mcp_tools_proxy.domain.server import Isolation, ServerConfig, Transport
 from mcp_tools_proxy.downstream.connection import Connection, ConnectionFailure, OnListChanged
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import Ended, Refused, Unreachable
 from mcp_tools_proxy.downstream.mcp_client.http.http_clients import HttpClients
@@ -39,6 +39,7 @@ class Dialer(AsyncResource):
     def __init__(self) -> None:
         self._clients = HttpClients()
         self._worked: dict[str, tuple[ServerConfig, _Attempt]] = {}
+        """By server: its configuration without what callers fill in, and what worked."""
 
     def __repr__(self) -> str:
         return f"<Dialer knows {len(self._worked)} servers>"
@@ -60,9 +61,10 @@ class Dialer(AsyncResource):
         self, stack: AsyncExitStack, config: ServerConfig, on_list_changed: OnListChanged
     ) -> Connection:
         """Enter the first attempt that works; raise the fault of the attempt that got furthest."""
+        same_for_all = replace(config, args=(), env={}, cwd=None, headers={})
         known, last = self._worked.pop(config.server_id, (None, None))
         attempts = _attempts(config.transport)
-        if last is not None and known == config:
+        if last is not None and known == same_for_all:
             attempts = [last, *(other for other in attempts if other != last)]
         furthest: ConnectionFailure | None = None
         refused: set[Transport] = set()
@@ -80,7 +82,7 @@ class Dialer(AsyncResource):
                 if not isinstance(fault, Ended):
                     refused.add(attempt.transport)
             else:
-                self._worked[config.server_id] = (config, attempt)
+                self._worked[config.server_id] = (same_for_all, attempt)
                 return connection
         raise furthest or ConnectionFailure("none of the ways to connect to the server worked")
 
@@ -110,18 +112,19 @@ class Dialer(AsyncResource):
         on_list_changed: OnListChanged,
     ) -> ServerDispatcher:
         duplex: DuplexTransport
+        clients = self._clients
+        if config.isolation is not Isolation.SHARED:  # a connection is never another caller's
+            clients = await stack.enter_async_context(_own_clients())
         match transport:
             case Transport.STDIO:
                 duplex = await stack.enter_async_context(open_process(config))
             case Transport.SSE:
-                duplex = await stack.enter_async_context(open_sse(self._clients.http, config))
+                duplex = await stack.enter_async_context(open_sse(clients.http, config))
             case Transport.WEBSOCKET:
-                duplex = await stack.enter_async_context(
-                    open_websocket(self._clients.websockets, config)
-                )
+                duplex = await stack.enter_async_context(open_websocket(clients.websockets, config))
             case _:
                 return await stack.enter_async_context(
-                    open_http(self._clients.http, config, on_list_changed)
+                    open_http(clients.http, config, on_list_changed)
                 )
         return DuplexDispatcher(
             duplex,
@@ -129,6 +132,16 @@ class Dialer(AsyncResource):
             transport=transport,
             on_list_changed=on_list_changed,
         )
+
+
+@asynccontextmanager
+async def _own_clients() -> AsyncIterator[HttpClients]:
+    """Yield clients whose connections are of one session alone."""
+    clients = HttpClients()
+    try:
+        yield clients
+    finally:
+        await clients.close()
 
 
 def _attempts(transport: Transport) -> list[_Attempt]:

@@ -1,7 +1,7 @@
 """The Connection over any transport: negotiated by the SDK's session, its messages kept raw."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
@@ -178,7 +178,8 @@ class McpConnection:
                 raise
             return fault.value  # the tool ran, so its answer counts (F-19)
         if method == "tools/list" and self.modern:
-            self._read_header_parameters(result)
+            tools = result.get("tools")
+            self.adopt_tools(tools if isinstance(tools, list) else ())
         return result
 
     async def ping(self, *, timeout_s: float) -> None:
@@ -211,9 +212,9 @@ class McpConnection:
                 headers |= mcp_param_headers(self._header_parameters[name], arguments)
         return headers
 
-    def _read_header_parameters(self, listed: Mapping[str, Any]) -> None:
-        tools = listed.get("tools")
-        for tool in tools if isinstance(tools, list) else ():
+    def adopt_tools(self, tools: Iterable[Any]) -> None:
+        """Read the arguments to repeat in HTTP headers of tools that a server has listed."""
+        for tool in tools:
             if not isinstance(tool, dict) or not isinstance(name := tool.get("name"), str):
                 continue
             schema = tool.get("inputSchema")

@@ -1,0 +1,305 @@
+"""The sessions of tenants or users with one server: made at a first call, ended when unused."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+
+import structlog
+
+from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.domain.caller_template import CallerPart
+from mcp_tools_proxy.domain.client import CapacityExceeded
+from mcp_tools_proxy.domain.errors import ServerBusy
+from mcp_tools_proxy.domain.server import Isolation, SessionCounts
+from mcp_tools_proxy.downstream.connection import Dial
+from mcp_tools_proxy.downstream.isolation.isolated_session import IsolatedSession
+from mcp_tools_proxy.downstream.reconnecting_session import ReconnectingSession
+from mcp_tools_proxy.downstream.resource_subscriptions import ResourceSubscriptions
+from mcp_tools_proxy.policy.session_eviction import IdleSession, select_session_to_evict
+from mcp_tools_proxy.policy.tenant_share import tenant_share
+
+SWEEP_S = 5.0
+"""The longest pause between two looks for sessions that are idle for too long."""
+
+Key = tuple[str, ...]
+"""The tenant, or tenant and user. Joined, ``a/b`` and ``c`` would be ``a`` and ``b/c``."""
+
+_PARTS = {
+    Isolation.TENANT: (CallerPart.TENANT_ID,),
+    Isolation.USER: (CallerPart.TENANT_ID, CallerPart.USER_ID),
+}
+
+_CLOSED = "its session is closed"
+
+log = structlog.get_logger()
+
+
+class _Waiting:
+    """A call that waits for a place for its session."""
+
+    def __init__(self, key: Key) -> None:
+        self.key = key
+        self.session: asyncio.Future[IsolatedSession] = asyncio.get_running_loop().create_future()
+
+
+class IsolatedSessions:
+    """Opens a session for each tenant or user who calls, at most its entry's ``session_limit``.
+
+    A session that is closing keeps its place, so that there are never more processes. ``run`` owns
+    the sessions. ``before`` are those of the server's earlier entry: what is subscribed to there
+    stays so, unless the isolation changed.
+    """
+
+    def __init__(
+        self, discovery: ReconnectingSession, dial: Dial, before: "IsolatedSessions | None" = None
+    ) -> None:
+        self._discovery = discovery
+        self._config = discovery.config
+        self._limit = self._config.session_limit
+        self._dial = dial
+        self._parts = _PARTS[self._config.isolation]
+        self._most_of_tenant = tenant_share(self._limit) if len(self._parts) > 1 else 1
+        """Of a tenant with many users some wait, so that another tenant finds a place."""
+        self._open: dict[Key, IsolatedSession] = {}
+        self._closing: set[IsolatedSession] = set()
+        self._waiting: list[_Waiting] = []
+        self._running: dict[IsolatedSession, asyncio.Task[None]] = {}
+        self._tasks: asyncio.TaskGroup | None = None
+        self._ended = False
+        discovery.lease = self.lease
+        discovery.on_tools = self._adopt_tools
+        if before is not None:
+            for key, subscriptions in before.subscribed(self._config.isolation):
+                if len(self._open) < self._limit:
+                    self._add(key, subscriptions)
+        self._count()
+
+    def __repr__(self) -> str:
+        counts = self.counts
+        return f"<IsolatedSessions {self._config.server_id} {counts.open}/{counts.max}>"
+
+    @property
+    def counts(self) -> SessionCounts:
+        """How many sessions there are, and may be."""
+        return SessionCounts(
+            open=len(self._open),
+            busy=sum(session.is_busy for session in self._open.values()),
+            max=self._limit,
+        )
+
+    @asynccontextmanager
+    async def lease(
+        self, caller: Caller, waited_s: float
+    ) -> AsyncIterator[tuple[ReconnectingSession, float]]:
+        """Keep the session of a caller open while the context is entered; see Lease."""
+        key = tuple(part.of(caller) for part in self._parts)
+        session = self._open.get(key)
+        if session is None:
+            started = self._discovery.clock()
+            session = await self._wait_for_place(key, waited_s)
+            waited_s += self._discovery.clock() - started
+        else:
+            session.begin_use()
+        try:
+            yield session, waited_s
+        finally:
+            session.end_use()
+
+    async def run(self) -> None:
+        """Keep the sessions running, and end those that are idle for too long, until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                self._tasks, self._ended = tasks, False
+                for session in self._open.values():
+                    self._start(session)
+                try:
+                    while True:
+                        await asyncio.sleep(min(SWEEP_S, self._config.session_idle_s))
+                        self._sweep()
+                finally:
+                    self._tasks, self._ended = None, True
+                    self._closing.update(self._open.values())
+                    self._open.clear()
+        finally:
+            self._fail_waiting()
+
+    def subscribed(self, isolation: Isolation) -> Iterator[tuple[Key, ResourceSubscriptions]]:
+        """Yield what is subscribed to, by session; nothing if ``isolation`` is another one."""
+        for key, session in self._open.items():
+            if session.subscriptions.uris and isolation is self._config.isolation:
+                yield key, session.subscriptions
+
+    async def drain(self, timeout_s: float) -> None:
+        """Wait until no call uses a session, at most ``timeout_s``."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                for session in tuple(self._open.values()):
+                    await session.drain(timeout_s)
+
+    async def _wait_for_place(self, key: Key, waited_s: float) -> IsolatedSession:
+        """Return a session for ``key`` that is in use; other calls go first while they may.
+
+        Counted as a call in flight. Raises ServerBusy, ServerUnavailable.
+        """
+        if self._ended:
+            raise self._discovery.connection_state.unavailable(_CLOSED)
+        waiting = _Waiting(key)
+        self._waiting.append(waiting)
+        self._assign()
+        try:
+            if not waiting.session.done():
+                await self._wait(waiting, self._config.call_timeout_s - waited_s)
+        except BaseException:
+            if waiting in self._waiting:
+                self._waiting.remove(waiting)
+            elif waiting.session.exception() is None:
+                waiting.session.result().end_use()  # it came as the call was cancelled
+            raise
+        return waiting.session.result()
+
+    async def _wait(self, waiting: _Waiting, timeout_s: float) -> None:
+        tenant_id, limit = waiting.key[0], self._discovery.call_limit
+        limit.enter(tenant_id)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await asyncio.wait([waiting.session])
+        except TimeoutError:
+            raise self._busy() from None
+        finally:
+            limit.leave(tenant_id)
+
+    def _assign(self) -> None:
+        """Assign what places there are to the calls that wait; end idle sessions for the others.
+
+        The tenants with the fewest sessions come first, then who came first.
+        """
+        of_tenant = Counter(key[0] for key in self._open)
+        promised = len(self._closing)
+        for waiting in sorted(self._waiting, key=lambda it: of_tenant[it.key[0]]):
+            session = self._open.get(waiting.key)
+            if session is None and not self._is_at_share(waiting.key[0]):
+                if len(self._open) + len(self._closing) < self._limit:
+                    session = self._add(waiting.key, None)
+                elif promised:
+                    promised -= 1
+                else:
+                    self._evict(waiting.key[0])
+            if session is not None:
+                session.begin_use()
+                waiting.session.set_result(session)
+        self._waiting = [it for it in self._waiting if not it.session.done()]
+
+    def _is_at_share(self, tenant_id: str) -> bool:
+        """Return whether a tenant may have no more sessions, after ending an idle one of its own.
+
+        So a place becomes free for each new user of it, and no other tenant loses one.
+        """
+        if sum(key[0] == tenant_id for key in self._open) < self._most_of_tenant:
+            return False
+        idle = self._idle(tenant_id)
+        if not idle:
+            return True
+        self._end(min(idle, key=lambda key: self._open[key].idle_since), "evicted")
+        return False
+
+    def _evict(self, newcomer: str) -> None:
+        """End an idle session, if there is one that may end for one more of a tenant."""
+        tenants = Counter(key[0] for key in self._open)
+        idle = [
+            IdleSession(session=key, tenant_id=key[0], ends_at=self._open[key].idle_since)
+            for key in self._idle()
+        ]
+        with suppress(CapacityExceeded):
+            evicted = select_session_to_evict(idle, tenants, newcomer, limit=self._limit)
+            self._end(evicted, "evicted")
+
+    def _idle(self, tenant_id: str | None = None) -> list[Key]:
+        return [
+            key
+            for key, session in self._open.items()
+            if not session.is_busy and tenant_id in (None, key[0])
+        ]
+
+    def _add(self, key: Key, subscriptions: ResourceSubscriptions | None) -> IsolatedSession:
+        caller = Caller(tenant_id=key[0], user_id=key[1] if len(key) > 1 else "")
+        session = IsolatedSession(
+            self._discovery,
+            self._dial,
+            caller,
+            on_idle=self._when_idle,
+            subscriptions=subscriptions,
+        )
+        self._open[key] = session
+        self._start(session)
+        self._count()
+        return session
+
+    def _start(self, session: IsolatedSession) -> None:
+        if self._tasks is not None:
+            self._running[session] = self._tasks.create_task(self._keep(session))
+
+    async def _keep(self, session: IsolatedSession) -> None:
+        """Run a session until it is cancelled; a defect of this program ends that one alone."""
+        try:
+            await session.run()
+        except asyncio.CancelledError:
+            if session in self._closing:
+                raise
+            log.exception("server.crashed", server_id=self._config.server_id)
+        except Exception:
+            log.exception("server.crashed", server_id=self._config.server_id)
+        finally:
+            self._closed(session)
+
+    def _closed(self, session: IsolatedSession) -> None:
+        del self._running[session]
+        if session in self._closing:
+            self._closing.remove(session)
+        else:
+            self._open = {key: it for key, it in self._open.items() if it is not session}
+            self._discovery.metrics.session_ended("crashed")
+            self._count()
+        if not self._ended:
+            self._assign()
+
+    def _end(self, key: Key, reason: str) -> None:
+        session = self._open.pop(key)
+        if (task := self._running.get(session)) is not None:
+            self._closing.add(session)
+            task.cancel()
+        self._discovery.metrics.session_ended(reason)
+        self._count()
+
+    def _sweep(self) -> None:
+        """End the sessions that are idle for too long. One task, and no timer for each session."""
+        now = self._discovery.clock()
+        for key in self._idle():
+            if now - self._open[key].idle_since >= self._config.session_idle_s:
+                self._end(key, "idle")
+        self._assign()
+
+    def _when_idle(self) -> None:
+        if self._waiting and not self._ended:
+            self._assign()
+
+    def _fail_waiting(self) -> None:
+        error = self._discovery.connection_state.unavailable(_CLOSED)
+        for waiting in self._waiting:
+            waiting.session.set_exception(error)
+        self._waiting.clear()
+
+    def _adopt_tools(self) -> None:
+        for session in self._open.values():
+            session.adopt_tools()
+
+    def _count(self) -> None:
+        self._discovery.metrics.set_sessions(len(self._open))
+
+    def _busy(self) -> ServerBusy:
+        server_id, limit = self._config.server_id, self._limit
+        return ServerBusy(
+            f"server {server_id} has {limit} sessions for its callers, and all that you could have "
+            "are in use; try again when some of the calls are done",
+            details={"server_id": server_id, "max_sessions": limit},
+        )

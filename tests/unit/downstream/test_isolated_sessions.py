@@ -1,0 +1,306 @@
+"""Sessions of tenants or users: one for each, at most so many, ended when unused."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.domain.errors import ServerBusy
+from mcp_tools_proxy.domain.identity_errors import IdentityRequired
+from mcp_tools_proxy.domain.server import Isolation, ServerConfig, SessionCounts
+from mcp_tools_proxy.downstream.connection import ConnectionFailure
+from mcp_tools_proxy.downstream.reconnecting_session import ReconnectingSession
+from tests.support.builders import make_caller
+from tests.unit.downstream.fake_server import FakeServer, after, hang, tool
+from tests.unit.downstream.fake_servers import Fleet
+from tests.unit.downstream.observed_session import make_config, until
+
+TENANTS_OF_AN_HOUR = 1_500
+"""10,000 take 23 s, and leave as little."""
+
+
+def entry(**fields: Any) -> ServerConfig:
+    return make_config("a", **{"isolation": Isolation.TENANT, **fields})
+
+
+class Scene:
+    """A pool with one server whose callers have sessions of their own."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self.fleet = fleet
+        self.server = fleet.servers["a"]
+
+    @property
+    def discovery(self) -> ReconnectingSession:
+        session = self.fleet.pool.session("a")
+        assert session is not None
+        return session
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        (status,) = self.fleet.pool.statuses
+        assert status.sessions is not None
+        return status.sessions.open, status.sessions.busy, status.sessions.max
+
+    async def call(self, tenant_id: str = "t1", user_id: str = "u1", waited_s: float = 0.0) -> Any:
+        """Call a tool, and return the name of the session that it was on."""
+        lease = self.discovery.lease
+        assert lease is not None
+        caller = Caller(tenant_id=tenant_id, user_id=user_id)
+        async with lease(caller, waited_s) as (session, waited):
+            await session.sender.send(
+                "tools/call", {"name": "x"}, tenant_id=tenant_id, waited_s=waited
+            )
+            return session
+
+    def sample(self, name: str, **labels: str) -> float | None:
+        return self.fleet.metrics.registry.get_sample_value(name, {"server": "a", **labels})
+
+
+@asynccontextmanager
+async def scene(server: FakeServer | None = None, **fields: Any) -> AsyncIterator[Scene]:
+    fleet = Fleet(a=server or FakeServer(tool("x")))
+    fleet.pool.apply({"a": entry(**fields)})
+    async with fleet.running() as pool:
+        await pool.wait_first_attempts(10)
+        yield Scene(fleet)
+
+
+async def test_each_tenant_has_a_session_that_its_next_call_finds_again() -> None:
+    async with scene() as it:
+        first, other, again = await it.call("t1"), await it.call("t2"), await it.call("t1", "u2")
+        assert first is again is not other
+        assert len(it.server.links) == 3
+        assert it.counts == (2, 0, 50)
+        assert it.sample("mcp_proxy_server_sessions") == 2
+
+
+async def test_users_of_one_id_in_two_tenants_are_two() -> None:
+    async with scene(isolation=Isolation.USER) as it:
+        sessions = [await it.call(t, u) for t, u in (("a", "bc"), ("ab", "c"), ("a", "b"))]
+        assert len({id(session) for session in sessions}) == 3
+
+
+@pytest.mark.parametrize(
+    ("isolation", "caller", "part"),
+    [
+        (Isolation.TENANT, Caller(tenant_id="", user_id="u1"), "tenant_id"),
+        (Isolation.USER, Caller(tenant_id="t1", user_id=""), "user_id"),
+    ],
+)
+async def test_a_caller_who_is_not_known_gets_no_session(
+    isolation: Isolation, caller: Caller, part: str
+) -> None:
+    async with scene(isolation=isolation) as it:
+        with pytest.raises(IdentityRequired) as caught:
+            await it.call(caller.tenant_id, caller.user_id)
+        assert caught.value.details == {"part": part}
+        assert (len(it.server.links), it.counts) == (1, (0, 0, 50))
+
+
+async def test_a_session_discovers_nothing_and_adopts_the_tools_that_are_known() -> None:
+    async with scene() as it:
+        listed = len(it.server.calls("tools/list"))
+        await it.call()
+        assert len(it.server.calls("tools/list")) == listed
+        assert it.server.link.adopted == ["x"]
+        it.server.lists["tools/list"] = [tool("y")]
+        it.server.links[0].lists_changed()
+        await until(lambda: it.server.link.adopted == ["y"])
+
+
+async def test_a_session_without_use_ends() -> None:
+    async with scene(session_idle_s=60.0) as it:
+        await it.call()
+        await asyncio.sleep(50)
+        await it.call()
+        await asyncio.sleep(50)
+        assert it.counts == (1, 0, 50)
+        await asyncio.sleep(16)
+        assert (it.counts, it.server.closed) == ((0, 0, 50), 1)
+        assert it.sample("mcp_proxy_server_sessions_ended_total", reason="idle") == 1
+        assert it.sample("mcp_proxy_server_sessions") == 0
+
+
+async def test_the_longest_unused_session_makes_place() -> None:
+    async with scene(max_sessions=2) as it:
+        for tenant_id in ("t1", "t2", "t1", "t3"):
+            await it.call(tenant_id)
+            await asyncio.sleep(1)
+        kept = await it.call("t1")
+        assert kept is await it.call("t1")
+        assert it.sample("mcp_proxy_server_sessions_ended_total", reason="evicted") == 1
+        assert len(it.server.dials) == 4
+
+
+async def test_there_are_never_more_connections_than_places() -> None:
+    server = FakeServer(tool("x"))
+    server.closing_takes_s = 1.0
+    async with scene(server, max_sessions=2) as it, asyncio.TaskGroup() as tasks:
+        most = 0
+        calls = [tasks.create_task(it.call(f"t{n}")) for n in range(10)]
+        while not all(call.done() for call in calls):
+            most = max(most, len(server.links) - server.closed)
+            await asyncio.sleep(0.1)
+        assert most == 3  # the session that discovers is one
+
+
+async def test_a_call_waits_for_a_place_within_its_time() -> None:
+    server = FakeServer(tool("x"))
+    server.answers["tools/call"] = after(3)
+    async with scene(server, max_sessions=1, call_timeout_s=10) as it, asyncio.TaskGroup() as tasks:
+        first = tasks.create_task(it.call("t1"))
+        await asyncio.sleep(1)
+        assert await it.call("t2") is not first
+        assert server.timeouts[-1] == pytest.approx(8, abs=0.1)
+
+
+async def test_a_call_without_a_place_in_time_is_refused() -> None:
+    server = FakeServer(tool("x"))
+    server.answers["tools/call"] = hang
+    async with scene(server, max_sessions=1, call_timeout_s=10) as it:
+        first = asyncio.ensure_future(it.call("t1"))
+        await asyncio.sleep(1)
+        with pytest.raises(ServerBusy, match="has 1 sessions for its callers"):
+            await it.call("t2", waited_s=4.0)
+        assert it.counts == (1, 1, 1)
+        first.cancel()
+        await asyncio.wait([first])
+        server.answers.clear()
+        await it.call("t2")
+
+
+async def test_a_tenant_with_many_users_leaves_places_to_others() -> None:
+    server = FakeServer(tool("x"))
+    server.answers["tools/call"] = after(15)
+    async with scene(server, isolation=Isolation.USER, max_sessions=4) as it:
+        many = [asyncio.ensure_future(it.call("t1", f"u{n}")) for n in range(8)]
+        await asyncio.sleep(1)
+        assert it.counts == (3, 3, 4)
+        other = asyncio.ensure_future(it.call("t2"))
+        await asyncio.sleep(1)
+        assert it.counts == (4, 4, 4)
+        await asyncio.gather(other, *many)
+
+
+async def test_who_gives_up_waiting_leaves_the_place_to_the_next() -> None:
+    server = FakeServer(tool("x"))
+    server.answers["tools/call"] = after(3)
+    async with scene(server, max_sessions=1) as it:
+        calls = [asyncio.ensure_future(it.call(f"t{n}")) for n in range(3)]
+        await asyncio.sleep(1)
+        calls[1].cancel()
+        await calls[2]
+        assert (calls[1].cancelled(), it.counts) == (True, (1, 0, 1))
+
+
+async def test_calls_in_flight_are_limited_over_all_sessions() -> None:
+    server = FakeServer(tool("x"))
+    server.answers["tools/call"] = after(5)
+    async with scene(server, max_calls_in_flight=2) as it:
+        calls = [asyncio.ensure_future(it.call(f"t{n}")) for n in range(2)]
+        await asyncio.sleep(1)
+        with pytest.raises(ServerBusy, match="2 calls in flight"):
+            await it.call("t3")
+        await asyncio.gather(*calls)
+
+
+async def test_a_lost_connection_is_that_of_one_tenant_and_opened_at_its_next_call() -> None:
+    async with scene() as it:
+        await it.call("t1")
+        await it.call("t2")
+        it.server.links[1].lose()
+        await asyncio.sleep(60)
+        assert len(it.server.links) == 3
+        await it.call("t1")
+        await it.call("t2")
+        assert len(it.server.links) == 4
+
+
+async def test_a_server_that_refuses_is_not_dialled_for_each_call() -> None:
+    async with scene() as it:
+        it.server.refuses_with = ConnectionFailure("no", sent=False)
+        for _ in range(50):
+            with pytest.raises(Exception, match="unavailable"):
+                await it.call()
+        assert len(it.server.dials) < 5
+
+
+async def test_a_changed_entry_finishes_the_calls_of_its_sessions_and_ends_them() -> None:
+    server = FakeServer(tool("x"))
+    server.answers["tools/call"] = after(5)
+    async with scene(server) as it:
+        first = asyncio.ensure_future(it.call("t1"))
+        await asyncio.sleep(1)
+        it.fleet.pool.apply({"a": entry(url="new")})
+        await asyncio.sleep(1)
+        again = await it.call("t1")
+        assert await first is not again
+        await until(lambda: server.closed == 2)
+        assert it.counts == (1, 0, 50)
+
+
+async def test_a_removed_server_ends_its_sessions() -> None:
+    async with scene() as it:
+        await it.call("t1")
+        await it.call("t2")
+        it.fleet.pool.apply({})
+        await until(lambda: it.server.closed == 3)
+        assert it.sample("mcp_proxy_server_sessions") is None
+
+
+async def test_what_is_subscribed_to_stays_so_when_the_entry_changes() -> None:
+    server = FakeServer(tool("x"))
+    server.capabilities = {"tools": {}, "resources": {"subscribe": True}}
+    async with scene(server, session_idle_s=5) as it:
+        lease = it.discovery.lease
+        assert lease is not None
+        async with lease(make_caller(), 0.0) as (session, _):
+            subscribing = asyncio.ensure_future(
+                session.sender.subscribe("u://1", lambda: None, "tenant_1")
+            )
+            await asyncio.sleep(0.1)
+            session.subscriptions.record_answer("u://1")
+            unsubscribe = await subscribing
+        await asyncio.sleep(60)
+        assert it.counts == (1, 1, 50)
+        it.fleet.pool.apply({"a": entry(url="new", session_idle_s=5)})
+        await asyncio.sleep(60)
+        assert it.counts == (1, 1, 50)
+        unsubscribe()
+        await asyncio.sleep(11)
+        assert it.counts == (0, 0, 50)
+
+
+async def test_a_defect_ends_the_session_that_it_is_in_and_no_other() -> None:
+    async with scene() as it:
+        other = await it.call("t2")
+        it.server.refuses_with = KeyError("a defect")
+        with pytest.raises(Exception, match="unavailable"):
+            await it.call("t1")
+        it.server.refuses_with = None
+        await asyncio.sleep(1)
+        await it.call("t1")
+        assert other is await it.call("t2")
+        assert it.sample("mcp_proxy_server_sessions_ended_total", reason="crashed") == 1
+
+
+async def test_an_hour_of_many_tenants_leaves_nothing_behind() -> None:
+    async with scene(session_idle_s=300.0) as it:
+        tasks, most = len(asyncio.all_tasks()), 0
+        for number in range(TENANTS_OF_AN_HOUR):
+            await it.call(f"t{number}", f"u{number}")
+            if not number % 100:
+                most = max(most, len(asyncio.all_tasks()) - tasks)
+            await asyncio.sleep(3600 / TENANTS_OF_AN_HOUR)
+        assert it.counts == (50, 0, 50)
+        assert len(it.server.links) - it.server.closed == 51
+        await asyncio.sleep(400)
+        assert it.counts == (0, 0, 50)
+        assert (len(it.server.links) - it.server.closed, len(asyncio.all_tasks())) == (1, tasks)
+        assert most < 50 * 12
+        (status,) = it.fleet.pool.statuses
+        assert status.sessions == SessionCounts(open=0, busy=0, max=50)
