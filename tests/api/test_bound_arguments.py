@@ -171,9 +171,9 @@ async def test_with_bind_required_no_tool_is_a_way_around() -> None:
 
 
 async def test_a_path_that_nothing_has_is_a_warning() -> None:
-    async with bound_server(bind={"tennant": "t"}) as bound:
+    async with bound_server(bind={"ten_ant": "t"}) as bound:
         [warning] = bound.service.gateway.publisher.warnings
-        assert warning.path == "$.mcpServers.s.bind.tennant"
+        assert warning.path == "$.mcpServers.s.bind.ten_ant"
 
 
 async def test_arguments_of_prompts_are_bound_as_well() -> None:

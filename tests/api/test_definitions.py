@@ -235,12 +235,12 @@ async def test_a_folder_that_cannot_be_written_is_said(
 
 async def test_an_unknown_key_of_the_lock_opens_nothing(server: RawServer) -> None:
     CONFIG_DIR.mkdir(exist_ok=True)
-    LOCK.write_text('{"version": 1, "items": [], "itmes": []}', encoding="utf-8")
+    LOCK.write_text('{"version": 1, "items": [], "item_s": []}', encoding="utf-8")
     async with serving(server) as service:
         assert await service.listed() == []
         assert (await shown(service))["lock"] == "broken"
         problems = (await service.http.get(READY, headers=bearer(ADMIN))).json()
-        assert "$.itmes" in json.dumps(problems["checks"]["config"])
+        assert "$.item_s" in json.dumps(problems["checks"]["config"])
         found = await item(service, "echo")
         assert found is not None
         assert outcome(await accept(service, found)) == (409, "CONFIG_READ_ONLY")

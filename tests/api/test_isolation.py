@@ -144,7 +144,7 @@ async def test_a_killed_process_is_that_of_its_own_callers_alone() -> None:
                 "s:witness", tenant_id=TENANTS[0], user={"tenant_id": TENANTS[0], "user_id": "ann"}
             )
             again = envelope.get("result", {}).get("structured_content", {})
-            return envelope["status"] == "ok"
+            return bool(envelope["status"] == "ok")
 
         await eventually(is_back)
         assert again["process"] not in (one["process"], other["process"])

@@ -34,7 +34,7 @@ from mcp_tools_proxy.gateway.check.missing_items import explain_missing
 from mcp_tools_proxy.gateway.check.unmatched_exclusions import find_unmatched_exclusions
 from mcp_tools_proxy.gateway.check.unusable_bindings import find_unusable_bindings
 from mcp_tools_proxy.gateway.definitions.definition_guard import DefinitionGuard
-from mcp_tools_proxy.policy.bound_offers import find_held_back, without_held_back
+from mcp_tools_proxy.json_schema.bound_offers import find_held_back, without_held_back
 from mcp_tools_proxy.policy.definitions.quarantine import Quarantine, without_quarantined
 from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.preset_filter import filter_capabilities

@@ -28,8 +28,8 @@ from mcp_tools_proxy.downstream.components.remote_call import (
 from mcp_tools_proxy.downstream.discovery.items import NO_ARGUMENTS_SCHEMA, check_of
 from mcp_tools_proxy.downstream.reconnecting_session import ReconnectingSession
 from mcp_tools_proxy.downstream.relay.client_request_rules import input_required
+from mcp_tools_proxy.json_schema.bound_offers import bound_schema
 from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
-from mcp_tools_proxy.policy.bound_offers import bound_schema
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 
 _OWN_FIELDS = frozenset({"name", "description", "inputSchema", "outputSchema", "annotations"})

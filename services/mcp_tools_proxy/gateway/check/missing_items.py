@@ -10,7 +10,7 @@ from mcp_tools_proxy.domain.components import Tool
 from mcp_tools_proxy.domain.configuration import Missing
 from mcp_tools_proxy.domain.offers.view import View
 from mcp_tools_proxy.domain.server import ServerConfig
-from mcp_tools_proxy.policy.bound_offers import HeldBack
+from mcp_tools_proxy.json_schema.bound_offers import HeldBack
 from mcp_tools_proxy.policy.exclusions import NO_EXCLUSIONS, Exclusions
 from mcp_tools_proxy.wire.text import QUOTE_CHARS
 

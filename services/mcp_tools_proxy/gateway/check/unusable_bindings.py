@@ -12,7 +12,7 @@ from mcp_tools_proxy.domain.components import Tool
 from mcp_tools_proxy.domain.configuration import Agents, Configuration, Problem
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.gateway.agent_bindings import BoundAgents
-from mcp_tools_proxy.policy.bound_offers import HeldBack, unmatched_bindings
+from mcp_tools_proxy.json_schema.bound_offers import HeldBack, unmatched_bindings
 from mcp_tools_proxy.wire.text import quote
 
 
