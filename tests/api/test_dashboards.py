@@ -54,7 +54,10 @@ async def busy_service() -> AsyncIterator[Service]:
     async with (
         running_raw(only=("echo",)) as server,
         running(
-            config=Config(servers={"s1": server.entry}, presets=[PRESET]),
+            config=Config(
+                servers={"s1": {**server.entry, "isolation": "tenant", "maxSessions": 1}},
+                presets=[PRESET],
+            ),
             retrieval_transport=httpx.MockTransport(refuse),
             retrieval_window_url="http://retrieval/window",
             remote_url="ws://127.0.0.1:9/ws",
@@ -64,6 +67,7 @@ async def busy_service() -> AsyncIterator[Service]:
         ) as service,
     ):
         await service.result("s1:echo", {"text": "x"}, idempotency_key="once")
+        await service.result("s1:echo", {"text": "x"}, tenant_id="tenant_2")  # ends the session
         anchor = {"doc_id": "doc_1", "anchor_chunk_id": "c1", "radius": 1}
         assert await service.code("read_chunk_window", anchor) == "RETRIEVAL_UNAVAILABLE"
         await service.execute("no_such_tool")

@@ -39,7 +39,7 @@ ELSEWHERE = {
 }
 """What the SDK has under another name, or not among its types."""
 
-OURS = {name: value for name, value in vars(mcp_protocol).items() if name.isupper()}
+OURS = {name: value for name, value in vars(mcp_protocol).items() if name.isupper() and name[0] != "_"}
 
 MODERN = MODERN_PROTOCOL_VERSIONS[-1]
 NAMES = ("x", "имя", " x", "=?base64?eA==?=", "", "x" * 300)

@@ -18,6 +18,7 @@ WRITTEN = [
     "mcp.json",
     "preset_work.json",
     "schemas/agents.schema.json",
+    "schemas/definitions.lock.schema.json",
     "schemas/limits.schema.json",
     "schemas/mcp.schema.json",
     "schemas/preset.schema.json",
