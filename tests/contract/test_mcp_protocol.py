@@ -39,7 +39,11 @@ ELSEWHERE = {
 }
 """What the SDK has under another name, or not among its types."""
 
-OURS = {name: value for name, value in vars(mcp_protocol).items() if name.isupper() and name[0] != "_"}
+OURS = {
+    name: value
+    for name, value in vars(mcp_protocol).items()
+    if name.isupper() and not name.startswith("_")
+}
 
 MODERN = MODERN_PROTOCOL_VERSIONS[-1]
 NAMES = ("x", "имя", " x", "=?base64?eA==?=", "", "x" * 300)
