@@ -68,7 +68,7 @@ CLASSES = [
     "ResponsesCallOutput", "ResponsesCallOutputType", "ResponsesCallType", "ResponsesOtherItem",
     "ResponsesOtherItemType", "RightsChange", "RulePlace",
     "SentCall", "Server", "ServerCounts", "ServerList", "ServerState",
-    "ServerTransport", "ShadowedItem", "SigningKey", "SigningKeySet",
+    "ServerTransport", "SessionCounts", "ShadowedItem", "SigningKey", "SigningKeySet",
     "TextBlock", "ToolAnnotations", "ToolFormat", "ToolList",
     "ToolNameStyle", "ToolResultBlock", "ToolResultsMessage", "ToolUseBlock", "ToolWarning",
 ]  # fmt: skip
