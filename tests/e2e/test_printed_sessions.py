@@ -6,9 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +22,7 @@ from mcp_tools_proxy.cli.main import app
 from mcp_tools_proxy.settings.settings import Settings
 from tests.support.bounds import BOUND_S
 from tests.support.pages import blocks_of
+from tests.support.printed_examples import calls_of, check_answer, example_gateway, link_root
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -39,15 +38,6 @@ PAGES = [
 ]
 
 _PROGRAM = Path(sys.executable).parent / "mcp-tools-proxy"
-
-
-def calls_of(page: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the body of each printed call, with the answer that is printed below it."""
-    blocks = blocks_of(page)
-    for (kind, text), (kind_below, below) in pairwise(blocks):
-        if (kind, kind_below) == ("console", "json") and text.startswith("$ curl"):
-            words = shlex.split(text.removeprefix("$ "))
-            yield words[words.index("-d") + 1], json.loads(below)
 
 
 CALLS = [
@@ -70,8 +60,7 @@ def run(command: str, folder: Path) -> str:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder that is to the commands what the project's root is to a reader."""
     folder = tmp_path_factory.mktemp("root")
-    (folder / "examples").symlink_to(ROOT / "examples")
-    (folder / ".venv").symlink_to(sys.prefix)
+    link_root(folder)
     return folder
 
 
@@ -120,15 +109,9 @@ def gateway(folder: Path, imported: str) -> Iterator[TestClient]:
     assert imported
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        settings = Settings(
-            config_dir=Path("examples/config"),
-            retrieval_window_url="local",
-            startup_wait_s=BOUND_S,
-        )
-        with TestClient(create_app(settings), "http://localhost") as client:
-            # each test has a working directory of its own, where the server's command is not
-            while client.get("/health/ready").status_code == 503:
-                time.sleep(0.05)
+        # tried before the first test, which has a working directory without the server's command
+        config_dir = Path("examples/config")
+        with example_gateway(config_dir=config_dir, retrieval_window_url="local") as client:
             yield client
 
 
@@ -140,9 +123,7 @@ def test_each_session_prints_calls() -> None:
 def test_a_printed_call_has_the_printed_answer(
     gateway: TestClient, body: str, answer: dict[str, Any]
 ) -> None:
-    found = gateway.post("/internal/mcp/execute", content=body).json()
-    shown = found if "budget" in answer else {k: v for k, v in found.items() if k != "budget"}
-    assert shown | {"trace_id": ""} == answer | {"trace_id": ""}
+    check_answer(gateway, body, answer)
 
 
 def texts(kind: str) -> list[Any]:

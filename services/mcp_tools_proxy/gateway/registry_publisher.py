@@ -24,7 +24,7 @@ from mcp_tools_proxy.domain.components import (
 from mcp_tools_proxy.domain.configuration import Configuration, Missing, Preset, Problem
 from mcp_tools_proxy.domain.limits.budget import LimitRules
 from mcp_tools_proxy.domain.offers.bindings import ServerBindings
-from mcp_tools_proxy.domain.offers.definitions import DefinitionsMode
+from mcp_tools_proxy.domain.offers.definitions import DefinitionsMode, without_items
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.domain.offers.view import Shadowed, View
 from mcp_tools_proxy.domain.server import ServerConfig
@@ -34,8 +34,8 @@ from mcp_tools_proxy.gateway.check.missing_items import explain_missing
 from mcp_tools_proxy.gateway.check.unmatched_exclusions import find_unmatched_exclusions
 from mcp_tools_proxy.gateway.check.unusable_bindings import find_unusable_bindings
 from mcp_tools_proxy.gateway.definitions.definition_guard import DefinitionGuard
-from mcp_tools_proxy.json_schema.bound_offers import find_held_back, without_held_back
-from mcp_tools_proxy.policy.definitions.quarantine import Quarantine, without_quarantined
+from mcp_tools_proxy.json_schema.bound_offers import find_held_back
+from mcp_tools_proxy.policy.definitions.quarantine import Quarantine
 from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.preset_filter import filter_capabilities
 from mcp_tools_proxy.policy.visibility import PresetScope
@@ -242,12 +242,12 @@ class RegistryPublisher:
         exclude = {server_id: Exclusions(entries) for server_id, entries in excluded.items()}
         bindings = wanted.configuration.bindings if wanted.configuration else {}
         held_back = find_held_back(snapshots, bindings)
-        usable = without_held_back(snapshots, held_back)
+        usable = without_items(snapshots, frozenset(it.key for it in held_back))
         view = filter_capabilities(usable, wanted.preset, exclude)
         findings = self.definitions.examine(view, snapshots, wanted)
         quarantined = findings.quarantined
         if quarantined:
-            accepted = without_quarantined(usable, quarantined)
+            accepted = without_items(usable, quarantined)
             missing_items = view.missing  # what is quarantined is there, and not among them
             view = filter_capabilities(accepted, wanted.preset, exclude)
             view = replace(view, missing=missing_items)
@@ -309,7 +309,7 @@ class RegistryPublisher:
             configuration=wanted.configuration or NO_FILE,
             snapshots=snapshots,
             held_back=held_back,
-            tools=tools,
+            bound_agents=bound_agents,
         )
         self._reporter.report(missing, self._unmatched, access_rules, wanted.preset.preset_id)
 

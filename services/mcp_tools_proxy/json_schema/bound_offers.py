@@ -1,12 +1,12 @@
 """What of a server's offer can be used with its bound arguments, and how its schemas are shown."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.offers.bindings import Binding, ServerBindings
+from mcp_tools_proxy.domain.offers.definitions import DefinitionKey, DefinitionKind
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.json_schema.bound_properties import NamedElsewhere, without_property
 from mcp_tools_proxy.wire.text import quote
@@ -19,6 +19,11 @@ class HeldBack(NamedTuple):
     kind: Kind
     name: str
     reason: str
+
+    @property
+    def key(self) -> DefinitionKey:
+        """The key of its definition."""
+        return DefinitionKey(self.server_id, DefinitionKind(self.kind.value), self.name)
 
 
 class BoundSchema(NamedTuple):
@@ -56,25 +61,6 @@ def find_held_back(
         if server_id in snapshots
         for kind, name, reason in _held_back(snapshots[server_id], bound)
     )
-
-
-def without_held_back(
-    snapshots: Mapping[str, Snapshot], held_back: Sequence[HeldBack]
-) -> Mapping[str, Snapshot]:
-    """Return the offers without what is held back; the others are the same objects."""
-    if not held_back:
-        return snapshots
-    out = {(it.server_id, it.kind, it.name) for it in held_back}
-    return {
-        server_id: replace(
-            snapshot,
-            tools=_kept(snapshot.tools, out, server_id, Kind.TOOL),
-            prompts=_kept(snapshot.prompts, out, server_id, Kind.PROMPT),
-        )
-        if any(it.server_id == server_id for it in held_back)
-        else snapshot
-        for server_id, snapshot in snapshots.items()
-    }
 
 
 def unmatched_bindings(
@@ -133,9 +119,3 @@ def _has(tool: JsonObject, binding: Binding) -> bool:
 
 def _schema_of(tool: JsonObject) -> JsonObject:
     return cast("JsonObject", tool.get("inputSchema") or {})
-
-
-def _kept(
-    items: Mapping[str, JsonObject], out: set[tuple[str, Kind, str]], server_id: str, kind: Kind
-) -> Mapping[str, JsonObject]:
-    return {name: item for name, item in items.items() if (server_id, kind, name) not in out}

@@ -59,8 +59,6 @@ class ShownTools:
         self._bind_by_agent = bind_by_agent or {}
         self._plain = ToolVariant(table, unlisted_offers)
         self._variants: dict[tuple[str | None, bool], ToolVariant] = {}
-        self._bound: dict[tuple[str, int], Tool] = {}
-        """By agent and ``id()`` of the tool; safe because the table keeps all of those alive."""
 
     def variant_for(self, permissions: Permissions) -> ToolVariant:
         """Return the lists for a caller."""
@@ -91,12 +89,8 @@ class ShownTools:
         return self._bound_tool(tool, agent)
 
     def _bound_tool(self, tool: Tool, agent: str) -> Tool:
-        if (bind := self._bind_by_agent.get(agent)) is None:
-            return tool
-        key = (agent, id(tool))
-        if key not in self._bound:
-            self._bound[key] = bind(tool)
-        return self._bound[key]
+        bind = self._bind_by_agent.get(agent)
+        return tool if bind is None else bind(tool)
 
     def spec_for(self, tool: Tool, permissions: Permissions) -> ToolSpec:
         """Return the description of a tool as the caller sees it."""

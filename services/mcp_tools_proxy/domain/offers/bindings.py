@@ -38,7 +38,5 @@ class ServerBindings:
     required: bool = False
 
 
-NO_BINDINGS = ServerBindings()
-
 AgentBindings = Mapping[str, tuple[Binding, ...]]
 """The ``bind`` of an agent's profile, by the tool's full name; constants only."""

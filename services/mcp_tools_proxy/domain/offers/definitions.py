@@ -1,12 +1,13 @@
 """Definitions of items, as models read them, and the lock that pins them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import JsonObject
+from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 
 LOCK_FILE = "definitions.lock.json"
 
@@ -49,6 +50,34 @@ class DefinitionKey(NamedTuple):
     server_id: str
     kind: DefinitionKind
     name: str
+
+
+def without_items(
+    snapshots: Mapping[str, Snapshot], keys: frozenset[DefinitionKey]
+) -> Mapping[str, Snapshot]:
+    """Return the offers without the items of these keys; the others are the same objects."""
+    affected = {key.server_id for key in keys}
+    return {
+        server_id: _reduced(server_id, snapshot, keys) if server_id in affected else snapshot
+        for server_id, snapshot in snapshots.items()
+    }
+
+
+def _reduced(server_id: str, snapshot: Snapshot, keys: frozenset[DefinitionKey]) -> Snapshot:
+    def kept(kind: DefinitionKind, items: Mapping[str, JsonObject]) -> dict[str, JsonObject]:
+        return {
+            name: item
+            for name, item in items.items()
+            if DefinitionKey(server_id, kind, name) not in keys
+        }
+
+    return replace(
+        snapshot,
+        tools=kept(DefinitionKind.TOOL, snapshot.tools),
+        prompts=kept(DefinitionKind.PROMPT, snapshot.prompts),
+        resources=kept(DefinitionKind.RESOURCE, snapshot.resources),
+        templates=kept(DefinitionKind.RESOURCE_TEMPLATE, snapshot.templates),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,11 +25,6 @@ SWEEP_S = 5.0
 Key = tuple[str, ...]
 """The tenant, or tenant and user. Joined, ``a/b`` and ``c`` would be ``a`` and ``b/c``."""
 
-_PARTS = {
-    Isolation.TENANT: (CallerPart.TENANT_ID,),
-    Isolation.USER: (CallerPart.TENANT_ID, CallerPart.USER_ID),
-}
-
 _CLOSED = "its session is closed"
 
 log = structlog.get_logger()
@@ -58,7 +53,8 @@ class IsolatedSessions:
         self._config = discovery.config
         self._limit = self._config.session_limit
         self._dial = dial
-        self._parts = _PARTS[self._config.isolation]
+        separates = self._config.isolation.separates
+        self._parts = tuple(part for part in CallerPart if part in separates)
         self._most_of_tenant = tenant_share(self._limit) if len(self._parts) > 1 else 1
         """Of a tenant with many users some wait, so that another tenant finds a place."""
         self._open: dict[Key, IsolatedSession] = {}

@@ -114,7 +114,8 @@ class Dialer(AsyncResource):
         duplex: DuplexTransport
         clients = self._clients
         if config.isolation is not Isolation.SHARED:  # a connection is never another caller's
-            clients = await stack.enter_async_context(_own_clients())
+            clients = HttpClients()
+            stack.push_async_callback(clients.close)
         match transport:
             case Transport.STDIO:
                 duplex = await stack.enter_async_context(open_process(config))
@@ -132,16 +133,6 @@ class Dialer(AsyncResource):
             transport=transport,
             on_list_changed=on_list_changed,
         )
-
-
-@asynccontextmanager
-async def _own_clients() -> AsyncIterator[HttpClients]:
-    """Yield clients whose connections are of one session alone."""
-    clients = HttpClients()
-    try:
-        yield clients
-    finally:
-        await clients.close()
 
 
 def _attempts(transport: Transport) -> list[_Attempt]:

@@ -3,7 +3,7 @@
 What agents see is read from the registry that a gateway would build from the same files.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pydantic_core import to_json
@@ -16,9 +16,11 @@ from mcp_tools_proxy.config.loader import (
     NO_FILE,
 )
 from mcp_tools_proxy.domain.configuration import Agents, Configuration, Preset, Problem
+from mcp_tools_proxy.domain.offers.definitions import without_items
 from mcp_tools_proxy.domain.offers.snapshot import Ignored, InvalidItem, Snapshot
 from mcp_tools_proxy.domain.offers.view import View
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus
+from mcp_tools_proxy.gateway.agent_bindings import BoundAgents
 from mcp_tools_proxy.gateway.check.agents import (
     AgentReport,
     AgentView,
@@ -38,7 +40,7 @@ from mcp_tools_proxy.gateway.check.pinned_definitions import (
 )
 from mcp_tools_proxy.gateway.check.unmatched_exclusions import find_unmatched_exclusions
 from mcp_tools_proxy.gateway.check.unusable_bindings import find_unusable_bindings
-from mcp_tools_proxy.json_schema.bound_offers import find_held_back, without_held_back
+from mcp_tools_proxy.json_schema.bound_offers import HeldBack, find_held_back
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat, definition_of
 from mcp_tools_proxy.policy.aliases import alias_of, has_plain_alias
 from mcp_tools_proxy.policy.exclusions import Exclusions
@@ -177,6 +179,8 @@ def build_report(
     tried, so that there are no offers. ``definitions`` are compared with the lock.
     """
     agents = files.agents if agent is None else _only(files.agents, agent)
+    held_back = find_held_back(snapshots, files.configuration.bindings)
+    usable = without_items(snapshots, frozenset(it.key for it in held_back))
     offers = tuple(
         (kind, server_id, name)
         for server_id, snapshot in snapshots.items()
@@ -197,7 +201,7 @@ def build_report(
         ),
         presets=tuple(
             _report_of_preset(
-                preset, files, snapshots, registry.access_rules.exclude, offline=offline
+                preset, files, usable, held_back, registry.access_rules.exclude, offline=offline
             )
             for preset in files.presets
         ),
@@ -209,8 +213,8 @@ def build_report(
                 agents=files.agents,
                 configuration=files.configuration,
                 snapshots=snapshots,
-                held_back=find_held_back(snapshots, files.configuration.bindings),
-                tools=registry.tools.items,
+                held_back=held_back,
+                bound_agents=BoundAgents.of(files.agents.profiles, registry.tools.items),
             ),
             definition_warnings(definitions),
         ),
@@ -260,18 +264,18 @@ def _without_agent(files: Files, registry: Registry, require_agent: bool | None)
 def _report_of_preset(
     preset: Preset,
     files: Files,
-    snapshots: Mapping[str, Snapshot],
+    usable: Mapping[str, Snapshot],
+    held_back: Sequence[HeldBack],
     exclude: Mapping[str, Exclusions],
     *,
     offline: bool,
 ) -> PresetReport:
-    held_back = find_held_back(snapshots, files.configuration.bindings)
-    view = filter_capabilities(without_held_back(snapshots, held_back), preset, exclude)
+    view = filter_capabilities(usable, preset, exclude)
     missing = explain_missing(
         replace(view, shadowed=()),
         (),
         servers=files.configuration.servers,
-        discovered=snapshots.keys(),
+        discovered=usable.keys(),
         exclude=exclude,
         invalid=files.configuration.invalid,
         held_back=held_back,

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from mcp_tools_proxy.config.json_file import json_path, limit_problems
 from mcp_tools_proxy.config.loader import AGENTS_FILE, CONFIGURATION_FILE
-from mcp_tools_proxy.domain.components import Tool
 from mcp_tools_proxy.domain.configuration import Agents, Configuration, Problem
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.gateway.agent_bindings import BoundAgents
@@ -22,14 +21,14 @@ def find_unusable_bindings(
     configuration: Configuration,
     snapshots: Mapping[str, Snapshot],
     held_back: Iterable[HeldBack],
-    tools: Iterable[Tool],
+    bound_agents: BoundAgents,
 ) -> tuple[Problem, ...]:
     """Return a warning for each item that is hidden for its bindings, and for each idle binding."""
     return (
         *limit_problems(
             CONFIGURATION_FILE, tuple(_of_servers(configuration, snapshots, held_back))
         ),
-        *limit_problems(AGENTS_FILE, tuple(_of_agents(agents, tuple(tools)))),
+        *limit_problems(AGENTS_FILE, tuple(_of_agents(agents, bound_agents))),
     )
 
 
@@ -46,9 +45,9 @@ def _of_servers(
         yield Problem(file=CONFIGURATION_FILE, path=path, message=message)
 
 
-def _of_agents(agents: Agents, tools: tuple[Tool, ...]) -> Iterator[Problem]:
+def _of_agents(agents: Agents, bound_agents: BoundAgents) -> Iterator[Problem]:
     places = {name: index for index, name in enumerate(agents.profiles)}
-    for agent, tool in BoundAgents.of(agents.profiles, tools).problems():
+    for agent, tool in bound_agents.problems():
         path = json_path(("agents", places[agent], "bind", tool))
         message = (
             "hides the tool from the agent: it has no such argument, names it in other places than "
