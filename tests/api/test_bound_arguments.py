@@ -262,6 +262,9 @@ async def test_a_change_of_what_is_bound_keeps_the_session() -> None:
         {"bind": {"a": "${caller.name}"}},
         {"bind": {"a": "${secret:x}"}},
         {"bind": {"a": "${NOT_SET_ANYWHERE}"}},
+        {"bind": {"filter": {"by": "${caller.user_id}"}}},
+        {"bind": {"filter": [{"${caller.user_id}": 1}]}},
+        {"bindRequired": True},
         {"binds": {"a": 1}},
         {"bound": {"a": 1}},
         {"bindrequired": True},
@@ -281,6 +284,7 @@ async def test_a_bind_that_cannot_be_makes_the_entry_invalid(entry: Json) -> Non
         {"bind": {"find": {"a": 1}}},
         {"bind": {"s:find": {"a..b": 1}}},
         {"bind": {"s:find": {"a": "${caller.tenant_id}"}}},
+        {"bind": {"s:find": {"a": ["${caller.tenant_id}"]}}},
         {"binds": {"s:find": {"a": 1}}},
     ],
 )

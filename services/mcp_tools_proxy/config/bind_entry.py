@@ -46,6 +46,20 @@ def _check_paths(bind: dict[str, Any]) -> None:
             raise ValueError("binds a property and one within it; bind one of them")
     if None in bind.values():
         raise ValueError("binds a property to null, which counts as absent; give it a value")
+    if any(_has_variable(it) for it in bind.values() if not isinstance(it, str)):
+        raise ValueError(
+            "has ${ within an object or a list, where it is not replaced; bind the property there "
+            "by its path, as filter.by"
+        )
+
+
+def _has_variable(value: object) -> bool:
+    """Return whether a text of a JSON value, keys included, could be meant to be replaced."""
+    if isinstance(value, Mapping):
+        return any(map(_has_variable, (*value.keys(), *value.values())))
+    if isinstance(value, list):
+        return any(map(_has_variable, value))
+    return isinstance(value, str) and "${" in value
 
 
 def _read_server_bind(bind: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
@@ -65,7 +79,7 @@ def _read_agent_bind(bind: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any
         if not (server_id and colon and name):
             raise ValueError("has a key that is no server_id:tool; document tools are not bound")
         _check_paths(values)
-        if any(isinstance(value, str) and "${" in value for value in values.values()):
+        if any(map(_has_variable, values.values())):
             raise ValueError("has a value with ${, and a profile binds constants only")
     return bind
 

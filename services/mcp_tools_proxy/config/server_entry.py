@@ -136,6 +136,10 @@ _BETWEEN_KEYS: dict[str, Any] = {
         {"if": _stated(*_OVER_HTTP), "then": _url(HTTP_URL_PATTERN)},
         {"if": _stated(Transport.WEBSOCKET), "then": _url(WEBSOCKET_URL_PATTERN)},
         {"if": _NOTHING_STATED, "then": _url(ANY_URL_PATTERN)},
+        {
+            "if": {"required": ["bindRequired"], "properties": {"bindRequired": {"const": True}}},
+            "then": {"required": ["bind"], "properties": {"bind": {"minProperties": 1}}},
+        },
         *(
             {
                 "if": {"allOf": [_present("transport", _any_case(words)), _present("type")]},
@@ -234,7 +238,7 @@ class ServerEntry(BaseModel):
     texts. Changing it keeps the session."""
     bind_required: bool = False
     """Whether a tool or prompt without one of the bound arguments is hidden. Without it such a tool
-    works on all that the server gives it."""
+    works on all that the server gives it. Needs `bind`."""
     max_calls_in_flight: Count | None = Field(default=None, examples=[100])
     """How many calls the server gets at once; 100 when left out."""
     max_calls_in_flight_per_tenant: Count | None = Field(default=None, examples=[75])
@@ -261,6 +265,13 @@ class ServerEntry(BaseModel):
         transport = info.data.get("transport")
         if value is not None and transport is not None and value is not transport:
             raise ValueError("says another transport than transport does; keep one of them")
+        return value
+
+    @field_validator("bind_required")
+    @classmethod
+    def _hides_something(cls, value: bool, info: ValidationInfo) -> bool:
+        if value and info.data.get("bind") == {}:
+            raise ValueError("hides nothing without bind; add bind, or take it out")
         return value
 
     @field_validator("command")

@@ -15,6 +15,9 @@ from mcp_tools_proxy.json_schema.references import References
 _DECLARING = ANNOTATIONS | {"properties", "required", "type", "$defs", "definitions", "$schema"}
 """The keywords of an object's schema that are not looked at, beside where the property stands."""
 
+_DYNAMIC = frozenset({"$dynamicRef", "$recursiveRef"})
+"""References whose target depends on the way to them; they are not followed."""
+
 _DEFINITION = re.compile(r"#/(\$defs|definitions)/([^/]+)(?:/.*)?")
 
 
@@ -98,6 +101,8 @@ def _mentions(value: object, name: str, references: References) -> bool:
 
 def _targets(node: Node, references: References, seen: set[str], *, unknown: str) -> list[object]:
     """Return what a node refers to and was not seen before; ``unknown`` where that is unclear."""
+    if not _DYNAMIC.isdisjoint(node):
+        return [unknown]
     if not isinstance(node.get("$ref"), str):
         return []
     found = references.find(node["$ref"])
@@ -150,7 +155,8 @@ def _references_in(value: object) -> Iterator[str]:
     for part in parts:  # the loop appends to it
         if isinstance(part, Mapping):
             parts += part.values()
-            if isinstance(reference := part.get("$ref"), str):
-                yield reference
+            for key in ("$ref", *_DYNAMIC):
+                if isinstance(reference := part.get(key), str):
+                    yield reference
         elif isinstance(part, list):
             parts += part

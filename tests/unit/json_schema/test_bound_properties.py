@@ -15,6 +15,7 @@ Json = dict[str, Any]
 TEXT = {"type": "string"}
 TWO: Json = {"type": "object", "properties": {"text": TEXT, "tenant": TEXT}, "required": ["tenant"]}
 ONE: Json = {"type": "object", "properties": {"text": TEXT}}
+NODES = {"Node": {"$dynamicAnchor": "node", "type": "object"}}
 NESTED = {"properties": {"filter": TWO, "page": TEXT}}
 
 
@@ -37,6 +38,11 @@ NESTED = {"properties": {"filter": TWO, "page": TEXT}}
             {**TWO, "additionalProperties": False},
             ("tenant",),
             {**ONE, "additionalProperties": False},
+        ),
+        (
+            {"properties": {"tenant": TEXT, "tree": {"$dynamicRef": "#node"}}, "$defs": NODES},
+            ("tenant",),
+            {"properties": {"tree": {"$dynamicRef": "#node"}}, "$defs": NODES},
         ),
         (
             {**TWO, "anyOf": [{"required": ["text"]}]},
@@ -68,6 +74,9 @@ def test_a_property_is_taken_out(
         {"not": {"required": ["tenant"]}},
         {"$ref": "#/$defs/Base", "$defs": {"Base": TWO}},
         {"$ref": "#/$defs/Missing"},
+        {"$dynamicRef": "#base", "$defs": {"Base": {**TWO, "$dynamicAnchor": "base"}}},
+        {"allOf": [{"$dynamicRef": "#base"}], "$defs": {"Base": {"$dynamicAnchor": "base"}}},
+        {"$recursiveRef": "#", "$recursiveAnchor": True},
     ],
 )
 def test_a_schema_that_names_it_elsewhere_is_refused(more: Json) -> None:
