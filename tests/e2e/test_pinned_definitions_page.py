@@ -12,6 +12,7 @@ from tests.support.pages import blocks_of
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/pinned-definitions.md"
 BLOCKS = list(blocks_of(PAGE))
+JSON_BLOCKS = [text for kind, text in BLOCKS if kind == "json"]
 _PROGRAM = Path(sys.executable).parent / "mcp-tools-proxy"
 LOCK = Path("config/definitions.lock.json")
 
@@ -39,7 +40,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Write the page's files, and be in their folder."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "config").mkdir()
-    mcp_json, preset = (text for kind, text in BLOCKS if kind == "json")
+    mcp_json, preset, _ = JSON_BLOCKS
     (tmp_path / "config/mcp.json").write_text(mcp_json, encoding="utf-8")
     (tmp_path / "config/preset_work.json").write_text(preset, encoding="utf-8")
     program = next(text for kind, text in BLOCKS if kind == "python")
@@ -66,3 +67,15 @@ def test_lock_change_see_and_accept(folder: Path, monkeypatch: pytest.MonkeyPatc
     code, lines = check("--lock")
     assert (code, any("quarantined" in line for line in lines)) == (0, False)
     assert LOCK.read_bytes() != before
+
+
+def test_overrides_are_printed_and_leave_the_lock_alone(folder: Path) -> None:
+    assert check("--lock")[0] == 0
+    before = LOCK.read_bytes()
+    (folder / "config/preset_work.json").write_text(JSON_BLOCKS[2], encoding="utf-8")
+    code, lines = check("--offline")
+    assert code == 0
+    expected = printed("$ mcp-tools-proxy check --offline\n")
+    assert [line for line in expected if line not in lines] == []
+    assert check("--lock")[0] == 0
+    assert LOCK.read_bytes() == before

@@ -8,8 +8,12 @@ from mcp_tools_proxy.config.json_file import Location, json_path, limit_problems
 from mcp_tools_proxy.config.schema import (
     AgentsFile,
     ConfigurationFile,
+    ItemOverrides,
     PresetFile,
-    ReferenceEntry,
+    PromptReference,
+    ResourceReference,
+    TextOverrides,
+    ToolReference,
 )
 from mcp_tools_proxy.config.server_entry import (
     NETWORK_KEYS,
@@ -39,6 +43,7 @@ from mcp_tools_proxy.domain.configuration import (
     Reference,
 )
 from mcp_tools_proxy.domain.offers.bindings import ServerBindings
+from mcp_tools_proxy.domain.offers.overrides import NO_OVERRIDES, Overrides
 from mcp_tools_proxy.domain.server import (
     DEFAULT_CALLS_IN_FLIGHT,
     DEFAULT_SESSION_IDLE_S,
@@ -231,11 +236,25 @@ def preset_warnings(file_name: str, written: object) -> tuple[Problem, ...]:
     return _warnings(file_name, unknown_keys(PRESET, written))
 
 
-def _references(entries: Iterable[ReferenceEntry]) -> tuple[Reference, ...]:
+def _references(
+    entries: Iterable[ToolReference | PromptReference | ResourceReference],
+) -> tuple[Reference, ...]:
     return tuple(
-        Reference(server_id=entry.server_id, name=entry.name, enabled=entry.enabled)
+        Reference(
+            server_id=entry.server_id,
+            name=entry.name,
+            enabled=entry.enabled,
+            overrides=_overrides(entry.overrides),
+        )
         for entry in entries
     )
+
+
+def _overrides(entry: TextOverrides | None) -> Overrides:
+    if entry is None:
+        return NO_OVERRIDES
+    name = entry.name if isinstance(entry, ItemOverrides) else None
+    return Overrides(name=name, title=entry.title, description=entry.description)
 
 
 def _entry_oddities(

@@ -52,6 +52,7 @@ SNAKE_CASE_MODEL = FILE_MODEL | ConfigDict(alias_generator=None)
 
 ID_PATTERN = "[A-Za-z0-9_.-]{1,64}"
 ID_RULE = 'is 1 to 64 letters, digits, "_", "-" or "."'
+OVERRIDE_NAME_PATTERN = "[a-zA-Z0-9_-]{1,64}"
 HEADER_NAME_PATTERN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 VARIABLE_NAME_PATTERN = r"[^=\u0000]+"
 
@@ -171,12 +172,25 @@ def _not_blank(text: str) -> str:
 
 
 _NOT_BLANK = r"^[^\u0000]*[^\s\u0000][^\u0000]*$"
+
+
+def _check_override_name(name: str) -> str:
+    if not re.fullmatch(OVERRIDE_NAME_PATTERN, name):
+        raise ValueError('should be 1 to 64 letters, digits, "_" or "-", as models take it')
+    return name
+
+
 NotBlank = Annotated[
     str,
     AfterValidator(_not_blank),
     Published({"type": "string", "pattern": _NOT_BLANK}),
 ]
 Name = Annotated[str, Field(min_length=1)]
+OverrideName = Annotated[
+    str,
+    AfterValidator(_check_override_name),
+    Published({"type": "string", "pattern": f"^{OVERRIDE_NAME_PATTERN}$"}),
+]
 Filled = Annotated[str, AfterValidator(_fill_in), Published({"type": "string", "pattern": PATTERN})]
 """Text in which ``${VAR}`` is replaced."""
 BoundText = Annotated[

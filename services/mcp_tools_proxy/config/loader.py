@@ -31,6 +31,8 @@ from mcp_tools_proxy.config.checked_configuration import (
 from mcp_tools_proxy.config.field_types import ID_PATTERN, ID_RULE
 from mcp_tools_proxy.config.json_edit import with_key
 from mcp_tools_proxy.config.json_file import (
+    Location,
+    json_path,
     limit_problems,
     parse_json,
     problems_of,
@@ -57,6 +59,7 @@ from mcp_tools_proxy.domain.configuration import (
 )
 from mcp_tools_proxy.domain.errors import ConfigReadOnly
 from mcp_tools_proxy.filesystem.atomic import write_atomically
+from mcp_tools_proxy.policy.override_names import OverrideProblem, find_override_problems
 from mcp_tools_proxy.wire.text import file_name_text, quote
 
 CONFIGURATION_FILE = "mcp.json"
@@ -259,7 +262,23 @@ def _validate_preset(file_name: str, written: object) -> PresetFile:
     if file_name != f"preset_{file.id}.json":
         message = f"is {quote(file.id)}, and the file is named for another id; make them the same"
         raise InvalidConfig((Problem(file=file_name, path="$.id", message=message),))
+    _check_overrides(file_name, file)
     return file
+
+
+def _check_overrides(file_name: str, file: PresetFile) -> None:
+    """Raise InvalidConfig for overrides that cannot be, and names that two items would have."""
+    problems = [
+        Problem(file=file_name, path=json_path(_place_of(it)), message=it.message)
+        for it in find_override_problems(build_preset(file))
+    ]
+    if problems:
+        raise InvalidConfig(limit_problems(file_name, problems))
+
+
+def _place_of(problem: OverrideProblem) -> Location:
+    field = () if problem.field is None else (problem.field,)
+    return (f"{problem.kind.value}s", problem.place, "overrides", *field)
 
 
 def _validate(

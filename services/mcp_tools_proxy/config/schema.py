@@ -16,6 +16,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, model_validator
 from pydantic import WithJsonSchema as Published
+from pydantic.config import JsonDict
 
 from mcp_tools_proxy.config.bind_entry import AgentBind
 from mcp_tools_proxy.config.definitions.lock_file import DefinitionsLockFile
@@ -27,6 +28,7 @@ from mcp_tools_proxy.config.field_types import (
     Name,
     NotBlank,
     Number,
+    OverrideName,
     Seconds,
     ServerId,
     Whole,
@@ -61,10 +63,61 @@ class ConfigurationFile(BaseModel):
     """Seconds between two looks at what the servers offer; 0 or less is off, the least is 30."""
 
 
+MISSPELT_OVERRIDES = (
+    *("Overrides", "over_rides", "overridden", "override", "overrule", "overrules"),
+)
+"""Wrong spellings of ``overrides``.
+
+They are refused: a text that was meant to replace a server's would not. The loader refuses every
+other key that is similar as well.
+"""
+
+_NOT_MISSPELT: JsonDict = {"propertyNames": {"not": {"enum": list(MISSPELT_OVERRIDES)}}}
+
+
+def means_overrides(key: str) -> bool:
+    """Return whether a key misspells ``overrides``."""
+    if key in MISSPELT_OVERRIDES:
+        return True
+    return closest_match(key.casefold(), ["overrides"], least=0.7) is not None
+
+
+def _refuse_misspelt_overrides(entry: object, *, own: str | None) -> None:
+    """Raise ValueError for a key that means ``overrides``, other than ``own``."""
+    for key in entry if isinstance(entry, Mapping) else ():
+        if key != own and means_overrides(key):
+            advice = "which is spelt overrides" if own else "which belongs to one tool or prompt"
+            raise ValueError(f"has the key {quote(key)}, {advice}")
+
+
+class TextOverrides(BaseModel):
+    """What callers are shown instead of what the server says."""
+
+    model_config = ConfigDict(**{**FILE_MODEL, "extra": "forbid"})
+
+    description: NotBlank | None = Field(default=None, examples=["Find a ticket by its number."])
+    """The description."""
+    title: NotBlank | None = Field(default=None, examples=["Find a ticket"])
+    """The name for people."""
+
+
+class ItemOverrides(TextOverrides):
+    """What callers are shown instead of what the server says, the name included."""
+
+    name: OverrideName | None = Field(default=None, examples=["find_ticket"])
+    """The name. The item is found by its own as well, and exclusions go by that one."""
+
+
 class ReferenceEntry(BaseModel):
     """What the references of all three kinds have."""
 
-    model_config = FILE_MODEL
+    model_config = FILE_MODEL | ConfigDict(json_schema_extra=_NOT_MISSPELT)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_misspelt(cls, entry: object) -> object:
+        _refuse_misspelt_overrides(entry, own="overrides")
+        return entry
 
     server_id: Name = Field(examples=["notes"])
     """The server's id in mcp.json."""
@@ -78,6 +131,8 @@ class ToolReference(ReferenceEntry):
 
     name: Name = Field(alias="toolName", examples=["search"])
     """The tool's name at its server."""
+    overrides: ItemOverrides | None = None
+    """What callers are shown instead of the server's description, title and name."""
 
 
 class PromptReference(ReferenceEntry):
@@ -85,6 +140,8 @@ class PromptReference(ReferenceEntry):
 
     name: Name = Field(alias="promptName", examples=["summary"])
     """The prompt's name at its server."""
+    overrides: ItemOverrides | None = None
+    """What callers are shown instead of the server's description, title and name."""
 
 
 class ResourceReference(ReferenceEntry):
@@ -92,6 +149,8 @@ class ResourceReference(ReferenceEntry):
 
     name: Name = Field(alias="resourceKey", examples=["file:///notes.md"])
     """The resource's URI or URI template, or its name if it has neither."""
+    overrides: TextOverrides | None = None
+    """What callers are shown instead of the server's description and title."""
 
 
 def _check_preset_id(preset_id: str) -> str:
@@ -124,7 +183,16 @@ _NameStyle = Annotated[
 class PresetFile(BaseModel):
     """A preset: what callers may use of the downstream servers, and nothing else."""
 
-    model_config = ConfigDict(**FILE_MODEL, title="MCP Tools Proxy: preset_<id>.json")
+    model_config = FILE_MODEL | ConfigDict(
+        title="MCP Tools Proxy: preset_<id>.json",
+        json_schema_extra={"propertyNames": {"not": {"enum": ["overrides", *MISSPELT_OVERRIDES]}}},
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_overrides(cls, file: object) -> object:
+        _refuse_misspelt_overrides(file, own=None)
+        return file
 
     id: _OwnPresetId = Field(examples=["work"])
     """The preset's id, the same as in the file's name."""

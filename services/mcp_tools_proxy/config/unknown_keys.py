@@ -14,6 +14,7 @@ from mcp_tools_proxy.config.schema import (
     PromptReference,
     ResourceReference,
     ToolReference,
+    means_overrides,
     meant_key,
 )
 from mcp_tools_proxy.config.server_entry import ServerEntry
@@ -148,14 +149,25 @@ SERVER = ExpectedKeys(ServerEntry, OF_SERVER)
 CONFIGURATION = ExpectedKeys(ConfigurationFile, OF_ROOT, {"mcpServers": SERVER})
 _AGENT = ExpectedKeys(AgentEntry, OF_AGENT, is_reported=lambda key: meant_key(key) is None)
 AGENTS = ExpectedKeys(AgentsFile, {}, {"agents": _AGENT})
+
+
+def _is_reported_in_preset(key: str) -> bool:
+    return not means_overrides(key)
+
+
+def _reference(model: type[BaseModel]) -> ExpectedKeys:
+    return ExpectedKeys(model, is_reported=_is_reported_in_preset)
+
+
 PRESET = ExpectedKeys(
     PresetFile,
     {},
     {
-        "tools": ExpectedKeys(ToolReference),
-        "prompts": ExpectedKeys(PromptReference),
-        "resources": ExpectedKeys(ResourceReference),
+        "tools": _reference(ToolReference),
+        "prompts": _reference(PromptReference),
+        "resources": _reference(ResourceReference),
     },
+    is_reported=_is_reported_in_preset,
 )
 
 

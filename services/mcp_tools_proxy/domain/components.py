@@ -62,6 +62,11 @@ class ComponentSpec(Protocol):
         ...
 
     @property
+    def given_name(self) -> str | None:
+        """The name that the preset gives it, under which lists show it; None for none."""
+        ...
+
+    @property
     def server_id(self) -> str | None:
         """The downstream server that offers it; None for a local component."""
         ...
@@ -152,6 +157,8 @@ class ToolSpec:
     annotations: JsonObject = field(default_factory=dict)
     extra: JsonObject = field(default_factory=dict)
     server_id: str | None = None
+    given_name: str | None = None
+    """The name that the preset gives it; lists show it under that one."""
     needs_tenant: bool = False
     """Whether it works on tenants' data."""
     idempotent: bool = True
@@ -175,10 +182,20 @@ class ToolSpec:
         return self.name if self.server_id is None else self.name[len(self.server_id) + 1 :]
 
     @property
+    def listed_name(self) -> str:
+        """The name in lists that name tools by ``server_id:tool``."""
+        return self.given_name or self.name
+
+    @property
+    def model_name(self) -> str:
+        """The name in lists for model APIs, which take no colon."""
+        return self.given_name or self.alias
+
+    @property
     def as_mcp(self) -> JsonObject:
         """The descriptor for MCP's ``tools/list``."""
         shown: dict[str, object] = {
-            "name": self.name,
+            "name": self.listed_name,
             "description": self.description,
             "inputSchema": self.input_schema,
         }
@@ -205,6 +222,8 @@ class _ReadOnlySpec:
     name: str
     server_id: str
     as_mcp: JsonObject
+    given_name: str | None = None
+    """The name that the preset gives it; lists show it under that one."""
     argument_names: frozenset[str] = field(default=frozenset())
 
     @property
@@ -225,7 +244,7 @@ class _ReadOnlySpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptSpec(_ReadOnlySpec):
-    """Frozen description of one prompt; ``as_mcp`` is its server's descriptor, unchanged."""
+    """Frozen description of one prompt; ``as_mcp`` is its descriptor, under its server's name."""
 
     required: frozenset[str] = field(default=frozenset())
     """Its required arguments."""
@@ -255,7 +274,7 @@ class ResourceSpec(_ReadOnlySpec):
     """Frozen description of one resource or template.
 
     ``name`` is its key (P-12): the URI, the URI template, or the name of one without a URI.
-    ``as_mcp`` is its server's descriptor, unchanged.
+    ``as_mcp`` is its descriptor.
     """
 
     @property

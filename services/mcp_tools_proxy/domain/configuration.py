@@ -1,12 +1,13 @@
 """Parsed configuration: ``mcp.json``, ``agents.json`` and presets, and problems found in them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Self
 
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.domain.offers.bindings import AgentBindings, ServerBindings
+from mcp_tools_proxy.domain.offers.overrides import NO_OVERRIDES, Overrides
 from mcp_tools_proxy.domain.server import ServerConfig
 
 
@@ -71,6 +72,8 @@ class Reference:
     server_id: str
     name: str
     enabled: bool = True
+    overrides: Overrides = NO_OVERRIDES
+    """What callers are shown instead of what the server says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +89,18 @@ class Preset:
     tools: tuple[Reference, ...] = ()
     prompts: tuple[Reference, ...] | None = None
     resources: tuple[Reference, ...] | None = None
+
+    @property
+    def overridden(self) -> Iterator[tuple[Kind, Reference]]:
+        """The enabled references with overrides, and their kinds."""
+        for kind, references in (
+            (Kind.TOOL, self.tools),
+            (Kind.PROMPT, self.prompts or ()),
+            (Kind.RESOURCE, self.resources or ()),
+        ):
+            for reference in references:
+                if reference.enabled and reference.overrides != NO_OVERRIDES:
+                    yield kind, reference
 
 
 EMPTY_PRESET = Preset(preset_id="__empty__", name="Empty", prompts=(), resources=())

@@ -251,6 +251,7 @@ class RegistryPublisher:
             missing_items = view.missing  # what is quarantined is there, and not among them
             view = filter_capabilities(accepted, wanted.preset, exclude)
             view = replace(view, missing=missing_items)
+        scope = PresetScope.of(wanted.preset)
         remote = self._build_components(view, bindings)
         tools, conflicting = drop_name_conflicts(self._local_tools, remote.tools)
         profiles = (wanted.agents or NO_AGENTS).profiles
@@ -271,11 +272,11 @@ class RegistryPublisher:
             templates=remote.templates,
             access_rules=access_rules,
             name_styles=NameStyles(by_agent=wanted.name_styles, default=self._tool_names),
-            scope=PresetScope.of(wanted.preset),
+            scope=scope,
             unlisted_offers=UnlistedOffers(
                 snapshots=snapshots,
                 need_task=view.need_task,
-                quarantine=Quarantine.of(quarantined),
+                quarantine=Quarantine.of(quarantined, scope),
             ),
             version=RegistryVersion(wanted.preset.preset_id, self.version + 1),
             bind_by_agent=bound_agents.bind_by_agent,

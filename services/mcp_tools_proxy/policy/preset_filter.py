@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.configuration import Missing, Preset, Reference
+from mcp_tools_proxy.domain.offers.overrides import NO_OVERRIDES, Overrides
 from mcp_tools_proxy.domain.offers.snapshot import EMPTY_SNAPSHOT, Snapshot
 from mcp_tools_proxy.domain.offers.view import Route, Shadowed, View
 from mcp_tools_proxy.policy.aliases import qualified_name
@@ -65,10 +66,12 @@ def filter_capabilities(
         for server_id in dict.fromkeys(mentioned)
     }
 
-    of_tools = _route(tools, {s: it.tools for s, it in scope.items()}, qualified_name)
-    of_prompts = _choose(prompts, {s: it.prompts for s, it in scope.items()})
-    of_resources = _choose(resources, {s: it.resources for s, it in scope.items()})
-    of_templates = _choose(resources, {s: it.templates for s, it in scope.items()})
+    of_tools = _route(
+        tools, {s: it.tools for s, it in scope.items()}, overrides_of(preset.tools), qualified_name
+    )
+    of_prompts = _choose(preset.prompts, {s: it.prompts for s, it in scope.items()})
+    of_resources = _choose(preset.resources, {s: it.resources for s, it in scope.items()})
+    of_templates = _choose(preset.resources, {s: it.templates for s, it in scope.items()})
     return View(
         tools={name: routes[0] for name, routes in of_tools.routes.items()},
         prompts=of_prompts.by_key,
@@ -121,21 +124,40 @@ def enabled(references: Iterable[Reference]) -> list[_Pair]:
     return list(dict.fromkeys(pairs))
 
 
-def _choose(references: list[_Pair] | None, offers: _Offers) -> _Routed:
+def overrides_of(references: Iterable[Reference]) -> Mapping[_Pair, Overrides]:
+    """Return what the enabled references override, by server id and name."""
+    return {
+        (it.server_id, it.name): it.overrides
+        for it in references
+        if it.enabled and it.overrides != NO_OVERRIDES
+    }
+
+
+def _choose(references: Iterable[Reference] | None, offers: _Offers) -> _Routed:
     """Route the referenced items, or all offered ones without a list; servers in scope order."""
     if references is None:
         wanted = [(server_id, name) for server_id, items in offers.items() for name in items]
-    else:
-        rank = {server_id: place for place, server_id in enumerate(offers)}
-        wanted = sorted(references, key=lambda pair: rank[pair[0]])
-    return _route(wanted, offers, _by_name)
+        return _route(wanted, offers, {}, _by_name)
+    rank = {server_id: place for place, server_id in enumerate(offers)}
+    wanted = sorted(enabled(references), key=lambda pair: rank[pair[0]])
+    overrides = overrides_of(references)
+
+    def shown_name(server_id: str, name: str) -> str:
+        return overrides.get((server_id, name), NO_OVERRIDES).name or name
+
+    return _route(wanted, offers, overrides, shown_name)
 
 
 def _by_name(_server_id: str, name: str) -> str:
     return name
 
 
-def _route(wanted: Iterable[_Pair], offers: _Offers, key_of: Callable[[str, str], str]) -> _Routed:
+def _route(
+    wanted: Iterable[_Pair],
+    offers: _Offers,
+    overrides: Mapping[_Pair, Overrides],
+    key_of: Callable[[str, str], str],
+) -> _Routed:
     """Find each wanted item in its server's offers."""
     routed = _Routed()
     for server_id, name in wanted:
@@ -143,7 +165,12 @@ def _route(wanted: Iterable[_Pair], offers: _Offers, key_of: Callable[[str, str]
         if descriptor is None:
             routed.missing[server_id, name] = None
             continue
-        route = Route(server_id=server_id, name=name, descriptor=descriptor)
+        route = Route(
+            server_id=server_id,
+            name=name,
+            descriptor=descriptor,
+            overrides=overrides.get((server_id, name), NO_OVERRIDES),
+        )
         routed.routes.setdefault(key_of(server_id, name), []).append(route)
     return routed
 

@@ -4,14 +4,15 @@ Lists and calls both follow ``Visibility.denial``, for every kind and every entr
 only narrow what the active preset allows (contract §6).
 """
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Self
 
 from mcp_tools_proxy.domain.caller import Kind
-from mcp_tools_proxy.domain.configuration import EMPTY_PRESET, AgentProfile, Preset
+from mcp_tools_proxy.domain.configuration import EMPTY_PRESET, AgentProfile, Preset, Reference
 from mcp_tools_proxy.policy.exclusions import NO_EXCLUSIONS, Exclusions
-from mcp_tools_proxy.policy.preset_filter import enabled
+from mcp_tools_proxy.policy.preset_filter import enabled, overrides_of
 
 _Pair = tuple[str, str]
 
@@ -34,6 +35,8 @@ class PresetScope:
     prompts: frozenset[_Pair] | None
     resources: frozenset[_Pair] | None
     preset_id: str = field(default="", compare=False)
+    given_names: Mapping[Kind, Mapping[str, _Pair]] = field(default_factory=dict, hash=False)
+    """The items that the preset gives names to, by kind and name."""
 
     @classmethod
     def of(cls, preset: Preset) -> Self:
@@ -49,6 +52,10 @@ class PresetScope:
             prompts=prompts,
             resources=resources,
             preset_id=preset.preset_id,
+            given_names={
+                Kind.TOOL: _given_names(preset.tools),
+                Kind.PROMPT: _given_names(preset.prompts or ()),
+            },
         )
 
     def named(self, kind: Kind) -> frozenset[_Pair] | None:
@@ -61,10 +68,19 @@ class PresetScope:
             case Kind.RESOURCE:
                 return self.resources
 
+    def renamed(self, kind: Kind, name: str) -> _Pair | None:
+        """Return the item that the preset gives a name to, None if there is none."""
+        return self.given_names.get(kind, {}).get(name)
+
     def allows(self, kind: Kind, server_id: str, name: str) -> bool:
         """Return whether the preset allows a downstream component."""
         listed = self.named(kind)
         return server_id in self.servers if listed is None else (server_id, name) in listed
+
+
+def _given_names(references: Iterable[Reference]) -> Mapping[str, _Pair]:
+    overrides = overrides_of(references).items()
+    return {it.name: pair for pair, it in overrides if it.name is not None}
 
 
 NO_SCOPE = PresetScope.of(EMPTY_PRESET)

@@ -53,11 +53,14 @@ class ComponentTable(Generic[ItemT]):
         """
         self.items = tuple(items)
         self._by_name = _unique((name, item) for item in self.items for name in names_of(item))
-        self._by_bare_name = _grouped(
+        named_bare = _grouped(
             item
             for item in self.items
             if item.spec.server_id is not None and bare_name_allowed(item)
         )
+        if first_shadows:
+            named_bare = {name: _without_renamed(same) for name, same in named_bare.items()}
+        self._by_bare_name = named_bare
         self._absent = absent
         self._shadowed = frozenset(
             id(item)
@@ -164,20 +167,27 @@ class ComponentTable(Generic[ItemT]):
         return NAMED_BARE if is_bare else NAMED_IN_FULL
 
 
+def names_of_tool(tool: Tool) -> tuple[str, ...]:
+    """Return the names of a tool that are no other tool's."""
+    spec = tool.spec
+    names = (spec.name, spec.alias)
+    return names if spec.given_name is None else (*names, spec.given_name)
+
+
 def drop_name_conflicts(
     local: Iterable[Tool], remote: Iterable[Tool]
 ) -> tuple[tuple[Tool, ...], tuple[Tool, ...]]:
     """Split ``remote`` into the tools that can be added to ``local`` and those that cannot.
 
-    Names and aliases share one namespace, in which local tools come first: a remote tool whose name
-    or alias is taken by a local or an earlier remote tool is dropped. So no server can replace a
+    All names share one namespace, in which local tools come first: a remote tool with a name that
+    is taken by a local or an earlier remote tool is dropped. So no server can replace a
     tool of the gateway or of another server.
     """
-    taken = {name for tool in local for name in (tool.spec.name, tool.spec.alias)}
+    taken = {name for tool in local for name in names_of_tool(tool)}
     accepted: list[Tool] = []
     dropped: list[Tool] = []
     for tool in remote:
-        names = {tool.spec.name, tool.spec.alias}
+        names = set(names_of_tool(tool))
         if names & taken:
             dropped.append(tool)
         else:
@@ -192,6 +202,14 @@ def _grouped(items: Iterable[ItemT]) -> Mapping[str, tuple[ItemT, ...]]:
     for item in items:
         groups.setdefault(item.spec.bare_name, []).append(item)
     return {name: tuple(same) for name, same in groups.items()}
+
+
+def _without_renamed(same: tuple[ItemT, ...]) -> tuple[ItemT, ...]:
+    """Return those of one bare name that compete for it: who got another name leaves it to others.
+
+    If all of them got one, the first keeps the bare name as well.
+    """
+    return tuple(item for item in same if item.spec.given_name is None) or same[:1]
 
 
 def _unique(named: Iterable[tuple[str, ItemT]]) -> Mapping[str, ItemT]:

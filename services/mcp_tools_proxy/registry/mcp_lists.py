@@ -202,11 +202,14 @@ def _tools_named(
 
     def bare(tool: Tool, permissions: Permissions) -> str:
         spec = tool.spec
-        return spec.bare_name if table.is_found_bare(tool, permissions) else spec.name
+        is_found = spec.given_name is None and table.is_found_bare(tool, permissions)
+        return spec.bare_name if is_found else spec.listed_name
 
     match style:
         case ToolNameStyle.SERVER:
-            return McpLists(table, key="name", name_for=lambda tool, _: tool.spec.name, specs=specs)
+            return McpLists(
+                table, key="name", name_for=lambda tool, _: tool.spec.listed_name, specs=specs
+            )
         case ToolNameStyle.ALIAS:
             return McpLists(
                 table, key="name", name_for=lambda tool, _: tool.spec.alias, specs=specs
@@ -222,6 +225,8 @@ def _shortest_unique_name(table: ComponentTable[ItemT]) -> NameFor[ItemT]:
 
     def name_for(item: ItemT, permissions: Permissions) -> str:
         spec = item.spec
+        if spec.given_name is not None:
+            return spec.given_name
         if table.is_found_bare(item, permissions):
             return spec.bare_name
         return qualified_name(spec.server_id or "", spec.bare_name)

@@ -53,7 +53,7 @@ class NameResolver:
         self._raise_if_quarantined(Kind.TOOL, name, permissions)
         raise_if_unknown_qualified(name, permissions)
         visible = self.tools.visible_to(permissions)
-        raise not_found(Kind.TOOL, name, (tool.spec.name for tool in visible))
+        raise not_found(Kind.TOOL, name, (tool.spec.listed_name for tool in visible))
 
     def prompt(self, name: str, permissions: Permissions) -> Prompt:
         """Return the prompt of a name. Raises PromptNotFound, PromptNotAllowed, AmbiguousName."""

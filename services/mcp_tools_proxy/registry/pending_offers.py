@@ -65,6 +65,9 @@ class PendingOffers:
         if name.startswith(prefix):
             bare_names.append(name[len(prefix) :])
         yield from bare_names
+        renamed = self.scope.renamed(kind, name)
+        if renamed is not None and renamed[0] == server_id:
+            yield renamed[1]
         if kind is Kind.TOOL:
             tools = (tool for named_id, tool in self.scope.tools if named_id == server_id)
             yield from (tool for tool in tools if alias_of(server_id, tool) == name)

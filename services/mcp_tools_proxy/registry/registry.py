@@ -1,6 +1,6 @@
 """The registry: the frozen tables of everything callable now, and the holder that replaces them."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -21,7 +21,7 @@ from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat
 from mcp_tools_proxy.policy.aliases import impersonates_server, qualified_name
 from mcp_tools_proxy.policy.visibility import NO_SCOPE, PresetScope
 from mcp_tools_proxy.registry.absent_tools import AbsentTools
-from mcp_tools_proxy.registry.component_table import ComponentTable, HasSpec, ItemT
+from mcp_tools_proxy.registry.component_table import ComponentTable, HasSpec, names_of_tool
 from mcp_tools_proxy.registry.mcp_lists import McpList, McpListings
 from mcp_tools_proxy.registry.name_resolver import NameResolver
 from mcp_tools_proxy.registry.name_styles import SERVER_STYLE, NameStyles
@@ -91,7 +91,7 @@ class Registry:
         tools = tuple(tools)
         tool_table = ComponentTable(
             tools,
-            names_of=lambda tool: (tool.spec.name, tool.spec.alias),
+            names_of=names_of_tool,
             first_shadows=False,
             bare_name_allowed=bare_name_allowed,
             absent=AbsentTools.of(scope, (tool.spec for tool in tools), access_rules),
@@ -310,6 +310,8 @@ class RegistryHolder:
         return await self.current.list_tools(caller, tool_format, names)
 
 
-def _qualified(item: ItemT) -> tuple[str, ...]:
+def _qualified(item: HasSpec) -> Iterator[str]:
     spec = item.spec
-    return (qualified_name(spec.server_id or "", spec.bare_name),)
+    yield qualified_name(spec.server_id or "", spec.bare_name)
+    if spec.given_name is not None:
+        yield spec.given_name

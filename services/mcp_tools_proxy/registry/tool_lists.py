@@ -78,7 +78,7 @@ class SerializedTools:
         """Serialize a tool, and the warnings of its format as JSON objects joined by commas."""
         spec = self.specs[index]
         tool = definition_of(spec, self.format)
-        warnings = [ToolWarning(tool=spec.name, message=message) for message in tool.warnings]
+        warnings = [ToolWarning(tool=spec.listed_name, message=it) for it in tool.warnings]
         definition = tool.definition
         if self._names is not None:
             definition = {**definition, "name": self._names[index]}
@@ -248,7 +248,9 @@ def _named_by_alias(specs: Sequence[ToolSpec]) -> SerializedTools:
 
 def _named_both_ways(specs: Sequence[ToolSpec]) -> SerializedTools:
     """Return each tool twice: named in full, then bare. A list has one of the two."""
-    names = [name for spec in specs for name in (spec.name, spec.bare_name)]
+    names = [
+        name for spec in specs for name in (spec.listed_name, spec.given_name or spec.bare_name)
+    ]
     return SerializedTools([spec for spec in specs for _ in range(2)], ToolFormat.MCP, names)
 
 

@@ -119,7 +119,7 @@ def catalog_tool(list_tools: ListTools, *, max_result_bytes: int) -> Tool:
 def _catalog(listing: ToolListing, tool_format: ToolFormat) -> Catalog:
     specs = listing.specs
     catalog: Catalog = {
-        "tools": [spec.name for spec in specs],
+        "tools": [spec.listed_name for spec in specs],
         "definitions": (
             [_definition(spec) for spec in specs]
             if tool_format is ToolFormat.MCP
@@ -133,7 +133,7 @@ def _catalog(listing: ToolListing, tool_format: ToolFormat) -> Catalog:
 
 def _definition(spec: ToolSpec) -> Definition:
     definition: Definition = {
-        "name": spec.name,
+        "name": spec.listed_name,
         "alias": spec.alias,
         "description": spec.description,
         "input_schema": spec.input_schema,

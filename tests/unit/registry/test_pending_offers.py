@@ -3,11 +3,13 @@
 import pytest
 
 from mcp_tools_proxy.domain.caller import Kind
+from mcp_tools_proxy.domain.configuration import Preset, Reference
+from mcp_tools_proxy.domain.offers.overrides import Overrides
 from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.visibility import PresetScope, Visibility
 from mcp_tools_proxy.registry.pending_offers import PendingOffers
 from mcp_tools_proxy.registry.permissions import WITHOUT_AGENT, Permissions
-from tests.support.builders import make_preset
+from tests.support.builders import make_preset, refs
 
 OFFERS = PendingOffers(
     scope=PresetScope.of(make_preset(tools=["s1/a", "s1/excluded", "s2/a"])),
@@ -35,3 +37,13 @@ def test_a_call_waits_for_a_server_only_if_its_name_may_be_allowed_there(
     server_id: str, name: str, permissions: Permissions, may: bool
 ) -> None:
     assert OFFERS.may_offer(server_id, Kind.TOOL, name, permissions) is may
+
+
+def test_a_call_waits_for_a_server_by_the_name_that_the_preset_gives() -> None:
+    given = Reference(server_id="s1", name="a", overrides=Overrides(name="one"))
+    preset = Preset(preset_id="p", name="P", tools=(given, *refs("s2/a")))
+    offers = PendingOffers(scope=PresetScope.of(preset), servers=("s1", "s2"))
+    waited_for = [
+        it for it in ("s1", "s2") if offers.may_offer(it, Kind.TOOL, "one", WITHOUT_AGENT)
+    ]
+    assert waited_for == ["s1"]

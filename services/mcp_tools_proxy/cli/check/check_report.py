@@ -1,6 +1,7 @@
 """Prints the report of ``check`` as tables. Texts of servers and files are escaped."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 
 from rich.console import Console
 from rich.table import Table
@@ -65,6 +66,18 @@ def print_report(report: CheckReport, console: Console, *, offers: bool) -> None
             for found in report.presets
             for it in found.missing
             for name in it.names
+        ],
+    )
+    _table(
+        console,
+        "Overridden by a preset: shown instead of what the server says",
+        ("preset", "kind", "item", "field", "text"),
+        [
+            (found.preset.preset_id, kind.value, f"{it.server_id}:{it.name}", field, text)
+            for found in report.presets
+            for kind, it in found.preset.overridden
+            for field, text in asdict(it.overrides).items()
+            if text is not None
         ],
     )
     _table(

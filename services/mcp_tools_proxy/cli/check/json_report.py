@@ -1,6 +1,7 @@
 """The report of ``check`` for JSON (contract §8): every key is always there, null for unknown."""
 
 from collections.abc import Mapping, Sequence, Sized
+from dataclasses import asdict
 
 from mcp_tools_proxy.auth.token_format import TokenEntry
 from mcp_tools_proxy.cli.check.check_report import NOT_CHECKED_OFFLINE, state_of
@@ -113,6 +114,15 @@ def _preset(found: PresetReport, report: CheckReport) -> Facts:
             for name in items.names
         ],
         "aliases": dict(found.refused_names),
+        "overrides": [
+            {
+                "kind": kind.value,
+                "server_id": reference.server_id,
+                "name": reference.name,
+                "shown": {key: text for key, text in asdict(reference.overrides).items() if text},
+            }
+            for kind, reference in found.preset.overridden
+        ],
     }
 
 

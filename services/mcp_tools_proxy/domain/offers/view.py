@@ -6,15 +6,25 @@ from dataclasses import dataclass, field
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.configuration import Missing
+from mcp_tools_proxy.domain.offers.overrides import NO_OVERRIDES, Overrides
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """The server that provides a visible item; ``name`` is the item's name there."""
+    """The server that provides a visible item; ``name`` and ``descriptor`` are those of there."""
 
     server_id: str
     name: str
     descriptor: JsonObject
+    overrides: Overrides = NO_OVERRIDES
+    """What callers are shown instead."""
+
+    @property
+    def shown(self) -> JsonObject:
+        """The descriptor that callers are shown, under the server's name."""
+        if self.overrides == NO_OVERRIDES:
+            return self.descriptor
+        return self.overrides.applied_to(self.descriptor)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

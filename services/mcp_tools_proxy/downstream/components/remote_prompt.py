@@ -48,7 +48,8 @@ class RemotePrompt(NamesNoDocument):
         spec = PromptSpec(
             name=route.name,
             server_id=route.server_id,
-            as_mcp=route.descriptor,
+            as_mcp=route.shown,
+            given_name=route.overrides.name,
             argument_names=frozenset(argument["name"] for argument in listed),
             required=frozenset(a["name"] for a in listed if a.get("required") is True),
         )

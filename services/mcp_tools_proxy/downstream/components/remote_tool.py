@@ -142,7 +142,7 @@ class RemoteTool(NamesNoDocument):
 
 def _spec_of(route: Route) -> ToolSpec:
     """Build the tool's spec; its schema gets type ``object``, as clients expect."""
-    descriptor = route.descriptor
+    descriptor = route.shown
     annotations = cast("JsonObject", descriptor.get("annotations") or {})
     input_schema = cast("JsonObject", descriptor.get("inputSchema") or NO_ARGUMENTS_SCHEMA)
     if input_schema.get("type") != "object":  # no type, or several
@@ -157,6 +157,7 @@ def _spec_of(route: Route) -> ToolSpec:
         annotations=annotations,
         extra={key: value for key, value in descriptor.items() if key not in _OWN_FIELDS},
         server_id=route.server_id,
+        given_name=route.overrides.name,
         idempotent=any(annotations.get(hint) is True for hint in _IDEMPOTENT_HINTS),
     )
 

@@ -70,7 +70,7 @@ def summarize_agents(registry: Registry, agents: Agents) -> tuple[AgentReport, .
         punctuation = len(tools) + 1 if tools else 0  # the brackets and commas of a JSON list
         return AgentReport(
             profile=profile,
-            tools=tuple(spec.name for spec in tools),
+            tools=tuple(spec.listed_name for spec in tools),
             prompts=_names(registry.prompts_visible_to(caller), "name"),
             resources=_names(registry.resources_visible_to(caller), "uri"),
             templates=_names(registry.templates_visible_to(caller), "uriTemplate"),
@@ -91,7 +91,7 @@ def describe_agent_view(registry: Registry, agent: str, offers: Iterable[Offer] 
         agent=agent,
         visible=(
             *(
-                VisibleItem(kind=Kind.TOOL, name=spec.name, alias=spec.alias)
+                VisibleItem(kind=Kind.TOOL, name=spec.listed_name, alias=spec.alias)
                 for spec in registry.visible_to(caller)
             ),
             *_named(Kind.PROMPT, registry.prompts_visible_to(caller), "name"),

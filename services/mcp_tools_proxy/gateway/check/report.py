@@ -280,7 +280,9 @@ def _report_of_preset(
         invalid=files.configuration.invalid,
         held_back=held_back,
     )
-    definitions = [{**route.descriptor, "name": name} for name, route in view.tools.items()]
+    definitions = [
+        {**route.shown, "name": route.overrides.name or name} for name, route in view.tools.items()
+    ]
     return PresetReport(
         preset=preset,
         active=preset.preset_id == files.active,
@@ -289,7 +291,7 @@ def _report_of_preset(
         refused_names={
             name: alias_of(route.server_id, route.name)
             for name, route in view.tools.items()
-            if not has_plain_alias(route.server_id, route.name)
+            if route.overrides.name is None and not has_plain_alias(route.server_id, route.name)
         },
         tokens=estimate_tokens(len(to_json(definitions))) if definitions else 0,
     )

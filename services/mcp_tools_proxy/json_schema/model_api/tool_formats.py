@@ -41,8 +41,9 @@ class FormattedTool:
 def definition_of(spec: ToolSpec, tool_format: ToolFormat) -> FormattedTool:
     """Return a tool's definition in a format.
 
-    For model APIs it has its alias as name, and an input schema that the API accepts: one refused
-    schema would fail the whole request. Pure: the same tool gives the same bytes.
+    For model APIs it has its alias as name, or the name that the preset gives it, and an input
+    schema that the API accepts: one refused schema would fail the whole request. Pure: the same
+    tool gives the same bytes.
     """
     if tool_format is ToolFormat.OPENAI:
         return _for_openai(spec)
@@ -69,7 +70,7 @@ def _for_openai(spec: ToolSpec) -> FormattedTool:
         description = description[: OPENAI_MAX_DESCRIPTION_CHARS - 1] + "…"
         warnings += (f"description: is cut to {OPENAI_MAX_DESCRIPTION_CHARS} characters",)
     function = {
-        "name": spec.alias,
+        "name": spec.model_name,
         "description": description,
         "parameters": parameters.schema,
     }
@@ -80,7 +81,7 @@ def _for_anthropic(spec: ToolSpec) -> FormattedTool:
     """Return a tool of the Messages API."""
     schema = adapt_schema(spec.input_schema, ANTHROPIC)
     shown = {
-        "name": spec.alias,
+        "name": spec.model_name,
         "description": _description(spec, schema),
         "input_schema": schema.schema,
     }

@@ -7,6 +7,7 @@ from typing import Self
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.offers.definitions import DefinitionKey
 from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
+from mcp_tools_proxy.policy.visibility import PresetScope
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,9 +17,15 @@ class Quarantine:
     names: Mapping[tuple[Kind, str], DefinitionKey] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, keys: Iterable[DefinitionKey]) -> Self:
-        """Collect the names of what is quarantined."""
-        return cls(names={name: key for key in sorted(keys) for name in _names_of(key)})
+    def of(cls, keys: Iterable[DefinitionKey], scope: PresetScope) -> Self:
+        """Collect the names of what is quarantined, those of the preset included."""
+        names = {name: key for key in sorted(keys) for name in _names_of(key)}
+        items = {(key.kind.item_kind, key.server_id, key.name): key for key in names.values()}
+        for kind, given in scope.given_names.items():
+            for name, pair in given.items():
+                if (key := items.get((kind, *pair))) is not None:
+                    names[kind, name] = key
+        return cls(names=names)
 
     def find(self, kind: Kind, name: str) -> DefinitionKey | None:
         """Return the quarantined item that ``name`` means, None if there is none."""
