@@ -168,7 +168,7 @@ async def test_exclusions_match_the_original(excluded: str, is_hidden: bool) -> 
         [tool("find", description=" ")],
         [tool("find", naem="x")],
         [tool("find", name="one"), tool("find", name="two")],
-        [{**tool("find"), "overrrides": {"name": "x"}}],
+        [{**tool("find"), "overridez": {"name": "x"}}],
         [{**tool("find"), "Overrides": {"name": "x"}}],
         [{**tool("find"), "override": {"description": "x"}}],
     ],

@@ -63,9 +63,7 @@ class ConfigurationFile(BaseModel):
     """Seconds between two looks at what the servers offer; 0 or less is off, the least is 30."""
 
 
-MISSPELT_OVERRIDES = (
-    *("Overrides", "over_rides", "overridden", "override", "overrule", "overrules"),
-)
+MISSPELT_OVERRIDES = ("Overrides", "over_rides", "overridden", "override", "overrule", "overrules")
 """Wrong spellings of ``overrides``.
 
 They are refused: a text that was meant to replace a server's would not. The loader refuses every
