@@ -204,13 +204,6 @@ async def test_what_is_quarantined_is_refused_by_its_given_name_as_well() -> Non
             assert await served.service.code(name, {"text": "x"}) == "TOOL_NOT_ALLOWED"
 
 
-async def test_a_given_name_means_no_other_tool_while_its_own_is_away() -> None:
-    content = preset(tool("gone", name="find_ticket"), tool("find_ticket", "t"))
-    content["tools"][1]["enabled"] = False
-    async with overriding(content) as served:
-        assert await served.service.code("find_ticket", {"text": "x"}) == "TOOL_NOT_FOUND"
-
-
 async def test_its_own_name_and_one_of_a_disabled_reference_are_free() -> None:
     own = preset(tool("find", name="find"), {**tool("list"), "enabled": False})
     async with overriding(own) as served:

@@ -20,31 +20,22 @@ _Pair = tuple[str, str]
 class AbsentTools:
     """Pairs of server id and bare name, none of which is in the registry."""
 
-    def __init__(
-        self, pairs: Iterable[_Pair] = (), names_given: Mapping[str, _Pair] | None = None
-    ) -> None:
-        """``names_given`` are the names that the preset gives to tools, absent or not."""
+    def __init__(self, pairs: Iterable[_Pair] = ()) -> None:
         self._servers: dict[str, list[str]] = {}
         """The ids of the servers by the bare name of the tool."""
         self._full_names: set[str] = set()
         for server_id, name in sorted(pairs):
             self._servers.setdefault(name, []).append(server_id)
             self._full_names |= {qualified_name(server_id, name), alias_of(server_id, name)}
-        absent = {(server_id, name) for name, ids in self._servers.items() for server_id in ids}
-        given = (names_given or {}).items()
-        self._full_names |= {name for name, pair in given if pair in absent}
 
     @classmethod
     def of(cls, scope: PresetScope, present: Iterable[ToolSpec], rules: AccessRules) -> Self:
         """Build those of a preset; a tool that its server may never show is none of them."""
         pairs = scope.tools - {(spec.server_id, spec.bare_name) for spec in present}
-        return cls(
-            (it for it in pairs if _is_possible(it, rules.servers, rules.exclude)),
-            scope.given_names.get(Kind.TOOL),
-        )
+        return cls(it for it in pairs if _is_possible(it, rules.servers, rules.exclude))
 
     def owns(self, name: str) -> bool:
-        """Return whether ``name`` is a name that only an absent tool has."""
+        """Return whether ``name`` is the qualified name or alias of an absent tool."""
         return name in self._full_names
 
     def candidates(self, name: str, permissions: Permissions) -> Sequence[str]:
