@@ -5,11 +5,10 @@ from typing import Any
 
 import jwt
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from mcp_tools_proxy.settings.settings import SettingsError, load_settings
 from tests.downstream.caller_gateway import given, serving, user
+from tests.support.key_file import write_key
 from tests.support.service import Service, running
 
 KEYS = "/.well-known/jwks.json"
@@ -21,13 +20,6 @@ def key_file(tmp_path: Path) -> Path:
     file = tmp_path / "keys.pem"
     write_key(file)
     return file
-
-
-def write_key(file: Path) -> None:
-    before = file.read_bytes() if file.exists() else b""
-    key = generate_private_key(SECP256R1())
-    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    file.write_bytes(pem + before)
 
 
 async def claims_of(service: Service, token: str) -> Any:
