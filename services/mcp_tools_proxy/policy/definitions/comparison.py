@@ -1,7 +1,7 @@
 """Compares what servers offer with the lock, and decides what is quarantined. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 
 from mcp_tools_proxy.domain.components import JsonObject
@@ -34,6 +34,9 @@ class DefinitionStatus(StrEnum):
     """There is no lock to compare with."""
 
 
+_NOT_ACCEPTED = (DefinitionStatus.CHANGED, DefinitionStatus.NEW)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PresentDefinition:
     """The definition of an item as its server offers it now."""
@@ -57,7 +60,7 @@ class Finding:
     @property
     def differs(self) -> bool:
         """Whether the server offers a definition that nobody accepted."""
-        return self.status in (DefinitionStatus.CHANGED, DefinitionStatus.NEW)
+        return self.status in _NOT_ACCEPTED
 
 
 class DefinitionReader:
@@ -150,22 +153,25 @@ def _finding(
     if names.is_lookalike(key):
         flags = (*flags, Flag(FlagReason.LOOKALIKE_NAME, "name"))
     locked = None if lock is None else lock.items.get(key)
-    if mode is DefinitionsMode.OPEN:
-        status = DefinitionStatus.UNLOCKED
-    elif locked is None:
-        status = DefinitionStatus.NEW
-    elif locked.sha256 == present.sha256:
-        status = DefinitionStatus.AS_LOCKED
-    else:
-        status = DefinitionStatus.CHANGED
-    finding = Finding(
+    locked_sha256 = None if locked is None else locked.sha256
+    status = _status(present.sha256, locked_sha256, mode)
+    return Finding(
         key=key,
         status=status,
+        quarantined=mode is DefinitionsMode.PIN and status in _NOT_ACCEPTED,
         flags=flags,
         sha256=present.sha256,
-        locked_sha256=None if locked is None else locked.sha256,
+        locked_sha256=locked_sha256,
     )
-    return replace(finding, quarantined=mode is DefinitionsMode.PIN and finding.differs)
+
+
+def _status(sha256: str, locked_sha256: str | None, mode: DefinitionsMode) -> DefinitionStatus:
+    if mode is DefinitionsMode.OPEN:
+        return DefinitionStatus.UNLOCKED
+    if locked_sha256 is None:
+        return DefinitionStatus.NEW
+    is_same = sha256 == locked_sha256
+    return DefinitionStatus.AS_LOCKED if is_same else DefinitionStatus.CHANGED
 
 
 def _missing(lock: DefinitionsLock, snapshots: Mapping[str, Snapshot]) -> Iterator[Finding]:

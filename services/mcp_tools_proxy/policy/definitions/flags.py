@@ -8,7 +8,7 @@ from typing import NamedTuple, Self
 
 from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.offers.definitions import DefinitionKey, DefinitionKind
-from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
+from mcp_tools_proxy.policy.aliases import alias_of, has_plain_alias, qualified_name
 from mcp_tools_proxy.wire.unicode.hidden_characters import HIDDEN, HiddenKind, hidden_kinds
 from mcp_tools_proxy.wire.unicode.lookalikes import folded, joined_skeleton, skeleton
 
@@ -95,8 +95,10 @@ class KnownNames:
         bare: dict[str, set[tuple[str, str]]] = {}
         for server_id, name in tools:
             bare.setdefault(skeleton(name), set()).add((server_id, folded(name)))
-            for it in (qualified_name(server_id, name), alias_of(server_id, name)):
-                full.setdefault(joined_skeleton(it), set()).add(server_id)
+            full.setdefault(joined_skeleton(qualified_name(server_id, name)), set()).add(server_id)
+            if not has_plain_alias(server_id, name):  # a plain one differs in what joins it only
+                alias = joined_skeleton(alias_of(server_id, name))
+                full.setdefault(alias, set()).add(server_id)
         return cls(
             servers=frozenset(map(folded, servers)),
             local=frozenset(map(joined_skeleton, local)),

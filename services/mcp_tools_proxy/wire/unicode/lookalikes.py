@@ -16,6 +16,8 @@ _JOINTS = re.compile(r"[\s:_./-]+")
 
 def folded(name: str) -> str:
     """Return ``name`` without what differs in writing only: case, width, hidden characters."""
+    if name.isascii() and name.isprintable():  # nearly every name: a third of the time
+        return name.lower()
     return normalize("NFKC", HIDDEN.sub("", name)).casefold()
 
 
