@@ -8,8 +8,14 @@ from mcp_tools_proxy.wire.mcp_protocol import INVALID_PARAMS
 from mcp_tools_proxy.wire.tracing import DOCUMENTS_KEY
 from tests.carriers.clients import McpClient, call_of
 from tests.carriers.gateway import Carrier, Gateway, shared_gateway
+from tests.support.configuration import Json
+from tests.support.mcp_endpoint import LEGACY, MODERN
 
 METADATA = "read_doc_metadata"
+SUBSCRIPTIONS: dict[str, tuple[str, Json]] = {
+    MODERN: ("subscriptions/listen", {"notifications": {}}),
+    LEGACY: ("resources/subscribe", {"uri": "raw://text"}),
+}
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +63,14 @@ async def test_what_is_no_list_of_documents_is_refused(
     message = await client.request(method, params)
     assert message["error"]["code"] == INVALID_PARAMS
     assert DOCUMENTS_KEY in message["error"]["message"]
+
+
+async def test_a_subscription_reads_the_documents_as_well(client: McpClient) -> None:
+    method, params = SUBSCRIPTIONS[client.era]
+    bound = {**params, "_meta": {DOCUMENTS_KEY: "doc_1"}}
+    async with client.exchange(method, bound) as exchange:
+        error = (await anext(exchange.messages))["error"]
+    assert (error["code"], DOCUMENTS_KEY in error["message"]) == (INVALID_PARAMS, True)
 
 
 async def test_no_server_learns_of_the_documents(client: McpClient) -> None:

@@ -2,8 +2,14 @@
 
 import pytest
 
-from tests.carriers.clients import over_sse
-from tests.support.mcp_endpoint import BOTH, LEGACY, TENANT, serving
+from mcp_tools_proxy.wire.tracing import DOCUMENTS_KEY
+from tests.carriers.clients import LIST_CHANGES, over_sse
+from tests.mcp_server.list_change_listener import switch
+from tests.support.configuration import make_agent, write_json
+from tests.support.http_api import EVERYTHING
+from tests.support.mcp_endpoint import BOTH, LEGACY, MODERN, TENANT, in_front_of_two, serving
+from tests.support.raw_mcp_client import raw_client
+from tests.support.service import CONFIG_DIR
 
 CALL = {"name": "read_doc_metadata", "arguments": {"doc_id": "doc_1"}}
 REQUEST = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": CALL}
@@ -42,3 +48,26 @@ async def test_each_message_of_a_stream_is_bound_by_its_own_header() -> None:
             served.http.headers.update(documents)
             result = await client.result("tools/call", CALL)
             assert bool(result.get("isError")) is refused
+
+
+async def test_a_stream_of_changes_is_of_the_lists_that_its_documents_leave() -> None:
+    """That its profile leaves one document changes no list of who has that one alone."""
+    without_prompts = EVERYTHING | {"id": "other", "prompts": []}
+    wanted = {"notifications": LIST_CHANGES}
+    bound = wanted | {"_meta": {DOCUMENTS_KEY: ["doc_1"]}}
+    caller = {**TENANT, "X-Agent-Id": "reader"}
+    async with in_front_of_two(make_agent(), presets=(EVERYTHING, without_prompts)) as served:
+        client = await raw_client(served, MODERN, caller=caller)
+        async with (
+            client.stream("subscriptions/listen", wanted) as concerned,
+            client.stream("subscriptions/listen", bound) as unconcerned,
+        ):
+            for stream in (concerned, unconcerned):
+                await anext(stream)  # acknowledges the subscription
+            narrowed = {"agents": [make_agent(documents=["doc_1"])]}
+            write_json(CONFIG_DIR / "agents.json", narrowed)
+            assert (await anext(concerned))["method"] == "notifications/tools/list_changed"
+            await switch(served, "other")
+            for stream in (concerned, unconcerned):
+                message = await anext(stream)
+                assert message["method"] == "notifications/prompts/list_changed"

@@ -262,6 +262,7 @@ class HandshakeSession:
         """Return the result of a method. Raises JsonRpcError."""
         if request.method in self._server.methods:
             return await self._server.handle(request)
+        request = request.narrowed()
         match request.method:
             case "ping":
                 return {}

@@ -119,6 +119,7 @@ async def _handle_protocol_method(
 ) -> Json:
     """Return the result of a method of the protocol itself. Raises JsonRpcError."""
     check_meta(request.params["_meta"])
+    mcp_request = mcp_request.narrowed()
     if request.method == DISCOVER:
         return server.discover()
     if request.method == LISTEN and send is not None:
