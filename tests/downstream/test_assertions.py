@@ -31,7 +31,8 @@ async def claims_of(service: Service, token: str) -> Any:
     return jwt.decode(token, key, [key.algorithm_name], audience="tickets", issuer=ISSUER)
 
 
-@pytest.mark.parametrize(("transport", "era"), [("http", "modern"), ("http", "legacy")])
+@pytest.mark.parametrize("transport", ["http", "sse"])
+@pytest.mark.parametrize("era", ["modern", "legacy"])
 async def test_each_call_has_an_assertion_of_its_own(
     key_file: Path, transport: str, era: str
 ) -> None:

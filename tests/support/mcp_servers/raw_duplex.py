@@ -18,14 +18,14 @@ class Conversation:
         self._seen = Seen(send=send, headers=headers or {})
         self._running: dict[object, asyncio.Task[None]] = {}
 
-    def take(self, text: str | bytes) -> None:
-        """Handle one message as it arrived."""
+    def take(self, text: str | bytes, headers: Json | None = None) -> None:
+        """Handle one message as it arrived; ``headers`` are its own, beside the stream's."""
         message = json.loads(text)
         if "method" not in message:
             self._script.on_response(message)
             return
         if "id" in message:
-            task = self._tasks.create_task(self._answer(message))
+            task = self._tasks.create_task(self._answer(message, headers or {}))
             self._running[message["id"]] = task
             task.add_done_callback(lambda _: self._running.pop(message["id"], None))
         else:
@@ -37,8 +37,9 @@ class Conversation:
         for task in self._running.values():
             task.cancel()
 
-    async def _answer(self, request: Json) -> None:
-        self._seen.send(await self._script.answer(request, self._seen))
+    async def _answer(self, request: Json, headers: Json) -> None:
+        seen = Seen(send=self._seen.send, headers=self._seen.headers | headers)
+        seen.send(await self._script.answer(request, seen))
 
     def _note(self, method: str, params: Json) -> None:
         if method == "notifications/initialized" and self._script.options.list_changed:

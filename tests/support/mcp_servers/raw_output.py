@@ -54,6 +54,8 @@ async def commit(
 
 PEER = ":peer"
 """The key beside the headers for the other end of the connection."""
+SESSION = "mcp-session-id"
+"""The header that names a session of streamable HTTP; here for one of legacy SSE, too."""
 
 
 def headers_of(request: web.Request) -> Json:

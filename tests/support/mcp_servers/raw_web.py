@@ -16,7 +16,14 @@ from aiohttp.typedefs import Handler
 from tests.support.held_port import hold_port
 from tests.support.mcp_servers.raw_duplex import Conversation
 from tests.support.mcp_servers.raw_http import StreamableHttp
-from tests.support.mcp_servers.raw_output import Crash, Outbox, commit, event_stream, headers_of
+from tests.support.mcp_servers.raw_output import (
+    SESSION,
+    Crash,
+    Outbox,
+    commit,
+    event_stream,
+    headers_of,
+)
 from tests.support.mcp_servers.raw_script import Options, Script, die
 from tests.support.mcp_servers.raw_tools import GARBAGE, HALF, Fault, Json
 
@@ -160,7 +167,8 @@ class RawServer:
         conversation = self._streams.get(request.query.get("sessionId", ""))
         if conversation is None:
             return web.Response(status=404 if "sessionId" in request.query else 400)
-        conversation.take(await request.read())
+        own = headers_of(request) | {SESSION: request.query["sessionId"]}
+        conversation.take(await request.read(), own)
         return web.Response(status=202, text="Accepted")
 
     # WebSocket
