@@ -4,7 +4,7 @@ import asyncio
 import json
 import subprocess
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -225,18 +225,20 @@ async def over_connector(backend: Backend, era: str, capabilities: Json) -> Dupl
 
 
 @asynccontextmanager
-async def over_sse(served: Served, era: str, capabilities: Json) -> AsyncIterator[DuplexClient]:
+async def over_sse(
+    served: Served, era: str, capabilities: Json, *, caller: Mapping[str, str] = TENANT
+) -> AsyncIterator[DuplexClient]:
     """Connect over HTTP+SSE: a GET for messages down, a POST for each message up."""
     address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     async def post(_: str, message: object) -> None:
-        response = await served.http.post(await address, json=message, headers=TENANT)
+        response = await served.http.post(await address, json=message, headers=caller)
         assert response.status_code == 202, response.text
 
     session = Session(None, era, post)
 
     async def read() -> None:
-        async with served.http.stream("GET", "/mcp/sse", headers={**BOTH, **TENANT}) as response:
+        async with served.http.stream("GET", "/mcp/sse", headers={**BOTH, **caller}) as response:
             async for line in lines_of(response):
                 data = line.removeprefix("data: ")
                 if data.startswith("{"):
@@ -251,9 +253,11 @@ async def over_sse(served: Served, era: str, capabilities: Json) -> AsyncIterato
 
 
 @asynccontextmanager
-async def over_stdio(era: str, capabilities: Json) -> AsyncIterator[DuplexClient]:
+async def over_stdio(
+    era: str, capabilities: Json, *, caller: Sequence[str] = ("--tenant", "tenant_1")
+) -> AsyncIterator[DuplexClient]:
     """Start ``mcp-tools-proxy stdio`` in this folder: a line for each message."""
-    process = _launch_stdio()
+    process = _launch_stdio(caller)
     stdin, stdout = process.stdin, process.stdout
     assert stdin is not None
     assert stdout is not None
@@ -282,7 +286,7 @@ async def over_stdio(era: str, capabilities: Json) -> AsyncIterator[DuplexClient
         await asyncio.to_thread(process.wait, BOUND_S)
 
 
-def _launch_stdio() -> Process:
+def _launch_stdio(caller: Sequence[str]) -> Process:
     with Path("stdio.log").open("ab") as log:
         streams = (subprocess.PIPE, subprocess.PIPE, log.fileno())
-        return launch(["stdio", "--tenant", "tenant_1"], Path.cwd(), UNLIMITED, streams=streams)
+        return launch(["stdio", *caller], Path.cwd(), UNLIMITED, streams=streams)

@@ -1,0 +1,189 @@
+"""A server of each isolation that answers what it saw of a call, and every way to call it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import product
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+from tests.carriers.clients import McpClient, over_connector, over_sse
+from tests.support.configuration import Config, Json, make_preset
+from tests.support.mcp_endpoint import LEGACY, MODERN, Served, serving
+from tests.support.mcp_servers.raw_web import running_raw
+from tests.support.mcp_servers.server_programs import raw_entry
+from tests.support.raw_mcp_client import raw_client
+from tests.support.remote_backend.backend import Backend, running_backend
+from tests.support.remote_backend.handshakes import TOKEN
+
+CallerIds = tuple[str, str]
+"""A tenant and a user."""
+
+TENANTS = ("acme", "x/../acme")
+USERS = ("ann", "bob", "${secret:k}")
+CALLERS: tuple[CallerIds, ...] = tuple(product(TENANTS, USERS))
+LINKED = CALLERS[-1]
+"""Who calls over the connector."""
+PARTS = ("tenant_id", "user_id")
+SEPARATED: Mapping[str, int] = {"shared": 0, "tenant": 1, "user": 2}
+"""How many of PARTS the sessions of an isolation are of. The servers are named so, too."""
+KINDS = ("http-modern", "http-legacy", "sse-legacy", "ws-modern", "stdio")
+"""How the servers are reached."""
+CALLER_KEY = "io.github.mcp-tools-proxy/caller"
+
+
+class Seen(NamedTuple):
+    """What a server saw of one call."""
+
+    isolation: str
+    caller: CallerIds
+    content: Json
+
+    @property
+    def session(self) -> str:
+        """The session of streamable HTTP or SSE, or the connection, or the process."""
+        headers = self.content["headers"]
+        return str(headers.get("mcp-session-id") or headers.get(":peer") or self.content["process"])
+
+    @property
+    def owner(self) -> tuple[str, ...]:
+        """Who the session may be of."""
+        return (self.isolation, *self.caller[: SEPARATED[self.isolation]])
+
+    @property
+    def shown(self) -> dict[str, str]:
+        """The parts of the caller in headers and variables, decoded."""
+        headers, variables = self.content["headers"], self.content["environment"]
+        found = {it: headers.get(f"x-{it}") or variables.get(f"CALLER_{it}") for it in PARTS}
+        return {part: unquote(value) for part, value in found.items() if value is not None}
+
+    def check(self, kind: str) -> None:
+        """Check that all that it saw is the caller's, and is there."""
+        own = dict(zip(PARTS, self.caller, strict=True))
+        count = 2 if kind == "http-modern" else SEPARATED[self.isolation]
+        assert self.shown == {part: own[part] for part in PARTS[:count]}
+        assert self.content["meta"][CALLER_KEY] == own
+
+
+def check_sessions(seen: Iterable[Seen]) -> None:
+    """Check that each session is of one owner."""
+    owners: dict[str, set[tuple[str, ...]]] = {}
+    for it in seen:
+        owners.setdefault(it.session, set()).add(it.owner)
+    assert [of for of in owners.values() if len(of) > 1] == []
+
+
+def entry_of(server: Json, kind: str, isolation: str, **more: Any) -> Json:
+    """Build an entry with the parts of callers wherever the isolation allows them."""
+    count = 2 if kind == "http-modern" else SEPARATED[isolation]
+    values = {part: f"${{caller.{part}}}" for part in PARTS[:count]}
+    entry = {**server, "isolation": isolation, "forward": list(PARTS), "maxSessions": 10}
+    if kind == "stdio":
+        variables = {f"CALLER_{part}": value for part, value in values.items()}
+        return {**entry, "env": {**server["env"], **variables}, **more}
+    return {**entry, "headers": {f"X-{part}": value for part, value in values.items()}, **more}
+
+
+@asynccontextmanager
+async def server_of(kind: str, *tools: str) -> AsyncIterator[Json]:
+    """Run the raw server behind the entries; give what all of them have."""
+    transport, _, era = kind.partition("-")
+    if transport == "stdio":
+        yield raw_entry(only=["witness", *tools])
+        return
+    async with running_raw(transport, only=("witness", *tools), era=era) as server:
+        yield server.entry
+
+
+def config_of(entries: Mapping[str, Json], *tools: str) -> Config:
+    """Build a configuration that shows ``witness`` and ``tools`` of every server."""
+    shown = [(server, tool) for server in entries for tool in ("witness", *tools)]
+    presets = [make_preset(tools=shown)]
+    return Config(servers=entries, presets=presets, more={"defaultPresetId": "work"})
+
+
+def headers_of(caller: CallerIds) -> dict[str, str]:
+    """Return the headers that say who calls."""
+    return dict(zip(("X-Tenant-Id", "X-User-Id"), caller, strict=True))
+
+
+def user_of(caller: CallerIds) -> Json:
+    """Return the field of a body that says who calls."""
+    return dict(zip(PARTS, caller, strict=True))
+
+
+class Entries:
+    """Every way to call a gateway; the clients of MCP stay connected until it is left."""
+
+    def __init__(self, served: Served, backend: Backend) -> None:
+        self.served = served
+        self._backend = backend
+        self._clients: dict[CallerIds, list[McpClient]] = {}
+
+    async def connect(self, stack: AsyncExitStack) -> None:
+        """Open what clients keep open: streams of legacy SSE, sessions of the connector."""
+        for caller, era in product(CALLERS, (MODERN, LEGACY)):
+            stream = over_sse(self.served, era, {}, caller=headers_of(caller))
+            clients = self._clients.setdefault(caller, [])
+            clients.append(await stack.enter_async_context(stream))
+            if caller == LINKED:
+                clients.append(await over_connector(self._backend, era, {}))
+
+    async def execute(self, caller: CallerIds, tool: str) -> Json:
+        """Call over the HTTP API; return the envelope."""
+        body = {"tool_name": tool, "user": user_of(caller)}
+        response = await self.served.http.post("/internal/mcp/execute", json=body)
+        return dict(response.json())
+
+    async def all_answers(self, caller: CallerIds, tool: str) -> list[Json]:
+        """Call over every entry at once; return the content of each answer."""
+        calls = [self._executed(caller, tool), self._batched(caller, tool)]
+        calls += [self._over_http(caller, tool, era) for era in (MODERN, LEGACY)]
+        calls += [called(client, tool) for client in self._clients[caller]]
+        return await asyncio.gather(*calls)
+
+    async def _executed(self, caller: CallerIds, tool: str) -> Json:
+        envelope = await self.execute(caller, tool)
+        return dict(envelope["result"]["structured_content"])
+
+    async def _batched(self, caller: CallerIds, tool: str) -> Json:
+        body = {"calls": [{"tool_name": tool}], "user": user_of(caller)}
+        response = await self.served.http.post("/internal/mcp/execute/batch", json=body)
+        [envelope] = response.json()["results"]
+        return dict(envelope["result"]["structured_content"])
+
+    async def _over_http(self, caller: CallerIds, tool: str, era: str) -> Json:
+        client = await raw_client(self.served, era, caller=headers_of(caller))
+        message = await client.request("tools/call", _params(tool))
+        return dict(message["result"]["structuredContent"])
+
+
+async def called(client: McpClient, tool: str) -> Json:
+    """Call a tool that has to succeed; return what is in its answer."""
+    return dict((await client.result("tools/call", _params(tool)))["structuredContent"])
+
+
+def _params(tool: str) -> Json:
+    """Build the params of a call whose client claims to be somebody else."""
+    return {"name": tool, "arguments": {}, "_meta": {CALLER_KEY: {"tenant_id": "forged"}}}
+
+
+@asynccontextmanager
+async def every_entry(config: Config) -> AsyncIterator[Entries]:
+    """Serve, linked to a backend, and connect what clients keep open."""
+    async with (
+        running_backend() as backend,
+        serving(
+            config=config,
+            remote_url=backend.url,
+            remote_token=TOKEN,
+            remote_server_identifier="gw",
+            remote_tenant_id=LINKED[0],
+            remote_user_id=LINKED[1],
+        ) as served,
+        AsyncExitStack() as stack,
+    ):
+        await backend.connected()
+        entries = Entries(served, backend)
+        await entries.connect(stack)
+        yield entries
