@@ -85,7 +85,8 @@ async def headers(run: Run) -> Json:
 
 async def witness(run: Run) -> Json:
     """Return all that shows who calls, and whose session and process this is."""
-    seen = {"headers": run.headers, "meta": run.meta, "process": os.getpid()}
+    seen: Json = {"headers": run.headers, "meta": run.meta, "process": os.getpid()}
+    seen["folder"] = os.path.basename(os.getcwd())
     seen["environment"] = {k: v for k, v in os.environ.items() if k.startswith("CALLER_")}  # noqa: TID251 - what it tells
     return text_result("seen", {**seen, "arguments": sys.argv[1:]})
 
