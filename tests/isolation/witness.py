@@ -85,13 +85,13 @@ def entry_of(server: Json, kind: str, isolation: str, **more: Any) -> Json:
 
 
 @asynccontextmanager
-async def server_of(kind: str, *tools: str) -> AsyncIterator[Json]:
-    """Run the raw server behind the entries; give what all of them have."""
+async def server_of(kind: str, *tools: str, **options: Any) -> AsyncIterator[Json]:
+    """Run the raw server behind the entries, with ``options``; give what all of them have."""
     transport, _, era = kind.partition("-")
     if transport == "stdio":
-        yield raw_entry(only=["witness", *tools])
+        yield raw_entry(only=["witness", *tools], era=era or "both", **options)
         return
-    async with running_raw(transport, only=("witness", *tools), era=era) as server:
+    async with running_raw(transport, only=("witness", *tools), era=era, **options) as server:
         yield server.entry
 
 
