@@ -1,9 +1,12 @@
 """What a gateway in this process holds: tasks, open files, processes; to show that none leak."""
 
 import asyncio
+import gc
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import FunctionType, ModuleType
 from typing import Self
 
 
@@ -60,3 +63,22 @@ def _parent_of(pid: int) -> int | None:
     except OSError:
         return None
     return None if state == "Z" else int(parent)
+
+
+def texts_reachable_from(root: object, *, without: tuple[type, ...] = ()) -> Iterator[str]:
+    """Yield every text that an object keeps in memory; not what doubles ``without`` hold."""
+    seen: set[int] = set()
+    waiting = [root]
+    while waiting:
+        it = waiting.pop()
+        if id(it) in seen or isinstance(it, (ModuleType, type, *without)):
+            continue
+        seen.add(id(it))
+        if isinstance(it, str):
+            yield it
+        elif isinstance(it, FunctionType):  # not the globals of its module
+            waiting += [it.__closure__, it.__defaults__, it.__kwdefaults__]
+        else:
+            waiting += gc.get_referents(it)
+            if isinstance(it, dict):
+                waiting += it  # the collector does not visit keys that are texts

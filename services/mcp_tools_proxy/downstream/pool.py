@@ -128,8 +128,8 @@ class Pool:
     def apply(self, wanted: Mapping[str, ServerConfig]) -> None:
         """Start, stop and replace sessions to match ``wanted``; unchanged servers keep theirs.
 
-        A changed server gets a new session at once, which inherits the snapshot and the
-        subscriptions of the old one. Removed sessions finish their calls in flight before they
+        A changed server gets a new session at once, which inherits the snapshot of the old one, and
+        its subscriptions unless the isolation is another. Removed sessions finish their calls in flight before they
         close.
         """
         running = {server_id: entry.session.config for server_id, entry in self._entries.items()}
@@ -188,13 +188,16 @@ class Pool:
         )
 
     def _start(self, config: ServerConfig, before: _PooledSession | None) -> None:
+        kept = None  # else what tenants subscribed to would be the discovery's, or all callers'
+        if before is not None and before.session.config.isolation is config.isolation:
+            kept = before.session.subscriptions
         session = ReconnectingSession(
             config,
             self._dial,
             ServerMetrics(self._metrics, config.server_id),
             on_change=self._on_change,
             inherited=before.session.snapshot if before else None,
-            subscriptions=before.session.subscriptions if before else None,
+            subscriptions=kept,
             suspended_calls=self._suspended_calls,
             caller_values=self._caller_values,
             caller=config.discovery_caller,

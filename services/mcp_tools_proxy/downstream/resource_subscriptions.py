@@ -73,8 +73,10 @@ class ResourceSubscriptions:
                 return
             subscription.tenants[tenant_id] -= 1
             if not subscription.tenants[tenant_id]:
+                del subscription.tenants[tenant_id]  # there may be any number of tenants
                 self._of_tenant[tenant_id] -= 1
-                self._of_tenant += Counter()  # drops tenants without any
+                if not self._of_tenant[tenant_id]:
+                    del self._of_tenant[tenant_id]
             if not subscription.listeners:
                 del self._subscriptions[uri]
                 self._signal_change()

@@ -1,6 +1,7 @@
 """Sessions of tenants or users: one for each, at most so many, ended when unused."""
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -12,13 +13,15 @@ from mcp_tools_proxy.domain.errors import ServerBusy
 from mcp_tools_proxy.domain.identity_errors import IdentityRequired
 from mcp_tools_proxy.domain.server import Isolation, ServerConfig, SessionCounts
 from mcp_tools_proxy.downstream.connection import ConnectionFailure
+from mcp_tools_proxy.downstream.pool import Pool
 from mcp_tools_proxy.downstream.reconnecting_session import ReconnectingSession
 from tests.support.builders import make_caller
+from tests.support.leak_checks import texts_reachable_from
 from tests.unit.downstream.fake_server import FakeServer, after, hang, tool
 from tests.unit.downstream.fake_servers import Fleet
 from tests.unit.downstream.observed_session import make_config, until
 
-TENANTS_OF_AN_HOUR = 1_500
+TENANTS_OF_AN_HOUR = 1_000
 """10,000 take 23 s, and leave as little."""
 
 
@@ -44,6 +47,15 @@ class Scene:
         (status,) = self.fleet.pool.statuses
         assert status.sessions is not None
         return status.sessions.open, status.sessions.busy, status.sessions.max
+
+    @asynccontextmanager
+    async def leased(self) -> AsyncIterator[ReconnectingSession]:
+        """Keep the session of a caller open."""
+        if self.discovery.lease is None:
+            yield self.discovery
+            return
+        async with self.discovery.lease(make_caller(), 0.0) as (session, _):
+            yield session
 
     async def call(self, tenant_id: str = "t1", user_id: str = "u1", waited_s: float = 0.0) -> Any:
         """Call a tool, and return the name of the session that it was on."""
@@ -256,9 +268,7 @@ async def test_what_is_subscribed_to_stays_so_when_the_entry_changes() -> None:
     server = FakeServer(tool("x"))
     server.capabilities = {"tools": {}, "resources": {"subscribe": True}}
     async with scene(server, session_idle_s=5) as it:
-        lease = it.discovery.lease
-        assert lease is not None
-        async with lease(make_caller(), 0.0) as (session, _):
+        async with it.leased() as session:
             subscribing = asyncio.ensure_future(
                 session.sender.subscribe("u://1", lambda: None, "tenant_1")
             )
@@ -275,6 +285,25 @@ async def test_what_is_subscribed_to_stays_so_when_the_entry_changes() -> None:
         assert it.counts == (0, 0, 50)
 
 
+@pytest.mark.parametrize("isolation", [Isolation.SHARED, Isolation.USER])
+async def test_what_is_subscribed_to_is_not_taken_over_by_another_isolation(
+    isolation: Isolation,
+) -> None:
+    server = FakeServer(tool("x"))
+    server.capabilities = {"tools": {}, "resources": {"subscribe": True}}
+    async with scene(server, isolation=isolation) as it:
+        async with it.leased() as session:
+            subscribing = asyncio.ensure_future(
+                session.sender.subscribe("u://1", lambda: None, "tenant_1")
+            )
+            await asyncio.sleep(0.1)
+            session.subscriptions.record_answer("u://1")
+            await subscribing
+        it.fleet.pool.apply({"a": entry()})
+        await it.call("tenant_1")
+        assert (it.discovery.subscriptions.uris, it.counts[:2]) == (frozenset(), (1, 0))
+
+
 async def test_a_defect_ends_the_session_that_it_is_in_and_no_other() -> None:
     async with scene() as it:
         other = await it.call("t2")
@@ -288,19 +317,28 @@ async def test_a_defect_ends_the_session_that_it_is_in_and_no_other() -> None:
         assert it.sample("mcp_proxy_server_sessions_ended_total", reason="crashed") == 1
 
 
+def kept_of(pool: Pool) -> set[str]:
+    """Return the names of tenants and users that the pool has in memory."""
+    gc.collect()
+    texts = texts_reachable_from(pool, without=(FakeServer,))
+    return {it for it in texts if it.startswith(("tenant-", "user-"))}
+
+
 async def test_an_hour_of_many_tenants_leaves_nothing_behind() -> None:
     async with scene(session_idle_s=300.0) as it:
         tasks, most = len(asyncio.all_tasks()), 0
         for number in range(TENANTS_OF_AN_HOUR):
-            await it.call(f"t{number}", f"u{number}")
+            await it.call(f"tenant-{number}", f"user-{number}")
             if not number % 100:
                 most = max(most, len(asyncio.all_tasks()) - tasks)
             await asyncio.sleep(3600 / TENANTS_OF_AN_HOUR)
+        assert 50 <= len(kept_of(it.fleet.pool)) <= 2 * (50 + 10)
         assert it.counts == (50, 0, 50)
         assert len(it.server.links) - it.server.closed == 51
         await asyncio.sleep(400)
         assert it.counts == (0, 0, 50)
         assert (len(it.server.links) - it.server.closed, len(asyncio.all_tasks())) == (1, tasks)
         assert most < 50 * 12
+        assert kept_of(it.fleet.pool) == set()
         (status,) = it.fleet.pool.statuses
         assert status.sessions == SessionCounts(open=0, busy=0, max=50)

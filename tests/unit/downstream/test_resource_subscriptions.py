@@ -11,6 +11,7 @@ from mcp_tools_proxy.downstream.resource_subscriptions import (
     MAX_SUBSCRIBED_BY_TENANT,
     ResourceSubscriptions,
 )
+from tests.support.leak_checks import texts_reachable_from
 
 URIS = ("test://a", "test://ab", "test://a/b", "test://b")
 
@@ -55,3 +56,11 @@ async def test_a_tenant_has_a_share_of_the_subscriptions() -> None:
             subscriptions.has_capacity(uris[0], "tenant_1"),
             subscriptions.has_capacity("test://new", "tenant_2"),
         ) == (False, True, True)
+
+
+async def test_tenants_who_left_are_forgotten_while_another_stays() -> None:
+    async with subscribed("test://a") as (subscriptions, _):
+        for number in range(20):
+            leave = await subscriptions.subscribe("test://a", lambda: None, f"guest_{number}")
+            leave()
+    assert [it for it in texts_reachable_from(subscriptions) if it.startswith("guest_")] == []
