@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from mcp_tools_proxy.wire.mcp_protocol import INVALID_PARAMS
-from mcp_tools_proxy.wire.tracing import DOCUMENTS_KEY
+from mcp_tools_proxy.wire.tracing import CALLER_KEY, DOCUMENTS_KEY
 from tests.carriers.clients import McpClient, call_of
 from tests.carriers.gateway import Carrier, Gateway, shared_gateway
 from tests.support.configuration import Json
@@ -73,7 +73,10 @@ async def test_a_subscription_reads_the_documents_as_well(client: McpClient) -> 
     assert (error["code"], DOCUMENTS_KEY in error["message"]) == (INVALID_PARAMS, True)
 
 
-async def test_no_server_learns_of_the_documents(client: McpClient) -> None:
-    meta = {DOCUMENTS_KEY: ["doc_1"], "com.example/kept": 1}
+async def test_no_server_learns_of_the_documents_or_of_whom_a_client_claims_to_be(
+    client: McpClient,
+) -> None:
+    meta = {DOCUMENTS_KEY: ["doc_1"], CALLER_KEY: {"tenant_id": "x"}, "com.example/kept": 1}
     seen = (await client.call("meta", _meta=meta))["structuredContent"]
-    assert ("com.example/kept" in seen, DOCUMENTS_KEY in seen) == (True, False)
+    assert "com.example/kept" in seen
+    assert seen.keys().isdisjoint({DOCUMENTS_KEY, CALLER_KEY})

@@ -30,6 +30,8 @@ SEPARATED: Mapping[str, int] = {"shared": 0, "tenant": 1, "user": 2}
 KINDS = ("http-modern", "http-legacy", "sse-legacy", "ws-modern", "stdio")
 """How the servers are reached."""
 CALLER_KEY = "io.github.mcp-tools-proxy/caller"
+FORGED = (CALLER_KEY, CALLER_KEY.upper())
+"""What a client fills in itself: a server may compare names in any case."""
 
 
 class Seen(NamedTuple):
@@ -63,6 +65,7 @@ class Seen(NamedTuple):
         count = 2 if kind == "http-modern" else SEPARATED[self.isolation]
         assert self.shown == {part: own[part] for part in PARTS[:count]}
         assert self.content["meta"][CALLER_KEY] == own
+        assert "forged" not in str(self.content["meta"])
 
 
 def check_sessions(seen: Iterable[Seen]) -> None:
@@ -165,7 +168,8 @@ async def called(client: McpClient, tool: str) -> Json:
 
 def _params(tool: str) -> Json:
     """Build the params of a call whose client claims to be somebody else."""
-    return {"name": tool, "arguments": {}, "_meta": {CALLER_KEY: {"tenant_id": "forged"}}}
+    meta = {key: {"tenant_id": "forged"} for key in FORGED}
+    return {"name": tool, "arguments": {}, "_meta": meta}
 
 
 @asynccontextmanager

@@ -129,8 +129,8 @@ class Pool:
         """Start, stop and replace sessions to match ``wanted``; unchanged servers keep theirs.
 
         A changed server gets a new session at once, which inherits the snapshot of the old one, and
-        its subscriptions unless the isolation is another. Removed sessions finish their calls in flight before they
-        close.
+        its subscriptions unless the isolation is another. Removed sessions finish their calls in
+        flight before they close.
         """
         running = {server_id: entry.session.config for server_id, entry in self._entries.items()}
         changes = plan(running, wanted)

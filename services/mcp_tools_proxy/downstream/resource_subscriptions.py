@@ -71,12 +71,8 @@ class ResourceSubscriptions:
         def unsubscribe() -> None:
             if subscription.listeners.pop(key, None) is None:
                 return
-            subscription.tenants[tenant_id] -= 1
-            if not subscription.tenants[tenant_id]:
-                del subscription.tenants[tenant_id]  # there may be any number of tenants
-                self._of_tenant[tenant_id] -= 1
-                if not self._of_tenant[tenant_id]:
-                    del self._of_tenant[tenant_id]
+            if _count_out(subscription.tenants, tenant_id):
+                _count_out(self._of_tenant, tenant_id)
             if not subscription.listeners:
                 del self._subscriptions[uri]
                 self._signal_change()
@@ -127,6 +123,18 @@ class ResourceSubscriptions:
             if (subscription := self._subscriptions.get(uri)) is not None:
                 for listener in tuple(subscription.listeners.values()):
                     listener()
+
+
+def _count_out(tenants: Counter[str], tenant_id: str) -> bool:
+    """Take one off a tenant's number; return whether it has none left, and no entry either.
+
+    There may be any number of tenants.
+    """
+    tenants[tenant_id] -= 1
+    if tenants[tenant_id]:
+        return False
+    del tenants[tenant_id]
+    return True
 
 
 def _is_part(uri: str, subscribed: str) -> bool:
