@@ -167,6 +167,7 @@ class Gateway:
             check_audit=self.audit.check_available,
             destinations=Destinations(
                 servers=self.statuses,
+                check_caller=self.pool.check_caller,
                 windows_configured=settings.retrieval_window_url is not None,
                 windows_are_local=settings.windows_are_local,
             ),

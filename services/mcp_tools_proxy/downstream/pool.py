@@ -11,7 +11,7 @@ from typing import Protocol
 
 import structlog
 
-from mcp_tools_proxy.domain.caller import NO_TENANT
+from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.domain.server import Isolation, ServerConfig, ServerState, ServerStatus
 from mcp_tools_proxy.downstream.callers.caller_values import CallerValues
@@ -124,6 +124,15 @@ class Pool:
         """Return the session of a server; None when the server is unknown or disabled."""
         entry = self._entries.get(server_id)
         return entry.session if entry else None
+
+    async def check_caller(self, server_id: str, caller: Caller) -> None:
+        """Check that a call would have all that the server's entry needs of its caller.
+
+        Opens no session and sends nothing. Raises IdentityRequired, CredentialsMissing.
+        """
+        session = self.session(server_id)
+        if session is not None:
+            await session.caller_values.check(session.config, caller)
 
     def apply(self, wanted: Mapping[str, ServerConfig]) -> None:
         """Start, stop and replace sessions to match ``wanted``; unchanged servers keep theirs.

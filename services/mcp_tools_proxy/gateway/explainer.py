@@ -3,13 +3,14 @@
 The checks are those of ``Executor``, in its order. Nothing runs, and nothing is charged.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 from mcp_tools_proxy.domain.audit.checks import CHECK_OF_CODE, Check, rule_of
 from mcp_tools_proxy.domain.audit.registry_version import NO_REGISTRY, RegistryVersion
 from mcp_tools_proxy.domain.audit.rule_source import RuleSource
-from mcp_tools_proxy.domain.caller import Call
+from mcp_tools_proxy.domain.caller import Call, Caller
 from mcp_tools_proxy.domain.components import Component
 from mcp_tools_proxy.domain.errors import (
     DocumentRefused,
@@ -96,9 +97,14 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Destinations:
-    """Where calls go: ``servers`` with their state, and Retrieval, if it is set."""
+    """Where calls go: ``servers`` with their state, and Retrieval, if it is set.
+
+    ``check_caller`` raises IdentityRequired or CredentialsMissing where a call to a server would,
+    for what it is sent of its caller and by whose session.
+    """
 
     servers: Callable[[], Iterable[ServerStatus]]
+    check_caller: Callable[[str, Caller], Awaitable[None]]
     windows_configured: bool
     windows_are_local: bool
 
@@ -155,7 +161,7 @@ class Explainer:
         passed.add(Check.BLOCKLIST)
         await self._check_document_and_budgets(component, parsed, call, passed, found)
         found.sends = self._sent(component, call)
-        self._check_destination(component, passed)
+        await self._check_destination(component, call.caller, passed)
         passed.add(Check.SERVER)
 
     def _resolve(self, call: Call, passed: set[Check]) -> Component:
@@ -195,18 +201,19 @@ class Explainer:
         _raise_if_exceeded(found.budgets)
         passed.add(Check.BUDGET)
 
-    def _check_destination(self, component: Component, passed: set[Check]) -> None:
+    async def _check_destination(
+        self, component: Component, caller: Caller, passed: set[Check]
+    ) -> None:
         spec = component.spec
         if spec.name == WINDOW_TOOL and not self._destinations.windows_configured:
             raise RetrievalNotConfigured("no Retrieval Service is set")
         passed.add(Check.RETRIEVAL)
         status = self._status_of(spec.server_id)
-        if status is None or status.state is ServerState.READY:
+        if status is None:
             return
-        text = f"server {status.server_id} is {status.state.value}"
-        if status.state in _ON_ITS_WAY:
-            raise _Undecided(Check.SERVER, f"{text}, and a call waits for it", status.last_error)
-        raise ServerUnavailable(text, reason=status.last_error)
+        await self._destinations.check_caller(status.server_id, caller)
+        if status.state is not ServerState.READY:
+            _raise_not_ready(status)
 
     def _sent(self, component: Component, call: Call) -> Mapping[str, object]:
         """Return where a call goes, with names and without a value."""
@@ -231,6 +238,16 @@ class Explainer:
             return None
         statuses = self._destinations.servers()
         return next((it for it in statuses if it.server_id == server_id), None)
+
+
+def _raise_not_ready(status: ServerStatus) -> NoReturn:
+    text = f"server {status.server_id} is {status.state.value}"
+    if status.sessions is not None:  # the state is that of the session that lists what is offered
+        text += ", and a call uses a session of its caller's own, which may work"
+        raise _Undecided(Check.SERVER, text, status.last_error)
+    if status.state in _ON_ITS_WAY:
+        raise _Undecided(Check.SERVER, f"{text}, and a call waits for it", status.last_error)
+    raise ServerUnavailable(text, reason=status.last_error)
 
 
 def _raise_if_exceeded(budgets: Sequence[BudgetReading]) -> None:

@@ -95,6 +95,17 @@ class CallerValues:
             part.of(caller)
         return CallHeaders(headers, self._signer(config, caller))
 
+    async def check(self, config: ServerConfig, caller: Caller) -> None:
+        """Check that a call of ``caller`` would have all that the entry needs, without sending one.
+
+        Raises IdentityRequired, CredentialsMissing, as the call would.
+        """
+        of_session = (part for part in CallerPart if part in config.isolation.separates)
+        for part in (*config.forward, *of_session):
+            part.of(caller)
+        headers = await self.for_call(config, caller)
+        headers.of_request(modern=True)  # an assertion may lack its key
+
     async def wait_changed(
         self, config: ServerConfig, caller: Caller | None, filled: ServerConfig
     ) -> None:
