@@ -9,7 +9,6 @@ from mcp_tools_proxy.domain.components import Tool
 from mcp_tools_proxy.domain.configuration import AgentProfile
 from mcp_tools_proxy.domain.offers.bindings import Binding, Path
 from mcp_tools_proxy.json_schema.bound_properties import NamedElsewhere
-from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.visibility import Visibility
 from mcp_tools_proxy.registry.shown_tools import BindTool
 
@@ -51,14 +50,12 @@ class BoundAgents:
             hidden[name] = refused
         return cls(bind_by_agent, hidden)
 
-    def narrowed(
-        self, visibilities: Mapping[str, Visibility], profiles: Mapping[str, AgentProfile]
-    ) -> Mapping[str, Visibility]:
+    def narrowed(self, visibilities: Mapping[str, Visibility]) -> Mapping[str, Visibility]:
         """Return what agents may use, without the tools that are hidden from them."""
         if not any(self.hidden.values()):
             return visibilities
         return {
-            name: replace(visibility, excluded=_excluded(profiles[name], self.hidden[name]))
+            name: replace(visibility, unbound=frozenset(self.hidden[name]))
             if self.hidden.get(name)
             else visibility
             for name, visibility in visibilities.items()
@@ -69,10 +66,6 @@ class BoundAgents:
         for agent, tools in self.hidden.items():
             for tool in tools:
                 yield agent, tool
-
-
-def _excluded(profile: AgentProfile, tools: Iterable[str]) -> Exclusions:
-    return Exclusions((*profile.exclude_components, *(f"tool:{name}" for name in tools)))
 
 
 def _bind(

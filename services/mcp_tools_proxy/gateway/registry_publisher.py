@@ -6,7 +6,7 @@ other.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Protocol
@@ -24,7 +24,7 @@ from mcp_tools_proxy.domain.components import (
 from mcp_tools_proxy.domain.configuration import Configuration, Missing, Preset, Problem
 from mcp_tools_proxy.domain.limits.budget import LimitRules
 from mcp_tools_proxy.domain.offers.bindings import ServerBindings
-from mcp_tools_proxy.domain.offers.definitions import DefinitionsMode, without_items
+from mcp_tools_proxy.domain.offers.definitions import DefinitionKey, DefinitionsMode, without_items
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.domain.offers.view import Shadowed, View
 from mcp_tools_proxy.domain.server import ServerConfig
@@ -34,8 +34,8 @@ from mcp_tools_proxy.gateway.check.missing_items import explain_missing
 from mcp_tools_proxy.gateway.check.unmatched_exclusions import find_unmatched_exclusions
 from mcp_tools_proxy.gateway.check.unusable_bindings import find_unusable_bindings
 from mcp_tools_proxy.gateway.definitions.definition_guard import DefinitionGuard
-from mcp_tools_proxy.json_schema.bound_offers import find_held_back
-from mcp_tools_proxy.policy.definitions.quarantine import Quarantine
+from mcp_tools_proxy.json_schema.bound_offers import HeldBack, find_held_back
+from mcp_tools_proxy.policy.definitions.withheld_items import WithheldItems
 from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.preset_filter import filter_capabilities
 from mcp_tools_proxy.policy.visibility import PresetScope
@@ -257,9 +257,7 @@ class RegistryPublisher:
         profiles = (wanted.agents or NO_AGENTS).profiles
         bound_agents = BoundAgents.of(profiles, tools)
         access_rules = AccessRules(
-            agents=None
-            if wanted.agents is None
-            else bound_agents.narrowed(wanted.visibilities, profiles),
+            agents=None if wanted.agents is None else bound_agents.narrowed(wanted.visibilities),
             agent_required=self._agent_required(wanted),
             agent_rule=AGENT_IS_REQUIRED if self._require_agent else THERE_ARE_PROFILES,
             exclude=exclude,
@@ -276,7 +274,8 @@ class RegistryPublisher:
             unlisted_offers=UnlistedOffers(
                 snapshots=snapshots,
                 need_task=view.need_task,
-                quarantine=Quarantine.of(quarantined, scope),
+                quarantine=WithheldItems.of(quarantined, scope),
+                unbound=WithheldItems.of(_shown(held_back, scope), scope),
             ),
             version=RegistryVersion(wanted.preset.preset_id, self.version + 1),
             bind_by_agent=bound_agents.bind_by_agent,
@@ -326,3 +325,10 @@ class RegistryPublisher:
         So no caller gets more than its profile allows by leaving the agent out.
         """
         return wanted.has_profiles if self._require_agent is None else self._require_agent
+
+
+def _shown(held_back: Iterable[HeldBack], scope: PresetScope) -> Iterator[DefinitionKey]:
+    """Yield the items that the preset would show."""
+    for it in held_back:
+        if scope.allows(it.kind, it.server_id, it.name):
+            yield it.key

@@ -11,6 +11,7 @@ from typing import Self
 
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.configuration import EMPTY_PRESET, AgentProfile, Preset, Reference
+from mcp_tools_proxy.policy.aliases import qualified_name
 from mcp_tools_proxy.policy.exclusions import NO_EXCLUSIONS, Exclusions
 from mcp_tools_proxy.policy.preset_filter import enabled, overrides_of
 
@@ -22,6 +23,8 @@ class Denial(Enum):
 
     SERVER = "client_ids"
     EXCLUDED = "exclude_components"
+    BIND = "bind"
+    """The profile binds an argument that the tool does not have, or has with another value."""
     PRESET = "preset"
     TENANT = "tenant"
 
@@ -96,6 +99,8 @@ class Visibility:
     preset: PresetScope | None = None
     documents: frozenset[str] | None = None
     """The only documents that the agent may use; None for all that its user may read."""
+    unbound: frozenset[str] = frozenset()
+    """Full names of the tools with an argument that the profile cannot bind."""
 
     @classmethod
     def of(cls, profile: AgentProfile, scope: PresetScope | None) -> Self:
@@ -128,4 +133,11 @@ class Visibility:
                 return Denial.SERVER
             if self.preset is not None and not self.preset.allows(kind, server_id, name):
                 return Denial.PRESET
-        return Denial.EXCLUDED if self.excluded.matches(kind, server_id, name) else None
+        if self.excluded.matches(kind, server_id, name):
+            return Denial.EXCLUDED
+        return Denial.BIND if self.unbound and self._is_unbound(kind, server_id, name) else None
+
+    def _is_unbound(self, kind: Kind, server_id: str | None, name: str) -> bool:
+        if kind is not Kind.TOOL or server_id is None:
+            return False
+        return qualified_name(server_id, name) in self.unbound

@@ -19,7 +19,7 @@ from mcp_tools_proxy.domain.errors import (
     ToolNotAllowed,
     ToolNotFound,
 )
-from mcp_tools_proxy.policy.definitions.quarantine import Quarantine
+from mcp_tools_proxy.policy.definitions.withheld_items import WithheldItems
 from mcp_tools_proxy.policy.visibility import Denial
 from mcp_tools_proxy.registry.permissions import Permissions
 from mcp_tools_proxy.wire.problem_texts import closest_match, did_you_mean, join_first
@@ -57,7 +57,7 @@ def raise_if_denied(kind: Kind, name: str, denial: Denial | None, permissions: P
 
 
 def raise_if_quarantined(
-    kind: Kind, name: str, quarantine: Quarantine, permissions: Permissions
+    kind: Kind, name: str, quarantine: WithheldItems, permissions: Permissions
 ) -> None:
     """Raise NotAllowed if ``name`` means an item whose definition is not the accepted one.
 

@@ -27,7 +27,7 @@ from mcp_tools_proxy.registry.name_resolver import NameResolver
 from mcp_tools_proxy.registry.name_styles import SERVER_STYLE, NameStyles
 from mcp_tools_proxy.registry.pending_offers import PendingOffers
 from mcp_tools_proxy.registry.permissions import UNRESTRICTED, AccessRules, Permissions
-from mcp_tools_proxy.registry.rule_finder import NOT_AS_LOCKED, RuleFinder
+from mcp_tools_proxy.registry.rule_finder import RuleFinder
 from mcp_tools_proxy.registry.shown_tools import BindTool, ShownTools
 from mcp_tools_proxy.registry.template_resolver import TemplateResolver
 from mcp_tools_proxy.registry.tool_lists import ToolList
@@ -174,9 +174,8 @@ class Registry:
             denial, spec = denied
             error.rule = self.rules.of_denial(denial, spec, permissions, name)
             error.denied_name, error.denied_server = spec.name, spec.server_id
-        elif (quarantined := self.unlisted_offers.quarantine.find(kind, name)) is not None:
-            error.rule = NOT_AS_LOCKED
-            error.denied_server = quarantined.server_id
+        elif (withheld := self.rules.of_withheld(kind, name, self.unlisted_offers)) is not None:
+            error.rule, error.denied_server = withheld
         else:
             if kind is Kind.TOOL:
                 named = name.partition(":")[0]

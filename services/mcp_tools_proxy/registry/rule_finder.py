@@ -18,6 +18,7 @@ from mcp_tools_proxy.policy.aliases import qualified_name
 from mcp_tools_proxy.policy.exclusions import NO_EXCLUSIONS
 from mcp_tools_proxy.policy.visibility import Denial, PresetScope
 from mcp_tools_proxy.registry.permissions import AccessRules, Permissions
+from mcp_tools_proxy.registry.unlisted_offers import UnlistedOffers
 
 NO_PRESET = RuleSource(CONFIGURATION_FILE, "$.defaultPresetId")
 """The rule while no preset is active: none is chosen."""
@@ -47,6 +48,8 @@ class RuleFinder:
                 return _in_profile(permissions, "client_ids")
             case Denial.PRESET:
                 return _in_preset(visibility.preset or self.scope, spec.kind)
+            case Denial.BIND:
+                return _in_profile(permissions, "bind", spec.name)
             case Denial.EXCLUDED:
                 excluded = visibility.excluded
                 place = excluded.place_of(spec.kind, spec.server_id, spec.bare_name)
@@ -55,6 +58,17 @@ class RuleFinder:
                 if place is None:
                     return self._in_server(spec.server_id, spec.kind, name)
                 return _in_profile(permissions, "exclude_components", place)
+
+    def of_withheld(
+        self, kind: Kind, name: str, offers: UnlistedOffers
+    ) -> tuple[RuleSource, str] | None:
+        """Return the rule by which an item is withheld from everyone, and its server's id."""
+        if (quarantined := offers.quarantine.find(kind, name)) is not None:
+            return NOT_AS_LOCKED, quarantined.server_id
+        if (unbound := offers.unbound.find(kind, name)) is not None:
+            path = json_path(("mcpServers", unbound.server_id, "bind"))
+            return RuleSource(CONFIGURATION_FILE, path), unbound.server_id
+        return None
 
     def of_name(
         self, kind: Kind, name: str, permissions: Permissions, server_id: str | None
@@ -87,7 +101,7 @@ class RuleFinder:
         return RuleSource(CONFIGURATION_FILE, path)
 
 
-def _in_profile(permissions: Permissions, key: str, place: int | None = None) -> RuleSource:
+def _in_profile(permissions: Permissions, key: str, place: int | str | None = None) -> RuleSource:
     """Return a place in an agent's profile, which is selected by its name (RFC 9535, filters)."""
     name = json.dumps(permissions.agent)
     steps = (key,) if place is None else (key, place)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
-from mcp_tools_proxy.policy.definitions.quarantine import NOTHING_QUARANTINED, Quarantine
+from mcp_tools_proxy.policy.definitions.withheld_items import NOTHING_WITHHELD, WithheldItems
 from mcp_tools_proxy.registry.permissions import Permissions
 from mcp_tools_proxy.registry.refusals import OUTSIDE_THE_PRESET
 
@@ -22,12 +22,13 @@ class UnlistedOffers:
 
     ``need_task`` has server id and name of each tool that the preset allows and that can only be
     run as a task, which this gateway does not support. ``quarantine`` has the items that are not
-    as locked.
+    as locked, ``unbound`` those with an argument that their server's entry cannot bind.
     """
 
     snapshots: Mapping[str, Snapshot] = field(default_factory=dict)
     need_task: Sequence[tuple[str, str]] = ()
-    quarantine: Quarantine = NOTHING_QUARANTINED
+    quarantine: WithheldItems = NOTHING_WITHHELD
+    unbound: WithheldItems = NOTHING_WITHHELD
 
     def reason(self, kind: Kind, name: str) -> str | None:
         """Return why a prompt or resource is hidden; None if no server offers ``name``."""

@@ -1,4 +1,4 @@
-"""The names of what is quarantined: each is refused."""
+"""The names of items that servers offer and the gateway withholds: each is refused."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,14 +11,14 @@ from mcp_tools_proxy.policy.visibility import PresetScope
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Quarantine:
-    """The items that are quarantined, by every name that a caller may use for them."""
+class WithheldItems:
+    """Items that are withheld, by every name that a caller may use for them."""
 
     names: Mapping[tuple[Kind, str], DefinitionKey] = field(default_factory=dict)
 
     @classmethod
     def of(cls, keys: Iterable[DefinitionKey], scope: PresetScope) -> Self:
-        """Collect the names of what is quarantined, those of the preset included."""
+        """Collect the names of the items, those that the preset gives included."""
         names = {name: key for key in sorted(keys) for name in _names_of(key)}
         items = {(key.kind.item_kind, key.server_id, key.name): key for key in names.values()}
         for kind, given in scope.given_names.items():
@@ -28,7 +28,7 @@ class Quarantine:
         return cls(names=names)
 
     def find(self, kind: Kind, name: str) -> DefinitionKey | None:
-        """Return the quarantined item that ``name`` means, None if there is none."""
+        """Return the withheld item that ``name`` means, None if there is none."""
         return self.names.get((kind, name))
 
 
@@ -42,4 +42,4 @@ def _names_of(key: DefinitionKey) -> Iterator[tuple[Kind, str]]:
         yield kind, alias_of(key.server_id, key.name)
 
 
-NOTHING_QUARANTINED = Quarantine()
+NOTHING_WITHHELD = WithheldItems()
