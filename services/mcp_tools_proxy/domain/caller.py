@@ -76,6 +76,8 @@ class Call:
     trace_id: str
     kind: Kind = Kind.TOOL
     arguments: Mapping[str, object] = field(default_factory=dict)
+    filled_in: tuple[tuple[str, ...], ...] = ()
+    """The paths of the arguments that the gateway filled in, and no caller chose."""
     trace_context: Mapping[str, str] = field(default_factory=dict)
     """W3C headers of the request (``traceparent``, ``tracestate``, ``baggage``), forwarded."""
     meta: Mapping[str, object] = field(default_factory=dict)

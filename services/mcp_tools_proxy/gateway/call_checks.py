@@ -4,19 +4,19 @@ import asyncio
 from dataclasses import replace
 
 from mcp_tools_proxy.domain.caller import Call
-from mcp_tools_proxy.domain.components import DOCUMENT_ARGUMENT, ComponentSpec, JsonObject, ToolSpec
+from mcp_tools_proxy.domain.components import DOCUMENT_ARGUMENT, ComponentSpec, ToolSpec
 from mcp_tools_proxy.domain.errors import ContentBlocked
 from mcp_tools_proxy.domain.limits.budget import ChargedCall
 from mcp_tools_proxy.policy.blocklist import Blocked, Blocklist, declared_path
 from mcp_tools_proxy.wire.text import QUOTE_CHARS, quote
 
 
-async def check_blocklist(blocklist: Blocklist, spec: ComponentSpec, arguments: JsonObject) -> None:
-    """Raise ContentBlocked if an argument contains a blocked keyword."""
-    if blocklist.is_long(arguments):
-        blocked = await asyncio.to_thread(blocklist.find, arguments)
+async def check_blocklist(blocklist: Blocklist, spec: ComponentSpec, call: Call) -> None:
+    """Raise ContentBlocked if an argument that the caller chose contains a blocked keyword."""
+    if blocklist.is_long(call.arguments, call.filled_in):
+        blocked = await asyncio.to_thread(blocklist.find, call.arguments, call.filled_in)
     else:
-        blocked = blocklist.find(arguments)
+        blocked = blocklist.find(call.arguments, call.filled_in)
     if blocked is not None:
         raise _content_blocked(spec, blocked)
 

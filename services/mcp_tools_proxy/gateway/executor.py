@@ -184,7 +184,7 @@ class Executor:
         parsed = component.parse(call.arguments)
         if self._blocklist.is_on:
             # of a resource the URI is no argument
-            await check_blocklist(self._blocklist, spec, call.arguments)
+            await check_blocklist(self._blocklist, spec, call)
         charged = await self._check_document(component, parsed, call, progress)
         if call.idempotency_key is None:
             return await self._admit_and_call(component, parsed, call, charged, progress)

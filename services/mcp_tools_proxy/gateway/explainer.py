@@ -157,7 +157,7 @@ class Explainer:
         call = component.complete_arguments(call)
         parsed = component.parse(call.arguments)
         passed.add(Check.ARGUMENTS)
-        await check_blocklist(self._blocklist, component.spec, call.arguments)
+        await check_blocklist(self._blocklist, component.spec, call)
         passed.add(Check.BLOCKLIST)
         await self._check_document_and_budgets(component, parsed, call, passed, found)
         found.sends = self._sent(component, call)

@@ -1,8 +1,9 @@
 """Validates tool arguments against the JSON Schemas that servers send."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
+from typing import NamedTuple
 
 from jsonschema_rs import (
     FancyRegexOptions,
@@ -15,6 +16,7 @@ from pydantic_core import from_json, to_json
 
 from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.errors import InvalidArguments
+from mcp_tools_proxy.domain.offers.bindings import Path
 from mcp_tools_proxy.json_schema.complexity import (
     MAX_STEPS,
     CostByDepth,
@@ -47,6 +49,13 @@ _VALUE = "the value"
 """Replaces an argument's value in the library's messages: it may be a secret."""
 
 
+class _Located(NamedTuple):
+    """A problem, and the path of the argument that is filled in there; None if none is."""
+
+    problem: ValidationError
+    filled_in: Path | None
+
+
 class BrokenSchema(Exception):
     """A schema cannot be compiled; ``reason`` explains why."""
 
@@ -62,8 +71,12 @@ class ArgumentCheck:
         self._validator = validator
         self._steps = steps
 
-    def __call__(self, arguments: JsonObject) -> None:
-        """Raise InvalidArguments with path and rule of each problem, never a value."""
+    def __call__(self, arguments: JsonObject, filled_in: Sequence[Path] = (), /) -> None:
+        """Raise InvalidArguments with path and rule of each problem, never a value.
+
+        Of an argument at one of the paths ``filled_in``, which its caller did not choose, it has
+        the path alone: the names within an object that is filled in are a part of the value.
+        """
         if self._steps[-1] > CHEAP_STEPS and estimate_cost(arguments, self._steps) > MAX_STEPS:
             raise InvalidArguments(
                 "arguments: are too large or too deeply nested to be checked against this tool's "
@@ -78,7 +91,7 @@ class ArgumentCheck:
                 "arguments: have text that is not valid Unicode, or are nested too deeply; "
                 "correct the text, or nest less"
             ) from None
-        text = join_first(problems, _describe)
+        text = join_first([_located(it, filled_in) for it in problems], _text_of)
         names = dict.fromkeys(name for problem in problems for name in _top_level_names(problem))
         raise InvalidArguments(
             text or "arguments: do not match this tool's inputSchema; compare them and call again",
@@ -136,6 +149,21 @@ def _compiled(schema_json: bytes) -> ArgumentCheck:
     except SchemaTooComplex as error:
         raise BrokenSchema(f"its inputSchema cannot be used: {error}") from None
     return ArgumentCheck(validator, steps)
+
+
+def _located(problem: ValidationError, filled_in: Sequence[Path]) -> _Located:
+    place = tuple(problem.instance_path)
+    return _Located(problem, next((it for it in filled_in if place[: len(it)] == it), None))
+
+
+def _text_of(located: _Located) -> str:
+    problem, filled_in = located
+    if filled_in is None:
+        return _describe(problem)
+    return (
+        f"{_path(filled_in)}: is filled in by the gateway, and does not fit this tool's "
+        "inputSchema; tell the user, or an operator"
+    )
 
 
 def _describe(problem: ValidationError) -> str:

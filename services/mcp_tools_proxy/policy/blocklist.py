@@ -1,7 +1,7 @@
 """The blocklist: keywords that no argument of a call may hold (T-06)."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from mcp_tools_proxy.wire.text import normalize
@@ -37,45 +37,55 @@ class Blocklist:
         self._pattern = re.compile(rf"(?<!\w)(?:{alternatives})(?!\w)") if alternatives else None
         self.is_on = bool(alternatives)
 
-    def is_long(self, arguments: Mapping[str, object]) -> bool:
+    def is_long(self, arguments: Mapping[str, object], filled_in: Collection[Path] = ()) -> bool:
         """Return whether searching ``arguments`` may take more than a few milliseconds."""
         if self._pattern is None:
             return False
         chars = 0
-        for _, text in self._texts(arguments):
+        for _, text in self._texts(arguments, filled_in):
             chars += len(text) + VALUE_CHARS
             if chars > LONG_CHARS:
                 return True
         return False
 
-    def find(self, arguments: Mapping[str, object]) -> Blocked | None:
-        """Return the first keyword found in any string of ``arguments``, at any depth."""
+    def find(
+        self, arguments: Mapping[str, object], filled_in: Collection[Path] = ()
+    ) -> Blocked | None:
+        """Return the first keyword found in any string of ``arguments``, at any depth.
+
+        What stands at a path of ``filled_in`` is not searched: it is an operator's, or an
+        identifier, and its keyword would be in the log.
+        """
         if self._pattern is None:
             return None
-        for path, text in self._texts(arguments):
+        for path, text in self._texts(arguments, filled_in):
             if text and (found := self._pattern.search(_fold(text))):
                 return Blocked(path, found[0])
         return None
 
-    def _texts(self, arguments: Mapping[str, object]) -> Iterator[tuple[Path, str]]:
+    def _texts(
+        self, arguments: Mapping[str, object], filled_in: Collection[Path]
+    ) -> Iterator[tuple[Path, str]]:
         for name, value in arguments.items():
             if name not in IDENTIFIER_ARGUMENTS:
-                yield from _strings(value, (name,))
+                yield from _strings(value, (name,), filled_in)
 
 
 def _fold(text: str) -> str:
     return normalize("NFKC", text).casefold()
 
 
-def _strings(value: object, path: Path) -> Iterator[tuple[Path, str]]:
+def _strings(value: object, path: Path, left_out: Collection[Path]) -> Iterator[tuple[Path, str]]:
     """Yield the path and text of every value; the text of anything but a string is empty."""
+    if path in left_out:
+        return
     yield path, value if isinstance(value, str) else ""
     if isinstance(value, dict):
         for key, item in value.items():
-            yield from _strings(item, (*path, key))
+            yield from _strings(item, (*path, key), left_out)
     elif isinstance(value, list):
         for place, item in enumerate(value):
-            yield from _strings(item, (*path, place))
+            yield from _strings(item, (*path, place), left_out)
 
 
 def declared_path(path: Path, schema: Mapping[str, object]) -> str:

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
 
 import pytest
@@ -14,7 +14,7 @@ from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
 from mcp_tools_proxy.gateway.executor import Executor
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
-from mcp_tools_proxy.policy.blocklist import Blocked, Blocklist
+from mcp_tools_proxy.policy.blocklist import Blocked, Blocklist, Path
 from mcp_tools_proxy.ratelimit.budget_limits import BudgetLimits
 from mcp_tools_proxy.ratelimit.limiter import build_limiter
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
@@ -32,9 +32,11 @@ class ObservedBlocklist(Blocklist):
         super().__init__(["leak"])
         self.threads: list[threading.Thread] = []
 
-    def find(self, arguments: Mapping[str, object]) -> Blocked | None:
+    def find(
+        self, arguments: Mapping[str, object], filled_in: Collection[Path] = ()
+    ) -> Blocked | None:
         self.threads.append(threading.current_thread())
-        return super().find(arguments)
+        return super().find(arguments, filled_in)
 
 
 class Fixture:

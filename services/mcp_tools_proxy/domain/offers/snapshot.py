@@ -1,13 +1,20 @@
 """The capabilities that ONE server offered at its last successful discovery."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import JsonObject
+from mcp_tools_proxy.domain.offers.bindings import Path
 
-Check = Callable[[JsonObject], None]
-"""Accepts a tool's arguments, or raises InvalidArguments."""
+
+class CheckArguments(Protocol):
+    """Accepts a tool's arguments, or raises InvalidArguments."""
+
+    def __call__(self, arguments: JsonObject, filled_in: Sequence[Path] = (), /) -> None:
+        """Check the arguments; no error says anything of those at the paths ``filled_in``."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +58,7 @@ class Snapshot:
     templates: Mapping[str, JsonObject] = field(default_factory=dict)
     instructions: str | None = None
     """What the server says of itself as a whole; the gateway shows it to no model."""
-    checks: Mapping[str, Check] = field(default_factory=dict, compare=False)
+    checks: Mapping[str, CheckArguments] = field(default_factory=dict, compare=False)
     """Tool name → the compiled check of its ``inputSchema``."""
     dropped: tuple[InvalidItem, ...] = ()
     ignored: tuple[Ignored, ...] = ()

@@ -7,17 +7,19 @@ from mcp_tools_proxy.domain.caller import Call, Caller
 from mcp_tools_proxy.domain.caller_template import CallerTemplate
 from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.errors import InvalidArguments
-from mcp_tools_proxy.domain.offers.bindings import Binding
+from mcp_tools_proxy.domain.offers.bindings import Binding, Path
 from mcp_tools_proxy.wire.text import QUOTE_CHARS, quote
 
 
 class BoundArguments:
     """The arguments of one tool or prompt that its callers may not choose."""
 
-    __slots__ = ("_bindings",)
+    __slots__ = ("_bindings", "paths")
 
     def __init__(self, bindings: Iterable[Binding]) -> None:
         self._bindings = tuple(bindings)
+        self.paths: tuple[Path, ...] = tuple(it.path for it in self._bindings)
+        """Where the arguments stand among the others."""
 
     def __iter__(self) -> Iterator[Binding]:
         return iter(self._bindings)
@@ -27,7 +29,8 @@ class BoundArguments:
 
         Raises InvalidArguments for one that the call has with another value, and IdentityRequired.
         """
-        return replace(call, arguments=self.filled(call.arguments, call.caller))
+        arguments = self.filled(call.arguments, call.caller)
+        return replace(call, arguments=arguments, filled_in=self.paths)
 
     def filled(self, arguments: JsonObject, caller: Caller) -> JsonObject:
         """Return the arguments with those that are bound for a caller; raises as ``complete``."""

@@ -46,7 +46,11 @@ class Completion(NamesNoDocument):
             raise InvalidArguments("argument: is filled in by the gateway; complete another one")
         context = parsed.get("context", {})
         known = self.bound.filled(context.get("arguments", {}), call.caller)
-        return replace(call, arguments={**parsed, "context": {**context, "arguments": known}})
+        return replace(
+            call,
+            arguments={**parsed, "context": {**context, "arguments": known}},
+            filled_in=tuple(("context", "arguments", *path) for path in self.bound.paths),
+        )
 
     def parse(self, arguments: JsonObject) -> dict[str, Any]:
         """Accept ``{"argument": {"name", "value"}, "context"?: {"arguments"?: {…}}}``.

@@ -11,7 +11,7 @@ from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import JsonObject, NamesNoDocument, Result, ToolSpec
 from mcp_tools_proxy.domain.errors import ProxyError, ResultTooLarge, ToolFailed
 from mcp_tools_proxy.domain.offers.bindings import Binding
-from mcp_tools_proxy.domain.offers.snapshot import Check
+from mcp_tools_proxy.domain.offers.snapshot import CheckArguments
 from mcp_tools_proxy.domain.offers.view import Route
 from mcp_tools_proxy.downstream.components.bound_arguments import BoundArguments
 from mcp_tools_proxy.downstream.components.normalize import (
@@ -46,7 +46,7 @@ class RemoteTool(NamesNoDocument):
 
     spec: ToolSpec
     target: RemoteTarget
-    check: Check
+    check: CheckArguments
     max_text_bytes: int
     bound: BoundArguments | None = None
     """The arguments that are filled in; ``spec`` does not show them, and ``check`` knows them."""
@@ -85,7 +85,10 @@ class RemoteTool(NamesNoDocument):
 
     def parse(self, arguments: JsonObject) -> JsonObject:
         """Check the arguments against the tool's own schema, and return them unchanged (F-06)."""
-        self.check(arguments)
+        if self.bound is None:
+            self.check(arguments)
+        else:
+            self.check(arguments, self.bound.paths)
         return arguments
 
     async def call(self, parsed: object, call: Call) -> Result:
@@ -162,7 +165,7 @@ def _spec_of(route: Route) -> ToolSpec:
     )
 
 
-def _check_of(route: Route, session: ReconnectingSession) -> Check:
+def _check_of(route: Route, session: ReconnectingSession) -> CheckArguments:
     """Return the check compiled at discovery; compile it if the snapshot was replaced meanwhile."""
     snapshot = session.snapshot
     if snapshot is not None and snapshot.tools.get(route.name) is route.descriptor:

@@ -8,7 +8,7 @@ from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import JsonObject
-from mcp_tools_proxy.domain.offers.snapshot import Check
+from mcp_tools_proxy.domain.offers.snapshot import CheckArguments
 from mcp_tools_proxy.downstream.discovery.optional_fields import (
     OF_PROMPTS,
     OF_RESOURCES,
@@ -55,7 +55,7 @@ class Item:
     """
 
     key: str
-    check: Check | None = None
+    check: CheckArguments | None = None
     listed: JsonObject = field(default_factory=dict)
     ignored: tuple[str, ...] = ()
 
@@ -78,7 +78,7 @@ class Category:
     optional: Mapping[str, Shape]
 
 
-def check_of(tool: JsonObject) -> Check:
+def check_of(tool: JsonObject) -> CheckArguments:
     """Return the compiled check of a tool's arguments; cached. Raises UnusableItem."""
     schema = tool.get("inputSchema")
     if schema is None:

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import JsonObject
-from mcp_tools_proxy.domain.offers.snapshot import Check, Ignored, InvalidItem, Snapshot
+from mcp_tools_proxy.domain.offers.snapshot import CheckArguments, Ignored, InvalidItem, Snapshot
 from mcp_tools_proxy.downstream.connection import Connection, ConnectionFailure
 from mcp_tools_proxy.downstream.discovery.items import (
     CATEGORIES,
@@ -44,7 +44,7 @@ class _Listing:
     """
 
     items: Mapping[str, JsonObject]
-    checks: Mapping[str, Check] = field(default_factory=dict)
+    checks: Mapping[str, CheckArguments] = field(default_factory=dict)
     dropped: tuple[InvalidItem, ...] = ()
     ignored: tuple[Ignored, ...] = ()
     need_task: frozenset[str] = frozenset()
@@ -169,7 +169,7 @@ class _Found:
     def __init__(self, category: Category) -> None:
         self._category = category
         self._items: dict[str, JsonObject] = {}
-        self._checks: dict[str, Check] = {}
+        self._checks: dict[str, CheckArguments] = {}
         self._dropped: list[InvalidItem] = []
         self._ignored: list[Ignored] = []
         self._need_task: set[str] = set()
