@@ -126,7 +126,7 @@ class ResourceSubscriptions:
 
 
 def _count_out(tenants: Counter[str], tenant_id: str) -> bool:
-    """Take one off a tenant's number; return whether it has none left, and no entry either.
+    """Count one out for a tenant; return whether it has none left, and no entry either.
 
     There may be any number of tenants.
     """
