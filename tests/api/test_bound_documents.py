@@ -223,7 +223,7 @@ async def test_all_sources_together_intersect() -> None:
 
         assert await readable({}) == "bcd"
         assert await readable({"X-Documents": "c,d,e,f"}) == "cd"
-        assert await readable({"X-Documents": "c,d"}, documents=["a", "d"]) == "d"
+        assert await readable({"X-Documents": "c,d"}, documents=["b", "d"]) == "d"
         assert await readable({"X-Documents": "a"}, documents=["f"]) == ""
         assert await readable({}, documents=None) == "bcd"
 
