@@ -292,3 +292,18 @@ async def test_a_profile_that_binds_what_cannot_be_is_refused(profile: Json) -> 
     async with bound_server({**make_agent(), **profile}) as bound:
         assert (await bound.find(agent="reader"))["code"] == "AGENT_NOT_FOUND"
         assert any(it.file == "agents.json" for it in bound.service.gateway.publisher.problems)
+
+
+@pytest.mark.parametrize(
+    ("file", "key"),
+    [("mcp.json", "isolation"), ("mcp.json", "bind"), ("agents.json", "documents")],
+)
+async def test_what_narrows_an_entry_is_refused_at_the_root(file: str, key: str) -> None:
+    async with bound_server(make_agent()) as bound:
+        path = CONFIG_DIR / file
+        write_json(path, {**json.loads(path.read_text(encoding="utf-8")), key: "tenant"})
+
+        async def is_refused() -> bool:
+            return any(key in it.message for it in bound.service.gateway.publisher.problems)
+
+        await eventually(is_refused)

@@ -272,7 +272,7 @@ async def test_a_database_that_answers_too_late_is_unavailable(
             "use the release that made it",
         ),
         (
-            "DELETE FROM mcp_tools_proxy.migrations",
+            "DELETE FROM mcp_tools_proxy.migrations WHERE number = 1",
             "INSERT INTO mcp_tools_proxy.migrations (number) VALUES (1)",
             "documents migrate",
         ),

@@ -50,8 +50,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_lock_change_see_and_accept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MCP_PROXY_DEFINITIONS", "pin")
-    code, _ = check("--lock")
+    code, lines = check("--lock")
     assert code == 0
+    assert [
+        line for line in printed("$ mcp-tools-proxy check --lock\n")[1:] if line not in lines
+    ] == []
     locked = json.loads(LOCK.read_text(encoding="utf-8"))["items"]
     assert [(it["server_id"], it["kind"], it["name"]) for it in locked] == [
         ("notes", "tool", "count"),
@@ -64,6 +67,8 @@ def test_lock_change_see_and_accept(folder: Path, monkeypatch: pytest.MonkeyPatc
     code, lines = check()
     assert code == 1
     assert [line for line in printed("$ mcp-tools-proxy check\n") if line not in lines] == []
+    (preset,) = json.loads("".join(check("--json")[1]))["presets"]
+    assert preset["counts"]["tools"] == 1
     code, lines = check("--lock")
     assert (code, any("quarantined" in line for line in lines)) == (0, False)
     assert LOCK.read_bytes() != before
@@ -79,3 +84,11 @@ def test_overrides_are_printed_and_leave_the_lock_alone(folder: Path) -> None:
     assert [line for line in expected if line not in lines] == []
     assert check("--lock")[0] == 0
     assert LOCK.read_bytes() == before
+
+
+def test_a_server_that_was_not_read_is_named_beside_the_lock(folder: Path) -> None:
+    (folder / "notes.py").unlink()
+    code, lines = check("--lock")
+    assert code == 1
+    assert "definitions.lock.json was written: 0 definitions." in lines
+    assert "Nothing is locked of notes, which could not be read." in lines

@@ -10,7 +10,7 @@ or a server.
 import json
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -42,11 +42,28 @@ from mcp_tools_proxy.wire.identifiers import MAX_DOCUMENTS, Identifier
 from mcp_tools_proxy.wire.problem_texts import closest_match
 from mcp_tools_proxy.wire.text import quote
 
+KEYS_OF_ENTRIES = ("assertion", "bind", "bindRequired", "discoveryCaller", "forward", "isolation")
+KEYS_OF_PROFILES = ("bind", "documents")
+"""Keys that narrow an entry or a profile, and would narrow nothing at the root of the file."""
+
+
+def _refuse_misplaced(file: object, keys: Iterable[str], place: str) -> None:
+    """Raise ValueError for a key that was meant to narrow, and belongs elsewhere."""
+    found = sorted(file.keys() & set(keys)) if isinstance(file, Mapping) else ()
+    if found:
+        raise ValueError(f"has the key {found[0]}, which belongs into {place}")
+
 
 class ConfigurationFile(BaseModel):
     """The downstream MCP servers of the gateway, in the format that MCP clients share."""
 
     model_config = ConfigDict(**FILE_MODEL, title="MCP Tools Proxy: mcp.json")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_keys_of_entries(cls, file: object) -> object:
+        _refuse_misplaced(file, KEYS_OF_ENTRIES, "a server's entry")
+        return file
 
     mcp_servers: dict[ServerId, ServerEntry] = Field(
         examples=[{"notes": {"command": "npx", "args": ["-y", "@scope/notes"]}}],
@@ -284,6 +301,12 @@ class AgentsFile(BaseModel):
     """The agents of the gateway, each with what it may see and use."""
 
     model_config = SNAKE_CASE_MODEL | ConfigDict(title="MCP Tools Proxy: agents.json")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_keys_of_profiles(cls, file: object) -> object:
+        _refuse_misplaced(file, KEYS_OF_PROFILES, "a profile")
+        return file
 
     agents: list[AgentEntry] = Field(examples=[[{"name": "researcher", "client_ids": ["notes"]}]])
     """The profiles. With any of them, a request has to name one of them in `agent`, unless

@@ -7,7 +7,7 @@ other.
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -37,7 +37,7 @@ from mcp_tools_proxy.gateway.definitions.definition_guard import DefinitionGuard
 from mcp_tools_proxy.json_schema.bound_offers import HeldBack, find_held_back
 from mcp_tools_proxy.policy.definitions.withheld_items import WithheldItems
 from mcp_tools_proxy.policy.exclusions import Exclusions
-from mcp_tools_proxy.policy.preset_filter import filter_capabilities
+from mcp_tools_proxy.policy.preset_filter import accepted_view, filter_capabilities
 from mcp_tools_proxy.policy.visibility import PresetScope
 from mcp_tools_proxy.registry.component_table import drop_name_conflicts
 from mcp_tools_proxy.registry.name_styles import NameStyles
@@ -246,11 +246,7 @@ class RegistryPublisher:
         view = filter_capabilities(usable, wanted.preset, exclude)
         findings = self.definitions.examine(view, snapshots, wanted)
         quarantined = findings.quarantined
-        if quarantined:
-            accepted = without_items(usable, quarantined)
-            missing_items = view.missing  # what is quarantined is there, and not among them
-            view = filter_capabilities(accepted, wanted.preset, exclude)
-            view = replace(view, missing=missing_items)
+        view = accepted_view(usable, wanted.preset, exclude, view, quarantined)
         scope = PresetScope.of(wanted.preset)
         remote = self._build_components(view, bindings)
         tools, conflicting = drop_name_conflicts(self._local_tools, remote.tools)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.configuration import Missing, Preset, Reference
+from mcp_tools_proxy.domain.offers.definitions import DefinitionKey, without_items
 from mcp_tools_proxy.domain.offers.overrides import NO_OVERRIDES, Overrides
 from mcp_tools_proxy.domain.offers.snapshot import EMPTY_SNAPSHOT, Snapshot
 from mcp_tools_proxy.domain.offers.view import Route, Shadowed, View
@@ -92,6 +93,20 @@ def filter_capabilities(
             *of_templates.shadowed(Kind.RESOURCE),
         ),
     )
+
+
+def accepted_view(
+    snapshots: Mapping[str, Snapshot],
+    preset: Preset,
+    exclude: Mapping[str, Exclusions],
+    view: View,
+    quarantined: frozenset[DefinitionKey],
+) -> View:
+    """Return ``view`` without what is quarantined, which is there and so not missing."""
+    if not quarantined:
+        return view
+    accepted = filter_capabilities(without_items(snapshots, quarantined), preset, exclude)
+    return replace(accepted, missing=view.missing)
 
 
 def without_excluded(

@@ -98,7 +98,7 @@ def check(settings: Settings, folder: Path, options: CheckOptions) -> bool:
     if options.as_json:
         print_json(report_facts(report, tokens=tokens.entries, notes=notes))
     else:
-        _print(report, notes if options.upgrade else None, offers=options.offers)
+        _print(report, notes if options.upgrade else None, options)
     return report.good
 
 
@@ -108,7 +108,7 @@ def _settings_warnings(settings: Settings) -> list[Problem]:
     ]
 
 
-def _print(report: CheckReport, notes: Sequence[str] | None, *, offers: bool) -> None:
+def _print(report: CheckReport, notes: Sequence[str] | None, options: CheckOptions) -> None:
     """Print the report as tables, with the notes on an upgrade unless they are None."""
     console = Console()
     console = console if console.is_terminal else Console(width=PLAIN_WIDTH, no_color=True)
@@ -116,7 +116,7 @@ def _print(report: CheckReport, notes: Sequence[str] | None, *, offers: bool) ->
         lines(console, "Before you upgrade", notes)
         if not notes:
             console.print("No change of this version concerns this configuration.\n", style="bold")
-    print_report(report, console, offers=offers)
+    print_report(report, console, offers=options.offers, locked=options.lock)
 
 
 def _check_agent(name: str, files: Files) -> None:
@@ -152,7 +152,7 @@ async def _inspect(
             ]
             await _wait_for_servers(gateway, files)
         refusal = await _write_lock(gateway, files) if options.lock else None
-        if options.lock:
+        if options.lock and refusal is None:
             files = await asyncio.to_thread(read_files, gateway.files)
         report = build_report(
             files,

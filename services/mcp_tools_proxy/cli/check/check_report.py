@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mcp_tools_proxy.cli.output import counted
+from mcp_tools_proxy.domain.offers.definitions import LOCK_FILE
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus
 from mcp_tools_proxy.gateway.check.agents import AgentReport, AgentView
 from mcp_tools_proxy.gateway.check.report import CheckReport, PresetReport
@@ -27,8 +28,10 @@ NOT_CHECKED_OFFLINE = (
 """What ``check --offline`` leaves out."""
 
 
-def print_report(report: CheckReport, console: Console, *, offers: bool) -> None:
-    """Print the report: tables first, the verdict last."""
+def print_report(
+    report: CheckReport, console: Console, *, offers: bool, locked: bool = False
+) -> None:
+    """Print the report: tables first, the verdict last; ``locked`` if the lock was written."""
     servers = [_server_row(server, state_of(server, report)) for server in report.servers]
     _table(console, "Servers", _SERVER_COLUMNS, servers)
     if offers:
@@ -102,6 +105,8 @@ def print_report(report: CheckReport, console: Console, *, offers: bool) -> None
     lines(console, "Warnings", map(str, report.warnings))
     if report.offline:
         lines(console, "Not checked, because this was offline", NOT_CHECKED_OFFLINE)
+    if locked:
+        _show_lock(report, console)
     console.print(_verdict(report))
 
 
@@ -255,6 +260,17 @@ def lines(console: Console, title: str, texts: Iterable[str]) -> None:
         for line in shown:
             console.print(Text(f"  {line}"), soft_wrap=True)
         console.print()
+
+
+def _show_lock(report: CheckReport, console: Console) -> None:
+    """Print what ``check --lock`` has written, and of which servers nothing could be locked."""
+    items = report.definitions.locked.items if report.definitions.locked else {}
+    console.print(Text(f"{LOCK_FILE} was written: {counted(len(items), 'definition')}."))
+    known = {key.server_id for key in items}
+    unread = [it.server_id for it in report.unhealthy_servers if it.server_id not in known]
+    if unread:
+        names = ", ".join(map(printable, unread))
+        console.print(Text(f"Nothing is locked of {names}, which could not be read."))
 
 
 def _verdict(report: CheckReport) -> Text:
