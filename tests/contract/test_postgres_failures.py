@@ -11,6 +11,7 @@ from mcp_tools_proxy.documents.document_repository import DocumentRepository
 from mcp_tools_proxy.documents.document_store import Wanted
 from mcp_tools_proxy.documents.document_writer import Expected, ReadOnlyDocuments
 from mcp_tools_proxy.documents.postgres.database import Database
+from mcp_tools_proxy.documents.postgres.migrate import newest
 from mcp_tools_proxy.documents.postgres.writer import PostgresWriter
 from mcp_tools_proxy.domain.document import Readers
 from mcp_tools_proxy.domain.errors import AccessDenied, DocumentNotFound, DocumentsUnavailable
@@ -272,8 +273,9 @@ async def test_a_database_that_answers_too_late_is_unavailable(
             "use the release that made it",
         ),
         (
-            "DELETE FROM mcp_tools_proxy.migrations WHERE number = 1",
-            "INSERT INTO mcp_tools_proxy.migrations (number) VALUES (1)",
+            "DELETE FROM mcp_tools_proxy.migrations",
+            "INSERT INTO mcp_tools_proxy.migrations (number) "
+            f"SELECT generate_series(1, {newest()})",
             "documents migrate",
         ),
         (
