@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from mcp_tools_proxy.config.field_types import keys_of
 from mcp_tools_proxy.config.json_file import json_path, limit_problems, problem_of_error
 from mcp_tools_proxy.config.schema import ConfigurationFile
 from mcp_tools_proxy.config.server_entry import ServerEntry
@@ -21,7 +22,7 @@ from mcp_tools_proxy.config.unknown_keys import (
 from mcp_tools_proxy.domain.configuration import InvalidConfig, Problem
 
 _SERVERS = "mcpServers"
-_KNOWN = frozenset(info.alias or name for name, info in ServerEntry.model_fields.items())
+_KNOWN = frozenset(keys_of(ServerEntry))
 
 Written = Mapping[str, object]
 """The parsed file, before validation and before variables are replaced."""

@@ -5,11 +5,13 @@ The loader and the published schema both use these types, so that they agree.
 
 import re
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Annotated
 from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
+    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -49,6 +51,13 @@ FILE_MODEL = ConfigDict(
 )
 SNAKE_CASE_MODEL = FILE_MODEL | ConfigDict(alias_generator=None)
 """For agents.json, a format of our own, whose keys are spelt as in our requests."""
+
+
+@cache
+def keys_of(model: type[BaseModel]) -> tuple[str, ...]:
+    """Return the keys that a model reads, as files spell them."""
+    return tuple(info.alias or name for name, info in model.model_fields.items())
+
 
 ID_PATTERN = "[A-Za-z0-9_.-]{1,64}"
 ID_RULE = 'is 1 to 64 letters, digits, "_", "-" or "."'

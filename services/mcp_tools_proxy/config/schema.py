@@ -10,7 +10,7 @@ or a server.
 import json
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -33,6 +33,7 @@ from mcp_tools_proxy.config.field_types import (
     ServerId,
     Whole,
     key_rule,
+    keys_of,
 )
 from mcp_tools_proxy.config.limits.limits_file import LimitsFile
 from mcp_tools_proxy.config.server_entry import ServerEntry
@@ -97,11 +98,10 @@ def means_overrides(key: str) -> bool:
     return closest_match(key.casefold(), ["overrides"], least=0.7) is not None
 
 
-def _refuse_misspelt_overrides(entry: object, *, own: str | None) -> None:
-    """Raise ValueError for a key that means ``overrides``, other than ``own``."""
+def _refuse_misspelt_overrides(entry: object, known: Container[str], advice: str) -> None:
+    """Raise ValueError for a key that means ``overrides`` and is none of the ``known`` ones."""
     for key in entry if isinstance(entry, Mapping) else ():
-        if key != own and means_overrides(key):
-            advice = "which is spelt overrides" if own else "which belongs to one tool or prompt"
+        if key not in known and means_overrides(key):
             raise ValueError(f"has the key {quote(key)}, {advice}")
 
 
@@ -131,7 +131,7 @@ class ReferenceEntry(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _refuse_misspelt(cls, entry: object) -> object:
-        _refuse_misspelt_overrides(entry, own="overrides")
+        _refuse_misspelt_overrides(entry, keys_of(cls), "which is spelt overrides")
         return entry
 
     server_id: Name = Field(examples=["notes"])
@@ -206,7 +206,7 @@ class PresetFile(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _refuse_overrides(cls, file: object) -> object:
-        _refuse_misspelt_overrides(file, own=None)
+        _refuse_misspelt_overrides(file, keys_of(cls), "which belongs to one tool or prompt")
         return file
 
     id: _OwnPresetId = Field(examples=["work"])

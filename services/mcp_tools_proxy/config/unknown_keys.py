@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from pydantic import BaseModel
 
+from mcp_tools_proxy.config.field_types import keys_of
 from mcp_tools_proxy.config.json_file import Location, children_of, json_path
 from mcp_tools_proxy.config.schema import (
     AgentEntry,
@@ -175,7 +176,7 @@ def unknown_keys(expected: ExpectedKeys, written: object, place: Location = ()) 
     """Yield each key that nothing reads; a value that should be an object and is not has none."""
     if not isinstance(written, Mapping):
         return
-    known = [info.alias or name for name, info in expected.model.model_fields.items()]
+    known = keys_of(expected.model)
     for key, value in written.items():
         if key not in known and expected.is_reported(key) and (key != "$schema" or place):
             yield (*place, key), advice_for(key, expected.advice, known)

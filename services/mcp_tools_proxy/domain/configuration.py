@@ -91,13 +91,16 @@ class Preset:
     resources: tuple[Reference, ...] | None = None
 
     @property
+    def references(self) -> Iterator[tuple[Kind, tuple[Reference, ...]]]:
+        """The references of each kind."""
+        yield Kind.TOOL, self.tools
+        yield Kind.PROMPT, self.prompts or ()
+        yield Kind.RESOURCE, self.resources or ()
+
+    @property
     def overridden(self) -> Iterator[tuple[Kind, Reference]]:
         """The enabled references with overrides, and their kinds."""
-        for kind, references in (
-            (Kind.TOOL, self.tools),
-            (Kind.PROMPT, self.prompts or ()),
-            (Kind.RESOURCE, self.resources or ()),
-        ):
+        for kind, references in self.references:
             for reference in references:
                 if reference.enabled and reference.overrides != NO_OVERRIDES:
                     yield kind, reference

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.configuration import Preset, Reference
+from mcp_tools_proxy.domain.offers.overrides import NO_OVERRIDES
 from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
 from mcp_tools_proxy.wire.unicode.lookalikes import joined_skeleton
 
@@ -39,11 +40,9 @@ class OverrideProblem(NamedTuple):
 def find_override_problems(preset: Preset) -> Iterator[OverrideProblem]:
     """Yield a problem for each name that could be taken for another item's, and for each item
     that is overridden in two ways."""
-    for kind, references in (
-        (Kind.TOOL, preset.tools),
-        (Kind.PROMPT, preset.prompts or ()),
-        (Kind.RESOURCE, preset.resources or ()),
-    ):
+    for kind, references in preset.references:
+        if all(it.overrides == NO_OVERRIDES for it in references):
+            continue  # most presets: no name is compared, of 1,000 tools 3,000
         owners = _owners(kind, references)
         first: dict[_Pair, Reference] = {}
         for index, reference in enumerate(references):
