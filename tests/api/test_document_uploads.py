@@ -190,3 +190,14 @@ async def test_an_upload_to_a_full_disk_is_503(
         lambda _prefix: FileIO("/dev/full", "r+"),
     )
     assert outcome(await in_folder.put_note()) == (503, "DOCUMENTS_UNAVAILABLE")
+
+
+async def test_an_upload_says_its_language_which_lists_show(in_folder: Operator) -> None:
+    put = await in_folder.put_note(query=DOC | {"language": "pt-BR"})
+    wrong = await in_folder.put_note(query={**DOC, "doc_id": "x", "language": "German, I think"})
+    assert (put.json()["language"], outcome(wrong)) == ("pt-BR", (422, "INVALID_REQUEST"))
+    user = {"user_id": "bob", "tenant_id": "acme"}
+    listed = (await in_folder.service.http.get("/internal/mcp/documents", params=user)).json()
+    assert [it["language"] for it in listed["documents"]] == ["pt-BR"]
+    shown = (await in_folder.send("GET", CONTENT)).json()
+    assert shown["language"] == "pt-BR"

@@ -30,7 +30,7 @@ FUNCTIONS = {
         "remove_document",
     ],
     "health": ["get_health", "get_metrics", "get_readiness", "get_signing_keys"],
-    "lists": ["list_prompts", "list_resources", "list_tools"],
+    "lists": ["list_prompts", "list_readable_documents", "list_resources", "list_tools"],
     "presets": ["get_active_preset", "list_presets", "set_active_preset"],
     "status": [
         "accept_definition",

@@ -58,6 +58,7 @@ OPERATIONS = {
     ("GET", "/internal/mcp/tools"): ("lists", "list_tools"),
     ("GET", "/internal/mcp/prompts"): ("lists", "list_prompts"),
     ("GET", "/internal/mcp/resources"): ("lists", "list_resources"),
+    ("GET", "/internal/mcp/documents"): ("lists", "list_readable_documents"),
     ("GET", "/internal/mcp/audit"): ("audit", "list_audit_records"),
     ("GET", "/internal/mcp/limits"): ("status", "list_limits"),
     ("POST", "/internal/mcp/explain"): ("audit", "explain_call"),

@@ -7,6 +7,7 @@ import pytest
 
 from tests.api.one_and_two import one_and_two
 from tests.support.configuration import Pair
+from tests.support.local_tools import of_servers
 from tests.support.service import RESOURCES, Envelope, Service, running
 
 USER = {"user_id": "u", "tenant_id": "t"}
@@ -24,7 +25,7 @@ async def listed(service: Service) -> tuple[list[str], list[str]]:
     answer = await service.get(RESOURCES)
     return (
         [resource["uri"] for resource in answer["resources"]],
-        [template["uriTemplate"] for template in answer["resource_templates"]],
+        of_servers(template["uriTemplate"] for template in answer["resource_templates"]),
     )
 
 

@@ -36,6 +36,8 @@ CALLS: list[tuple[str, dict[str, object]]] = [
     ("read_doc_pages", {"page_start": 9, "page_end": 9}),
     ("doc_local_search", {"query": "ladders"}),
     ("read_chunk_window", {"anchor_chunk_id": "p1-c1", "radius": 1}),
+    ("list_documents", {}),
+    ("list_documents", {"query": SECRET}),
     ("list_available_tools", {}),
 ]
 
@@ -69,7 +71,7 @@ async def service() -> AsyncIterator[Service]:
 
 
 def with_document(arguments: dict[str, object], tool_name: str, doc_id: str) -> dict[str, object]:
-    return arguments if tool_name == "list_available_tools" else {"doc_id": doc_id} | arguments
+    return arguments if tool_name.startswith("list_") else {"doc_id": doc_id} | arguments
 
 
 def without_arguments(text: str, arguments: dict[str, object]) -> str:

@@ -125,8 +125,9 @@ LISTED = {
     " output_schema_fields=text,tokens,section_id,doc_id,truncated,...",
     "prompts/list": "prompts=3, prompt_names=greet,plain,hello",
     "resources/list": "resources=2, resource_keys=raw://text,docs://1",
-    "resources/templates/list": "resource_templates=2,"
-    " resource_template_keys=raw://item/{id},docs/{id}",
+    "resources/templates/list": "resource_templates=4,"
+    " resource_template_keys=doc://{doc_id},doc://{doc_id}/pages/{from}-{to},raw://item/{id},"
+    "docs/{id}",
 }
 
 

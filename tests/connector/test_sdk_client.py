@@ -13,6 +13,7 @@ from mcp import MCPDeprecationWarning
 from tests.connector.backend_link import ERAS, MODES, linked_to_one
 from tests.support.bounds import BOUND_S
 from tests.support.configuration import Json
+from tests.support.local_tools import LOCAL_TEMPLATES
 from tests.support.mcp_endpoint import names
 from tests.support.relay_samples import (
     ANSWERS,
@@ -67,7 +68,10 @@ async def test_a_client_lists_all_there_is(mode: str) -> None:
         assert names(await client.list_prompts()) == ["greet", "plain"]
         assert names(await client.list_resources()) == [URI]
         templates = (await client.list_resource_templates()).resource_templates
-        assert [template.uri_template for template in templates] == ["raw://item/{id}"]
+        assert [template.uri_template for template in templates] == [
+            *LOCAL_TEMPLATES,
+            "raw://item/{id}",
+        ]
 
 
 @modes

@@ -68,6 +68,31 @@ async def test_the_role_that_was_made_reads_and_writes(empty: PostgresDatabase) 
     await writer.close()
 
 
+async def test_documents_from_before_lists_are_found_by_their_names(
+    empty: PostgresDatabase,
+) -> None:
+    first = resources.files(postgres_package) / "migrations" / "0001_documents.sql"
+    connection = await asyncpg.connect(empty.owner_url)
+    await connection.execute("CREATE SCHEMA mcp_tools_proxy")
+    await connection.execute(
+        "CREATE TABLE mcp_tools_proxy.migrations "
+        "(number integer PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now()); "
+        "INSERT INTO mcp_tools_proxy.migrations (number) VALUES (1)"
+    )
+    await connection.execute(first.read_text())
+    await connection.execute(
+        "INSERT INTO mcp_tools_proxy.documents (tenant_id, doc_id, version, title, tags, "
+        "page_count, section_count, text_chars, has_chunks) "
+        "VALUES ('acme', 'Maß', '', 'GRÖSSE', '{VPN,b}', 1, 0, 0, false)"
+    )
+    await connection.close()
+    await migrate(empty.owner_url, None)
+    (row,) = await query(empty.owner_url, "SELECT folded FROM mcp_tools_proxy.documents")
+    assert row["folded"] == ["grösse", "mass", "vpn", "b"]
+    changes = await query(empty.owner_url, "SELECT count(*) AS n FROM mcp_tools_proxy.changes")
+    assert changes[0]["n"] == 1
+
+
 async def test_a_run_keeps_the_documents_that_are_there(postgres: PostgresDatabase) -> None:
     writer = PostgresWriter(Database(postgres.url, timeout_s=BOUND_S))
     await writer.put(DOCUMENT, expected=Expected.NOTHING, keep_readers=False)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.configuration import Config, Json, make_preset
+from tests.support.local_tools import LOCAL_TEMPLATES
 from tests.support.mcp_servers.blocked_server import running_blocked
 from tests.support.mcp_servers.raw_web import RawServer, running_raw
 from tests.support.service import (
@@ -96,7 +97,7 @@ async def test_what_two_servers_have_comes_from_the_first_in_scope_order(
             listed = await service.get(RESOURCES)
             assert prompts == ["greet", "plain"]
             assert [resource["uri"] for resource in listed["resources"]] == ["raw://text"]
-            assert len(listed["resource_templates"]) == 1
+            assert len(listed["resource_templates"]) == len(LOCAL_TEMPLATES) + 1
             assert await get_prompt(service, "plain") == f"plain of {first} for all"
             assert await read_resource(service, "raw://text") == f"raw://text of {first}"
             assert await read_resource(service, "raw://item/7") == f"raw://item/7 of {first}"

@@ -47,10 +47,10 @@ def test_it_counts_what_each_agent_sees(tmp_path: Path) -> None:
     assert (code, counted) == (
         0,
         [
-            ["all", "-", "all", str(LOCAL + 2), "2", "1", "1"],
-            ["none", "-", "none", str(LOCAL), "0", "0", "0"],
-            ["some", "-", "s1", str(LOCAL), "1", "1", "1"],
-            ["less", "less", "all", str(LOCAL + 1), "0", "0", "0"],
+            ["all", "-", "all", str(LOCAL + 2), "2", "1", "3"],
+            ["none", "-", "none", str(LOCAL), "0", "0", "2"],
+            ["some", "-", "s1", str(LOCAL), "1", "1", "3"],
+            ["less", "less", "all", str(LOCAL + 1), "0", "0", "2"],
         ],
     )
 
@@ -93,7 +93,7 @@ def test_one_agent_can_be_looked_through(tmp_path: Path) -> None:
     seen = rows(out, 'What agent "reader" sees')
     hidden = rows(out, 'Hidden from agent "reader"')
     assert (code, [row[0] for row in rows(out, "Agents")]) == (0, ["reader"])
-    assert (len(seen), seen[-1]) == (LOCAL + 1, ["tool", "s1:echo", "s1__echo"])
+    assert (len(seen), seen[LOCAL]) == (LOCAL + 3, ["tool", "s1:echo", "s1__echo"])
     assert hidden == [
         ["tool", "s1", "meta", "preset"],
         ["prompt", "s1", "plain", "preset"],

@@ -48,7 +48,7 @@ def test_a_good_configuration_is_one_object(tmp_path: Path) -> None:
     assert (preset["id"], preset["active"], preset["missing"]) == ("work", True, [])
     (agent,) = found["agents"]
     assert agent["sees"]["tools"] == ["s1:echo"]
-    assert [len(agent["sees"][kind]) for kind in counts] == [1, 2, 1, 1]
+    assert [len(agent["sees"][kind]) for kind in counts] == [1, 2, 1, 3]
     assert [it["path"] for it in found["warnings"]] == ["$.mystery"]
     assert [(it["id"], it["agents"], it["note"]) for it in found["tokens"]] == [
         ("a1", ["reader"], TOKEN["note"])

@@ -92,6 +92,8 @@ async def test_its_resources_and_templates_are_listed(service: Service) -> None:
         [
             "demo://resource/dynamic/blob/{resourceId}",
             "demo://resource/dynamic/text/{resourceId}",
+            "doc://{doc_id}",
+            "doc://{doc_id}/pages/{from}-{to}",
         ],
     )
 

@@ -12,6 +12,7 @@ from mcp import Client, MCPError
 
 from tests.support.configuration import Json
 from tests.support.http_api import Listed
+from tests.support.local_tools import of_servers
 from tests.support.mcp_endpoint import Served, names
 from tests.support.program import UNLIMITED
 from tests.support.sdk_over_stdio import sdk_client_of_program
@@ -86,7 +87,7 @@ class ByMcp:
             tools=names(await self._client.list_tools()),
             prompts=names(await self._client.list_prompts()),
             resources=names(await self._client.list_resources()),
-            templates=[template.uri_template for template in templates.resource_templates],
+            templates=of_servers(it.uri_template for it in templates.resource_templates),
         )
 
     async def use(self, kind: str, name: str, arguments: Mapping[str, Any] = {}) -> Used:
@@ -122,7 +123,7 @@ class ByRest:
             tools=[tool["name"] for tool in tools["tools"]],
             prompts=[prompt["name"] for prompt in prompts["prompts"]],
             resources=[it["uri"] for it in resources["resources"]],
-            templates=[it["uriTemplate"] for it in resources["resource_templates"]],
+            templates=of_servers(it["uriTemplate"] for it in resources["resource_templates"]),
         )
 
     async def use(self, kind: str, name: str, arguments: Mapping[str, Any] = {}) -> Used:

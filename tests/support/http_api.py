@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 from tests.support.configuration import Config, Json, make_preset
+from tests.support.local_tools import of_servers
 from tests.support.mcp_servers.raw_web import RawServer, running_raw
 from tests.support.service import (
     BATCH,
@@ -134,7 +135,7 @@ async def listed(service: Service, agent: str | None = None) -> Listed:
         tools=[tool["name"] for tool in tools if ":" in tool["name"]],
         prompts=[prompt["name"] for prompt in prompts],
         resources=[it["uri"] for it in resources["resources"]],
-        templates=[it["uriTemplate"] for it in resources["resource_templates"]],
+        templates=of_servers(it["uriTemplate"] for it in resources["resource_templates"]),
     )
 
 

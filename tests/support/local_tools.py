@@ -1,4 +1,6 @@
-"""The local tools by name, in the order of every list: a new one is added here."""
+"""The local tools by name, in the order of every list: a new one is added here; and templates."""
+
+from collections.abc import Iterable
 
 LOCAL_TOOLS = (
     "read_doc_section",
@@ -6,5 +8,14 @@ LOCAL_TOOLS = (
     "read_doc_metadata",
     "doc_local_search",
     "read_chunk_window",
+    "list_documents",
     "list_available_tools",
 )
+
+LOCAL_TEMPLATES = ("doc://{doc_id}", "doc://{doc_id}/pages/{from}-{to}")
+"""The templates of the gateway's own resources, which come first in every list of templates."""
+
+
+def of_servers(templates: Iterable[str]) -> list[str]:
+    """Return the templates of a list that are servers'."""
+    return [template for template in templates if template not in LOCAL_TEMPLATES]

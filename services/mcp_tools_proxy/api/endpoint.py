@@ -1,7 +1,7 @@
 """Builds endpoints: read, parse and validate the body, call the handler, or refuse the request."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from typing import Generic, TypeVar
 
@@ -152,12 +152,12 @@ def validate(model: type[ModelT], body: object) -> ModelT:
         raise invalid_request(first) from None
 
 
-def single_values(query: QueryParams, several: str = "") -> dict[str, object]:
+def single_values(query: QueryParams, several: Collection[str] = ()) -> dict[str, object]:
     """Return a query; only ``several`` may be given more than once. Raises InvalidRequest."""
     for key in query:
-        if key != several and len(query.getlist(key)) > 1:
+        if key not in several and len(query.getlist(key)) > 1:
             raise InvalidRequest(f"{key}: is given twice; keep one", details={"field": key})
-    return dict(query) | ({several: query.getlist(several)} if several in query else {})
+    return dict(query) | {key: query.getlist(key) for key in several if key in query}
 
 
 def invalid_request(error: ErrorDetails | Mapping[str, object]) -> InvalidRequest:

@@ -4,7 +4,7 @@ Nothing here knows HTTP routes: ``app.http`` puts them in front.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
@@ -29,7 +29,7 @@ from mcp_tools_proxy.documents.open_documents import build_documents
 from mcp_tools_proxy.documents.retrieval.local import LocalRetrieval
 from mcp_tools_proxy.documents.retrieval.unconfigured import UnconfiguredRetrieval
 from mcp_tools_proxy.documents.seed import seed_documents
-from mcp_tools_proxy.domain.components import Tool
+from mcp_tools_proxy.domain.components import ResourceTemplate, Tool
 from mcp_tools_proxy.domain.outcome import CallRecord
 from mcp_tools_proxy.domain.server import ServerStatus
 from mcp_tools_proxy.downstream.components.build_components import build_components
@@ -59,7 +59,9 @@ from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.telemetry.request_events import RequestTelemetry
 from mcp_tools_proxy.telemetry.tracing.call_spans import describe_call
 from mcp_tools_proxy.tools.chunk_window import Retrieval, window_tool
+from mcp_tools_proxy.tools.document_resources import document_templates
 from mcp_tools_proxy.tools.list_available_tools import catalog_tool
+from mcp_tools_proxy.tools.list_documents import documents_tool
 from mcp_tools_proxy.tools.local_search import search_tool
 from mcp_tools_proxy.tools.read_metadata import metadata_tool
 from mcp_tools_proxy.tools.read_pages import pages_tool
@@ -119,7 +121,8 @@ class Gateway:
         self.records = build_record_store(settings)
         self.registry = RegistryHolder()
         local_tools = self._local_tools(settings)
-        self.registry.replace(Registry.build(local_tools))
+        local_templates = self._local_templates(settings)
+        self.registry.replace(Registry.build(local_tools, templates=local_templates))
         offer_changes = ChangeSignal()
         self.dialer = LazyDialer()
         self.signing_keys = build_signing_keys(settings)
@@ -130,7 +133,7 @@ class Gateway:
             caller_values=build_caller_values(settings, self.signing_keys),
         )
         self.files = _config_folder(settings)
-        self.publisher = self._build_publisher(settings, local_tools)
+        self.publisher = self._build_publisher(settings, local_tools, local_templates)
         self.reloader = Reloader(
             files=self.files,
             pool=self.pool,
@@ -201,8 +204,16 @@ class Gateway:
                 retrieval_knows_caller=settings.retrieval_send_caller,
                 max_text_bytes=max_text_bytes,
             ),
+            documents_tool(self.repository, max_text_bytes=max_text_bytes),
             catalog_tool(self.registry.list_tools, max_result_bytes=settings.max_result_bytes),
         )
+
+    def _local_templates(self, settings: Settings) -> Sequence[ResourceTemplate]:
+        limits = settings.max_pages_per_call, settings.max_text_bytes
+        read_pages = pages_tool(
+            self.repository, max_pages_per_call=limits[0], max_text_bytes=limits[1]
+        )
+        return document_templates(self.repository, read_pages, max_pages_per_call=limits[0])
 
     def _windows(self, settings: Settings) -> Retrieval:
         if settings.windows_are_local:
@@ -210,11 +221,15 @@ class Gateway:
         return self.retrieval or UnconfiguredRetrieval()
 
     def _build_publisher(
-        self, settings: Settings, local_tools: tuple[Tool, ...]
+        self,
+        settings: Settings,
+        local_tools: Sequence[Tool],
+        local_templates: Sequence[ResourceTemplate],
     ) -> RegistryPublisher:
         return RegistryPublisher(
             holder=self.registry,
             local_tools=local_tools,
+            local_templates=local_templates,
             pool=self.pool,
             build_components=lambda view, bindings: build_components(
                 view, self.pool, max_text_bytes=settings.max_text_bytes, bindings=bindings

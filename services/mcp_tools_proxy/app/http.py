@@ -17,6 +17,10 @@ from mcp_tools_proxy.api.definitions.definition_handlers import DefinitionHandle
 from mcp_tools_proxy.api.definitions.definition_routes import definition_routes
 from mcp_tools_proxy.api.documents.document_handlers import DocumentHandlers
 from mcp_tools_proxy.api.documents.document_routes import document_routes
+from mcp_tools_proxy.api.documents.readable_documents import (
+    ReadableDocumentHandlers,
+    readable_documents_route,
+)
 from mcp_tools_proxy.api.documents.upload import Uploads
 from mcp_tools_proxy.api.endpoint import EndpointFactory
 from mcp_tools_proxy.api.error_handlers import add_error_handlers
@@ -168,6 +172,7 @@ def _api_routes(
             build, DefinitionHandlers(gateway.publisher, gateway.definition_acceptance, gate)
         ),
         *log_level_routes(build, LogLevelHandlers(gateway.log_level, gate)),
+        readable_documents_route(build, ReadableDocumentHandlers(callers, gateway.executor)),
         *api_routes(
             build,
             execute=ExecuteHandlers(callers, gateway.executor),

@@ -16,7 +16,7 @@ from pydantic_core import from_json, to_json
 
 from mcp_tools_proxy.domain.document import Chunk, Document, Readers, Section
 from mcp_tools_proxy.filesystem.atomic import write_atomically
-from mcp_tools_proxy.wire.identifiers import Identifier
+from mcp_tools_proxy.wire.identifiers import Identifier, LanguageTag
 from mcp_tools_proxy.wire.json_pieces import json_list, json_text
 from mcp_tools_proxy.wire.problem_texts import closest_match, join_first, place_of, problem_of
 from mcp_tools_proxy.wire.strict_json import RepeatedKey, TooManyItems, check_count, check_keys
@@ -140,6 +140,8 @@ class DocumentDump:
         yield from json_list(sections, before=b"\n  ")
         if file.readers is not None:
             yield b',\n "readers": %b' % to_json(file.readers)
+        if file.language is not None:
+            yield b',\n "language": %b' % to_json(file.language)
         if file.chunks is not None:
             yield b',\n "chunks": '
             chunks = (
@@ -159,6 +161,7 @@ def _file_of(document: Document) -> "_DocumentFile":
         "title": document.title,
         "tags": list(document.tags),
         "pages": list(document.pages),
+        "language": document.language,
         "sections": [
             {name: getattr(section, name) for name in _SectionEntry.model_fields}
             for section in document.sections.values()
@@ -319,6 +322,7 @@ class _DocumentFile(BaseModel):
     sections: Annotated[list[_SectionEntry], _FAIL_FAST] = []
     chunks: Annotated[list[_ChunkEntry], _FAIL_FAST] | None = None
     readers: _ReadersEntry | None = None
+    language: LanguageTag | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -370,6 +374,7 @@ class _DocumentFile(BaseModel):
             tags=tuple(self.tags),
             own_chunks=chunks,
             readers=None if self.readers is None else self.readers.to_readers(),
+            language=self.language,
         )
 
 

@@ -3,9 +3,18 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TypeVar
 
 from mcp_tools_proxy.documents.builders import Builders, Searcher, built
+from mcp_tools_proxy.documents.catalog.catalog_query import (
+    SEPARATOR,
+    CatalogEntry,
+    CatalogPage,
+    CatalogQuery,
+    folded_names,
+)
 from mcp_tools_proxy.documents.document_cache import CHUNK_BYTES, CachedDocument, DocumentCache
 from mcp_tools_proxy.documents.document_store import (
     HEAD_ONLY,
@@ -70,6 +79,7 @@ class DocumentRepository:
         self._builders = Builders()
         self._searcher = Searcher()
         self._held: dict[Key, CachedDocument] = {}
+        self._held_since = datetime.now(UTC)
         self._only_held: set[Key] = set()
         """Of the held documents those that the store is known to have none of."""
         self._reads: dict[Key, set[_Read]] = {}
@@ -133,6 +143,21 @@ class DocumentRepository:
                 raise await self._refusal(doc_id)
             return found
 
+    async def list_readable(self, query: CatalogQuery) -> CatalogPage:
+        """List documents that the caller of a query may read, ordered by doc_id."""
+        tenant_id = query.caller.tenant_id
+        async with self._in_time():
+            with child_span("document.list"):
+                with_next = replace(query, limit=query.limit + 1)
+                listed = [*await self._store.list_readable(with_next)]
+            listed += [it for it in self._held_entries(query) if not await self._is_stored(it)]
+        listed.sort(key=lambda entry: entry.head.doc_id)
+        return CatalogPage(
+            entries=listed[: query.limit],
+            has_more=len(listed) > query.limit,
+            is_pending=self._store.is_pending(tenant_id),
+        )
+
     async def has_readers(self, tenant_id: str) -> bool:
         """Return whether any document of a tenant is, or may be, for some of its users only."""
         held = (entry.head for (tenant, _), entry in self._held.items() if tenant == tenant_id)
@@ -165,6 +190,19 @@ class DocumentRepository:
         """Stop the search; documents can still be read."""
         self._builders.close()
         self._searcher.close()
+
+    def _held_entries(self, query: CatalogQuery) -> Iterator[CatalogEntry]:
+        """Yield the documents in memory that a query admits."""
+        for (tenant_id, doc_id), entry in self._held.items():
+            if tenant_id == query.caller.tenant_id and doc_id > query.after:
+                names = folded_names(entry.head)
+                if query.admits(entry.head, names, SEPARATOR.join(names)):
+                    yield CatalogEntry(head=entry.head, updated=self._held_since)
+
+    async def _is_stored(self, entry: CatalogEntry) -> bool:
+        """Return whether the store has a document of the same id, which is served instead."""
+        key = (entry.head.tenant_id, entry.head.doc_id)
+        return await self._store.read(key, HEAD_ONLY) is not None
 
     def _from_memory(self, key: Key, wanted: Wanted) -> CachedDocument | None:
         """Return a document if the store need not be asked for it; count whether that is so."""

@@ -1,12 +1,14 @@
 """What stands behind the repository: a place that documents are read from, in parts.
 
-A store knows no callers. ``documents.repository`` decides who may read, and keeps what was read.
+A store knows no callers, but for lists, which it filters. ``documents.document_repository`` decides
+who may read, and keeps what was read.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from mcp_tools_proxy.documents.catalog.catalog_query import CatalogEntry, CatalogQuery
 from mcp_tools_proxy.domain.document import Document, DocumentHead, Section
 
 Key = tuple[str, str]
@@ -94,6 +96,14 @@ class DocumentStore(Protocol):
 
     async def read(self, key: Key, wanted: Wanted) -> Reading | None:
         """Read the wanted parts of a document, of one version; None when there is none."""
+        ...
+
+    async def list_readable(self, query: CatalogQuery) -> Sequence[CatalogEntry]:
+        """Return the first ``query.limit`` documents that the query admits, ordered by doc_id."""
+        ...
+
+    def is_pending(self, tenant_id: str) -> bool:
+        """Return whether some of the tenant's documents may not be in lists yet."""
         ...
 
     async def has_doc_id(self, doc_id: str) -> bool:

@@ -11,7 +11,8 @@ from mcp_tools_proxy.wire.json_pieces import json_list, json_text
 
 
 def version_of(document: Document) -> str:
-    """Return the SHA-256 of a document's content, in hex: title, tags, pages, sections, chunks.
+    """Return the SHA-256 of a document's content, in hex: title, tags, pages, sections, chunks,
+    and the language where there is one.
 
     Readers are no part of it: they have a tag of their own (``rights_tag``). Equal content has the
     same version in every store, so that a copy can be checked by it.
@@ -34,6 +35,8 @@ def _content(document: Document) -> Iterator[bytes]:
             b"[%b,%d,%b]" % (to_json(chunk.chunk_id), chunk.page, json_text(chunk.text))
             for chunk in document.own_chunks
         )
+    if document.language is not None:  # documents without keep the versions that they have
+        yield b",%b" % to_json(document.language)
     yield b"]"
 
 
@@ -55,4 +58,5 @@ def head_of(document: Document) -> DocumentHead:
         text_chars=sum(map(len, document.pages)),
         version=version_of(document),
         readers=document.readers,
+        language=document.language,
     )

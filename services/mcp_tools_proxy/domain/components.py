@@ -217,24 +217,21 @@ class Tool(Component, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ReadOnlySpec:
-    """What the specs of prompts and resources have in common: both are read from a server."""
+    """What the specs of prompts and resources have in common: using one changes nothing."""
 
     name: str
-    server_id: str
+    server_id: str | None
     as_mcp: JsonObject
     given_name: str | None = None
     """The name that the preset gives it; lists show it under that one."""
     argument_names: frozenset[str] = field(default=frozenset())
+    needs_tenant: bool = False
+    """Whether it works on tenants' data; downstream servers have none."""
 
     @property
     def bare_name(self) -> str:
         """The name on its server; the gateway makes no other one for this kind."""
         return self.name
-
-    @property
-    def needs_tenant(self) -> bool:
-        """False: downstream servers have no tenants."""
-        return False
 
     @property
     def idempotent(self) -> bool:

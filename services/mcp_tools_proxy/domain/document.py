@@ -66,6 +66,7 @@ class Document:
 
     ``sections`` is keyed by section_id, in reading order. ``own_chunks`` are the chunks that came
     with the document; None means that they are cut from its pages (documents.layout).
+    ``language`` is a tag of BCP 47, None where it is not known.
     """
 
     tenant_id: str
@@ -76,6 +77,7 @@ class Document:
     tags: tuple[str, ...] = ()
     own_chunks: tuple[Chunk, ...] | None = None
     readers: Readers | None = None
+    language: str | None = None
 
 
 @fast_dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +97,7 @@ class DocumentHead:
     text_chars: int = 0
     version: str
     readers: Readers | None = None
+    language: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,7 @@ from mcp_tools_proxy.domain.errors import (
     ToolNotFound,
 )
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
+from mcp_tools_proxy.wire.uris import has_own_scheme
 
 NOT_RESOLVED = (NotAllowed, ToolNotFound, PromptNotFound, ResourceNotFound)
 """The errors of a registry for a name that resolves to nothing that the caller may use."""
@@ -121,6 +122,8 @@ class FirstAttempts:
         registry, kind, name = self._registry.current, call.kind, call.name
         pending = self._servers.pending
         if not pending or (kind is Kind.TOOL and registry.tools.owns(name)):
+            return ()
+        if kind is Kind.RESOURCE and has_own_scheme(name):
             return ()
         permissions = registry.access_rules.permissions_of(call.caller)
         return [

@@ -114,6 +114,7 @@ class RegistryPublisher:
         *,
         holder: RegistryHolder,
         local_tools: Iterable[Tool],
+        local_templates: Iterable[ResourceTemplate] = (),
         pool: ServerPool,
         build_components: Callable[[View, Mapping[str, ServerBindings]], RemoteComponents],
         metrics: Metrics,
@@ -128,6 +129,7 @@ class RegistryPublisher:
         """How many registries were published."""
         self._holder = holder
         self._local_tools = tuple(local_tools)
+        self._local_templates = tuple(local_templates)
         self._pool = pool
         self._build_components = build_components
         self._metrics = metrics
@@ -263,7 +265,7 @@ class RegistryPublisher:
             (*self._local_tools, *tools),
             prompts=remote.prompts,
             resources=remote.resources,
-            templates=remote.templates,
+            templates=(*self._local_templates, *remote.templates),
             access_rules=access_rules,
             name_styles=NameStyles(by_agent=wanted.name_styles, default=self._tool_names),
             scope=scope,

@@ -43,9 +43,16 @@ _CALLER_ERRORS = frozenset(
         "PROMPT_NOT_ALLOWED",
         "RESOURCE_NOT_FOUND",
         "RESOURCE_NOT_ALLOWED",
+        "ACCESS_DENIED",
+        "DOCUMENT_NOT_FOUND",
+        "PAGES_NOT_FOUND",
+        "PAGE_SPAN_TOO_LARGE",
     }
 )
 """Codes for mistakes of the caller: they become JSON-RPC's invalid params."""
+
+_NOT_FOUND = ("RESOURCE_NOT_FOUND", "DOCUMENT_NOT_FOUND", "PAGES_NOT_FOUND")
+"""Codes for a resource that is not there."""
 
 _OUR_FIELDS = frozenset({"structured_content", "meta", "tokens", "truncated"})
 """Fields of our results that MCP spells otherwise, or does not have."""
@@ -143,7 +150,7 @@ def protocol_error(
 ) -> JsonRpcError:
     """Build the JSON-RPC error of a failure; ``data`` is the error in the form of the HTTP API."""
     code = INVALID_PARAMS if error.code in _CALLER_ERRORS else INTERNAL_ERROR
-    if error.code == "RESOURCE_NOT_FOUND" and not modern:
+    if error.code in _NOT_FOUND and not modern:
         code = LEGACY_RESOURCE_NOT_FOUND
     data = {**error.as_json, **more, "trace_id": trace_id}
     answer = JsonRpcError(code, error.message, data)

@@ -28,7 +28,7 @@ from mcp_tools_proxy.registry.name_styles import SERVER_STYLE, NameStyles
 from mcp_tools_proxy.registry.pending_offers import PendingOffers
 from mcp_tools_proxy.registry.permissions import UNRESTRICTED, AccessRules, Permissions
 from mcp_tools_proxy.registry.rule_finder import RuleFinder
-from mcp_tools_proxy.registry.shown_tools import BindTool, ShownTools
+from mcp_tools_proxy.registry.shown_tools import BindTool, ShownTools, narrowed
 from mcp_tools_proxy.registry.template_resolver import TemplateResolver
 from mcp_tools_proxy.registry.tool_lists import ToolList
 from mcp_tools_proxy.registry.unlisted_offers import NOTHING_UNLISTED, UnlistedOffers
@@ -150,7 +150,7 @@ class Registry:
                 case Kind.PROMPT:
                     return self.resolver.prompt(call.name, permissions)
                 case Kind.RESOURCE:
-                    return self.resolver.resource(call.name, permissions)
+                    return narrowed(self.resolver.resource(call.name, permissions), permissions)
         except AmbiguousName:
             raise
         except ProxyError as error:
@@ -197,7 +197,7 @@ class Registry:
         permissions = self.access_rules.permissions_of(call.caller)
         if call.kind is Kind.PROMPT:
             return self.resolver.prompt(call.name, permissions).completion
-        return self.resolver.template(call.name, permissions).completion
+        return narrowed(self.resolver.template(call.name, permissions).completion, permissions)
 
     def visible_to(self, caller: Caller) -> Sequence[ToolSpec]:
         """List the tools that ``caller`` may call.
@@ -311,6 +311,6 @@ class RegistryHolder:
 
 def _qualified(item: HasSpec) -> Iterator[str]:
     spec = item.spec
-    yield qualified_name(spec.server_id or "", spec.bare_name)
+    yield spec.name if spec.server_id is None else qualified_name(spec.server_id, spec.bare_name)
     if spec.given_name is not None:
         yield spec.given_name

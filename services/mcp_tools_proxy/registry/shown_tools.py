@@ -7,6 +7,8 @@ from typing import cast
 from mcp_tools_proxy.domain.caller import Call, narrow_documents
 from mcp_tools_proxy.domain.components import (
     DOCUMENT_ARGUMENT,
+    Component,
+    ComponentSpec,
     JsonObject,
     Result,
     Tool,
@@ -83,10 +85,10 @@ class ShownTools:
         agent = permissions.agent
         if agent is None:
             return tool
-        documents = permissions.visibility.documents
-        if documents is not None and tool.spec.server_id is None:
-            return NarrowedTool(self._bound_tool(tool, agent), documents)
-        return self._bound_tool(tool, agent)
+        bound = self._bound_tool(tool, agent)
+        if _is_narrowed(tool.spec, permissions):
+            return NarrowedTool(bound, permissions.visibility.documents or frozenset())
+        return bound
 
     def _bound_tool(self, tool: Tool, agent: str) -> Tool:
         bind = self._bind_by_agent.get(agent)
@@ -100,40 +102,66 @@ class ShownTools:
         return spec
 
 
-class NarrowedTool:
-    """A tool of ours for an agent whose profile names the only documents that it may use.
+def narrowed(component: Component, permissions: Permissions) -> Component:
+    """Return a component with the documents alone that the agent's profile names, if any."""
+    if _is_narrowed(component.spec, permissions):
+        return NarrowedComponent(component, permissions.visibility.documents or frozenset())
+    return component
+
+
+def _is_narrowed(spec: ComponentSpec, permissions: Permissions) -> bool:
+    return spec.server_id is None and permissions.visibility.documents is not None
+
+
+class NarrowedComponent:
+    """One of ours for an agent whose profile names the only documents that it may use.
 
     The caller of ``complete_arguments`` has those alone from then on, in a list, too.
     """
 
-    __slots__ = ("_documents", "_tool")
+    __slots__ = ("_component", "_documents")
 
-    def __init__(self, tool: Tool, documents: frozenset[str]) -> None:
-        self._tool = tool
+    def __init__(self, component: Component, documents: frozenset[str]) -> None:
+        self._component = component
         self._documents = documents
 
     @property
-    def spec(self) -> ToolSpec:
-        """The tool's own description."""
-        return self._tool.spec
+    def spec(self) -> ComponentSpec:
+        """The component's own description."""
+        return self._component.spec
 
     def complete_arguments(self, call: Call) -> Call:
         """Return the call of a caller that has the profile's documents alone."""
         documents = narrow_documents(call.caller.documents, self._documents)
         caller = replace(call.caller, documents=documents)
-        return self._tool.complete_arguments(replace(call, caller=caller))
+        return self._component.complete_arguments(replace(call, caller=caller))
 
     def parse(self, arguments: JsonObject) -> object:
         """Check the arguments. Raises InvalidArguments."""
-        return self._tool.parse(arguments)
+        return self._component.parse(arguments)
 
     async def check_document(self, parsed: object, call: Call) -> str | None:
         """Return the version of the document. Raises AccessDenied, DocumentNotFound."""
-        return await self._tool.check_document(parsed, call)
+        return await self._component.check_document(parsed, call)
 
     async def call(self, parsed: object, call: Call) -> Result:
         """Perform the call."""
-        return await self._tool.call(parsed, call)
+        return await self._component.call(parsed, call)
+
+
+class NarrowedTool(NarrowedComponent):
+    """A tool that is narrowed."""
+
+    __slots__ = ("_tool",)
+
+    def __init__(self, tool: Tool, documents: frozenset[str]) -> None:
+        super().__init__(tool, documents)
+        self._tool = tool
+
+    @property
+    def spec(self) -> ToolSpec:
+        """The tool's own description."""
+        return self._tool.spec
 
 
 def names_document(spec: ToolSpec) -> bool:

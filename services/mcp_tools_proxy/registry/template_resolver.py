@@ -8,6 +8,7 @@ from mcp_tools_proxy.policy.exclusions import NO_EXCLUSIONS, Exclusions
 from mcp_tools_proxy.policy.visibility import Denial
 from mcp_tools_proxy.registry.component_table import ComponentTable
 from mcp_tools_proxy.registry.permissions import WITHOUT_AGENT, Permissions
+from mcp_tools_proxy.wire.uris import has_own_scheme
 
 
 class TemplateResolver:
@@ -43,7 +44,7 @@ class TemplateResolver:
     def _find(
         self, templates: Sequence[ResourceTemplate], uri: str, permissions: Permissions
     ) -> Sequence[Resource]:
-        found: dict[str, Resource] = {}
+        found: dict[str | None, Resource] = {}
         for template in templates:
             server_id = template.spec.server_id
             if server_id not in found and (resource := self._at(template, uri, permissions)):
@@ -69,6 +70,8 @@ class TemplateResolver:
         ``//x`` of the server ``notes``.
         """
         for template in templates:
+            if template.spec.server_id is None:
+                continue
             prefix = qualified_name(template.spec.server_id, "")
             bare = uri.removeprefix(prefix)
             if bare == uri or (whole_uris and ":" not in bare):
@@ -79,10 +82,16 @@ class TemplateResolver:
     def _at(
         self, template: ResourceTemplate, uri: str, permissions: Permissions
     ) -> Resource | None:
-        """Return the resource of a URI that matches a template, None if it is excluded (A-20)."""
+        """Return the resource of a URI that matches a template, None if it is excluded (A-20).
+
+        A URI of the gateway's own scheme is no server's, also where ``{+uri}`` matches it.
+        """
+        server_id = template.spec.server_id
+        if server_id is not None and has_own_scheme(uri):
+            return None
         resource = template.at(uri)
         if resource is None:
             return None
-        server_id = template.spec.server_id
-        excluded = (self._exclude.get(server_id, NO_EXCLUSIONS), permissions.visibility.excluded)
+        of_server = self._exclude.get(server_id or "", NO_EXCLUSIONS)
+        excluded = (of_server, permissions.visibility.excluded)
         return None if any(it.matches_uri(server_id, uri) for it in excluded) else resource

@@ -1,6 +1,7 @@
 """The records and the metrics of a call.
 
-A record is one log line, and one of the audit. That of a local tool's call is ``tool.call``. A
+A record is one log line, and one of the audit. That of a local tool's call is ``tool.call``, that
+of a document as a resource ``resource.call``. A
 call for a downstream server is F-20's chain: a debug line ``llm_to_facade.request`` at the start,
 the lines of ``downstream``, and the record, ``facade_to_llm.response`` or ``.error``. That of a
 call that the preset or the agent's profile denies is ``proxy.tool.denied``,
@@ -32,7 +33,7 @@ from mcp_tools_proxy.telemetry.recorder import Recorder, caller_fields, cut, dec
 from mcp_tools_proxy.telemetry.tracing.spans import current_trace_id
 from mcp_tools_proxy.wire.identifiers import is_identifier
 
-LOCAL = "tool.call"
+LOCAL = {Kind.TOOL: "tool.call", Kind.RESOURCE: "resource.call"}
 STARTED = "llm_to_facade.request"
 ANSWERED = "facade_to_llm.response"
 FAILED = "facade_to_llm.error"
@@ -127,14 +128,15 @@ def _label(record: CallRecord) -> str:
     """Return the metrics' ``tool`` label.
 
     A server may offer any number of prompts and resources, so they are counted per server:
-    ``notes/prompts``, ``notes/resources``. No tool can have such a name.
+    ``notes/prompts``, ``notes/resources``; the gateway's own are ``/resources``. No tool can have
+    such a name.
     """
     spec = record.spec
     if spec is None:
         return UNKNOWN_TOOL
     if record.call.kind is Kind.TOOL:
         return spec.name
-    return f"{spec.server_id}/{record.call.kind.value}s"
+    return f"{spec.server_id or ''}/{record.call.kind.value}s"
 
 
 def _denial(record: CallRecord) -> ProxyError | None:
@@ -148,9 +150,9 @@ def _denial(record: CallRecord) -> ProxyError | None:
 
 
 def _event(record: CallRecord) -> str:
-    local = record.spec is None or record.spec.server_id is None
-    if local and record.call.kind is Kind.TOOL:
-        return LOCAL
+    kind = record.call.kind
+    if kind is Kind.TOOL if record.spec is None else record.spec.server_id is None:
+        return LOCAL[kind]
     return ANSWERED if isinstance(record.outcome, Ok) else FAILED
 
 
@@ -159,7 +161,7 @@ def _payload(
 ) -> dict[str, object]:
     call, spec = record.call, record.spec
     payload: dict[str, object] = {"code": code, "kind": str(call.kind)}
-    if event == LOCAL:
+    if event == LOCAL[Kind.TOOL]:
         payload["tool"] = cut(call.name)
     elif denial is not None:
         payload |= {NAME_KEYS[call.kind]: _name_of(call, denial), "reason": denial.reason}
@@ -238,6 +240,8 @@ def _target(call: Call, spec: ComponentSpec | None) -> dict[str, object]:
     key = NAME_KEYS[call.kind]
     if spec is None:
         return {key: _name_of(call, None), "targetServerId": UNKNOWN_SERVER}
+    if spec.server_id is None:
+        return {key: spec.name}
     target: dict[str, object] = {key: cut(spec.name), "targetServerId": spec.server_id}
     if call.kind is Kind.TOOL:
         target["downstreamTool"] = cut(spec.bare_name)

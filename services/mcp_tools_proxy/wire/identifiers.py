@@ -18,6 +18,12 @@ Identifier = Annotated[
 ]
 """tenant_id, user_id, doc_id, section_id, anchor_chunk_id: 1–256 characters, no control ones."""
 
+LanguageTag = Annotated[
+    str,
+    StringConstraints(max_length=35, pattern=r"^[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*$"),
+]
+"""A language by its tag of BCP 47, such as ``de`` or ``pt-BR``."""
+
 MAX_DOCUMENTS = 1_000
 """Documents that one list of ids names at most."""
 

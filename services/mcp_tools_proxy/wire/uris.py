@@ -10,6 +10,9 @@ from mcp_tools_proxy.wire.identifiers import has_control_character
 
 MAX_URI_CHARS = 8_192
 
+OWN_SCHEME = "doc"
+"""The scheme of the gateway's own resources, its documents: no server's resource has it."""
+
 MAX_DECODINGS = 4
 """Layers of percent-encoding that are decoded; a server behind a proxy may decode twice."""
 
@@ -43,6 +46,11 @@ def percent_decode_repeatedly(uri: str) -> str:
             break
         uri = plain
     return uri
+
+
+def has_own_scheme(uri: str) -> bool:
+    """Return whether a URI, or a template of URIs, is one of the gateway's own."""
+    return uri.partition(":")[0].strip().lower() == OWN_SCHEME
 
 
 def is_url(uri: object) -> bool:

@@ -2,11 +2,12 @@
 
 import asyncio
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 from pydantic_core import to_json
 
+from mcp_tools_proxy.documents.catalog.catalog_query import CatalogEntry, CatalogQuery
 from mcp_tools_proxy.documents.document_cache import CachedDocument
 from mcp_tools_proxy.documents.document_repository import DocumentRepository
 from mcp_tools_proxy.documents.document_store import (
@@ -58,6 +59,12 @@ class GatedStore:
         if wanted.whole:
             return Reading(head=head, document=document)
         return Reading(head=head, pages=dict(enumerate(document.pages, start=1)))
+
+    async def list_readable(self, query: CatalogQuery) -> Sequence[CatalogEntry]:
+        return ()
+
+    def is_pending(self, tenant_id: str) -> bool:
+        return False
 
     async def has_doc_id(self, doc_id: str) -> bool:
         return True

@@ -1,7 +1,7 @@
 """The version of a document: the same in every store and release."""
 
 import hashlib
-from dataclasses import astuple
+from dataclasses import astuple, replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +14,13 @@ from tests.support.builders import make_document
 TEXTS = st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from(
     ['"', "\\", "a\u0000b", "\x7f", "\u2028", "\U0001f600", "жук\n\r\t\b\f"]
 )
+
+
+def test_a_language_makes_another_version_and_its_lack_none() -> None:
+    document = make_document()
+    german = replace(document, language="de")
+    assert version_of(german) != version_of(document)
+    assert version_of(german) != version_of(replace(document, language="fr"))
 
 
 @given(

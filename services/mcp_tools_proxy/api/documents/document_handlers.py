@@ -116,7 +116,7 @@ class DocumentHandlers:
     async def put_content(self, parsed: ParsedRequest[None]) -> Response:
         """Put a document: a new one, or a new version in place of the one that is named."""
         request = parsed.request
-        query = validate(UploadQuery, single_values(request.query_params, several="tag"))
+        query = validate(UploadQuery, single_values(request.query_params, several=("tag",)))
         kind = media_type(request.headers)
         await self._gate.check(parsed, OperatorRight.DOCUMENTS, tenant_id=query.tenant_id)
         add_to_operation(request.scope, doc_id=query.doc_id)
@@ -281,6 +281,8 @@ def _facts(head: DocumentHead) -> dict[str, object]:
         "text_chars": head.text_chars,
         "version": head.version,
     }
+    if head.language is not None:
+        facts["language"] = head.language
     if head.readers is not None:
         facts["readers"] = dump_readers(head.readers)
     return facts

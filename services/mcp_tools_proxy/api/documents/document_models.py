@@ -8,7 +8,7 @@ from typing import Annotated, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from mcp_tools_proxy.domain.document import Readers
-from mcp_tools_proxy.wire.identifiers import Identifier
+from mcp_tools_proxy.wire.identifiers import Identifier, LanguageTag
 
 
 class DocumentsQuery(BaseModel):
@@ -31,12 +31,15 @@ class DocumentQuery(BaseModel):
 
 
 class UploadQuery(DocumentQuery):
-    """Query of an upload. Title and tags are for files; the JSON form has its own."""
+    """Query of an upload. Title, tags and language are for files; the JSON form has its own."""
 
     title: Annotated[
         str | None, Field(description="By default the file's own title.", max_length=1000)
     ] = None
     tag: Annotated[list[str] | None, Field(description="May be repeated.", max_length=100)] = None
+    language: Annotated[
+        LanguageTag | None, Field(description="Of the text, by its tag of BCP 47, such as `de`.")
+    ] = None
 
 
 class NamedReaders(BaseModel):

@@ -115,6 +115,7 @@ class Uploads:
             stem=query.doc_id,
             title=query.title,
             tags=tuple(one_line(tag) for tag in query.tag or ()),
+            language=query.language,
         )
         suffix = _SUFFIXES.get(kind, "") or await asyncio.to_thread(_suffix_of, file)
         async with self._importer.imported(file, suffix, options) as imported:

@@ -17,6 +17,9 @@ class DocumentReaders(AnswerModel):
 ReadersField = Annotated[
     DocumentReaders | None, Field(description="Without it all of the tenant may read the document.")
 ]
+LanguageField = Annotated[
+    str | None, Field(description="The text's language, by its tag of BCP 47, where it is known.")
+]
 
 
 class DocumentFacts(AnswerModel):
@@ -31,6 +34,7 @@ class DocumentFacts(AnswerModel):
     text_chars: int
     version: Annotated[str, Field(description="The SHA-256 of the content; its `ETag` is this.")]
     readers: ReadersField = None
+    language: LanguageField = None
 
 
 class DocumentProblem(AnswerModel):
@@ -82,6 +86,7 @@ class DocumentContent(AnswerModel):
     pages: Annotated[list[str], Field(description="The text of each page.")]
     sections: list[DocumentSection]
     readers: ReadersField = None
+    language: LanguageField = None
     chunks: list[DocumentChunk] | None = None
 
 

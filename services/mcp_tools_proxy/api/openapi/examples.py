@@ -17,6 +17,7 @@ _CALLS: Examples = {
     "read_doc_metadata": {"doc_id": "doc_1"},
     "doc_local_search": {"doc_id": "doc_1", "query": "certificate", "max_results": 3},
     "read_chunk_window": {"doc_id": "doc_1", "anchor_chunk_id": "p1-c1", "radius": 1},
+    "list_documents": {"query": "guide", "limit": 5},
     "list_available_tools": {},
 }
 

@@ -220,6 +220,16 @@ def list_responses(model: object) -> Responses:
     return {200: listed, **_errors(304, 401, 403, 422, 500)}
 
 
+def called_list_responses(model: object) -> Responses:
+    """Return the responses of a route that lists by a call of a tool, which is charged."""
+    listed = Answer(
+        "The list. What the caller can react to is 200 as well, with status `error`.",
+        model,
+        (TRACE_HEADER, RETRY_AFTER, RATE_LIMIT_HEADER, POLICY_HEADER),
+    )
+    return {200: listed, **_errors(401, 403, 422, 500, 503)}
+
+
 def describe_responses(components: Components, responses: Responses) -> dict[str, object]:
     """Describe the responses of an operation; add what they share to ``components``."""
     return {

@@ -59,6 +59,9 @@ _DocId = Annotated[
 ]
 _Title = Annotated[str | None, typer.Option("--title", help="By default the file's own title.")]
 _Tags = Annotated[list[str] | None, typer.Option("--tag", help="May be given several times.")]
+_Language = Annotated[
+    str | None, typer.Option("--language", help="Of the text, by its tag of BCP 47: de, pt-BR.")
+]
 _Replace = Annotated[
     bool, typer.Option("--replace", help="Overwrite documents that exist, under any file name.")
 ]
@@ -78,6 +81,7 @@ def add_import(app: typer.Typer, load_settings: LoadSettings) -> None:
         doc_id: _DocId = None,
         title: _Title = None,
         tags: _Tags = None,
+        language: _Language = None,
         replace: _Replace = False,
         as_json: AsJson = False,
         documents_path: Folder = None,
@@ -90,7 +94,9 @@ def add_import(app: typer.Typer, load_settings: LoadSettings) -> None:
             option = "--doc-id" if doc_id is not None else "--title"
             typer.echo(f"{option} names one document, but {len(files)} files are given", err=True)
             raise typer.Exit(2)
-        wanted = _Wanted(tenant, doc_id, title, tuple(one_line(tag) for tag in tags or ()))
+        wanted = _Wanted(
+            tenant, doc_id, title, tuple(one_line(tag) for tag in tags or ()), language
+        )
         settings = load_settings()
 
         async def import_all() -> bool:
@@ -119,12 +125,18 @@ class _Wanted:
     doc_id: str | None
     title: str | None
     tags: tuple[str, ...]
+    language: str | None
 
     def options(self, path: Path) -> ImportOptions:
         stem = unicodedata.normalize("NFC", path.stem)  # some systems store names decomposed (NFD)
         doc_id = stem if self.doc_id is None else self.doc_id
         return ImportOptions(
-            tenant_id=self.tenant_id, doc_id=doc_id, stem=stem, title=self.title, tags=self.tags
+            tenant_id=self.tenant_id,
+            doc_id=doc_id,
+            stem=stem,
+            title=self.title,
+            tags=self.tags,
+            language=self.language,
         )
 
 

@@ -47,7 +47,13 @@ class FolderCatalog:
         self._unlisted: Mapping[str, str] = {}
         self._restricted: Counter[str | None] = Counter()
         """Files by tenant whose document has readers, or is not known to have none."""
+        self._not_scanned: Counter[str | None] = Counter()
+        """Files by tenant that have to be scanned."""
+        self._revisions: Counter[str] = Counter()
+        """Changes of the files of a tenant."""
         self._served: dict[Key, str] = {}
+        self._served_of: dict[str, list[str]] = {}
+        """By tenant the files that are in use."""
         self._doc_ids: Counter[str] = Counter()
         self._errors: dict[str, str] = {}
         self._misnamed: dict[str, str] = {}
@@ -97,6 +103,18 @@ class FolderCatalog:
     def has_readers(self, tenant_id: str) -> bool:
         """Return whether a document of the tenant has readers, or may have."""
         return bool(self._restricted[tenant_id] or self._restricted[None])
+
+    def has_not_scanned(self, tenant_id: str) -> bool:
+        """Return whether a file of the tenant has to be scanned, or may be one of the tenant."""
+        return bool(self._not_scanned[tenant_id] or self._not_scanned[None])
+
+    def revision_of(self, tenant_id: str) -> int:
+        """Return a number that is another one after each change of a tenant's documents."""
+        return self._revisions[tenant_id]
+
+    def files_of_tenant(self, tenant_id: str) -> list[KnownFile]:
+        """Return the files that stand for the documents of a tenant."""
+        return [self._files[name] for name in self._served_of.get(tenant_id, ())]
 
     def keys(self) -> Iterator[Key]:
         """Yield every document."""
@@ -163,17 +181,21 @@ class FolderCatalog:
         return any(not folder or name.startswith(f"{folder}/") for folder in listing.unlisted)
 
     def _set(self, name: str, file: KnownFile | None) -> None:
-        """Keep the state of a file, and count whether its document may have readers."""
+        """Keep the state of a file, and count it for its tenant."""
         if (old := self._files.pop(name, None)) is not None:
-            self._count_readers(old, -1)
+            self._count(old, -1)
         if file is not None:
             self._files[name] = file
-            self._count_readers(file, 1)
+            self._count(file, 1)
 
-    def _count_readers(self, file: KnownFile, by: int) -> None:
-        if file.scanned and (file.head is None or file.head.readers is None):
-            return
-        self._restricted[file.key[0] if file.key else None] += by
+    def _count(self, file: KnownFile, by: int) -> None:
+        tenant_id = file.key[0] if file.key else None
+        if tenant_id is not None:
+            self._revisions[tenant_id] += 1
+        if not file.scanned:
+            self._not_scanned[tenant_id] += by
+        if not file.scanned or (file.head is not None and file.head.readers is not None):
+            self._restricted[tenant_id] += by
 
     def _select(self) -> set[Key]:
         """Choose the file for each document; return the documents that have another file now."""
@@ -196,6 +218,9 @@ class FolderCatalog:
                 self._errors[file_name_text(name)] = reason
             else:
                 self._misnamed[name] = canonical_name(*key) or "a shorter id, for this has no name"
+        self._served_of = {}
+        for (tenant_id, _), name in self._served.items():
+            self._served_of.setdefault(tenant_id, []).append(name)
         self._doc_ids = Counter(doc_id for _, doc_id in self._served)
         return {key for key, name in self._served.items() if before.get(key) != name} | (
             before.keys() - self._served.keys()

@@ -2,16 +2,18 @@
 
 import asyncio
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from pydantic_core import from_json
 
+from mcp_tools_proxy.documents.catalog.catalog_query import CatalogEntry, CatalogQuery
 from mcp_tools_proxy.documents.document_store import ChangeListener, Key, Reading, Wanted
 from mcp_tools_proxy.documents.folder.file_listing import list_files, stamp_of
 from mcp_tools_proxy.documents.folder.file_scan import FileScan, canonical_name, scan_file
 from mcp_tools_proxy.documents.folder.folder_catalog import FolderCatalog, KnownFile
+from mcp_tools_proxy.documents.folder.folder_lists import FolderLists
 from mcp_tools_proxy.documents.folder.folder_report import FolderReport
 from mcp_tools_proxy.documents.folder.scan_cache import ScanCache
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable
@@ -39,6 +41,7 @@ class FolderStore:
         self._cache = cache
         self._reporter = reporter
         self._catalog = FolderCatalog()
+        self._lists = FolderLists(self._catalog)
         self._listener: ChangeListener | None = None
         self._has_earlier = False
         """Whether the scans of earlier starts were applied."""
@@ -206,6 +209,14 @@ class FolderStore:
         raise DocumentsUnavailable(
             "the document is being changed; try again in a moment", retry_after_s=1
         )
+
+    async def list_readable(self, query: CatalogQuery) -> Sequence[CatalogEntry]:
+        """Return the first documents that a query admits; files that nobody has read are none."""
+        return await self._lists.list_readable(query)
+
+    def is_pending(self, tenant_id: str) -> bool:
+        """Return whether a file that may be a document of the tenant has not been read yet."""
+        return self._catalog.has_not_scanned(tenant_id)
 
     async def has_doc_id(self, doc_id: str) -> bool:
         """Return whether any tenant has a document of that id."""

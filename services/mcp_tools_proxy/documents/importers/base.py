@@ -40,6 +40,7 @@ class ImportOptions:
     stem: str
     title: str | None = None
     tags: tuple[str, ...] = ()
+    language: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +128,7 @@ def build_document(
             headings or (Heading(level=1, title=name, page=1, char=0),), last_page=len(pages)
         ),
         tags=options.tags,
+        language=options.language,
     )
 
 

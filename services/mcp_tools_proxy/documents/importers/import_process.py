@@ -149,6 +149,7 @@ class Importer:
             "stem": options.stem,
             "title": options.title,
             "tags": options.tags,
+            "language": options.language,
         }
         source.seek(0)
         async with _process(self._worker) as (process, output, sink):

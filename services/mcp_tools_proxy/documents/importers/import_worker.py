@@ -61,6 +61,7 @@ def _answer(request: dict[str, object], source: BinaryIO, sink: BinaryIO) -> byt
         stem=str(request["stem"]),
         title=None if request["title"] is None else str(request["title"]),
         tags=tuple(map(str, request["tags"])),  # type: ignore[call-overload]
+        language=None if request["language"] is None else str(request["language"]),
     )
     try:
         document = dump_document(import_data(source.read(), str(request["suffix"]), options, show))

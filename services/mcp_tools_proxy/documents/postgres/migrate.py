@@ -12,8 +12,10 @@ from urllib.parse import unquote, urlsplit
 
 import asyncpg
 
+from mcp_tools_proxy.documents.catalog.catalog_query import fold
 from mcp_tools_proxy.documents.postgres.database import FAILURES, connect
 from mcp_tools_proxy.documents.postgres.errors import DatabaseProblem, one_line_of
+from mcp_tools_proxy.documents.postgres.rows import loaded, stored
 
 LOCK = 0x6D63705F646F6373  # "mcp_docs": the advisory lock that migrations hold
 CONNECT_TIMEOUT_S = 10.0
@@ -78,6 +80,7 @@ async def _migrate(connection: asyncpg.Connection, gateway_url: str | None) -> M
         await connection.execute(
             "INSERT INTO mcp_tools_proxy.migrations (number) VALUES ($1)", number
         )
+    await _fold_names(connection)
     role, created_role = None, False
     if gateway_url is not None:
         role, password = _role_of(gateway_url)
@@ -85,6 +88,35 @@ async def _migrate(connection: asyncpg.Connection, gateway_url: str | None) -> M
         grants = _text("grants.sql").replace("{{gateway}}", await _quoted(connection, role))
         await connection.execute(grants)
     return Migrated(before=before, after=max(migrations), role=role, created_role=created_role)
+
+
+async def _fold_names(connection: asyncpg.Connection) -> None:
+    """Fold the names of documents from before 0002, which PostgreSQL does by its own locale only.
+
+    Replicas need not know: nothing that they have in memory is another thing now.
+    """
+    table = "mcp_tools_proxy.documents"
+    rows = await connection.fetch(
+        f"SELECT tenant_id, doc_id, title, tags FROM {table} WHERE folded = '{{}}'"
+    )
+    if not rows:
+        return
+    await connection.execute(f"ALTER TABLE {table} DISABLE TRIGGER record_change")
+    await connection.executemany(
+        f"UPDATE {table} SET folded = $3 WHERE tenant_id = $1 AND doc_id = $2",
+        [
+            (
+                row["tenant_id"],
+                row["doc_id"],
+                [
+                    stored(fold(loaded(name)))
+                    for name in (row["title"], row["doc_id"], *row["tags"])
+                ],
+            )
+            for row in rows
+        ],
+    )
+    await connection.execute(f"ALTER TABLE {table} ENABLE TRIGGER record_change")
 
 
 async def _create_role(connection: asyncpg.Connection, role: str, password: str | None) -> bool:

@@ -58,6 +58,7 @@ def head_of_row(tenant_id: str, doc_id: str, row: asyncpg.Record) -> DocumentHea
             users=frozenset(map(loaded, users)),
             roles=frozenset(map(loaded, row["reader_roles"])),
         ),
+        language=row["language"],
     )
 
 
@@ -95,6 +96,7 @@ def document_of(
         sections=sections,
         own_chunks=_chunks_of(chunks or "[]") if has_chunks else None,
         readers=head.readers,
+        language=head.language,
     )
 
 

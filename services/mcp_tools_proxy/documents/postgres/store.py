@@ -1,7 +1,11 @@
 """The store of documents in PostgreSQL: each reading is one statement, so of one version."""
 
+import re
+from collections.abc import Sequence
+
 import asyncpg
 
+from mcp_tools_proxy.documents.catalog.catalog_query import CatalogEntry, CatalogQuery
 from mcp_tools_proxy.documents.document_store import ChangeListener, Key, Reading, Wanted
 from mcp_tools_proxy.documents.postgres.change_feed import ChangeFeed
 from mcp_tools_proxy.documents.postgres.database import Connection, Database
@@ -18,7 +22,7 @@ MAX_TENANTS = 10_000
 
 HEAD_COLUMNS = (
     "d.version, d.title, d.tags, d.page_count, d.section_count, d.text_chars, d.has_chunks, "
-    "d.reader_users, d.reader_roles"
+    "d.reader_users, d.reader_roles, d.language"
 )
 _OF_DOCUMENT = "tenant_id = d.tenant_id AND doc_id = d.doc_id"
 _FROM = "FROM mcp_tools_proxy.documents d WHERE d.tenant_id = $1 AND d.doc_id = $2"
@@ -60,6 +64,18 @@ HAS_READERS = (
     "SELECT EXISTS (SELECT FROM mcp_tools_proxy.documents "
     "WHERE tenant_id = $1 AND reader_users IS NOT NULL)"
 )
+LIST_READABLE = f"""
+SELECT d.doc_id, {HEAD_COLUMNS}, d.imported_at FROM mcp_tools_proxy.documents d
+WHERE d.tenant_id = $1 AND d.doc_id > $2
+    AND (d.reader_users IS NULL OR ($3 <> '' AND $3 = ANY (d.reader_users))
+        OR d.reader_roles && $4::text[])
+    AND ($5::text[] IS NULL OR d.doc_id = ANY ($5::text[]))
+    AND ($6::text IS NULL OR $6 = ANY (d.folded[3:]))
+    AND starts_with(d.folded[2], $7)
+    AND array_to_string(d.folded, E'\\n') LIKE ALL ($8::text[])
+ORDER BY d.doc_id LIMIT $9
+"""
+"""Read in the order of the primary key, which begins with the tenant, from the cursor on."""
 
 
 class PostgresStore:
@@ -122,6 +138,35 @@ class PostgresStore:
         pages = {} if section is None else _numbered(row["pages"], section.page_start)
         return Reading(head=head, sections=sections, pages=pages)
 
+    async def list_readable(self, query: CatalogQuery) -> Sequence[CatalogEntry]:
+        """Return the first documents that a query admits, filtered in the statement."""
+        caller = query.caller
+        bound = None if caller.documents is None else list(map(sought, caller.documents))
+        async with self._database.transaction(caller.tenant_id) as connection:
+            rows = await connection.fetch(
+                LIST_READABLE,
+                sought(caller.tenant_id),
+                sought(query.after),
+                sought(caller.user_id),
+                list(map(sought, caller.roles)),
+                bound,
+                None if query.tag is None else sought(query.tag),
+                sought(query.id_prefix),
+                [_pattern(word) for word in query.words],
+                query.limit,
+            )
+        return [
+            CatalogEntry(
+                head=head_of_row(caller.tenant_id, loaded(row["doc_id"]), row),
+                updated=row["imported_at"],
+            )
+            for row in rows
+        ]
+
+    def is_pending(self, tenant_id: str) -> bool:
+        """Return False: what is in the database is known."""
+        return False
+
     async def has_doc_id(self, doc_id: str) -> bool:
         """Return whether any tenant has a document of that id."""
         async with self._database.transaction("") as connection:
@@ -157,6 +202,11 @@ async def _fetch(connection: Connection, key: Key, wanted: Wanted) -> asyncpg.Re
 
 def _numbered(pages: list[str], first: int) -> dict[int, str]:
     return {number: loaded(text) for number, text in enumerate(pages, start=first)}
+
+
+def _pattern(word: str) -> str:
+    """Return the pattern of LIKE for a text that has a word somewhere."""
+    return "%" + re.sub(r"([\\%_])", r"\\\1", sought(word)) + "%"
 
 
 def _in_range(number: int) -> int:

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 import asyncpg
 
+from mcp_tools_proxy.documents.catalog.catalog_query import folded_names
 from mcp_tools_proxy.documents.document_file import InvalidDocument
 from mcp_tools_proxy.documents.document_store import Key
 from mcp_tools_proxy.documents.document_writer import (
@@ -41,11 +42,12 @@ _LOCK = (
 
 _PUT = """
 INSERT INTO mcp_tools_proxy.documents (tenant_id, doc_id, version, title, tags, page_count,
-    section_count, text_chars, has_chunks, reader_users, reader_roles)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+    section_count, text_chars, has_chunks, reader_users, reader_roles, language,
+    folded)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
 ON CONFLICT (tenant_id, doc_id) DO UPDATE SET version = $3, title = $4, tags = $5, page_count = $6,
     section_count = $7, text_chars = $8, has_chunks = $9, reader_users = $10, reader_roles = $11,
-    imported_at = now()
+    language = $12, folded = $13, imported_at = now()
 """
 _SET_READERS = (
     "UPDATE mcp_tools_proxy.documents SET reader_users = $3, reader_roles = $4 "
@@ -226,6 +228,8 @@ async def _put(connection: Connection, document: Document, head: DocumentHead) -
         head.text_chars,
         document.own_chunks is not None,
         *_named(head.readers),
+        head.language,
+        list(map(stored, folded_names(head))),
     )
     for statement in _REMOVE_PARTS:
         await connection.execute(statement, *key)

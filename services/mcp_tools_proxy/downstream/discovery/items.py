@@ -21,7 +21,7 @@ from mcp_tools_proxy.downstream.uri_templates import UriPattern
 from mcp_tools_proxy.json_schema.validator import BrokenSchema, compile_check
 from mcp_tools_proxy.wire.identifiers import has_control_character
 from mcp_tools_proxy.wire.text import ascii_text
-from mcp_tools_proxy.wire.uris import MAX_URI_CHARS
+from mcp_tools_proxy.wire.uris import MAX_URI_CHARS, OWN_SCHEME, has_own_scheme
 
 MAX_NAME_CHARS = 1_024
 
@@ -172,6 +172,8 @@ def _read_template(template: JsonObject) -> Item:
 def _named_by(field_: str, listed: JsonObject) -> Item:
     """Key an item by its URI, which replaces a missing name, too: MCP requires one."""
     key = _text(listed, field_, MAX_URI_CHARS)
+    if has_own_scheme(key):
+        raise UnusableItem(f"its {field_} has the scheme {OWN_SCHEME}:, which is the gateway's own")
     return Item(key, listed=listed if listed.get("name") else {**listed, "name": key})
 
 

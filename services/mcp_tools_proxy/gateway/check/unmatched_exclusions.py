@@ -14,6 +14,7 @@ from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.policy.exclusions import name_variants
 from mcp_tools_proxy.wire.problem_texts import join_first
 from mcp_tools_proxy.wire.text import quote
+from mcp_tools_proxy.wire.uris import has_own_scheme
 
 _KINDS = frozenset(kind.value for kind in Kind)
 
@@ -30,6 +31,7 @@ def find_unmatched_exclusions(
     - An agent's entry may match anything that a server of ``snapshots`` offers, visible to the
       agent or not, and any of ``local_tools``; a server's entry only what this server offers.
     - A URI with the beginning of a template may be one of the template's URIs (A-20).
+    - A URI of the gateway's own scheme may be that of a document.
     - An entry is reported once every server that it may be about was discovered. A disabled server
       never is, so an entry that names one is never reported.
     """
@@ -54,6 +56,7 @@ def _in_agents(
         (("agents", index, "exclude_components", at), entry)
         for index, profile in enumerate(agents.profiles.values())
         for at, entry in enumerate(profile.exclude_components)
+        if not has_own_scheme(entry.removeprefix(f"{Kind.RESOURCE}:"))
     ]
     for place, entry in _unmatched(entries, snapshots, local_tools):
         servers = _servers_meant(entry, known, enabled)

@@ -1,0 +1,157 @@
+"""The route that lists the documents that a caller may read: a call of the tool list_documents.
+
+The docstrings of the models are part of the OpenAPI document.
+"""
+
+from typing import Annotated
+
+from fastapi import Response
+from pydantic import BaseModel, Field
+
+from mcp_tools_proxy.api.endpoint import ParsedRequest, single_values, validate
+from mcp_tools_proxy.api.models import Agent, Documents
+from mcp_tools_proxy.api.openapi.answer_models import AnswerModel, ErrorEnvelope
+from mcp_tools_proxy.api.openapi.document_models import LanguageField
+from mcp_tools_proxy.api.openapi.operation import Tag
+from mcp_tools_proxy.api.openapi.parameters import CALLER_HEADERS
+from mcp_tools_proxy.api.openapi.responses import called_list_responses
+from mcp_tools_proxy.api.route_builder import RouteBuilder
+from mcp_tools_proxy.auth.caller_resolver import CallerResolver
+from mcp_tools_proxy.domain.caller import NO_TENANT, Call
+from mcp_tools_proxy.domain.errors import InvalidRequest
+from mcp_tools_proxy.domain.identity import AssertedIdentity, roles_of
+from mcp_tools_proxy.domain.outcome import Ok
+from mcp_tools_proxy.gateway.executor import Executor
+from mcp_tools_proxy.tools.list_documents import LIST_DOCUMENTS, MAX_CURSOR_CHARS
+from mcp_tools_proxy.web.disconnect import cancel_on_disconnect
+from mcp_tools_proxy.web.envelope import JSON, outcome_response
+from mcp_tools_proxy.web.fast_routes import DirectRoute
+from mcp_tools_proxy.web.request_refusals import route_of
+from mcp_tools_proxy.web.trace_headers import trace_context_from
+from mcp_tools_proxy.wire.identifiers import Identifier
+
+ARGUMENTS = ("query", "tag", "limit", "cursor")
+"""The parameters that are arguments of the tool."""
+
+
+class ReadableQuery(BaseModel):
+    """Query of GET /internal/mcp/documents."""
+
+    tenant_id: Annotated[Identifier | None, Field(description="Whose documents.")] = None
+    user_id: Annotated[
+        Identifier | None, Field(description="The user who may read what is listed.")
+    ] = None
+    roles: Annotated[
+        list[str] | None,
+        Field(description="The roles of the user. May be repeated: one role each."),
+    ] = None
+    agent: Agent | None = None
+    documents: Documents | None = None
+    query: Annotated[
+        str | None,
+        Field(description="Only those with these words in the title, the id or a tag."),
+    ] = None
+    tag: Annotated[str | None, Field(description="Only those with this tag.")] = None
+    limit: Annotated[
+        int | None, Field(ge=1, description="At most so many, 20 by default; above 50 is 50.")
+    ] = None
+    cursor: Annotated[
+        str | None,
+        Field(description="The `next_cursor` of the page before.", max_length=MAX_CURSOR_CHARS),
+    ] = None
+
+
+class ReadableDocument(AnswerModel):
+    """A document that the caller may read."""
+
+    doc_id: str
+    title: str
+    pages: Annotated[int, Field(description="The number of pages.")]
+    tags: list[str]
+    language: LanguageField = None
+    updated: Annotated[str, Field(description="When its content was last written, in UTC.")]
+
+
+class ReadableAnswer(AnswerModel, title="ReadableDocumentList"):
+    """Documents that the caller may read, ordered by doc_id."""
+
+    documents: list[ReadableDocument]
+    count: Annotated[int, Field(description="How many documents this answer has.")]
+    next_cursor: Annotated[
+        str | None, Field(description="The `cursor` of the next page; only where there is one.")
+    ] = None
+    pending: Annotated[
+        bool | None, Field(description="True while some documents are not read yet.")
+    ] = None
+
+
+ReadableOrError = Annotated[
+    ReadableAnswer | ErrorEnvelope,
+    Field(
+        title="ReadableDocumentListResponse",
+        description="The documents, or why they are not listed.",
+    ),
+]
+
+
+class ReadableDocumentHandlers:
+    """Lists what the caller may read, by the executor: no check and no budget is left out."""
+
+    def __init__(self, callers: CallerResolver, executor: Executor) -> None:
+        self._callers = callers
+        self._executor = executor
+
+    async def list_readable(self, parsed: ParsedRequest[None]) -> Response:
+        """List the documents that the caller may read."""
+        request = parsed.request
+        query = validate(
+            ReadableQuery, single_values(request.query_params, several=("roles", "documents"))
+        )
+        caller = await self._callers.resolve(request.scope, _asserted(query))
+        if caller.tenant_id == NO_TENANT:
+            raise InvalidRequest("tenant_id: is missing", details={"field": "tenant_id"})
+        call = Call(
+            name=LIST_DOCUMENTS,
+            arguments=query.model_dump(include=set(ARGUMENTS), exclude_none=True),
+            caller=caller,
+            trace_id=parsed.trace_id,
+            trace_context=trace_context_from(request.headers),
+            route=route_of(request.scope),
+        )
+        outcome = await cancel_on_disconnect(request.receive, self._executor.execute(call))
+        response = outcome_response(outcome, call.trace_id)
+        if not isinstance(outcome, Ok):
+            return response
+        headers = {
+            name: value
+            for name, value in response.headers.items()
+            if name not in ("content-length", "content-type")
+        }
+        return Response(outcome.result_json, 200, headers, JSON)
+
+
+def _asserted(query: ReadableQuery) -> AssertedIdentity:
+    return AssertedIdentity(
+        tenant_id=query.tenant_id,
+        user_id=query.user_id,
+        roles=None if query.roles is None else roles_of(query.roles),
+        agent=query.agent,
+        documents=None if query.documents is None else frozenset(query.documents),
+    )
+
+
+def readable_documents_route(
+    build: RouteBuilder, handlers: ReadableDocumentHandlers
+) -> DirectRoute:
+    """Build the route."""
+    return build.get(
+        "/internal/mcp/documents",
+        handlers.list_readable,
+        operation_id="list_readable_documents",
+        tag=Tag.LISTS,
+        summary="List the documents that this caller may read",
+        description="What the tool `list_documents` answers; charged like a call of it.",
+        responses=called_list_responses(ReadableOrError),
+        query=ReadableQuery,
+        headers=CALLER_HEADERS,
+    )
