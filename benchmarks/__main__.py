@@ -30,6 +30,7 @@ from benchmarks.machine_use import MachineUse
 from benchmarks.mcp_lists import measure_mcp_lists
 from benchmarks.memory import measure_memory
 from benchmarks.narrowed_calls import measure_narrowed_calls
+from benchmarks.quotes import measure_quotes
 from benchmarks.ratios import measure_ratios
 from benchmarks.redis_budgets import measure_redis_budgets
 from benchmarks.relay import measure_relay
@@ -49,6 +50,7 @@ EXPERIMENTS: Mapping[str, Callable[[Bench], Result]] = {
     "limit-rules": measure_limit_rules,
     "calls": measure_sections,
     "search": measure_search,
+    "quotes": measure_quotes,
     "indexing": measure_indexing,
     "memory": measure_memory,
     "documents": measure_documents,

@@ -84,12 +84,18 @@ class WindowRequest(BaseModel, strict=True):
 
 
 class ChunkEntry(BaseModel):
-    """One chunk of the answer; ``page`` is 1-based, ``chunk_index`` 0-based in the document."""
+    """One chunk of the answer; ``page`` is 1-based, ``chunk_index`` 0-based in the document.
+
+    ``start_char`` and ``end_char`` are its place in the page's text, if it stands there.
+    """
 
     chunk_id: str
     page: int
     chunk_index: int
     text: str
+    start_char: int | None
+    end_char: int | None
+    version: str
 
 
 class WindowAnswer(BaseModel):
@@ -202,7 +208,13 @@ def _parse(body: bytes, max_window: int) -> WindowRequest:
 
 def _entry(chunk: RetrievedChunk) -> ChunkEntry:
     return ChunkEntry(
-        chunk_id=chunk.chunk_id, page=chunk.page, chunk_index=chunk.chunk_index, text=chunk.text
+        chunk_id=chunk.chunk_id,
+        page=chunk.page,
+        chunk_index=chunk.chunk_index,
+        text=chunk.text,
+        start_char=chunk.start_char,
+        end_char=chunk.end_char,
+        version=chunk.version,
     )
 
 

@@ -41,6 +41,7 @@ CALLS: dict[str, dict[str, object]] = {
     "doc_local_search": {"query": "text"},
     "read_doc_section": {"section_id": "none"},
     "read_chunk_window": {"anchor_chunk_id": "p1-c1"},
+    "verify_quote": {"quote": "more text"},
 }
 
 

@@ -61,8 +61,20 @@ async def test_a_window_comes_with_all_its_fields(service: Service) -> None:
         "window_before": 1,
         "window_after": 0,
         "chunks": [
-            {"chunk_id": "c4", "page": 5, "chunk_index": 4, "text": "text 4"},
-            {"chunk_id": "c5", "page": 6, "chunk_index": 5, "text": "text 5"},
+            {
+                "chunk_id": "c4",
+                "page": 5,
+                "chunk_index": 4,
+                "text": "text 4",
+                "sources": [{"doc_id": "doc_1", "page": 5}],
+            },
+            {
+                "chunk_id": "c5",
+                "page": 6,
+                "chunk_index": 5,
+                "text": "text 5",
+                "sources": [{"doc_id": "doc_1", "page": 6}],
+            },
         ],
         "count": 2,
         "tokens": 3,
@@ -124,11 +136,18 @@ async def test_what_retrieval_does_not_say_is_left_out() -> None:
         retrieval_window_url=URL,
     ) as service:
         result = await service.result("read_chunk_window", window(radius=1))
+        nothing_known = [{"doc_id": "doc_1"}]
         assert (result["chunks"], result["truncated"]) == (
             [
-                {"chunk_id": "c4", "text": ""},
-                {"chunk_id": "c5", "text": "here", "page": 2, "chunk_index": 7},
-                {"chunk_id": "c6", "text": ""},
+                {"chunk_id": "c4", "text": "", "sources": nothing_known},
+                {
+                    "chunk_id": "c5",
+                    "text": "here",
+                    "page": 2,
+                    "chunk_index": 7,
+                    "sources": [{"doc_id": "doc_1", "page": 2}],
+                },
+                {"chunk_id": "c6", "text": "", "sources": nothing_known},
             ],
             False,
         )

@@ -109,6 +109,7 @@ async def test_a_section_that_is_not_there_is_charged_to_the_document() -> None:
         ("read_doc_metadata", {}),
         ("doc_local_search", {"query": "q"}),
         ("read_chunk_window", WINDOW),
+        ("verify_quote", {"quote": "some words"}),
     ],
 )
 async def test_every_document_tool_looks_before_the_documents_budget(

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from mcp_tools_proxy.documents.versions import version_of
 from mcp_tools_proxy.domain.document import Section
 from tests.support.builders import make_document
 from tests.support.service import Envelope, Service, running
@@ -55,6 +56,15 @@ async def test_a_section_comes_with_all_its_fields(service: Service) -> None:
         "title": "Top",
         "page_start": 2,
         "page_end": 2,
+        "sources": [
+            {
+                "doc_id": "d",
+                "version": version_of(DOCUMENT),
+                "page": 2,
+                "start_char": 0,
+                "end_char": 13,
+            }
+        ],
     }
 
 

@@ -35,6 +35,7 @@ CALLS: Mapping[str, Mapping[str, object]] = {
     "read_doc_section": {"section_id": "s"},
     "doc_local_search": {"query": "ladders"},
     "read_chunk_window": {"anchor_chunk_id": "p1-c1"},
+    "verify_quote": {"quote": "Some text on ladders, word"},
 }
 CALLERS = [
     Caller(tenant_id=tenant, user_id=user, roles=roles)

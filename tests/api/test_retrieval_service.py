@@ -50,13 +50,16 @@ async def test_a_window_comes_back_in_order() -> None:
     assert [chunk["chunk_id"] for chunk in response.json()["chunks"]] == ["p2-c3", "p3-c1", "p3-c2"]
 
 
-async def test_a_chunk_has_id_page_index_and_text() -> None:
+async def test_a_chunk_has_id_text_and_its_place() -> None:
     (chunk,) = (await post(SEED)).json()["chunks"]
     assert {name: type(value) for name, value in chunk.items()} == {
         "chunk_id": str,
         "page": int,
         "chunk_index": int,
         "text": str,
+        "start_char": int,
+        "end_char": int,
+        "version": str,
     }
 
 

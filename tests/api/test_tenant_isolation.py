@@ -38,6 +38,7 @@ CALLS: list[tuple[str, dict[str, object]]] = [
     ("read_chunk_window", {"anchor_chunk_id": "p1-c1", "radius": 1}),
     ("list_documents", {}),
     ("list_documents", {"query": SECRET}),
+    ("verify_quote", {"quote": f"{SECRET} text"}),
     ("list_available_tools", {}),
 ]
 
@@ -124,8 +125,13 @@ async def test_readiness_names_no_tenant_or_document(service: Service) -> None:
     assert not any(word in text for word in ("tenant_1", "tenant_2", "both", "theirs"))
 
 
-@pytest.mark.parametrize("tool_name", ["read_doc_metadata", "read_doc_pages", "read_doc_section",
-                                       "doc_local_search", "read_chunk_window"])  # fmt: skip
+@pytest.mark.parametrize(
+    "tool_name",
+    [
+        *("read_doc_metadata", "read_doc_pages", "read_doc_section"),
+        *("doc_local_search", "read_chunk_window", "verify_quote"),
+    ],
+)
 async def test_a_foreign_document_is_denied(service: Service, tool_name: str) -> None:
     arguments = next(arguments for name, arguments in CALLS if name == tool_name)
     assert await service.code(tool_name, {"doc_id": "theirs"} | arguments) == "ACCESS_DENIED"

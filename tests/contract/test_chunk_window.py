@@ -11,6 +11,7 @@ import pytest
 from mcp_tools_proxy.documents.document_file import write_document
 from mcp_tools_proxy.documents.layout import chunks_of
 from mcp_tools_proxy.documents.retrieval.retrieval_client import RetrievalClient
+from mcp_tools_proxy.documents.versions import version_of
 from mcp_tools_proxy.domain.document import Chunk, Document, RetrievedChunk
 from mcp_tools_proxy.domain.errors import (
     AccessDenied,
@@ -94,9 +95,17 @@ async def find(
     )
 
 
-def as_retrieved(chunk: Chunk) -> RetrievedChunk:
+def as_retrieved(chunk: Chunk, document: Document = CUT) -> RetrievedChunk:
+    """Return the chunk as it is answered; no text of OWN's chunks is one of its pages'."""
+    is_cut = document is CUT
     return RetrievedChunk(
-        chunk_id=chunk.chunk_id, page=chunk.page, chunk_index=chunk.chunk_index, text=chunk.text
+        chunk_id=chunk.chunk_id,
+        page=chunk.page,
+        chunk_index=chunk.chunk_index,
+        text=chunk.text,
+        start_char=chunk.start if is_cut else None,
+        end_char=chunk.end if is_cut else None,
+        version=version_of(document),
     )
 
 
@@ -108,7 +117,7 @@ async def test_every_chunk_the_gateway_knows_is_an_anchor(
     assert len(chunks) > 1
     async with gateway(tmp_path) as client:
         windows = [await find(client, document, anchor=chunk.chunk_id) for chunk in chunks]
-    assert windows == [(as_retrieved(chunk),) for chunk in chunks]
+    assert windows == [(as_retrieved(chunk, document),) for chunk in chunks]
 
 
 @pytest.mark.parametrize("document", [CUT, OWN], ids=["cut from pages", "own chunks"])
@@ -118,7 +127,7 @@ async def test_a_wide_window_is_all_the_chunks_the_gateway_knows(
     chunks = chunks_of(document)
     async with gateway(tmp_path) as client:
         window = await find(client, document, anchor=chunks[0].chunk_id, after=50)
-    assert window == tuple(as_retrieved(chunk) for chunk in chunks)
+    assert window == tuple(as_retrieved(chunk, document) for chunk in chunks)
 
 
 async def test_a_window_in_the_middle_has_both_sides(tmp_path: Path) -> None:

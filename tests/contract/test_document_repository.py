@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from mcp_tools_proxy.documents.document_repository import DocumentRepository
+from mcp_tools_proxy.documents.document_repository import WHOLE, DocumentRepository
 from mcp_tools_proxy.documents.document_store import Wanted
 from mcp_tools_proxy.documents.versions import head_of, version_of
 from mcp_tools_proxy.domain.caller import Caller
-from mcp_tools_proxy.domain.document import Chunk, Document, Readers, Section
+from mcp_tools_proxy.domain.document import Chunk, Document, Hit, Readers, Section
 from mcp_tools_proxy.domain.errors import AccessDenied, DocumentNotFound, ShuttingDown
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.support.builders import make_caller, make_document
@@ -52,9 +52,12 @@ class Filled:
 
     async def search(self, tenant_id: str, query: str, **caller: Any) -> list[str]:
         """Return the snippets of a search."""
+        return [hit.snippet for hit in await self.hits(tenant_id, query, **caller)]
+
+    async def hits(self, tenant_id: str, query: str, **caller: Any) -> tuple[Hit, ...]:
         reader = Caller(**{"tenant_id": tenant_id, "user_id": "u", **caller})
-        hits = await self.repository.search(reader, "doc", query, max_results=5)
-        return [hit.snippet for hit in hits]
+        found = await self.repository.find(reader, "doc", WHOLE)
+        return await self.repository.search(found, query, max_results=5)
 
 
 @pytest.fixture(params=["folder", "postgres"])
@@ -150,10 +153,10 @@ async def test_a_search_finds_only_the_tenants_own_text(filled: Filled) -> None:
 @pytest.mark.requirement("T-07")
 async def test_another_tenants_text_does_not_move_a_score(filled: Filled) -> None:
     await filled.put(ACME)
-    alone = await filled.repository.search(of("acme"), "doc", "server", max_results=5)
+    alone = await filled.hits("acme", "server")
     await filled.put(GLOBEX)
     await filled.search("globex", "server")
-    together = await filled.repository.search(of("acme"), "doc", "server", max_results=5)
+    together = await filled.hits("acme", "server")
     assert together == alone
 
 

@@ -25,6 +25,7 @@ from mcp_tools_proxy.tools.local_search import search_tool
 from mcp_tools_proxy.tools.read_metadata import metadata_tool
 from mcp_tools_proxy.tools.read_pages import pages_tool
 from mcp_tools_proxy.tools.read_section import section_tool
+from mcp_tools_proxy.tools.verify_quote import quote_tool
 
 Shown = Mapping[str, Any]
 
@@ -70,6 +71,7 @@ def local_specs() -> list[ToolSpec]:
             retrieval_knows_caller=False,
             max_text_bytes=1_000,
         ),
+        quote_tool(repository, max_text_bytes=1_000),
     )
     repository.close()
     return [tool.spec for tool in tools]

@@ -66,6 +66,7 @@ from mcp_tools_proxy.tools.local_search import search_tool
 from mcp_tools_proxy.tools.read_metadata import metadata_tool
 from mcp_tools_proxy.tools.read_pages import pages_tool
 from mcp_tools_proxy.tools.read_section import section_tool
+from mcp_tools_proxy.tools.verify_quote import quote_tool
 
 if TYPE_CHECKING:
     from httpx import AsyncBaseTransport
@@ -205,6 +206,7 @@ class Gateway:
                 max_text_bytes=max_text_bytes,
             ),
             documents_tool(self.repository, max_text_bytes=max_text_bytes),
+            quote_tool(self.repository, max_text_bytes=max_text_bytes),
             catalog_tool(self.registry.list_tools, max_result_bytes=settings.max_result_bytes),
         )
 

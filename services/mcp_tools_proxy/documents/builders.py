@@ -4,6 +4,7 @@ import asyncio
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TypeVar
 
 from mcp_tools_proxy.documents.search_index import SearchIndex
@@ -77,9 +78,12 @@ class Searcher:
         """Search (SearchIndex.search). Raises ShuttingDown once closed."""
         if index.is_quick(query):
             return await self._search_here(index, query, max_results)
+        return await self.call(partial(index.search, query, max_results))
+
+    async def call(self, function: Callable[[], T]) -> T:
+        """Call a function in the thread of slower searches. Raises ShuttingDown once closed."""
         self._check_open()
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, index.search, query, max_results)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, function)
 
     def close(self) -> None:
         """Refuse further searches."""

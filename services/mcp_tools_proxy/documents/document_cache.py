@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 
 from mcp_tools_proxy.documents.document_store import Key, Reading, Wanted
+from mcp_tools_proxy.documents.quotes.quotable_document import QuotableDocument
 from mcp_tools_proxy.documents.retrieval.chunk_windows import ChunkTable
 from mcp_tools_proxy.documents.search_index import SearchIndex
 from mcp_tools_proxy.domain.document import Document, DocumentHead, Section
@@ -24,7 +25,7 @@ _UNCHECKED = -1
 class CachedDocument:
     """What is in memory of one version of a document: its head, and the parts that were read.
 
-    ``index`` and ``chunks`` are made of the whole ``document``.
+    ``index``, ``chunks`` and ``quotable`` are made of the whole ``document``.
     """
 
     def __init__(self, reading: Reading) -> None:
@@ -33,6 +34,7 @@ class CachedDocument:
         self.sections: Mapping[str, Section] | None = None
         self.index: Future[SearchIndex] | None = None
         self.chunks: Future[ChunkTable] | None = None
+        self.quotable: Future[QuotableDocument] | None = None
         self.size_bytes = ENTRY_BYTES
         self.generation = _UNCHECKED
         """The generation of the cache in which the head was read last."""

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TypeVar
 
 from mcp_tools_proxy.documents.builders import Builders, Searcher, built
@@ -23,11 +24,13 @@ from mcp_tools_proxy.documents.document_store import (
     Reading,
     Wanted,
 )
+from mcp_tools_proxy.documents.quotes.quotable_document import QuotableDocument, QuoteCheck
+from mcp_tools_proxy.documents.quotes.snippet_places import span_of_snippet
 from mcp_tools_proxy.documents.retrieval.chunk_windows import ChunkTable, build_table
 from mcp_tools_proxy.documents.search_index import INDEX_BYTES, SearchIndex, build_index
 from mcp_tools_proxy.documents.versions import head_of
 from mcp_tools_proxy.domain.caller import Caller
-from mcp_tools_proxy.domain.document import Document, Hit
+from mcp_tools_proxy.domain.document import Document, Hit, PageSpan
 from mcp_tools_proxy.domain.errors import (
     AccessDenied,
     DocumentNotFound,
@@ -41,6 +44,9 @@ from mcp_tools_proxy.wire.text import QUOTE_CHARS, quote
 T = TypeVar("T")
 
 WHOLE = Wanted(whole=True)
+
+CANDIDATES = 5
+"""Hits around which the passage is sought that is most like a quote."""
 
 ATTEMPTS = 3
 """How often a document is read that is replaced meanwhile."""
@@ -167,18 +173,33 @@ class DocumentRepository:
             return await self._store.has_readers(tenant_id)
 
     async def search(
-        self, caller: Caller, doc_id: str, query: str, *, max_results: int
+        self, found: CachedDocument, query: str, *, max_results: int
     ) -> tuple[Hit, ...]:
-        """Rank the places of one document that match ``query``, best first (T-07).
+        """Rank the places of a document, found WHOLE, that match ``query``, best first (T-07).
 
         Accepts any query text; returns () without a match. The first search in a document waits
         for its index. Raises ShuttingDown after ``close`` as well.
         """
-        found = await self.find(caller, doc_id, WHOLE)
         if found.index is None or _failed(found.index):
             found.index = self._start(found, self._build_index, self._count_index)
         with child_span("document.search"):
             return await self._searcher.search(await built(found.index), query, max_results)
+
+    async def check_quote(self, found: CachedDocument, quote: str) -> QuoteCheck:
+        """Return whether a document, found WHOLE, has a quote word for word, or what is like it.
+
+        What is like it is sought around the best hits of a search for the quote.
+        """
+        if found.quotable is None or _failed(found.quotable):
+            found.quotable = self._start(found, QuotableDocument, self._count_quotable)
+        quotable = await built(found.quotable)
+        with child_span("document.check_quote"):
+            spans = await self._searcher.call(partial(quotable.find, quote))
+        if spans:
+            return QuoteCheck(spans=spans)
+        hits = await self.search(found, quote, max_results=CANDIDATES)
+        near = [it for hit in hits if (it := _span_of(found, hit)) is not None]
+        return QuoteCheck(nearest=await self._searcher.call(partial(quotable.nearest, quote, near)))
 
     async def chunks(self, found: CachedDocument) -> ChunkTable:
         """Return the chunks of a document that was found WHOLE."""
@@ -308,6 +329,9 @@ class DocumentRepository:
         self._metrics.index_builds.inc()
         self._cache.grow(found, index.text_bytes + INDEX_BYTES)
 
+    def _count_quotable(self, found: CachedDocument, quotable: QuotableDocument) -> None:
+        self._cache.grow(found, quotable.size_bytes)
+
     def _count_chunks(self, found: CachedDocument, table: ChunkTable) -> None:
         self._cache.grow(found, CHUNK_BYTES * len(table.chunks))
 
@@ -336,6 +360,10 @@ def _not_found(doc_id: str) -> DocumentNotFound:
 def _admits(found: CachedDocument, caller: Caller) -> bool:
     readers = found.head.readers
     return readers is None or readers.admit(caller)
+
+
+def _span_of(found: CachedDocument, hit: Hit) -> PageSpan | None:
+    return span_of_snippet(hit.snippet, hit.page, found.pages(hit.page, hit.page)[0])
 
 
 def _failed(build: asyncio.Future[T]) -> bool:

@@ -6,8 +6,10 @@ The gateway and the reference Retrieval Service both cut chunks here, so their c
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
-from mcp_tools_proxy.domain.document import Chunk, Document, Section
+from mcp_tools_proxy.domain.document import Chunk, Document, PageSpan, Section
+from mcp_tools_proxy.wire.text import Cut, cut_text
 
 CHUNK_CHARS = 1000
 """A chunk's largest length in characters."""
@@ -24,6 +26,18 @@ def chunks_of(document: Document) -> tuple[Chunk, ...]:
 def each_chunk(document: Document) -> Iterable[Chunk]:
     """Yield the chunks of ``chunks_of`` one by one; chunks of pages are cut lazily."""
     return _cut(document.pages) if document.own_chunks is None else document.own_chunks
+
+
+def span_of_chunk(chunk: Chunk, pages: Sequence[str]) -> PageSpan | None:
+    """Return where a chunk stands on its page; None where it has no text of that page.
+
+    ``pages`` are the document's.
+    """
+    page = pages[chunk.page - 1]
+    if chunk.source is page:
+        return PageSpan(chunk.page, chunk.start, chunk.end)
+    start = page.find(chunk.text) if chunk.text else -1
+    return None if start < 0 else PageSpan(chunk.page, start, start + len(chunk.text))
 
 
 def _cut(pages: Iterable[str]) -> Iterator[Chunk]:
@@ -69,24 +83,63 @@ def _edge(text: str, start: int) -> int:
 PAGE_SEPARATOR = "\n\n"
 """Pages are joined by a blank line (contract §2)."""
 
+MAX_SPANS = 100
+"""Most pages of which one answer has text: each has a source of some 150 bytes. An answer with more
+was longer than its text by far, where pages hold a few characters each."""
 
-def section_parts(section: Section, pages: Sequence[str]) -> Iterator[str]:
-    """Yield the section's text piece by piece, separators included; ``pages`` are the section's."""
-    last = len(pages) - 1
-    for number, text in enumerate(pages):
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutPages:
+    """A part of the joined text of pages, and where on its pages that part stands."""
+
+    cut: Cut
+    spans: Sequence[PageSpan]
+
+
+def section_spans(section: Section, pages: Sequence[str]) -> tuple[PageSpan, ...]:
+    """Return what a section covers of each of its ``pages``."""
+    spans = page_spans(section.page_start, pages)
+    if section.start_char is not None:
+        spans = (spans[0]._replace(start_char=section.start_char), *spans[1:])
+    if section.end_char is not None:
+        spans = (*spans[:-1], spans[-1]._replace(end_char=section.end_char))
+    return spans
+
+
+def page_spans(first: int, pages: Sequence[str]) -> tuple[PageSpan, ...]:
+    """Return the whole of consecutive pages, of which the first has the number ``first``."""
+    return tuple(PageSpan(number, 0, len(text)) for number, text in enumerate(pages, start=first))
+
+
+def cut_pages(
+    spans: Sequence[PageSpan], pages: Sequence[str], *, start_char: int, max_bytes: int
+) -> CutPages:
+    """Return text from ``start_char`` of the joined ``spans``, at most ``max_bytes`` of UTF-8.
+
+    There is one of ``pages`` for each span.
+    """
+    cut = cut_text(_joined(spans, pages), start_char=start_char, max_bytes=max_bytes)
+    end_char = start_char + len(cut.text)
+    inside: list[PageSpan] = []
+    at = 0
+    for span in spans:
+        first = span.start_char + max(start_char - at, 0)
+        last = min(span.end_char, span.start_char + end_char - at)
+        if len(inside) == MAX_SPANS and first < last:
+            cut = Cut(cut.text[: at - start_char], at)
+            break
+        if first < last:
+            inside.append(PageSpan(span.page, first, last))
+        at += span.end_char - span.start_char + len(PAGE_SEPARATOR)
+    return CutPages(cut=cut, spans=inside)
+
+
+def _joined(spans: Sequence[PageSpan], pages: Sequence[str]) -> Iterator[str]:
+    """Yield the text of the spans piece by piece, separators included."""
+    for number, (span, text) in enumerate(zip(spans, pages, strict=True)):
         if number:
             yield PAGE_SEPARATOR
-        start = section.start_char if number == 0 else None
-        end = section.end_char if number == last else None
-        yield text[start:end]
-
-
-def page_parts(pages: Sequence[str]) -> Iterator[str]:
-    """Yield the text of consecutive pages piece by piece, separators included."""
-    for number, text in enumerate(pages):
-        if number:
-            yield PAGE_SEPARATOR
-        yield text
+        yield text[span.start_char : span.end_char]
 
 
 def by_begin(sections: Iterable[Section]) -> tuple[Section, ...]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.fast_dataclass import dataclass as fast_dataclass
@@ -100,6 +101,14 @@ class DocumentHead:
     language: str | None = None
 
 
+class PageSpan(NamedTuple):
+    """A stretch of one page's text (1-based), in characters; ``end_char`` is exclusive."""
+
+    page: int
+    start_char: int
+    end_char: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
     """One match of a search: ``snippet`` quotes the text around it, ``score`` is BM25's."""
@@ -116,10 +125,14 @@ class RetrievedChunk:
     """One chunk of a window, as the Retrieval Service returned it.
 
     ``chunk_index`` is its 0-based place in the document; None, like ``page``, where the service
-    sends none.
+    sends none. ``start_char`` and ``end_char`` are its place in the text of that page, ``version``
+    is that of the document, where the service sends them.
     """
 
     chunk_id: str
     page: int | None
     chunk_index: int | None
     text: str
+    start_char: int | None = None
+    end_char: int | None = None
+    version: str | None = None

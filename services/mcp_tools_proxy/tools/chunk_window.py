@@ -1,6 +1,7 @@
 """read_chunk_window: a chunk and its neighbours, from the Retrieval Service."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, NotRequired, Protocol, Self, cast
 
 from pydantic import Field, model_validator
@@ -18,6 +19,7 @@ from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.tools.arguments import Natural, Tokens, Truncated
 from mcp_tools_proxy.tools.document_lookup import DocumentArguments, document_finder
 from mcp_tools_proxy.tools.local_tool import ConflictingArguments, build_local_tool
+from mcp_tools_proxy.tools.sources import WindowSources, window_sources
 from mcp_tools_proxy.wire.identifiers import Identifier
 from mcp_tools_proxy.wire.text import cut_utf8, cut_utf8_tail, estimate_tokens, utf8_len
 
@@ -115,12 +117,16 @@ class WindowArguments(DocumentArguments):
 
 
 class ChunkText(TypedDict):
-    """One chunk; ``page`` and ``chunk_index`` are there where Retrieval says them."""
+    """One chunk; ``page`` and ``chunk_index`` are there where Retrieval says them.
+
+    ``sources`` has one source: what Retrieval says of the chunk's place.
+    """
 
     chunk_id: str
     page: NotRequired[int]
     chunk_index: NotRequired[int]
     text: str
+    sources: WindowSources
 
 
 class ChunkWindow(TypedDict):
@@ -191,7 +197,7 @@ def window_tool(
             after=after,
             trace_id=call.trace_id,
         )
-        kept = _trim(chunks, arguments.anchor_chunk_id, max_text_bytes)
+        kept = _trim(arguments, chunks, max_text_bytes)
         tokens = estimate_tokens(sum(len(chunk["text"]) for chunk in kept))
         result: ChunkWindow = {
             "doc_id": arguments.doc_id,
@@ -228,18 +234,31 @@ def window_tool(
 
 
 def _trim(
-    chunks: Sequence[RetrievedChunk], anchor_chunk_id: str, max_bytes: int
+    arguments: WindowArguments, chunks: Sequence[RetrievedChunk], max_bytes: int
 ) -> list[ChunkText]:
-    anchor = next(i for i, chunk in enumerate(chunks) if chunk.chunk_id == anchor_chunk_id)
+    ids = [chunk.chunk_id for chunk in chunks]
+    anchor = ids.index(arguments.anchor_chunk_id)
     kept = trim_window([chunk.text for chunk in chunks], anchor, max_bytes)
-    return [_entry(chunks[place], text) for place, text in kept.items()]
+    return [
+        _entry(arguments.doc_id, _cut_chunk(chunks[place], text, is_tail=place < anchor))
+        for place, text in kept.items()
+    ]
 
 
-def _entry(chunk: RetrievedChunk, text: str) -> ChunkText:
+def _cut_chunk(chunk: RetrievedChunk, text: str, *, is_tail: bool) -> RetrievedChunk:
+    """Return a chunk of which ``text`` is left: its end with ``is_tail``, else its beginning."""
+    start, end = chunk.start_char, chunk.end_char
+    if start is not None and end is not None and end - start == len(chunk.text):
+        start, end = (end - len(text), end) if is_tail else (start, start + len(text))
+    return replace(chunk, text=text, start_char=start, end_char=end)
+
+
+def _entry(doc_id: str, chunk: RetrievedChunk) -> ChunkText:
     known = {
         "chunk_id": chunk.chunk_id,
         "page": chunk.page,
         "chunk_index": chunk.chunk_index,
-        "text": text,
+        "text": chunk.text,
+        "sources": window_sources(doc_id, chunk),
     }
     return cast("ChunkText", without_none(known))

@@ -8,12 +8,14 @@ from typing_extensions import TypedDict
 
 from mcp_tools_proxy.documents.document_cache import CachedDocument
 from mcp_tools_proxy.documents.document_repository import WHOLE, DocumentRepository
+from mcp_tools_proxy.documents.quotes.snippet_places import span_of_snippet
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import Result, Tool
 from mcp_tools_proxy.domain.document import Hit
 from mcp_tools_proxy.tools.arguments import Positive, Tokens
 from mcp_tools_proxy.tools.document_lookup import DocumentArguments, document_finder
 from mcp_tools_proxy.tools.local_tool import build_local_tool
+from mcp_tools_proxy.tools.sources import Sources, sources_of
 from mcp_tools_proxy.wire.text import cut_utf8, estimate_tokens, utf8_len
 
 MAX_QUERY_CHARS = 1000
@@ -56,6 +58,7 @@ class Snippet(TypedDict):
     section_id: NotRequired[str]
     chunk_id: NotRequired[str]
     score: float
+    sources: Sources
 
 
 class Snippets(TypedDict):
@@ -78,14 +81,9 @@ def search_tool(
     if windows_configured:
         readers = "read_doc_section, read_doc_pages, or read_chunk_window with its chunk_id"
 
-    async def search(arguments: SearchArguments, call: Call, _found: CachedDocument) -> Result:
-        hits = await repository.search(
-            call.caller,
-            arguments.doc_id,
-            arguments.query,
-            max_results=arguments.max_results,
-        )
-        snippets = _fit_snippets(hits, max_text_bytes)
+    async def search(arguments: SearchArguments, _call: Call, found: CachedDocument) -> Result:
+        hits = await repository.search(found, arguments.query, max_results=arguments.max_results)
+        snippets = _fit_snippets(found, hits, max_text_bytes)
         tokens = estimate_tokens(sum(len(snippet["snippet"]) for snippet in snippets))
         result: Snippets = {
             "snippets": snippets,
@@ -109,7 +107,7 @@ def search_tool(
     )
 
 
-def _fit_snippets(hits: Sequence[Hit], max_text_bytes: int) -> list[Snippet]:
+def _fit_snippets(found: CachedDocument, hits: Sequence[Hit], max_text_bytes: int) -> list[Snippet]:
     """Return the best hits whose snippets fit together; the last one may be cut."""
     snippets: list[Snippet] = []
     bytes_left = max_text_bytes
@@ -118,7 +116,13 @@ def _fit_snippets(hits: Sequence[Hit], max_text_bytes: int) -> list[Snippet]:
         if not text:
             break
         bytes_left -= utf8_len(text)
-        snippet: Snippet = {"snippet": text, "page": hit.page, "score": hit.score}
+        span = span_of_snippet(text, hit.page, found.pages(hit.page, hit.page)[0])
+        snippet: Snippet = {
+            "snippet": text,
+            "page": hit.page,
+            "score": hit.score,
+            "sources": [] if span is None else sources_of(found.head, [span]),
+        }
         if hit.section_id is not None:
             snippet["section_id"] = hit.section_id
         if hit.chunk_id is not None:

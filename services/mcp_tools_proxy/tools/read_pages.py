@@ -8,7 +8,7 @@ from typing_extensions import TypedDict
 from mcp_tools_proxy.documents.document_cache import CachedDocument
 from mcp_tools_proxy.documents.document_repository import DocumentRepository
 from mcp_tools_proxy.documents.document_store import Wanted
-from mcp_tools_proxy.documents.layout import page_parts
+from mcp_tools_proxy.documents.layout import cut_pages, page_spans
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import Result, Tool
 from mcp_tools_proxy.domain.errors import PagesNotFound, PageSpanTooLarge
@@ -21,7 +21,8 @@ from mcp_tools_proxy.tools.arguments import (
 )
 from mcp_tools_proxy.tools.document_lookup import DocumentArguments, document_finder
 from mcp_tools_proxy.tools.local_tool import ConflictingArguments, build_local_tool
-from mcp_tools_proxy.wire.text import cut_text, estimate_tokens
+from mcp_tools_proxy.tools.sources import Sources, sources_of
+from mcp_tools_proxy.wire.text import estimate_tokens
 
 
 class PagesArguments(DocumentArguments):
@@ -48,6 +49,7 @@ class PagesText(TypedDict):
     doc_id: str
     truncated: Truncated
     next_start_char: NotRequired[NextStartChar]
+    sources: Sources
 
 
 def _wanted(arguments: PagesArguments) -> Wanted:
@@ -79,11 +81,14 @@ def pages_tool(
                 details={"pages": page_count},
             )
         page_end = min(arguments.page_end, page_count)
-        cut = cut_text(
-            page_parts(document.pages(arguments.page_start, page_end)),
+        pages = document.pages(arguments.page_start, page_end)
+        part = cut_pages(
+            page_spans(arguments.page_start, pages),
+            pages,
             start_char=arguments.start_char,
             max_bytes=max_text_bytes,
         )
+        cut = part.cut
         tokens = estimate_tokens(len(cut.text))
         result: PagesText = {
             "text": cut.text,
@@ -92,6 +97,7 @@ def pages_tool(
             "page_end": page_end,
             "doc_id": arguments.doc_id,
             "truncated": cut.next_start_char is not None,
+            "sources": sources_of(document.head, part.spans),
         }
         if cut.next_start_char is not None:
             result["next_start_char"] = cut.next_start_char

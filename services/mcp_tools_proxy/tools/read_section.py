@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 from mcp_tools_proxy.documents.document_cache import CachedDocument
 from mcp_tools_proxy.documents.document_repository import DocumentRepository
 from mcp_tools_proxy.documents.document_store import Wanted
-from mcp_tools_proxy.documents.layout import section_parts
+from mcp_tools_proxy.documents.layout import cut_pages, section_spans
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import Result, Tool
 from mcp_tools_proxy.domain.errors import SectionNotFound
@@ -21,8 +21,9 @@ from mcp_tools_proxy.tools.arguments import (
 )
 from mcp_tools_proxy.tools.document_lookup import DocumentArguments, document_finder
 from mcp_tools_proxy.tools.local_tool import build_local_tool
+from mcp_tools_proxy.tools.sources import Sources, sources_of
 from mcp_tools_proxy.wire.identifiers import Identifier
-from mcp_tools_proxy.wire.text import cut_text, estimate_tokens, quote
+from mcp_tools_proxy.wire.text import estimate_tokens, quote
 
 SHOWN_SECTION_IDS = 50
 
@@ -48,6 +49,7 @@ class SectionText(TypedDict):
     title: str
     page_start: int
     page_end: int
+    sources: Sources
 
 
 def _wanted(arguments: SectionArguments) -> Wanted:
@@ -64,11 +66,14 @@ def section_tool(repository: DocumentRepository, *, max_text_bytes: int) -> Tool
         section = sections.get(arguments.section_id)
         if section is None:
             raise _no_section(arguments, sections)
-        cut = cut_text(
-            section_parts(section, document.pages(section.page_start, section.page_end)),
+        pages = document.pages(section.page_start, section.page_end)
+        part = cut_pages(
+            section_spans(section, pages),
+            pages,
             start_char=arguments.start_char,
             max_bytes=max_text_bytes,
         )
+        cut = part.cut
         tokens = estimate_tokens(len(cut.text))
         result: SectionText = {
             "text": cut.text,
@@ -79,6 +84,7 @@ def section_tool(repository: DocumentRepository, *, max_text_bytes: int) -> Tool
             "title": section.title,
             "page_start": section.page_start,
             "page_end": section.page_end,
+            "sources": sources_of(document.head, part.spans),
         }
         if cut.next_start_char is not None:
             result["next_start_char"] = cut.next_start_char

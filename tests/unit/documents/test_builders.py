@@ -71,7 +71,8 @@ class Documents:
         self, doc_id: str = "doc", query: str = "text", tenant_id: str = "tenant_1"
     ) -> list[str]:
         caller = make_caller(tenant_id=tenant_id)
-        hits = await self.repository.search(caller, doc_id, query, max_results=3)
+        found = await self.repository.find(caller, doc_id, WHOLE)
+        hits = await self.repository.search(found, query, max_results=3)
         return [hit.snippet for hit in hits]
 
     @property
@@ -310,9 +311,10 @@ async def test_a_small_document_does_not_wait_for_a_large_ones_index(
     repository.hold(make_document(doc_id="small"))
     repository.hold(make_document(doc_id="large", pages=["a word " * 50_000]))
     caller = make_caller(tenant_id="tenant_1")
+    large, small = [await repository.find(caller, it, WHOLE) for it in ("large", "small")]
     async with asyncio.timeout(BOUND_S), asyncio.TaskGroup() as group:
-        slow = group.create_task(repository.search(caller, "large", "word", max_results=1))
-        await repository.search(caller, "small", "text", max_results=1)
+        slow = group.create_task(repository.search(large, "word", max_results=1))
+        await repository.search(small, "text", max_results=1)
         assert not slow.done()
         gate.set()
     repository.close()

@@ -9,7 +9,7 @@ from pydantic_core import to_json
 
 from mcp_tools_proxy.documents.catalog.catalog_query import CatalogEntry, CatalogQuery
 from mcp_tools_proxy.documents.document_cache import CachedDocument
-from mcp_tools_proxy.documents.document_repository import DocumentRepository
+from mcp_tools_proxy.documents.document_repository import WHOLE, DocumentRepository
 from mcp_tools_proxy.documents.document_store import (
     HEAD_ONLY,
     ChangeListener,
@@ -159,7 +159,7 @@ async def test_while_the_store_is_down_and_current_what_is_in_memory_is_served(
     store.is_down = True
     assert await text(repository) == "old"
     with pytest.raises(DocumentsUnavailable):
-        await repository.search(CALLER, "doc", "old", max_results=1)
+        await repository.find(CALLER, "doc", WHOLE)
 
 
 async def test_a_document_held_in_memory_asks_the_store_once(

@@ -27,6 +27,8 @@ def _null_is_empty(value: object) -> object:
     return "" if value is None else value
 
 
+_VERSION_CHARS = 256
+
 _Place = Annotated[Annotated[int, Field(ge=0, lt=2**31)] | None, BeforeValidator(whole_number)]
 
 
@@ -34,6 +36,9 @@ class _ChunkBody(BaseModel, strict=True):
     chunk_id: Annotated[str, Field(min_length=1)]
     page: _Place = None
     chunk_index: _Place = None
+    start_char: _Place = None
+    end_char: _Place = None
+    version: Annotated[str, Field(max_length=_VERSION_CHARS)] | None = None
     text: Annotated[str, BeforeValidator(_null_is_empty)] = ""
 
 

@@ -1,6 +1,9 @@
 """Chunk windows of the documents in this process: ``retrieval_window_url=local`` (T-03)."""
 
+from collections.abc import Sequence
+
 from mcp_tools_proxy.documents.document_repository import WHOLE, DocumentRepository
+from mcp_tools_proxy.documents.layout import span_of_chunk
 from mcp_tools_proxy.documents.retrieval.chunk_windows import cut_window
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.document import Chunk, RetrievedChunk
@@ -34,12 +37,21 @@ class LocalRetrieval:
         There are fewer at the document's edges. Raises AccessDenied, DocumentNotFound,
         ChunkNotFound, DocumentsUnavailable.
         """
-        table = await self._repository.chunks(await self._find(caller, doc_id, WHOLE))
+        found = await self._find(caller, doc_id, WHOLE)
+        table = await self._repository.chunks(found)
         chunks = cut_window(table, anchor_chunk_id, before=before, after=after)
-        return tuple(map(_retrieved, chunks))
+        pages = found.pages(1, found.head.page_count)
+        return tuple(_retrieved(chunk, pages, found.head.version) for chunk in chunks)
 
 
-def _retrieved(chunk: Chunk) -> RetrievedChunk:
+def _retrieved(chunk: Chunk, pages: Sequence[str], version: str) -> RetrievedChunk:
+    span = span_of_chunk(chunk, pages)
     return RetrievedChunk(
-        chunk_id=chunk.chunk_id, page=chunk.page, chunk_index=chunk.chunk_index, text=chunk.text
+        chunk_id=chunk.chunk_id,
+        page=chunk.page,
+        chunk_index=chunk.chunk_index,
+        text=chunk.text,
+        start_char=None if span is None else span.start_char,
+        end_char=None if span is None else span.end_char,
+        version=version,
     )

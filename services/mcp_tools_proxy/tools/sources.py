@@ -1,0 +1,69 @@
+"""Where the texts of an answer stand, so that they can be cited and checked."""
+
+from collections.abc import Iterable
+from typing import Annotated, NotRequired, cast
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from mcp_tools_proxy.domain.document import DocumentHead, PageSpan, RetrievedChunk
+from mcp_tools_proxy.domain.json_objects import without_none
+
+Version = Annotated[str, Field(description="The version of the document's content.")]
+
+
+class Source(TypedDict):
+    """A place in a document: characters of one page's text, ``end_char`` excluded."""
+
+    doc_id: str
+    version: Version
+    page: int
+    start_char: int
+    end_char: int
+
+
+class WindowSource(TypedDict):
+    """A place in a document, as far as Retrieval knows it."""
+
+    doc_id: str
+    version: NotRequired[Version]
+    page: NotRequired[int]
+    start_char: NotRequired[int]
+    end_char: NotRequired[int]
+
+
+Sources = Annotated[
+    list[Source],
+    Field(description="Where the text stands, in reading order: one for each page."),
+]
+WindowSources = Annotated[
+    list[WindowSource], Field(description="Where the text stands, as far as that is known.")
+]
+
+
+def sources_of(head: DocumentHead, spans: Iterable[PageSpan]) -> list[Source]:
+    """Return the sources of a text that stands on these stretches of a document's pages."""
+    return [source_of(head, span) for span in spans]
+
+
+def source_of(head: DocumentHead, span: PageSpan) -> Source:
+    """Return the source of a text that stands on one stretch of a page."""
+    return {
+        "doc_id": head.doc_id,
+        "version": head.version,
+        "page": span.page,
+        "start_char": span.start_char,
+        "end_char": span.end_char,
+    }
+
+
+def window_sources(doc_id: str, chunk: RetrievedChunk) -> list[WindowSource]:
+    """Return the source of a chunk, with what Retrieval knows of it."""
+    known = {
+        "doc_id": doc_id,
+        "version": chunk.version,
+        "page": chunk.page,
+        "start_char": chunk.start_char,
+        "end_char": chunk.end_char,
+    }
+    return [cast("WindowSource", without_none(known))]

@@ -1,0 +1,165 @@
+"""Which quotes stand in a document word for word, and what is most like those that do not."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks.quotations import make_quotations
+from mcp_tools_proxy.documents.quotes.quotable_document import MAX_MATCHES, QuotableDocument
+from mcp_tools_proxy.domain.document import PageSpan
+from tests.support.builders import make_document
+
+FIRST = (
+    "The instal-\nlation of the “ﬁrst”  well-known\nserver can't fail. It costs 10.5% of 1,000—as "
+    "planned, at -5 degrees, in 2019–\n2020 and 10² times"
+)
+SECOND = (
+    "in non-compliant cafe\u0301s.\n1. Then the “dog’s” tail co\xadmes.\n"
+    "中文文字\n这里有 3 个，\n很多。"
+)
+PAGES = (FIRST, SECOND, "", "  On the last page the end-\n", "\nless text stands.")
+
+
+def quoted(quote: str, pages: tuple[str, ...] = PAGES) -> list[str]:
+    """Return the text of each page where a quote was found."""
+    spans = QuotableDocument(make_document(pages=pages)).find(quote)
+    return [pages[it.page - 1][it.start_char : it.end_char] for it in spans]
+
+
+@pytest.mark.parametrize(
+    ("quote", "text"),
+    [
+        ("It costs 10.5% of", "It costs 10.5% of"),
+        ("  It   costs\n10.5%\tof ", "It costs 10.5% of"),
+        ("installation of the", "instal-\nlation of the"),
+        ("instal-lation of the", "instal-\nlation of the"),
+        ("instal- lation of the", "instal-\nlation of the"),
+        ('the "first" well-known server', "the “ﬁrst”  well-known\nserver"),
+        ("the «first» well\u2011known server", "the “ﬁrst”  well-known\nserver"),
+        ("server can’t fail", "server can't fail"),
+        ("1,000-as planned", "1,000—as planned"),
+        ("as planned, at", "as planned, at"),
+        ("at −5 degrees", "at -5 degrees"),
+        ("in 2019-2020 and", "in 2019–\n2020 and"),
+        ("non-compliant cafés", "non-compliant cafe\u0301s"),
+        ("dog's\" tail comes", "dog’s” tail co\xadmes"),
+        ("中文文字这里有3个", "中文文字\n这里有 3 个"),
+        ("有 3 个，很多。", "有 3 个，\n很多。"),
+    ],
+)
+def test_a_quote_is_found_however_it_is_set(quote: str, text: str) -> None:
+    assert quoted(quote) == [text]
+
+
+@pytest.mark.parametrize(
+    "quote",
+    [
+        "It costs 10.5",
+        "It costs 10",
+        "costs 10.5% of 1",
+        "costs 11.5% of 1,000",
+        "5 degrees, in",
+        "5% of 1,000",
+        "000—as planned",
+        "2020 and 10²",
+        "in 20192020 and",
+        "and 102 times",
+        "fail. It can",
+        "server can fail",
+        "server can",
+        "compliant cafés",
+        "noncompliant cafés",
+        "in non-compliant cafe",
+        "well known server",
+        "wellknown server",
+        "install-ation of the",
+        "he instal-lation",
+        ". Then the",
+        "The first well-known",
+        "the 'first' well-known",
+        "It costs ... of 1,000",
+        "it costs 10.5%",
+        "\u200b" * 9,
+    ],
+)
+def test_a_quote_that_says_something_else_is_not_found(quote: str) -> None:
+    assert quoted(quote) == []
+
+
+def test_a_quote_over_the_end_of_a_page_has_a_place_on_both() -> None:
+    assert quoted("as planned, at -5 degrees, in 2019-2020 and 10² times in non-compliant") == [
+        FIRST[FIRST.index("as planned") :],
+        "in non-compliant",
+    ]
+
+
+def test_a_word_may_be_broken_at_the_end_of_a_page() -> None:
+    assert quoted("the endless text") == ["the end-", "less text"]
+
+
+def test_a_quote_that_stands_very_often_has_its_first_places() -> None:
+    pages = ("again and again. " * 9,) * 2
+    places = [(1, 17 * at, 17 * at + 16) for at in range(9)] + [(2, 0, 16)]
+    spans = QuotableDocument(make_document(pages=pages)).find("again and again.")
+    assert (len(spans), spans) == (MAX_MATCHES, [PageSpan(*it) for it in places])
+
+
+WORDS = st.lists(
+    st.sampled_from(["und", "naïve", "cafe\u0301", "ﬂow", "10,5", "so-so", "中文", "“ja”", "it’s"]),
+    min_size=3,
+    max_size=30,
+)
+BREAKS = st.lists(
+    st.sampled_from([" ", "\n", "  ", "\xa0", " \n ", "\f"]), min_size=30, max_size=30
+)
+
+
+@settings(max_examples=40)
+@given(words=WORDS, breaks=BREAKS, data=st.data())
+def test_whole_words_of_a_page_are_found_where_they_stand(
+    words: list[str], breaks: list[str], data: st.DataObject
+) -> None:
+    page = "".join(word + gap for word, gap in zip(words, breaks, strict=False))
+    first = data.draw(st.integers(0, len(words) - 1))
+    last = data.draw(st.integers(first + 1, len(words)))
+    quote = " ".join(words[first:last])
+    found = quoted(quote, (page,))
+    assert quote in [" ".join(text.split()) for text in found] or len(found) == MAX_MATCHES
+
+
+def test_of_nearly_true_quotes_none_is_found_and_of_true_ones_all_but_a_few() -> None:
+    quotations = make_quotations(6_000)
+    document = QuotableDocument(quotations.document)
+    wrong = [(kind, it) for kind, it in quotations.false_quotes(300) if document.find(it)]
+    missed = [it for it in quotations.true_quotes(300) if not document.find(it)]
+    assert (wrong, missed[2:]) == ([], [])
+
+
+def test_the_nearest_passage_is_whole_words_around_a_hit() -> None:
+    document = QuotableDocument(make_document(pages=PAGES))
+    start = FIRST.index("costs")
+    found = document.nearest("It costs 11.5% of 1,000", [PageSpan(1, start, start + 5)])
+    assert found is not None
+    assert (found.text, 0.9 < found.similarity < 1) == ("It costs 10.5% of 1,000", True)
+    assert FIRST[found.span.start_char : found.span.end_char] == found.text
+
+
+def test_of_several_places_the_one_that_is_most_like_the_quote_is_nearest() -> None:
+    pages = ("The pump holds 5 bar.", "The valve holds 6 bar at most.")
+    document = QuotableDocument(make_document(pages=pages))
+    near = [PageSpan(page, 0, 3) for page in (1, 2)]
+    found = document.nearest("The valve holds 7 bar at most.", near)
+    assert found is not None
+    assert found.text == pages[1]
+
+
+def test_a_quote_longer_than_the_document_has_a_nearest_passage() -> None:
+    document = QuotableDocument(make_document(pages=("A short text.",)))
+    found = document.nearest("A short text. And more", [PageSpan(1, 0, 7)])
+    assert found is not None
+    assert found.text == "A short text."
+
+
+def test_what_has_next_to_nothing_in_common_is_not_near() -> None:
+    document = QuotableDocument(make_document(pages=PAGES))
+    assert document.nearest("zzzz qqqq xxxx jjjj", [PageSpan(1, 0, 9)]) is None
