@@ -101,10 +101,10 @@ def measure_search(bench: Bench) -> Result:
             result.targets.append(
                 Target(
                     name=f"CPU with {pairs:,} pairs, {at}",
-                    limit=fastapi + 1.5 * compared.engine_ms,
+                    limit=fastapi + 2.2 * compared.engine_ms,
                     measured=compared.measured[service(pairs), connections].cpu_ms,
                     unit="ms",
-                    how="bare FastAPI + 1.5 x engine",
+                    how="bare FastAPI + 2.2 x engine",
                 )
             )
     return result

@@ -26,6 +26,7 @@ _OPAQUE: Mapping[str, str] = {
     "type_of": "{type}",
     "reason_of": "{reason}",
     "_path": "{place}",
+    "normalize": "{text}",
 }
 """Functions whose result is shown as a placeholder: its texts have a list of their own, or none."""
 
@@ -127,6 +128,7 @@ class Module:
         if name.lstrip("_").isupper():
             return (str(self.values[name]),)
         found: Texts = ()
+        known = {**known, name: (_placeholder(node),)}  # for "text = cut(text)"
         for block in self.around(node):
             if isinstance(block, Function | ast.match_case) and not found:
                 found = self._each(_assigned(block, name), known)

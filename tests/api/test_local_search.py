@@ -91,6 +91,15 @@ async def test_nothing_found_is_ok(service: Service) -> None:
     assert (result["count"], result["snippets"], result["tokens"]) == (0, [], 0)
 
 
+async def test_nothing_found_names_the_words_that_were_searched_for(service: Service) -> None:
+    result = await search(service, "xylophone, Ксилофон! xylophone 木琴")
+    assert result["searched_for"] == ["xylophone", "Ксилофон", "木琴"]
+
+
+async def test_what_was_found_needs_no_words_beside_it(service: Service) -> None:
+    assert "searched_for" not in await search(service, "gateway")
+
+
 async def test_a_long_query_is_cut_at_1000_characters(service: Service) -> None:
     assert (await search(service, "x " * 500 + "gateway"))["count"] == 0
 

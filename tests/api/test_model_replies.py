@@ -33,7 +33,8 @@ async def test_the_envelopes_are_those_of_plain_calls(service: Service, api: Mod
 
 SEARCH = {"tool_name": "doc_local_search", "arguments": {"doc_id": "doc_1", "query": "zzzz"}}
 PLAIN_ANSWER = (
-    b'{"results":[{"status":"ok","result":{"snippets":[],"count":0,"doc_id":"doc_1","tokens":0},'
+    b'{"results":[{"status":"ok","result":{"snippets":[],"count":0,"doc_id":"doc_1","tokens":0,'
+    b'"searched_for":["zzzz"]},'
     b'"trace_id":"t"},{"status":"error","error":{"code":"DOCUMENT_NOT_FOUND","message":"there is '
     b'no document \\"x\\"; check the doc_id letter by letter against the one you were given, or ask'
     b' the user which document is meant"},"trace_id":"t"},{"status":"error","error":{"code":'

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
 
-from mcp_tools_proxy.documents.search_index import SearchIndex
+from mcp_tools_proxy.documents.search.search_index import SearchIndex
 from mcp_tools_proxy.domain.document import Document, Hit
 from mcp_tools_proxy.domain.errors import ShuttingDown
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from mcp_tools_proxy.documents.document_store import Key, Reading, Wanted
 from mcp_tools_proxy.documents.quotes.quotable_document import QuotableDocument
 from mcp_tools_proxy.documents.retrieval.chunk_windows import ChunkTable
-from mcp_tools_proxy.documents.search_index import SearchIndex
+from mcp_tools_proxy.documents.search.search_index import SearchIndex
 from mcp_tools_proxy.domain.document import Document, DocumentHead, Section
 from mcp_tools_proxy.telemetry.metrics import Metrics
 

@@ -25,12 +25,12 @@ from mcp_tools_proxy.documents.document_store import (
     Wanted,
 )
 from mcp_tools_proxy.documents.quotes.quotable_document import QuotableDocument, QuoteCheck
-from mcp_tools_proxy.documents.quotes.snippet_places import span_of_snippet
 from mcp_tools_proxy.documents.retrieval.chunk_windows import ChunkTable, build_table
-from mcp_tools_proxy.documents.search_index import INDEX_BYTES, SearchIndex, build_index
+from mcp_tools_proxy.documents.search.index_builder import build_index
+from mcp_tools_proxy.documents.search.search_index import INDEX_BYTES, SearchIndex
 from mcp_tools_proxy.documents.versions import head_of
 from mcp_tools_proxy.domain.caller import Caller
-from mcp_tools_proxy.domain.document import Document, Hit, PageSpan
+from mcp_tools_proxy.domain.document import Document, Hit
 from mcp_tools_proxy.domain.errors import (
     AccessDenied,
     DocumentNotFound,
@@ -198,7 +198,7 @@ class DocumentRepository:
         if spans:
             return QuoteCheck(spans=spans)
         hits = await self.search(found, quote, max_results=CANDIDATES)
-        near = [it for hit in hits if (it := _span_of(found, hit)) is not None]
+        near = [hit.span for hit in hits if hit.span is not None]
         return QuoteCheck(nearest=await self._searcher.call(partial(quotable.nearest, quote, near)))
 
     async def chunks(self, found: CachedDocument) -> ChunkTable:
@@ -360,10 +360,6 @@ def _not_found(doc_id: str) -> DocumentNotFound:
 def _admits(found: CachedDocument, caller: Caller) -> bool:
     readers = found.head.readers
     return readers is None or readers.admit(caller)
-
-
-def _span_of(found: CachedDocument, hit: Hit) -> PageSpan | None:
-    return span_of_snippet(hit.snippet, hit.page, found.pages(hit.page, hit.page)[0])
 
 
 def _failed(build: asyncio.Future[T]) -> bool:

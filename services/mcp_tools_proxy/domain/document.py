@@ -111,13 +111,17 @@ class PageSpan(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """One match of a search: ``snippet`` quotes the text around it, ``score`` is BM25's."""
+    """One match of a search: ``snippet`` quotes the text around it; a better one scores higher.
+
+    ``span`` is where the snippet's words stand; None for a chunk whose text is not on its page.
+    """
 
     snippet: str
     page: int
     score: float
     section_id: str | None = None
     chunk_id: str | None = None
+    span: PageSpan | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,10 +8,11 @@ from typing_extensions import TypedDict
 
 from mcp_tools_proxy.documents.document_cache import CachedDocument
 from mcp_tools_proxy.documents.document_repository import WHOLE, DocumentRepository
-from mcp_tools_proxy.documents.quotes.snippet_places import span_of_snippet
+from mcp_tools_proxy.documents.search.query import words_of
+from mcp_tools_proxy.documents.search.snippets import end_of_words
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import Result, Tool
-from mcp_tools_proxy.domain.document import Hit
+from mcp_tools_proxy.domain.document import Hit, PageSpan
 from mcp_tools_proxy.tools.arguments import Positive, Tokens
 from mcp_tools_proxy.tools.document_lookup import DocumentArguments, document_finder
 from mcp_tools_proxy.tools.local_tool import build_local_tool
@@ -68,6 +69,9 @@ class Snippets(TypedDict):
     count: int
     doc_id: str
     tokens: Tokens
+    searched_for: NotRequired[
+        Annotated[list[str], Field(description="Only if nothing was found: the query's words.")]
+    ]
 
 
 def search_tool(
@@ -91,6 +95,8 @@ def search_tool(
             "doc_id": arguments.doc_id,
             "tokens": tokens,
         }
+        if not snippets:
+            result["searched_for"] = list(words_of(arguments.query))
         return Result(value=result, tokens=tokens)
 
     return build_local_tool(
@@ -98,7 +104,8 @@ def search_tool(
         description=(
             "Search inside one document and get the best matching excerpts with their page, "
             f"section_id and chunk_id, best first, at most {MAX_RESULTS}. An empty list means "
-            f"that nothing matches: try other words. To read around a place, call {readers}."
+            "that none of the words in searched_for is in the document: try other words. To read "
+            f"around a place, call {readers}."
         ),
         arguments=SearchArguments,
         result=Snippets,
@@ -116,7 +123,7 @@ def _fit_snippets(found: CachedDocument, hits: Sequence[Hit], max_text_bytes: in
         if not text:
             break
         bytes_left -= utf8_len(text)
-        span = span_of_snippet(text, hit.page, found.pages(hit.page, hit.page)[0])
+        span = hit.span if text == hit.snippet else _span_of_part(found, hit, text)
         snippet: Snippet = {
             "snippet": text,
             "page": hit.page,
@@ -129,3 +136,13 @@ def _fit_snippets(found: CachedDocument, hits: Sequence[Hit], max_text_bytes: in
             snippet["chunk_id"] = hit.chunk_id
         snippets.append(snippet)
     return snippets
+
+
+def _span_of_part(found: CachedDocument, hit: Hit, part: str) -> PageSpan | None:
+    """Return where the first words of a hit's snippet stand on its page."""
+    if hit.span is None:
+        return None
+    page, start, whole_end = hit.span
+    (text,) = found.pages(page, page)
+    end = end_of_words(text, start, part.strip("…").split())
+    return PageSpan(page, start, whole_end if end is None else end)

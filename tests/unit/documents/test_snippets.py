@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.documents.search_index import build_index
-from mcp_tools_proxy.documents.snippets import SNIPPET_CHARS, best_span, snippet
+from mcp_tools_proxy.documents.search.index_builder import build_index
+from mcp_tools_proxy.documents.search.snippets import SNIPPET_CHARS, best_span, excerpt
 from mcp_tools_proxy.domain.document import Chunk
 from tests.support.builders import make_document
 
@@ -116,17 +116,17 @@ def test_a_snippet_is_cut_at_word_edges() -> None:
 def test_an_excerpt_keeps_its_length(text: str, start: int, length: int) -> None:
     start = min(start, len(text))
     end = min(start + length, len(text))
-    assert len(snippet(text, start, end)) <= SNIPPET_CHARS
+    assert len(excerpt(text, start, end).snippet) <= SNIPPET_CHARS
 
 
 @given(before=st.text("ab \n", max_size=900), after=st.text("ab \n", max_size=900))
 def test_an_excerpt_holds_what_it_is_about(before: str, after: str) -> None:
     text = f"{before}NEEDLE{after}"
-    assert "NEEDLE" in snippet(text, len(before), len(before) + len("NEEDLE"))
+    assert "NEEDLE" in excerpt(text, len(before), len(before) + len("NEEDLE")).snippet
 
 
 def test_a_word_longer_than_a_snippet_is_cut() -> None:
-    assert snippet("x" * 900, 0, 0) == "x" * (SNIPPET_CHARS - 2) + "…"
+    assert excerpt("x" * 900, 0, 0).snippet == "x" * (SNIPPET_CHARS - 2) + "…"
 
 
 def test_no_match_has_no_place() -> None:

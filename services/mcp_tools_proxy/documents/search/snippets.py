@@ -1,6 +1,7 @@
 """Chooses the part of a text to quote for a query, and cuts it out as a snippet."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 SNIPPET_CHARS = 300
 """A snippet's largest length in characters, ellipses included."""
@@ -47,7 +48,16 @@ def best_span(matches: Sequence[Match], weights: Mapping[str, int]) -> Span:
     return matches[best_first][0], matches[best_last][1]
 
 
-def snippet(text: str, start: int, end: int) -> str:
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """A snippet, and where its words stand in the text; the ellipses stand nowhere."""
+
+    snippet: str
+    start: int
+    end: int
+
+
+def excerpt(text: str, start: int, end: int) -> Excerpt:
     """Return the surroundings of ``text[start:end]`` in one line, whole words, centred.
 
     At most SNIPPET_CHARS long; "…" marks omitted text. A word that does not fit is cut.
@@ -56,13 +66,31 @@ def snippet(text: str, start: int, end: int) -> str:
     left = max(0, min((start + end - width) // 2, len(text) - width))
     right = min(len(text), left + width)
     words = text[left:right].split()
+    first, last = left, right
     if _inside_word(text, left) and len(words[0]) <= start - left:
-        del words[0]
+        first += len(words.pop(0))
     if _inside_word(text, right) and len(words[-1]) <= right - end and len(words) > 1:
-        del words[-1]
+        last -= len(words.pop())
     before = "…" if left and not text[:left].isspace() else ""
     after = "…" if right < len(text) and not text[right:].isspace() else ""
-    return before + " ".join(words) + after
+    shown = text[first:last]
+    return Excerpt(
+        snippet=before + " ".join(words) + after,
+        start=first + len(shown) - len(shown.lstrip()),
+        end=first + len(shown.rstrip()) if words else first,
+    )
+
+
+def end_of_words(text: str, start: int, words: Sequence[str]) -> int | None:
+    """Return where words end that stand from ``start`` on with white space between; else None."""
+    end = start
+    for word in words:
+        while end < len(text) and text[end].isspace():
+            end += 1
+        if not text.startswith(word, end):
+            return None
+        end += len(word)
+    return end
 
 
 def _inside_word(text: str, place: int) -> bool:

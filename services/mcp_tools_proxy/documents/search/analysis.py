@@ -1,0 +1,159 @@
+"""Turns text into terms: stems of words, pairs of characters where words have no spaces."""
+
+import re
+from bisect import bisect_left
+from collections.abc import Sequence
+from functools import lru_cache
+
+import tantivy
+
+from mcp_tools_proxy.documents.search.languages import ENGLISH, RUSSIAN, Language
+from mcp_tools_proxy.wire.text import normalize
+
+TERM_BYTES = 255
+"""Longer words are neither indexed nor looked up."""
+
+_KNOWN_RUNS = 8_192
+"""Words of a language whose terms are remembered for snippets, for the process; takes 1.5 MB."""
+
+_UNSPACED = (
+    r"\u0e01-\u0e3a\u0e40-\u0e4e\u0e80-\u0edf\u1000-\u109f\u1780-\u17ff\u3005-\u3007"
+    r"\u3041-\u30ff\u31f0-\u31ff\u3400-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
+)
+_HANGUL = r"\u1100-\u11ff\uac00-\ud7af"
+
+PAIRED_RUN = re.compile(rf"[{_UNSPACED}]+|[{_HANGUL}]+")
+"""Matches runs of Chinese, Japanese, Korean, Thai, Lao, Khmer and Burmese: terms are their pairs.
+
+Korean has spaces, but particles are written together with words.
+"""
+
+RUN = re.compile(
+    r"[^\x00-/:-@\[-`{-©«-±»¿×÷\u2000-\u206f\u20a0-\u20cf\u2190-\u245f\u2500-\u2775\u2794-\u2bff"
+    rf"\u3000-\u3004\u3008-\u3020\U0001f1e6-\U0001faff{_UNSPACED}{_HANGUL}]+"
+)
+"""Matches other runs of text between white space, punctuation and symbols, which no word contains.
+
+The engine's words are letters and digits, vowel signs included. It splits a run further only at
+marks and punctuation of single scripts.
+"""
+
+WORD = re.compile(f"{RUN.pattern}|{PAIRED_RUN.pattern}")
+
+_BROKEN_LINE = re.compile(rf"(?<=[{_UNSPACED}])[ \t]*\n[ \t]*(?=[{_UNSPACED}])")
+"""Matches a line break inside a run: PDFs have one in each line."""
+
+_HUMP = re.compile(r"[a-z0-9][A-Z]")
+_HUMPED_WORD = re.compile(r"\b[A-Za-z0-9]*[a-z0-9][A-Z][A-Za-z0-9]*")
+_HUMPS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+")
+
+_QUESTION_WORDS = re.compile(
+    "如何|怎么样?|怎样|什么|哪些|哪个|为什么|多少|是否|可以|吗|呢"
+    "|どのように|どのような|どうする|どうして|何ですか|ですか|ますか|무엇인가|무엇을|무엇|어떻게|하나요|합니까"
+)
+
+_KANA_PAIR = re.compile(r"[\u3041-\u309f]{1,2}")
+"""Matches pairs of hiragana: endings and particles."""
+
+
+class Analysis:
+    """The analysis of a document in one language, the same for its text and for queries.
+
+    Terms have no case and no accents (ё is е).
+    """
+
+    def __init__(self, language: Language) -> None:
+        self.language = language
+        self.analyzer = _analyzer(language)
+        self.term_of_run: dict[str, str] = {}
+        """The term of runs that are one word, "" of others: those met last in searches."""
+        self._content = _analyzer(language, *dict.fromkeys((ENGLISH, RUSSIAN, language)))
+
+    def terms(self, text: str) -> Sequence[str]:
+        """Return the terms of a text in order; one that comes twice is there twice."""
+        return self.analyzer.analyze(prepare(text))
+
+    def learn_run(self, run: str) -> str:
+        """Return the term of a run that is one word, else "", and remember that."""
+        terms = self.terms(run) if len(run) <= TERM_BYTES else ()
+        if len(self.term_of_run) >= _KNOWN_RUNS:
+            self.term_of_run.clear()
+        term = self.term_of_run[run] = terms[0] if len(terms) == 1 else ""
+        return term
+
+    def content_terms(self, text: str) -> Sequence[str]:
+        """Return the terms of a query without stop words and words that ask; () if all are."""
+        prepared = prepare(_QUESTION_WORDS.sub(" ", text))
+        terms = self._content.analyze(prepared)
+        return [term for term in terms if not _KANA_PAIR.fullmatch(term)] or terms
+
+
+@lru_cache
+def analysis_of(language: Language) -> Analysis:
+    """Return the analysis in a language, which all its documents share."""
+    return Analysis(language)
+
+
+def _analyzer(language: Language, *without: Language) -> tantivy.TextAnalyzer:
+    """Build the analyzer that turns words into terms; ``without`` the stop words of languages.
+
+    Stems are cut before accents are dropped, for they depend on them. Each stemmer leaves the
+    letters of other scripts alone.
+    """
+    builder = (
+        tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
+        .filter(tantivy.Filter.remove_long(TERM_BYTES))
+        .filter(tantivy.Filter.lowercase())
+    )
+    for other in without:
+        builder = builder.filter(tantivy.Filter.stopword(other.name)).filter(
+            tantivy.Filter.custom_stopword(other.question_words.split())
+        )
+    return (
+        builder.filter(tantivy.Filter.stemmer(language.name))
+        .filter(tantivy.Filter.stemmer(RUSSIAN.name))
+        .filter(tantivy.Filter.ascii_fold())
+        .build()
+    )
+
+
+def prepare(text: str) -> str:
+    """Return a text as the analyzer reads it: pairs for runs, parts beside words with humps."""
+    text = clean(text)
+    if not text.isascii() and PAIRED_RUN.search(text):
+        text = PAIRED_RUN.sub(_spaced_pairs, _BROKEN_LINE.sub("", text))
+    if _HUMP.search(text):
+        text = _HUMPED_WORD.sub(_with_parts, text)
+    return text
+
+
+def pairs(run: str) -> Sequence[str]:
+    """Return the overlapping pairs of a run's characters; a single one is its own."""
+    return [run[n : n + 2] for n in range(len(run) - 1)] or [run]
+
+
+def clean(text: str) -> str:
+    """Compose accents, and replace lone surrogates, which UTF-8 cannot encode, by ``?``."""
+    if text.isascii():
+        return text
+    return normalize("NFC", text.encode(errors="replace").decode())
+
+
+def term_count(text: str) -> int:
+    """Return about how many terms a text has, without analysing it."""
+    return len(RUN.findall(text)) + sum(map(len, PAIRED_RUN.findall(text)))
+
+
+def original_offset(text: str, cleaned: str, offset: int) -> int:
+    """Return the offset in a text of an offset in what ``clean`` made of it."""
+    if len(cleaned) == len(text):  # nothing was composed: a letter takes the place of one
+        return offset
+    return bisect_left(range(len(text)), offset, key=lambda end: len(clean(text[:end])))
+
+
+def _spaced_pairs(run: re.Match[str]) -> str:
+    return f" {' '.join(pairs(run[0]))} "
+
+
+def _with_parts(word: re.Match[str]) -> str:
+    return f"{word[0]} {' '.join(_HUMPS.findall(word[0]))}"
