@@ -1,0 +1,37 @@
+"""The questions and the pages that answer them."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.search_quality.manuals import language_of
+
+_HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question on a manual; ``pages`` (1-based) are those that answer it.
+
+    ``kind``: whole questions, words of the text, words in another form or compound, identifiers,
+    and words with a typo.
+    """
+
+    manual: str
+    kind: str
+    question: str
+    pages: frozenset[int]
+
+    @property
+    def language(self) -> str:
+        """The manual's language."""
+        return language_of(self.manual)
+
+
+def read_questions(half: str) -> Sequence[Question]:
+    """Return the questions of a half: ``tuning`` or ``held_out``."""
+    entries = json.loads((_HERE / f"{half}.json").read_text(encoding="utf-8"))
+    return [
+        Question(it["manual"], it["kind"], it["question"], frozenset(it["pages"])) for it in entries
+    ]
