@@ -49,7 +49,7 @@ def params_of(carriers: list[Carrier]) -> list[Any]:
 
 def over(carriers: list[Carrier]) -> pytest.MarkDecorator:
     """Run a test over some of the carriers."""
-    return pytest.mark.parametrize("carrier", params_of(carriers))
+    return pytest.mark.parametrize("carrier", params_of(carriers), scope="module")
 
 
 modern_carriers = over([it for it in CARRIERS if it.era == MODERN])

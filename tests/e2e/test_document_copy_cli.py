@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from mcp_tools_proxy.documents.document_file import document_path, read_document, write_document
+from mcp_tools_proxy.documents.postgres.migrate import newest
 from mcp_tools_proxy.domain.document import Readers
 from tests.support.builders import make_document
 from tests.support.documents_cli import Run, documents_commands
@@ -179,10 +180,10 @@ def test_migrate_creates_the_schema_and_the_role_once(
     url = database.server.url(role, database.name)
     run = run_with(documents_url=url, documents_owner_url=database.owner_url)
     assert run("migrate").stdout == (
-        f"the schema has number 1 now; it had 0\nthe role {role} was created, and has the grants\n"
+        f"the schema has number {newest()} now; it had 0\nthe role {role} was created, and has the grants\n"
     )
     assert run("migrate").stdout == (
-        f"the schema has number 1 already\nthe role {role} has the grants\n"
+        f"the schema has number {newest()} already\nthe role {role} has the grants\n"
     )
     assert run("list", "--tenant", "acme").exit_code == 0
 

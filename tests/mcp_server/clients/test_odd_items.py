@@ -10,7 +10,7 @@ import pytest
 
 from tests.mcp_server.clients.client_programs import MCP1_PYTHON, output_of
 from tests.mcp_server.entries import ByMcp
-from tests.support.local_tools import LOCAL_TOOLS
+from tests.support.local_tools import LOCAL_TEMPLATES, LOCAL_TOOLS
 from tests.support.mcp_endpoint import Served
 from tests.support.raw_mcp_client import in_front_of_one
 from tests.support.service import RESOURCES
@@ -112,7 +112,7 @@ SEEN = {
         ]
     ),
 }
-OURS = {*LOCAL_TOOLS}
+OURS = {*LOCAL_TOOLS, *LOCAL_TEMPLATES}
 
 
 @asynccontextmanager
