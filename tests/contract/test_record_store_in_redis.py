@@ -7,6 +7,7 @@ import pytest
 from redis import Redis
 
 from mcp_tools_proxy.domain.errors import OutcomeUnknown, StateUnavailable
+from mcp_tools_proxy.idempotency import redis_requests
 from mcp_tools_proxy.idempotency.records import RecordState
 from mcp_tools_proxy.idempotency.redis_requests import WAIT_S
 from mcp_tools_proxy.idempotency.redis_store import RedisRecordStore
@@ -21,7 +22,7 @@ from tests.contract.record_stores import (
     state,
 )
 from tests.contract.slow_network import slow_network
-from tests.support.bounds import until
+from tests.support.bounds import BOUND_S, until
 from tests.support.redis_server import RedisServer
 from tests.support.virtual_time import ManualClock
 
@@ -303,7 +304,10 @@ async def test_a_released_key_gives_its_bytes_back(one: RedisRecordStore) -> Non
         await one.release(key())
 
 
-async def test_more_calls_than_slots_wait_for_one(server: RedisServer, redis: Redis) -> None:
+async def test_more_calls_than_slots_wait_for_one(
+    server: RedisServer, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redis_requests, "WAIT_S", BOUND_S)  # a slot is waited for, not Redis
     redis.config_set("maxmemory-policy", "noeviction")
     async with slow_network(server.port, delay_s=0.05) as network:
         url = f"redis://127.0.0.1:{network.port}/0"

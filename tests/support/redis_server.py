@@ -20,6 +20,7 @@ class RedisServer:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
+        self._held: socket.socket | None = None
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port: int = free.getsockname()[1]
@@ -29,6 +30,7 @@ class RedisServer:
         return f"redis://127.0.0.1:{self.port}/0"
 
     def start(self) -> None:
+        self._release_port()
         options = {
             "--bind": "127.0.0.1",
             "--port": str(self.port),
@@ -53,6 +55,12 @@ class RedisServer:
             self._process.kill()
             self._process.wait(timeout=BOUND_S)
             self._process = None
+            self._hold_port()
+
+    def end(self) -> None:
+        """Kill the process for good."""
+        self.stop()
+        self._release_port()
 
     def pause(self) -> None:
         """Stop it from answering; the kernel still accepts connections."""
@@ -60,6 +68,20 @@ class RedisServer:
 
     def resume(self) -> None:
         self._signal(signal.SIGCONT)
+
+    def _hold_port(self) -> None:
+        """Bind the port without listening: calls are refused, and no other process gets it.
+
+        Another test's server once had it before this one was started again.
+        """
+        self._held = socket.socket()
+        self._held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._held.bind(("127.0.0.1", self.port))
+
+    def _release_port(self) -> None:
+        if self._held is not None:
+            self._held.close()
+            self._held = None
 
     def _signal(self, number: signal.Signals) -> int:
         if self._process is None:
@@ -84,4 +106,4 @@ def running_redis(folder: Path) -> Iterator[RedisServer]:
     try:
         yield server
     finally:
-        server.stop()
+        server.end()
