@@ -74,21 +74,30 @@ class QuotableDocument:
     def nearest(self, quote: str, near: Sequence[PageSpan]) -> Passage | None:
         """Return the passage that is most like a quote around the places ``near``, if any is."""
         wanted = level_text(quote.strip()).text
-        passages = [it for place in near if (it := self._like(wanted, place)) is not None]
-        return max(passages, key=lambda it: it.similarity, default=None)
+        best = None
+        for place in near:
+            found = self._like(wanted, place, best.similarity if best else LEAST_SIMILARITY)
+            if found is not None and (best is None or found.similarity > best.similarity):
+                best = found
+        return best
 
-    def _like(self, wanted: str, near: PageSpan) -> Passage | None:
+    def _like(self, wanted: str, near: PageSpan, least: float) -> Passage | None:
+        """Return the passage around a place that is most like the wanted text, if so at least."""
         begin = self._begins[near.page - 1]
         text = self._level.text
         first = max(self._level.level_of(begin + near.start_char) - len(wanted), 0)
         window = text[first : self._level.level_of(begin + near.end_char) + len(wanted)]
-        found = fuzz.partial_ratio_alignment(wanted, window) if len(wanted) < len(window) else None
-        start, end = (0, len(window)) if found is None else (found.dest_start, found.dest_end)
+        start, end = 0, len(window)
+        if len(wanted) < len(window):
+            found = fuzz.partial_ratio_alignment(wanted, window, score_cutoff=100 * least)
+            if found is None:
+                return None
+            start, end = found.dest_start, found.dest_end
         start, end = _best_edges(
             wanted, text, *_whole_words(self._level, first + start, first + end)
         )
         similarity = round(fuzz.ratio(wanted, text[start:end]) / 100, 3)
-        if similarity < LEAST_SIMILARITY:
+        if similarity < least:
             return None
         span = max(self._spans(start, end), key=lambda it: it.end_char - it.start_char)
         shown = self._pages[span.page - 1][span.start_char : span.end_char]
