@@ -180,7 +180,8 @@ def test_migrate_creates_the_schema_and_the_role_once(
     url = database.server.url(role, database.name)
     run = run_with(documents_url=url, documents_owner_url=database.owner_url)
     assert run("migrate").stdout == (
-        f"the schema has number {newest()} now; it had 0\nthe role {role} was created, and has the grants\n"
+        f"the schema has number {newest()} now; it had 0\n"
+        f"the role {role} was created, and has the grants\n"
     )
     assert run("migrate").stdout == (
         f"the schema has number {newest()} already\nthe role {role} has the grants\n"
