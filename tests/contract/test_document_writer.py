@@ -81,6 +81,7 @@ async def test_what_was_put_is_read_back_whole(writer: DocumentWriter) -> None:
             Chunk(chunk_id="b", page=1, chunk_index=1, source="", start=0, end=0),
         ),
         readers=ANN,
+        ocr=(None, 93, 0),
     )
     head = await writer.put(written, expected=Expected.NOTHING, keep_readers=True)
     key = (written.tenant_id, written.doc_id)
@@ -88,6 +89,10 @@ async def test_what_was_put_is_read_back_whole(writer: DocumentWriter) -> None:
     assert found is not None
     assert head == head_of(written) == await writer.head(key) == head_of(found)
     assert (list(found.sections), found.own_chunks) == (["b", "a"], written.own_chunks)
+    assert (found.ocr, [head.ocr_confidence(page) for page in (0, 1, 2, 4)]) == (
+        (None, 93, 0),
+        [None, None, 93, None],
+    )
 
 
 async def test_a_document_without_chunks_of_its_own_has_none(writer: DocumentWriter) -> None:

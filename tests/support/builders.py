@@ -21,6 +21,7 @@ def make_document(
     tags: Sequence[str] = (),
     own_chunks: tuple[Chunk, ...] | None = None,
     readers: Readers | None = None,
+    ocr: Sequence[int | None] = (),
 ) -> Document:
     """Build a document of one page, without sections, but for what is given."""
     return Document(
@@ -32,6 +33,7 @@ def make_document(
         tags=tuple(tags),
         own_chunks=own_chunks,
         readers=readers,
+        ocr=tuple(ocr),
     )
 
 

@@ -142,6 +142,8 @@ class DocumentDump:
             yield b',\n "readers": %b' % to_json(file.readers)
         if file.language is not None:
             yield b',\n "language": %b' % to_json(file.language)
+        if file.ocr:
+            yield b',\n "ocr": %b' % to_json(file.ocr)
         if file.chunks is not None:
             yield b',\n "chunks": '
             chunks = (
@@ -162,6 +164,7 @@ def _file_of(document: Document) -> "_DocumentFile":
         "tags": list(document.tags),
         "pages": list(document.pages),
         "language": document.language,
+        "ocr": list(document.ocr),
         "sections": [
             {name: getattr(section, name) for name in _SectionEntry.model_fields}
             for section in document.sections.values()
@@ -262,6 +265,7 @@ def _first_problem(error: ValidationError) -> str:
 _STRICT = ConfigDict(strict=True, extra="ignore", frozen=True, defer_build=True)
 _PageNumber = Annotated[int, Field(ge=1)]
 _Offset = Annotated[int, Field(ge=0)]
+_Percent = Annotated[int, Field(ge=0, le=100)]
 _FAIL_FAST = Field(fail_fast=True)  # one error for each of two million zeros took 1.7 GB
 
 
@@ -323,6 +327,7 @@ class _DocumentFile(BaseModel):
     chunks: Annotated[list[_ChunkEntry], _FAIL_FAST] | None = None
     readers: _ReadersEntry | None = None
     language: LanguageTag | None = None
+    ocr: Annotated[list[_Percent | None], _FAIL_FAST] = []
 
     @model_validator(mode="before")
     @classmethod
@@ -339,6 +344,8 @@ class _DocumentFile(BaseModel):
 
     @model_validator(mode="after")
     def _check_references(self) -> Self:
+        if self.ocr and len(self.ocr) != len(self.pages):
+            raise ValueError(f"ocr: should have one value for each of the {len(self.pages)} pages")
         for number, section in enumerate(self.sections):
             try:
                 section.check_within(self.pages)
@@ -375,6 +382,7 @@ class _DocumentFile(BaseModel):
             own_chunks=chunks,
             readers=None if self.readers is None else self.readers.to_readers(),
             language=self.language,
+            ocr=tuple(self.ocr),
         )
 
 

@@ -12,7 +12,7 @@ from mcp_tools_proxy.wire.json_pieces import json_list, json_text
 
 def version_of(document: Document) -> str:
     """Return the SHA-256 of a document's content, in hex: title, tags, pages, sections, chunks,
-    and the language where there is one.
+    and, where there are any, the language and the confidence of OCR.
 
     Readers are no part of it: they have a tag of their own (``rights_tag``). Equal content has the
     same version in every store, so that a copy can be checked by it.
@@ -37,6 +37,8 @@ def _content(document: Document) -> Iterator[bytes]:
         )
     if document.language is not None:  # documents without keep the versions that they have
         yield b",%b" % to_json(document.language)
+    if document.ocr:  # documents without keep the versions that they have
+        yield b",%b" % to_json(document.ocr)
     yield b"]"
 
 
@@ -59,4 +61,5 @@ def head_of(document: Document) -> DocumentHead:
         version=version_of(document),
         readers=document.readers,
         language=document.language,
+        ocr=document.ocr,
     )

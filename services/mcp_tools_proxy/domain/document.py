@@ -68,6 +68,9 @@ class Document:
     ``sections`` is keyed by section_id, in reading order. ``own_chunks`` are the chunks that came
     with the document; None means that they are cut from its pages (documents.layout).
     ``language`` is a tag of BCP 47, None where it is not known.
+
+    ``ocr`` is empty, or has for each page how sure its OCR was, in per cent; None for a page whose
+    text is the file's own.
     """
 
     tenant_id: str
@@ -79,6 +82,7 @@ class Document:
     own_chunks: tuple[Chunk, ...] | None = None
     readers: Readers | None = None
     language: str | None = None
+    ocr: tuple[int | None, ...] = ()
 
 
 @fast_dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +90,7 @@ class DocumentHead:
     """What is known of a document without its text.
 
     ``version`` is the SHA-256 of its content (documents.versions), without its ``readers``.
-    ``text_chars`` counts the characters of its pages.
+    ``text_chars`` counts the characters of its pages, ``ocr`` is as in ``Document``.
     """
 
     tenant_id: str
@@ -99,6 +103,11 @@ class DocumentHead:
     version: str
     readers: Readers | None = None
     language: str | None = None
+    ocr: tuple[int | None, ...] = ()
+
+    def ocr_confidence(self, page: int) -> int | None:
+        """Return how sure the OCR of a page (1-based) was, in per cent; None without OCR."""
+        return self.ocr[page - 1] if 1 <= page <= len(self.ocr) else None
 
 
 class PageSpan(NamedTuple):

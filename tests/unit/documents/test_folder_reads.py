@@ -4,6 +4,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -82,7 +83,8 @@ async def page(store: FolderStore) -> str:
 async def test_a_second_start_reads_no_file(
     root: Path, folder: FolderStore, second: FolderStore, scans: Scans
 ) -> None:
-    rewrite(root, document(title="один", readers=Readers(users=frozenset({"ann"}))))
+    kept = document(title="один", readers=Readers(users=frozenset({"ann"})))
+    rewrite(root, replace(kept, ocr=(93,)))
     place(root / "t" / "bad.json", b"{")
     place(Path(os.fsdecode(os.fsencode(root) + b"/bad\xff.json")), b"{")
     await folder.load()

@@ -74,3 +74,8 @@ def test_it_is_the_hash_of_the_content_as_compact_json(
 def test_a_version_of_an_earlier_release_is_the_same_today() -> None:
     document = make_document(title="Тест", tags=("a",), pages=('one "x"', "два"))
     assert version_of(document).startswith("5903d89745f67c608b952fa4370118bff38e4594b367c2d8")
+
+
+def test_what_was_read_by_ocr_is_another_version() -> None:
+    read, other, own = (make_document(ocr=ocr) for ocr in ((93,), (92,), ()))
+    assert len({version_of(it) for it in (read, other, own)}) == 3

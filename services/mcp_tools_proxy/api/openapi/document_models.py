@@ -87,6 +87,13 @@ class DocumentContent(AnswerModel):
     sections: list[DocumentSection]
     readers: ReadersField = None
     language: LanguageField = None
+    ocr: Annotated[
+        list[int | None] | None,
+        Field(
+            description="Where pages were read by OCR: how sure it was of each, in per cent; null "
+            "for a page whose text is the file's own."
+        ),
+    ] = None
     chunks: list[DocumentChunk] | None = None
 
 

@@ -26,7 +26,7 @@ from mcp_tools_proxy.documents.folder.file_listing import Stamp
 from mcp_tools_proxy.documents.folder.file_scan import FileLayout, FileScan
 from mcp_tools_proxy.domain.document import DocumentHead, Readers, Section
 
-FORMAT = 3
+FORMAT = 4
 """Part of the file's name: a release that keeps something else reads the folder anew."""
 
 BUSY_TIMEOUT_S = 2.0
@@ -39,7 +39,7 @@ _TABLES = """
 CREATE TABLE IF NOT EXISTS scans (
     name BLOB PRIMARY KEY, mtime INTEGER, ctime INTEGER, size INTEGER, inode INTEGER, reason TEXT,
     tenant_id TEXT, doc_id TEXT, title TEXT, tags TEXT, page_count INTEGER, section_count INTEGER,
-    text_chars INTEGER, version TEXT, readers TEXT, language TEXT
+    text_chars INTEGER, version TEXT, readers TEXT, language TEXT, ocr TEXT
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS layouts (
     name BLOB PRIMARY KEY, mtime INTEGER, ctime INTEGER, size INTEGER, inode INTEGER, spans BLOB,
@@ -96,7 +96,7 @@ class ScanCache:
                     for name, scan in scans.items()
                     if scan.stamp is not None and scan.layout is not None
                 ]
-                marks = ", ".join("?" * 16)
+                marks = ", ".join("?" * 17)
                 database.executemany(f"INSERT OR REPLACE INTO scans VALUES ({marks})", rows)  # noqa: S608 - question marks
                 database.executemany(
                     "INSERT OR REPLACE INTO layouts VALUES (?, ?, ?, ?, ?, ?, ?)", layouts
@@ -206,7 +206,7 @@ def _row(name: str, scan: FileScan) -> _Row:
     head = scan.head
     stamp = scan.stamp or (0, 0, 0, 0)
     if head is None:
-        return (os.fsencode(name), *stamp, scan.reason, *(None,) * 10)
+        return (os.fsencode(name), *stamp, scan.reason, *(None,) * 11)
     readers = None if head.readers is None else json.dumps(dump_readers(head.readers))
     return (
         os.fsencode(name),
@@ -222,6 +222,7 @@ def _row(name: str, scan: FileScan) -> _Row:
         head.version,
         readers,
         head.language,
+        json.dumps(head.ocr) if head.ocr else None,
     )
 
 
@@ -230,7 +231,7 @@ def _scan(row: tuple[object, ...]) -> FileScan:
     stamp: Stamp = (mtime, ctime, size, inode)  # type: ignore[assignment]  # as they were written
     if tenant_id is None:
         return FileScan(stamp=stamp, reason=str(reason))
-    sections, chars, version, readers, language = rest
+    sections, chars, version, readers, language, ocr = rest
     head = DocumentHead(
         tenant_id=str(tenant_id),
         doc_id=str(doc_id),
@@ -242,6 +243,7 @@ def _scan(row: tuple[object, ...]) -> FileScan:
         version=str(version),
         readers=None if readers is None else _readers(json.loads(str(readers))),
         language=None if language is None else str(language),
+        ocr=() if ocr is None else tuple(json.loads(str(ocr))),
     )
     return FileScan(stamp=stamp, head=head)
 

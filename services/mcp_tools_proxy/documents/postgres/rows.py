@@ -59,6 +59,7 @@ def head_of_row(tenant_id: str, doc_id: str, row: asyncpg.Record) -> DocumentHea
             roles=frozenset(map(loaded, row["reader_roles"])),
         ),
         language=row["language"],
+        ocr=tuple(row["ocr"]),
     )
 
 
@@ -97,6 +98,7 @@ def document_of(
         own_chunks=_chunks_of(chunks or "[]") if has_chunks else None,
         readers=head.readers,
         language=head.language,
+        ocr=head.ocr,
     )
 
 

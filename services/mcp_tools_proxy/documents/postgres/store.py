@@ -22,7 +22,7 @@ MAX_TENANTS = 10_000
 
 HEAD_COLUMNS = (
     "d.version, d.title, d.tags, d.page_count, d.section_count, d.text_chars, d.has_chunks, "
-    "d.reader_users, d.reader_roles, d.language"
+    "d.reader_users, d.reader_roles, d.language, d.ocr"
 )
 _OF_DOCUMENT = "tenant_id = d.tenant_id AND doc_id = d.doc_id"
 _FROM = "FROM mcp_tools_proxy.documents d WHERE d.tenant_id = $1 AND d.doc_id = $2"

@@ -43,11 +43,11 @@ _LOCK = (
 _PUT = """
 INSERT INTO mcp_tools_proxy.documents (tenant_id, doc_id, version, title, tags, page_count,
     section_count, text_chars, has_chunks, reader_users, reader_roles, language,
-    folded)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+    folded, ocr)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
 ON CONFLICT (tenant_id, doc_id) DO UPDATE SET version = $3, title = $4, tags = $5, page_count = $6,
     section_count = $7, text_chars = $8, has_chunks = $9, reader_users = $10, reader_roles = $11,
-    language = $12, folded = $13, imported_at = now()
+    language = $12, folded = $13, ocr = $14, imported_at = now()
 """
 _SET_READERS = (
     "UPDATE mcp_tools_proxy.documents SET reader_users = $3, reader_roles = $4 "
@@ -230,6 +230,7 @@ async def _put(connection: Connection, document: Document, head: DocumentHead) -
         *_named(head.readers),
         head.language,
         list(map(stored, folded_names(head))),
+        list(head.ocr),
     )
     for statement in _REMOVE_PARTS:
         await connection.execute(statement, *key)
