@@ -37,7 +37,7 @@ test: $(VENV)/.dev $(MCP1)/.installed $(GENERATOR)/.installed  ## run every test
 test-interop: node $(VENV)/.dev $(MCP1)/.installed $(INTEROP)/node_modules/.installed  ## run the tests with programs from npm: servers, clients, the conformance suite (needs Node)
 	$(BIN)/pytest $(INTEROP)
 
-test-system: $(VENV)/.dev  ## run the tests with programs from Debian: Prometheus' promtool (.ci/setup installs them)
+test-system: $(VENV)/.dev  ## run the tests with what Debian has: Prometheus' promtool, languages of Tesseract (.ci/setup installs them)
 	$(BIN)/pytest $(SYSTEM)
 
 roll-out: $(VENV)/.dev  ## replace two pods under load in Docker, with the constraints of the chart (needs Docker and the image)
@@ -96,13 +96,14 @@ chart: $(VENV)/.dev  ## write deploy/kubernetes, and what the chart has of the s
 	$(BIN)/python -m deploy.render
 
 lock: $(VENV)/.dev  ## pin what pyproject.toml asks for, with hashes (needs uv)
-	for part in build runtime dev docs release mcp1 client-generator peer-fastmcp peer-mcp-proxy; do \
+	for part in build runtime dev ocr formats docs release mcp1 client-generator peer-fastmcp peer-mcp-proxy; do \
 	  uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	    --no-emit-index-url --no-emit-find-links --no-header --no-annotate \
 	    $$(case $$part in \
 	      build | release | mcp1 | client-generator | peer-*) echo requirements/$$part.in ;; \
 	      runtime) echo pyproject.toml --extra otel ;; \
 	      dev) echo pyproject.toml --extra dev --constraint requirements/runtime.lock ;; \
+	      ocr | formats) echo pyproject.toml --extra otel --extra $$part --constraint requirements/dev.lock ;; \
 	      docs) echo pyproject.toml --extra docs --constraint requirements/dev.lock ;; esac) \
 	    --output-file requirements/$$part.lock || exit 1; \
 	done

@@ -29,7 +29,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "traces": ("otlp_", "otel_", "trust_traceparent"),
     "jwt": ("jwt_",),
     "auth": ("auth_", "admin_", "tokens_", "allowed_", "trusted_"),
-    "documents": ("documents_", "cache_dir", "max_document_", "mock_", "hide_"),
+    "documents": ("documents_", "cache_dir", "max_document_", "ocr_", "mock_", "hide_"),
     "servers": (
         *("config_", "preset", "tool_timeout_", "startup_", "require_"),
         *("secrets_", "signing_", "public_"),

@@ -23,7 +23,10 @@ from tests.api.document_operator import (
     operated,
     outcome,
 )
+from tests.support.office_files import docx_of
 from tests.support.tokens import bearer
+
+DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 
 
 @pytest.fixture
@@ -56,6 +59,10 @@ def files_in(folder: Path) -> list[Path]:
             {"Content-Type": "application/json"},
             (422, "INVALID_REQUEST"),
         ),
+        (b"PK no zip", {"Content-Type": DOCX}, (422, "INVALID_REQUEST")),
+        (docx_of("text")[:400], {"Content-Type": DOCX}, (422, "INVALID_REQUEST")),
+        (b"", {"Content-Type": "text/html"}, (422, "INVALID_REQUEST")),
+        (b"", {"Content-Type": "text/csv"}, (422, "INVALID_REQUEST")),
         (b"x", {"Content-Type": "application/msword"}, (415, "UNSUPPORTED_FORMAT")),
         (b"x", {}, (415, "UNSUPPORTED_FORMAT")),
         (
@@ -76,6 +83,22 @@ async def test_a_body_that_is_no_document_is_refused_and_nothing_is_left(
     refused = await in_folder.send("PUT", CONTENT, DOC, content, **(headers | NEW))
     assert outcome(refused) == expected
     assert outcome(await in_folder.send("GET", CONTENT)) == (404, "NOT_FOUND")
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "page"),
+    [
+        (DOCX, docx_of((1, "Leave"), "Twenty days."), "# Leave\n\nTwenty days."),
+        ("text/html; charset=utf-8", b"<h1>Leave</h1><p>Twenty days.", "# Leave\n\nTwenty days."),
+        ("text/csv", b"name;days\nAnn;20\n", "| name | days |\n| --- | --- |\n| Ann | 20 |"),
+    ],
+)
+async def test_the_content_type_chooses_the_importer(
+    in_folder: Operator, kind: str, content: bytes, page: str
+) -> None:
+    put = await in_folder.send("PUT", CONTENT, DOC, content, **({"Content-Type": kind} | NEW))
+    assert put.status_code == 201
+    assert (await in_folder.send("GET", CONTENT)).json()["pages"] == [page]
 
 
 async def test_an_upload_over_the_limit_is_refused_and_leaves_no_file(spool: Path) -> None:

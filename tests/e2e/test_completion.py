@@ -70,10 +70,10 @@ def test_rights_are_completed(tmp_path: Path) -> None:
 
 def test_files_are_folders_and_those_of_a_kind_that_can_be_imported(tmp_path: Path) -> None:
     (tmp_path / "in/folder").mkdir(parents=True)
-    for name in ("a.md", "b.PDF", "c.docx", "d.txt", "two words.md"):
+    for name in ("a.md", "b.PDF", "c.docx", "d.txt", "e.odt", "two words.md"):
         (tmp_path / "in" / name).touch()
     found = completed(tmp_path, "documents import in/")
-    assert found == ["in/a.md", "in/b.PDF", "in/d.txt", "in/folder/"]
+    assert found == ["in/a.md", "in/b.PDF", "in/c.docx", "in/d.txt", "in/folder/"]
     assert completed(tmp_path, "documents import i") == ["in/"]
 
 

@@ -7,6 +7,7 @@ from fpdf import FPDF
 
 from mcp_tools_proxy.documents.document_file import document_path, read_document
 from tests.support.documents_cli import Run, documents_commands
+from tests.support.office_files import DOCUMENT, document_xml, docx_of, text_xml
 
 
 @pytest.fixture
@@ -69,8 +70,8 @@ def test_pages_of_a_pdf_without_text_are_named_with_the_way_to_get_it(
     assert (result.exit_code, len(document.pages)) == (0, 8)
     assert result.stderr.count("\n") == 1
     assert "pages 2-4, 6, 8 of 8 have no text" in result.stderr
-    assert f"ocrmypdf --skip-text '{scan}' '{tmp_path / 'a scan-ocr.pdf'}'" in result.stderr
-    assert "--doc-id 'a scan' --replace" in result.stderr
+    assert "--ocr-languages eng --doc-id 'a scan' --replace" in result.stderr
+    assert "mcp-tools-proxy[ocr]" in result.stderr
 
 
 def test_a_pdf_without_any_text_is_refused_with_the_way_to_get_it(
@@ -79,7 +80,8 @@ def test_a_pdf_without_any_text_is_refused_with_the_way_to_get_it(
     scan = tmp_path / "scan.pdf"
     scan.write_bytes(pdf_with_text_on(set(), pages=2))
     result = run("import", scan, "--tenant", "t")
-    assert (result.exit_code, root.exists(), "ocrmypdf" in result.stderr) == (1, False, True)
+    assert (result.exit_code, root.exists()) == (1, False)
+    assert "its pages are pictures. Import it with --ocr-languages eng" in result.stderr
 
 
 def test_a_text_file_with_an_empty_page_is_imported_without_a_word(
@@ -256,3 +258,38 @@ def test_an_import_that_fails_removes_nothing(run: Run, note: Path, renamed: Pat
     note.write_text("")
     result = run("import", note, "--tenant", "t", "--replace")
     assert (result.exit_code, renamed.exists()) == (1, True)
+
+
+def test_files_of_several_formats_are_imported_together(
+    run: Run, root: Path, tmp_path: Path
+) -> None:
+    files = {
+        "leave.docx": docx_of((1, "Leave"), "Twenty days."),
+        "rail.html": b"<title>Rail rules</title><h1>Seats</h1><p>Book one.",
+        "prices.csv": b"part,price\nbolt,3\n",
+    }
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    result = run("import", *(tmp_path / name for name in files), "--tenant", "t")
+    assert (result.exit_code, result.stderr) == (0, "")
+    titles = [
+        read_document(document_path(root, "t", name)).title for name in ("leave", "rail", "prices")
+    ]
+    assert titles == ["Leave", "Rail rules", "prices"]
+
+
+def test_a_bomb_is_one_line_and_the_other_files_go_on(run: Run, tmp_path: Path, note: Path) -> None:
+    bomb = tmp_path / "bomb.docx"
+    laughs = '<!DOCTYPE w [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;">]>'
+    bomb.write_bytes(docx_of("x", parts={DOCUMENT: document_xml(text_xml("&b;"), prolog=laughs)}))
+    result = run("import", bomb, note, "--tenant", "t")
+    assert (result.exit_code, result.stdout.split()[0]) == (1, "note")
+    assert result.stderr == (
+        f"{bomb}: has an XML part with a document type or entities, which Word never writes\n"
+    )
+
+
+@pytest.mark.parametrize("value", ["../eng", "eng deu", "e", "/etc/x"])
+def test_languages_are_names_and_nothing_else(run: Run, note: Path, value: str) -> None:
+    result = run("import", note, "--tenant", "t", "--ocr-languages", value)
+    assert (result.exit_code, "names such as eng, deu" in result.stderr) == (2, True)

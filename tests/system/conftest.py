@@ -1,7 +1,10 @@
 """Programs from Debian's packages: a test that needs one fails where it is missing."""
 
+from pathlib import Path
+
 import pytest
 
+from mcp_tools_proxy.documents.importers.ocr import DATA_FOLDERS
 from tests.system.programs import installed
 
 
@@ -9,3 +12,13 @@ from tests.system.programs import installed
 def promtool() -> str:
     """Return the path of Prometheus' tool for rules."""
     return installed("promtool")
+
+
+@pytest.fixture(scope="session")
+def tessdata() -> None:
+    """Check that Tesseract has the data of the languages that tests read."""
+    if not all(any(Path(it, name).exists() for it in DATA_FOLDERS) for name in _TESSDATA):
+        pytest.fail(f"{', '.join(_TESSDATA)} are missing; run .ci/setup, which installs them")
+
+
+_TESSDATA = ("eng.traineddata", "deu.traineddata", "osd.traineddata")

@@ -158,7 +158,11 @@ def _api_routes(
     )
     origin_of = refusals.peers.origin_at(Entry.API)
     callers = CallerResolver(authenticator, origin_of=origin_of)
-    uploads = Uploads(max_document_bytes=settings.max_document_bytes)
+    uploads = Uploads(
+        max_document_bytes=settings.max_document_bytes,
+        ocr_languages=settings.ocr_languages,
+        ocr_timeout_s=settings.ocr_timeout_s,
+    )
     documents = DocumentHandlers(gateway.documents.writer, uploads, gate)
     audit = audit_routes(
         build,

@@ -2,6 +2,7 @@
 
 import typer
 
+from mcp_tools_proxy.documents.importers.base import check_languages
 from mcp_tools_proxy.wire.identifiers import document_ids, is_identifier
 
 
@@ -26,3 +27,18 @@ def document_list(values: list[str] | None) -> list[str] | None:
     except ValueError as error:
         raise typer.BadParameter(f"it {error}") from None
     return values
+
+
+def ocr_languages(value: str | None) -> str | None:
+    """Check the languages of an option. Raises BadParameter."""
+    if value is not None:
+        try:
+            check_languages(parse_languages(value))
+        except ValueError as error:
+            raise typer.BadParameter(f"it {error}") from None
+    return value
+
+
+def parse_languages(value: str) -> tuple[str, ...]:
+    """Return the languages that an option lists; none in an empty one, which turns OCR off."""
+    return tuple(it.strip() for it in value.split(",") if it.strip())

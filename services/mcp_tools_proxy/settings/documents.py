@@ -3,12 +3,14 @@
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field, SecretStr
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
+from mcp_tools_proxy.documents.importers.base import check_languages
 from mcp_tools_proxy.settings.types import (
     Count,
     EnvironmentSettings,
     Seconds,
+    TextList,
     empty_is_unset,
     not_empty,
     starting_with,
@@ -43,3 +45,8 @@ class DocumentSettings(EnvironmentSettings):
     unset, one of this user in the system's temporary folder."""
     max_document_bytes: Count = 67_108_864
     """Bytes of one document that is uploaded."""
+    ocr_languages: Annotated[TextList, AfterValidator(check_languages)] = ()
+    """Languages, as Tesseract names them (``eng,deu``), in which an import reads pages that are
+    pictures; empty is off. Takes the extra ``ocr``."""
+    ocr_timeout_s: Seconds = 900.0
+    """Seconds, and seconds of CPU, for one import with OCR."""

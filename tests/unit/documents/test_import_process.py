@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import sys
+from dataclasses import replace
 from functools import partial
 from io import FileIO
 from pathlib import Path
@@ -36,6 +37,9 @@ def options(tenant_id: str = "acme") -> ImportOptions:
     return ImportOptions(
         tenant_id=tenant_id, doc_id="doc", stem="note", title="Mine", tags=("a", "b")
     )
+
+
+WITH_OCR = replace(options(), ocr_languages=("eng", "deu"))
 
 
 def running(program: str, *, timeout_s: float = BOUND_S) -> Importer:
@@ -89,7 +93,8 @@ async def test_the_pages_of_a_pdf_are_told_as_they_are_done(tmp_path: Path) -> N
     [
         (b"\xff\xfe\xff", ".txt", "no UTF-16 text"),
         (b"no PDF", ".pdf", "PDF"),
-        (b"text", ".docx", "is no .pdf"),
+        (b"text", ".odt", "is no .pdf"),
+        (b"text", ".docx", "is no readable .docx file"),
         (b"", ".md", "is empty"),
     ],
 )
@@ -258,7 +263,8 @@ async def test_it_has_no_environment_no_descriptors_and_a_folder_of_its_own(
         await imported(running(program), note, ".md", options())
     os.close(opened)
     environment, descriptors, folder, files, memory, cpu, started = json.loads(failed.value.reason)
-    assert set(environment) <= {"LC_CTYPE"}  # Python's own, where there is no locale
+    # LC_CTYPE is Python's own, where there is no locale
+    assert set(environment) - {"LC_CTYPE"} == {"OMP_THREAD_LIMIT", "OPENBLAS_NUM_THREADS"}
     assert len(descriptors) == 4  # its pipes, and the one that lists them
     assert ("mcp-tools-proxy-import-" in folder, files) == (True, [])
     assert not await anyio.Path(folder).exists()
@@ -334,3 +340,43 @@ async def test_an_answer_in_single_bytes_is_taken_in_few_pieces(
     document = await imported(running(program), note, ".md", options())
     assert document.pages == ("text",)
     assert len(pieces) < len(content) / 10
+
+
+REQUEST = "import sys; print('failed', __import__('json').dumps(sys.stdin.readline()))"
+
+
+@pytest.mark.parametrize(
+    ("suffix", "wanted", "ocr_timeout_s", "cpu_s", "languages"),
+    [
+        (".pdf", options(), 900.0, 120, []),
+        (".pdf", WITH_OCR, 900.0, 900, ["eng", "deu"]),
+        (".PDF", WITH_OCR, 5.0, 120, ["eng", "deu"]),
+        (".html", WITH_OCR, 900.0, 120, ["eng", "deu"]),
+    ],
+)
+async def test_an_import_with_ocr_has_its_own_limit_of_cpu(
+    note: Path,
+    suffix: str,
+    wanted: ImportOptions,
+    ocr_timeout_s: float,
+    cpu_s: int,
+    languages: list[str],
+) -> None:
+    importer = Importer(worker=(sys.executable, "-c", REQUEST), ocr_timeout_s=ocr_timeout_s)
+    with pytest.raises(ImportFailed) as failed:
+        await imported(importer, note, suffix, wanted)
+    request = json.loads(failed.value.reason)
+    assert (request["cpu_s"], request["ocr_languages"]) == (cpu_s, languages)
+
+
+async def test_an_import_with_ocr_that_takes_too_long_names_the_setting(note: Path) -> None:
+    importer = Importer(
+        worker=(sys.executable, "-c", "import time; time.sleep(600)"),
+        timeout_s=0.1,
+        ocr_timeout_s=0.2,
+    )
+    with pytest.raises(ImportFailed) as failed:
+        await imported(importer, note, ".pdf", WITH_OCR)
+    assert failed.value.reason == (
+        "was not done within 0.2 s; set MCP_PROXY_OCR_TIMEOUT_S higher, or cut the file into parts"
+    )

@@ -73,13 +73,21 @@ def test_a_byte_order_mark_alone_is_an_empty_text(data: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("suffix", "sections"), [(".txt", ["notes"]), (".MD", ["h"]), (".markdown", ["h"])]
+    ("suffix", "sections"),
+    [
+        (".txt", ["notes"]),
+        (".MD", ["h"]),
+        (".markdown", ["h"]),
+        (".html", ["h"]),
+        (".HTM", ["h"]),
+        (".csv", ["notes"]),
+    ],
 )
 def test_the_suffix_chooses_the_importer(suffix: str, sections: list[str]) -> None:
     assert list(import_data(b"# H\n", suffix, ORIGIN).sections) == sections
 
 
-@pytest.mark.parametrize("suffix", [".docx", "", "txt"])
+@pytest.mark.parametrize("suffix", [".odt", "", "txt"])
 def test_a_file_of_another_kind_is_refused(suffix: str) -> None:
     with pytest.raises(ImportFailed):
         import_data(b"text", suffix, ORIGIN)

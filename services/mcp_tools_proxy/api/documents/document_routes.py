@@ -61,8 +61,9 @@ def document_routes(build: RouteBuilder, documents: DocumentHandlers) -> Sequenc
             summary="Put a document",
             description=(
                 "A new one with `If-None-Match: *`, else in place of the version that `If-Match` "
-                "names. A PDF, Markdown or text is imported in a process of its own. A document "
-                "that is replaced keeps its readers, unless the JSON form has `readers`."
+                "names. A file of another kind than JSON is imported in a process of its own, "
+                "a scan by OCR where it is set. A document that is replaced keeps its readers, "
+                "unless the JSON form has `readers`."
             ),
             query=UploadQuery,
             responses={

@@ -35,7 +35,14 @@ LARGE_BYTES = 1_000_000
 IMPORT_RETRY_S = 5
 
 _ANY = "application/octet-stream"
-_SUFFIXES = {"application/pdf": ".pdf", "text/markdown": ".md", "text/plain": ".txt"}
+_SUFFIXES = {
+    "application/pdf": ".pdf",
+    "text/markdown": ".md",
+    "text/plain": ".txt",
+    "text/html": ".html",
+    "text/csv": ".csv",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": ".docx",
+}
 
 FILES: Mapping[str, str] = {
     JSON: "The document as its file spells it (DocumentContent).",
@@ -57,9 +64,14 @@ def media_type(headers: Headers) -> str:
 class Uploads:
     """Takes uploads, so that many large ones at once fill neither the memory nor the disk."""
 
-    def __init__(self, *, max_document_bytes: int) -> None:
+    def __init__(
+        self, *, max_document_bytes: int, ocr_languages: tuple[str, ...], ocr_timeout_s: float
+    ) -> None:
         # as JSON a text may be twice as large: a tab or a line's end is two characters
-        self._importer = Importer(max_document_bytes=2 * max_document_bytes + 64 * 1024)
+        self._importer = Importer(
+            max_document_bytes=2 * max_document_bytes + 64 * 1024, ocr_timeout_s=ocr_timeout_s
+        )
+        self._ocr_languages = ocr_languages
         self._max_document_bytes = max_document_bytes
         self._running = 0
         self._large = asyncio.Lock()
@@ -116,6 +128,7 @@ class Uploads:
             title=query.title,
             tags=tuple(one_line(tag) for tag in query.tag or ()),
             language=query.language,
+            ocr_languages=self._ocr_languages,
         )
         suffix = _SUFFIXES.get(kind, "") or await asyncio.to_thread(_suffix_of, file)
         async with self._importer.imported(file, suffix, options) as imported:

@@ -230,6 +230,7 @@ def _facts(document: Document, place: str) -> dict[str, object]:
         "readers": None if document.readers is None else dump_readers(document.readers),
         "pages": len(document.pages),
         "pages_without_text": pages_without_text(document),
+        **({"ocr": list(document.ocr)} if document.ocr else {}),
         "sections": [
             {
                 "section_id": section.section_id,
@@ -247,6 +248,15 @@ def _facts(document: Document, place: str) -> dict[str, object]:
     return facts
 
 
+def _spell_ocr(document: Document) -> str:
+    """Return the pages that were read by OCR, and how sure it was."""
+    sure = {page: it for page, it in enumerate(document.ocr, start=1) if it is not None}
+    least, most = min(sure.values()), max(sure.values())
+    confidence = f"{least} %" if least == most else f"{least} to {most} %"
+    noun = "page" if len(sure) == 1 else "pages"
+    return f"{noun} {spell_pages(list(sure))}, confidence {confidence}"
+
+
 def _print_facts(facts: Mapping[str, object], document: Document) -> None:
     textless = pages_without_text(document)
     pages = str(len(document.pages)) + (f" (no text: {spell_pages(textless)})" if textless else "")
@@ -258,6 +268,7 @@ def _print_facts(facts: Mapping[str, object], document: Document) -> None:
         "tags": ", ".join(map(one_line, document.tags)) or "-",
         "readers": spell_readers(document.readers),
         "pages": pages,
+        **({"ocr": _spell_ocr(document)} if document.ocr else {}),
         "size": f"{size}, {facts['file_bytes']} bytes of file" if "file" in facts else size,
         **({"file": str(facts["file"])} if "file" in facts else {}),
         "sections": str(len(document.sections)),

@@ -6,15 +6,11 @@ names the file; the other files go on, and the exit code is 1.
 
 import asyncio
 import unicodedata
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from mcp_tools_proxy.cli.completions import document_files
 from mcp_tools_proxy.cli.documents.document_stores import (
@@ -24,7 +20,8 @@ from mcp_tools_proxy.cli.documents.document_stores import (
     print_removed,
     run_command,
 )
-from mcp_tools_proxy.cli.options import identifier
+from mcp_tools_proxy.cli.documents.import_progress import page_progress
+from mcp_tools_proxy.cli.options import identifier, ocr_languages, parse_languages
 from mcp_tools_proxy.cli.output import AsJson, counted, print_json
 from mcp_tools_proxy.documents.document_file import InvalidDocument
 from mcp_tools_proxy.documents.document_writer import (
@@ -35,7 +32,6 @@ from mcp_tools_proxy.documents.document_writer import (
     WriteFailed,
 )
 from mcp_tools_proxy.documents.importers.base import ImportFailed, ImportOptions, one_line
-from mcp_tools_proxy.documents.importers.base import Progress as PageProgress
 from mcp_tools_proxy.documents.importers.import_process import Importer, ImportUnavailable
 from mcp_tools_proxy.documents.importers.kinds import check_suffix, warning_about
 from mcp_tools_proxy.domain.document import Document, DocumentHead
@@ -47,7 +43,7 @@ _Files = Annotated[
         metavar="FILE...",
         autocompletion=document_files,
         readable=False,  # the import itself reports unreadable files, and continues
-        help="PDF, Markdown (.md) or plain text (.txt) files.",
+        help="PDF, Markdown (.md), plain text (.txt), DOCX, HTML or CSV files.",
     ),
 ]
 _Tenant = Annotated[
@@ -64,6 +60,15 @@ _Language = Annotated[
 ]
 _Replace = Annotated[
     bool, typer.Option("--replace", help="Overwrite documents that exist, under any file name.")
+]
+_OcrLanguages = Annotated[
+    str | None,
+    typer.Option(
+        "--ocr-languages",
+        metavar="LANGUAGES",
+        callback=ocr_languages,
+        help="Read pages that are pictures: eng, or eng,deu. By default the setting's.",
+    ),
 ]
 
 
@@ -83,21 +88,25 @@ def add_import(app: typer.Typer, load_settings: LoadSettings) -> None:
         tags: _Tags = None,
         language: _Language = None,
         replace: _Replace = False,
+        ocr_languages: _OcrLanguages = None,
         as_json: AsJson = False,
         documents_path: Folder = None,
     ) -> None:
-        """Make documents of PDF, Markdown and plain text files.
+        """Make documents of PDF, Markdown, plain text, DOCX, HTML and CSV files.
 
-        Each file is parsed in a process of its own, with 1 GiB of memory and 120 s of CPU.
+        Each file is parsed in a process of its own, with 1 GiB of memory and 120 s of CPU, or
+        MCP_PROXY_OCR_TIMEOUT_S with OCR.
         """
         if len(files) > 1 and (doc_id is not None or title is not None):
             option = "--doc-id" if doc_id is not None else "--title"
             typer.echo(f"{option} names one document, but {len(files)} files are given", err=True)
             raise typer.Exit(2)
-        wanted = _Wanted(
-            tenant, doc_id, title, tuple(one_line(tag) for tag in tags or ()), language
-        )
         settings = load_settings()
+        languages = settings.ocr_languages
+        if ocr_languages is not None:
+            languages = parse_languages(ocr_languages)
+        named = tuple(one_line(tag) for tag in tags or ())
+        wanted = _Wanted(tenant, doc_id, title, named, language, languages)
 
         async def import_all() -> bool:
             removed: list[tuple[str, Path]] = []
@@ -107,7 +116,8 @@ def add_import(app: typer.Typer, load_settings: LoadSettings) -> None:
                 tenant_id=tenant,
                 on_removed=lambda *it: removed.append(it),
             ) as writer:
-                batch = _Batch(writer, wanted, replace=replace, as_json=as_json)
+                importer = Importer(ocr_timeout_s=settings.ocr_timeout_s)
+                batch = _Batch(writer, importer, wanted, replace=replace, as_json=as_json)
                 for number, path in enumerate(files, start=1):
                     await batch.add(path, f"{number}/{len(files)} {path.name:.32}")
             batch.print_end(removed)
@@ -126,6 +136,7 @@ class _Wanted:
     title: str | None
     tags: tuple[str, ...]
     language: str | None
+    ocr_languages: tuple[str, ...]
 
     def options(self, path: Path) -> ImportOptions:
         stem = unicodedata.normalize("NFC", path.stem)  # some systems store names decomposed (NFD)
@@ -137,6 +148,7 @@ class _Wanted:
             title=self.title,
             tags=self.tags,
             language=self.language,
+            ocr_languages=self.ocr_languages,
         )
 
 
@@ -144,14 +156,20 @@ class _Batch:
     """The files of one command, imported one after the other."""
 
     def __init__(
-        self, writer: DocumentWriter, wanted: _Wanted, *, replace: bool, as_json: bool
+        self,
+        writer: DocumentWriter,
+        importer: Importer,
+        wanted: _Wanted,
+        *,
+        replace: bool,
+        as_json: bool,
     ) -> None:
         self.has_failed = False
         self._writer = writer
         self._wanted = wanted
         self._replace = replace
         self._as_json = as_json
-        self._importer = Importer()
+        self._importer = importer
         self._done: set[str] = set()
         self._results: list[dict[str, object]] = []
 
@@ -187,7 +205,7 @@ class _Batch:
         except VersionConflict:
             raise _exists(self._writer.place(key)) from None
         self._done.add(options.doc_id)
-        warning = warning_about(path, document)
+        warning = warning_about(path, document, with_ocr=bool(options.ocr_languages))
         self._note(path, head, warning)
 
     async def _document(self, path: Path, options: ImportOptions, label: str) -> Document:
@@ -195,7 +213,7 @@ class _Batch:
             source = await asyncio.to_thread(path.open, "rb")
         except OSError as error:
             raise ImportFailed(f"cannot be read: {error.strerror}") from error
-        with source, _page_bar(label) as show_pages:
+        with source, page_progress(label) as show_pages:
             importing = self._importer.imported(source, path.suffix, options, show_pages)
             async with importing as imported:
                 return await asyncio.to_thread(imported.document)
@@ -229,22 +247,3 @@ def _exists(what: str) -> ImportFailed:
     return ImportFailed(
         f"{what} exists: overwrite it with --replace, or choose another id with --doc-id"
     )
-
-
-@contextmanager
-def _page_bar(label: str) -> Iterator[PageProgress]:
-    """Show the pages of one file as a bar on stderr; nothing when that is no terminal."""
-    console = Console(stderr=True)
-    bar = Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-        redirect_stdout=False,
-    )
-    with bar:
-        task = bar.add_task(label, total=None)
-        yield lambda pages, total: bar.update(task, completed=pages, total=total)

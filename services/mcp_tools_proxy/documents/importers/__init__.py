@@ -1,6 +1,6 @@
-"""Importers: build documents from PDF, Markdown and plain text files.
+"""Importers: build documents from PDF, Markdown, plain text, DOCX, HTML and CSV files.
 
-One module for each kind of file, the only one that imports its library; ``kinds`` chooses by suffix
-and reads the file. Nothing is written here. Only the command line imports this package: the service
-does not need these libraries to run.
+One module for each library that parses, the only one that imports it; ``kinds`` chooses by suffix.
+Nothing is written here. Files are parsed in a process of their own (``import_process``), which
+alone loads these libraries; those of the extras ``ocr`` and ``formats`` when a file needs them.
 """

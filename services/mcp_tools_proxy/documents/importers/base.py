@@ -33,6 +33,8 @@ class ImportOptions:
     """The options of one import.
 
     With ``title`` None the file's own title is used, else ``stem``, its name without the suffix.
+    Pages that are pictures are read in ``ocr_languages``, as Tesseract names them; without any they
+    stay without text.
     """
 
     tenant_id: str
@@ -41,6 +43,7 @@ class ImportOptions:
     title: str | None = None
     tags: tuple[str, ...] = ()
     language: str | None = None
+    ocr_languages: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +57,18 @@ class Heading:
     title: str
     page: int
     char: int
+
+
+_LANGUAGE = re.compile(r"[A-Za-z][A-Za-z0-9_]{1,39}")
+"""A name in front of ``.traineddata``; nothing that leads to another folder."""
+
+
+def check_languages(languages: tuple[str, ...]) -> tuple[str, ...]:
+    """Check the names of languages for OCR. Raises ValueError."""
+    for language in languages:
+        if not _LANGUAGE.fullmatch(language):
+            raise ValueError("should be names such as eng, deu, chi_sim, parted by commas")
+    return languages
 
 
 def no_progress(done: int, total: int) -> None:

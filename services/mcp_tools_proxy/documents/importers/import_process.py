@@ -41,9 +41,16 @@ MOST_OF_A_TENANT = 1
 TIMEOUT_S = 180.0
 """Seconds for one import in all; its CPU ends it sooner, unless it sleeps."""
 
+OCR_TIMEOUT_S = 900.0
+"""Seconds, and seconds of CPU, for one import with OCR; a page takes about 2."""
+
+ENVIRONMENT = {"OMP_THREAD_LIMIT": "1", "OPENBLAS_NUM_THREADS": "1"}
+"""All that the process knows of its environment: Tesseract and numpy may start no thread."""
+
 MAX_DOCUMENT_BYTES = 128 * 1024 * 1024
 """Largest document, as JSON, that is taken from an import, unless told otherwise."""
 
+_LONGER = "set MCP_PROXY_OCR_TIMEOUT_S higher, or cut the file into parts"
 _PREFIX = "mcp-tools-proxy-import-"
 _LINE_BYTES = 256 * 1024
 _REASON_CHARS = 1000
@@ -91,10 +98,12 @@ class Importer:
         *,
         worker: Sequence[str] = WORKER,
         timeout_s: float = TIMEOUT_S,
+        ocr_timeout_s: float = OCR_TIMEOUT_S,
         max_document_bytes: int = MAX_DOCUMENT_BYTES,
     ) -> None:
         self._worker = worker
         self._timeout_s = timeout_s
+        self._ocr_timeout_s = ocr_timeout_s
         self._max_document_bytes = max_document_bytes
         self._running: Counter[str] = Counter()
 
@@ -115,11 +124,7 @@ class Importer:
         """
         with _temporary_file() as answer:
             with self._place(options.tenant_id):
-                try:
-                    async with asyncio.timeout(self._timeout_s):
-                        await self._import(source, suffix, options, answer, progress)
-                except TimeoutError:
-                    raise ImportFailed(f"was not done within {self._timeout_s:g} s") from None
+                await self._import_in_time(source, suffix, options, answer, progress)
             yield Imported(answer, options)
 
     @contextmanager
@@ -134,6 +139,24 @@ class Importer:
             if not self._running[tenant_id]:
                 del self._running[tenant_id]
 
+    async def _import_in_time(
+        self,
+        source: BinaryIO,
+        suffix: str,
+        options: ImportOptions,
+        answer: FileIO,
+        progress: Progress,
+    ) -> None:
+        with_ocr = suffix.lower() == ".pdf" and bool(options.ocr_languages)
+        timeout_s = max(self._timeout_s, self._ocr_timeout_s) if with_ocr else self._timeout_s
+        cpu_s = max(CPU_S, self._ocr_timeout_s) if with_ocr else CPU_S
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._import(source, suffix, options, answer, progress, cpu_s)
+        except TimeoutError:
+            advice = f"; {_LONGER}" if with_ocr else ""
+            raise ImportFailed(f"was not done within {timeout_s:g} s{advice}") from None
+
     async def _import(
         self,
         source: BinaryIO,
@@ -141,6 +164,7 @@ class Importer:
         options: ImportOptions,
         answer: FileIO,
         progress: Progress,
+        cpu_s: float,
     ) -> None:
         request = {
             "suffix": suffix,
@@ -150,6 +174,8 @@ class Importer:
             "title": options.title,
             "tags": options.tags,
             "language": options.language,
+            "ocr_languages": options.ocr_languages,
+            "cpu_s": cpu_s,
         }
         source.seek(0)
         async with _process(self._worker) as (process, output, sink):
@@ -159,7 +185,7 @@ class Importer:
                 problem = await self._receive(output, answer, progress)
                 feeding.cancel()
             if isinstance(problem, _Ended):
-                problem = ImportFailed(_reason_of(await process.wait()))
+                problem = ImportFailed(_reason_of(await process.wait(), cpu_s))
             if problem is not None:
                 raise problem
 
@@ -246,7 +272,7 @@ async def _process(
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.DEVNULL,
                 cwd=folder,
-                env={},
+                env=ENVIRONMENT,
                 start_new_session=True,
             )
         except OSError as error:
@@ -291,10 +317,10 @@ def _checked(content: bytes, options: ImportOptions) -> Document:
     return document
 
 
-def _reason_of(exit_code: int) -> str:
+def _reason_of(exit_code: int, cpu_s: float) -> str:
     """Return why a process ended without an answer."""
     if exit_code == -signal.SIGXCPU:
-        return f"takes more than {CPU_S} s of CPU"
+        return f"takes more than {cpu_s:g} s of CPU"
     if exit_code == -signal.SIGKILL:
         return "needs more memory or CPU than an import may have"
     return "cannot be imported: it made the importer crash"

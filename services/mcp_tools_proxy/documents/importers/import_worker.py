@@ -4,6 +4,7 @@ Started by ``import_process``. What a file can do to its parser, it does to this
 """
 
 import json
+import math
 import resource
 import sys
 from contextlib import suppress
@@ -12,6 +13,7 @@ from typing import BinaryIO
 
 MEMORY_BYTES = 1024 * 1024 * 1024
 CPU_S = 120
+"""Where no page is read by OCR."""
 FILE_BYTES = 1024 * 1024
 OPEN_FILES = 32
 PROCESSES = 0
@@ -21,18 +23,18 @@ started could outlive it. The system does not hold root to the last one."""
 
 def main() -> None:
     """Read a request and a file, write progress, then the document or why there is none."""
-    limit_process()
     source, sink = sys.stdin.buffer, sys.stdout.buffer
-    request = json.loads(source.readline())
+    request = json.loads(source.readline())  # the gateway's own; the file comes after it
+    limit_process(math.ceil(request["cpu_s"]))
     sink.write(_answer(request, source, sink))
     sink.flush()
 
 
-def limit_process() -> None:
+def limit_process(cpu_s: int = CPU_S) -> None:
     """Limit memory, CPU and files, and be the first to be ended where memory runs out."""
     limits = {
         resource.RLIMIT_AS: MEMORY_BYTES,
-        resource.RLIMIT_CPU: CPU_S,
+        resource.RLIMIT_CPU: cpu_s,
         resource.RLIMIT_FSIZE: FILE_BYTES,
         resource.RLIMIT_NOFILE: OPEN_FILES,
         resource.RLIMIT_NPROC: PROCESSES,
@@ -62,6 +64,7 @@ def _answer(request: dict[str, object], source: BinaryIO, sink: BinaryIO) -> byt
         title=None if request["title"] is None else str(request["title"]),
         tags=tuple(map(str, request["tags"])),  # type: ignore[call-overload]
         language=None if request["language"] is None else str(request["language"]),
+        ocr_languages=tuple(map(str, request["ocr_languages"])),  # type: ignore[call-overload]
     )
     try:
         document = dump_document(import_data(source.read(), str(request["suffix"]), options, show))

@@ -1,6 +1,7 @@
 """Chooses the importer for a file by its suffix."""
 
 import shlex
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from mcp_tools_proxy.documents.importers.base import (
@@ -9,33 +10,48 @@ from mcp_tools_proxy.documents.importers.base import (
     Progress,
     no_progress,
 )
+from mcp_tools_proxy.documents.importers.converted import import_csv, import_docx, import_html
 from mcp_tools_proxy.documents.importers.markdown import import_markdown
+from mcp_tools_proxy.documents.importers.ocr import TesseractReader
 from mcp_tools_proxy.documents.importers.pdf import import_pdf
 from mcp_tools_proxy.documents.importers.plain_text import import_plain
 from mcp_tools_proxy.documents.importers.textless_pages import pages_without_text, spell_pages
 from mcp_tools_proxy.domain.document import Document
 
-SUFFIXES = (".pdf", ".md", ".markdown", ".txt", ".text")
+_IMPORTERS: Mapping[str, Callable[[bytes, ImportOptions], Document]] = {
+    ".md": import_markdown,
+    ".markdown": import_markdown,
+    ".txt": import_plain,
+    ".text": import_plain,
+    ".docx": import_docx,
+    ".html": import_html,
+    ".htm": import_html,
+    ".csv": import_csv,
+}
+"""Importers but that of PDF, which shows its progress."""
 
-_UNKNOWN = "is no .pdf, .md, .markdown, .txt or .text file"
+SUFFIXES = (".pdf", *_IMPORTERS)
+
+_UNKNOWN = f"is no {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]} file"
 
 
 def import_data(
     data: bytes, suffix: str, options: ImportOptions, progress: Progress = no_progress
 ) -> Document:
-    """Import a PDF (.pdf), Markdown (.md, .markdown) or plain text (.txt, .text) file.
+    """Import a file of one of SUFFIXES. Raises ImportFailed, also for a file of another kind."""
+    kind = suffix.lower()
+    if kind == ".pdf":
+        return _import_pdf(data, options, progress)
+    if kind not in _IMPORTERS:
+        raise ImportFailed(_UNKNOWN)
+    return _IMPORTERS[kind](data, options)
 
-    Raises ImportFailed, also for a file of another kind.
-    """
-    match suffix.lower():
-        case ".pdf":
-            return import_pdf(data, options, progress)
-        case ".md" | ".markdown":
-            return import_markdown(data, options)
-        case ".txt" | ".text":
-            return import_plain(data, options)
-        case _:
-            raise ImportFailed(_UNKNOWN)
+
+def _import_pdf(data: bytes, options: ImportOptions, progress: Progress) -> Document:
+    if not options.ocr_languages:
+        return import_pdf(data, options, progress)
+    with TesseractReader(options.ocr_languages) as reader:
+        return import_pdf(data, options, progress, reader)
 
 
 def check_suffix(suffix: str) -> None:
@@ -44,16 +60,17 @@ def check_suffix(suffix: str) -> None:
         raise ImportFailed(_UNKNOWN)
 
 
-def warning_about(path: Path, document: Document) -> str | None:
+def warning_about(path: Path, document: Document, *, with_ocr: bool) -> str | None:
     """Return one line on the pages of an imported PDF without text, and how to add it, or None."""
     pages = pages_without_text(document)
     if path.suffix.lower() != ".pdf" or not pages:
         return None
     noun, verb = ("page", "has") if len(pages) == 1 else ("pages", "have")
-    result = path.with_name(f"{path.stem}-ocr.pdf")
-    command = shlex.join(["ocrmypdf", "--skip-text", str(path), str(result)])
+    listed = f"{noun} {spell_pages(pages)} of {len(document.pages)} {verb} no text"
+    if with_ocr:
+        return f"{listed}, and OCR found none; they cannot be searched"
     return (
-        f"{noun} {spell_pages(pages)} of {len(document.pages)} {verb} no text and cannot be "
-        f"searched. Where they are pictures, as in a scan, make text of them ({command}) and "
-        f"import {result.name} with --doc-id {shlex.quote(document.doc_id)} --replace"
+        f"{listed} and cannot be searched. Where they are pictures, as in a scan, have them read: "
+        f"import it again with --ocr-languages eng --doc-id {shlex.quote(document.doc_id)} "
+        "--replace (that takes mcp-tools-proxy[ocr], or the image tag :ocr)"
     )

@@ -42,6 +42,14 @@ def import_markdown(data: bytes, options: ImportOptions) -> Document:
     """
     text = clean(decode_text(data))
     title, text = _split_front_matter(text)
+    return build_from_markdown(text, options, title=title)
+
+
+def build_from_markdown(text: str, options: ImportOptions, *, title: str = "") -> Document:
+    """Build a document from the text of Markdown; ``title`` is the file's own, "" without one.
+
+    Raises ImportFailed when there is no text.
+    """
     if not text.strip():
         raise ImportFailed("is empty")
     blocks = list(_blocks(text))

@@ -3,8 +3,9 @@
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass, replace
 
-from pypdfium2 import PdfDocument, PdfiumError, raw
+from pypdfium2 import PdfDocument, PdfiumError, PdfPage, raw
 
 from mcp_tools_proxy.documents.importers.base import (
     Heading,
@@ -16,40 +17,73 @@ from mcp_tools_proxy.documents.importers.base import (
     no_progress,
     one_line,
 )
+from mcp_tools_proxy.documents.importers.ocr import PageReader
+from mcp_tools_proxy.documents.importers.picture_pages import is_picture
 from mcp_tools_proxy.domain.document import Document
 
 
-def import_pdf(data: bytes, options: ImportOptions, progress: Progress = no_progress) -> Document:
+def import_pdf(
+    data: bytes,
+    options: ImportOptions,
+    progress: Progress = no_progress,
+    reader: PageReader | None = None,
+) -> Document:
     """Build a document from a PDF: its pages, its outline as sections, its title.
 
-    A page keeps its number even when it has no text. Raises ImportFailed when the file is broken,
-    needs a password, or has no text at all.
+    A page keeps its number even when it has no text. ``reader`` reads the pages that are pictures.
+    Raises ImportFailed when the file is broken, needs a password, or has no text at all.
     """
     try:
         with closing(PdfDocument(data)) as pdf:
-            pages = tuple(_page_texts(pdf, progress))
+            found = tuple(_page_texts(pdf, progress, reader))
+            pages = tuple(page.text for page in found)
             if not any(page.strip() for page in pages):
-                raise ImportFailed(
-                    "has no text: its pages are pictures; make text of them first, for example "
-                    "with: ocrmypdf scan.pdf text.pdf"
-                )
+                raise ImportFailed(_NO_TEXT if reader is None else _NO_TEXT_FOUND)
             headings = _place_headings(_outline(pdf), pages)
             title = _text_of(lambda: pdf.get_metadata_value("Title"))
     except PdfiumError as error:
         if error.err_code == raw.FPDF_ERR_PASSWORD:
             raise ImportFailed("is encrypted: remove its password first") from error
         raise ImportFailed("is not a readable PDF") from error
-    return build_document(options, title=title, pages=pages, headings=headings)
+    document = build_document(options, title=title, pages=pages, headings=headings)
+    ocr = tuple(page.confidence for page in found)
+    return replace(document, ocr=ocr) if any(it is not None for it in ocr) else document
 
 
-def _page_texts(pdf: PdfDocument, progress: Progress) -> Iterator[str]:
+_NO_TEXT = (
+    "has no text: its pages are pictures. Import it with --ocr-languages eng, or set "
+    "MCP_PROXY_OCR_LANGUAGES, to have them read; that takes mcp-tools-proxy[ocr] or the image tag "
+    ":ocr"
+)
+_NO_TEXT_FOUND = "has no text, and OCR found none on its pages"
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """A page's text, and how sure its OCR was where there was any."""
+
+    text: str
+    confidence: int | None = None
+
+
+def _page_texts(pdf: PdfDocument, progress: Progress, reader: PageReader | None) -> Iterator[_Page]:
     total = len(pdf)
     for index in range(total):
-        with closing(pdf[index]) as page, closing(page.get_textpage()) as textpage:
-            text: str = textpage.get_text_range()
-        # PDFium puts U+FFFE where a word was hyphenated at a line's end; clean() removes it
-        yield clean(text.replace("\r\n", "\n").replace("\r", "\n"))
+        with closing(pdf[index]) as page:
+            yield _page(page, reader)
         progress(index + 1, total)
+
+
+def _page(page: PdfPage, reader: PageReader | None) -> _Page:
+    with closing(page.get_textpage()) as textpage:
+        text: str = textpage.get_text_range()
+    # PDFium puts U+FFFE where a word was hyphenated at a line's end; clean() removes it
+    text = clean(text.replace("\r\n", "\n").replace("\r", "\n"))
+    if reader is not None and is_picture(page, text):
+        read = reader.read(page)
+        if read is not None and len(read.text) > len(text):
+            return _Page(read.text, read.confidence)
+    return _Page(text)
 
 
 def _outline(pdf: PdfDocument) -> Iterator[tuple[int, str, int]]:

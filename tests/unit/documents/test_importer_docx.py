@@ -1,0 +1,137 @@
+"""Word files as documents, and those that are made to hurt (contract §5)."""
+
+import sys
+
+import pytest
+
+from mcp_tools_proxy.documents.importers.base import ImportFailed, ImportOptions
+from mcp_tools_proxy.documents.importers.converted import import_docx
+from mcp_tools_proxy.documents.importers.docx_archive import MAX_PARTS, MAX_XML_BYTES
+from mcp_tools_proxy.documents.importers.kinds import import_data
+from mcp_tools_proxy.domain.document import Document
+from tests.support.office_files import DOCUMENT, document_xml, docx_of, text_xml, zip_of
+
+ORIGIN = ImportOptions(tenant_id="t", doc_id="d", stem="leave-rules")
+LAUGHS = "".join(
+    f'<!ENTITY l{number} "{f"&l{number - 1};" * 10 if number else "ha"}">' for number in range(12)
+)
+
+
+def imported(data: bytes) -> Document:
+    return import_docx(data, ORIGIN)
+
+
+def refused(data: bytes) -> str:
+    with pytest.raises(ImportFailed) as failed:
+        imported(data)
+    assert "\n" not in failed.value.reason
+    return failed.value.reason
+
+
+def with_document(xml: bytes) -> bytes:
+    return docx_of("text", parts={DOCUMENT: xml})
+
+
+def test_headings_become_sections_and_the_first_the_title() -> None:
+    document = imported(docx_of((1, "Leave"), "Twenty days.", (2, "Sick"), "Call first."))
+    assert document.pages == ("# Leave\n\nTwenty days.\n\n## Sick\n\nCall first.",)
+    assert (document.title, list(document.sections)) == ("Leave", ["leave", "sick"])
+
+
+def test_without_headings_the_title_is_the_name_of_the_file() -> None:
+    document = imported(docx_of("Twenty days."))
+    assert (document.title, document.pages) == ("leave-rules", ("Twenty days.",))
+
+
+def test_a_table_keeps_its_rows() -> None:
+    cells = [f"<w:tc>{text_xml(it)}</w:tc>" for it in ("name", "days", "Ann", "20")]
+    rows = [f"<w:tr>{''.join(cells[at : at + 2])}</w:tr>" for at in (0, 2)]
+    body = f"<w:tbl>{''.join(rows)}</w:tbl>"
+    assert "| Ann | 20 |" in imported(with_document(document_xml(body))).pages[0]
+
+
+def test_a_file_without_text_is_empty() -> None:
+    assert refused(docx_of()) == "is empty"
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        f"<!DOCTYPE w [{LAUGHS}]>",
+        f'<!DOCTYPE w [<!ENTITY l11 "{"x" * 100_000}">]>',
+        '<!DOCTYPE w [<!ENTITY l11 SYSTEM "file:///etc/passwd">]>',
+        '<!DOCTYPE w SYSTEM "http://127.0.0.1:1/evil.dtd" [<!ENTITY l11 "x">]>',
+        '<!DOCTYPE w [<!ENTITY % p SYSTEM "file:///etc/passwd">%p;<!ENTITY l11 "x">]>',
+    ],
+    ids=["billion laughs", "quadratic", "a local file", "another host", "a parameter"],
+)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_xml_with_entities_of_its_own_is_refused(declared: str, encoding: str) -> None:
+    xml = document_xml(text_xml("&l11;" * 10), prolog=declared).decode()
+    reason = refused(with_document(xml.encode(encoding)))
+    assert reason == "has an XML part with a document type or entities, which Word never writes"
+
+
+@pytest.mark.parametrize("name", ["word/styles.xml", "_rels/.rels", "word/media/a.bin"])
+def test_every_part_that_is_markup_is_checked(name: str) -> None:
+    bomb = f"<!DOCTYPE w [{LAUGHS}]><w>&l11;</w>".encode()
+    assert "document type" in refused(docx_of("text", parts={name: bomb}))
+
+
+def test_a_zip_bomb_is_refused_before_it_is_unpacked() -> None:
+    bomb = docx_of("text", parts={"word/footnotes.xml": b" " * (MAX_XML_BYTES + 1)})
+    assert len(bomb) < 100_000
+    assert f"the limits are {MAX_PARTS}," in refused(bomb)
+
+
+def test_a_part_that_is_larger_than_it_says_is_refused() -> None:
+    size = 1_000_000
+    bomb = docx_of("text", parts={"word/footnotes.xml": b" " * size})
+    lying = bomb.replace(size.to_bytes(4, "little"), (1_000).to_bytes(4, "little"))
+    assert refused(lying) == "is no readable .docx file: it is damaged, or was cut short"
+
+
+def test_too_many_parts_are_refused() -> None:
+    parts = {f"word/media/{number}": b"" for number in range(MAX_PARTS)}
+    assert "unpacks to" in refused(docx_of("text", parts=parts))
+
+
+def test_parts_within_parts_without_end_are_one_line() -> None:
+    depth = 500
+    nested = "<w:sdt><w:sdtContent>" * depth + text_xml("x") + "</w:sdtContent></w:sdt>" * depth
+    assert "too deep" in refused(with_document(document_xml(nested)))
+
+
+WHOLE = docx_of((1, "Leave"), "Twenty days.")
+
+
+@pytest.mark.parametrize("size", [0, 1, 30, 200, len(WHOLE) // 2, len(WHOLE) - 1])
+def test_a_file_that_was_cut_short_is_refused(size: int) -> None:
+    assert refused(WHOLE[:size]) == "is no readable .docx file: it is damaged, or was cut short"
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"plain text", "is no readable .docx file"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1 and more", "has a password, or is an old .doc file"),
+        (zip_of({"xl/workbook.xml": b"<a/>"}), "is no .docx file"),
+        (with_document(b"<w:document"), "is no readable .docx file"),
+        (with_document(b"<other/>"), "is no readable .docx file"),
+    ],
+)
+def test_what_is_no_word_file_is_refused(data: bytes, reason: str) -> None:
+    assert reason in refused(data)
+
+
+@pytest.mark.parametrize("suffix", [".docx", ".html", ".csv"])
+def test_without_the_extra_the_reason_says_what_to_install(
+    suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "markitdown.converters", None)
+    with pytest.raises(ImportFailed) as failed:
+        import_data(WHOLE, suffix, ORIGIN)
+    assert failed.value.reason == (
+        "cannot be read by this installation: install mcp-tools-proxy[formats], or use the "
+        "image tag :formats"
+    )

@@ -1,0 +1,111 @@
+"""Which pages of a PDF are read by OCR, and what comes of it; Tesseract itself: tests/system."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from pypdfium2 import PdfPage
+
+from mcp_tools_proxy.documents.document_file import dump_document, parse_document
+from mcp_tools_proxy.documents.importers.base import ImportFailed, ImportOptions
+from mcp_tools_proxy.documents.importers.kinds import import_data
+from mcp_tools_proxy.documents.importers.ocr import PageText, TesseractReader
+from mcp_tools_proxy.documents.importers.pdf import import_pdf
+from mcp_tools_proxy.domain.document import Document
+from tests.support.scans import scan_of, text_pdf
+
+ORIGIN = ImportOptions(tenant_id="t", doc_id="d", stem="scan")
+READ = PageText("What the picture says, read by OCR.", 87)
+LINES = ["A line of a picture."]
+
+
+class Reader:
+    """A PageReader that finds the same text on every page, and counts them."""
+
+    def __init__(self, found: PageText | None = READ) -> None:
+        self.pages = 0
+        self._found = found
+
+    def read(self, page: PdfPage) -> PageText | None:
+        assert page.get_width() > 0
+        self.pages += 1
+        return self._found
+
+
+def imported(pdf: bytes, reader: Reader) -> Document:
+    document = import_pdf(pdf, ORIGIN, reader=reader)
+    assert parse_document(Path("d"), dump_document(document)).ocr == document.ocr
+    return document
+
+
+def test_a_page_that_is_a_picture_has_its_text_and_how_sure_that_is() -> None:
+    document = imported(scan_of(LINES, LINES, texts=["Own."]), Reader())
+    assert (document.pages, document.ocr) == ((READ.text, READ.text, "Own."), (87, 87, None))
+
+
+def test_pages_of_text_are_not_read() -> None:
+    reader = Reader()
+    document = imported(bytes(text_pdf(["Some text."], ["7"]).output()), reader)
+    assert (document.pages, document.ocr, reader.pages) == (("Some text.", "7"), (), 0)
+
+
+def test_an_empty_page_is_not_read() -> None:
+    reader = Reader()
+    assert imported(bytes(text_pdf(["a"], []).output()), reader).ocr == ()
+    assert reader.pages == 0
+
+
+@pytest.mark.parametrize(
+    ("stamp", "is_read"), [("Received 2026-11-03", True), ("word " * 40, False)]
+)
+def test_a_picture_with_a_few_words_beside_it_is_read(stamp: str, *, is_read: bool) -> None:
+    assert (imported(scan_of(LINES, stamp=stamp), Reader()).ocr == (87,)) is is_read
+
+
+@pytest.mark.parametrize("found", [None, PageText("No", 99)])
+def test_what_a_page_has_stays_where_ocr_finds_less(found: PageText | None) -> None:
+    document = imported(scan_of(LINES, stamp="Received"), Reader(found))
+    assert (document.pages, document.ocr) == (("Received",), ())
+
+
+def test_a_scan_without_any_text_is_refused() -> None:
+    with pytest.raises(ImportFailed, match="OCR found none on its pages"):
+        imported(scan_of(LINES), Reader(None))
+
+
+def refused(languages: Sequence[str], folder: Path) -> str:
+    with pytest.raises(ImportFailed) as failed, TesseractReader(languages, [str(folder)]) as reader:
+        import_pdf(scan_of(LINES), ORIGIN, reader=reader)
+    return failed.value.reason
+
+
+def test_a_language_without_data_names_the_package(tmp_path: Path) -> None:
+    (tmp_path / "eng.traineddata").touch()
+    assert refused(["eng", "chi_sim"], tmp_path) == (
+        "has pages that are pictures, and OCR has no data for chi_sim: install Debian's "
+        "tesseract-ocr-chi-sim, or name other languages"
+    )
+
+
+def test_data_that_is_damaged_is_said(tmp_path: Path) -> None:
+    (tmp_path / "eng.traineddata").write_bytes(b"no data")
+    assert refused(["eng"], tmp_path) == (
+        "has pages that are pictures, and OCR cannot use its data for eng: install it again"
+    )
+
+
+def test_without_the_extra_the_reason_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "tesserocr", None)
+    with pytest.raises(ImportFailed) as failed:
+        import_data(
+            scan_of(LINES),
+            ".pdf",
+            ImportOptions(tenant_id="t", doc_id="d", stem="scan", ocr_languages=("eng",)),
+        )
+    assert failed.value.reason == (
+        "has pages that are pictures, and OCR is not installed: install mcp-tools-proxy[ocr], or "
+        "use the image tag :ocr"
+    )
