@@ -86,7 +86,8 @@ class WindowRequest(BaseModel, strict=True):
 class ChunkEntry(BaseModel):
     """One chunk of the answer; ``page`` is 1-based, ``chunk_index`` 0-based in the document.
 
-    ``start_char`` and ``end_char`` are its place in the page's text, if it stands there.
+    ``start_char`` and ``end_char`` are its place in the page's text, if it stands there; ``ocr`` is
+    how sure the OCR of its page was, in per cent, if the page was read by OCR.
     """
 
     chunk_id: str
@@ -96,6 +97,7 @@ class ChunkEntry(BaseModel):
     start_char: int | None
     end_char: int | None
     version: str
+    ocr: int | None
 
 
 class WindowAnswer(BaseModel):
@@ -215,6 +217,7 @@ def _entry(chunk: RetrievedChunk) -> ChunkEntry:
         start_char=chunk.start_char,
         end_char=chunk.end_char,
         version=chunk.version,
+        ocr=chunk.ocr,
     )
 
 

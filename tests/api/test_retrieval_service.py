@@ -60,6 +60,7 @@ async def test_a_chunk_has_id_text_and_its_place() -> None:
         "start_char": int,
         "end_char": int,
         "version": str,
+        "ocr": type(None),
     }
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mcp_tools_proxy.documents.versions import version_of
-from mcp_tools_proxy.domain.document import Chunk
+from mcp_tools_proxy.domain.document import Chunk, Section
 from tests.support.builders import make_document
 from tests.support.service import Service, running
 
@@ -18,6 +18,12 @@ OWN = make_document(
         Chunk(chunk_id=f"c{n}", page=1, chunk_index=n, source=text, start=0, end=len(text))
         for n, text in enumerate(("the installer.", "An installer of no page."))
     ),
+)
+SCAN = make_document(
+    doc_id="scan",
+    pages=["A page of typed text, of the file itself.", "The scanned page: at most twelve bar."],
+    sections={"all": Section(section_id="all", title="All", page_start=1, page_end=2)},
+    ocr=[None, 93],
 )
 
 
@@ -87,3 +93,34 @@ async def test_chunks_of_a_window_are_cut_together_with_their_places() -> None:
     assert (result["truncated"], len(chunks)) == (True, 2)
     assert [cited(chunk["sources"]) for chunk in chunks] == [chunk["text"] for chunk in chunks]
     assert {chunk["sources"][0]["version"] for chunk in chunks} == {version_of(DOCUMENT)}
+
+
+def places_of(answer: object) -> list[dict[str, Any]]:
+    """Return every source in an answer."""
+    if isinstance(answer, list):
+        return [place for item in answer for place in places_of(item)]
+    if not isinstance(answer, dict):
+        return []
+    inner = [place for value in answer.values() for place in places_of(value)]
+    return [answer, *inner] if "start_char" in answer else inner
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "confidences"),
+    [
+        ("read_doc_section", {"section_id": "all"}, [None, 93]),
+        ("read_doc_pages", {"page_start": 1, "page_end": 2}, [None, 93]),
+        ("doc_local_search", {"query": "scanned bar"}, [93]),
+        ("doc_local_search", {"query": "typed text"}, [None]),
+        ("read_chunk_window", {"anchor_chunk_id": "p1-c1", "radius": 1}, [None, 93]),
+        ("verify_quote", {"quote": "at most twelve bar"}, [93]),
+        ("verify_quote", {"quote": "The scanned page: at most twenty bar."}, [93]),
+        ("verify_quote", {"quote": "A page of typed text"}, [None]),
+    ],
+)
+async def test_a_source_on_a_page_read_by_ocr_says_how_sure_that_was(
+    tool: str, arguments: dict[str, object], confidences: list[int | None]
+) -> None:
+    async with running(SCAN, retrieval_window_url="local") as service:
+        result = await service.result(tool, {"doc_id": "scan", **arguments})
+    assert [place.get("ocr") for place in places_of(result)] == confidences

@@ -34,7 +34,13 @@ PAGES = (
     "Short.",
     "\n\n".join(["A paragraph of the last page, " * 20] * 5),
 )
-CUT = Document(tenant_id="acme", doc_id="Guide №1/a", title="Guide", pages=PAGES)
+CUT = Document(
+    tenant_id="acme",
+    doc_id="Guide №1/a",
+    title="Guide",
+    pages=PAGES,
+    ocr=(None, 87, None, None, None),
+)
 OWN = Document(
     tenant_id="acme",
     doc_id="own",
@@ -106,6 +112,7 @@ def as_retrieved(chunk: Chunk, document: Document = CUT) -> RetrievedChunk:
         start_char=chunk.start if is_cut else None,
         end_char=chunk.end if is_cut else None,
         version=version_of(document),
+        ocr=87 if is_cut and chunk.page == 2 else None,
     )
 
 

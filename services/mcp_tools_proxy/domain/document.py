@@ -139,7 +139,8 @@ class RetrievedChunk:
 
     ``chunk_index`` is its 0-based place in the document; None, like ``page``, where the service
     sends none. ``start_char`` and ``end_char`` are its place in the text of that page, ``version``
-    is that of the document, where the service sends them.
+    is that of the document, ``ocr`` how sure the OCR of the page was, in per cent, where the
+    service sends them.
     """
 
     chunk_id: str
@@ -149,3 +150,4 @@ class RetrievedChunk:
     start_char: int | None = None
     end_char: int | None = None
     version: str | None = None
+    ocr: int | None = None

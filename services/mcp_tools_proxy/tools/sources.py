@@ -10,6 +10,13 @@ from mcp_tools_proxy.domain.document import DocumentHead, PageSpan, RetrievedChu
 from mcp_tools_proxy.domain.json_objects import without_none
 
 Version = Annotated[str, Field(description="The version of the document's content.")]
+Ocr = Annotated[
+    int,
+    Field(
+        description="Only where the page was read by OCR: how sure that was, in per cent. Letters "
+        "and figures may be wrong."
+    ),
+]
 
 
 class Source(TypedDict):
@@ -20,6 +27,7 @@ class Source(TypedDict):
     page: int
     start_char: int
     end_char: int
+    ocr: NotRequired[Ocr]
 
 
 class WindowSource(TypedDict):
@@ -30,6 +38,7 @@ class WindowSource(TypedDict):
     page: NotRequired[int]
     start_char: NotRequired[int]
     end_char: NotRequired[int]
+    ocr: NotRequired[Ocr]
 
 
 Sources = Annotated[
@@ -48,13 +57,17 @@ def sources_of(head: DocumentHead, spans: Iterable[PageSpan]) -> list[Source]:
 
 def source_of(head: DocumentHead, span: PageSpan) -> Source:
     """Return the source of a text that stands on one stretch of a page."""
-    return {
+    source: Source = {
         "doc_id": head.doc_id,
         "version": head.version,
         "page": span.page,
         "start_char": span.start_char,
         "end_char": span.end_char,
     }
+    confidence = head.ocr_confidence(span.page)
+    if confidence is not None:
+        source["ocr"] = confidence
+    return source
 
 
 def window_sources(doc_id: str, chunk: RetrievedChunk) -> list[WindowSource]:
@@ -65,5 +78,6 @@ def window_sources(doc_id: str, chunk: RetrievedChunk) -> list[WindowSource]:
         "page": chunk.page,
         "start_char": chunk.start_char,
         "end_char": chunk.end_char,
+        "ocr": chunk.ocr,
     }
     return [cast("WindowSource", without_none(known))]

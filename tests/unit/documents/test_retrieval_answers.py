@@ -58,6 +58,10 @@ async def test_an_answer_that_is_not_the_agreed_json_is_unavailable(body: bytes)
         {"chunk_index": "1.0"},
         {"chunk_index": False},
         {"text": ["a"]},
+        {"ocr": 101},
+        {"ocr": -1},
+        {"ocr": "93"},
+        {"ocr": True},
     ],
     ids=str,
 )

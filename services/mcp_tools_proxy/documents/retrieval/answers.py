@@ -31,6 +31,8 @@ _VERSION_CHARS = 256
 
 _Place = Annotated[Annotated[int, Field(ge=0, lt=2**31)] | None, BeforeValidator(whole_number)]
 
+_Percent = Annotated[Annotated[int, Field(ge=0, le=100)] | None, BeforeValidator(whole_number)]
+
 
 class _ChunkBody(BaseModel, strict=True):
     chunk_id: Annotated[str, Field(min_length=1)]
@@ -39,6 +41,7 @@ class _ChunkBody(BaseModel, strict=True):
     start_char: _Place = None
     end_char: _Place = None
     version: Annotated[str, Field(max_length=_VERSION_CHARS)] | None = None
+    ocr: _Percent = None
     text: Annotated[str, BeforeValidator(_null_is_empty)] = ""
 
 

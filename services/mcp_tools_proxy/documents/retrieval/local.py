@@ -6,7 +6,7 @@ from mcp_tools_proxy.documents.document_repository import WHOLE, DocumentReposit
 from mcp_tools_proxy.documents.layout import span_of_chunk
 from mcp_tools_proxy.documents.retrieval.chunk_windows import cut_window
 from mcp_tools_proxy.domain.caller import Caller
-from mcp_tools_proxy.domain.document import Chunk, RetrievedChunk
+from mcp_tools_proxy.domain.document import Chunk, DocumentHead, RetrievedChunk
 
 
 class LocalRetrieval:
@@ -41,10 +41,10 @@ class LocalRetrieval:
         table = await self._repository.chunks(found)
         chunks = cut_window(table, anchor_chunk_id, before=before, after=after)
         pages = found.pages(1, found.head.page_count)
-        return tuple(_retrieved(chunk, pages, found.head.version) for chunk in chunks)
+        return tuple(_retrieved(chunk, pages, found.head) for chunk in chunks)
 
 
-def _retrieved(chunk: Chunk, pages: Sequence[str], version: str) -> RetrievedChunk:
+def _retrieved(chunk: Chunk, pages: Sequence[str], head: DocumentHead) -> RetrievedChunk:
     span = span_of_chunk(chunk, pages)
     return RetrievedChunk(
         chunk_id=chunk.chunk_id,
@@ -53,5 +53,6 @@ def _retrieved(chunk: Chunk, pages: Sequence[str], version: str) -> RetrievedChu
         text=chunk.text,
         start_char=None if span is None else span.start_char,
         end_char=None if span is None else span.end_char,
-        version=version,
+        version=head.version,
+        ocr=head.ocr_confidence(chunk.page),
     )
