@@ -1,0 +1,131 @@
+"""Finds running titles and page numbers, which a search leaves out; what is read keeps them."""
+
+import re
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+Span = tuple[int, int]
+"""Begin and end (exclusive) in a page's text."""
+
+EDGE_LINES = 3
+"""Lines at the top and at the bottom of a page, empty ones apart, that may be repeated ones."""
+
+MIN_PAGES = 3
+"""Pages close to each other that a line has to be on to be a repeated one."""
+
+NEAR_PAGES = 4
+"""How far these are apart at most: titles on the left and on the right differ, and chapters end."""
+
+LINE_CHARS = 200
+"""Longer lines are text."""
+
+_NUMBER = re.compile(r"\d{1,6}")
+_LETTER = re.compile(r"[^\W\d_]")
+
+_COUNTED = "\x00"
+"""Stands around a number that counts with the pages."""
+
+_Key = tuple[bool, str]
+"""Whether a line is at the top, and its words, with a page number counted from its own page."""
+
+
+class _EdgeLine(NamedTuple):
+    start: int
+    end: int
+    at_top: bool
+    keys: frozenset[_Key]
+
+
+def repeated_spans(pages: Sequence[str]) -> list[tuple[Span, ...]]:
+    """Return of each page the lines that pages near to it have as well, at the same edge.
+
+    The first page that has such a line keeps it, so that its words are found; a line that is a
+    page's number goes everywhere. A number may count with the pages, and no other may differ.
+    """
+    lines = [_edge_lines(text, number) for number, text in enumerate(pages)]
+    places = _places(lines)
+    first = {key: numbers[0] for key, numbers in places.items()}
+    return [
+        tuple(
+            (line.start, line.end)
+            for line in found
+            if any(
+                _is_repeated(places[key], number) and (first[key] != number or _is_page_number(key))
+                for key in line.keys
+            )
+        )
+        for number, found in enumerate(lines)
+    ]
+
+
+def searched_pages(pages: Sequence[str]) -> tuple[str, ...]:
+    """Return the pages with spaces in place of repeated lines: every other character stays put."""
+    return tuple(
+        _blanked(text, spans) for text, spans in zip(pages, repeated_spans(pages), strict=True)
+    )
+
+
+def _blanked(text: str, spans: Sequence[Span]) -> str:
+    if not spans:
+        return text
+    parts: list[str] = []
+    done = 0
+    for start, end in spans:
+        parts += (text[done:start], " " * (end - start))
+        done = end
+    return "".join((*parts, text[done:]))
+
+
+def _edge_lines(text: str, number: int) -> list[_EdgeLine]:
+    """Return the first and the last lines of a page, in their order; none is there twice."""
+    filled = list(_filled_lines(text))
+    top = filled[:EDGE_LINES]
+    bottom = filled[max(EDGE_LINES, len(filled) - EDGE_LINES) :]
+    return [
+        _EdgeLine(start, end, at_top, _keys(text[start:end], number, at_top=at_top))
+        for spans, at_top in ((top, True), (bottom, False))
+        for start, end in spans
+        if end - start <= LINE_CHARS
+    ]
+
+
+def _filled_lines(text: str) -> Iterator[Span]:
+    start = 0
+    for line in text.split("\n"):
+        if not line.isspace() and line:
+            yield start, start + len(line)
+        start += len(line) + 1
+
+
+def _keys(line: str, number: int, *, at_top: bool) -> frozenset[_Key]:
+    """Return what a line may be compared by: as it is, or with its first or last number counted.
+
+    A page number is as far from the place of its page on every page: in "12 | Index" or "3-4".
+    """
+    spelt = " ".join(line.split()).casefold()
+    numbers = list(_NUMBER.finditer(spelt))
+    keys = {spelt}
+    for found in numbers[:1] + numbers[-1:]:
+        counted = int(found[0]) - number
+        keys.add(f"{spelt[: found.start()]}{_COUNTED}{counted}{_COUNTED}{spelt[found.end() :]}")
+    return frozenset((at_top, key) for key in keys)
+
+
+def _places(lines: Sequence[Sequence[_EdgeLine]]) -> dict[_Key, list[int]]:
+    places: defaultdict[_Key, list[int]] = defaultdict(list)
+    for number, found in enumerate(lines):
+        for key in {key for line in found for key in line.keys}:
+            places[key].append(number)
+    return places
+
+
+def _is_repeated(places: Sequence[int], number: int) -> bool:
+    """Return whether enough of the ascending page numbers are near to one of them."""
+    near = bisect_right(places, number + NEAR_PAGES) - bisect_left(places, number - NEAR_PAGES)
+    return near >= MIN_PAGES
+
+
+def _is_page_number(key: _Key) -> bool:
+    return _COUNTED in key[1] and not _LETTER.search(key[1])
