@@ -60,3 +60,20 @@ def test_the_gateway_knows_its_host_names() -> None:
     hosts = SERVICES["gateway"]["environment"]["MCP_PROXY_ALLOWED_HOSTS"]
     assert "localhost" in hosts
     assert "*" not in hosts
+
+
+@pytest.mark.parametrize("extra", ["ocr", "formats"])
+def test_an_extra_of_the_image_is_locked_with_the_versions_that_are_tested(extra: str) -> None:
+    assert f"requirements/{extra}.lock" in DOCKERFILE
+    pins = re.compile(r"^[\w.-]+==.*?(?= \\$)", re.MULTILINE)
+    found, tested = (
+        set(pins.findall((ROOT / f"requirements/{name}.lock").read_text()))
+        for name in (extra, "dev")
+    )
+    assert found
+    assert found <= tested
+
+
+def test_an_image_without_extras_reads_no_scan() -> None:
+    assert re.findall(r"^ARG (?:EXTRAS|OCR_LANGUAGES)=(.*)$", DOCKERFILE, re.MULTILINE) == [""] * 3
+    assert "MCP_PROXY_OCR_LANGUAGES=${OCR_LANGUAGES}" in DOCKERFILE
