@@ -31,8 +31,10 @@ def each_chunk(document: Document) -> Iterable[Chunk]:
 def span_of_chunk(chunk: Chunk, pages: Sequence[str]) -> PageSpan | None:
     """Return where a chunk stands on its page; None where it has no text of that page.
 
-    ``pages`` are the document's.
+    ``pages`` are the document's; a chunk that came with it may name another page.
     """
+    if not 1 <= chunk.page <= len(pages):
+        return None
     page = pages[chunk.page - 1]
     if chunk.source is page:
         return PageSpan(chunk.page, chunk.start, chunk.end)

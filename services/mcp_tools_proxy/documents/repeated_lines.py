@@ -41,41 +41,43 @@ class _EdgeLine(NamedTuple):
 def repeated_spans(pages: Sequence[str]) -> list[tuple[Span, ...]]:
     """Return of each page the lines that pages near to it have as well, at the same edge.
 
-    The first page that has such a line keeps it, so that its words are found; a line that is a
-    page's number goes everywhere. A number may count with the pages, and no other may differ.
+    The first page that has such a line keeps it, so that its words are found, and so does a page
+    with nothing else; a line that is a page's number goes everywhere. A number may count with the
+    pages, and no other may differ.
     """
     lines = [_edge_lines(text, number) for number, text in enumerate(pages)]
     places = _places(lines)
     first = {key: numbers[0] for key, numbers in places.items()}
-    return [
-        tuple(
-            (line.start, line.end)
+    repeated = [
+        [
+            line
             for line in found
             if any(
                 _is_repeated(places[key], number) and (first[key] != number or _is_page_number(key))
                 for key in line.keys
             )
-        )
+        ]
         for number, found in enumerate(lines)
+    ]
+    return [
+        tuple((line.start, line.end) for line in found) if _leaves_text(text, found) else ()
+        for text, found in zip(pages, repeated, strict=True)
     ]
 
 
-def searched_pages(pages: Sequence[str]) -> tuple[str, ...]:
-    """Return the pages with spaces in place of repeated lines: every other character stays put."""
-    return tuple(
-        _blanked(text, spans) for text, spans in zip(pages, repeated_spans(pages), strict=True)
-    )
+def blanked(text: str, spans: Sequence[Span], begin: int = 0) -> str:
+    """Return a part of a page with spaces in place of spans: every other character stays put.
 
-
-def _blanked(text: str, spans: Sequence[Span]) -> str:
-    if not spans:
-        return text
+    ``begin`` is where the part begins on its page; ``spans`` are the page's, ascending.
+    """
     parts: list[str] = []
     done = 0
     for start, end in spans:
-        parts += (text[done:start], " " * (end - start))
-        done = end
-    return "".join((*parts, text[done:]))
+        first, last = max(start - begin, done), min(end - begin, len(text))
+        if first < last:
+            parts += (text[done:first], " " * (last - first))
+            done = last
+    return "".join((*parts, text[done:])) if parts else text
 
 
 def _edge_lines(text: str, number: int) -> list[_EdgeLine]:
@@ -125,6 +127,14 @@ def _is_repeated(places: Sequence[int], number: int) -> bool:
     """Return whether enough of the ascending page numbers are near to one of them."""
     near = bisect_right(places, number + NEAR_PAGES) - bisect_left(places, number - NEAR_PAGES)
     return near >= MIN_PAGES
+
+
+def _leaves_text(text: str, repeated: Sequence[_EdgeLine]) -> bool:
+    """Return whether a page has other text than the repeated lines."""
+    parts = zip(
+        [0, *(it.end for it in repeated)], [*(it.start for it in repeated), None], strict=True
+    )
+    return any(text[start:end].strip() for start, end in parts)
 
 
 def _is_page_number(key: _Key) -> bool:

@@ -5,9 +5,16 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.documents.repeated_lines import repeated_spans, searched_pages
+from mcp_tools_proxy.documents.repeated_lines import blanked, repeated_spans
 
 BODIES = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota"]
+
+
+def searched_pages(pages: Sequence[str]) -> tuple[str, ...]:
+    """Return the pages as they are searched."""
+    return tuple(
+        blanked(text, spans) for text, spans in zip(pages, repeated_spans(pages), strict=True)
+    )
 
 
 def searched(pages: Sequence[str]) -> list[str]:
@@ -96,3 +103,7 @@ def test_each_word_is_still_found_on_a_page(pages: list[str]) -> None:
     assert words == {
         word for text in searched_pages(pages) for word in text.split() if not word.isdigit()
     }
+
+
+def test_a_page_with_nothing_else_keeps_its_lines() -> None:
+    assert searched_pages(["Annex"] * 5) == ("Annex",) * 5

@@ -118,3 +118,15 @@ def test_a_snippet_shows_what_matched_however_it_did(written: str, query: str) -
 @given(words=st.lists(st.from_regex(r"[a-zа-яё]{2,9}", fullmatch=True), min_size=1, max_size=6))
 def test_no_question_of_which_a_word_occurs_is_answered_by_nothing(words: list[str]) -> None:
     assert search("before", words[0], query=" ".join(words))
+
+
+def test_running_titles_are_found_once_and_matched_nowhere_else() -> None:
+    names = ("alpha", "bravo", "charlie", "delta", "echo")
+    pages = [f"Gateway guide\n\nThe guide of {it}\n\n{n}" for n, it in enumerate(names, 1)]
+    index = build_index(make_document(pages=pages))
+    assert [hit.page for hit in index.search("gateway", 5)] == [1]
+    hit = next(iter(index.search("guide charlie", 5)))
+    assert (hit.page, hit.span is not None and pages[2][hit.span.start_char :][:7]) == (
+        3,
+        "Gateway",
+    )

@@ -13,6 +13,7 @@ from mcp_tools_proxy.documents.search.fields import CHUNK_TEXT, PAGE_TEXT, PLACE
 from mcp_tools_proxy.documents.search.languages import declared_language, detect_language
 from mcp_tools_proxy.documents.search.listings import is_listing
 from mcp_tools_proxy.documents.search.search_index import SearchIndex
+from mcp_tools_proxy.documents.search.searched_text import SearchedText
 from mcp_tools_proxy.domain.document import Chunk, Document
 from mcp_tools_proxy.wire.text import utf8_len
 
@@ -34,7 +35,8 @@ def build_index(document: Document) -> SearchIndex:
     analysis = analysis_of(language)
     engine = _new_engine(analysis)
     chunks = tuple(each_chunk(document))
-    _fill(engine, chunks)
+    searched = SearchedText(document)
+    _fill(engine, chunks, searched)
     _return_freed_memory()
     engine.reload()
     last_page = len(document.pages)
@@ -48,6 +50,7 @@ def build_index(document: Document) -> SearchIndex:
     return SearchIndex(
         document=document,
         chunks=chunks,
+        searched=searched,
         engine=engine,
         analysis=analysis,
         listings=frozenset(listings),
@@ -76,12 +79,12 @@ def _new_engine(analysis: Analysis) -> tantivy.Index:
     return engine
 
 
-def _fill(engine: tantivy.Index, chunks: Sequence[Chunk]) -> None:
+def _fill(engine: tantivy.Index, chunks: Sequence[Chunk], searched: SearchedText) -> None:
     """Write the chunks to ``engine``, and with the first of each page the text of all of them."""
     prepared: list[str] = []
     of_page: dict[int, list[str]] = {}
     for _, chunk in _paced(chunks):
-        prepared.append(prepare(chunk.text))
+        prepared.append(prepare(searched.of(chunk)))
         of_page.setdefault(chunk.page, []).append(prepared[-1])
     writer = engine.writer(_WRITER_HEAP_BYTES, 1)
     for place, chunk in _paced(chunks):

@@ -9,12 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import tantivy
 
-from mcp_tools_proxy.documents.layout import by_begin, section_at
+from mcp_tools_proxy.documents.layout import by_begin, section_at, span_of_chunk
 from mcp_tools_proxy.documents.search.analysis import Analysis, clean, original_offset, term_count
 from mcp_tools_proxy.documents.search.fields import CHUNK_TEXT, PAGE_TEXT, PLACE
 from mcp_tools_proxy.documents.search.matches import MatchFinder
 from mcp_tools_proxy.documents.search.query import Concept, Concepts, any_of
 from mcp_tools_proxy.documents.search.ranking import LISTING_FACTOR, PAGE_WEIGHT, covered, order
+from mcp_tools_proxy.documents.search.searched_text import SearchedText
 from mcp_tools_proxy.documents.search.snippets import best_span, excerpt
 from mcp_tools_proxy.documents.search.vocabulary import Vocabulary
 from mcp_tools_proxy.domain.document import Chunk, Document, Hit, PageSpan
@@ -52,6 +53,7 @@ class SearchIndex:
         *,
         document: Document,
         chunks: Sequence[Chunk],
+        searched: SearchedText,
         engine: tantivy.Index,
         analysis: Analysis,
         listings: frozenset[int],
@@ -60,6 +62,7 @@ class SearchIndex:
         self.text_bytes = text_bytes
         self._document = document
         self._chunks = chunks
+        self._searched = searched
         self._sections = by_begin(document.sections.values())
         self._analysis = analysis
         self._listings = listings
@@ -163,22 +166,19 @@ class SearchIndex:
     def _hit(
         self, chunk: Chunk, score: float, finder: MatchFinder, weights: Mapping[str, int]
     ) -> Hit:
-        text = self._text(chunk)
-        start, end = best_span(finder.find(text), weights)
-        found = excerpt(text, start, end)
-        begin = self._begin(chunk)
         original = chunk.text[:_SCANNED_CHARS]
-        place = original_offset(original, text, start)
-        section = section_at(self._sections, chunk.page, 0 if begin is None else begin + place)
+        text = self._text(chunk)
+        match = best_span(finder.find(text), weights)
+        start, end = (original_offset(original, text, offset) for offset in match)
+        found = excerpt(original, start, end)
+        place = span_of_chunk(chunk, self._document.pages)
+        begin = None if place is None else place.start_char
+        section = section_at(self._sections, chunk.page, 0 if begin is None else begin + start)
         span = None
         if begin is not None:
-            first, last = (
-                begin + original_offset(original, text, offset)
-                for offset in (found.start, found.end)
-            )
-            span = PageSpan(chunk.page, first, last)
+            span = PageSpan(chunk.page, begin + found.start, begin + found.end)
         return Hit(
-            snippet=found.snippet,
+            snippet=clean(found.snippet),
             page=chunk.page,
             score=score,
             section_id=section.section_id if section else None,
@@ -187,16 +187,7 @@ class SearchIndex:
         )
 
     def _text(self, chunk: Chunk) -> str:
-        return clean(chunk.text[:_SCANNED_CHARS])
-
-    def _begin(self, chunk: Chunk) -> int | None:
-        """Return where a chunk begins in its page's text; None if it is not there."""
-        pages = self._document.pages
-        page = pages[chunk.page - 1] if 1 <= chunk.page <= len(pages) else ""
-        if chunk.source is page:
-            return chunk.start
-        start = page.find(chunk.text)
-        return start if start >= 0 else None
+        return clean(self._searched.of(chunk)[:_SCANNED_CHARS])
 
 
 def _places_of(searcher: tantivy.Searcher, chunk_count: int) -> Sequence[Sequence[int]]:
