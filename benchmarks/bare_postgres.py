@@ -10,7 +10,7 @@ from fastapi import FastAPI
 
 from benchmarks.bare import Envelope, Execute
 from benchmarks.messages import EXECUTE
-from mcp_tools_proxy.documents.postgres.store import PAGES
+from mcp_tools_proxy.documents.postgres.statements import PAGES
 
 
 async def _keep(_connection: asyncpg.Connection) -> None:

@@ -7,8 +7,8 @@ from pydantic_core import from_json
 
 from mcp_tools_proxy.documents.document_store import Reading, Wanted
 from mcp_tools_proxy.documents.document_writer import Expected
-from mcp_tools_proxy.documents.postgres import store
 from mcp_tools_proxy.documents.postgres.database import Database
+from mcp_tools_proxy.documents.postgres.statements import PAGES
 from mcp_tools_proxy.documents.postgres.writer import PostgresWriter
 from mcp_tools_proxy.documents.versions import version_of
 from mcp_tools_proxy.domain.document import Document, Section
@@ -81,7 +81,7 @@ async def blocks_read(database: Database, doc_id: str) -> int:
     async with database.transaction("acme") as connection:
         await connection.execute("SET LOCAL plan_cache_mode = force_generic_plan")
         plan = await connection.fetchval(
-            f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {store.PAGES}", "acme", doc_id, 5, 6
+            f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {PAGES}", "acme", doc_id, 5, 6
         )
         (top,) = from_json(plan)
         return int(top["Plan"]["Shared Hit Blocks"] + top["Plan"]["Shared Read Blocks"])

@@ -5,7 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from mcp_tools_proxy.documents.document_file import document_path, dump_document, write_document
+from mcp_tools_proxy.documents.document_file import (
+    document_path,
+    dump_document,
+    read_document,
+    write_document,
+)
+from mcp_tools_proxy.documents.versions import version_of
 from mcp_tools_proxy.domain.document import Document, Section
 from tests.e2e.terminal import run_on_terminal
 from tests.support.documents_cli import Run, documents_commands
@@ -51,6 +57,7 @@ def test_show_tells_all_but_the_text(run: Run, root: Path) -> None:
         "pages     6 (no text: 2-3, 5)",
         f"size      12 characters of text, {path.stat().st_size} bytes of file",
         f"file      {path}",
+        f"version   {version_of(read_document(path))}",
         "sections  2",
         "  a  Part A  pages 1-4",
         "  b  Part B  page 6",
@@ -72,9 +79,22 @@ def test_show_can_give_json(run: Run, root: Path) -> None:
             {"section_id": "b", "title": "Part B", "page_start": 6, "page_end": 6},
         ],
         "text_chars": 12,
+        "version": version_of(read_document(path)),
+        "older_versions": [],
         "file": str(path),
         "file_bytes": path.stat().st_size,
     }
+
+
+def test_show_names_the_versions_that_are_kept(run: Run, tmp_path: Path) -> None:
+    shown = []
+    for text in ("one", "two"):
+        (tmp_path / "note.md").write_text(text)
+        run("import", str(tmp_path / "note.md"), "--tenant", "acme", "--replace")
+        shown.append(json.loads(run("show", "note", "--tenant", "acme", "--json").stdout))
+    assert shown[1]["older_versions"] == [shown[0]["version"]]
+    lines = run("show", "note", "--tenant", "acme").stdout.splitlines()
+    assert f"older     {shown[0]['version']}" in lines
 
 
 @pytest.mark.parametrize("command", ["show", "remove"])

@@ -101,6 +101,7 @@ class Gateway:
             url=_secret(settings.documents_url),
             timeout_s=settings.documents_timeout,
             stale_s=settings.documents_stale_s,
+            keep_versions=settings.documents_keep_versions,
             metrics=self.metrics,
         )
         self.document_changes = DocumentChanges(self.audit)

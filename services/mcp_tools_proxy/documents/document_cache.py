@@ -21,6 +21,9 @@ CHUNK_BYTES = 300
 
 _UNCHECKED = -1
 
+EntryKey = tuple[str, ...]
+"""A document's Key; that of an older version has the version as well."""
+
 
 class CachedDocument:
     """What is in memory of one version of a document: its head, and the parts that were read.
@@ -38,6 +41,8 @@ class CachedDocument:
         self.size_bytes = ENTRY_BYTES
         self.generation = _UNCHECKED
         """The generation of the cache in which the head was read last."""
+        self.kept_as: EntryKey | None = None
+        """Its key in the cache; None for one that was not kept there."""
         self._pages: dict[int, str] = {}
         self.add(reading)
 
@@ -90,13 +95,16 @@ class DocumentCache:
     """CachedDocuments by tenant and doc_id within ``max_bytes``; for one event loop.
 
     The document used last stays, whatever its size. One whose head may be outdated stays as well,
-    for its texts may be those of the present version.
+    for its texts may be those of the present version. Older versions go as soon as their document
+    may have changed: it may be removed, or they may.
     """
 
     def __init__(self, *, max_bytes: int, metrics: Metrics) -> None:
         self._max_bytes = max_bytes
         self._metrics = metrics
-        self._entries: OrderedDict[Key, CachedDocument] = OrderedDict()
+        self._entries: OrderedDict[EntryKey, CachedDocument] = OrderedDict()
+        self._older: dict[Key, set[EntryKey]] = {}
+        """The entries that are older versions of a document."""
         self._bytes = 0
         self._generation = 0
 
@@ -106,8 +114,8 @@ class DocumentCache:
             f"{self._bytes} of {self._max_bytes} bytes>"
         )
 
-    def get(self, key: Key) -> CachedDocument | None:
-        """Return what is in memory of a document, which is the one used last then."""
+    def get(self, key: EntryKey) -> CachedDocument | None:
+        """Return what is in memory of a document or a version, which is the one used last then."""
         entry = self._entries.get(key)
         if entry is not None:
             self._entries.move_to_end(key)
@@ -122,8 +130,8 @@ class DocumentCache:
         entry = self._entries.get(key)
         if entry is None or entry.head.version != reading.head.version:
             self.drop(key)
-            entry = self._entries[key] = CachedDocument(reading)
-            self._count(entry.size_bytes)
+            entry = CachedDocument(reading)
+            self._add(key, entry)
         else:
             before = entry.size_bytes
             entry.add(reading)
@@ -133,33 +141,65 @@ class DocumentCache:
         self._evict()
         return entry
 
+    def keep_older(self, key: Key, reading: Reading) -> CachedDocument:
+        """Add an older version of a document."""
+        entry = CachedDocument(reading)
+        entry_key = (*key, reading.head.version)
+        self._remove(entry_key)
+        self._add(entry_key, entry)
+        self._older.setdefault(key, set()).add(entry_key)
+        self._evict()
+        return entry
+
     def grow(self, entry: CachedDocument, by: int) -> None:
         """Count what was built from a document, unless it is no longer here."""
-        key = (entry.head.tenant_id, entry.head.doc_id)
-        if self._entries.get(key) is entry:
+        if entry.kept_as is not None and self._entries.get(entry.kept_as) is entry:
             entry.size_bytes += by
             self._count(by)
             self._evict()
 
     def mark(self, key: Key) -> None:
         """Mark a document that may have changed."""
+        self._drop_older(key)
         entry = self._entries.get(key)
         if entry is not None:
             entry.generation = _UNCHECKED
 
     def mark_all(self) -> None:
         """Mark every document: each may have changed."""
+        for key in list(self._older):
+            self._drop_older(key)
         self._generation += 1
 
     def drop(self, key: Key) -> None:
-        """Remove a document; whoever uses it may go on."""
-        entry = self._entries.pop(key, None)
-        if entry is not None:
-            self._count(-entry.size_bytes)
+        """Remove a document with its older versions; whoever uses one may go on."""
+        self._drop_older(key)
+        self._remove(key)
+
+    def _drop_older(self, key: Key) -> None:
+        for entry_key in list(self._older.get(key, ())):
+            self._remove(entry_key)
 
     def _evict(self) -> None:
         while self._bytes > self._max_bytes and len(self._entries) > 1:
-            self.drop(next(iter(self._entries)))
+            self._remove(next(iter(self._entries)))
+
+    def _add(self, key: EntryKey, entry: CachedDocument) -> None:
+        entry.kept_as = key
+        self._entries[key] = entry
+        self._count(entry.size_bytes)
+
+    def _remove(self, key: EntryKey) -> None:
+        entry = self._entries.pop(key, None)
+        if entry is None:
+            return
+        self._count(-entry.size_bytes)
+        tenant_id, doc_id, *version = key
+        if version:
+            older = self._older[tenant_id, doc_id]
+            older.remove(key)
+            if not older:
+                del self._older[tenant_id, doc_id]
 
     def _count(self, by: int) -> None:
         self._bytes += by

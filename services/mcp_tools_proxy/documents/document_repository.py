@@ -24,6 +24,7 @@ from mcp_tools_proxy.documents.document_store import (
     Reading,
     Wanted,
 )
+from mcp_tools_proxy.documents.older_versions import OlderVersions
 from mcp_tools_proxy.documents.quotes.quotable_document import QuotableDocument, QuoteCheck
 from mcp_tools_proxy.documents.retrieval.chunk_windows import ChunkTable, build_table
 from mcp_tools_proxy.documents.search.index_builder import build_index
@@ -82,6 +83,7 @@ class DocumentRepository:
         metrics.document_cache_misses.set_function(lambda: self._misses)
         self._build_index = build_index
         self._cache = DocumentCache(max_bytes=cache_bytes, metrics=metrics)
+        self._older = OlderVersions(store, self._cache)
         self._builders = Builders()
         self._searcher = Searcher()
         self._held: dict[Key, CachedDocument] = {}
@@ -102,6 +104,7 @@ class DocumentRepository:
     def changed(self, key: Key) -> None:
         """Ask the store again before this document is served: it may have changed."""
         self._on_changed(key)
+        self._older.changed()
         self._cache.mark(key)
         self._only_held.discard(key)
         for read in self._reads.get(key, ()):
@@ -109,6 +112,7 @@ class DocumentRepository:
 
     def all_changed(self) -> None:
         """Ask the store again before any document is served."""
+        self._older.changed()
         self._cache.mark_all()
         self._only_held.clear()
         for reads in self._reads.values():
@@ -128,6 +132,21 @@ class DocumentRepository:
             if found is None or not _admits(found, caller):
                 raise await self._refusal(doc_id)
             return found
+
+    async def find_version(
+        self, caller: Caller, doc_id: str, version: str, wanted: Wanted
+    ) -> CachedDocument:
+        """Return a version of a document: the present one, or an older one that is kept, whole.
+
+        Who may read it is who may read the document now. Raises VersionGone as well.
+        """
+        present = await self.find(caller, doc_id)
+        if present.head.version == version:
+            present = await self.find(caller, doc_id, wanted)  # it may be replaced meanwhile
+        if present.head.version == version:
+            return present
+        async with self._in_time():
+            return await self._older.find(present.head, version)
 
     def check_bound(self, documents: frozenset[str], doc_id: str) -> None:
         """Check that a document is one of those that a caller is bound to.

@@ -98,6 +98,13 @@ class DocumentStore(Protocol):
         """Read the wanted parts of a document, of one version; None when there is none."""
         ...
 
+    async def read_older(self, key: Key, version: str) -> Reading | None:
+        """Read an older version of a document, whole; None when it is not kept.
+
+        Its head names no readers: those of the document itself count.
+        """
+        ...
+
     async def list_readable(self, query: CatalogQuery) -> Sequence[CatalogEntry]:
         """Return the first ``query.limit`` documents that the query admits, ordered by doc_id."""
         ...

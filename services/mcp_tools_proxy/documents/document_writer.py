@@ -1,11 +1,15 @@
 """What changes documents: one interface for import, operator's routes and command line."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Protocol
 
 from mcp_tools_proxy.documents.document_store import Key
 from mcp_tools_proxy.domain.document import Document, DocumentHead, Readers
+
+KEEP_VERSIONS = 2
+"""Versions of a document that are kept where no setting says more: the present one, and the one
+before."""
 
 
 class Expected(Enum):
@@ -96,11 +100,16 @@ class DocumentWriter(Protocol):
         """Return a whole document; None when there is none."""
         ...
 
+    async def older_versions(self, key: Key) -> Sequence[str]:
+        """Return the older versions of a document that are kept, the newest first."""
+        ...
+
     async def put(
         self, document: Document, *, expected: Expected | str, keep_readers: bool
     ) -> DocumentHead:
         """Write a document as a new version; ``expected`` is a version, or an Expected.
 
+        The version that it replaces is kept, and as many older ones as the writer was told to.
         With ``keep_readers`` a document that is replaced keeps its readers, read with it in one
         step, and those of ``document`` are for a new one only. Raises VersionConflict,
         InvalidDocument.
@@ -117,9 +126,9 @@ class DocumentWriter(Protocol):
         ...
 
     async def remove(self, key: Key, *, expected: Expected | str) -> DocumentHead | None:
-        """Remove a document, broken or not; return what it was, None for a broken one.
+        """Remove a document, broken or not, with its older versions.
 
-        Raises VersionConflict, NoSuchDocument.
+        Returns what it was, None for a broken one. Raises VersionConflict, NoSuchDocument.
         """
         ...
 

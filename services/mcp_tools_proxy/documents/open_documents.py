@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Protocol
 
 from mcp_tools_proxy.documents.document_store import DocumentStore
-from mcp_tools_proxy.documents.document_writer import DocumentWriter
+from mcp_tools_proxy.documents.document_writer import KEEP_VERSIONS, DocumentWriter
 from mcp_tools_proxy.documents.folder.folder_documents import FolderDocuments
 from mcp_tools_proxy.telemetry.metrics import Metrics
 
@@ -47,17 +47,20 @@ def build_documents(
     url: str | None,
     timeout_s: float,
     stale_s: float,
+    keep_versions: int = KEEP_VERSIONS,
     metrics: Metrics,
 ) -> OpenDocuments:
     """Build what keeps the documents: PostgreSQL where there is a URL, else a folder of files."""
     if url is None:
-        return FolderDocuments(folder, cache_dir=cache_dir, metrics=metrics)
+        return FolderDocuments(
+            folder, cache_dir=cache_dir, keep_versions=keep_versions, metrics=metrics
+        )
     # asyncpg is slow to import
     from mcp_tools_proxy.documents.postgres.postgres_documents import (  # noqa: PLC0415
         PostgresDocuments,
     )
 
-    return PostgresDocuments(url, timeout_s=timeout_s, stale_s=stale_s)
+    return PostgresDocuments(url, timeout_s=timeout_s, stale_s=stale_s, keep_versions=keep_versions)
 
 
 async def prepare_documents(url: str | None, owner_url: str | None, *, timeout_s: float) -> None:

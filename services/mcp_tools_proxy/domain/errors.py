@@ -12,7 +12,8 @@ ProxyError
 ├── naming:    AgentNotFound · AgentRequired · ToolNotFound · ToolNotAllowed · AmbiguousName ·
 │              PromptNotFound · PromptNotAllowed · ResourceNotFound · ResourceNotAllowed
 ├── arguments: InvalidArguments · PageSpanTooLarge · WindowTooLarge · ContentBlocked
-├── documents: AccessDenied · DocumentNotFound · SectionNotFound · PagesNotFound · ChunkNotFound
+├── documents: AccessDenied · DocumentNotFound · VersionGone · SectionNotFound · PagesNotFound ·
+│              ChunkNotFound
 ├── identity:  IdentityRequired · CredentialsMissing
 ├── repeating: IdempotencyConflict · OutcomeUnknown
 ├── waiting:   RateLimitExceeded · LimitsUnavailable · RetrievalUnavailable ·
@@ -212,7 +213,7 @@ class ContentBlocked(ProxyError):
 
 
 class DocumentRefused(ProxyError):
-    """The caller may not read the document that a call names, whatever the reason.
+    """What a call names of documents is not there for the caller, whatever the reason.
 
     Such a call is charged to the tenant's budgets, and not to the document's.
     """
@@ -230,6 +231,12 @@ class DocumentNotFound(DocumentRefused):
     """No document of this id is visible to the tenant."""
 
     code = "DOCUMENT_NOT_FOUND"
+
+
+class VersionGone(DocumentRefused):
+    """The document is there, but not in the version that a call names; ``details`` has its own."""
+
+    code = "VERSION_GONE"
 
 
 class SectionNotFound(ProxyError):

@@ -40,6 +40,9 @@ class DocumentSettings(EnvironmentSettings):
     """Seconds that cached documents are served while the database is not reachable; 0 is never."""
     documents_cache_bytes: Count = 67_108_864
     """Bytes of memory for texts and search indexes of the documents used last."""
+    documents_keep_versions: Count = 2
+    """Versions of each document that are kept: the present one, and those that imports and uploads
+    replaced last; 1 keeps the present one only."""
     cache_dir: Annotated[Path | None, BeforeValidator(empty_is_unset)] = None
     """Folder for what is known of document files, so that the next start reads none of them again;
     unset, one of this user in the system's temporary folder."""

@@ -1,7 +1,9 @@
-"""The argument that names a document, and the lookup of that document, for all document tools."""
+"""The arguments that name a document, and the lookup of that document, for all document tools."""
 
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Annotated, TypeVar
+
+from pydantic import Field
 
 from mcp_tools_proxy.documents.document_cache import CachedDocument
 from mcp_tools_proxy.documents.document_repository import DocumentRepository
@@ -9,6 +11,7 @@ from mcp_tools_proxy.documents.document_store import Wanted
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.tools.arguments import DocId
 from mcp_tools_proxy.tools.local_tool import Arguments
+from mcp_tools_proxy.wire.identifiers import ContentVersion
 
 
 class DocumentArguments(Arguments):
@@ -17,7 +20,17 @@ class DocumentArguments(Arguments):
     doc_id: DocId
 
 
+class VersionArguments(DocumentArguments):
+    """Base of the arguments that name a document, and may name a version of it."""
+
+    version: Annotated[
+        ContentVersion | None,
+        Field(description="Only to use an older version: the version that a source names."),
+    ] = None
+
+
 ArgumentsT = TypeVar("ArgumentsT", bound=DocumentArguments)
+VersionArgumentsT = TypeVar("VersionArgumentsT", bound=VersionArguments)
 
 FindDocument = Callable[[ArgumentsT, Call], Awaitable[CachedDocument]]
 
@@ -34,5 +47,21 @@ def document_finder(
 
     def find(arguments: ArgumentsT, call: Call) -> Awaitable[CachedDocument]:
         return repository.find(call.caller, arguments.doc_id, wanted(arguments))
+
+    return find
+
+
+def version_finder(
+    repository: DocumentRepository, wanted: Callable[[VersionArgumentsT], Wanted]
+) -> FindDocument[VersionArgumentsT]:
+    """Build the same function for arguments that may name a version; it raises VersionGone, too."""
+    find_present = document_finder(repository, wanted)
+
+    def find(arguments: VersionArgumentsT, call: Call) -> Awaitable[CachedDocument]:
+        if arguments.version is None:
+            return find_present(arguments, call)
+        return repository.find_version(
+            call.caller, arguments.doc_id, arguments.version, wanted(arguments)
+        )
 
     return find

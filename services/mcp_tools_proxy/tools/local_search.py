@@ -14,7 +14,7 @@ from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import Result, Tool
 from mcp_tools_proxy.domain.document import Hit, PageSpan
 from mcp_tools_proxy.tools.arguments import Positive, Tokens
-from mcp_tools_proxy.tools.document_lookup import DocumentArguments, document_finder
+from mcp_tools_proxy.tools.document_lookup import VersionArguments, version_finder
 from mcp_tools_proxy.tools.local_tool import build_local_tool
 from mcp_tools_proxy.tools.sources import Sources, sources_of
 from mcp_tools_proxy.wire.text import cut_utf8, estimate_tokens, utf8_len
@@ -30,7 +30,7 @@ def _query(text: str) -> str:
     return trimmed[:MAX_QUERY_CHARS]
 
 
-class SearchArguments(DocumentArguments):
+class SearchArguments(VersionArguments):
     """Where to look, for what, and how many places to give."""
 
     query: Annotated[
@@ -110,7 +110,7 @@ def search_tool(
         arguments=SearchArguments,
         result=Snippets,
         function=search,
-        find_document=document_finder(repository, lambda _: WHOLE),
+        find_document=version_finder(repository, lambda _: WHOLE),
     )
 
 

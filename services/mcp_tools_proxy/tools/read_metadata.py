@@ -15,12 +15,12 @@ from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import Result, Tool
 from mcp_tools_proxy.domain.document import Section
 from mcp_tools_proxy.tools.arguments import Natural, Tokens
-from mcp_tools_proxy.tools.document_lookup import DocumentArguments, document_finder
+from mcp_tools_proxy.tools.document_lookup import VersionArguments, version_finder
 from mcp_tools_proxy.tools.local_tool import build_local_tool
 from mcp_tools_proxy.wire.text import estimate_tokens
 
 
-class MetadataArguments(DocumentArguments):
+class MetadataArguments(VersionArguments):
     """Which document to describe, and from which section on."""
 
     start_section: Annotated[
@@ -103,7 +103,7 @@ def metadata_tool(repository: DocumentRepository, *, max_text_bytes: int) -> Too
         arguments=MetadataArguments,
         result=Metadata,
         function=read_metadata,
-        find_document=document_finder(repository, lambda _: Wanted(sections=True)),
+        find_document=version_finder(repository, lambda _: Wanted(sections=True)),
     )
 
 

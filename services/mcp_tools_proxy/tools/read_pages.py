@@ -19,13 +19,13 @@ from mcp_tools_proxy.tools.arguments import (
     Tokens,
     Truncated,
 )
-from mcp_tools_proxy.tools.document_lookup import DocumentArguments, document_finder
+from mcp_tools_proxy.tools.document_lookup import VersionArguments, version_finder
 from mcp_tools_proxy.tools.local_tool import ConflictingArguments, build_local_tool
 from mcp_tools_proxy.tools.sources import Sources, sources_of
 from mcp_tools_proxy.wire.text import estimate_tokens
 
 
-class PagesArguments(DocumentArguments):
+class PagesArguments(VersionArguments):
     """Which pages to read (1-based, inclusive), and from where."""
 
     page_start: Annotated[Positive, Field(description="First page, counted from 1.")]
@@ -115,6 +115,6 @@ def pages_tool(
         arguments=PagesArguments,
         result=PagesText,
         function=read_pages,
-        find_document=document_finder(repository, _wanted),
+        find_document=version_finder(repository, _wanted),
         check=check_span,
     )

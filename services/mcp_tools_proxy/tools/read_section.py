@@ -19,7 +19,7 @@ from mcp_tools_proxy.tools.arguments import (
     Tokens,
     Truncated,
 )
-from mcp_tools_proxy.tools.document_lookup import DocumentArguments, document_finder
+from mcp_tools_proxy.tools.document_lookup import VersionArguments, version_finder
 from mcp_tools_proxy.tools.local_tool import build_local_tool
 from mcp_tools_proxy.tools.sources import Sources, sources_of
 from mcp_tools_proxy.wire.identifiers import Identifier
@@ -28,7 +28,7 @@ from mcp_tools_proxy.wire.text import estimate_tokens, quote
 SHOWN_SECTION_IDS = 50
 
 
-class SectionArguments(DocumentArguments):
+class SectionArguments(VersionArguments):
     """Which section to read, and from where."""
 
     section_id: Annotated[
@@ -100,7 +100,7 @@ def section_tool(repository: DocumentRepository, *, max_text_bytes: int) -> Tool
         arguments=SectionArguments,
         result=SectionText,
         function=read_section,
-        find_document=document_finder(repository, _wanted),
+        find_document=version_finder(repository, _wanted),
     )
 
 

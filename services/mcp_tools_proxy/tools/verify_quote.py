@@ -12,7 +12,7 @@ from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import Result, Tool
 from mcp_tools_proxy.domain.document import DocumentHead
 from mcp_tools_proxy.tools.arguments import Tokens
-from mcp_tools_proxy.tools.document_lookup import DocumentArguments, document_finder
+from mcp_tools_proxy.tools.document_lookup import VersionArguments, version_finder
 from mcp_tools_proxy.tools.local_tool import build_local_tool
 from mcp_tools_proxy.tools.sources import Source, Sources, source_of, sources_of
 from mcp_tools_proxy.wire.text import cut_utf8, estimate_tokens
@@ -33,7 +33,7 @@ def _quote(text: str) -> str:
     return trimmed
 
 
-class QuoteArguments(DocumentArguments):
+class QuoteArguments(VersionArguments):
     """What is said to stand in which document."""
 
     quote: Annotated[
@@ -103,7 +103,7 @@ def quote_tool(repository: DocumentRepository, *, max_text_bytes: int) -> Tool:
         arguments=QuoteArguments,
         result=QuoteVerdict,
         function=verify,
-        find_document=document_finder(repository, lambda _: WHOLE),
+        find_document=version_finder(repository, lambda _: WHOLE),
     )
 
 

@@ -24,6 +24,9 @@ LanguageTag = Annotated[
 ]
 """A language by its tag of BCP 47, such as ``de`` or ``pt-BR``."""
 
+ContentVersion = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+"""A version of a document's content: the SHA-256 of it, in hex."""
+
 MAX_DOCUMENTS = 1_000
 """Documents that one list of ids names at most."""
 

@@ -19,7 +19,7 @@ from mcp_tools_proxy.documents.document_store import (
 )
 from mcp_tools_proxy.documents.versions import head_of
 from mcp_tools_proxy.domain.document import Document, Readers
-from mcp_tools_proxy.domain.errors import AccessDenied, DocumentsUnavailable
+from mcp_tools_proxy.domain.errors import AccessDenied, DocumentsUnavailable, VersionGone
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.support.bounds import BOUND_S, until
 from tests.support.builders import make_caller, make_document
@@ -36,6 +36,7 @@ class GatedStore:
 
     def __init__(self) -> None:
         self.document = make_document(pages=("old",))
+        self.older: dict[str, Document] = {}
         self.is_current = True
         self.is_down = False
         self.timeout_s: float | None = None
@@ -59,6 +60,11 @@ class GatedStore:
         if wanted.whole:
             return Reading(head=head, document=document)
         return Reading(head=head, pages=dict(enumerate(document.pages, start=1)))
+
+    async def read_older(self, key: Key, version: str) -> Reading | None:
+        document = self.older.get(version)
+        await self.gate.wait()
+        return None if document is None else Reading(head=head_of(document), document=document)
 
     async def list_readable(self, query: CatalogQuery) -> Sequence[CatalogEntry]:
         return ()
@@ -194,3 +200,22 @@ def test_a_text_is_counted_with_the_utf8_that_an_answer_leaves_in_it(letter: str
     entry = CachedDocument(Reading(head=head_of(document), document=document))
     to_json(document.pages)
     assert entry.size_bytes >= sum(map(sys.getsizeof, document.pages))
+
+
+async def test_an_older_version_that_was_being_read_when_a_change_was_told_is_not_kept(
+    store: GatedStore, repository: DocumentRepository
+) -> None:
+    older = make_document(pages=("older",))
+    version = head_of(older).version
+    store.older[version] = older
+    await text(repository)
+    store.gate.clear()
+    async with asyncio.timeout(BOUND_S), asyncio.TaskGroup() as group:
+        reading = group.create_task(repository.find_version(CALLER, "doc", version, PAGE))
+        await asyncio.sleep(0)
+        store.older.clear()
+        change(store, make_document(pages=("new",)))
+        store.gate.set()
+    assert reading.result().pages(1, 1) == ("older",)
+    with pytest.raises(VersionGone):
+        await repository.find_version(CALLER, "doc", version, PAGE)

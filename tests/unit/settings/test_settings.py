@@ -15,6 +15,7 @@ from mcp_tools_proxy.settings.settings import Settings, SettingsError, load_sett
         ("MCP_PROXY_PORT", "http"),
         ("MCP_PROXY_PORT", "70000"),
         ("MCP_PROXY_MAX_PAGES_PER_CALL", "-1"),
+        ("MCP_PROXY_DOCUMENTS_KEEP_VERSIONS", "0"),
         ("MCP_PROXY_MAX_TEXT_BYTES", "3"),
         ("MCP_PROXY_RATE_LIMIT_CALLS", "-1"),
         ("MCP_PROXY_RATE_LIMIT_WINDOW_S", "0"),

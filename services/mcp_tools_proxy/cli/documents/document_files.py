@@ -1,7 +1,7 @@
 """The commands ``documents list``, ``show`` and ``remove``."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -23,6 +23,7 @@ from mcp_tools_proxy.documents.document_file import dump_readers
 from mcp_tools_proxy.documents.document_writer import DocumentWriter, Expected, NoSuchDocument
 from mcp_tools_proxy.documents.importers.base import one_line
 from mcp_tools_proxy.documents.importers.textless_pages import pages_without_text, spell_pages
+from mcp_tools_proxy.documents.versions import version_of
 from mcp_tools_proxy.domain.document import Document, DocumentHead
 from mcp_tools_proxy.wire.text import quote
 
@@ -83,23 +84,24 @@ def add_show(app: typer.Typer, load_settings: LoadSettings) -> None:
     ) -> None:
         """Show everything of one document except its text.
 
-        Title, tags, readers, pages, those without text, size, file and sections.
+        Title, tags, readers, pages, those without text, size, file, versions and sections.
         """
         settings = load_settings()
 
-        async def read() -> tuple[Document | None, str]:
+        async def read() -> tuple[Document | None, str, Sequence[str]]:
+            key = (tenant, doc_id)
             async with open_writer(settings, documents_path, tenant_id=tenant) as writer:
-                document = await _usable(writer, (tenant, doc_id))
-                return document, writer.place((tenant, doc_id))
+                document = await _usable(writer, key)
+                return document, writer.place(key), await writer.older_versions(key)
 
-        document, place = run_command(read())
+        document, place, older_versions = run_command(read())
         if document is None:
             raise typer.Exit(1)
-        facts = _facts(document, place)
+        facts = _facts(document, place, older_versions)
         if as_json:
             print_json(facts)
         else:
-            _print_facts(facts, document)
+            _print_facts(facts, document, older_versions)
 
 
 def add_remove(app: typer.Typer, load_settings: LoadSettings) -> None:
@@ -221,7 +223,7 @@ def _head_facts(head: DocumentHead) -> dict[str, object]:
     }
 
 
-def _facts(document: Document, place: str) -> dict[str, object]:
+def _facts(document: Document, place: str, older_versions: Sequence[str]) -> dict[str, object]:
     facts: dict[str, object] = {
         "doc_id": document.doc_id,
         "tenant_id": document.tenant_id,
@@ -241,6 +243,8 @@ def _facts(document: Document, place: str) -> dict[str, object]:
             for section in document.sections.values()
         ],
         "text_chars": sum(map(len, document.pages)),
+        "version": version_of(document),
+        "older_versions": list(older_versions),
     }
     file = Path(place)
     if file.is_file():
@@ -257,7 +261,9 @@ def _spell_ocr(document: Document) -> str:
     return f"{noun} {spell_pages(list(sure))}, confidence {confidence}"
 
 
-def _print_facts(facts: Mapping[str, object], document: Document) -> None:
+def _print_facts(
+    facts: Mapping[str, object], document: Document, older_versions: Sequence[str]
+) -> None:
     textless = pages_without_text(document)
     pages = str(len(document.pages)) + (f" (no text: {spell_pages(textless)})" if textless else "")
     size = f"{facts['text_chars']} characters of text"
@@ -271,6 +277,8 @@ def _print_facts(facts: Mapping[str, object], document: Document) -> None:
         **({"ocr": _spell_ocr(document)} if document.ocr else {}),
         "size": f"{size}, {facts['file_bytes']} bytes of file" if "file" in facts else size,
         **({"file": str(facts["file"])} if "file" in facts else {}),
+        "version": str(facts["version"]),
+        **({"older": ", ".join(older_versions)} if older_versions else {}),
         "sections": str(len(document.sections)),
     }
     for name, value in shown.items():

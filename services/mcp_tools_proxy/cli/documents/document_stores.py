@@ -150,7 +150,12 @@ async def _open_folder(
     await store.load()
     await store.scan_all()
     try:
-        yield FolderWriter(store, shown_root=root, on_removed=on_removed)
+        yield FolderWriter(
+            store,
+            shown_root=root,
+            on_removed=on_removed,
+            keep_versions=settings.documents_keep_versions,
+        )
     finally:
         store.close()
 
@@ -161,7 +166,10 @@ async def _open_database(url: str, settings: DocumentSettings) -> AsyncIterator[
     from mcp_tools_proxy.documents.postgres.database import Database  # noqa: PLC0415
     from mcp_tools_proxy.documents.postgres.writer import PostgresWriter  # noqa: PLC0415
 
-    writer = PostgresWriter(Database(url, timeout_s=settings.documents_timeout))
+    writer = PostgresWriter(
+        Database(url, timeout_s=settings.documents_timeout),
+        keep_versions=settings.documents_keep_versions,
+    )
     try:
         yield writer
     finally:

@@ -14,10 +14,12 @@ from mcp_tools_proxy.telemetry.metrics import Metrics
 class FolderDocuments:
     """Keeps up with a folder of document files (OpenDocuments)."""
 
-    def __init__(self, root: Path, *, cache_dir: Path | None, metrics: Metrics) -> None:
+    def __init__(
+        self, root: Path, *, cache_dir: Path | None, keep_versions: int, metrics: Metrics
+    ) -> None:
         cache = ScanCache(cache_dir or default_folder(), root, log_cache_failure)
         self.store = FolderStore(root, cache, FolderReport(metrics))
-        self.writer = FolderWriter(self.store)
+        self.writer = FolderWriter(self.store, keep_versions=keep_versions)
         self._watch = FolderWatch(self.store)
 
     def readiness(self) -> Mapping[str, object]:

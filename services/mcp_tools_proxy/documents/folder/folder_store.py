@@ -9,12 +9,19 @@ from pathlib import Path
 from pydantic_core import from_json
 
 from mcp_tools_proxy.documents.catalog.catalog_query import CatalogEntry, CatalogQuery
-from mcp_tools_proxy.documents.document_store import ChangeListener, Key, Reading, Wanted
+from mcp_tools_proxy.documents.document_store import (
+    HEAD_ONLY,
+    ChangeListener,
+    Key,
+    Reading,
+    Wanted,
+)
 from mcp_tools_proxy.documents.folder.file_listing import list_files, stamp_of
 from mcp_tools_proxy.documents.folder.file_scan import FileScan, canonical_name, scan_file
 from mcp_tools_proxy.documents.folder.folder_catalog import FolderCatalog, KnownFile
 from mcp_tools_proxy.documents.folder.folder_lists import FolderLists
 from mcp_tools_proxy.documents.folder.folder_report import FolderReport
+from mcp_tools_proxy.documents.folder.older_files import OlderFiles
 from mcp_tools_proxy.documents.folder.scan_cache import ScanCache
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable
 
@@ -42,6 +49,7 @@ class FolderStore:
         self._reporter = reporter
         self._catalog = FolderCatalog()
         self._lists = FolderLists(self._catalog)
+        self._older = OlderFiles(self._root)
         self._listener: ChangeListener | None = None
         self._has_earlier = False
         """Whether the scans of earlier starts were applied."""
@@ -209,6 +217,13 @@ class FolderStore:
         raise DocumentsUnavailable(
             "the document is being changed; try again in a moment", retry_after_s=1
         )
+
+    async def read_older(self, key: Key, version: str) -> Reading | None:
+        """Read an older version of a document, whole; None when it is not kept."""
+        reading = await self.read(key, HEAD_ONLY)
+        if reading is None:
+            return None
+        return await asyncio.to_thread(self._older.read, key, version, reading.head.version)
 
     async def list_readable(self, query: CatalogQuery) -> Sequence[CatalogEntry]:
         """Return the first documents that a query admits; files that nobody has read are none."""

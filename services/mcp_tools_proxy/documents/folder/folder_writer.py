@@ -5,7 +5,7 @@ import dataclasses
 import errno
 import fcntl
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from mcp_tools_proxy.documents.document_file import (
 )
 from mcp_tools_proxy.documents.document_store import HEAD_ONLY, Key, Wanted
 from mcp_tools_proxy.documents.document_writer import (
+    KEEP_VERSIONS,
     Expected,
     NoSuchDocument,
     ReadOnlyDocuments,
@@ -31,6 +32,7 @@ from mcp_tools_proxy.documents.folder.file_scan import (
     misnamed_text,
 )
 from mcp_tools_proxy.documents.folder.folder_store import FolderStore
+from mcp_tools_proxy.documents.folder.older_files import OlderFiles
 from mcp_tools_proxy.documents.versions import head_of, rights_tag
 from mcp_tools_proxy.domain.document import Document, DocumentHead, Readers
 from mcp_tools_proxy.wire.text import file_name_text
@@ -58,9 +60,12 @@ class FolderWriter:
         *,
         shown_root: Path | None = None,
         on_removed: Callable[[str, Path], None] = _ignore,
+        keep_versions: int = KEEP_VERSIONS,
     ) -> None:
         self._store = store
         self._root = store.root
+        self._older = OlderFiles(store.root)
+        self._keep_versions = keep_versions
         self._shown_root = shown_root or store.root
         self._on_removed = on_removed
 
@@ -123,6 +128,13 @@ class FolderWriter:
         reading = await self._store.read(key, Wanted(whole=True))
         return None if reading is None else reading.document
 
+    async def older_versions(self, key: Key) -> Sequence[str]:
+        """Return the older versions of a document that are kept, the newest first."""
+        head = await self.head(key)
+        if head is None:
+            return ()
+        return await asyncio.to_thread(self._older.versions, key, head.version)
+
     async def put(
         self, document: Document, *, expected: Expected | str, keep_readers: bool
     ) -> DocumentHead:
@@ -137,7 +149,7 @@ class FolderWriter:
             if old is None and (broken := await self.problems_of(key)):
                 self._refuse_broken(broken, expected, keep_readers=keep_readers)
             readers = old.readers if old is not None and keep_readers else document.readers
-            return await self._write(dataclasses.replace(document, readers=readers))
+            return await self._write(dataclasses.replace(document, readers=readers), old)
 
     async def set_readers(
         self, key: Key, readers: Readers | None, *, expected: Expected | str
@@ -150,7 +162,7 @@ class FolderWriter:
             document = await self.document(key)
             if document is None:
                 raise NoSuchDocument
-            return await self._write(dataclasses.replace(document, readers=readers))
+            return await self._write(dataclasses.replace(document, readers=readers), old)
 
     async def remove(self, key: Key, *, expected: Expected | str) -> DocumentHead | None:
         """Remove every file of a document. Raises VersionConflict, NoSuchDocument."""
@@ -160,6 +172,10 @@ class FolderWriter:
             names = list(self._store.files_of(key))
             if not names:
                 raise NoSuchDocument
+            try:
+                await asyncio.to_thread(self._older.remove, key)
+            except OSError as error:
+                raise self._failure(error) from error
             await self._remove(key, names)
         return old
 
@@ -167,31 +183,49 @@ class FolderWriter:
         """Close the store."""
         self._store.close()
 
-    async def _write(self, document: Document) -> DocumentHead:
+    async def _write(self, document: Document, old: DocumentHead | None) -> DocumentHead:
         """Write the document's own file, and then remove others, so that none stands in for it."""
         key = (document.tenant_id, document.doc_id)
         path = document_path(self._root, *key)
         with self._store.writing(path.relative_to(self._root).as_posix()):
-            head, others = await self._replace(document, path)
+            head, others = await self._replace(document, path, old)
         if others:
             await self._remove(key, others)
         return head
 
-    async def _replace(self, document: Document, path: Path) -> tuple[DocumentHead, list[str]]:
+    async def _replace(
+        self, document: Document, path: Path, old: DocumentHead | None
+    ) -> tuple[DocumentHead, list[str]]:
         """Write a document's own file; return its head, and the document's other files."""
         key = (document.tenant_id, document.doc_id)
         try:
             head = await asyncio.to_thread(head_of, document)
+            older = await self._keep_older(key, old, head.version)
             written = await asyncio.to_thread(write_document, self._root, document, replace=True)
         except OSError as error:
             raise self._failure(error) from error
         except ValueError as error:  # a lone surrogate has no UTF-8
             raise InvalidDocument(f"cannot be written as JSON: {error}") from error
+        await asyncio.to_thread(self._older.list, key, older, present=head.version)
         layout = FileLayout(spans=written.spans, sections=document.sections)
         scan = FileScan(stamp=stamp_of(written.status), head=head, layout=layout)
         others = await asyncio.to_thread(self._others, list(self._store.files_of(key)), path)
         await self._store.apply_written(path.relative_to(self._root).as_posix(), scan)
         return head, others
+
+    async def _keep_older(self, key: Key, old: DocumentHead | None, new: str) -> Sequence[str]:
+        """Keep the version that ``new`` is about to replace; return which are older then."""
+        found = self._store.file_of(key)
+        if old is None or found is None:
+            await asyncio.to_thread(self._older.remove, key)  # of another document of that id
+            return ()
+        older = await asyncio.to_thread(self._older.versions, key, old.version)
+        if old.version == new:
+            return older
+        if self._keep_versions > 1:
+            await asyncio.to_thread(self._older.keep, key, self._root / found[0], old.version)
+        older = [old.version, *(version for version in older if version != new)]
+        return older[: self._keep_versions - 1]
 
     def _others(self, names: list[str], written: Path) -> list[str]:
         """Return the files that are no link to the one that was written."""

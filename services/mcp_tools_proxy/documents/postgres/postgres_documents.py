@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from mcp_tools_proxy.documents.document_writer import KEEP_VERSIONS
 from mcp_tools_proxy.documents.postgres.change_feed import ChangeFeed
 from mcp_tools_proxy.documents.postgres.database import Database
 from mcp_tools_proxy.documents.postgres.store import PostgresStore
@@ -11,11 +12,13 @@ from mcp_tools_proxy.documents.postgres.writer import PostgresWriter
 class PostgresDocuments:
     """Keeps up with documents in PostgreSQL (OpenDocuments)."""
 
-    def __init__(self, url: str, *, timeout_s: float, stale_s: float) -> None:
+    def __init__(
+        self, url: str, *, timeout_s: float, stale_s: float, keep_versions: int = KEEP_VERSIONS
+    ) -> None:
         self.database = Database(url, timeout_s=timeout_s)
         self._feed = ChangeFeed(self.database, stale_s=stale_s)
         self.store = PostgresStore(self.database, self._feed)
-        self.writer = PostgresWriter(self.database)
+        self.writer = PostgresWriter(self.database, keep_versions=keep_versions)
 
     def readiness(self) -> Mapping[str, object]:
         """Return whether the database can be read, and how changes are known."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import asyncpg
@@ -11,6 +11,7 @@ from mcp_tools_proxy.documents.catalog.catalog_query import folded_names
 from mcp_tools_proxy.documents.document_file import InvalidDocument
 from mcp_tools_proxy.documents.document_store import Key
 from mcp_tools_proxy.documents.document_writer import (
+    KEEP_VERSIONS,
     Expected,
     NoSuchDocument,
     ReadOnlyDocuments,
@@ -19,6 +20,7 @@ from mcp_tools_proxy.documents.document_writer import (
 )
 from mcp_tools_proxy.documents.postgres.database import Connection, Database
 from mcp_tools_proxy.documents.postgres.errors import DatabaseProblem
+from mcp_tools_proxy.documents.postgres.older_rows import keep_present, list_older
 from mcp_tools_proxy.documents.postgres.rows import (
     document_of,
     head_of_row,
@@ -27,7 +29,7 @@ from mcp_tools_proxy.documents.postgres.rows import (
     sought,
     stored,
 )
-from mcp_tools_proxy.documents.postgres.store import HEAD, HEAD_COLUMNS, WHOLE
+from mcp_tools_proxy.documents.postgres.statements import HEAD, HEAD_COLUMNS, WHOLE
 from mcp_tools_proxy.documents.versions import head_of, rights_tag
 from mcp_tools_proxy.domain.document import Document, DocumentHead, Readers
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable
@@ -71,8 +73,9 @@ class PostgresWriter:
     Only a database that was opened as the owner lists the documents of all tenants.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, keep_versions: int = KEEP_VERSIONS) -> None:
         self._database = database
+        self._keep_versions = keep_versions
 
     def __repr__(self) -> str:
         return f"<PostgresWriter {self._database!r}>"
@@ -133,6 +136,11 @@ class PostgresWriter:
             has_chunks=row["has_chunks"],
         )
 
+    async def older_versions(self, key: Key) -> Sequence[str]:
+        """Return the older versions of a document that are kept, the newest first."""
+        async with self._database.transaction(key[0]) as connection:
+            return await list_older(connection, key)
+
     async def put(
         self, document: Document, *, expected: Expected | str, keep_readers: bool
     ) -> DocumentHead:
@@ -150,7 +158,11 @@ class PostgresWriter:
             check_expected(old, expected, None if old is None else old.version)
             readers = old.readers if old is not None and keep_readers else document.readers
             new = dataclasses.replace(head, readers=readers)
-            if old is None or old.version != new.version:
+            if old is None:
+                await _put(connection, document, new)
+            elif old.version != new.version:
+                older = self._keep_versions - 1
+                await keep_present(connection, key, version=new.version, older=older)
                 await _put(connection, document, new)
             elif old.readers != readers:
                 await connection.execute(_SET_READERS, *map(stored, key), *_named(readers))

@@ -1,0 +1,102 @@
+"""The version of a document that a call names (contract §2)."""
+
+from typing import Any
+
+import pytest
+
+from tests.api.document_operator import MARKDOWN, Operator, operated
+
+QUERY = {"tenant_id": "acme", "doc_id": "manual"}
+TEXTS = ("# The old manual\n\nTurn the valve to 12 bar.\n", "# The new manual\n\nTurn it to 14.\n")
+CALLS: dict[str, dict[str, Any]] = {
+    "read_doc_pages": {"page_start": 1, "page_end": 1},
+    "read_doc_section": {"section_id": "the-old-manual"},
+    "read_doc_metadata": {},
+    "doc_local_search": {"query": "valve"},
+    "verify_quote": {"quote": "Turn the valve to 12 bar."},
+}
+
+
+async def put(operator: Operator) -> list[str]:
+    """Put the manual, and its new version; return both versions."""
+    first = await operator.put_note(TEXTS[0], QUERY)
+    second = await operator.put_note(
+        TEXTS[1], QUERY, **MARKDOWN, **{"If-Match": first.headers["etag"]}
+    )
+    return [response.json()["version"] for response in (first, second)]
+
+
+async def call(operator: Operator, tool: str, **arguments: Any) -> Any:
+    body = {
+        "tool_name": tool,
+        "arguments": {"doc_id": "manual", **CALLS[tool], **arguments},
+        "user": {"user_id": "bob", "tenant_id": "acme"},
+    }
+    response = await operator.service.http.post("/internal/mcp/execute", json=body)
+    assert response.status_code == 200
+    return response.json()
+
+
+def named(result: Any) -> set[str]:
+    """Return the versions that the sources of a result name."""
+    sources = result.get("sources", result.get("matches"))
+    if sources is None:
+        sources = [it for snippet in result["snippets"] for it in snippet["sources"]]
+    return {source["version"] for source in sources}
+
+
+@pytest.mark.parametrize("tool", sorted(CALLS.keys() - {"read_doc_metadata"}))
+async def test_a_tool_reads_the_version_that_is_named(tool: str) -> None:
+    async with operated() as operator:
+        old, new = await put(operator)
+        envelope = await call(operator, tool, version=old)
+        assert envelope["status"] == "ok", envelope
+        assert named(envelope["result"]) == {old}
+        assert old != new
+
+
+async def test_the_metadata_are_those_of_the_version() -> None:
+    async with operated() as operator:
+        old, new = await put(operator)
+        seen = [
+            (await call(operator, "read_doc_metadata", version=version))["result"]["title"]
+            for version in (old, new, None)
+        ]
+        assert seen == ["The old manual", "The new manual", "The new manual"]
+
+
+@pytest.mark.parametrize("tool", CALLS)
+async def test_a_version_that_is_not_kept_is_gone(tool: str) -> None:
+    async with operated(documents_keep_versions=1) as operator:
+        old, new = await put(operator)
+        error = (await call(operator, tool, version=old))["error"]
+        assert (error["code"], error["details"]) == ("VERSION_GONE", {"version": new})
+        assert error["message"] == (
+            f'version "{old}" of document "manual" is not kept; the document is at version {new} '
+            "now: leave out version to read that, and check again what was cited"
+        )
+
+
+@pytest.mark.parametrize("version", ["", "latest", "A" * 64, "0" * 63, "0" * 65, 1, []], ids=repr)
+async def test_what_can_be_no_version_is_an_invalid_argument(version: object) -> None:
+    async with operated() as operator:
+        await put(operator)
+        error = (await call(operator, "read_doc_metadata", version=version))["error"]
+        assert (error["code"], error["details"]) == (
+            "INVALID_ARGUMENTS",
+            {"arguments": ["version"]},
+        )
+
+
+async def test_a_version_that_is_gone_is_charged_to_the_tenant_alone() -> None:
+    async with operated(rate_limit_calls=1, rate_limit_tenant_calls=4) as operator:
+        await put(operator)
+        seen = [
+            (await call(operator, "read_doc_metadata", version=version))["status"]
+            for version in ("0" * 64, "1" * 64, None)
+        ]
+        assert seen == ["error", "error", "ok"]
+        error = (await call(operator, "read_doc_metadata", version="2" * 64))["error"]
+        assert error["code"] == "VERSION_GONE"
+        error = (await call(operator, "read_doc_metadata", version="2" * 64))["error"]
+        assert error["code"] == "RATE_LIMIT_EXCEEDED"
