@@ -19,7 +19,7 @@ from mcp_tools_proxy.documents.postgres.writer import PostgresWriter
 from mcp_tools_proxy.documents.versions import version_of
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.document import Chunk, Document, Readers, Section
-from mcp_tools_proxy.domain.errors import AccessDenied, DocumentNotFound, VersionGone
+from mcp_tools_proxy.domain.errors import AccessDenied, DocumentNotFound, VersionNotKept
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.support.bounds import BOUND_S, until
 from tests.support.builders import make_document
@@ -50,20 +50,22 @@ class Versioned:
 
     async def put(self, *documents: Document) -> None:
         for document in documents:
-            await self._until_told(
+            await self._until_notified(
                 self.writer.put(document, expected=Expected.ANYTHING, keep_readers=False)
             )
 
     async def remove(self) -> None:
-        await self._until_told(self.writer.remove(KEY, expected=Expected.ANYTHING))
+        await self._until_notified(self.writer.remove(KEY, expected=Expected.ANYTHING))
 
     async def set_readers(self, readers: Readers) -> None:
-        await self._until_told(self.writer.set_readers(KEY, readers, expected=Expected.ANYTHING))
+        await self._until_notified(
+            self.writer.set_readers(KEY, readers, expected=Expected.ANYTHING)
+        )
 
-    async def _until_told(self, change: Awaitable[object]) -> None:
+    async def _until_notified(self, change: Awaitable[object]) -> None:
         before = len(self._changes.keys)
         await change
-        await until(lambda: len(self._changes.keys) > before, "the change is told")
+        await until(lambda: len(self._changes.keys) > before, "the notification")
 
     async def read(self, version: str, user_id: str = "ann", tenant_id: str = "acme") -> str:
         """Return the text of a version, or the code of the refusal."""
@@ -71,7 +73,7 @@ class Versioned:
         wanted = Wanted(pages=(1, 1))
         try:
             found = await self.repository.find_version(caller, "doc", version, wanted)
-        except (AccessDenied, DocumentNotFound, VersionGone) as error:
+        except (AccessDenied, DocumentNotFound, VersionNotKept) as error:
             return error.code
         return found.pages(1, 1)[0]
 
@@ -85,9 +87,10 @@ class Versioned:
 Open = Callable[[int], Awaitable[Versioned]]
 
 
-def open_folder(tmp_path: Path, keep_versions: int = 2) -> Versioned:
+async def open_folder(tmp_path: Path, keep_versions: int = 2) -> Versioned:
     root = tmp_path / "documents"
     store = FolderStore(root, ScanCache(tmp_path / "cache", root))
+    await store.load()
     return Versioned(store, FolderWriter(store, keep_versions=keep_versions))
 
 
@@ -100,7 +103,7 @@ async def open_store(
 
         async def open_versioned(keep_versions: int) -> Versioned:
             if request.param == "folder":
-                made = open_folder(tmp_path, keep_versions)
+                made = await open_folder(tmp_path, keep_versions)
             else:
                 database = await databases.new()
                 opened = await stack.enter_async_context(OpenStore(database))
@@ -182,11 +185,11 @@ async def test_equal_content_replaces_nothing(versioned: Versioned) -> None:
 
 async def test_the_refusal_names_the_present_version(versioned: Versioned) -> None:
     await versioned.put(text(1))
-    with pytest.raises(VersionGone) as gone:
+    with pytest.raises(VersionNotKept) as refused:
         await versioned.repository.find_version(
             Caller(tenant_id="acme", user_id="ann"), "doc", "0" * 64, Wanted(pages=(1, 1))
         )
-    assert gone.value.details == {"version": version_of(text(1))}
+    assert refused.value.details == {"version": version_of(text(1))}
 
 
 async def test_who_may_no_longer_read_the_document_may_read_no_version(
@@ -223,11 +226,13 @@ async def test_older_versions_go_with_the_document(versioned: Versioned) -> None
 
 
 async def test_a_document_put_there_by_hand_has_its_one_version(tmp_path: Path) -> None:
-    versioned = open_folder(tmp_path)
+    versioned = await open_folder(tmp_path)
     await versioned.put(text(1), text(2))
     root = tmp_path / "documents"
     write_document(root, text(3), replace=True)
-    later = open_folder(tmp_path)
+    later = await open_folder(tmp_path)
+    assert await later.read_all(text(1), text(3)) == ["VERSION_GONE", "text 3"]
+    assert await later.kept() == []
     await later.put(text(4))
     assert await later.kept() == [version_of(text(3))]
     assert await later.read(version_of(text(1))) == "VERSION_GONE"
@@ -236,10 +241,10 @@ async def test_a_document_put_there_by_hand_has_its_one_version(tmp_path: Path) 
 
 
 async def test_a_document_removed_by_hand_leaves_nothing_to_the_next_one(tmp_path: Path) -> None:
-    versioned = open_folder(tmp_path)
+    versioned = await open_folder(tmp_path)
     await versioned.put(text(1), text(2))
     document_path(tmp_path / "documents", *KEY).unlink()
-    later = open_folder(tmp_path)
+    later = await open_folder(tmp_path)
     await later.put(text(2))
     assert await later.kept() == []
     assert [path.name for path in (tmp_path / "documents").rglob("*.json")] == ["doc.json"]
@@ -248,7 +253,7 @@ async def test_a_document_removed_by_hand_leaves_nothing_to_the_next_one(tmp_pat
 
 
 async def test_an_older_file_that_was_changed_is_not_served(tmp_path: Path) -> None:
-    versioned = open_folder(tmp_path)
+    versioned = await open_folder(tmp_path)
     await versioned.put(text(1), text(2))
     (kept,) = (tmp_path / "documents" / ".versions").rglob(f"{version_of(text(1))}.json")
     kept.write_text(kept.read_text().replace("text 1", "text 9"))

@@ -138,7 +138,7 @@ class DocumentRepository:
     ) -> CachedDocument:
         """Return a version of a document: the present one, or an older one that is kept, whole.
 
-        Who may read it is who may read the document now. Raises VersionGone as well.
+        Who may read it is who may read the document now. Raises VersionNotKept as well.
         """
         present = await self.find(caller, doc_id)
         if present.head.version == version:

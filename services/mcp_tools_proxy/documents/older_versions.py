@@ -3,7 +3,7 @@
 from mcp_tools_proxy.documents.document_cache import CachedDocument, DocumentCache
 from mcp_tools_proxy.documents.document_store import DocumentStore, Key
 from mcp_tools_proxy.domain.document import DocumentHead
-from mcp_tools_proxy.domain.errors import VersionGone
+from mcp_tools_proxy.domain.errors import VersionNotKept
 from mcp_tools_proxy.telemetry.tracing.spans import child_span
 from mcp_tools_proxy.wire.text import quote
 
@@ -21,7 +21,7 @@ class OlderVersions:
         self._changes += 1
 
     async def find(self, present: DocumentHead, version: str) -> CachedDocument:
-        """Return an older version, whole. Raises VersionGone, DocumentsUnavailable.
+        """Return an older version, whole. Raises VersionNotKept, DocumentsUnavailable.
 
         Who may read ``present`` was checked; an older version has no readers of its own.
         """
@@ -32,14 +32,14 @@ class OlderVersions:
         with child_span("document.read"):
             reading = await self._store.read_older(key, version)
         if reading is None:
-            raise _gone(key, version, present.version)
+            raise _not_kept(key, version, present.version)
         if changes != self._changes:
             return CachedDocument(reading)
         return self._cache.keep_older(key, reading)
 
 
-def _gone(key: Key, version: str, present: str) -> VersionGone:
-    return VersionGone(
+def _not_kept(key: Key, version: str, present: str) -> VersionNotKept:
+    return VersionNotKept(
         f"version {quote(version)} of document {quote(key[1])} is not kept; the document is at "
         f"version {present} now: leave out version to read that, and check again what was cited",
         details={"version": present},

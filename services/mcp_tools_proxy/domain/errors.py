@@ -12,7 +12,7 @@ ProxyError
 ├── naming:    AgentNotFound · AgentRequired · ToolNotFound · ToolNotAllowed · AmbiguousName ·
 │              PromptNotFound · PromptNotAllowed · ResourceNotFound · ResourceNotAllowed
 ├── arguments: InvalidArguments · PageSpanTooLarge · WindowTooLarge · ContentBlocked
-├── documents: AccessDenied · DocumentNotFound · VersionGone · SectionNotFound · PagesNotFound ·
+├── documents: AccessDenied · DocumentNotFound · VersionNotKept · SectionNotFound · PagesNotFound ·
 │              ChunkNotFound
 ├── identity:  IdentityRequired · CredentialsMissing
 ├── repeating: IdempotencyConflict · OutcomeUnknown
@@ -25,8 +25,15 @@ ProxyError
 from collections.abc import Iterator, Mapping
 from functools import cache
 
-from mcp_tools_proxy.domain.identity_errors import CredentialsMissing as CredentialsMissing
-from mcp_tools_proxy.domain.identity_errors import IdentityRequired as IdentityRequired
+from mcp_tools_proxy.domain.call_errors import AccessDenied as AccessDenied
+from mcp_tools_proxy.domain.call_errors import ChunkNotFound as ChunkNotFound
+from mcp_tools_proxy.domain.call_errors import CredentialsMissing as CredentialsMissing
+from mcp_tools_proxy.domain.call_errors import DocumentNotFound as DocumentNotFound
+from mcp_tools_proxy.domain.call_errors import DocumentRefused as DocumentRefused
+from mcp_tools_proxy.domain.call_errors import IdentityRequired as IdentityRequired
+from mcp_tools_proxy.domain.call_errors import PagesNotFound as PagesNotFound
+from mcp_tools_proxy.domain.call_errors import SectionNotFound as SectionNotFound
+from mcp_tools_proxy.domain.call_errors import VersionNotKept as VersionNotKept
 from mcp_tools_proxy.domain.limits.budget import BudgetStatus
 from mcp_tools_proxy.domain.proxy_error import MAY_BE_DONE as MAY_BE_DONE
 from mcp_tools_proxy.domain.proxy_error import ProxyError as ProxyError
@@ -212,51 +219,6 @@ class ContentBlocked(ProxyError):
     code = "CONTENT_BLOCKED"
 
 
-class DocumentRefused(ProxyError):
-    """What a call names of documents is not there for the caller, whatever the reason.
-
-    Such a call is charged to the tenant's budgets, and not to the document's.
-    """
-
-    nothing_ran = True
-
-
-class AccessDenied(DocumentRefused):
-    """The document belongs to other tenants only."""
-
-    code = "ACCESS_DENIED"
-
-
-class DocumentNotFound(DocumentRefused):
-    """No document of this id is visible to the tenant."""
-
-    code = "DOCUMENT_NOT_FOUND"
-
-
-class VersionGone(DocumentRefused):
-    """The document is there, but not in the version that a call names; ``details`` has its own."""
-
-    code = "VERSION_GONE"
-
-
-class SectionNotFound(ProxyError):
-    """The document has no such section."""
-
-    code = "SECTION_NOT_FOUND"
-
-
-class PagesNotFound(ProxyError):
-    """All requested pages lie past the document's end."""
-
-    code = "PAGES_NOT_FOUND"
-
-
-class ChunkNotFound(ProxyError):
-    """The Retrieval Service has no such anchor chunk."""
-
-    code = "CHUNK_NOT_FOUND"
-
-
 class IdempotencyConflict(ProxyError):
     """The idempotency key stands for a call of another tool, or with other arguments."""
 
@@ -377,7 +339,7 @@ class InternalError(ProxyError):
         super().__init__(message)
 
 
-_MODULES = (__name__, IdentityRequired.__module__)
+_MODULES = (__name__, DocumentRefused.__module__)
 """Where the errors with codes of the contract are; a test may define others."""
 
 

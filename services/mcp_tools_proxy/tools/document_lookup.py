@@ -54,7 +54,7 @@ def document_finder(
 def version_finder(
     repository: DocumentRepository, wanted: Callable[[VersionArgumentsT], Wanted]
 ) -> FindDocument[VersionArgumentsT]:
-    """Build the same function for arguments that may name a version; it raises VersionGone, too."""
+    """Build the same function for arguments that may name a version. Raises VersionNotKept, too."""
     find_present = document_finder(repository, wanted)
 
     def find(arguments: VersionArgumentsT, call: Call) -> Awaitable[CachedDocument]:

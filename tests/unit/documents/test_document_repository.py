@@ -19,7 +19,7 @@ from mcp_tools_proxy.documents.document_store import (
 )
 from mcp_tools_proxy.documents.versions import head_of
 from mcp_tools_proxy.domain.document import Document, Readers
-from mcp_tools_proxy.domain.errors import AccessDenied, DocumentsUnavailable, VersionGone
+from mcp_tools_proxy.domain.errors import AccessDenied, DocumentsUnavailable, VersionNotKept
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.support.bounds import BOUND_S, until
 from tests.support.builders import make_caller, make_document
@@ -213,9 +213,9 @@ async def test_an_older_version_that_was_being_read_when_a_change_was_told_is_no
     async with asyncio.timeout(BOUND_S), asyncio.TaskGroup() as group:
         reading = group.create_task(repository.find_version(CALLER, "doc", version, PAGE))
         await asyncio.sleep(0)
-        store.older.clear()
-        change(store, make_document(pages=("new",)))
+        store.older.clear()  # the document was removed, and put again
+        change(store, store.document)
         store.gate.set()
     assert reading.result().pages(1, 1) == ("older",)
-    with pytest.raises(VersionGone):
+    with pytest.raises(VersionNotKept):
         await repository.find_version(CALLER, "doc", version, PAGE)

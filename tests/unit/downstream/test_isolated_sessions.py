@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from mcp_tools_proxy.domain.caller import Caller
-from mcp_tools_proxy.domain.errors import ServerBusy
-from mcp_tools_proxy.domain.identity_errors import IdentityRequired
+from mcp_tools_proxy.domain.errors import IdentityRequired, ServerBusy
 from mcp_tools_proxy.domain.server import Isolation, ServerConfig, SessionCounts
 from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from mcp_tools_proxy.downstream.pool import Pool

@@ -1,0 +1,60 @@
+"""The errors of calls that name what is not there, or lack what a server needs to know."""
+
+from mcp_tools_proxy.domain.proxy_error import ProxyError
+
+
+class DocumentRefused(ProxyError):
+    """What a call names of documents is not there for the caller, whatever the reason.
+
+    Such a call is charged to the tenant's budgets, and not to the document's.
+    """
+
+    nothing_ran = True
+
+
+class AccessDenied(DocumentRefused):
+    """The document belongs to other tenants only."""
+
+    code = "ACCESS_DENIED"
+
+
+class DocumentNotFound(DocumentRefused):
+    """No document of this id is visible to the tenant."""
+
+    code = "DOCUMENT_NOT_FOUND"
+
+
+class VersionNotKept(DocumentRefused):
+    """The document is there, but not in the version that a call names; ``details`` has its own."""
+
+    code = "VERSION_GONE"
+
+
+class SectionNotFound(ProxyError):
+    """The document has no such section."""
+
+    code = "SECTION_NOT_FOUND"
+
+
+class PagesNotFound(ProxyError):
+    """All requested pages lie past the document's end."""
+
+    code = "PAGES_NOT_FOUND"
+
+
+class ChunkNotFound(ProxyError):
+    """The Retrieval Service has no such anchor chunk."""
+
+    code = "CHUNK_NOT_FOUND"
+
+
+class IdentityRequired(ProxyError):
+    """The server needs a part of the caller's identity that the request lacks: ``details.part``."""
+
+    code = "IDENTITY_REQUIRED"
+
+
+class CredentialsMissing(ProxyError):
+    """There is no secret for this caller; ``reason`` has its path, for operators only."""
+
+    code = "CREDENTIALS_MISSING"
