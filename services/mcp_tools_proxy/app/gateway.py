@@ -4,7 +4,7 @@ Nothing here knows HTTP routes: ``app.http`` puts them in front.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
@@ -26,6 +26,8 @@ from mcp_tools_proxy.config.config_folder import ConfigFolder
 from mcp_tools_proxy.config.loader import load_configuration, process_environment
 from mcp_tools_proxy.documents.document_repository import DocumentRepository
 from mcp_tools_proxy.documents.open_documents import build_documents
+from mcp_tools_proxy.documents.page_images.page_images import PageImages
+from mcp_tools_proxy.documents.page_images.page_renderer import PageRenderer
 from mcp_tools_proxy.documents.retrieval.local import LocalRetrieval
 from mcp_tools_proxy.documents.retrieval.unconfigured import UnconfiguredRetrieval
 from mcp_tools_proxy.documents.seed import seed_documents
@@ -67,6 +69,7 @@ from mcp_tools_proxy.tools.read_metadata import metadata_tool
 from mcp_tools_proxy.tools.read_pages import pages_tool
 from mcp_tools_proxy.tools.read_section import section_tool
 from mcp_tools_proxy.tools.verify_quote import quote_tool
+from mcp_tools_proxy.tools.view_page import view_tool
 
 if TYPE_CHECKING:
     from httpx import AsyncBaseTransport
@@ -208,8 +211,16 @@ class Gateway:
             ),
             documents_tool(self.repository, max_text_bytes=max_text_bytes),
             quote_tool(self.repository, max_text_bytes=max_text_bytes),
+            *self._page_tools(settings),
             catalog_tool(self.registry.list_tools, max_result_bytes=settings.max_result_bytes),
         )
+
+    def _page_tools(self, settings: Settings) -> Iterator[Tool]:
+        """Yield the tool that shows pages, where the originals are kept."""
+        if settings.documents_keep_originals:
+            renderer = PageRenderer(max_image_bytes=settings.max_image_bytes)
+            images = PageImages(self.documents.store, renderer)
+            yield view_tool(self.repository, images, max_image_bytes=settings.max_image_bytes)
 
     def _local_templates(self, settings: Settings) -> Sequence[ResourceTemplate]:
         limits = settings.max_pages_per_call, settings.max_text_bytes

@@ -160,6 +160,7 @@ def _api_routes(
     callers = CallerResolver(authenticator, origin_of=origin_of)
     uploads = Uploads(
         max_document_bytes=settings.max_document_bytes,
+        keep_originals=settings.documents_keep_originals,
         ocr_languages=settings.ocr_languages,
         ocr_timeout_s=settings.ocr_timeout_s,
     )

@@ -105,6 +105,17 @@ class DocumentStore(Protocol):
         """
         ...
 
+    async def original_tag(self, key: Key, version: str) -> str | None:
+        """Return a tag of the PDF that is kept of a version, another one for another file.
+
+        None when none is kept.
+        """
+        ...
+
+    async def read_original(self, key: Key, version: str) -> bytes | None:
+        """Read the PDF that is kept of a version; None when none is kept."""
+        ...
+
     async def list_readable(self, query: CatalogQuery) -> Sequence[CatalogEntry]:
         """Return the first ``query.limit`` documents that the query admits, ordered by doc_id."""
         ...

@@ -105,13 +105,19 @@ class DocumentWriter(Protocol):
         ...
 
     async def put(
-        self, document: Document, *, expected: Expected | str, keep_readers: bool
+        self,
+        document: Document,
+        *,
+        expected: Expected | str,
+        keep_readers: bool,
+        original: bytes | None = None,
     ) -> DocumentHead:
         """Write a document as a new version; ``expected`` is a version, or an Expected.
 
         The version that it replaces is kept, and as many older ones as the writer was told to.
         With ``keep_readers`` a document that is replaced keeps its readers, read with it in one
-        step, and those of ``document`` are for a new one only. Raises VersionConflict,
+        step, and those of ``document`` are for a new one only. ``original`` is the PDF that it was
+        made of, which is kept with this version only. Raises VersionConflict,
         InvalidDocument.
         """
         ...

@@ -48,6 +48,12 @@ class ChunkNotFound(ProxyError):
     code = "CHUNK_NOT_FOUND"
 
 
+class PageImageUnavailable(ProxyError):
+    """A page cannot be shown as an image: no PDF of the document is kept, or it cannot be drawn."""
+
+    code = "PAGE_IMAGE_UNAVAILABLE"
+
+
 class IdentityRequired(ProxyError):
     """The server needs a part of the caller's identity that the request lacks: ``details.part``."""
 

@@ -13,7 +13,7 @@ ProxyError
 │              PromptNotFound · PromptNotAllowed · ResourceNotFound · ResourceNotAllowed
 ├── arguments: InvalidArguments · PageSpanTooLarge · WindowTooLarge · ContentBlocked
 ├── documents: AccessDenied · DocumentNotFound · VersionNotKept · SectionNotFound · PagesNotFound ·
-│              ChunkNotFound
+│              ChunkNotFound · PageImageUnavailable
 ├── identity:  IdentityRequired · CredentialsMissing
 ├── repeating: IdempotencyConflict · OutcomeUnknown
 ├── waiting:   RateLimitExceeded · LimitsUnavailable · RetrievalUnavailable ·
@@ -31,6 +31,7 @@ from mcp_tools_proxy.domain.call_errors import CredentialsMissing as Credentials
 from mcp_tools_proxy.domain.call_errors import DocumentNotFound as DocumentNotFound
 from mcp_tools_proxy.domain.call_errors import DocumentRefused as DocumentRefused
 from mcp_tools_proxy.domain.call_errors import IdentityRequired as IdentityRequired
+from mcp_tools_proxy.domain.call_errors import PageImageUnavailable as PageImageUnavailable
 from mcp_tools_proxy.domain.call_errors import PagesNotFound as PagesNotFound
 from mcp_tools_proxy.domain.call_errors import SectionNotFound as SectionNotFound
 from mcp_tools_proxy.domain.call_errors import VersionNotKept as VersionNotKept

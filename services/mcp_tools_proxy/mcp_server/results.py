@@ -81,14 +81,19 @@ def _tool_answer(outcome: Outcome, call: Call, *, modern: bool) -> Json:
         case Ok(input_required=True):
             return dict(outcome.result)
         case Ok(spec=spec) if spec.server_id is None:
-            text = {"type": "text", "text": outcome.result_json.decode()}
-            return {
-                "content": [text],
-                "structuredContent": outcome.result,
-                "_meta": {TRACE_ID_KEY: trace_id},
-            }
+            return _own_answer(outcome) | {"_meta": {TRACE_ID_KEY: trace_id}}
         case Ok():
             return _relayed(outcome.result, trace_id, modern=modern)
+
+
+def _own_answer(outcome: Ok) -> Json:
+    """Return the content of a local tool's result: its JSON as text, or what it shows, an image."""
+    shown = outcome.result.get("content")
+    if not isinstance(shown, list):
+        text = {"type": "text", "text": outcome.result_json.decode()}
+        return {"content": [text], "structuredContent": outcome.result}
+    structured = {key: value for key, value in outcome.result.items() if key != "content"}
+    return {"content": shown, "structuredContent": structured}
 
 
 def prompt_result(outcome: Outcome, trace_id: str, *, modern: bool) -> Json:

@@ -43,6 +43,9 @@ class DocumentSettings(EnvironmentSettings):
     documents_keep_versions: Count = 2
     """Versions of each document that are kept: the present one, and those that imports and uploads
     replaced last; 1 keeps the present one only."""
+    documents_keep_originals: bool = False
+    """Keep the PDF that a document is imported from, so that ``view_doc_page`` shows its pages; one
+    over ``max_document_bytes`` is not kept."""
     cache_dir: Annotated[Path | None, BeforeValidator(empty_is_unset)] = None
     """Folder for what is known of document files, so that the next start reads none of them again;
     unset, one of this user in the system's temporary folder."""
@@ -53,3 +56,8 @@ class DocumentSettings(EnvironmentSettings):
     pictures; empty is off. Takes the extra ``ocr``."""
     ocr_timeout_s: Seconds = 900.0
     """Seconds, and seconds of CPU, for one import with OCR."""
+
+    @property
+    def max_original_bytes(self) -> int | None:
+        """Up to which size PDFs are kept; None where they are not."""
+        return self.max_document_bytes if self.documents_keep_originals else None

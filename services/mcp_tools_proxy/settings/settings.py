@@ -137,6 +137,8 @@ class Settings(
     """Bytes of one request body."""
     max_json_items: Count = 100_000
     """Values in the JSON of one request: objects, lists, texts, numbers, true, false, null."""
+    max_image_bytes: Count = 262_144
+    """Bytes of the image of one page (``view_doc_page``)."""
     max_result_bytes: Count = 1_048_576
     """Bytes of one result as JSON."""
     max_batch_calls: Count = 32

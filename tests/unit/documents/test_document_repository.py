@@ -66,6 +66,12 @@ class GatedStore:
         await self.gate.wait()
         return None if document is None else Reading(head=head_of(document), document=document)
 
+    async def original_tag(self, key: Key, version: str) -> str | None:
+        return None
+
+    async def read_original(self, key: Key, version: str) -> bytes | None:
+        return None
+
     async def list_readable(self, query: CatalogQuery) -> Sequence[CatalogEntry]:
         return ()
 

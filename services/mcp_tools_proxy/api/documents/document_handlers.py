@@ -123,9 +123,12 @@ class DocumentHandlers:
         key = (query.tenant_id, query.doc_id)
         with _as_api_errors():
             expected = await self._expected(request.headers, key)
-            async with self._uploads.document(request, kind, query) as document:
+            async with self._uploads.document(request, kind, query) as uploaded:
                 head = await self._writer.put(
-                    document, expected=expected, keep_readers=document.readers is None
+                    uploaded.document,
+                    expected=expected,
+                    keep_readers=uploaded.document.readers is None,
+                    original=uploaded.original,
                 )
         is_new = expected is Expected.NOTHING
         _record_change("document.added" if is_new else "document.replaced", parsed, head)

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, nullcontext
+from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 
@@ -44,6 +45,8 @@ _SUFFIXES = {
     "application/vnd.openxmlformats-officedocument.wordprocessingml.document": ".docx",
 }
 
+_PDF_KINDS = ("application/pdf", _ANY)
+
 FILES: Mapping[str, str] = {
     JSON: "The document as its file spells it (DocumentContent).",
     _ANY: f"A file, best with its own type: {', '.join(_SUFFIXES)}. With this one, what begins as "
@@ -61,11 +64,24 @@ def media_type(headers: Headers) -> str:
     return kind
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Uploaded:
+    """A document, and the PDF that it was imported from, where that is to be kept."""
+
+    document: Document
+    original: bytes | None
+
+
 class Uploads:
     """Takes uploads, so that many large ones at once fill neither the memory nor the disk."""
 
     def __init__(
-        self, *, max_document_bytes: int, ocr_languages: tuple[str, ...], ocr_timeout_s: float
+        self,
+        *,
+        max_document_bytes: int,
+        keep_originals: bool,
+        ocr_languages: tuple[str, ...],
+        ocr_timeout_s: float,
     ) -> None:
         # as JSON a text may be twice as large: a tab or a line's end is two characters
         self._importer = Importer(
@@ -73,6 +89,7 @@ class Uploads:
         )
         self._ocr_languages = ocr_languages
         self._max_document_bytes = max_document_bytes
+        self._keep_originals = keep_originals
         self._running = 0
         self._large = asyncio.Lock()
         """Held while a large document is in memory."""
@@ -85,7 +102,7 @@ class Uploads:
     @asynccontextmanager
     async def document(
         self, request: Request, kind: str, query: UploadQuery
-    ) -> AsyncIterator[Document]:
+    ) -> AsyncIterator["Uploaded"]:
         """Receive the body of a request; yield the document that it holds, or is imported to.
 
         If that is large, no other is in memory while the block runs. Raises ImportBusy,
@@ -95,10 +112,18 @@ class Uploads:
             async with (
                 _spooled(request, self._max_document_bytes) as file,
                 self._readable(file, kind, query) as sent,
-                self._large if sent.size > LARGE_BYTES else nullcontext(),
+                self._large if self._memory_bytes(sent, file) > LARGE_BYTES else nullcontext(),
             ):
                 loop = asyncio.get_running_loop()
-                yield await loop.run_in_executor(self._reader, sent.document)
+                document = await loop.run_in_executor(self._reader, sent.document)
+                original = None
+                if self._keep_originals and kind in _PDF_KINDS:
+                    original = await loop.run_in_executor(self._reader, _pdf_in, file)
+                yield Uploaded(document=document, original=original)
+
+    def _memory_bytes(self, sent: "_JsonForm | Imported", file: FileIO) -> int:
+        """Return how many bytes are in memory at least once a document was read."""
+        return max(sent.size, file.tell() if self._keep_originals else 0)
 
     @contextmanager
     def _place(self) -> Iterator[None]:
@@ -158,6 +183,14 @@ class _JsonForm:
                 details={"field": "doc_id"},
             )
         return document
+
+
+def _pdf_in(file: FileIO) -> bytes | None:
+    """Return the content of a file that is a PDF."""
+    if _suffix_of(file) != ".pdf":
+        return None
+    file.seek(0)
+    return file.read()
 
 
 def _suffix_of(file: FileIO) -> str:

@@ -8,7 +8,7 @@ import asyncio
 import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, BinaryIO
 
 import typer
 
@@ -116,8 +116,14 @@ def add_import(app: typer.Typer, load_settings: LoadSettings) -> None:
                 tenant_id=tenant,
                 on_removed=lambda *it: removed.append(it),
             ) as writer:
-                importer = Importer(ocr_timeout_s=settings.ocr_timeout_s)
-                batch = _Batch(writer, importer, wanted, replace=replace, as_json=as_json)
+                batch = _Batch(
+                    writer,
+                    Importer(ocr_timeout_s=settings.ocr_timeout_s),
+                    wanted,
+                    replace=replace,
+                    as_json=as_json,
+                    max_original_bytes=settings.max_original_bytes,
+                )
                 for number, path in enumerate(files, start=1):
                     await batch.add(path, f"{number}/{len(files)} {path.name:.32}")
             batch.print_end(removed)
@@ -163,12 +169,15 @@ class _Batch:
         *,
         replace: bool,
         as_json: bool,
+        max_original_bytes: int | None,
     ) -> None:
+        """``max_original_bytes`` is up to which size PDFs are kept; None is not at all."""
         self.has_failed = False
         self._writer = writer
         self._wanted = wanted
         self._replace = replace
         self._as_json = as_json
+        self._max_original_bytes = max_original_bytes
         self._importer = importer
         self._done: set[str] = set()
         self._results: list[dict[str, object]] = []
@@ -198,17 +207,22 @@ class _Batch:
         check_suffix(path.suffix)
         if not self._replace and await self._writer.head(key) is not None:
             raise _exists(f"document {quote(options.doc_id)} of tenant {quote(options.tenant_id)}")
-        document = await self._document(path, options, label)
+        document, original = await self._document(path, options, label)
         expected = Expected.ANYTHING if self._replace else Expected.NOTHING
         try:
-            head = await self._writer.put(document, expected=expected, keep_readers=True)
+            head = await self._writer.put(
+                document, expected=expected, keep_readers=True, original=original
+            )
         except VersionConflict:
             raise _exists(self._writer.place(key)) from None
         self._done.add(options.doc_id)
         warning = warning_about(path, document, with_ocr=bool(options.ocr_languages))
         self._note(path, head, warning)
 
-    async def _document(self, path: Path, options: ImportOptions, label: str) -> Document:
+    async def _document(
+        self, path: Path, options: ImportOptions, label: str
+    ) -> tuple[Document, bytes | None]:
+        """Import a file; return the document, and its PDF where that is to be kept."""
         try:
             source = await asyncio.to_thread(path.open, "rb")
         except OSError as error:
@@ -216,7 +230,24 @@ class _Batch:
         with source, page_progress(label) as show_pages:
             importing = self._importer.imported(source, path.suffix, options, show_pages)
             async with importing as imported:
-                return await asyncio.to_thread(imported.document)
+                document = await asyncio.to_thread(imported.document)
+            return document, await self._original(path, source)
+
+    async def _original(self, path: Path, source: BinaryIO) -> bytes | None:
+        """Return a file's content, if it is a PDF, and PDFs are kept."""
+        limit = self._max_original_bytes
+        if limit is None or path.suffix.lower() != ".pdf":
+            return None
+        source.seek(0)
+        content = await asyncio.to_thread(source.read, limit + 1)
+        if len(content) <= limit:
+            return content
+        typer.echo(
+            f"{path}: is over {limit} bytes, so the PDF is not kept; set "
+            "MCP_PROXY_MAX_DOCUMENT_BYTES to keep it",
+            err=True,
+        )
+        return None
 
     def _note(self, path: Path, head: DocumentHead, warning: str | None) -> None:
         place = self._writer.place((head.tenant_id, head.doc_id))

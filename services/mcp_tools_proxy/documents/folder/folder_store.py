@@ -22,6 +22,7 @@ from mcp_tools_proxy.documents.folder.folder_catalog import FolderCatalog, Known
 from mcp_tools_proxy.documents.folder.folder_lists import FolderLists
 from mcp_tools_proxy.documents.folder.folder_report import FolderReport
 from mcp_tools_proxy.documents.folder.older_files import OlderFiles
+from mcp_tools_proxy.documents.folder.original_files import OriginalFiles
 from mcp_tools_proxy.documents.folder.scan_cache import ScanCache
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable
 
@@ -50,6 +51,7 @@ class FolderStore:
         self._catalog = FolderCatalog()
         self._lists = FolderLists(self._catalog)
         self._older = OlderFiles(self._root)
+        self._originals = OriginalFiles(self._root)
         self._listener: ChangeListener | None = None
         self._has_earlier = False
         """Whether the scans of earlier starts were applied."""
@@ -224,6 +226,14 @@ class FolderStore:
         if reading is None:
             return None
         return await asyncio.to_thread(self._older.read, key, version, reading.head.version)
+
+    async def original_tag(self, key: Key, version: str) -> str | None:
+        """Return a tag of the PDF that is kept of a version; None when none is kept."""
+        return await asyncio.to_thread(self._originals.tag, key, version)
+
+    async def read_original(self, key: Key, version: str) -> bytes | None:
+        """Read the PDF that is kept of a version; None when none is kept."""
+        return await asyncio.to_thread(self._originals.read, key, version)
 
     async def list_readable(self, query: CatalogQuery) -> Sequence[CatalogEntry]:
         """Return the first documents that a query admits; files that nobody has read are none."""

@@ -6,7 +6,7 @@ import errno
 import fcntl
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from mcp_tools_proxy.documents.document_file import (
@@ -33,6 +33,7 @@ from mcp_tools_proxy.documents.folder.file_scan import (
 )
 from mcp_tools_proxy.documents.folder.folder_store import FolderStore
 from mcp_tools_proxy.documents.folder.older_files import OlderFiles
+from mcp_tools_proxy.documents.folder.original_files import OriginalFiles
 from mcp_tools_proxy.documents.versions import head_of, rights_tag
 from mcp_tools_proxy.domain.document import Document, DocumentHead, Readers
 from mcp_tools_proxy.wire.text import file_name_text
@@ -65,6 +66,7 @@ class FolderWriter:
         self._store = store
         self._root = store.root
         self._older = OlderFiles(store.root)
+        self._originals = OriginalFiles(store.root)
         self._keep_versions = keep_versions
         self._shown_root = shown_root or store.root
         self._on_removed = on_removed
@@ -136,7 +138,12 @@ class FolderWriter:
         return await asyncio.to_thread(self._older.versions, key, head.version)
 
     async def put(
-        self, document: Document, *, expected: Expected | str, keep_readers: bool
+        self,
+        document: Document,
+        *,
+        expected: Expected | str,
+        keep_readers: bool,
+        original: bytes | None = None,
     ) -> DocumentHead:
         """Write a document to its own file, and remove other files of it.
 
@@ -149,7 +156,8 @@ class FolderWriter:
             if old is None and (broken := await self.problems_of(key)):
                 self._refuse_broken(broken, expected, keep_readers=keep_readers)
             readers = old.readers if old is not None and keep_readers else document.readers
-            return await self._write(dataclasses.replace(document, readers=readers), old)
+            written = dataclasses.replace(document, readers=readers)
+            return await self._write(written, old, original)
 
     async def set_readers(
         self, key: Key, readers: Readers | None, *, expected: Expected | str
@@ -173,7 +181,7 @@ class FolderWriter:
             if not names:
                 raise NoSuchDocument
             try:
-                await asyncio.to_thread(self._older.remove, key)
+                await asyncio.to_thread(self._remove_kept, key)
             except OSError as error:
                 raise self._failure(error) from error
             await self._remove(key, names)
@@ -183,30 +191,34 @@ class FolderWriter:
         """Close the store."""
         self._store.close()
 
-    async def _write(self, document: Document, old: DocumentHead | None) -> DocumentHead:
+    async def _write(
+        self, document: Document, old: DocumentHead | None, original: bytes | None = None
+    ) -> DocumentHead:
         """Write the document's own file, and then remove others, so that none stands in for it."""
         key = (document.tenant_id, document.doc_id)
         path = document_path(self._root, *key)
         with self._store.writing(path.relative_to(self._root).as_posix()):
-            head, others = await self._replace(document, path, old)
+            head, others = await self._replace(document, path, old, original)
         if others:
             await self._remove(key, others)
         return head
 
     async def _replace(
-        self, document: Document, path: Path, old: DocumentHead | None
+        self, document: Document, path: Path, old: DocumentHead | None, original: bytes | None
     ) -> tuple[DocumentHead, list[str]]:
         """Write a document's own file; return its head, and the document's other files."""
         key = (document.tenant_id, document.doc_id)
         try:
             head = await asyncio.to_thread(head_of, document)
             older = await self._keep_older(key, old, head.version)
+            if original is not None:
+                await asyncio.to_thread(self._originals.keep, key, head.version, original)
             written = await asyncio.to_thread(write_document, self._root, document, replace=True)
         except OSError as error:
             raise self._failure(error) from error
         except ValueError as error:  # a lone surrogate has no UTF-8
             raise InvalidDocument(f"cannot be written as JSON: {error}") from error
-        await asyncio.to_thread(self._older.list, key, older, present=head.version)
+        await asyncio.to_thread(self._remove_outdated, head, older)
         layout = FileLayout(spans=written.spans, sections=document.sections)
         scan = FileScan(stamp=stamp_of(written.status), head=head, layout=layout)
         others = await asyncio.to_thread(self._others, list(self._store.files_of(key)), path)
@@ -217,7 +229,7 @@ class FolderWriter:
         """Keep the version that ``new`` is about to replace; return which are older then."""
         found = self._store.file_of(key)
         if old is None or found is None:
-            await asyncio.to_thread(self._older.remove, key)  # of another document of that id
+            await asyncio.to_thread(self._remove_kept, key)  # of another document of that id
             return ()
         older = await asyncio.to_thread(self._older.versions, key, old.version)
         if old.version == new:
@@ -226,6 +238,21 @@ class FolderWriter:
             await asyncio.to_thread(self._older.keep, key, self._root / found[0], old.version)
         older = [old.version, *(version for version in older if version != new)]
         return older[: self._keep_versions - 1]
+
+    def _remove_kept(self, key: Key) -> None:
+        """Remove what is kept of a document besides its own file. Raises OSError."""
+        self._older.remove(key)
+        self._originals.remove(key)
+
+    def _remove_outdated(self, head: DocumentHead, older: Sequence[str]) -> None:
+        """Remove what is kept for no version of a document that was written.
+
+        Where that fails, it is of no use to anybody, and the next change removes it.
+        """
+        key = (head.tenant_id, head.doc_id)
+        with suppress(OSError):
+            self._older.list(key, older, present=head.version)
+            self._originals.remove(key, but=head.version)
 
     def _others(self, names: list[str], written: Path) -> list[str]:
         """Return the files that are no link to the one that was written."""

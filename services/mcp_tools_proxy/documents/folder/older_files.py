@@ -9,7 +9,6 @@ import dataclasses
 import os
 import shutil
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from pydantic_core import from_json, to_json
@@ -68,12 +67,11 @@ class OlderFiles:
     def list(self, key: Key, older: Sequence[str], *, present: str) -> None:
         """Write which versions are kept of a document that was written, and remove all others.
 
-        Where that fails, nothing is kept: the next change removes what is left.
+        Raises OSError; nothing is kept then.
         """
-        with suppress(OSError):
-            if older:
-                write_atomically(self._folder(key) / _LIST, to_json([present, *older]))
-            self._remove_but(key, older)
+        if older:
+            write_atomically(self._folder(key) / _LIST, to_json([present, *older]))
+        self._remove_but(key, older)
 
     def remove(self, key: Key) -> None:
         """Remove all older versions of a document. Raises OSError."""

@@ -178,10 +178,10 @@ class Importer:
             "cpu_s": cpu_s,
         }
         source.seek(0)
-        async with _process(self._worker) as (process, output, sink):
+        async with worker_process(self._worker) as (process, output, sink):
             async with asyncio.TaskGroup() as group:
                 header = json.dumps(request).encode() + b"\n"
-                feeding = group.create_task(_feed(sink, header, source))
+                feeding = group.create_task(feed(sink, header, source))
                 problem = await self._receive(output, answer, progress)
                 feeding.cancel()
             if isinstance(problem, _Ended):
@@ -257,7 +257,7 @@ def _temporary_folder() -> Iterator[str]:
 
 
 @asynccontextmanager
-async def _process(
+async def worker_process(
     worker: Sequence[str],
 ) -> AsyncIterator[tuple[asyncio.subprocess.Process, asyncio.StreamReader, asyncio.StreamWriter]]:
     """Start the process in a folder of its own; end it, and what it started, with the block."""
@@ -294,7 +294,7 @@ async def _process(
             await asyncio.shield(process.wait())
 
 
-async def _feed(sink: asyncio.StreamWriter, request: bytes, file: BinaryIO) -> None:
+async def feed(sink: asyncio.StreamWriter, request: bytes, file: BinaryIO) -> None:
     """Send the request, then the file; one that ends early has its reason in its answer."""
     with suppress(ConnectionError):
         sink.write(request)

@@ -10,6 +10,7 @@ from mcp_tools_proxy.documents.document_store import ChangeListener, Key, Readin
 from mcp_tools_proxy.documents.postgres.change_feed import ChangeFeed
 from mcp_tools_proxy.documents.postgres.database import Connection, Database
 from mcp_tools_proxy.documents.postgres.older_rows import read_older
+from mcp_tools_proxy.documents.postgres.original_rows import original_tag, read_original
 from mcp_tools_proxy.documents.postgres.rows import (
     document_of,
     head_of_row,
@@ -26,6 +27,9 @@ from mcp_tools_proxy.documents.postgres.statements import (
     SECTIONS,
     WHOLE,
 )
+
+READ_TIMEOUT_S = 20.0
+"""Seconds to read a PDF that is kept: one of 64 MB takes a few."""
 
 MAX_TENANTS = 10_000
 """Tenants of which it is kept whether any document has readers: callers may name any tenant."""
@@ -95,6 +99,16 @@ class PostgresStore:
         """Read an older version of a document, whole; None when it is not kept."""
         async with self._database.transaction(key[0]) as connection:
             return await read_older(connection, key, version)
+
+    async def original_tag(self, key: Key, version: str) -> str | None:
+        """Return a tag of the PDF that is kept of a version; None when none is kept."""
+        async with self._database.transaction(key[0]) as connection:
+            return await original_tag(connection, key, version)
+
+    async def read_original(self, key: Key, version: str) -> bytes | None:
+        """Read the PDF that is kept of a version; None when none is kept."""
+        async with self._database.transaction(key[0], timeout_s=READ_TIMEOUT_S) as connection:
+            return await read_original(connection, key, version)
 
     async def list_readable(self, query: CatalogQuery) -> Sequence[CatalogEntry]:
         """Return the first documents that a query admits, filtered in the statement."""

@@ -21,6 +21,7 @@ from mcp_tools_proxy.documents.document_writer import (
 from mcp_tools_proxy.documents.postgres.database import Connection, Database
 from mcp_tools_proxy.documents.postgres.errors import DatabaseProblem
 from mcp_tools_proxy.documents.postgres.older_rows import keep_present, list_older
+from mcp_tools_proxy.documents.postgres.original_rows import keep_original
 from mcp_tools_proxy.documents.postgres.rows import (
     document_of,
     head_of_row,
@@ -142,7 +143,12 @@ class PostgresWriter:
             return await list_older(connection, key)
 
     async def put(
-        self, document: Document, *, expected: Expected | str, keep_readers: bool
+        self,
+        document: Document,
+        *,
+        expected: Expected | str,
+        keep_readers: bool,
+        original: bytes | None = None,
     ) -> DocumentHead:
         """Write a document as a new version. Raises VersionConflict, InvalidDocument.
 
@@ -166,6 +172,7 @@ class PostgresWriter:
                 await _put(connection, document, new)
             elif old.readers != readers:
                 await connection.execute(_SET_READERS, *map(stored, key), *_named(readers))
+            await keep_original(connection, key, new.version, original)
         return new
 
     async def set_readers(

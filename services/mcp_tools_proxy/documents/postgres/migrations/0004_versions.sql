@@ -1,5 +1,6 @@
--- Older versions of documents, each whole in one row: they are read seldom. Without readers, for those
--- of the document count. Run as the owner.
+-- Older versions of documents, each whole in one row: they are read seldom; and the PDFs that documents
+-- were imported from, where these are kept. Without readers, for those of the document count. Run as
+-- the owner.
 
 CREATE TABLE mcp_tools_proxy.versions (
     tenant_id text COLLATE "C" NOT NULL,
@@ -21,10 +22,34 @@ CREATE TABLE mcp_tools_proxy.versions (
     FOREIGN KEY (tenant_id, doc_id) REFERENCES mcp_tools_proxy.documents ON DELETE CASCADE
 );
 
-ALTER TABLE mcp_tools_proxy.versions ENABLE ROW LEVEL SECURITY;
-ALTER TABLE mcp_tools_proxy.versions FORCE ROW LEVEL SECURITY;
-CREATE POLICY own_tenant ON mcp_tools_proxy.versions
-    USING (tenant_id = nullif(current_setting('mcp_tools_proxy.tenant', true), ''))
-    WITH CHECK (tenant_id = nullif(current_setting('mcp_tools_proxy.tenant', true), ''));
-CREATE POLICY all_tenants ON mcp_tools_proxy.versions TO CURRENT_USER
-    USING (true) WITH CHECK (true);
+CREATE TABLE mcp_tools_proxy.originals (
+    tenant_id text COLLATE "C" NOT NULL,
+    doc_id text COLLATE "C" NOT NULL,
+    version text NOT NULL,
+    content bytea NOT NULL,
+    kept_at timestamptz NOT NULL,
+    PRIMARY KEY (tenant_id, doc_id),
+    FOREIGN KEY (tenant_id, doc_id) REFERENCES mcp_tools_proxy.documents ON DELETE CASCADE
+);
+-- A PDF is compressed.
+ALTER TABLE mcp_tools_proxy.originals ALTER COLUMN content SET STORAGE EXTERNAL;
+
+DO $$
+DECLARE
+    name text;
+BEGIN
+    FOREACH name IN ARRAY ARRAY['versions', 'originals'] LOOP
+        EXECUTE format('ALTER TABLE mcp_tools_proxy.%I ENABLE ROW LEVEL SECURITY', name);
+        EXECUTE format('ALTER TABLE mcp_tools_proxy.%I FORCE ROW LEVEL SECURITY', name);
+        EXECUTE format(
+            'CREATE POLICY own_tenant ON mcp_tools_proxy.%I '
+            'USING (tenant_id = nullif(current_setting(''mcp_tools_proxy.tenant'', true), '''')) '
+            'WITH CHECK (tenant_id = nullif(current_setting(''mcp_tools_proxy.tenant'', true), ''''))',
+            name);
+        EXECUTE format(
+            'CREATE POLICY all_tenants ON mcp_tools_proxy.%I TO CURRENT_USER '
+            'USING (true) WITH CHECK (true)',
+            name);
+    END LOOP;
+END
+$$;

@@ -1,0 +1,1 @@
+"""Pages of documents as images, rendered from the PDF that a document was imported from."""

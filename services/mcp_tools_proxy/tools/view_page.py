@@ -1,0 +1,96 @@
+"""view_doc_page: a page of a PDF as an image."""
+
+import base64
+from typing import Annotated, Literal, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from mcp_tools_proxy.documents.document_cache import CachedDocument
+from mcp_tools_proxy.documents.document_repository import DocumentRepository
+from mcp_tools_proxy.documents.document_store import HEAD_ONLY
+from mcp_tools_proxy.documents.page_images.page_images import PageImages
+from mcp_tools_proxy.domain.caller import Call
+from mcp_tools_proxy.domain.components import Result, Tool
+from mcp_tools_proxy.domain.errors import PagesNotFound
+from mcp_tools_proxy.tools.arguments import Positive
+from mcp_tools_proxy.tools.document_lookup import DocumentArguments, document_finder
+from mcp_tools_proxy.tools.local_tool import build_local_tool
+from mcp_tools_proxy.tools.sources import Version
+
+PIXELS_OF_A_TOKEN = 750
+"""Vendors count about as many pixels of an image as a token."""
+
+_ENVELOPE_BYTES = 64 * 1024
+"""What a result may have besides its image."""
+
+
+class PageArguments(DocumentArguments):
+    """Which page to show."""
+
+    page: Annotated[Positive, Field(description="The page, counted from 1.")]
+
+
+class ImageContent(TypedDict):
+    """An image, as MCP spells it."""
+
+    type: Literal["image"]
+    data: Annotated[str, Field(description="The image in base64.")]
+    mimeType: str
+
+
+class ShownPage(TypedDict):
+    """The page that is shown, and the size of its image in pixels."""
+
+    doc_id: str
+    version: Version
+    page: int
+    width: int
+    height: int
+    tokens: Annotated[int, Field(description="Estimate of the image's size in tokens.")]
+    content: NotRequired[
+        Annotated[
+            list[ImageContent],
+            Field(description="The image; over MCP it is the result's content instead."),
+        ]
+    ]
+
+
+def view_tool(repository: DocumentRepository, images: PageImages, *, max_image_bytes: int) -> Tool:
+    """Build view_doc_page (contract §2)."""
+
+    async def view(arguments: PageArguments, _call: Call, document: CachedDocument) -> Result:
+        head = document.head
+        if arguments.page > head.page_count:
+            raise PagesNotFound(
+                f"page is {arguments.page}, but the document has {head.page_count} pages; use a "
+                "smaller page",
+                details={"pages": head.page_count},
+            )
+        image = await images.image(head, arguments.page)
+        tokens = image.width * image.height // PIXELS_OF_A_TOKEN
+        data = base64.b64encode(image.data).decode()
+        result: ShownPage = {
+            "doc_id": arguments.doc_id,
+            "version": head.version,
+            "page": arguments.page,
+            "width": image.width,
+            "height": image.height,
+            "tokens": tokens,
+            "content": [{"type": "image", "data": data, "mimeType": image.media_type}],
+        }
+        max_bytes = _ENVELOPE_BYTES + max_image_bytes * 4 // 3
+        return Result(value=result, tokens=tokens, max_bytes=max_bytes)
+
+    return build_local_tool(
+        name="view_doc_page",
+        description=(
+            "Look at one page of a document as an image: for tables, figures, formulas and "
+            "handwriting, which its text does not have. Only for documents that were imported "
+            "from a PDF. To read text, read_doc_pages costs less."
+        ),
+        arguments=PageArguments,
+        result=ShownPage,
+        function=view,
+        find_document=document_finder(repository, lambda _: HEAD_ONLY),
+    )

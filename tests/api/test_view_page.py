@@ -1,0 +1,150 @@
+"""view_doc_page through the API: a page of a PDF as an image (contract §2)."""
+
+import base64
+from collections.abc import AsyncIterator
+from io import BytesIO
+from typing import Any
+
+import pytest
+from fpdf import FPDF
+from PIL import Image
+
+from mcp_tools_proxy.documents.document_writer import Expected
+from mcp_tools_proxy.domain.document import Readers
+from tests.api.document_operator import CONTENT, NEW, NOTE, Operator, operated
+from tests.support.builders import make_document
+from tests.support.service import Envelope
+
+PDF_TYPE = {"Content_Type": "application/pdf"}
+
+
+def manual() -> bytes:
+    """Return a PDF of a page of text, and one of a picture that no format makes small."""
+    pdf = FPDF()
+    pdf.set_font("helvetica", size=12)
+    pdf.add_page()
+    pdf.cell(text="Turn the valve to 12 bar.")
+    pdf.add_page()
+    pdf.cell(text="A picture.")
+    pdf.image(Image.effect_noise((800, 1100), 80), 10, 20, 180)
+    return bytes(pdf.output())
+
+
+async def put(operator: Operator, doc_id: str, content: bytes, kind: dict[str, str]) -> None:
+    query = {"tenant_id": "acme", "doc_id": doc_id}
+    response = await operator.send("PUT", CONTENT, query, content, **kind, **NEW)
+    assert response.status_code == 201, response.text
+
+
+@pytest.fixture
+async def operator() -> AsyncIterator[Operator]:
+    async with operated(documents_keep_originals=True, max_image_bytes=60_000) as made:
+        await put(made, "manual", manual(), PDF_TYPE)
+        yield made
+
+
+async def view(operator: Operator, page: object = 1, **more: Any) -> Envelope:
+    return await operator.service.execute(
+        "view_doc_page", {"doc_id": more.pop("doc_id", "manual"), "page": page}, tenant_id="acme"
+    )
+
+
+def image_of(envelope: Envelope) -> tuple[bytes, Image.Image, str]:
+    (block,) = envelope["result"]["content"]
+    assert block["type"] == "image"
+    data = base64.b64decode(block["data"], validate=True)
+    return data, Image.open(BytesIO(data)), block["mimeType"]
+
+
+async def test_a_page_of_text_is_shown_at_its_full_size(operator: Operator) -> None:
+    envelope = await view(operator)
+    data, image, media_type = image_of(envelope)
+    result = envelope["result"]
+    assert (image.width, image.height) == (result["width"], result["height"])
+    assert (max(image.size), media_type, image.format) == (1600, "image/png", "PNG")
+    assert len(data) <= 60_000
+    assert image.convert("L").getextrema() == (0, 255)  # something is written on white
+    assert result["tokens"] == image.width * image.height // 750
+
+
+async def test_a_page_that_does_not_fit_is_drawn_smaller(operator: Operator) -> None:
+    data, image, _ = image_of(await view(operator, 2))
+    assert len(data) <= 60_000
+    assert 100 <= max(image.size) < 1600
+
+
+async def test_the_same_page_is_the_same_image(operator: Operator) -> None:
+    assert (await view(operator))["result"] == (await view(operator))["result"]
+
+
+async def test_a_page_past_the_end_is_not_found(operator: Operator) -> None:
+    error = (await view(operator, 3))["error"]
+    assert (error["code"], error["details"]) == ("PAGES_NOT_FOUND", {"pages": 2})
+
+
+async def test_a_document_that_is_no_pdf_says_what_to_do(operator: Operator) -> None:
+    await put(operator, "note", NOTE, {"Content_Type": "text/markdown"})
+    error = (await view(operator, doc_id="note"))["error"]
+    assert error["code"] == "PAGE_IMAGE_UNAVAILABLE"
+    assert "sets MCP_PROXY_DOCUMENTS_KEEP_ORIGINALS and imports the PDF again" in error["message"]
+
+
+async def test_a_file_that_cannot_be_drawn_is_an_error(operator: Operator) -> None:
+    document = make_document(tenant_id="acme", doc_id="broken")
+    await operator.service.gateway.documents.writer.put(
+        document, expected=Expected.NOTHING, keep_readers=False, original=b"%PDF- nonsense"
+    )
+    error = (await view(operator, doc_id="broken"))["error"]
+    assert (error["code"], error["retryable"]) == ("PAGE_IMAGE_UNAVAILABLE", False)
+    assert "the file that was kept of it cannot be read" in error["message"]
+
+
+async def test_only_readers_are_shown_pages(operator: Operator) -> None:
+    await view(operator)
+    writer = operator.service.gateway.documents.writer
+    readers = Readers(users=frozenset({"ann"}))
+    await writer.set_readers(("acme", "manual"), readers, expected=Expected.ANYTHING)
+    assert (await view(operator))["error"]["code"] == "ACCESS_DENIED"
+    envelope = await operator.service.execute(
+        "view_doc_page", {"doc_id": "manual", "page": 1}, tenant_id="globex"
+    )
+    assert envelope["error"]["code"] == "ACCESS_DENIED"
+
+
+async def test_an_image_draws_on_the_documents_budget() -> None:
+    async with operated(documents_keep_originals=True, rate_limit_tokens=100) as operator:
+        await put(operator, "manual", manual(), PDF_TYPE)
+        seen = [(await view(operator))["status"], (await view(operator))["error"]["code"]]
+        assert seen == ["ok", "RATE_LIMIT_EXCEEDED"]
+
+
+async def test_over_mcp_the_image_is_the_content(operator: Operator) -> None:
+    response = await operator.service.http.post(
+        "/mcp",
+        json={
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "tools/call",
+            "params": {"name": "view_doc_page", "arguments": {"doc_id": "manual", "page": 1}},
+        },
+        headers={"X-Tenant-Id": "acme", "Accept": "application/json, text/event-stream"},
+    )
+    result = response.json()["result"]
+    assert [block["type"] for block in result["content"]] == ["image"]
+    assert result["structuredContent"].keys() == {
+        *("doc_id", "version", "page", "width", "height", "tokens")
+    }
+
+
+async def test_without_the_setting_there_is_no_such_tool() -> None:
+    async with operated() as operator:
+        assert (await view(operator))["error"]["code"] == "TOOL_NOT_FOUND"
+        names = [
+            tool["name"] for tool in (await operator.service.get("/internal/mcp/tools"))["tools"]
+        ]
+        assert "view_doc_page" not in names
+
+
+async def test_with_the_setting_the_tool_is_listed(operator: Operator) -> None:
+    listed = await operator.service.get("/internal/mcp/tools")
+    assert "view_doc_page" in [tool["name"] for tool in listed["tools"]]

@@ -1,0 +1,107 @@
+"""The PDFs of documents, over every store: kept with one version, and gone with it."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from mcp_tools_proxy.documents.document_store import DocumentStore
+from mcp_tools_proxy.documents.document_writer import DocumentWriter, Expected
+from mcp_tools_proxy.documents.folder.folder_store import FolderStore
+from mcp_tools_proxy.documents.folder.folder_writer import FolderWriter
+from mcp_tools_proxy.documents.folder.scan_cache import ScanCache
+from mcp_tools_proxy.documents.versions import version_of
+from mcp_tools_proxy.domain.document import Document, Readers
+from tests.support.builders import make_document
+from tests.support.postgres_databases import Databases, OpenStore
+
+KEY = ("acme", "doc")
+ONE = make_document(tenant_id="acme", pages=("one",))
+TWO = make_document(tenant_id="acme", pages=("two",))
+PDF = b"%PDF-1.7 \x00\xff of one"
+
+
+class Kept:
+    """A store and its writer."""
+
+    def __init__(self, store: DocumentStore, writer: DocumentWriter) -> None:
+        self.store = store
+        self.writer = writer
+
+    async def put(self, document: Document, original: bytes | None = None) -> None:
+        await self.writer.put(
+            document, expected=Expected.ANYTHING, keep_readers=True, original=original
+        )
+
+    async def original(self, document: Document) -> bytes | None:
+        """Return the PDF that is kept of a version."""
+        version = version_of(document)
+        found = await self.store.read_original(KEY, version)
+        assert (await self.store.original_tag(KEY, version) is None) == (found is None)
+        return found
+
+
+@pytest.fixture(params=["folder", "postgres"])
+async def kept(
+    request: pytest.FixtureRequest, tmp_path: Path, databases: Databases
+) -> AsyncIterator[Kept]:
+    if request.param == "folder":
+        root = tmp_path / "documents"
+        store = FolderStore(root, ScanCache(tmp_path / "cache", root))
+        yield Kept(store, FolderWriter(store))
+        store.close()
+    else:
+        async with OpenStore(await databases.new()) as opened:
+            await opened.until_current()
+            yield Kept(opened.store, opened.writer)
+
+
+async def test_the_original_is_read_as_it_was_put(kept: Kept) -> None:
+    await kept.put(ONE, PDF)
+    assert await kept.original(ONE) == PDF
+
+
+async def test_a_document_that_was_put_without_one_has_none(kept: Kept) -> None:
+    await kept.put(ONE)
+    assert await kept.original(ONE) is None
+
+
+async def test_another_version_has_none_of_the_version_before(kept: Kept) -> None:
+    await kept.put(ONE, PDF)
+    await kept.put(TWO)
+    assert [await kept.original(ONE), await kept.original(TWO)] == [None, None]
+
+
+async def test_the_original_of_a_new_version_takes_the_place_of_the_old_one(kept: Kept) -> None:
+    await kept.put(ONE, PDF)
+    await kept.put(TWO, b"%PDF of two")
+    assert [await kept.original(ONE), await kept.original(TWO)] == [None, b"%PDF of two"]
+
+
+async def test_other_readers_and_equal_content_leave_it(kept: Kept) -> None:
+    await kept.put(ONE, PDF)
+    readers = Readers(users=frozenset({"ann"}))
+    await kept.writer.set_readers(KEY, readers, expected=Expected.ANYTHING)
+    await kept.put(ONE)
+    assert await kept.original(ONE) == PDF
+
+
+async def test_another_file_of_the_same_text_has_another_tag(kept: Kept) -> None:
+    tags = []
+    for original in (PDF, b"%PDF another file"):
+        await kept.put(ONE, original)
+        tags.append(await kept.store.original_tag(KEY, version_of(ONE)))
+    assert None not in tags
+    assert tags[0] != tags[1]
+
+
+async def test_it_goes_with_the_document(kept: Kept) -> None:
+    await kept.put(ONE, PDF)
+    await kept.writer.remove(KEY, expected=Expected.ANYTHING)
+    await kept.put(ONE)
+    assert await kept.original(ONE) is None
+
+
+async def test_another_tenant_has_none(kept: Kept) -> None:
+    await kept.put(ONE, PDF)
+    assert await kept.store.read_original(("globex", "doc"), version_of(ONE)) is None
