@@ -113,6 +113,7 @@ CONFIGURATIONS: Sequence[Mapping[str, object]] = (
     {**REMOTE, "remote_token_file": "secret"},
     {"audit": "file:never-opened", "audit_key_file": str(ROOT / "LICENSE")},
     {"otlp_endpoint": "http://collector.internal:4318"},
+    {"documents_keep_originals": True},
 )
 """In one of these each setting has an effect on how the service is built."""
 

@@ -7,12 +7,15 @@ from typing import Any
 
 import pytest
 from fpdf import FPDF
+from mcp_types import ImageContent
 from PIL import Image
 
 from mcp_tools_proxy.documents.document_writer import Expected
 from mcp_tools_proxy.domain.document import Readers
 from tests.api.document_operator import CONTENT, NEW, NOTE, Operator, operated
 from tests.support.builders import make_document
+from tests.support.configuration import Config, make_agent
+from tests.support.mcp_endpoint import serving
 from tests.support.service import Envelope
 
 PDF_TYPE = {"Content_Type": "application/pdf"}
@@ -95,7 +98,7 @@ async def test_a_file_that_cannot_be_drawn_is_an_error(operator: Operator) -> No
         document, expected=Expected.NOTHING, keep_readers=False, original=b"%PDF- nonsense"
     )
     error = (await view(operator, doc_id="broken"))["error"]
-    assert (error["code"], error["retryable"]) == ("PAGE_IMAGE_UNAVAILABLE", False)
+    assert (error["code"], "retryable" in error) == ("PAGE_IMAGE_UNAVAILABLE", False)
     assert "the file that was kept of it cannot be read" in error["message"]
 
 
@@ -118,22 +121,41 @@ async def test_an_image_draws_on_the_documents_budget() -> None:
         assert seen == ["ok", "RATE_LIMIT_EXCEEDED"]
 
 
-async def test_over_mcp_the_image_is_the_content(operator: Operator) -> None:
-    response = await operator.service.http.post(
-        "/mcp",
-        json={
-            "jsonrpc": "2.0",
-            "id": 1,
-            "method": "tools/call",
-            "params": {"name": "view_doc_page", "arguments": {"doc_id": "manual", "page": 1}},
-        },
-        headers={"X-Tenant-Id": "acme", "Accept": "application/json, text/event-stream"},
-    )
-    result = response.json()["result"]
-    assert [block["type"] for block in result["content"]] == ["image"]
-    assert result["structuredContent"].keys() == {
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_over_mcp_the_image_is_the_content(mode: str) -> None:
+    async with serving(documents_keep_originals=True) as served:
+        document = make_document(doc_id="manual", pages=("Turn the valve.", "A picture."))
+        await served.service.gateway.documents.writer.put(
+            document, expected=Expected.NOTHING, keep_readers=False, original=manual()
+        )
+        async with served.client(mode=mode) as client:
+            result = await client.call_tool("view_doc_page", {"doc_id": "manual", "page": 1})
+    (block,) = result.content
+    assert isinstance(block, ImageContent)
+    assert block.mime_type == "image/png"
+    assert result.structured_content is not None
+    assert result.structured_content.keys() == {
         *("doc_id", "version", "page", "width", "height", "tokens")
     }
+
+
+async def test_who_is_bound_to_other_documents_is_shown_no_page(operator: Operator) -> None:
+    envelope = await operator.service.execute(
+        "view_doc_page",
+        {"doc_id": "manual", "page": 1},
+        tenant_id="acme",
+        documents=["another"],
+    )
+    assert envelope["error"]["code"] == "ACCESS_DENIED"
+
+
+async def test_a_profile_may_exclude_the_tool() -> None:
+    config = Config(agents=[make_agent(exclude=["view_doc_page"])])
+    async with operated(documents_keep_originals=True, config=config) as operator:
+        listed = await operator.service.get("/internal/mcp/tools", agent="reader")
+        names = [tool["name"] for tool in listed["tools"]]
+        assert "read_doc_pages" in names
+        assert "view_doc_page" not in names
 
 
 async def test_without_the_setting_there_is_no_such_tool() -> None:

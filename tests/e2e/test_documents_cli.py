@@ -293,3 +293,27 @@ def test_a_bomb_is_one_line_and_the_other_files_go_on(run: Run, tmp_path: Path, 
 def test_languages_are_names_and_nothing_else(run: Run, note: Path, value: str) -> None:
     result = run("import", note, "--tenant", "t", "--ocr-languages", value)
     assert (result.exit_code, "names such as eng, deu" in result.stderr) == (2, True)
+
+
+def originals_in(root: Path) -> list[Path]:
+    return sorted((root / ".originals").rglob("*.pdf"))
+
+
+def test_an_import_keeps_the_pdf_where_that_is_set(root: Path, note: Path, book: Path) -> None:
+    run = documents_commands(root, documents_keep_originals=True)
+    assert run("import", note, book, "--tenant", "t").exit_code == 0
+    assert [path.read_bytes() for path in originals_in(root)] == [book.read_bytes()]
+    run("remove", "book", "--tenant", "t", "--yes")
+    assert originals_in(root) == []
+
+
+def test_an_import_keeps_no_pdf_unless_that_is_set(run: Run, root: Path, book: Path) -> None:
+    assert run("import", book, "--tenant", "t").exit_code == 0
+    assert originals_in(root) == []
+
+
+def test_a_pdf_over_the_limit_is_imported_and_not_kept(root: Path, book: Path) -> None:
+    run = documents_commands(root, documents_keep_originals=True, max_document_bytes=100)
+    result = run("import", book, "--tenant", "t")
+    assert (result.exit_code, originals_in(root)) == (0, [])
+    assert "book.pdf: is over 100 bytes, so the PDF is not kept" in result.stderr

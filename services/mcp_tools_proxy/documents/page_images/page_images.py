@@ -1,8 +1,9 @@
 """The images of pages that were rendered last, and those that are rendered for a call."""
 
 from collections import OrderedDict
+from typing import Protocol
 
-from mcp_tools_proxy.documents.document_store import DocumentStore
+from mcp_tools_proxy.documents.document_store import Key
 from mcp_tools_proxy.documents.page_images.page_renderer import (
     NotRendered,
     PageImage,
@@ -19,11 +20,23 @@ _Key = tuple[str, str, str, str, int]
 """Tenant, doc_id, version, tag of the original, page."""
 
 
+class Originals(Protocol):
+    """What a DocumentStore has of the PDFs that are kept."""
+
+    async def original_tag(self, key: Key, version: str) -> str | None:
+        """Return a tag of the PDF that is kept of a version; None when none is kept."""
+        ...
+
+    async def read_original(self, key: Key, version: str) -> bytes | None:
+        """Read the PDF that is kept of a version; None when none is kept."""
+        ...
+
+
 class PageImages:
     """Images of the pages of documents whose original the store keeps; for one event loop."""
 
     def __init__(
-        self, store: DocumentStore, renderer: PageRenderer, *, cache_bytes: int = CACHE_BYTES
+        self, store: Originals, renderer: PageRenderer, *, cache_bytes: int = CACHE_BYTES
     ) -> None:
         self._store = store
         self._renderer = renderer
