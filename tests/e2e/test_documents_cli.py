@@ -235,7 +235,7 @@ def test_replace_removes_the_other_files_of_the_document_and_names_them(
         f"note  removed  {copy}",
         f"note  removed  {renamed}",
     ]
-    assert [read_document(path).title for path in root.rglob("*.json")] == ["new"]
+    assert [read_document(path).title for path in root.glob("t/*.json")] == ["new"]
     assert run("list").stderr == ""
 
 

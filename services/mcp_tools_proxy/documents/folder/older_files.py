@@ -1,6 +1,6 @@
 """Older versions of a folder's documents: the files that our own writing has replaced.
 
-Those of a document are ``.versions/TENANT/DOC_ID.json/VERSION.json``, and ``kept.json`` beside them
+Those of a document are ``.versions/TENANT/DOC_ID/VERSION.json``, and ``kept.json`` beside them
 lists them behind the version that replaced the newest of them. Where the document is at another
 version, it was put there by hand, and none of them belongs to it.
 """
@@ -78,7 +78,7 @@ class OlderFiles:
         self._remove_but(key, ())
 
     def _folder(self, key: Key) -> Path:
-        return document_path(self._root, *key)
+        return document_path(self._root, *key).with_suffix("")
 
     def _path(self, key: Key, version: str) -> Path:
         return self._folder(key) / f"{version}{SUFFIX}"

@@ -1,6 +1,6 @@
 """The PDFs that documents of a folder were imported from, where they are kept.
 
-That of a document is ``.originals/TENANT/DOC_ID.json/VERSION.pdf``: one of another version than the
+That of a document is ``.originals/TENANT/DOC_ID/VERSION.pdf``: one of another version than the
 present one belongs to no document.
 """
 
@@ -43,7 +43,7 @@ class OriginalFiles:
 
     def remove(self, key: Key, *, but: str | None = None) -> None:
         """Remove the PDFs of a document, except that of one version. Raises OSError."""
-        folder = document_path(self._root, *key)
+        folder = self._folder(key)
         if not folder.is_dir():
             return
         kept = None if but is None else self._path(key, but)
@@ -54,4 +54,7 @@ class OriginalFiles:
             folder.rmdir()
 
     def _path(self, key: Key, version: str) -> Path:
-        return document_path(self._root, *key) / f"{version}.pdf"
+        return self._folder(key) / f"{version}.pdf"
+
+    def _folder(self, key: Key) -> Path:
+        return document_path(self._root, *key).with_suffix("")
