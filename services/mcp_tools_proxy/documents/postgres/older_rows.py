@@ -14,8 +14,8 @@ from mcp_tools_proxy.documents.postgres.rows import (
 from mcp_tools_proxy.documents.postgres.statements import WHOLE
 
 _COPIED = (
-    "version, title, tags, page_count, section_count, text_chars, has_chunks, language, ocr, pages, "
-    "sections, chunks"
+    "version, title, tags, page_count, section_count, text_chars, has_chunks, language, ocr, "
+    "pages, sections, chunks"
 )
 _OF_DOCUMENT = "FROM mcp_tools_proxy.versions WHERE tenant_id = $1 AND doc_id = $2"
 _READ = (
