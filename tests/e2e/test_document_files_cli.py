@@ -27,6 +27,7 @@ BOOK = Document(
         "b": Section(section_id="b", title="Part B", page_start=6, page_end=6),
     },
     tags=("vpn", "manual"),
+    language="de",
 )
 
 
@@ -53,6 +54,7 @@ def test_show_tells_all_but_the_text(run: Run, root: Path) -> None:
         "tenant    acme",
         "title     The[31m book",
         "tags      vpn, manual",
+        "language  de",
         "readers   all of the tenant",
         "pages     6 (no text: 2-3, 5)",
         f"size      12 characters of text, {path.stat().st_size} bytes of file",
@@ -71,6 +73,7 @@ def test_show_can_give_json(run: Run, root: Path) -> None:
         "tenant_id": "acme",
         "title": "The\x1b[31m book",
         "tags": ["vpn", "manual"],
+        "language": "de",
         "readers": None,
         "pages": 6,
         "pages_without_text": [2, 3, 5],
