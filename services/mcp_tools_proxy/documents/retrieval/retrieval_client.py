@@ -1,9 +1,7 @@
 """The client of the Retrieval Service (contract T-03)."""
 
-import ssl
-from collections.abc import Mapping
 from contextlib import aclosing
-from typing import Any, Literal
+from typing import Literal
 
 import anyio
 import httpx
@@ -14,6 +12,18 @@ from mcp_tools_proxy.documents.retrieval.answers import (
     no_such_chunk,
     read_chunks,
     unavailable,
+)
+from mcp_tools_proxy.documents.service_http import (
+    CONNECTIONS,
+    BadAnswer,
+    certificate_problem,
+    headers_of,
+    open_transport,
+    parse_url,
+    read_body,
+    request_extensions,
+    send,
+    within,
 )
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.document import RetrievedChunk
@@ -39,11 +49,6 @@ MAX_BODY_BYTES = 8 * 1024 * 1024
 URL_VARIABLE = "MCP_PROXY_RETRIEVAL_WINDOW_URL"
 
 _EXCERPT_CHARS = 200  # of the text of a 400 response, in the log (T-03)
-_CONNECTIONS = 256  # counted here: the time of httpcore's own queue is quadratic
-_LIMITS = httpx.Limits(
-    max_keepalive_connections=_CONNECTIONS,  # httpcore counts busy ones too: fewer stop all reuse
-    keepalive_expiry=4.0,  # seconds; below the 5 after which uvicorn closes an idle connection
-)
 
 LastCall = Literal["unknown", "ok", "failed"]
 
@@ -70,9 +75,9 @@ class RetrievalClient:
         send_caller: bool = False,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self._url = _parse_url(url)
+        self._url = parse_url(url, URL_VARIABLE)
         self._token = token
-        self._headers = _headers(token)
+        self._headers = headers_of(token)
         self._attributes: Attributes = {
             "http.request.method": "POST",
             "server.address": self._url.host,
@@ -82,8 +87,8 @@ class RetrievalClient:
         self._metrics = metrics
         self._hide_foreign_documents = hide_foreign_documents
         self._send_caller = send_caller
-        self._transport = transport or _open_transport(self._url.scheme)
-        self._slots = anyio.Semaphore(_CONNECTIONS)
+        self._transport = transport or open_transport(self._url.scheme)
+        self._slots = anyio.Semaphore(CONNECTIONS)
         self._last_call: LastCall = "unknown"
 
     def __repr__(self) -> str:
@@ -127,14 +132,17 @@ class RetrievalClient:
         }
         if self._send_caller:
             body |= {"user_id": caller.user_id, "roles": caller.roles}
-        extensions = {} if self._url.scheme == "http" else {"trace": _CancelledHandshake().trace}
         with (
             child_span("POST", self._attributes, is_client=True),
             self._metrics.retrieval_seconds.time(),
         ):
             headers = {**self._headers, "X-Trace-Id": trace_id, **outgoing_context({})}
             request = httpx.Request(
-                "POST", self._url, headers=headers, json=body, extensions=extensions
+                "POST",
+                self._url,
+                headers=headers,
+                json=body,
+                extensions=request_extensions(self._url),
             )
             try:
                 chunks = read_chunks(await self._exchange(request, wanted), wanted)
@@ -151,39 +159,23 @@ class RetrievalClient:
         await self._transport.aclose()
 
     async def _exchange(self, request: httpx.Request, wanted: WantedWindow) -> bytes:
-        """Return the body of a 200 response within the deadline.
-
-        Runs in a task of its own, which only anyio cancels: httpcore shields its clean-up from
-        that. A plain ``Task.cancel`` at the wrong step would leak the connection from the pool.
-        """
-        done: list[bytes | ProxyError] = []
-
-        async def work() -> None:
-            try:
-                done.append(await self._answer(request, wanted))
-            except ProxyError as error:
-                done.append(error)
-
+        """Return the body of a 200 response within the deadline."""
         try:
-            with anyio.fail_after(self._timeout_s):
-                async with anyio.create_task_group() as group:
-                    group.start_soon(work)
+            return await within(self._timeout_s, lambda: self._answer(request, wanted))
         except TimeoutError as error:
             raise unavailable(f"did not finish within {self._timeout_s:g} s") from error
-        answer = done[0]
-        if isinstance(answer, ProxyError):
-            raise answer
-        return answer
+        except BadAnswer as error:
+            raise unavailable(error.reason) from error
 
     async def _answer(self, request: httpx.Request, wanted: WantedWindow) -> bytes:
         try:
-            async with self._slots, aclosing(await _send(self._transport, request)) as response:
+            async with self._slots, aclosing(await send(self._transport, request)) as response:
                 set_on_span({"http.response.status_code": response.status_code})
                 match response.status_code:
                     case 200:
-                        return await _read_body(response)
+                        return await read_body(response, MAX_BODY_BYTES)
                     case 400:
-                        raise self._refusal(await _read_body(response), wanted)
+                        raise self._refusal(await read_body(response, MAX_BODY_BYTES), wanted)
                     case 403 if self._hide_foreign_documents:
                         raise no_such_chunk(wanted)
                     case 403:
@@ -196,7 +188,7 @@ class RetrievalClient:
                     case status:
                         raise unavailable(f"answered with HTTP status {status}")
         except httpx.HTTPError as error:
-            if (problem := _certificate_problem(error)) is not None:
+            if (problem := certificate_problem(error)) is not None:
                 log.warning("retrieval.untrusted", trace_id=wanted.trace_id, reason=problem)
             raise unavailable("could not be reached, or its answer was cut off") from error
 
@@ -220,80 +212,3 @@ class RetrievalClient:
     def _record(self, code: str) -> None:
         self._last_call = "failed" if code == RetrievalUnavailable.code else "ok"
         self._metrics.retrieval_requests.labels(code).inc()
-
-
-class _CancelledHandshake:
-    """Closes the socket of a TLS handshake that is cancelled.
-
-    httpcore closes it after errors only: a server that never answers the handshake kept one
-    descriptor for each call that ran out of time. ``trace`` is httpcore's extension of a request.
-    """
-
-    def __init__(self) -> None:
-        self._stream: anyio.abc.AsyncResource | None = None
-
-    async def trace(self, event: str, info: Mapping[str, Any]) -> None:
-        if event == "connection.connect_tcp.complete":
-            self._stream = info["return_value"]
-        elif event == "connection.start_tls.failed" and self._stream is not None:
-            await anyio.aclose_forcefully(self._stream)
-
-
-def _parse_url(url: str) -> httpx.URL:
-    """Parse the URL; raises ValueError, which does not quote the address."""
-    try:
-        parsed = httpx.URL(url)
-        parsed.host.encode("idna")
-    except (httpx.InvalidURL, UnicodeError) as error:
-        raise ValueError(f"{URL_VARIABLE}: is not a URL") from error
-    if parsed.scheme not in ("http", "https") or not parsed.host or (parsed.port or 0) > 65535:
-        raise ValueError(f"{URL_VARIABLE}: should be http(s)://host, maybe with :port and /path")
-    return parsed
-
-
-def _headers(token: str | None) -> dict[str, str]:
-    headers = {"Accept": "application/json", "Accept-Encoding": "identity"}  # see _read_body
-    if token is not None:
-        headers["Authorization"] = f"Bearer {token}"
-    return headers
-
-
-def _open_transport(scheme: str) -> httpx.AsyncHTTPTransport:
-    """Create the pool. Loading certificates takes tens of milliseconds, so only https does."""
-    trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts no certificate
-    if scheme == "https":
-        trust = httpx.create_ssl_context(trust_env=False)
-        trust.load_default_certs()  # a company's own CA is in the system's store
-    return httpx.AsyncHTTPTransport(verify=trust, trust_env=False, limits=_LIMITS)
-
-
-def _certificate_problem(error: BaseException | None) -> str | None:
-    """Return OpenSSL's message on a rejected certificate, for the log; None for other errors."""
-    while error is not None:
-        if isinstance(error, ssl.SSLCertVerificationError):
-            return error.verify_message
-        error = error.__cause__ or error.__context__
-    return None
-
-
-async def _send(transport: httpx.AsyncBaseTransport, request: httpx.Request) -> httpx.Response:
-    """Send, and retry once when the connection breaks before a response: reading is safe."""
-    try:
-        return await transport.handle_async_request(request)
-    except (httpx.NetworkError, httpx.RemoteProtocolError):
-        return await transport.handle_async_request(request)
-
-
-async def _read_body(response: httpx.Response) -> bytes:
-    """Read the body up to its limit; reject a compressed one, which was not requested.
-
-    httpx decompresses a whole read at once: counting the decompressed bytes would be too late.
-    """
-    if response.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
-        raise unavailable("sent a compressed answer")
-    body = bytearray()
-    async for part in response.aiter_bytes():
-        body += part
-        if len(body) > MAX_BODY_BYTES:
-            raise unavailable(f"sent more than {MAX_BODY_BYTES} bytes")
-    return bytes(body)

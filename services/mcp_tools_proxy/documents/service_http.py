@@ -1,0 +1,135 @@
+"""What clients of HTTP services behind the documents share: bounds, trust, no redirects.
+
+For Retrieval and embeddings. The environment's proxies are not used, and cookies not stored.
+"""
+
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
+
+import anyio
+import httpx
+
+T = TypeVar("T")
+
+CONNECTIONS = 256  # counted by the clients: the time of httpcore's own queue is quadratic
+_LIMITS = httpx.Limits(
+    max_keepalive_connections=CONNECTIONS,  # httpcore counts busy ones too: fewer stop all reuse
+    keepalive_expiry=4.0,  # seconds; below the 5 after which uvicorn closes an idle connection
+)
+
+
+class BadAnswer(Exception):
+    """An answer that is not read; ``reason`` is the rest of a sentence about the service."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+def parse_url(url: str, variable: str) -> httpx.URL:
+    """Parse the URL of a setting; raises ValueError, which does not quote the address."""
+    try:
+        parsed = httpx.URL(url)
+        parsed.host.encode("idna")
+    except (httpx.InvalidURL, UnicodeError) as error:
+        raise ValueError(f"{variable}: is not a URL") from error
+    if parsed.scheme not in ("http", "https") or not parsed.host or (parsed.port or 0) > 65535:
+        raise ValueError(f"{variable}: should be http(s)://host, maybe with :port and /path")
+    return parsed
+
+
+def headers_of(token: str | None) -> dict[str, str]:
+    """Return the headers of each request; ``token`` is sent as a bearer token."""
+    headers = {"Accept": "application/json", "Accept-Encoding": "identity"}  # see read_body
+    if token is not None:
+        headers["Authorization"] = f"Bearer {token}"
+    return headers
+
+
+def open_transport(scheme: str) -> httpx.AsyncHTTPTransport:
+    """Create the pool. Loading certificates takes tens of milliseconds, so only https does."""
+    trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts no certificate
+    if scheme == "https":
+        trust = httpx.create_ssl_context(trust_env=False)
+        trust.load_default_certs()  # a company's own CA is in the system's store
+    return httpx.AsyncHTTPTransport(verify=trust, trust_env=False, limits=_LIMITS)
+
+
+def request_extensions(url: httpx.URL) -> dict[str, Any]:
+    """Return what httpcore is given with each request."""
+    return {} if url.scheme == "http" else {"trace": _CancelledHandshake().trace}
+
+
+def certificate_problem(error: BaseException | None) -> str | None:
+    """Return OpenSSL's message on a rejected certificate, for the log; None for other errors."""
+    while error is not None:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return error.verify_message
+        error = error.__cause__ or error.__context__
+    return None
+
+
+async def within(timeout_s: float, work: Callable[[], Awaitable[T]]) -> T:
+    """Return what an exchange returns, or raise what it raises, within a deadline.
+
+    Runs in a task of its own, which only anyio cancels: httpcore shields its clean-up from that. A
+    plain ``Task.cancel`` at the wrong step would leak the connection from the pool. Raises
+    TimeoutError.
+    """
+    done: list[T] = []
+    failed: list[Exception] = []
+
+    async def run() -> None:
+        try:
+            done.append(await work())
+        except Exception as error:  # noqa: BLE001 - raised by the caller, without a group around it
+            failed.append(error)
+
+    with anyio.fail_after(timeout_s):
+        async with anyio.create_task_group() as group:
+            group.start_soon(run)
+    if failed:
+        raise failed[0]
+    return done[0]
+
+
+async def send(transport: httpx.AsyncBaseTransport, request: httpx.Request) -> httpx.Response:
+    """Send, and retry once when the connection breaks before a response: reading is safe."""
+    try:
+        return await transport.handle_async_request(request)
+    except (httpx.NetworkError, httpx.RemoteProtocolError):
+        return await transport.handle_async_request(request)
+
+
+async def read_body(response: httpx.Response, max_bytes: int) -> bytes:
+    """Read a body up to its limit; reject a compressed one, which was not requested.
+
+    httpx decompresses a whole read at once: counting the decompressed bytes would be too late.
+    Raises BadAnswer.
+    """
+    if response.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
+        raise BadAnswer("sent a compressed answer")
+    body = bytearray()
+    async for part in response.aiter_bytes():
+        body += part
+        if len(body) > max_bytes:
+            raise BadAnswer(f"sent more than {max_bytes} bytes")
+    return bytes(body)
+
+
+class _CancelledHandshake:
+    """Closes the socket of a TLS handshake that is cancelled.
+
+    httpcore closes it after errors only: a server that never answers the handshake kept one
+    descriptor for each call that ran out of time. ``trace`` is httpcore's extension of a request.
+    """
+
+    def __init__(self) -> None:
+        self._stream: anyio.abc.AsyncResource | None = None
+
+    async def trace(self, event: str, info: Mapping[str, Any]) -> None:
+        if event == "connection.connect_tcp.complete":
+            self._stream = info["return_value"]
+        elif event == "connection.start_tls.failed" and self._stream is not None:
+            await anyio.aclose_forcefully(self._stream)
