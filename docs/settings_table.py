@@ -14,6 +14,7 @@ from mcp_tools_proxy.settings import (
     audit,
     auth,
     documents,
+    embeddings,
     remote,
     server_identity,
     settings,
@@ -30,6 +31,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "jwt": ("jwt_",),
     "auth": ("auth_", "admin_", "tokens_", "allowed_", "trusted_"),
     "documents": ("documents_", "cache_dir", "max_document_", "ocr_", "mock_", "hide_"),
+    "meaning": ("embeddings_",),
     "servers": (
         *("config_", "preset", "tool_timeout_", "startup_", "require_"),
         *("secrets_", "signing_", "public_"),
@@ -135,7 +137,7 @@ def _schemas() -> Iterator[tuple[tuple[str, str], Mapping[str, object]]]:
 
 def _meanings() -> Iterator[tuple[str, str]]:
     """Yield each field's name and the docstring under it: Python keeps none of these."""
-    for module in (audit, auth, documents, remote, server_identity, settings, tracing):
+    for module in (audit, auth, documents, embeddings, remote, server_identity, settings, tracing):
         tree = ast.parse(inspect.getsource(module))
         for kind in (node for node in tree.body if isinstance(node, ast.ClassDef)):
             for field, text in zip(kind.body, kind.body[1:], strict=False):

@@ -114,6 +114,7 @@ CONFIGURATIONS: Sequence[Mapping[str, object]] = (
     {"audit": "file:never-opened", "audit_key_file": str(ROOT / "LICENSE")},
     {"otlp_endpoint": "http://collector.internal:4318"},
     {"documents_keep_originals": True},
+    {"embeddings_url": "http://embeddings.internal/v1/embeddings", "embeddings_model": "small"},
 )
 """In one of these each setting has an effect on how the service is built."""
 

@@ -60,6 +60,8 @@ async def busy_service() -> AsyncIterator[Service]:
             ),
             retrieval_transport=httpx.MockTransport(refuse),
             retrieval_window_url="http://retrieval/window",
+            embeddings_url="http://127.0.0.1:9/v1/embeddings",
+            embeddings_model="none",
             remote_url="ws://127.0.0.1:9/ws",
             remote_token="token",
             rate_limit_tenant_calls=5,

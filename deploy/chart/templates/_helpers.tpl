@@ -53,6 +53,7 @@ stateUrl: MCP_PROXY_STATE_URL
 stateKey: MCP_PROXY_STATE_KEY
 documentsUrl: MCP_PROXY_DOCUMENTS_URL
 retrievalToken: MCP_PROXY_RETRIEVAL_TOKEN
+embeddingsApiKey: MCP_PROXY_EMBEDDINGS_API_KEY
 remoteToken: MCP_PROXY_REMOTE_TOKEN
 {{- end -}}
 

@@ -16,6 +16,7 @@ from mcp_tools_proxy.aiokits.change_signal import ChangeSignal
 from mcp_tools_proxy.app.audit import build_audit
 from mcp_tools_proxy.app.auth import build_authenticator, build_tokens
 from mcp_tools_proxy.app.idempotency import build_record_store
+from mcp_tools_proxy.app.search_by_meaning import build_meaning
 from mcp_tools_proxy.app.server_identity import (
     build_caller_values,
     build_signing_keys,
@@ -25,6 +26,7 @@ from mcp_tools_proxy.app.tracing import build_tracer
 from mcp_tools_proxy.config.config_folder import ConfigFolder
 from mcp_tools_proxy.config.loader import load_configuration, process_environment
 from mcp_tools_proxy.documents.document_repository import DocumentRepository
+from mcp_tools_proxy.documents.document_store import Key
 from mcp_tools_proxy.documents.open_documents import build_documents
 from mcp_tools_proxy.documents.page_images.page_images import PageImages
 from mcp_tools_proxy.documents.page_images.page_renderer import PageRenderer
@@ -108,12 +110,14 @@ class Gateway:
             metrics=self.metrics,
         )
         self.document_changes = DocumentChanges(self.audit)
+        self.meaning = build_meaning(settings, self.documents, self.metrics)
         self.repository = DocumentRepository(
             self.documents.store,
             cache_bytes=settings.documents_cache_bytes,
             hide_foreign_documents=settings.hide_foreign_documents,
             metrics=self.metrics,
             on_changed=self.document_changes.changed,
+            meaning=self.meaning,
         )
         for document in seed_documents() if settings.mock_mode else ():
             self.repository.hold(document)
@@ -255,6 +259,24 @@ class Gateway:
             definitions=settings.definitions,
         )
 
+    def embed_document(self, key: Key) -> None:
+        """Request the vectors of a document, which are made in the background."""
+        if self.meaning is not None:
+            self.meaning.maker.request(key)
+
+    async def _close_clients(self) -> None:
+        if self.retrieval is not None:
+            await self.retrieval.aclose()
+        if self.meaning is not None:
+            await self.meaning.aclose()
+
+    async def _run_documents(self) -> None:
+        """Follow the documents, and make the vectors that are missing, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.documents.run())
+            if self.meaning is not None:
+                group.create_task(self.meaning.maker.run())
+
     def statuses(self) -> tuple[ServerStatus, ...]:
         """Return the status of each server, in the order of mcp.json."""
         return merge_statuses(self.pool.statuses, self.publisher.configuration)
@@ -283,7 +305,7 @@ class Gateway:
                 await self.tokens.load()
             async with asyncio.TaskGroup() as group:
                 background = [
-                    group.create_task(self.documents.run()),
+                    group.create_task(self._run_documents()),
                     group.create_task(self.limiter.run()),
                     group.create_task(self.records.run()),
                     group.create_task(self.pool.run()),
@@ -303,8 +325,7 @@ class Gateway:
                         task.cancel()
         finally:
             await self.dialer.aclose()
-            if self.retrieval is not None:
-                await self.retrieval.aclose()
+            await self._close_clients()
             await self.records.close()
             await self.limiter.close()
             self.repository.close()

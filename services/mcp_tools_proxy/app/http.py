@@ -164,7 +164,9 @@ def _api_routes(
         ocr_languages=settings.ocr_languages,
         ocr_timeout_s=settings.ocr_timeout_s,
     )
-    documents = DocumentHandlers(gateway.documents.writer, uploads, gate)
+    documents = DocumentHandlers(
+        gateway.documents.writer, uploads, gate, on_put=gateway.embed_document
+    )
     audit = audit_routes(
         build,
         AuditHandlers(gateway.audit, gate),

@@ -2,12 +2,12 @@
 
 import asyncio
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
 
-from mcp_tools_proxy.documents.search.search_index import SearchIndex
+from mcp_tools_proxy.documents.search.search_index import NOTHING_SIMILAR, SearchIndex
 from mcp_tools_proxy.domain.document import Document, Hit
 from mcp_tools_proxy.domain.errors import ShuttingDown
 
@@ -74,11 +74,16 @@ class Searcher:
         """Whether a quick search has run in this iteration of the event loop."""
         self._closed = False
 
-    async def search(self, index: SearchIndex, query: str, max_results: int) -> tuple[Hit, ...]:
+    async def search(
+        self,
+        index: SearchIndex,
+        query: str,
+        max_results: int,
+        similar: Mapping[int, float] = NOTHING_SIMILAR,
+    ) -> tuple[Hit, ...]:
         """Search (SearchIndex.search). Raises ShuttingDown once closed."""
-        if index.is_quick(query):
-            return await self._search_here(index, query, max_results)
-        return await self.call(partial(index.search, query, max_results))
+        search = partial(index.search, query, max_results, similar)
+        return await (self._search_here(search) if index.is_quick(query) else self.call(search))
 
     async def call(self, function: Callable[[], T]) -> T:
         """Call a function in the thread of slower searches. Raises ShuttingDown once closed."""
@@ -90,9 +95,7 @@ class Searcher:
         self._closed = True
         self._thread.shutdown(wait=False)
 
-    async def _search_here(
-        self, index: SearchIndex, query: str, max_results: int
-    ) -> tuple[Hit, ...]:
+    async def _search_here(self, search: Callable[[], tuple[Hit, ...]]) -> tuple[Hit, ...]:
         """Search on the event loop, once in each iteration, so that other ready tasks run."""
         async with self._turn:
             if self._searched:
@@ -100,7 +103,7 @@ class Searcher:
             self._check_open()
             self._searched = True
             asyncio.get_running_loop().call_soon(self._begin_turn)
-            return index.search(query, max_results)
+            return search()
 
     def _begin_turn(self) -> None:
         self._searched = False

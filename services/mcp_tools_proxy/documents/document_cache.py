@@ -4,6 +4,7 @@ import sys
 from asyncio import Future
 from collections import OrderedDict
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from mcp_tools_proxy.documents.document_store import Key, Reading, Wanted
 from mcp_tools_proxy.documents.quotes.quotable_document import QuotableDocument
@@ -11,6 +12,9 @@ from mcp_tools_proxy.documents.retrieval.chunk_windows import ChunkTable
 from mcp_tools_proxy.documents.search.search_index import SearchIndex
 from mcp_tools_proxy.domain.document import Document, DocumentHead, Section
 from mcp_tools_proxy.telemetry.metrics import Metrics
+
+if TYPE_CHECKING:  # numpy is an extra
+    from mcp_tools_proxy.documents.embeddings.document_vectors import DocumentVectors
 
 ENTRY_BYTES = 1_500
 """Counted for a document besides its texts: its head, and the entry itself."""
@@ -28,7 +32,8 @@ EntryKey = tuple[str, ...]
 class CachedDocument:
     """What is in memory of one version of a document: its head, and the parts that were read.
 
-    ``index``, ``chunks`` and ``quotable`` are made of the whole ``document``.
+    ``index``, ``chunks`` and ``quotable`` are made of the whole ``document``; ``vectors`` are those
+    of its chunks, if there are any.
     """
 
     def __init__(self, reading: Reading) -> None:
@@ -38,6 +43,7 @@ class CachedDocument:
         self.index: Future[SearchIndex] | None = None
         self.chunks: Future[ChunkTable] | None = None
         self.quotable: Future[QuotableDocument] | None = None
+        self.vectors: DocumentVectors | None = None
         self.size_bytes = ENTRY_BYTES
         self.generation = _UNCHECKED
         """The generation of the cache in which the head was read last."""

@@ -1,7 +1,7 @@
 """The documents as tools see them: checked for the caller, read in parts, kept while in use."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -24,6 +24,7 @@ from mcp_tools_proxy.documents.document_store import (
     Reading,
     Wanted,
 )
+from mcp_tools_proxy.documents.embeddings.meaning import Meaning
 from mcp_tools_proxy.documents.older_versions import OlderVersions
 from mcp_tools_proxy.documents.quotes.quotable_document import QuotableDocument, QuoteCheck
 from mcp_tools_proxy.documents.retrieval.chunk_windows import ChunkTable, build_table
@@ -72,8 +73,13 @@ class DocumentRepository:
         metrics: Metrics,
         on_changed: Callable[[Key], None] = lambda _: None,
         build_index: Callable[[Document], SearchIndex] = build_index,
+        meaning: Meaning | None = None,
     ) -> None:
-        """``on_changed`` is called with each document that the store says has changed."""
+        """``on_changed`` is called with each document that the store says has changed.
+
+        Searches are by words alone without ``meaning``.
+        """
+        self._meaning = meaning
         self._store = store
         self._on_changed = on_changed
         self._hide_foreign_documents = hide_foreign_documents
@@ -199,10 +205,12 @@ class DocumentRepository:
         Accepts any query text; returns () without a match. The first search in a document waits
         for its index. Raises ShuttingDown after ``close`` as well.
         """
-        if found.index is None or _failed(found.index):
-            found.index = self._start(found, self._build_index, self._count_index)
+        index = await self._index_of(found)
+        similar: Mapping[int, float] = {}
+        if self._meaning is not None:
+            similar = await self._meaning.similar(found, index.chunk_count, query, self._cache.grow)
         with child_span("document.search"):
-            return await self._searcher.search(await built(found.index), query, max_results)
+            return await self._searcher.search(index, query, max_results, similar)
 
     async def check_quote(self, found: CachedDocument, quote: str) -> QuoteCheck:
         """Return whether a document, found WHOLE, has a quote word for word, or what is like it.
@@ -216,9 +224,14 @@ class DocumentRepository:
             spans = await self._searcher.call(partial(quotable.find, quote))
         if spans:
             return QuoteCheck(spans=spans)
-        hits = await self.search(found, quote, max_results=CANDIDATES)
+        hits = await self._searcher.search(await self._index_of(found), quote, CANDIDATES)
         near = [hit.span for hit in hits if hit.span is not None]
         return QuoteCheck(nearest=await self._searcher.call(partial(quotable.nearest, quote, near)))
+
+    async def _index_of(self, found: CachedDocument) -> SearchIndex:
+        if found.index is None or _failed(found.index):
+            found.index = self._start(found, self._build_index, self._count_index)
+        return await built(found.index)
 
     async def chunks(self, found: CachedDocument) -> ChunkTable:
         """Return the chunks of a document that was found WHOLE."""

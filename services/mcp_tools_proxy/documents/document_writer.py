@@ -5,6 +5,7 @@ from enum import Enum
 from typing import Protocol
 
 from mcp_tools_proxy.documents.document_store import Key
+from mcp_tools_proxy.documents.embeddings.vector_store import VectorStore
 from mcp_tools_proxy.domain.document import Document, DocumentHead, Readers
 
 KEEP_VERSIONS = 2
@@ -69,6 +70,11 @@ class DocumentWriter(Protocol):
     @property
     def name(self) -> str:
         """Where documents are kept, for a person."""
+        ...
+
+    @property
+    def vectors(self) -> VectorStore:
+        """What keeps the vectors of the documents."""
         ...
 
     def place(self, key: Key) -> str:

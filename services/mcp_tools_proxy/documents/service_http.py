@@ -80,7 +80,7 @@ async def within(timeout_s: float, work: Callable[[], Awaitable[T]]) -> T:
     done: list[T] = []
     failed: list[Exception] = []
 
-    async def run() -> None:
+    async def exchange() -> None:
         try:
             done.append(await work())
         except Exception as error:  # noqa: BLE001 - raised by the caller, without a group around it
@@ -88,7 +88,7 @@ async def within(timeout_s: float, work: Callable[[], Awaitable[T]]) -> T:
 
     with anyio.fail_after(timeout_s):
         async with anyio.create_task_group() as group:
-            group.start_soon(run)
+            group.start_soon(exchange)
     if failed:
         raise failed[0]
     return done[0]

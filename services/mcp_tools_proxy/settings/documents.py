@@ -6,9 +6,9 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
 from mcp_tools_proxy.documents.importers.base import check_languages
+from mcp_tools_proxy.settings.embeddings import EmbeddingsSettings
 from mcp_tools_proxy.settings.types import (
     Count,
-    EnvironmentSettings,
     Seconds,
     TextList,
     empty_is_unset,
@@ -23,7 +23,7 @@ _PostgresUrl = Annotated[
 ]
 
 
-class DocumentSettings(EnvironmentSettings):
+class DocumentSettings(EmbeddingsSettings):
     """Where documents are kept and cached. The commands work while other settings are invalid."""
 
     documents_path: Annotated[Path, BeforeValidator(not_empty)] = Path("./documents")

@@ -153,6 +153,28 @@ class Metrics:
             "mcp_proxy_retrieval_seconds", "Time of one Retrieval request.", buckets=SECONDS,
             registry=r,
         )  # fmt: skip
+        self.embeddings_requests = Counter(
+            "mcp_proxy_embeddings_requests",
+            "Requests for vectors of a query, or of a document's chunks: ok or failed.",
+            ["purpose", "outcome"], registry=r,
+        )  # fmt: skip
+        self.embeddings_seconds = Histogram(
+            "mcp_proxy_embeddings_seconds", "Time of one request for vectors.", ["purpose"],
+            buckets=SECONDS, registry=r,
+        )  # fmt: skip
+        self.documents_embedded = Counter(
+            "mcp_proxy_documents_embedded", "Documents whose vectors were made in the background.",
+            registry=r,
+        )  # fmt: skip
+        self.documents_without_vectors = Gauge(
+            "mcp_proxy_documents_without_vectors", "Documents that wait for their vectors.",
+            registry=r,
+        )  # fmt: skip
+        self.searches_without_meaning = Counter(
+            "mcp_proxy_searches_without_meaning",
+            "Searches that went on by words alone: there was no vector of the query or document.",
+            registry=r,
+        )  # fmt: skip
         self.documents = Gauge("mcp_proxy_documents", "Documents that are served.", registry=r)
         self.document_cache_bytes = Gauge(
             "mcp_proxy_document_cache_bytes", "Memory of cached texts and indexes.", registry=r

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,7 +13,11 @@ from mcp_tools_proxy.documents.document_file import write_document
 from mcp_tools_proxy.documents.document_repository import WHOLE, DocumentRepository
 from mcp_tools_proxy.documents.folder.folder_store import FolderStore
 from mcp_tools_proxy.documents.search.index_builder import build_index
-from mcp_tools_proxy.documents.search.search_index import INDEX_BYTES, SearchIndex
+from mcp_tools_proxy.documents.search.search_index import (
+    INDEX_BYTES,
+    NOTHING_SIMILAR,
+    SearchIndex,
+)
 from mcp_tools_proxy.domain.document import Document, Hit
 from mcp_tools_proxy.domain.errors import ShuttingDown
 from mcp_tools_proxy.telemetry.metrics import Metrics
@@ -145,7 +149,9 @@ class RecordedIndex(SearchIndex):
     def is_quick(self, query: str) -> bool:
         return self._is_quick
 
-    def search(self, query: str, max_results: int) -> tuple[Hit, ...]:
+    def search(
+        self, query: str, max_results: int, similar: Mapping[int, float] = NOTHING_SIMILAR
+    ) -> tuple[Hit, ...]:
         self._on_search()
         return ()
 

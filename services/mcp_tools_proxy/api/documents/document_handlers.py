@@ -5,7 +5,7 @@ import base64
 import dataclasses
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from fastapi import Response
@@ -77,10 +77,13 @@ class DocumentHandlers:
         writer: DocumentWriter,
         uploads: Uploads,
         gate: OperatorGate,
+        on_put: Callable[[Key], None] = lambda _: None,
     ) -> None:
+        """``on_put`` is called with each document that was put."""
         self._writer = writer
         self._uploads = uploads
         self._gate = gate
+        self._on_put = on_put
 
     async def list_documents(self, parsed: ParsedRequest[None]) -> Response:
         """List the documents of a tenant, or of all."""
@@ -130,6 +133,7 @@ class DocumentHandlers:
                     keep_readers=uploaded.document.readers is None,
                     original=uploaded.original,
                 )
+        self._on_put(key)
         is_new = expected is Expected.NOTHING
         _record_change("document.added" if is_new else "document.replaced", parsed, head)
         headers = _headers(parsed, head.version)

@@ -21,6 +21,7 @@ from mcp_tools_proxy.cli.documents.document_stores import (
     run_command,
 )
 from mcp_tools_proxy.cli.documents.import_progress import page_progress
+from mcp_tools_proxy.cli.documents.vector_import import VectorImport, vector_import
 from mcp_tools_proxy.cli.options import identifier, ocr_languages, parse_languages
 from mcp_tools_proxy.cli.output import AsJson, counted, print_json
 from mcp_tools_proxy.documents.document_file import InvalidDocument
@@ -110,16 +111,20 @@ def add_import(app: typer.Typer, load_settings: LoadSettings) -> None:
 
         async def import_all() -> bool:
             removed: list[tuple[str, Path]] = []
-            async with open_writer(
-                settings,
-                documents_path,
-                tenant_id=tenant,
-                on_removed=lambda *it: removed.append(it),
-            ) as writer:
+            async with (
+                open_writer(
+                    settings,
+                    documents_path,
+                    tenant_id=tenant,
+                    on_removed=lambda *it: removed.append(it),
+                ) as writer,
+                vector_import(settings, writer) as vectors,
+            ):
                 batch = _Batch(
                     writer,
                     Importer(ocr_timeout_s=settings.ocr_timeout_s),
                     wanted,
+                    vectors,
                     replace=replace,
                     as_json=as_json,
                     max_original_bytes=settings.max_original_bytes,
@@ -166,6 +171,7 @@ class _Batch:
         writer: DocumentWriter,
         importer: Importer,
         wanted: _Wanted,
+        vectors: VectorImport,
         *,
         replace: bool,
         as_json: bool,
@@ -174,6 +180,7 @@ class _Batch:
         """``max_original_bytes`` is up to which size PDFs are kept; None is not at all."""
         self.has_failed = False
         self._writer = writer
+        self._vectors = vectors
         self._wanted = wanted
         self._replace = replace
         self._as_json = as_json
@@ -218,6 +225,7 @@ class _Batch:
         self._done.add(options.doc_id)
         warning = warning_about(path, document, with_ocr=bool(options.ocr_languages))
         self._note(path, head, warning)
+        await self._vectors.add(document, head.version)
 
     async def _document(
         self, path: Path, options: ImportOptions, label: str

@@ -18,6 +18,7 @@ from mcp_tools_proxy.documents.document_writer import (
 from mcp_tools_proxy.documents.folder.folder_store import FolderStore
 from mcp_tools_proxy.documents.folder.folder_writer import FolderWriter
 from mcp_tools_proxy.documents.folder.scan_cache import ScanCache, default_folder
+from mcp_tools_proxy.documents.folder.vector_file import VectorFile
 from mcp_tools_proxy.documents.importers.base import one_line
 from mcp_tools_proxy.documents.postgres.errors import DatabaseProblem
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable
@@ -146,7 +147,8 @@ async def _open_folder(
     root: Path, settings: DocumentSettings, on_removed: Callable[[str, Path], None]
 ) -> AsyncIterator[DocumentWriter]:
     """Open a folder: files that no start or command has read yet are read now."""
-    store = FolderStore(root, ScanCache(settings.cache_dir or default_folder(), root))
+    folder = settings.cache_dir or default_folder()
+    store = FolderStore(root, ScanCache(folder, root), vectors=VectorFile(folder, root))
     await store.load()
     await store.scan_all()
     try:

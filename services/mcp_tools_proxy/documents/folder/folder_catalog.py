@@ -1,7 +1,7 @@
 """What a documents folder is known to hold, and which file stands for each document. No I/O."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import replace
 
 from mcp_tools_proxy.documents.document_store import Key
@@ -70,6 +70,11 @@ class FolderCatalog:
     def misnamed(self) -> Mapping[str, str]:
         """The files in use whose name does not spell their document: name → what it should be."""
         return self._misnamed
+
+    @property
+    def names(self) -> Set[str]:
+        """The names of all files."""
+        return self._files.keys()
 
     @property
     def not_scanned(self) -> list[str]:

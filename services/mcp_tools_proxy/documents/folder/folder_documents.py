@@ -8,6 +8,7 @@ from mcp_tools_proxy.documents.folder.folder_store import FolderStore
 from mcp_tools_proxy.documents.folder.folder_watch import FolderWatch
 from mcp_tools_proxy.documents.folder.folder_writer import FolderWriter
 from mcp_tools_proxy.documents.folder.scan_cache import ScanCache, default_folder
+from mcp_tools_proxy.documents.folder.vector_file import VectorFile
 from mcp_tools_proxy.telemetry.metrics import Metrics
 
 
@@ -17,8 +18,10 @@ class FolderDocuments:
     def __init__(
         self, root: Path, *, cache_dir: Path | None, keep_versions: int, metrics: Metrics
     ) -> None:
-        cache = ScanCache(cache_dir or default_folder(), root, log_cache_failure)
-        self.store = FolderStore(root, cache, FolderReport(metrics))
+        folder = cache_dir or default_folder()
+        cache = ScanCache(folder, root, log_cache_failure)
+        vectors = VectorFile(folder, root)
+        self.store = FolderStore(root, cache, FolderReport(metrics), vectors)
         self.writer = FolderWriter(self.store, keep_versions=keep_versions)
         self._watch = FolderWatch(self.store)
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from mcp_tools_proxy.documents.document_store import (
     Reading,
     Wanted,
 )
+from mcp_tools_proxy.documents.embeddings.vector_store import VectorStore
 from mcp_tools_proxy.documents.folder.file_listing import list_files, stamp_of
 from mcp_tools_proxy.documents.folder.file_scan import FileScan, canonical_name, scan_file
 from mcp_tools_proxy.documents.folder.folder_catalog import FolderCatalog, KnownFile
@@ -24,6 +25,7 @@ from mcp_tools_proxy.documents.folder.folder_report import FolderReport
 from mcp_tools_proxy.documents.folder.older_files import OlderFiles
 from mcp_tools_proxy.documents.folder.original_files import OriginalFiles
 from mcp_tools_proxy.documents.folder.scan_cache import ScanCache
+from mcp_tools_proxy.documents.folder.vector_file import FolderVectors, VectorFile
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable
 
 SCANNED_FIRST_BYTES = 8_000_000
@@ -44,9 +46,16 @@ class FolderStore:
     ``scan_rest`` running. Files are read in threads.
     """
 
-    def __init__(self, root: Path, cache: ScanCache, reporter: FolderReport | None = None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        cache: ScanCache,
+        reporter: FolderReport | None = None,
+        vectors: VectorFile | None = None,
+    ) -> None:
         self._root = root.absolute()
         self._cache = cache
+        self._vectors = vectors
         self._reporter = reporter
         self._catalog = FolderCatalog()
         self._lists = FolderLists(self._catalog)
@@ -132,11 +141,13 @@ class FolderStore:
             listing = await asyncio.to_thread(list_files, self._root)
             self._vanished = not listing.is_there and (self._present or self._vanished)
             self._present = listing.is_there
-            removed = known.keys() - listing.files.keys() if listing.is_there else set()
+            before = known.keys() | self._catalog.names
+            is_whole = listing.is_there and not listing.unlisted
+            removed = before - listing.files.keys() - listing.unread.keys() if is_whole else set()
             changed = self._catalog.apply_listing(listing, known)
             self._notify(changed)
             if removed:
-                await asyncio.to_thread(self._cache.forget, removed)
+                await asyncio.to_thread(self._forget, removed)
             self._has_earlier = True
         waiting = self._to_scan()
         if sum(listing.files[name][2] for name in waiting) <= SCANNED_FIRST_BYTES:
@@ -251,9 +262,28 @@ class FolderStore:
         """Return whether a document of the tenant has readers; unread ones may have."""
         return self._catalog.has_readers(tenant_id)
 
+    @property
+    def vectors(self) -> VectorStore:
+        """What keeps the vectors of the documents."""
+        if self._vectors is None:
+            raise RuntimeError("this store was opened without its vectors")
+        return FolderVectors(self._vectors, self._name_of)
+
     def close(self) -> None:
-        """Close the cache on disk."""
+        """Close the caches on disk."""
         self._cache.close()
+        if self._vectors is not None:
+            self._vectors.close()
+
+    def _name_of(self, key: Key) -> str | None:
+        found = self._catalog.file_of(key)
+        return None if found is None else found[0]
+
+    def _forget(self, names: Collection[str]) -> None:
+        """Remove what is kept on disk of files that are gone."""
+        self._cache.forget(names)
+        if self._vectors is not None:
+            self._vectors.forget(names)
 
     def _to_scan(self) -> list[str]:
         """Return the files that nobody has read, and nobody is writing."""
@@ -264,6 +294,7 @@ class FolderStore:
         scan = await asyncio.to_thread(scan_file, self._root, name)
         if scan.stamp is None and await asyncio.to_thread(_is_removed, self._root, name):
             self._notify(self._catalog.forget(name))
+            await asyncio.to_thread(self._forget, [name])
         else:
             await self._apply(name, scan)
         return scan

@@ -24,6 +24,7 @@ from mcp_tools_proxy.documents.document_writer import (
     WriteFailed,
     check_expected,
 )
+from mcp_tools_proxy.documents.embeddings.vector_store import VectorStore
 from mcp_tools_proxy.documents.folder.file_listing import stamp_of
 from mcp_tools_proxy.documents.folder.file_scan import (
     FileLayout,
@@ -78,6 +79,11 @@ class FolderWriter:
     def name(self) -> str:
         """Where documents are kept."""
         return str(self._shown_root)
+
+    @property
+    def vectors(self) -> VectorStore:
+        """What keeps the vectors of the documents."""
+        return self._store.vectors
 
     def place(self, key: Key) -> str:
         """Return the path of a document's file."""

@@ -4,36 +4,24 @@ An SQLite file in ``cache_dir`` for each folder. It can be removed at any time. 
 disk, another user's folder, a damaged file) costs the next start time and nothing else.
 """
 
-import hashlib
 import json
-import math
 import os
-import sqlite3
-import stat
 import tempfile
-import threading
-import time
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import astuple, fields
 from pathlib import Path
 
 from pydantic_core import from_json, to_json
 
 from mcp_tools_proxy.documents.document_file import dump_readers
+from mcp_tools_proxy.documents.folder.cache_file import CacheFile, digest_of
 from mcp_tools_proxy.documents.folder.file_listing import Stamp
 from mcp_tools_proxy.documents.folder.file_scan import FileLayout, FileScan
 from mcp_tools_proxy.domain.document import DocumentHead, Readers, Section
 
 FORMAT = 4
 """Part of the file's name: a release that keeps something else reads the folder anew."""
-
-BUSY_TIMEOUT_S = 2.0
-"""Seconds to wait for another process that writes to the same file."""
-
-RETRY_S = 30.0
-"""Seconds until a file that failed is tried again; each cold read parses a whole document then."""
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS scans (
@@ -46,9 +34,6 @@ CREATE TABLE IF NOT EXISTS layouts (
     sections BLOB
 );
 """
-
-_FAILURES = (OSError, sqlite3.Error, ValueError, TypeError, KeyError, OverflowError)
-"""What a full disk, a damaged file, one of another program, or an inode over 63 bits may raise."""
 
 _Row = tuple[object, ...]
 
@@ -67,20 +52,15 @@ class ScanCache:
         documents: Path,
         on_failure: Callable[[Path, str], None] = lambda _path, _reason: None,
     ) -> None:
-        name = hashlib.sha256(os.fsencode(documents.absolute())).hexdigest()[:24]
-        self._path = folder / f"documents-{FORMAT}-{name}.sqlite"
-        self._on_failure = on_failure
-        self._lock = threading.Lock()
-        self._database: sqlite3.Connection | None = None
-        self._retry_at = 0.0
-        """When the file is tried again after a failure, by the monotonic clock."""
+        path = folder / f"documents-{FORMAT}-{digest_of(documents)}.sqlite"
+        self._file = CacheFile(path, _TABLES, on_failure)
 
     def __repr__(self) -> str:
-        return f"<ScanCache {str(self._path)!r}>"
+        return f"<ScanCache {self._file!r}>"
 
     def load(self) -> dict[str, FileScan]:
         """Return every scan that is kept; none where they cannot be read."""
-        with self._using() as database:
+        with self._file.using() as database:
             if database is not None:
                 rows = database.execute("SELECT * FROM scans")
                 return {os.fsdecode(row[0]): _scan(row) for row in rows}
@@ -88,7 +68,7 @@ class ScanCache:
 
     def keep(self, scans: Mapping[str, FileScan]) -> None:
         """Keep scans in place of older ones of the same names."""
-        with self._using() as database:
+        with self._file.using() as database:
             if database is not None:
                 rows = [_row(name, scan) for name, scan in scans.items() if scan.stamp is not None]
                 layouts = [
@@ -104,7 +84,7 @@ class ScanCache:
 
     def forget(self, names: Iterable[str]) -> None:
         """Remove the scans of files that are gone."""
-        with self._using() as database:
+        with self._file.using() as database:
             if database is not None:
                 rows = [(os.fsencode(name),) for name in names]
                 database.executemany("DELETE FROM scans WHERE name = ?", rows)
@@ -115,7 +95,7 @@ class ScanCache:
 
         Not by its version, which two files have that differ in their spaces only.
         """
-        with self._using() as database:
+        with self._file.using() as database:
             if database is not None:
                 wanted = (
                     "SELECT spans, sections FROM layouts "
@@ -127,79 +107,7 @@ class ScanCache:
 
     def close(self) -> None:
         """Close the file."""
-        with self._lock:
-            self._retry_at = math.inf
-            self._release()
-
-    @contextmanager
-    def _using(self) -> Iterator[sqlite3.Connection | None]:
-        """Return the open database, and commit; None for a while once anything about it failed."""
-        with self._lock:
-            self._open()
-            try:
-                yield self._database
-                if self._database is not None:
-                    self._database.commit()
-            except _FAILURES as error:
-                self._give_up(str(error))
-
-    def _open(self) -> None:
-        if self._database is not None or time.monotonic() < self._retry_at:
-            return
-        try:
-            self._database = _open(self._path)
-        except _FAILURES as error:
-            self._give_up(str(error))
-
-    def _give_up(self, reason: str) -> None:
-        if self._retry_at == 0:
-            self._on_failure(self._path, reason)
-        self._retry_at = time.monotonic() + RETRY_S
-        self._release()
-
-    def _release(self) -> None:
-        if self._database is not None:
-            self._database.close()
-            self._database = None
-
-
-def _open(path: Path) -> sqlite3.Connection:
-    """Open the file, a new one in place of one that is damaged. Raises OSError, sqlite3.Error."""
-    _make_private(path.parent)
-    try:
-        return _connect(path)
-    except sqlite3.DatabaseError as error:
-        if isinstance(error, sqlite3.OperationalError):
-            raise
-        for suffix in ("", "-wal", "-shm"):
-            Path(f"{path}{suffix}").unlink(missing_ok=True)
-        return _connect(path)
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    database = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, check_same_thread=False)
-    try:
-        database.execute("PRAGMA journal_mode = WAL")
-        database.execute("PRAGMA synchronous = NORMAL")
-        database.executescript(_TABLES)
-    except sqlite3.Error:
-        database.close()
-        raise
-    return database
-
-
-def _make_private(folder: Path) -> None:
-    """Create the folder if it is missing, and check that it is this user's alone. Raises OSError.
-
-    Who can write here can name the readers of any document: in a temporary folder another user of
-    the machine may have been first.
-    """
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    status = folder.lstat()
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
-        raise PermissionError(f"{folder} is not a folder of this user")
-    if status.st_mode & 0o022:
-        raise PermissionError(f"{folder} can be written by other users")
+        self._file.close()
 
 
 def _row(name: str, scan: FileScan) -> _Row:

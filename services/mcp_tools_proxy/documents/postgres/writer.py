@@ -18,6 +18,7 @@ from mcp_tools_proxy.documents.document_writer import (
     WriteFailed,
     check_expected,
 )
+from mcp_tools_proxy.documents.embeddings.vector_store import VectorStore
 from mcp_tools_proxy.documents.postgres.database import Connection, Database
 from mcp_tools_proxy.documents.postgres.errors import DatabaseProblem
 from mcp_tools_proxy.documents.postgres.older_rows import keep_present, list_older
@@ -31,6 +32,7 @@ from mcp_tools_proxy.documents.postgres.rows import (
     stored,
 )
 from mcp_tools_proxy.documents.postgres.statements import HEAD, HEAD_COLUMNS, WHOLE
+from mcp_tools_proxy.documents.postgres.vectors import PostgresVectors
 from mcp_tools_proxy.documents.versions import head_of, rights_tag
 from mcp_tools_proxy.domain.document import Document, DocumentHead, Readers
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable
@@ -59,7 +61,7 @@ _SET_READERS = (
 _REMOVE = "DELETE FROM mcp_tools_proxy.documents WHERE tenant_id = $1 AND doc_id = $2"
 _REMOVE_PARTS = tuple(
     f"DELETE FROM mcp_tools_proxy.{table} WHERE tenant_id = $1 AND doc_id = $2"
-    for table in ("pages", "sections", "chunks")
+    for table in ("pages", "sections", "chunks", "vectors")
 )
 _LIST = (
     f"SELECT d.tenant_id, d.doc_id, {HEAD_COLUMNS} FROM mcp_tools_proxy.documents d "
@@ -85,6 +87,11 @@ class PostgresWriter:
     def name(self) -> str:
         """Where documents are kept."""
         return "the database"
+
+    @property
+    def vectors(self) -> VectorStore:
+        """What keeps the vectors of the documents."""
+        return PostgresVectors(self._database)
 
     def place(self, key: Key) -> str:
         """Return where a document is kept: all are in one database."""

@@ -78,6 +78,11 @@ class Concepts:
             self._analysis.terms(text)
         )
 
+    def has_all(self, query: str) -> bool:
+        """Return whether the document has something of each content word of a query."""
+        terms = self._analysis.content_terms(query[:QUERY_CHARS])
+        return all(self._concept(term) is not None for term in terms)
+
     def _known(self, terms: Iterable[str]) -> Sequence[Concept]:
         concepts = filter(None, map(self._concept, dict.fromkeys(terms)))
         return tuple(islice(concepts, QUERY_TERMS))

@@ -5,13 +5,15 @@ copy of the text: the engine stores terms only, and snippets are cut from the do
 """
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 import tantivy
 
 from mcp_tools_proxy.documents.layout import by_begin, section_at, span_of_chunk
 from mcp_tools_proxy.documents.search.analysis import Analysis, clean, original_offset, term_count
 from mcp_tools_proxy.documents.search.fields import CHUNK_TEXT, PAGE_TEXT, PLACE
+from mcp_tools_proxy.documents.search.fusion import fuse
 from mcp_tools_proxy.documents.search.matches import MatchFinder
 from mcp_tools_proxy.documents.search.query import Concept, Concepts, any_of
 from mcp_tools_proxy.documents.search.ranking import LISTING_FACTOR, PAGE_WEIGHT, covered, order
@@ -25,6 +27,11 @@ _CANDIDATES = 24
 
 _COVERAGES = 64
 """Chunks of which it is known how much of the query they cover: the best ones."""
+
+_WHOLE = 0.999
+"""Least share of a query's weight that is all of it: the engine adds in 32 bits."""
+
+NOTHING_SIMILAR: Mapping[int, float] = MappingProxyType({})
 
 _SCANNED_CHARS = 50_000
 """Characters of a chunk searched for its snippet; only a document's own chunks are longer."""
@@ -96,19 +103,31 @@ class SearchIndex:
             and term_count(query) <= QUICK_QUERY_WORDS
         )
 
-    def search(self, query: str, max_results: int) -> tuple[Hit, ...]:
+    @property
+    def chunk_count(self) -> int:
+        """How many chunks the document has."""
+        return len(self._chunks)
+
+    def search(
+        self, query: str, max_results: int, similar: Mapping[int, float] = NOTHING_SIMILAR
+    ) -> tuple[Hit, ...]:
         """Rank the chunks that hold a word of ``query``, best first, at most ``max_results`` (≥ 1).
 
         Accepts any text; only its words count. Equal scores come in reading order. A chunk is hit
-        once; its snippet shows where most of the query's rarer words stand together. Unless
-        ``is_quick``, callers in an event loop use a thread (T-07).
+        once; its snippet shows where most of the query's rarer words stand together. ``similar``
+        are the places of chunks that mean what the query does, with how much they do: these are
+        hits as well. Unless ``is_quick``, callers in an event loop use a thread (T-07).
         """
         concepts = self._concepts.of(query)
-        if not concepts:
+        if not concepts and not similar:
             return ()
-        scores = self._scores(concepts)
-        found = frozenset(scores)
-        ranked = order(self._fuse(scores, concepts), self._pages, max_results)
+        scores = self._scores(concepts) if concepts else {}
+        found = scores.keys() | similar.keys()
+        by_words = self._fuse(scores, concepts) if concepts else {}
+        if similar:
+            ranked = self._with_similar(by_words, similar, query, concepts, max_results)
+        else:
+            ranked = order(by_words, self._pages, max_results)
         weights = _weights(concepts)
         finder = MatchFinder(weights, self._analysis)
         hits: list[Hit] = []
@@ -116,6 +135,32 @@ class SearchIndex:
             shown = place if place in found else self._best_place(place, finder, weights)
             hits.append(self._hit(self._chunks[shown], score, finder, weights))
         return tuple(hits)
+
+    def _with_similar(
+        self,
+        by_words: Mapping[int, float],
+        similar: Mapping[int, float],
+        query: str,
+        concepts: Sequence[Concept],
+        max_results: int,
+    ) -> Sequence[tuple[int, float]]:
+        """Fuse the rank by words with that by meaning, which listings are none of."""
+        pages = self._pages
+        texts = {place: score for place, score in similar.items() if place not in self._listings}
+        return fuse(
+            [place for place, _ in order(by_words, pages, _CANDIDATES)],
+            [place for place, _ in order(texts, pages, _CANDIDATES)],
+            exact=self._exact(concepts) if self._concepts.has_all(query) else (),
+            pages=pages,
+            max_results=max_results,
+        )
+
+    def _exact(self, concepts: Sequence[Concept]) -> Collection[int]:
+        """Return the places that have something of each concept."""
+        queries = (concept.queries[CHUNK_TEXT].covering for concept in concepts)
+        total = sum(concept.weight for concept in concepts)
+        weights = self._run(queries, _COVERAGES)
+        return {place for place, weight in weights.items() if weight >= total * _WHOLE}
 
     def _fuse(self, scores: dict[int, float], concepts: Sequence[Concept]) -> Mapping[int, float]:
         """Add the scores of pages to their chunks'; a page without is there by its first chunk."""

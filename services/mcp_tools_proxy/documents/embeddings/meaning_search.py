@@ -1,0 +1,159 @@
+"""Which chunks of a document mean what a query does; whatever fails, a search goes on without."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+
+from mcp_tools_proxy.documents.document_cache import CachedDocument
+from mcp_tools_proxy.documents.document_store import Key
+from mcp_tools_proxy.documents.embeddings.circuit import Circuit
+from mcp_tools_proxy.documents.embeddings.document_vectors import DocumentVectors
+from mcp_tools_proxy.documents.embeddings.embedding_answers import Vectors
+from mcp_tools_proxy.documents.embeddings.embeddings_client import (
+    EmbeddingsClient,
+    EmbeddingsFailed,
+)
+from mcp_tools_proxy.documents.embeddings.vector_maker import MAX_CHUNKS, ReadDocument, VectorMaker
+from mcp_tools_proxy.documents.embeddings.vector_store import VectorStore
+from mcp_tools_proxy.domain.errors import DocumentsUnavailable
+from mcp_tools_proxy.telemetry.metrics import Metrics
+
+CANDIDATES = 24
+"""Chunks that the rank by meaning has, as many as that by words."""
+
+KNOWN_QUERIES = 256
+"""Vectors of queries that are kept: a model searches several documents for the same."""
+
+STORE_WAIT_S = 0.5
+"""Seconds that a search waits for vectors that are not in memory."""
+
+
+class MeaningSearch:
+    """Compares queries with the vectors of documents, as ``DocumentRepository`` wants it."""
+
+    def __init__(
+        self,
+        client: EmbeddingsClient,
+        read_document: ReadDocument,
+        vectors: VectorStore,
+        *,
+        min_similarity: float,
+        metrics: Metrics,
+        circuit: Circuit | None = None,
+    ) -> None:
+        self.maker = VectorMaker(client, read_document, vectors, metrics=metrics)
+        self._client = client
+        self._vectors = vectors
+        self._min_similarity = min_similarity
+        self._metrics = metrics
+        self._circuit = circuit or Circuit()
+        self._queries: OrderedDict[tuple[str, str], Vectors] = OrderedDict()
+        """By tenant and text: how soon an answer comes tells nothing of another tenant's."""
+
+        self._replaced: set[Key] = set()
+        """Documents whose vectors were of another model of the same name."""
+
+    def __repr__(self) -> str:
+        return f"<MeaningSearch {self._client!r}>"
+
+    async def similar(
+        self,
+        found: CachedDocument,
+        chunk_count: int,
+        query: str,
+        grow: Callable[[CachedDocument, int], None],
+    ) -> Mapping[int, float]:
+        """Return the places of chunks that mean what a query does, with their cosines.
+
+        Empty while there are no vectors, or none of the query. ``grow`` is called with the memory
+        that a document takes from now on.
+        """
+        vectors = await self._vectors_of(found, chunk_count, grow)
+        wanted = None if vectors is None else await self._vector_of(found.head.tenant_id, query)
+        if vectors is None or wanted is None:
+            self._metrics.searches_without_meaning.inc()
+            return {}
+        if len(wanted) != vectors.dimension:
+            self._replace(found, vectors, grow)
+            return {}
+        arguments = (wanted, self._min_similarity, CANDIDATES)
+        if vectors.is_quick:
+            return vectors.similar(*arguments)
+        return await asyncio.to_thread(vectors.similar, *arguments)
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        await self._client.aclose()
+
+    async def _vectors_of(
+        self, found: CachedDocument, chunk_count: int, grow: Callable[[CachedDocument, int], None]
+    ) -> DocumentVectors | None:
+        """Return the vectors of a document; request them if there are none."""
+        key = (found.head.tenant_id, found.head.doc_id)
+        if found.vectors is not None or self.maker.is_expected(key, found.head.version):
+            return found.vectors
+        try:
+            async with asyncio.timeout(STORE_WAIT_S):
+                read = await self._read(key, found.head.version, chunk_count)
+        except (DocumentsUnavailable, TimeoutError):
+            return None
+        if read is None:
+            self.maker.request(key)
+        elif found.vectors is None:  # else another search has read them meanwhile
+            found.vectors = read
+            grow(found, read.size_bytes)
+        return found.vectors
+
+    async def _read(self, key: Key, version: str, chunk_count: int) -> DocumentVectors | None:
+        """Read vectors from the store; None for what are none of these chunks."""
+        stored = await self._vectors.read(key, version, self._client.model)
+        if stored is None:
+            return None
+        if stored.count != min(chunk_count, MAX_CHUNKS):  # another release has cut other chunks
+            self.maker.request(key, anew=True)
+            return None
+        return await asyncio.to_thread(DocumentVectors.load, stored)
+
+    async def _vector_of(self, tenant_id: str, query: str) -> Vectors | None:
+        """Return the vector of a query; None if there is none in time."""
+        known = self._queries.get((tenant_id, query))
+        if known is not None:
+            self._queries.move_to_end((tenant_id, query))
+            return known
+        if not self._circuit.enter():
+            return None
+        has_failed = None
+        try:
+            vector = await self._client.embed_query(query)
+            has_failed = False
+        except EmbeddingsFailed:
+            has_failed = True
+            return None
+        finally:
+            self._circuit.leave(has_failed=has_failed)
+        self._queries[tenant_id, query] = vector
+        if len(self._queries) > KNOWN_QUERIES:
+            self._queries.popitem(last=False)
+        return vector
+
+    def _replace(
+        self,
+        found: CachedDocument,
+        vectors: DocumentVectors,
+        grow: Callable[[CachedDocument, int], None],
+    ) -> None:
+        """Request vectors anew that are of another model of the same name; once, not each time.
+
+        A service whose vectors change their length with each request would be paid for ever.
+        """
+        if found.vectors is not vectors:
+            return
+        found.vectors = None
+        grow(found, -vectors.size_bytes)
+        self._queries.clear()
+        key = (found.head.tenant_id, found.head.doc_id)
+        if key in self._replaced:
+            self.maker.refuse(key, found.head.version)
+        else:
+            self._replaced.add(key)
+            self.maker.request(key, anew=True)

@@ -1,0 +1,68 @@
+"""A service that fails is left alone for a while, and then tried by one caller."""
+
+from mcp_tools_proxy.aiokits.backoff import Backoff
+from mcp_tools_proxy.documents.embeddings.circuit import Circuit
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def made() -> tuple[Circuit, Clock]:
+    clock = Clock()
+    pauses = Backoff(first_s=1.0, longest_s=4.0, least_share=1.0)
+    return Circuit(pauses=pauses, clock=clock), clock
+
+
+def fail(circuit: Circuit) -> None:
+    assert circuit.enter()
+    circuit.leave(has_failed=True)
+
+
+def test_all_may_call_a_service_that_works() -> None:
+    circuit, _ = made()
+    assert circuit.enter()
+    assert circuit.enter()
+
+
+def test_after_a_failure_nobody_calls_for_a_while_and_then_one() -> None:
+    circuit, clock = made()
+    fail(circuit)
+    assert not circuit.enter()
+    clock.now = 1.0
+    assert circuit.enter()
+    assert not circuit.enter()
+    circuit.leave(has_failed=False)
+    assert circuit.enter()
+    assert circuit.enter()
+
+
+def test_pauses_grow_up_to_the_longest() -> None:
+    circuit, clock = made()
+    for pause in (1.0, 2.0, 4.0, 4.0):
+        fail(circuit)
+        clock.now += pause - 0.01
+        assert not circuit.enter()
+        clock.now += 0.01
+
+
+def test_calls_that_fail_together_are_one_failure() -> None:
+    circuit, clock = made()
+    assert all(circuit.enter() for _ in range(9))
+    for _ in range(9):
+        circuit.leave(has_failed=True)
+    clock.now = 1.0
+    assert circuit.enter()
+
+
+def test_a_trial_that_was_cancelled_lets_another_one_try() -> None:
+    circuit, clock = made()
+    fail(circuit)
+    clock.now = 1.0
+    assert circuit.enter()
+    circuit.leave(has_failed=None)
+    assert circuit.enter()

@@ -1,0 +1,54 @@
+"""Two ranks fused: an exact place keeps its rank by words, whatever the vectors are."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_tools_proxy.documents.search.fusion import KEPT, fuse
+
+PLACES = st.lists(st.integers(0, 40), unique=True, max_size=24)
+
+
+@given(
+    by_words=PLACES,
+    by_meaning=PLACES,
+    exact=st.sets(st.integers(0, 40)),
+    pages=st.lists(st.integers(1, 12), min_size=41, max_size=41),
+    max_results=st.integers(1, 10),
+)
+def test_an_exact_place_among_the_first_three_stays_there(
+    by_words: list[int],
+    by_meaning: list[int],
+    exact: set[int],
+    pages: list[int],
+    max_results: int,
+) -> None:
+    fused = fuse(by_words, by_meaning, exact=exact, pages=pages, max_results=max_results)
+
+    places = [place for place, _ in fused]
+    scores = [score for _, score in fused]
+    for rank, place in enumerate(by_words[: min(KEPT, max_results)]):
+        assert place not in exact or place in places[: rank + 1]
+    assert len(set(places)) == len(places) == min(max_results, len({*by_words, *by_meaning}))
+    assert set(places) <= {*by_words, *by_meaning}
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_without_exact_places_both_ranks_count_alike() -> None:
+    fused = fuse([1, 2, 3], [3, 4], exact=(), pages=range(10), max_results=4)
+
+    assert [place for place, _ in fused] == [3, 1, 2, 4]
+
+
+def test_fewer_results_are_the_first_of_more() -> None:
+    more = fuse([1, 2, 3], [9, 8, 7], exact={2}, pages=range(10), max_results=5)
+    fewer = fuse([1, 2, 3], [9, 8, 7], exact={2}, pages=range(10), max_results=2)
+
+    assert [place for place, _ in fewer] == [place for place, _ in more][:2]
+
+
+@pytest.mark.parametrize("by_words", [[], [5]])
+def test_what_words_do_not_find_is_found_by_meaning(by_words: list[int]) -> None:
+    fused = fuse(by_words, [7], exact=(), pages=range(10), max_results=3)
+
+    assert 7 in [place for place, _ in fused]
