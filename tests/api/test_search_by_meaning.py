@@ -11,12 +11,14 @@ from typing import Any
 
 import pytest
 
+from mcp_tools_proxy.app.http import create_app
 from mcp_tools_proxy.documents.document_file import (
     document_path,
     dump_document,
     write_document,
 )
 from mcp_tools_proxy.domain.document import Document
+from mcp_tools_proxy.settings.settings import Settings
 from tests.support.bounds import until
 from tests.support.builders import make_document
 from tests.support.captured_logs import capture_logs
@@ -363,3 +365,38 @@ async def test_nothing_is_sent_or_imported_where_it_is_off() -> None:
         assert await found(service, PARAPHRASE) == []
 
     assert not vector_files()
+
+
+def file_in_place_of_a_folder() -> Path:
+    path = Path("no-folder")
+    path.touch()
+    return path
+
+
+async def test_vectors_that_cannot_be_kept_are_not_paid_for_again(
+    embeddings: EmbeddingsService,
+) -> None:
+    put(manual())
+    changes = {"cache_dir": file_in_place_of_a_folder()}
+    async with running(**settings_of(embeddings, **changes)) as service:
+        with capture_logs() as logs:
+            await found(service, PARAPHRASE)
+            await until(lambda: "embeddings.not_kept" in {it["event"] for it in logs}, "it is told")
+        for _ in range(3):
+            assert await found(service, PARAPHRASE) == []
+
+    assert embeddings.texts == [*PAGES]
+
+
+def test_the_start_says_which_package_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = "mcp_tools_proxy.documents.embeddings.embeddings_client"
+    monkeypatch.setitem(sys.modules, client, None)
+    settings = {"embeddings_url": "http://127.0.0.1:9/v1/embeddings", "embeddings_model": "bag"}
+
+    with pytest.raises(ValueError, match="pip install 'mcp-tools-proxy\\[embeddings\\]'"):
+        create_app(Settings.model_validate(settings))
+
+
+def test_a_service_without_a_model_stops_the_start() -> None:
+    with pytest.raises(ValueError, match="MCP_PROXY_EMBEDDINGS_MODEL: is needed"):
+        Settings.model_validate({"embeddings_url": "http://127.0.0.1:9/v1/embeddings"})

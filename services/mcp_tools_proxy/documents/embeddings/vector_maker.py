@@ -30,7 +30,7 @@ MAX_WAITING = 1_000
 """Most documents that wait for their vectors; another one waits from its next search on."""
 
 MAX_REFUSED = 10_000
-"""Most documents of which it is kept that the service refuses their texts."""
+"""Most documents of which it is known that there will be no vectors."""
 
 PAUSES = Backoff(first_s=1.0, longest_s=300.0)
 """Pauses in the background while the service, or the store, fails."""
@@ -88,7 +88,7 @@ class VectorMaker:
         self._waiting: dict[Key, bool] = {}
         """The documents whose turn comes, and whether vectors that are there are to be replaced."""
         self._refused: dict[tuple[Key, str], None] = {}
-        """Versions of documents whose texts the service refuses, or that are not in the store."""
+        """Versions of documents without text, that the service refuses, or that cannot be kept."""
         self._is_waiting = asyncio.Event()
         self._metrics = metrics
         metrics.documents_without_vectors.set_function(lambda: len(self._waiting))
@@ -132,7 +132,7 @@ class VectorMaker:
                 self._is_waiting.clear()
 
     async def _make(self, key: Key, *, anew: bool) -> None:
-        """Request and keep the vectors of a document, unless another replica has.
+        """Request and keep the vectors of a document, unless another replica has kept them.
 
         Raises EmbeddingsFailed and DocumentsUnavailable for what may succeed later.
         """
@@ -153,8 +153,22 @@ class VectorMaker:
         if made is None:
             self.refuse(key, version)
             return
-        await self._vectors.write(key, made)
-        self._metrics.documents_embedded.inc()
+        if await self._keep(key, made):
+            self._metrics.documents_embedded.inc()
+        else:
+            self.refuse(key, version)
+            log.warning("embeddings.not_kept", tenant_id=key[0], doc_id=key[1])
+
+    async def _keep(self, key: Key, made: StoredVectors) -> bool:
+        """Write vectors; return whether they are there then.
+
+        Where nothing can be written each search would have them made, and paid for, again.
+        """
+        try:
+            await self._vectors.write(key, made)
+            return await self._vectors.read(key, made.version, made.model) is not None
+        except DocumentsUnavailable:
+            return False
 
 
 def _texts(document: Document) -> Sequence[str]:
