@@ -12,11 +12,7 @@ from typing import Any
 import pytest
 
 from mcp_tools_proxy.app.http import create_app
-from mcp_tools_proxy.documents.document_file import (
-    document_path,
-    dump_document,
-    write_document,
-)
+from mcp_tools_proxy.documents.document_file import document_path, dump_document, write_document
 from mcp_tools_proxy.domain.document import Document
 from mcp_tools_proxy.settings.settings import Settings
 from tests.support.bounds import until
