@@ -38,6 +38,7 @@ from benchmarks.report import Result, facts, load_average, summary
 from benchmarks.start import measure_start
 from benchmarks.stdio_in import measure_stdio_in
 from benchmarks.steady import measure_steady
+from benchmarks.tenant_searches import measure_tenant_searches
 from benchmarks.traces import measure_traces
 
 EXPERIMENTS: Mapping[str, Callable[[Bench], Result]] = {
@@ -51,6 +52,7 @@ EXPERIMENTS: Mapping[str, Callable[[Bench], Result]] = {
     "calls": measure_sections,
     "search": measure_search,
     "quotes": measure_quotes,
+    "tenant-searches": measure_tenant_searches,
     "indexing": measure_indexing,
     "memory": measure_memory,
     "documents": measure_documents,

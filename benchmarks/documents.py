@@ -78,7 +78,7 @@ def measure_documents(bench: Bench) -> Result:
         def served(settings: Mapping[str, str]) -> Server:
             server = stack.enter_context(gateway(bench.workdir, folder, settings))
             server.wait_for(pages_of("small-0"))
-            _wait_until_read(server)
+            wait_until_read(server)
             return server
 
         warm_folder, warm_postgres = (
@@ -142,7 +142,7 @@ def _measure_memory(bench: Bench, empty: Path, result: Result) -> None:
         before = server.rss_bytes() / 1e6
     with gateway(bench.workdir, folder, settings) as server:
         server.wait_for(call_without_document())
-        _wait_until_read(server)
+        wait_until_read(server)
         for number in range(HELD_DOCUMENTS):
             for first in range(1, HELD_PAGES, 5):
                 body = call(
@@ -171,7 +171,7 @@ def _measure_starts(bench: Bench, empty: Path, result: Result) -> None:
     body = call_without_document()
     with gateway(bench.workdir, folder) as server:  # the first start reads every file
         server.wait_for(body)
-        _wait_until_read(server)
+        wait_until_read(server)
     with _database(made) as database:
         over_postgres = {**NO_CALL_REFUSED, "MCP_PROXY_DOCUMENTS_URL": database.url}
         with _database([]) as nothing:
@@ -204,7 +204,7 @@ def _measure_first_search(bench: Bench, result: Result) -> None:
     warm: list[float] = []
     with gateway(bench.workdir, folder) as server:
         server.wait_for(call_without_document())
-        _wait_until_read(server)
+        wait_until_read(server)
         for doc_id in names:
             body = call("doc_local_search", doc_id=doc_id, query=f"{doc_id}-7 directory rule")
             for times in (first, warm):
@@ -221,7 +221,7 @@ def _add(result: Result, what: str, limit: float, measured: float, unit: str, ba
     result.targets.append(Target(name=what, limit=limit, measured=measured, unit=unit))
 
 
-def _wait_until_read(server: Server) -> None:
+def wait_until_read(server: Server) -> None:
     """Wait until every file was read in the background, or there is no folder."""
     while b'"files_not_read":0' not in (
         ready := server.request("/health/ready", method="GET", expected="documents")

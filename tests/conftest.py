@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from mcp_tools_proxy.documents.folder import folder_documents
+from mcp_tools_proxy.documents import cache_folder
 from mcp_tools_proxy.downstream.mcp_client.http import http_clients
 from mcp_tools_proxy.downstream.mcp_client.streams import stdio_process
 from mcp_tools_proxy.ratelimit import failover, limiter
@@ -76,7 +76,7 @@ def pytest_collection_finish() -> None:
 @pytest.fixture(autouse=True)
 def own_cache_dir(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Keep what tests find in document files out of the folder of this user."""
-    monkeypatch.setattr(folder_documents, "default_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr(cache_folder, "default_folder", lambda: tmp_path / "cache")
 
 
 @pytest.fixture

@@ -38,6 +38,7 @@ CALLS: list[tuple[str, dict[str, object]]] = [
     ("read_chunk_window", {"anchor_chunk_id": "p1-c1", "radius": 1}),
     ("list_documents", {}),
     ("list_documents", {"query": SECRET}),
+    ("search_documents", {"query": SECRET}),
     ("verify_quote", {"quote": f"{SECRET} text"}),
     ("list_available_tools", {}),
 ]

@@ -16,10 +16,13 @@ from mcp_tools_proxy.documents.document_repository import DocumentRepository
 from mcp_tools_proxy.documents.folder.folder_store import FolderStore
 from mcp_tools_proxy.documents.folder.scan_cache import ScanCache
 from mcp_tools_proxy.documents.retrieval.unconfigured import UnconfiguredRetrieval
+from mcp_tools_proxy.documents.tenant_search.search_indexes import build_search_indexes
+from mcp_tools_proxy.documents.tenant_search.tenant_search import TenantSearch
 from mcp_tools_proxy.domain.components import ToolSpec
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat, definition_of
 from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
 from mcp_tools_proxy.telemetry.metrics import Metrics
+from mcp_tools_proxy.tools.catalog.search_documents import documents_search_tool
 from mcp_tools_proxy.tools.chunk_window import window_tool
 from mcp_tools_proxy.tools.local_search import search_tool
 from mcp_tools_proxy.tools.read_metadata import metadata_tool
@@ -57,6 +60,8 @@ def local_specs() -> list[ToolSpec]:
         store, cache_bytes=1, hide_foreign_documents=False, metrics=Metrics()
     )
     retrieval = UnconfiguredRetrieval()
+    indexes = build_search_indexes(store, repository, cache_dir=None, folder=Path(), url=None)
+    search = TenantSearch(repository, indexes)
     tools = (
         section_tool(repository, max_text_bytes=1_000),
         pages_tool(repository, max_pages_per_call=5, max_text_bytes=1_000),
@@ -71,8 +76,10 @@ def local_specs() -> list[ToolSpec]:
             retrieval_knows_caller=False,
             max_text_bytes=1_000,
         ),
+        documents_search_tool(search, max_text_bytes=1_000),
         quote_tool(repository, max_text_bytes=1_000),
     )
+    search.close()
     repository.close()
     return [tool.spec for tool in tools]
 

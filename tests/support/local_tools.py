@@ -9,6 +9,7 @@ LOCAL_TOOLS = (
     "doc_local_search",
     "read_chunk_window",
     "list_documents",
+    "search_documents",
     "verify_quote",
     "list_available_tools",
 )

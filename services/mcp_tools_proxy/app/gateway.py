@@ -33,6 +33,8 @@ from mcp_tools_proxy.documents.page_images.page_renderer import PageRenderer
 from mcp_tools_proxy.documents.retrieval.local import LocalRetrieval
 from mcp_tools_proxy.documents.retrieval.unconfigured import UnconfiguredRetrieval
 from mcp_tools_proxy.documents.seed import seed_documents
+from mcp_tools_proxy.documents.tenant_search.search_indexes import build_search_indexes
+from mcp_tools_proxy.documents.tenant_search.tenant_search import TenantSearch
 from mcp_tools_proxy.domain.components import ResourceTemplate, Tool
 from mcp_tools_proxy.domain.outcome import CallRecord
 from mcp_tools_proxy.domain.server import ServerStatus
@@ -62,10 +64,11 @@ from mcp_tools_proxy.telemetry.log_level import LogLevel
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.telemetry.request_events import RequestTelemetry
 from mcp_tools_proxy.telemetry.tracing.call_spans import describe_call
+from mcp_tools_proxy.tools.catalog.list_documents import documents_tool
+from mcp_tools_proxy.tools.catalog.search_documents import documents_search_tool
 from mcp_tools_proxy.tools.chunk_window import Retrieval, window_tool
 from mcp_tools_proxy.tools.document_resources import document_templates
 from mcp_tools_proxy.tools.list_available_tools import catalog_tool
-from mcp_tools_proxy.tools.list_documents import documents_tool
 from mcp_tools_proxy.tools.local_search import search_tool
 from mcp_tools_proxy.tools.read_metadata import metadata_tool
 from mcp_tools_proxy.tools.read_pages import pages_tool
@@ -121,6 +124,14 @@ class Gateway:
         )
         for document in seed_documents() if settings.mock_mode else ():
             self.repository.hold(document)
+        self.search_indexes = build_search_indexes(
+            self.documents.store,
+            self.repository,
+            cache_dir=settings.cache_dir,
+            folder=settings.documents_path,
+            url=_secret(settings.documents_url),
+        )
+        self.tenant_search = TenantSearch(self.repository, self.search_indexes)
         self.retrieval = _retrieval_client(settings, self.metrics, retrieval_transport)
         self.limiter = build_limiter(
             _budget_limits(settings),
@@ -214,6 +225,7 @@ class Gateway:
                 max_text_bytes=max_text_bytes,
             ),
             documents_tool(self.repository, max_text_bytes=max_text_bytes),
+            documents_search_tool(self.tenant_search, max_text_bytes=max_text_bytes),
             quote_tool(self.repository, max_text_bytes=max_text_bytes),
             *self._page_tools(settings),
             catalog_tool(self.registry.list_tools, max_result_bytes=settings.max_result_bytes),
@@ -306,6 +318,7 @@ class Gateway:
             async with asyncio.TaskGroup() as group:
                 background = [
                     group.create_task(self._run_documents()),
+                    group.create_task(self.search_indexes.run()),
                     group.create_task(self.limiter.run()),
                     group.create_task(self.records.run()),
                     group.create_task(self.pool.run()),
@@ -328,6 +341,8 @@ class Gateway:
             await self._close_clients()
             await self.records.close()
             await self.limiter.close()
+            self.tenant_search.close()
+            await self.search_indexes.close()
             self.repository.close()
             await self.documents.close()
             self.document_changes.flush()

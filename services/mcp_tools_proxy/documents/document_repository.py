@@ -19,6 +19,7 @@ from mcp_tools_proxy.documents.catalog.catalog_query import (
 from mcp_tools_proxy.documents.document_cache import CHUNK_BYTES, CachedDocument, DocumentCache
 from mcp_tools_proxy.documents.document_store import (
     HEAD_ONLY,
+    ChangeListener,
     DocumentStore,
     Key,
     Reading,
@@ -97,6 +98,7 @@ class DocumentRepository:
         self._only_held: set[Key] = set()
         """Of the held documents those that the store is known to have none of."""
         self._reads: dict[Key, set[_Read]] = {}
+        self._listeners: list[ChangeListener] = []
         store.listen(self)
 
     def __repr__(self) -> str:
@@ -107,10 +109,20 @@ class DocumentRepository:
         key = (document.tenant_id, document.doc_id)
         self._held[key] = CachedDocument(Reading(head=head_of(document), document=document))
 
+    def held(self, tenant_id: str) -> Mapping[str, CachedDocument]:
+        """Return a tenant's documents that are in memory only, by doc_id."""
+        return {doc_id: it for (tenant, doc_id), it in self._held.items() if tenant == tenant_id}
+
+    def listen(self, listener: ChangeListener) -> None:
+        """Send the store's changes to ``listener`` as well from now on."""
+        self._listeners.append(listener)
+
     def changed(self, key: Key) -> None:
         """Ask the store again before this document is served: it may have changed."""
         self._on_changed(key)
         self._older.changed()
+        for listener in self._listeners:
+            listener.changed(key)
         self._cache.mark(key)
         self._only_held.discard(key)
         for read in self._reads.get(key, ()):
@@ -119,6 +131,8 @@ class DocumentRepository:
     def all_changed(self) -> None:
         """Ask the store again before any document is served."""
         self._older.changed()
+        for listener in self._listeners:
+            listener.all_changed()
         self._cache.mark_all()
         self._only_held.clear()
         for reads in self._reads.values():

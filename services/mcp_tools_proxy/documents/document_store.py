@@ -120,6 +120,12 @@ class DocumentStore(Protocol):
         """Return the first ``query.limit`` documents that the query admits, ordered by doc_id."""
         ...
 
+    async def list_heads(self, tenant_id: str, *, after: str, limit: int) -> Sequence[DocumentHead]:
+        """Return the first documents of a tenant behind an id, ordered by it: those that nobody
+        may read as well. For no caller.
+        """
+        ...
+
     def is_pending(self, tenant_id: str) -> bool:
         """Return whether some of the tenant's documents may not be in lists yet."""
         ...

@@ -18,7 +18,7 @@ LOCAL_TOOLS = frozenset(
     {
         *("doc_local_search", "list_available_tools", "list_documents", "read_chunk_window"),
         *("read_doc_metadata", "read_doc_pages", "read_doc_section"),
-        *("verify_quote", "view_doc_page"),
+        *("search_documents", "verify_quote", "view_doc_page"),
     }
 )
 """The names of the gateway's own tools."""

@@ -47,8 +47,9 @@ class DocumentSettings(EmbeddingsSettings):
     """Keep the PDF that a document is imported from, so that ``view_doc_page`` shows its pages; one
     over ``max_document_bytes`` is not kept."""
     cache_dir: Annotated[Path | None, BeforeValidator(empty_is_unset)] = None
-    """Folder for what is known of document files, so that the next start reads none of them again;
-    unset, one of this user in the system's temporary folder."""
+    """Folder for what is known of document files, so that the next start reads none of them again,
+    and for the indexes of ``search_documents``; unset, one of this user in the system's temporary
+    folder."""
     max_document_bytes: Count = 67_108_864
     """Bytes of one document that is uploaded."""
     ocr_languages: Annotated[TextList, AfterValidator(check_languages)] = ()

@@ -23,7 +23,8 @@ MAX_QUERY_CHARS = 1000
 MAX_RESULTS = 5
 
 
-def _query(text: str) -> str:
+def checked_query(text: str) -> str:
+    """Return a query without blanks around it, cut. Raises ValueError for a blank one."""
     trimmed = text.strip()
     if not trimmed:
         raise ValueError("should not be blank")
@@ -35,7 +36,7 @@ class SearchArguments(VersionArguments):
 
     query: Annotated[
         str,
-        AfterValidator(_query),
+        AfterValidator(checked_query),
         WithJsonSchema({"type": "string", "minLength": 1}),
         Field(
             description=(
@@ -119,23 +120,31 @@ def _fit_snippets(found: CachedDocument, hits: Sequence[Hit], max_text_bytes: in
     snippets: list[Snippet] = []
     bytes_left = max_text_bytes
     for hit in hits:
-        text = cut_utf8(hit.snippet, bytes_left)
-        if not text:
+        snippet = fit_snippet(found, hit, bytes_left)
+        if snippet is None:
             break
-        bytes_left -= utf8_len(text)
-        span = hit.span if text == hit.snippet else _span_of_part(found, hit, text)
-        snippet: Snippet = {
-            "snippet": text,
-            "page": hit.page,
-            "score": hit.score,
-            "sources": [] if span is None else sources_of(found.head, [span]),
-        }
-        if hit.section_id is not None:
-            snippet["section_id"] = hit.section_id
-        if hit.chunk_id is not None:
-            snippet["chunk_id"] = hit.chunk_id
+        bytes_left -= utf8_len(snippet["snippet"])
         snippets.append(snippet)
     return snippets
+
+
+def fit_snippet(found: CachedDocument, hit: Hit, max_bytes: int) -> Snippet | None:
+    """Return what an answer has of a hit, its snippet cut to ``max_bytes``; None for no text."""
+    text = cut_utf8(hit.snippet, max_bytes)
+    if not text:
+        return None
+    span = hit.span if text == hit.snippet else _span_of_part(found, hit, text)
+    snippet: Snippet = {
+        "snippet": text,
+        "page": hit.page,
+        "score": hit.score,
+        "sources": [] if span is None else sources_of(found.head, [span]),
+    }
+    if hit.section_id is not None:
+        snippet["section_id"] = hit.section_id
+    if hit.chunk_id is not None:
+        snippet["chunk_id"] = hit.chunk_id
+    return snippet
 
 
 def _span_of_part(found: CachedDocument, hit: Hit, part: str) -> PageSpan | None:

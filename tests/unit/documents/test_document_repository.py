@@ -18,7 +18,7 @@ from mcp_tools_proxy.documents.document_store import (
     Wanted,
 )
 from mcp_tools_proxy.documents.versions import head_of
-from mcp_tools_proxy.domain.document import Document, Readers
+from mcp_tools_proxy.domain.document import Document, DocumentHead, Readers
 from mcp_tools_proxy.domain.errors import AccessDenied, DocumentsUnavailable, VersionNotKept
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.support.bounds import BOUND_S, until
@@ -73,6 +73,9 @@ class GatedStore:
         return None
 
     async def list_readable(self, query: CatalogQuery) -> Sequence[CatalogEntry]:
+        return ()
+
+    async def list_heads(self, tenant_id: str, *, after: str, limit: int) -> Sequence[DocumentHead]:
         return ()
 
     def is_pending(self, tenant_id: str) -> bool:

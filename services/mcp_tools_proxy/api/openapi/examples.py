@@ -18,6 +18,7 @@ _CALLS: Examples = {
     "doc_local_search": {"doc_id": "doc_1", "query": "certificate", "max_results": 3},
     "read_chunk_window": {"doc_id": "doc_1", "anchor_chunk_id": "p1-c1", "radius": 1},
     "list_documents": {"query": "guide", "limit": 5},
+    "search_documents": {"query": "certificate", "max_results": 3},
     "verify_quote": {"doc_id": "doc_1", "quote": "Pages 1 and 2 introduce the terms"},
     "list_available_tools": {},
 }

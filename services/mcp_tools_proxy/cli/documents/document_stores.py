@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 import typer
 from pydantic import SecretStr
 
+from mcp_tools_proxy.documents.cache_folder import default_folder
 from mcp_tools_proxy.documents.document_writer import (
     DocumentWriter,
     ReadOnlyDocuments,
@@ -17,7 +18,7 @@ from mcp_tools_proxy.documents.document_writer import (
 )
 from mcp_tools_proxy.documents.folder.folder_store import FolderStore
 from mcp_tools_proxy.documents.folder.folder_writer import FolderWriter
-from mcp_tools_proxy.documents.folder.scan_cache import ScanCache, default_folder
+from mcp_tools_proxy.documents.folder.scan_cache import ScanCache
 from mcp_tools_proxy.documents.folder.vector_file import VectorFile
 from mcp_tools_proxy.documents.importers.base import one_line
 from mcp_tools_proxy.documents.postgres.errors import DatabaseProblem

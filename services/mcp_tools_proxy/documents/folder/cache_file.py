@@ -4,12 +4,13 @@ import hashlib
 import math
 import os
 import sqlite3
-import stat
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from mcp_tools_proxy.documents.cache_folder import make_private
 
 BUSY_TIMEOUT_S = 2.0
 """Seconds to wait for another process that writes to the same file."""
@@ -86,7 +87,7 @@ class CacheFile:
 
 def _open(path: Path, tables: str) -> sqlite3.Connection:
     """Open the file, a new one in place of one that is damaged. Raises OSError, sqlite3.Error."""
-    _make_private(path.parent)
+    make_private(path.parent)
     try:
         return _connect(path, tables)
     except sqlite3.DatabaseError as error:
@@ -107,17 +108,3 @@ def _connect(path: Path, tables: str) -> sqlite3.Connection:
         database.close()
         raise
     return database
-
-
-def _make_private(folder: Path) -> None:
-    """Create the folder if it is missing, and check that it is this user's alone. Raises OSError.
-
-    Who can write here can name the readers of any document: in a temporary folder another user of
-    the machine may have been first.
-    """
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    status = folder.lstat()
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
-        raise PermissionError(f"{folder} is not a folder of this user")
-    if status.st_mode & 0o022:
-        raise PermissionError(f"{folder} can be written by other users")

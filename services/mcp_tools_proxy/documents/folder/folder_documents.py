@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from mcp_tools_proxy.documents import cache_folder
 from mcp_tools_proxy.documents.folder.folder_report import FolderReport, log_cache_failure
 from mcp_tools_proxy.documents.folder.folder_store import FolderStore
 from mcp_tools_proxy.documents.folder.folder_watch import FolderWatch
 from mcp_tools_proxy.documents.folder.folder_writer import FolderWriter
-from mcp_tools_proxy.documents.folder.scan_cache import ScanCache, default_folder
+from mcp_tools_proxy.documents.folder.scan_cache import ScanCache
 from mcp_tools_proxy.documents.folder.vector_file import VectorFile
 from mcp_tools_proxy.telemetry.metrics import Metrics
 
@@ -18,7 +19,7 @@ class FolderDocuments:
     def __init__(
         self, root: Path, *, cache_dir: Path | None, keep_versions: int, metrics: Metrics
     ) -> None:
-        folder = cache_dir or default_folder()
+        folder = cache_dir or cache_folder.default_folder()
         cache = ScanCache(folder, root, log_cache_failure)
         vectors = VectorFile(folder, root)
         self.store = FolderStore(root, cache, FolderReport(metrics), vectors)

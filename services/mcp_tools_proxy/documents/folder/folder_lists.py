@@ -63,6 +63,12 @@ class FolderLists:
                     break
         return found
 
+    async def list_heads(self, tenant_id: str, *, after: str, limit: int) -> Sequence[DocumentHead]:
+        """Return the first documents of a tenant behind an id."""
+        listed = await self._list_of(tenant_id)
+        start = bisect_right(listed.ids, after)
+        return [entry.head for entry in listed.entries[start : start + limit]]
+
     async def _list_of(self, tenant_id: str) -> _TenantList:
         """Return the documents of a tenant as they are now; sorted and folded in a thread."""
         known = self._by_tenant.get(tenant_id)

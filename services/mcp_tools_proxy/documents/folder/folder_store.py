@@ -26,6 +26,7 @@ from mcp_tools_proxy.documents.folder.older_files import OlderFiles
 from mcp_tools_proxy.documents.folder.original_files import OriginalFiles
 from mcp_tools_proxy.documents.folder.scan_cache import ScanCache
 from mcp_tools_proxy.documents.folder.vector_file import FolderVectors, VectorFile
+from mcp_tools_proxy.domain.document import DocumentHead
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable
 
 SCANNED_FIRST_BYTES = 8_000_000
@@ -249,6 +250,10 @@ class FolderStore:
     async def list_readable(self, query: CatalogQuery) -> Sequence[CatalogEntry]:
         """Return the first documents that a query admits; files that nobody has read are none."""
         return await self._lists.list_readable(query)
+
+    async def list_heads(self, tenant_id: str, *, after: str, limit: int) -> Sequence[DocumentHead]:
+        """Return the first documents of a tenant behind an id."""
+        return await self._lists.list_heads(tenant_id, after=after, limit=limit)
 
     def is_pending(self, tenant_id: str) -> bool:
         """Return whether a file that may be a document of the tenant has not been read yet."""

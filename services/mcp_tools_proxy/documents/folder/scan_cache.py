@@ -6,7 +6,6 @@ disk, another user's folder, a damaged file) costs the next start time and nothi
 
 import json
 import os
-import tempfile
 from array import array
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import astuple, fields
@@ -36,11 +35,6 @@ CREATE TABLE IF NOT EXISTS layouts (
 """
 
 _Row = tuple[object, ...]
-
-
-def default_folder() -> Path:
-    """Return the folder of this user in the system's temporary folder."""
-    return Path(tempfile.gettempdir(), f"mcp-tools-proxy-{os.getuid()}")
 
 
 class ScanCache:

@@ -56,3 +56,7 @@ WHERE d.tenant_id = $1 AND d.doc_id > $2
 ORDER BY d.doc_id LIMIT $9
 """
 """Read in the order of the primary key, which begins with the tenant, from the cursor on."""
+LIST_HEADS = f"""
+SELECT d.doc_id, {HEAD_COLUMNS} FROM mcp_tools_proxy.documents d
+WHERE d.tenant_id = $1 AND d.doc_id > $2 ORDER BY d.doc_id LIMIT $3
+"""

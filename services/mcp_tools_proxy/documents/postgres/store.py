@@ -21,12 +21,14 @@ from mcp_tools_proxy.documents.postgres.rows import (
 from mcp_tools_proxy.documents.postgres.statements import (
     HAS_READERS,
     HEAD,
+    LIST_HEADS,
     LIST_READABLE,
     PAGES,
     SECTION,
     SECTIONS,
     WHOLE,
 )
+from mcp_tools_proxy.domain.document import DocumentHead
 
 READ_TIMEOUT_S = 20.0
 """Seconds to read a PDF that is kept: one of 64 MB takes a few."""
@@ -134,6 +136,12 @@ class PostgresStore:
             )
             for row in rows
         ]
+
+    async def list_heads(self, tenant_id: str, *, after: str, limit: int) -> Sequence[DocumentHead]:
+        """Return the first documents of a tenant behind an id."""
+        async with self._database.transaction(tenant_id) as connection:
+            rows = await connection.fetch(LIST_HEADS, sought(tenant_id), sought(after), limit)
+        return [head_of_row(tenant_id, loaded(row["doc_id"]), row) for row in rows]
 
     def is_pending(self, tenant_id: str) -> bool:
         """Return False: what is in the database is known."""

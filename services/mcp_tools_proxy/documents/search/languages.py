@@ -63,6 +63,11 @@ def declared_language(tag: str | None) -> Language | None:
     return _BY_TAG.get((tag or "").partition("-")[0].lower())
 
 
+def language_named(name: str) -> Language:
+    """Return the language of the engine's name; English for what is none."""
+    return next((language for language in (*_OTHERS, RUSSIAN) if language.name == name), ENGLISH)
+
+
 def detect_language(texts: Sequence[str]) -> Language:
     """Return the language of texts by their stop words: English where no other is clearer.
 

@@ -2,15 +2,37 @@
 
 import string
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
-from mcp_tools_proxy.documents.search.analysis import PAIRED_RUN, RUN, TERM_BYTES, Analysis
-from mcp_tools_proxy.documents.search.snippets import Match
+from mcp_tools_proxy.documents.search.analysis import (
+    PAIRED_RUN,
+    RUN,
+    TERM_BYTES,
+    Analysis,
+    clean,
+    original_offset,
+)
+from mcp_tools_proxy.documents.search.snippets import Match, best_span, excerpt
 
 _PLAIN = frozenset(string.ascii_letters + string.digits + "".join(map(chr, range(0x410, 0x450))))
 """ASCII and А to я: a word that begins with one has a term that begins with it in lower case.
 
 Stemming changes endings only. Other letters may become one of these: ё is е, é is e, ﬁ is fi.
 """
+
+
+SCANNED_CHARS = 50_000
+"""Characters of a text searched for its snippet; only a document's own chunks are longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuotedMatch:
+    """A snippet of a text; ``match`` is where its first match stands, ``start`` where it begins."""
+
+    snippet: str
+    match: int
+    start: int
+    end: int
 
 
 class MatchFinder:
@@ -44,6 +66,18 @@ class MatchFinder:
             matches += [(place, place + len(pair), pair) for place in _all(text, pair)]
         matches.sort()
         return matches
+
+    def quote(self, text: str, searched: str) -> QuotedMatch:
+        """Return the snippet of a text that shows most; places are characters of that text.
+
+        Matches are those of ``searched``, which may have spaces in place of parts of the text.
+        """
+        original = text[:SCANNED_CHARS]
+        cleaned = clean(searched[:SCANNED_CHARS])
+        span = best_span(self.find(cleaned), self._weights)
+        first, last = (original_offset(original, cleaned, offset) for offset in span)
+        found = excerpt(original, first, last)
+        return QuotedMatch(clean(found.snippet), first, found.start, found.end)
 
     def _part_of(self, run: str) -> str:
         """Return the first term of a run of several words that has a weight; "" without."""

@@ -11,14 +11,13 @@ from types import MappingProxyType
 import tantivy
 
 from mcp_tools_proxy.documents.layout import by_begin, section_at, span_of_chunk
-from mcp_tools_proxy.documents.search.analysis import Analysis, clean, original_offset, term_count
+from mcp_tools_proxy.documents.search.analysis import Analysis, clean, term_count
 from mcp_tools_proxy.documents.search.fields import CHUNK_TEXT, PAGE_TEXT, PLACE
 from mcp_tools_proxy.documents.search.fusion import fuse
-from mcp_tools_proxy.documents.search.matches import MatchFinder
+from mcp_tools_proxy.documents.search.matches import SCANNED_CHARS, MatchFinder
 from mcp_tools_proxy.documents.search.query import Concept, Concepts, any_of
 from mcp_tools_proxy.documents.search.ranking import LISTING_FACTOR, PAGE_WEIGHT, covered, order
 from mcp_tools_proxy.documents.search.searched_text import SearchedText
-from mcp_tools_proxy.documents.search.snippets import best_span, excerpt
 from mcp_tools_proxy.documents.search.vocabulary import Vocabulary
 from mcp_tools_proxy.domain.document import Chunk, Document, Hit, PageSpan
 
@@ -32,9 +31,6 @@ _WHOLE = 0.999
 """Least share of a query's weight that is all of it: the engine adds in 32 bits."""
 
 NOTHING_SIMILAR: Mapping[int, float] = MappingProxyType({})
-
-_SCANNED_CHARS = 50_000
-"""Characters of a chunk searched for its snippet; only a document's own chunks are longer."""
 
 INDEX_BYTES = 64 * 1024
 """Fixed size of an index, added to its text's."""
@@ -133,7 +129,7 @@ class SearchIndex:
         hits: list[Hit] = []
         for place, score in ranked:
             shown = place if place in found else self._best_place(place, finder, weights)
-            hits.append(self._hit(self._chunks[shown], score, finder, weights))
+            hits.append(self._hit(self._chunks[shown], score, finder))
         return tuple(hits)
 
     def _with_similar(
@@ -208,22 +204,18 @@ class SearchIndex:
                 best, most = place, weight
         return best
 
-    def _hit(
-        self, chunk: Chunk, score: float, finder: MatchFinder, weights: Mapping[str, int]
-    ) -> Hit:
-        original = chunk.text[:_SCANNED_CHARS]
-        text = self._text(chunk)
-        match = best_span(finder.find(text), weights)
-        start, end = (original_offset(original, text, offset) for offset in match)
-        found = excerpt(original, start, end)
+    def _hit(self, chunk: Chunk, score: float, finder: MatchFinder) -> Hit:
+        found = finder.quote(chunk.text, self._searched.of(chunk))
         place = span_of_chunk(chunk, self._document.pages)
         begin = None if place is None else place.start_char
-        section = section_at(self._sections, chunk.page, 0 if begin is None else begin + start)
+        section = section_at(
+            self._sections, chunk.page, 0 if begin is None else begin + found.match
+        )
         span = None
         if begin is not None:
             span = PageSpan(chunk.page, begin + found.start, begin + found.end)
         return Hit(
-            snippet=clean(found.snippet),
+            snippet=found.snippet,
             page=chunk.page,
             score=score,
             section_id=section.section_id if section else None,
@@ -232,7 +224,7 @@ class SearchIndex:
         )
 
     def _text(self, chunk: Chunk) -> str:
-        return clean(self._searched.of(chunk)[:_SCANNED_CHARS])
+        return clean(self._searched.of(chunk)[:SCANNED_CHARS])
 
 
 def _places_of(searcher: tantivy.Searcher, chunk_count: int) -> Sequence[Sequence[int]]:

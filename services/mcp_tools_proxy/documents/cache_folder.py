@@ -1,0 +1,25 @@
+"""The folder on disk for what is made anew from documents, of this user alone."""
+
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+
+def default_folder() -> Path:
+    """Return the folder of this user in the system's temporary folder."""
+    return Path(tempfile.gettempdir(), f"mcp-tools-proxy-{os.getuid()}")
+
+
+def make_private(folder: Path) -> None:
+    """Create the folder if it is missing, and check that it is this user's alone. Raises OSError.
+
+    Who can write here can name the readers of any document: in a temporary folder another user of
+    the machine may have been first.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
+        raise PermissionError(f"{folder} is not a folder of this user")
+    if status.st_mode & 0o022:
+        raise PermissionError(f"{folder} can be written by other users")

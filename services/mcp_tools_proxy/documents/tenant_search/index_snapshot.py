@@ -1,0 +1,192 @@
+"""Searches one state of a tenant's index, within what a caller may read."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import tantivy
+
+from mcp_tools_proxy.documents.search.query import any_of
+from mcp_tools_proxy.documents.search.ranking import LISTING_FACTOR, SAME_PAGE_FACTOR
+from mcp_tools_proxy.documents.tenant_search.index_entries import (
+    DOCUMENT,
+    GROUP,
+    HEAD,
+    HEAD_READER,
+    KEY,
+    LISTING,
+    PAGE,
+    READER,
+    TAG,
+    DocumentState,
+    IndexedPlace,
+    read_place,
+    read_state,
+)
+from mcp_tools_proxy.documents.tenant_search.query_words import QueryWord, QueryWords
+
+CANDIDATES = 64
+"""Chunks of which it is known how much of the query they cover: the best ones."""
+
+MANY_TERMS = 64
+"""More terms of a filter are looked up as a set, which takes 4 ms."""
+
+SAME_DOCUMENT_FACTOR = 0.75
+"""What each further page of a document counts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filters:
+    """The terms of what may be found, one of each that is not None; not of ``excluded``."""
+
+    readers: Sequence[str]
+    documents: Sequence[Sequence[str]] = ()
+    """Lists of documents; one that is found is in all of them."""
+    tags: Sequence[str] | None = None
+    excluded: Sequence[str] = ()
+
+
+class Candidate(NamedTuple):
+    """A chunk that was found, and its score; ``address`` is its place in the index."""
+
+    score: float
+    group: int
+    page: int
+    address: tantivy.DocAddress
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """The chunks that were found, best first, and what each term weighs in their snippets."""
+
+    ranked: Sequence[Candidate]
+    weights: Mapping[str, int]
+
+
+class IndexSnapshot:
+    """One state of an index; safe to search from many threads. Blocks: call it in a thread.
+
+    Statistics of terms are those of all the tenant's documents.
+    """
+
+    def __init__(self, engine: tantivy.Index) -> None:
+        self._schema = engine.schema
+        self._searcher = engine.searcher()
+        self._words = QueryWords(self._schema, self._searcher)
+
+    def search(self, query: str, filters: Filters) -> Candidates:
+        """Rank the best chunks that have a word of a query and pass the filters."""
+        for words in (self._words.content(query), self._words.every(query)):
+            ranked = self._ranked(words, filters) if words else ()
+            if ranked:
+                return Candidates(ranked, _weights(words))
+        return Candidates((), {})
+
+    def place(self, candidate: Candidate) -> IndexedPlace:
+        """Return where a candidate stands."""
+        return read_place(self._searcher.doc(candidate.address))
+
+    def states(self) -> Iterator[DocumentState]:
+        """Yield the state of each document."""
+        query = tantivy.Query.regex_query(self._schema, HEAD, "[0-9a-f]*")
+        limit = max(1, self._searcher.num_docs)
+        for _, address in self._searcher.search(query, limit, count=False).hits:
+            yield read_state(self._searcher.doc(address))
+
+    def count_documents(self, readers: Sequence[str], documents: Sequence[str] | None) -> int:
+        """Return how many documents have one of the readers, of some or of all."""
+        wanted = [self._one_of(HEAD_READER, readers)]
+        if documents is not None:
+            wanted.append(self._one_of(HEAD, documents))
+        found = self._searcher.search(_all_of(wanted), 1, count=True)
+        return int(found.count)  # type: ignore[attr-defined]  # the stubs lack it
+
+    def _ranked(self, words: Sequence[QueryWord], filters: Filters) -> Sequence[Candidate]:
+        scoring = [word.scoring for word in words]
+        if len(words) > 1:  # so that those that cover most are among the candidates
+            scoring += [word.covering for word in words]
+        wanted = [(tantivy.Occur.Must, any_of(scoring)), *self._clauses(filters)]
+        found = self._searcher.search(
+            tantivy.Query.boolean_query(wanted), CANDIDATES, count=False
+        ).hits
+        if not found:
+            return ()
+        scores = [score for score, _ in found]
+        addresses = [address for _, address in found]
+        keys = self._searcher.fast_field_values(KEY, addresses)
+        if len(words) > 1:
+            covered = self._coverages(words, keys)
+            total = sum(word.weight for word in words)
+            scores = [
+                (score - covered.get(key, 0.0)) * covered.get(key, 0.0) / total
+                for score, key in zip(scores, keys, strict=True)
+            ]
+        read = (
+            self._searcher.fast_field_values(name, addresses) for name in (GROUP, PAGE, LISTING)
+        )
+        rows = zip(scores, addresses, *read, strict=True)
+        return _ordered(
+            Candidate(score * LISTING_FACTOR if listing else score, int(group), int(page), address)
+            for score, address, group, page, listing in rows
+        )
+
+    def _coverages(
+        self, words: Sequence[QueryWord], keys: Sequence[int | float | bool | None]
+    ) -> Mapping[object, float]:
+        """Return how much of the words' weight each of some chunks covers, by its key."""
+        chosen = any_of(tantivy.Query.term_query(self._schema, KEY, key) for key in keys)
+        query = tantivy.Query.boolean_query(
+            [
+                (tantivy.Occur.Must, tantivy.Query.const_score_query(chosen, 0.0)),
+                (tantivy.Occur.Must, any_of(word.covering for word in words)),
+            ]
+        )
+        found = self._searcher.search(query, len(keys), count=False).hits
+        covered_keys = self._searcher.fast_field_values(KEY, [address for _, address in found])
+        return {key: score for key, (score, _) in zip(covered_keys, found, strict=True)}
+
+    def _clauses(self, filters: Filters) -> Iterator[tuple[tantivy.Occur, tantivy.Query]]:
+        wanted = [self._one_of(READER, filters.readers)]
+        wanted += [self._one_of(DOCUMENT, terms) for terms in filters.documents]
+        if filters.tags is not None:
+            wanted.append(self._one_of(TAG, filters.tags))
+        for query in wanted:
+            yield tantivy.Occur.Must, tantivy.Query.const_score_query(query, 0.0)
+        if filters.excluded:
+            yield tantivy.Occur.MustNot, self._one_of(DOCUMENT, filters.excluded)
+
+    def _one_of(self, field: str, terms: Sequence[str]) -> tantivy.Query:
+        if len(terms) > MANY_TERMS:
+            return tantivy.Query.term_set_query(self._schema, field, terms)
+        return any_of(
+            tantivy.Query.term_query(self._schema, field, term, "basic") for term in terms
+        )
+
+
+def _all_of(queries: Iterable[tantivy.Query]) -> tantivy.Query:
+    return tantivy.Query.boolean_query([(tantivy.Occur.Must, query) for query in queries])
+
+
+def _weights(words: Sequence[QueryWord]) -> Mapping[str, int]:
+    weights: dict[str, int] = {}
+    for word in words:
+        for term, weight in word.terms.items():
+            weights[term] = max(weights.get(term, 1), weight)
+    return weights
+
+
+def _ordered(candidates: Iterable[Candidate]) -> Sequence[Candidate]:
+    """Return candidates best first; further ones of a page, and of a document, count less."""
+    of_page: dict[tuple[int, int], float] = {}
+    of_document: dict[int, float] = {}
+    ranked: list[Candidate] = []
+    for found in sorted(candidates, key=lambda it: -it.score):
+        page = (found.group, found.page)
+        if page not in of_page:
+            of_page[page] = of_document.get(found.group, 1.0)
+            of_document[found.group] = of_page[page] * SAME_DOCUMENT_FACTOR
+        score = found.score * of_page[page]
+        of_page[page] *= SAME_PAGE_FACTOR
+        ranked.append(found._replace(score=round(score, 4)))
+    ranked.sort(key=lambda it: (-it.score, it.group, it.page))
+    return ranked

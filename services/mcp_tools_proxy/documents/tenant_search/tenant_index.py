@@ -1,0 +1,341 @@
+"""The index of one tenant: what it has, what it still lacks, and how it is brought up to date."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+import structlog
+
+from mcp_tools_proxy.documents.tenant_search.index_entries import (
+    document_term,
+    reader_terms,
+    stamp_of,
+)
+from mcp_tools_proxy.documents.tenant_search.index_files import (
+    IndexDamaged,
+    IndexFailure,
+    IndexFiles,
+    called,
+)
+from mcp_tools_proxy.documents.tenant_search.index_snapshot import IndexSnapshot
+from mcp_tools_proxy.documents.tenant_search.tenant_documents import TenantDocuments
+from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.domain.document import Document, DocumentHead, Readers
+from mcp_tools_proxy.domain.errors import DocumentsUnavailable
+
+T = TypeVar("T")
+
+BATCH_CHARS = 8_000_000
+"""Characters of documents that are committed together: some two seconds. A stop loses no more."""
+
+BATCH_DOCUMENTS = 500
+
+RETRY_S = 30.0
+"""Seconds until what could not be read or written is tried again."""
+
+OTHER_PROCESS_S = 1.0
+"""Seconds until it is read again what another process has committed."""
+
+FIRST_WAIT_S = 2.0
+WAIT_S = 0.2
+"""Seconds that a search waits for documents that are not indexed, the first and later ones."""
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class _MissingDocument:
+    """A document that the index lacks; ``is_outdated`` if it has an earlier form of it."""
+
+    readers: Readers | None
+    is_outdated: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How many of the documents that a caller may read are in the index as they are now."""
+
+    done: int
+    total: int
+
+
+NOT_COUNTED = Progress(done=0, total=0)
+
+
+class TenantIndex:
+    """Keeps up with the documents of a tenant, step by step; for one event loop.
+
+    ``call`` runs what blocks in a thread, one call after the other for each index.
+    """
+
+    def __init__(
+        self,
+        tenant_id: str,
+        files: IndexFiles,
+        documents: TenantDocuments,
+        executor: Executor,
+        *,
+        batch_chars: int,
+    ) -> None:
+        self.tenant_id = tenant_id
+        self.snapshot: IndexSnapshot | None = None
+        self.failure: str | None = None
+        """Why the index cannot be written now."""
+        self._files = files
+        self._documents = documents
+        self._executor = executor
+        self._batch_chars = batch_chars
+        self._is_listed = False
+        """Whether the documents were listed, and nothing was noted of all of them since."""
+        self._was_listed = False
+        """Whether they were listed at all."""
+        self._is_busy = False
+        self._is_pending = False
+        """Whether some documents were not known yet when they were listed."""
+        self._rebuilt_at = -RETRY_S
+        self._noted: set[str] = set()
+        """Documents that have changed."""
+        self._waiting: dict[str, _MissingDocument] = {}
+        self._removed: set[str] = set()
+        self._stamps: dict[str, str] = {}
+        self._retry_at = 0.0
+        self._settled = asyncio.Event()
+
+    def __repr__(self) -> str:
+        return f"<TenantIndex {self._files!r}: {len(self._waiting)} documents to index>"
+
+    @property
+    def next_step_at(self) -> float | None:
+        """When ``step`` has something to do, by the loop's clock; None for nothing."""
+        has_work = self._noted or self._waiting or self._removed or not self._is_listed
+        return self._retry_at if has_work or self._is_busy else None
+
+    def note(self, doc_id: str) -> None:
+        """Note that a document may have changed."""
+        self._noted.add(doc_id)
+        self._settled.clear()
+
+    def note_all(self) -> None:
+        """Note that anything may have changed."""
+        self._is_listed = False
+        self._settled.clear()
+
+    async def settle(self) -> None:
+        """Wait a moment for an index that may soon be up to date."""
+        if self._settled.is_set() or self._retry_at > _now():
+            return
+        try:
+            async with asyncio.timeout(FIRST_WAIT_S if self.snapshot is None else WAIT_S):
+                await self._settled.wait()
+        except TimeoutError:
+            return
+
+    async def progress(self, caller: Caller) -> Progress | None:
+        """Return how far the index is for a caller; None if it is up to date for that one."""
+        waiting = dict(self._waiting)
+        if not waiting and self._was_listed and not self._is_pending:
+            return None
+        count = partial(_progress, self.snapshot, waiting, caller, is_pending=self._is_pending)
+        return await asyncio.to_thread(called, count)
+
+    async def step(self) -> None:
+        """Do a part of what there is to do, some two seconds of it at most."""
+        self._is_busy = True
+        try:
+            await self._step()
+        except IndexDamaged as error:
+            log.warning("documents.search_index_damaged", reason=str(error))
+            await self._rebuild()
+        except (IndexFailure, DocumentsUnavailable) as error:
+            self._fail(str(error))
+        except Exception as error:  # noqa: BLE001 - one tenant's index must not stop the gateway
+            self._fail(f"{type(error).__name__}: {error}")
+        else:
+            if self.failure is not None:
+                log.info("documents.search_index_back")
+            self.failure = None
+        finally:
+            self._is_busy = False
+        if self.next_step_at is None or self.failure is not None:
+            self._settled.set()
+
+    async def repair(self, damage: IndexDamaged) -> None:
+        """Replace an index that a search found damaged."""
+        log.warning("documents.search_index_damaged", reason=str(damage))
+        await self._rebuild()
+
+    def close(self) -> None:
+        """Leave the index to other processes."""
+        self._files.close()
+
+    async def _step(self) -> None:
+        if not self._is_listed:
+            await self._list()
+        await self._check_noted()
+        if not (self._waiting or self._removed):
+            if self._is_pending:  # what is gone is known once all files were read
+                self._is_listed = False
+                self._retry_at = _now() + OTHER_PROCESS_S
+            return
+        if await self._call(self._files.own):
+            await self._write()
+        else:
+            await self._follow()
+
+    async def _write(self) -> None:
+        """Remove what is gone, and add the next documents that the index lacks."""
+        if self._removed:
+            removed = list(self._removed)
+            await self._call(partial(self._files.remove, removed))
+            self._removed.difference_update(removed)
+            for doc_id in removed:
+                self._stamps.pop(doc_id, None)
+        if batch := await self._read_batch():
+            await self._call(partial(self._files.write, batch))
+            for _, head in batch:
+                self._waiting.pop(head.doc_id, None)
+                self._stamps[head.doc_id] = stamp_of(head)
+        await self._reopen()
+
+    async def _list(self) -> None:
+        """Compare what the index has with all that there is."""
+        self._is_listed = True  # from here on changes are noted
+        try:
+            self._is_pending = self._documents.is_pending(self.tenant_id)
+            heads = await self._documents.heads(self.tenant_id)
+            if heads or self._files.exist:
+                await self._reopen()
+            self._stamps = await self._call(partial(_stamps_in, self.snapshot))
+        except BaseException:
+            self._is_listed = False
+            raise
+        self._waiting.clear()
+        for head in heads:
+            self._compare(head)
+        listed = {head.doc_id for head in heads}
+        self._removed = set() if self._is_pending else self._stamps.keys() - listed
+        self._was_listed = True
+
+    async def _check_noted(self) -> None:
+        """Compare what the index has of documents that may have changed."""
+        for doc_id in list(self._noted):
+            self._noted.discard(doc_id)
+            try:
+                head = await self._documents.head((self.tenant_id, doc_id))
+            except BaseException:
+                self._noted.add(doc_id)
+                raise
+            self._waiting.pop(doc_id, None)
+            self._removed.discard(doc_id)
+            if head is not None:
+                self._compare(head)
+            elif doc_id in self._stamps:
+                self._removed.add(doc_id)
+
+    def _compare(self, head: DocumentHead) -> None:
+        stamp = self._stamps.get(head.doc_id)
+        if stamp != stamp_of(head):
+            self._waiting[head.doc_id] = _MissingDocument(head.readers, stamp is not None)
+
+    async def _read_batch(self) -> Sequence[tuple[Document, DocumentHead]]:
+        """Read the next documents that the index lacks."""
+        batch: list[tuple[Document, DocumentHead]] = []
+        chars = 0
+        for doc_id in list(self._waiting):
+            found = await self._whole(doc_id)
+            if found is None:
+                self._waiting.pop(doc_id, None)
+                continue
+            batch.append(found)
+            chars += found[1].text_chars
+            if chars > self._batch_chars or len(batch) == BATCH_DOCUMENTS:
+                break
+        return batch
+
+    async def _whole(self, doc_id: str) -> tuple[Document, DocumentHead] | None:
+        """Return a document; None if it is gone, or cannot be read while others can."""
+        key = (self.tenant_id, doc_id)
+        try:
+            return await self._documents.whole(key)
+        except DocumentsUnavailable:
+            await self._documents.head(key)  # raises while none can be read
+            return None
+
+    async def _follow(self) -> None:
+        """Read what the process that writes has committed since."""
+        if self._files.are_newer:
+            await self._reopen()
+            self._is_listed = False
+        self._retry_at = _now() + OTHER_PROCESS_S
+
+    async def _reopen(self) -> None:
+        self.snapshot = await self._call(self._files.open)
+
+    async def _rebuild(self) -> None:
+        """Begin anew, if this process is the one that may."""
+        self.snapshot = None
+        self._is_listed = self._was_listed = False
+        self._settled.clear()
+        try:
+            if await self._call(self._files.own):
+                await self._call(self._files.reset)
+        except IndexFailure as error:
+            self._fail(str(error))
+        else:
+            is_first = self._files.is_owned and _now() - self._rebuilt_at > RETRY_S
+            self._retry_at = _now() + (0 if is_first else OTHER_PROCESS_S)
+            self._rebuilt_at = _now()
+
+    def _fail(self, reason: str) -> None:
+        """Go on later; what was committed stays in use."""
+        if self.failure is None:
+            log.warning("documents.search_index_failed", reason=reason)
+        self.failure = reason
+        self._retry_at = _now() + RETRY_S
+
+    def _call(self, function: Callable[[], T]) -> "asyncio.Future[T]":
+        return asyncio.get_running_loop().run_in_executor(self._executor, function)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _progress(
+    snapshot: IndexSnapshot | None,
+    waiting: Mapping[str, _MissingDocument],
+    caller: Caller,
+    *,
+    is_pending: bool,
+) -> Progress | None:
+    """Count documents that a caller may read; those that it may not are in no number."""
+    bound = caller.documents
+    missing = outdated = 0
+    for doc_id, document in waiting.items():
+        if bound is not None and doc_id not in bound:
+            continue
+        if document.readers is None or document.readers.admit(caller):
+            missing += 1
+            outdated += document.is_outdated
+    if waiting and not missing and not is_pending:
+        return None
+    done = 0
+    if snapshot is not None:
+        terms = _terms(bound)
+        done = snapshot.count_documents(reader_terms(caller), terms)
+    done = max(0, done - outdated)
+    return Progress(done=done, total=done + missing)
+
+
+def _stamps_in(snapshot: IndexSnapshot | None) -> dict[str, str]:
+    """Return the stamps of the documents in an index. Raises IndexDamaged."""
+    if snapshot is None:
+        return {}
+    return called(lambda: {state.doc_id: state.stamp for state in snapshot.states()})
+
+
+def _terms(doc_ids: Iterable[str] | None) -> Sequence[str] | None:
+    return None if doc_ids is None else [document_term(doc_id) for doc_id in doc_ids]

@@ -1,0 +1,237 @@
+"""Searches across the documents of a tenant, for callers: what one may not read is not found."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+
+from mcp_tools_proxy.documents.builders import shutting_down
+from mcp_tools_proxy.documents.document_cache import CachedDocument
+from mcp_tools_proxy.documents.document_repository import WHOLE, DocumentRepository
+from mcp_tools_proxy.documents.document_store import Wanted
+from mcp_tools_proxy.documents.layout import chunks_of
+from mcp_tools_proxy.documents.search.analysis import analysis_of
+from mcp_tools_proxy.documents.search.languages import language_named
+from mcp_tools_proxy.documents.search.matches import MatchFinder
+from mcp_tools_proxy.documents.tenant_search.index_entries import (
+    IndexedPlace,
+    document_term,
+    reader_terms,
+    tag_term,
+)
+from mcp_tools_proxy.documents.tenant_search.index_files import IndexDamaged, called
+from mcp_tools_proxy.documents.tenant_search.index_snapshot import (
+    Candidate,
+    Candidates,
+    Filters,
+    IndexSnapshot,
+)
+from mcp_tools_proxy.documents.tenant_search.tenant_index import (
+    NOT_COUNTED,
+    Progress,
+    TenantIndex,
+)
+from mcp_tools_proxy.documents.tenant_search.tenant_indexes import TenantIndexes
+from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.domain.document import Hit, PageSpan
+from mcp_tools_proxy.domain.errors import DocumentRefused, DocumentsUnavailable
+
+ATTEMPTS = 5
+"""How often is searched for what takes the place of hits that turn out to be none."""
+
+SEARCH_THREADS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantQuery:
+    """A query across the documents that ``caller`` may read and is bound to.
+
+    They are of ``doc_ids``, and have one of ``tags``, where these are not None.
+    """
+
+    caller: Caller
+    text: str
+    max_results: int
+    tags: Sequence[str] | None = None
+    doc_ids: Sequence[str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundPlaces:
+    """What was found, best first; ``progress`` where the index lacks documents of the caller."""
+
+    places: Sequence[tuple[CachedDocument, Hit]]
+    progress: Progress | None
+
+
+class TenantSearch:
+    """Finds places in an index, and checks each with the repository before it is shown.
+
+    The repository decides, by what the store has now, whether the caller may read the document.
+    """
+
+    def __init__(self, repository: DocumentRepository, indexes: TenantIndexes) -> None:
+        self._repository = repository
+        self._indexes = indexes
+        self._threads = ThreadPoolExecutor(SEARCH_THREADS, thread_name_prefix="tenant-search")
+        self._is_closed = False
+
+    def __repr__(self) -> str:
+        return f"<TenantSearch {self._indexes!r}>"
+
+    async def search(self, query: TenantQuery) -> FoundPlaces:
+        """Return the best places. Raises DocumentsUnavailable, and ShuttingDown after ``close``."""
+        if self._is_closed:
+            raise shutting_down()
+        index = self._indexes.use(query.caller.tenant_id)
+        await index.settle()
+        places: Sequence[tuple[CachedDocument, Hit]] = ()
+        try:
+            if (snapshot := index.snapshot) is not None:
+                places = await self._places(snapshot, query)
+            progress = await index.progress(query.caller)
+        except IndexDamaged as error:
+            await self._indexes.repair(index, error)
+            progress = NOT_COUNTED
+        _check_failure(index, progress, places)
+        return FoundPlaces(places=places, progress=progress)
+
+    def close(self) -> None:
+        """Refuse further searches."""
+        self._is_closed = True
+        self._threads.shutdown(wait=False)
+
+    async def _places(
+        self, snapshot: IndexSnapshot, query: TenantQuery
+    ) -> Sequence[tuple[CachedDocument, Hit]]:
+        loop = asyncio.get_running_loop()
+        refused: set[str] = set()
+        checks = _Checks(self._repository, query.caller)
+        for _ in range(ATTEMPTS):
+            found = await loop.run_in_executor(
+                self._threads, partial(_find, snapshot, query, refused)
+            )
+            checked = await checks.first(found.places, query.max_results)
+            refused |= checks.refused
+            if len(checked) == query.max_results or not checks.refused:
+                break
+            checks.refused.clear()
+        if not checked and checks.unavailable is not None:
+            raise checks.unavailable
+        cut = partial(_hits, checked, found.candidates.weights)
+        return await loop.run_in_executor(self._threads, cut)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranked:
+    """The candidates with their places."""
+
+    candidates: Candidates
+    places: Sequence[tuple[Candidate, IndexedPlace]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """A place of a document that the caller may read, which is of the version that is there."""
+
+    score: float
+    place: IndexedPlace
+    document: CachedDocument
+
+
+class _Checks:
+    """Reads the documents of places for a caller; those that it may not read are ``refused``."""
+
+    def __init__(self, repository: DocumentRepository, caller: Caller) -> None:
+        self.refused: set[str] = set()
+        self.unavailable: DocumentsUnavailable | None = None
+        self._repository = repository
+        self._caller = caller
+
+    async def first(
+        self, places: Sequence[tuple[Candidate, IndexedPlace]], count: int
+    ) -> Sequence[_Checked]:
+        """Return the first places that may be shown."""
+        checked: list[_Checked] = []
+        while places and len(checked) < count:
+            wanted = count - len(checked)
+            read = await asyncio.gather(*(self._read(*place) for place in places[:wanted]))
+            checked += filter(None, read)
+            places = [it for it in places[wanted:] if it[1].doc_id not in self.refused]
+        return checked
+
+    async def _read(self, candidate: Candidate, place: IndexedPlace) -> _Checked | None:
+        wanted = WHOLE if place.start is None else Wanted(pages=(place.page, place.page))
+        try:
+            document = await self._repository.find(self._caller, place.doc_id, wanted)
+        except DocumentRefused:
+            document = None
+        except DocumentsUnavailable as error:
+            document, self.unavailable = None, error
+        if document is None or document.head.version != place.version:
+            self.refused.add(place.doc_id)
+            return None
+        return _Checked(candidate.score, place, document)
+
+
+def _find(snapshot: IndexSnapshot, query: TenantQuery, refused: set[str]) -> _Ranked:
+    """Search, in a thread."""
+    named = [query.doc_ids, query.caller.documents]
+    filters = Filters(
+        readers=reader_terms(query.caller),
+        documents=[
+            [document_term(doc_id) for doc_id in doc_ids]
+            for doc_ids in named
+            if doc_ids is not None
+        ],
+        tags=None if query.tags is None else [tag_term(tag) for tag in query.tags],
+        excluded=[document_term(doc_id) for doc_id in refused],
+    )
+    candidates = called(lambda: snapshot.search(query.text, filters))
+    places = called(lambda: [(it, snapshot.place(it)) for it in candidates.ranked])
+    return _Ranked(candidates, places)
+
+
+def _hits(
+    checked: Sequence[_Checked], weights: Mapping[str, int]
+) -> Sequence[tuple[CachedDocument, Hit]]:
+    """Cut the snippets, in a thread."""
+    return [(it.document, _hit(it, weights)) for it in checked]
+
+
+def _hit(checked: _Checked, weights: Mapping[str, int]) -> Hit:
+    place = checked.place
+    finder = MatchFinder(weights, analysis_of(language_named(place.language)))
+    if place.start is None:
+        text = _chunk_text(checked)
+    else:
+        (page,) = checked.document.pages(place.page, place.page)
+        text = page[place.start : place.end]
+    found = finder.quote(text, text)
+    span = None
+    if place.start is not None:
+        span = PageSpan(place.page, place.start + found.start, place.start + found.end)
+    return Hit(
+        snippet=found.snippet,
+        page=place.page,
+        score=checked.score,
+        section_id=place.section_at((place.start or 0) + found.match if span else 0),
+        chunk_id=place.chunk_id,
+        span=span,
+    )
+
+
+def _chunk_text(checked: _Checked) -> str:
+    """Return the text of a chunk that came with the document and is not on its page."""
+    document = checked.document.document
+    return "" if document is None else chunks_of(document)[checked.place.chunk_index].text
+
+
+def _check_failure(index: TenantIndex, progress: Progress | None, places: Sequence[object]) -> None:
+    """Raise DocumentsUnavailable where nothing is found for the index could not be written."""
+    if index.failure is not None and progress is not None and not (progress.done or places):
+        raise DocumentsUnavailable(
+            "the documents cannot be searched together now, for their index cannot be written; "
+            "search in single documents with doc_local_search, or tell the user"
+        )

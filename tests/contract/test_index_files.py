@@ -1,0 +1,61 @@
+"""The files of an index where the disk is full: nothing that was committed is lost."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+FULL_DISK = """
+import resource, sys, threading
+from pathlib import Path
+from mcp_tools_proxy.documents.tenant_search.index_entries import reader_terms
+from mcp_tools_proxy.documents.tenant_search import index_files
+from mcp_tools_proxy.documents.tenant_search.index_snapshot import Filters
+from mcp_tools_proxy.documents.versions import head_of
+from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.domain.document import Document
+
+files = index_files.IndexFiles(Path(sys.argv[1]), "acme", threading.Event())
+assert files.own()
+
+def put(doc_id, text):
+    document = Document(tenant_id="acme", doc_id=doc_id, title="", pages=(text,))
+    files.write([(document, head_of(document))])
+
+def found():
+    snapshot = files.open()
+    filters = Filters(readers=reader_terms(Caller(tenant_id="acme", user_id="u")))
+    return [snapshot.place(it).doc_id for it in snapshot.search("ladder", filters).ranked]
+
+def names():
+    return {path.name for path in Path(sys.argv[1]).glob("*/*")}
+
+put("a", "a ladder")
+kept = names()
+limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+resource.setrlimit(resource.RLIMIT_FSIZE, (64, limits[1]))
+try:
+    put("b", "a ladder")
+except index_files.IndexDamaged:
+    raise
+except index_files.IndexFailure:
+    pass
+else:
+    raise AssertionError("written")
+resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+assert found() == ["a"], found()
+assert names() == kept, names() - kept
+put("b", "a ladder")
+assert sorted(found()) == ["a", "b"], found()
+print("kept")
+"""
+"""A limit on the size of files is to the engine as a full disk is; it holds for a process."""
+
+
+def test_a_full_disk_is_a_failure_that_loses_nothing(tmp_path: Path) -> None:
+    done = subprocess.run(  # noqa: S603 - the text above
+        [sys.executable, "-c", FULL_DISK, str(tmp_path / "cache")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("kept\n", "")

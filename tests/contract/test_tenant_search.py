@@ -1,0 +1,178 @@
+"""Searches across the documents of a tenant, over every store: what is found, and by whom."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from mcp_tools_proxy.documents.document_file import write_document
+from mcp_tools_proxy.domain.document import Readers, Section
+from tests.support.document_stores import FilledFolder, FilledStore
+from tests.support.postgres_databases import Databases, FilledPostgres, OpenStore
+from tests.support.searching import ANN, caller, document, searching
+
+
+@pytest.fixture(params=["folder", "postgres"])
+async def filled(
+    request: pytest.FixtureRequest, tmp_path: Path, databases: Databases
+) -> AsyncIterator[FilledStore]:
+    if request.param == "folder":
+        folder = FilledFolder(tmp_path)
+        yield folder
+        await folder.close()
+    else:
+        async with OpenStore(await databases.new()) as opened:
+            await opened.until_current()
+            yield FilledPostgres(opened)
+
+
+@pytest.fixture
+async def folder(tmp_path: Path) -> AsyncIterator[FilledFolder]:
+    made = FilledFolder(tmp_path)
+    yield made
+    await made.close()
+
+
+async def test_readable_hits_come_though_a_thousand_others_score_higher(
+    folder: FilledFolder, tmp_path: Path
+) -> None:
+    for number in range(1000):
+        secret = document(f"secret-{number}", "ladder ladder ladder", readers=ANN)
+        write_document(tmp_path / "documents", secret, replace=False)
+    readable = [f"open-{number}" for number in range(10)]
+    for doc_id in readable:
+        words = " ".join(["other words of a page"] * 20)
+        await folder.put(document(doc_id, f"{words} with one ladder in it."))
+    async with searching(folder, tmp_path / "cache") as made:
+        await made.catch_up()
+        assert await made.ids("ladder") == readable
+        assert "secret" in (await made.ids("ladder", caller("ann"), max_results=1))[0]
+        bound = caller("ann", documents=frozenset({"open-3", "gone"}))
+        assert await made.ids("ladder", bound) == ["open-3"]
+
+
+async def test_readable_hits_come_though_a_thousand_other_pages_score_higher(
+    filled: FilledStore, tmp_path: Path
+) -> None:
+    await filled.put(document("secret", *["ladder ladder ladder"] * 1000, readers=ANN))
+    readable = [f"open-{number}" for number in range(10)]
+    for doc_id in readable:
+        words = " ".join(["other words of a page"] * 20)
+        await filled.put(document(doc_id, f"{words} with one ladder in it."))
+    async with searching(filled, tmp_path / "cache") as made:
+        await made.catch_up()
+        assert await made.ids("ladder") == readable
+        assert await made.ids("ladder", caller("ann"), max_results=1) == ["secret"]
+
+
+async def test_callers_find_what_their_readers_bounds_tags_and_ids_admit(
+    filled: FilledStore, tmp_path: Path
+) -> None:
+    roles = Readers(roles=frozenset({"audit", "größe"}))
+    await filled.put(document("open", "a ladder", tags=("Maße", "b")))
+    await filled.put(document("anns", "a ladder", readers=ANN, tags=("b",)))
+    await filled.put(document("audits", "a ladder", readers=roles))
+    await filled.put(document("nobodys", "a ladder", readers=Readers()))
+    await filled.put(document("open", "a ladder of theirs", tenant_id="other"))
+    async with searching(filled, tmp_path / "cache") as made:
+        for tenant_id in ("acme", "other"):
+            await made.catch_up(tenant_id)
+        assert await made.ids("ladder") == ["open"]
+        assert await made.ids("ladder", caller("")) == ["open"]
+        assert await made.ids("ladder", caller("ann")) == ["anns", "open"]
+        assert await made.ids("ladder", caller("audit")) == ["open"]
+        assert await made.ids("ladder", caller("x", "ann", "audit")) == ["audits", "open"]
+        bound = caller("ann", documents=frozenset({"anns", "nobodys"}))
+        assert await made.ids("ladder", bound) == ["anns"]
+        assert await made.ids("ladder", bound, doc_ids=["open"]) == []
+        assert await made.ids("ladder", caller("ann"), tags=["MASSE"]) == ["open"]
+        assert await made.ids("ladder", caller("ann"), tags=["B"]) == ["anns", "open"]
+        assert await made.ids("ladder", doc_ids=["open", "anns"]) == ["open"]
+        assert await made.ids("theirs") == []
+        assert await made.ids("ladder", caller(tenant_id="other")) == ["open"]
+        assert await made.ids("ladder", caller(tenant_id="none")) == []
+
+
+async def test_what_changed_since_it_was_indexed_is_not_shown(
+    filled: FilledStore, tmp_path: Path
+) -> None:
+    for doc_id in ("withdrawn", "replaced", "removed", "left"):
+        await filled.put(document(doc_id, "a ladder ladder", "a ladder"))
+    await filled.put(document("last", "much more than a ladder is on this page", "none"))
+    async with searching(filled, tmp_path / "cache") as made:
+        await made.catch_up()
+        await filled.put(document("withdrawn", "a ladder ladder", "a ladder", readers=ANN))
+        await filled.put(document("replaced", "only chairs", "and tables"))
+        await filled.remove(("acme", "removed"))
+        assert set(await made.ids("ladder", max_results=3)) == {"left", "last"}
+        await made.catch_up()
+        assert set(await made.ids("ladder")) == {"left", "last"}
+        assert await made.ids("chairs") == ["replaced"]
+        assert "withdrawn" in await made.ids("ladder", caller("ann"))
+        await filled.put(document("withdrawn", "a ladder ladder", "a ladder"))
+        await made.catch_up()
+        assert "withdrawn" in await made.ids("ladder")
+
+
+async def test_a_query_finds_documents_of_several_languages(
+    folder: FilledFolder, tmp_path: Path
+) -> None:
+    texts = {
+        "de": "Die Installation der Pakete war nicht schwer, wenn man die Anleitung hat.",
+        "en": "Installing the packages is easy when you have the manual.",
+        "ru": "Установка пакетов выполняется без перезагрузки.",
+        "zh": "安装软件包之前请检查证书。",
+    }
+    for language, text in texts.items():
+        await folder.put(document(language, text, language=language))
+    async with searching(folder, tmp_path / "cache") as made:
+        await made.catch_up()
+        assert await made.ids("wie werden die Pakete installiert") == ["de", "en"]
+        assert await made.ids("how do I install a package") == ["de", "en"]
+        assert await made.ids("установить пакеты") == ["ru"]
+        assert await made.ids("如何安装软件包") == ["zh"]
+        assert await made.ids("manvual") == ["en"]
+        assert await made.ids("the") == ["en"]
+
+
+async def test_words_of_other_tenants_change_no_score(folder: FilledFolder, tmp_path: Path) -> None:
+    await folder.put(document("a", "a ladder", "a chair"))
+    async with searching(folder, tmp_path / "cache") as made:
+        await made.catch_up()
+        before = await made.find("ladder chair")
+        for number in range(5):
+            await folder.put(document(f"{number}", "a ladder", tenant_id="other"))
+        await made.catch_up("other")
+        await made.catch_up()
+        after = await made.find("ladder chair")
+        assert [hit for _, hit in before.places] == [hit for _, hit in after.places]
+        assert len(after.places) == 2
+
+
+async def test_places_come_from_different_documents_and_pages(
+    folder: FilledFolder, tmp_path: Path
+) -> None:
+    await folder.put(document("long", *["a ladder"] * 30))
+    await folder.put(document("short", "a ladder", title=""))
+    async with searching(folder, tmp_path / "cache") as made:
+        await made.catch_up()
+        assert await made.ids("ladder", max_results=2) == ["long", "short"]
+
+
+async def test_a_place_names_its_section_and_stands_where_it_says(
+    filled: FilledStore, tmp_path: Path
+) -> None:
+    page = "Intro words. Second part: a ladder leans here."
+    sections = {
+        "s1": Section(section_id="s1", title="One", page_start=1, page_end=1, end_char=13),
+        "s2": Section(section_id="s2", title="Two", page_start=1, page_end=1, start_char=13),
+    }
+    await filled.put(document("d", page, sections=sections))
+    async with searching(filled, tmp_path / "cache") as made:
+        await made.catch_up()
+        ((_, hit),) = (await made.find("ladder")).places
+        assert (hit.section_id, hit.page, hit.chunk_id) == ("s2", 1, "p1-c1")
+        assert hit.span is not None
+        assert page[hit.span.start_char : hit.span.end_char] == hit.snippet
+        ((_, hit),) = (await made.find("intro")).places
+        assert hit.section_id == "s1"

@@ -1,0 +1,112 @@
+"""Searches across documents over a store of a test, with indexes on disk."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from mcp_tools_proxy.documents.document_repository import DocumentRepository
+from mcp_tools_proxy.documents.document_store import Key
+from mcp_tools_proxy.documents.tenant_search.tenant_documents import TenantDocuments
+from mcp_tools_proxy.documents.tenant_search.tenant_index import Progress
+from mcp_tools_proxy.documents.tenant_search.tenant_indexes import TenantIndexes
+from mcp_tools_proxy.documents.tenant_search.tenant_search import (
+    FoundPlaces,
+    TenantQuery,
+    TenantSearch,
+)
+from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.domain.document import Document, DocumentHead, Readers
+from mcp_tools_proxy.telemetry.metrics import Metrics
+from tests.support.builders import make_document
+from tests.support.document_stores import FilledStore
+from tests.support.service import eventually
+
+ANN = Readers(users=frozenset({"ann"}))
+
+
+class CountedDocuments(TenantDocuments):
+    """Counts the documents that are read to be indexed; none are once ``gate`` is shut."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.read: list[str] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def whole(self, key: Key) -> tuple[Document, DocumentHead] | None:
+        await self.gate.wait()
+        self.read.append(key[1])
+        return await super().whole(key)
+
+
+class Searching:
+    """A search over a store, whose indexes follow the store only within ``following``."""
+
+    def __init__(self, filled: FilledStore, folder: Path, *, batch_chars: int = 10**6) -> None:
+        self.repository = DocumentRepository(
+            filled.store, cache_bytes=10**6, hide_foreign_documents=False, metrics=Metrics()
+        )
+        self.documents = CountedDocuments(filled.store, self.repository.held)
+        self.indexes = TenantIndexes(folder, "store", self.documents, batch_chars=batch_chars)
+        self.repository.listen(self.indexes)
+        self.search = TenantSearch(self.repository, self.indexes)
+
+    @asynccontextmanager
+    async def following(self) -> AsyncIterator[None]:
+        """Update the indexes inside the block."""
+        task = asyncio.ensure_future(self.indexes.run())
+        try:
+            yield
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    async def catch_up(self, tenant_id: str = "acme") -> None:
+        """Update the index of a tenant, and wait for that."""
+        index = self.indexes.use(tenant_id)
+
+        async def is_done() -> bool:
+            return index.next_step_at is None
+
+        async with self.following():
+            await eventually(is_done)
+
+    async def find(self, query: str, who: Caller | None = None, **narrowed: Any) -> FoundPlaces:
+        wanted = {"max_results": 10, **narrowed}
+        return await self.search.search(TenantQuery(caller=who or caller(), text=query, **wanted))
+
+    async def ids(self, query: str, who: Caller | None = None, **narrowed: Any) -> list[str]:
+        """Return the documents of what is found, in order of ids."""
+        found = await self.find(query, who, **narrowed)
+        return sorted(document.head.doc_id for document, _ in found.places)
+
+    async def close(self) -> None:
+        self.search.close()
+        await self.indexes.close()
+        self.repository.close()
+
+
+@asynccontextmanager
+async def searching(filled: FilledStore, folder: Path, **options: Any) -> AsyncIterator[Searching]:
+    made = Searching(filled, folder, **options)
+    try:
+        yield made
+    finally:
+        await made.close()
+
+
+def caller(user_id: str = "bob", *roles: str, **fields: Any) -> Caller:
+    return Caller(**{"tenant_id": "acme", "user_id": user_id, "roles": roles, **fields})
+
+
+def document(doc_id: str, *pages: str, **fields: Any) -> Document:
+    made = make_document(tenant_id=fields.pop("tenant_id", "acme"), doc_id=doc_id, pages=pages)
+    return replace(made, **fields)
+
+
+def progress(done: int, total: int) -> Progress:
+    return Progress(done=done, total=total)
