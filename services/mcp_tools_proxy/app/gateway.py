@@ -16,6 +16,7 @@ from mcp_tools_proxy.aiokits.change_signal import ChangeSignal
 from mcp_tools_proxy.app.audit import build_audit
 from mcp_tools_proxy.app.auth import build_authenticator, build_tokens
 from mcp_tools_proxy.app.idempotency import build_record_store
+from mcp_tools_proxy.app.retrieval_service import build_retrieval_client
 from mcp_tools_proxy.app.search_by_meaning import build_meaning
 from mcp_tools_proxy.app.server_identity import (
     build_caller_values,
@@ -79,7 +80,6 @@ from mcp_tools_proxy.tools.view_page import view_tool
 if TYPE_CHECKING:
     from httpx import AsyncBaseTransport
 
-    from mcp_tools_proxy.documents.retrieval.retrieval_client import RetrievalClient
 
 log = structlog.get_logger()
 
@@ -132,7 +132,7 @@ class Gateway:
             url=_secret(settings.documents_url),
         )
         self.tenant_search = TenantSearch(self.repository, self.search_indexes)
-        self.retrieval = _retrieval_client(settings, self.metrics, retrieval_transport)
+        self.retrieval = build_retrieval_client(settings, self.metrics, retrieval_transport)
         self.limiter = build_limiter(
             _budget_limits(settings),
             storage_url=_secret(settings.rate_limit_storage_url),
@@ -283,9 +283,10 @@ class Gateway:
             await self.meaning.aclose()
 
     async def _run_documents(self) -> None:
-        """Follow the documents, and make the vectors that are missing, until cancelled."""
+        """Follow the documents, index them, and make missing vectors, until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.documents.run())
+            group.create_task(self.search_indexes.run())
             if self.meaning is not None:
                 group.create_task(self.meaning.maker.run())
 
@@ -318,7 +319,6 @@ class Gateway:
             async with asyncio.TaskGroup() as group:
                 background = [
                     group.create_task(self._run_documents()),
-                    group.create_task(self.search_indexes.run()),
                     group.create_task(self.limiter.run()),
                     group.create_task(self.records.run()),
                     group.create_task(self.pool.run()),
@@ -349,29 +349,6 @@ class Gateway:
             self.log_level.restore()
             await self.tracer.close()
             await asyncio.to_thread(self.audit.close)
-
-
-def _retrieval_client(
-    settings: Settings, metrics: Metrics, transport: "AsyncBaseTransport | None"
-) -> "RetrievalClient | None":
-    """Build the client of the Retrieval Service; None where none is configured."""
-    url = settings.retrieval_window_url
-    if url is None or settings.windows_are_local:
-        return None
-    # httpx is slow to import
-    from mcp_tools_proxy.documents.retrieval.retrieval_client import (  # noqa: PLC0415
-        RetrievalClient,
-    )
-
-    return RetrievalClient(
-        url=url,
-        token=_secret(settings.retrieval_token),
-        timeout_s=settings.retrieval_timeout,
-        metrics=metrics,
-        hide_foreign_documents=settings.hide_foreign_documents,
-        send_caller=settings.retrieval_send_caller,
-        transport=transport,
-    )
 
 
 def _config_folder(settings: Settings) -> ConfigFolder:

@@ -28,6 +28,7 @@ from mcp_tools_proxy.documents.document_store import (
 from mcp_tools_proxy.documents.embeddings.meaning import Meaning
 from mcp_tools_proxy.documents.older_versions import OlderVersions
 from mcp_tools_proxy.documents.quotes.quotable_document import QuotableDocument, QuoteCheck
+from mcp_tools_proxy.documents.refusals import access_denied, not_found
 from mcp_tools_proxy.documents.retrieval.chunk_windows import ChunkTable, build_table
 from mcp_tools_proxy.documents.search.index_builder import build_index
 from mcp_tools_proxy.documents.search.search_index import INDEX_BYTES, SearchIndex
@@ -35,14 +36,12 @@ from mcp_tools_proxy.documents.versions import head_of
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.document import Document, Hit
 from mcp_tools_proxy.domain.errors import (
-    AccessDenied,
-    DocumentNotFound,
     DocumentRefused,
     DocumentsUnavailable,
 )
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.telemetry.tracing.spans import child_span
-from mcp_tools_proxy.wire.text import QUOTE_CHARS, quote
+from mcp_tools_proxy.wire.text import QUOTE_CHARS
 
 T = TypeVar("T")
 
@@ -175,7 +174,7 @@ class DocumentRepository:
         """
         if doc_id not in documents:
             hides = self._hide_foreign_documents and documents
-            raise _not_found(doc_id) if hides else _access_denied(doc_id)
+            raise not_found(doc_id) if hides else access_denied(doc_id)
 
     async def find_for_any_reader(
         self, caller: Caller, doc_id: str, wanted: Wanted = HEAD_ONLY
@@ -350,8 +349,8 @@ class DocumentRepository:
         if not self._hide_foreign_documents and (
             any(doc_id == held for _, held in self._held) or await self._store.has_doc_id(doc_id)
         ):
-            return _access_denied(doc_id)
-        return _not_found(doc_id)
+            return access_denied(doc_id)
+        return not_found(doc_id)
 
     def _start(
         self,
@@ -387,20 +386,6 @@ class _Read:
 
     def __init__(self) -> None:
         self.is_outdated = False
-
-
-def _access_denied(doc_id: str) -> AccessDenied:
-    return AccessDenied(
-        f"the user has no access to document {quote(doc_id)}; do not try again: use a "
-        "doc_id that belongs to the user, or tell the user"
-    )
-
-
-def _not_found(doc_id: str) -> DocumentNotFound:
-    return DocumentNotFound(
-        f"there is no document {quote(doc_id)}; check the doc_id letter by letter against the "
-        "one you were given, or ask the user which document is meant"
-    )
 
 
 def _admits(found: CachedDocument, caller: Caller) -> bool:
