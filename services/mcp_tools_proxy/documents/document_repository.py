@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TypeVar
 
+from mcp_tools_proxy.documents.access_refusals import access_denied, not_found
 from mcp_tools_proxy.documents.builders import Builders, Searcher, built
 from mcp_tools_proxy.documents.catalog.catalog_query import (
     SEPARATOR,
@@ -28,7 +29,6 @@ from mcp_tools_proxy.documents.document_store import (
 from mcp_tools_proxy.documents.embeddings.meaning import Meaning
 from mcp_tools_proxy.documents.older_versions import OlderVersions
 from mcp_tools_proxy.documents.quotes.quotable_document import QuotableDocument, QuoteCheck
-from mcp_tools_proxy.documents.refusals import access_denied, not_found
 from mcp_tools_proxy.documents.retrieval.chunk_windows import ChunkTable, build_table
 from mcp_tools_proxy.documents.search.index_builder import build_index
 from mcp_tools_proxy.documents.search.search_index import INDEX_BYTES, SearchIndex
