@@ -121,7 +121,8 @@ async def test_a_request_of_the_newer_era_is_logged_with_the_keys_of_its_meta() 
 LISTED = {
     "tools/list": f"tools={len(LOCAL_TOOLS) + 2},"
     " tool_names=read_doc_section,read_doc_pages,read_doc_metadata,"
-    "doc_local_search,read_chunk_window,..., input_schema_fields=doc_id,version,section_id,start_char,"
+    "doc_local_search,read_chunk_window,...,"
+    " input_schema_fields=doc_id,version,section_id,start_char,"
     " output_schema_fields=text,tokens,section_id,doc_id,truncated,...",
     "prompts/list": "prompts=3, prompt_names=greet,plain,hello",
     "resources/list": "resources=2, resource_keys=raw://text,docs://1",
