@@ -123,4 +123,4 @@ def test_the_page_of_scans_prints_what_the_commands_print(tmp_path: Path) -> Non
     done = run(*shlex.split(command.replace("examples/", f"{ROOT}/examples/")))
     assert done.stdout.partition("->")[0] == shown.partition("->")[0]
     (line,) = re.findall(r"^ocr .*", text, re.MULTILINE)
-    assert line.partition(",")[0] in run("show", "travel-scan", "--tenant", "acme").stdout
+    assert line.partition(",")[0] in run("show", "travel", "--tenant", "acme").stdout
