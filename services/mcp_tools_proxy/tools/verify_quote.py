@@ -44,8 +44,8 @@ class QuoteArguments(VersionArguments):
         ),
         Field(
             description=(
-                "The words as they are quoted, without quotation marks around them. Nothing may "
-                "be left out in between, also not with an ellipsis."
+                "The words as they are quoted, without quotation marks around them, and without "
+                "the … at the ends of an excerpt. Nothing may be left out in between."
             )
         ),
     ]
@@ -96,9 +96,10 @@ def quote_tool(repository: DocumentRepository, *, max_text_bytes: int) -> Tool:
         description=(
             "Check a quotation before you show it: whether these words stand in the document, "
             "word for word and figure for figure; differences of white space, of hyphens at line "
-            "ends, and of the kind of quotation marks do not count. Gives the pages where they "
-            f"stand, at most {MAX_MATCHES} places, or else the passage that is most like them: "
-            "correct the quotation by it, and check again."
+            "ends, and of the kind of quotation marks do not count, upper and lower case does, and "
+            "in a table the bars. Gives the places where they stand, at most "
+            f"{MAX_MATCHES}, or else the passage that is most like them, if any: if it says the "
+            "same, correct the quotation by it and check again; if not, quote another place."
         ),
         arguments=QuoteArguments,
         result=QuoteVerdict,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mcp_tools_proxy.documents.search.index_builder import build_index
 from mcp_tools_proxy.documents.search.listings import is_listing
-from mcp_tools_proxy.domain.document import Chunk, Hit
+from mcp_tools_proxy.domain.document import Chunk, Hit, Section
 from tests.support.builders import make_document
 
 FILLER = " ".join(f"filler{n}" for n in range(60))
@@ -130,3 +130,13 @@ def test_running_titles_are_found_once_and_matched_nowhere_else() -> None:
         3,
         "Gateway",
     )
+
+
+def test_a_hit_is_of_the_section_that_has_its_rarest_word() -> None:
+    page = "Answers take three working days.\n\nA parent may work twenty hours."
+    parents = Section(
+        section_id="parents", title="", page_start=1, page_end=1, start_char=page.index("A parent")
+    )
+    others = ("Working days are days of work.",) * 3
+    document = make_document(pages=(page, *others), sections={"parents": parents})
+    assert next(iter(build_index(document).search("parent work", 1))).section_id == "parents"

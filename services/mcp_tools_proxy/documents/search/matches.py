@@ -27,7 +27,7 @@ SCANNED_CHARS = 50_000
 
 @dataclass(frozen=True, slots=True)
 class QuotedMatch:
-    """A snippet of a text; ``match`` is where its first match stands, ``start`` where it begins."""
+    """A snippet of a text, and where it stands; ``match`` is where its rarest word does."""
 
     snippet: str
     match: int
@@ -74,10 +74,13 @@ class MatchFinder:
         """
         original = text[:SCANNED_CHARS]
         cleaned = clean(searched[:SCANNED_CHARS])
-        span = best_span(self.find(cleaned), self._weights)
-        first, last = (original_offset(original, cleaned, offset) for offset in span)
+        matches = self.find(cleaned)
+        start, end = best_span(matches, self._weights)
+        shown = [it for it in matches if start <= it[0] < end]
+        rarest = max(shown, key=lambda it: self._weights[it[2]])[0] if shown else start
+        first, last, match = (original_offset(original, cleaned, it) for it in (start, end, rarest))
         found = excerpt(original, first, last)
-        return QuotedMatch(clean(found.snippet), first, found.start, found.end)
+        return QuotedMatch(clean(found.snippet), match, found.start, found.end)
 
     def _part_of(self, run: str) -> str:
         """Return the first term of a run of several words that has a weight; "" without."""

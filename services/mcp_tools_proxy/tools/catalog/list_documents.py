@@ -144,10 +144,10 @@ def documents_tool(repository: DocumentRepository, *, max_text_bytes: int) -> To
     return build_local_tool(
         name=LIST_DOCUMENTS,
         description=(
-            "List the documents that you may read, with the doc_id that the other tools take: "
-            "start here when you were given none. Narrow a long list by query (words of titles, "
-            "ids or tags) or by tag; when next_cursor is there, repeat the call with cursor set to "
-            "it to list more. Then look into a document with read_doc_metadata or "
+            "List the documents that you may read, with the doc_id that the other tools take, to "
+            "see what there is when you were given none. Narrow a long list by query (words of "
+            "titles, ids or tags) or by tag; when next_cursor is there, repeat the call with "
+            "cursor set to it to list more. Then look into a document with read_doc_metadata or "
             "doc_local_search."
         ),
         arguments=DocumentListArguments,

@@ -128,9 +128,10 @@ def documents_search_tool(search: TenantSearch, *, max_text_bytes: int) -> Tool:
             "Search all documents that you may read at once, and get the best matching excerpts "
             f"with their doc_id, page, section_id and chunk_id, best first, at most {MAX_PLACES}. "
             "Use it when you do not know which document has the answer; narrow it by tags or "
-            "doc_ids. An empty list means that no document has the words in searched_for: try "
-            "other words. Then read around a place with read_doc_pages, or search on in its "
-            "document with doc_local_search."
+            "doc_ids. An empty list means that none of these documents has the words in "
+            "searched_for: try the words that such a text would use, or fewer filters. Compare "
+            "scores within one answer only. Then read around a place with read_doc_pages, or "
+            "search on in its document with doc_local_search."
         ),
         arguments=TenantSearchArguments,
         result=FoundInDocuments,
