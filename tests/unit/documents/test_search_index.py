@@ -185,7 +185,7 @@ def test_a_search_for_many_words_is_not_quick() -> None:
 @pytest.mark.parametrize(
     "bound",
     [
-        "QUICK_TEXT_BYTES",
+        "QUICK_TEXT_BYTES_OF_A_WORD",
         "QUICK_CHUNK_CHARS",
         "QUICK_QUERY_CHARS",
         "QUICK_QUERY_WORDS",

@@ -35,7 +35,9 @@ NOTHING_SIMILAR: Mapping[int, float] = MappingProxyType({})
 INDEX_BYTES = 64 * 1024
 """Fixed size of an index, added to its text's."""
 
-QUICK_TEXT_BYTES = 4_000_000
+QUICK_TEXT_BYTES_OF_A_WORD = 32_000_000
+"""Most bytes of text times words of the query."""
+
 QUICK_CHUNK_CHARS = 2_000
 QUICK_QUERY_CHARS = 200
 QUICK_QUERY_WORDS = 8
@@ -81,7 +83,7 @@ class SearchIndex:
             ).related,
         )
         self._pages = array("I", (chunk.page for chunk in chunks))
-        self._quick = text_bytes <= QUICK_TEXT_BYTES and all(
+        self._has_quick_chunks = all(
             chunk.end - chunk.start <= QUICK_CHUNK_CHARS for chunk in chunks
         )
 
@@ -93,11 +95,11 @@ class SearchIndex:
 
     def is_quick(self, query: str) -> bool:
         """Return whether a search for ``query`` takes at most about a millisecond."""
-        return (
-            self._quick
-            and len(query) <= QUICK_QUERY_CHARS
-            and term_count(query) <= QUICK_QUERY_WORDS
-        )
+        if not self._has_quick_chunks or len(query) > QUICK_QUERY_CHARS:
+            return False
+        words = term_count(query)
+        is_small = self.text_bytes * words <= QUICK_TEXT_BYTES_OF_A_WORD
+        return is_small and words <= QUICK_QUERY_WORDS
 
     @property
     def chunk_count(self) -> int:
