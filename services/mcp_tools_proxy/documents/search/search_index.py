@@ -21,10 +21,10 @@ from mcp_tools_proxy.documents.search.searched_text import SearchedText
 from mcp_tools_proxy.documents.search.vocabulary import Vocabulary
 from mcp_tools_proxy.domain.document import Chunk, Document, Hit, PageSpan
 
-_CANDIDATES = 24
-"""Chunks, and pages, whose scores are fused. With 40, 80 the tuning half finds the same."""
+_CANDIDATES = 16
+"""Chunks, and pages, whose scores are fused. With 24, 40, 80 the tuning half finds the same."""
 
-_COVERAGES = 64
+_COVERAGES = 32
 """Chunks of which it is known how much of the query they cover: the best ones."""
 
 _WHOLE = 0.999
