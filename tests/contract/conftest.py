@@ -4,7 +4,13 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
-from tests.support.postgres_databases import Databases, OpenStore, PostgresDatabase
+from tests.support.document_stores import FilledFolder, FilledStore
+from tests.support.postgres_databases import (
+    Databases,
+    FilledPostgres,
+    OpenStore,
+    PostgresDatabase,
+)
 from tests.support.redis_server import RedisServer, running_redis
 
 
@@ -42,3 +48,26 @@ async def opened(postgres: PostgresDatabase) -> AsyncIterator[OpenStore]:
     async with OpenStore(postgres) as made:
         await made.until_current()
         yield made
+
+
+@pytest.fixture
+async def folder(tmp_path: Path) -> AsyncIterator[FilledFolder]:
+    """A folder store that a test fills."""
+    made = FilledFolder(tmp_path)
+    yield made
+    await made.close()
+
+
+@pytest.fixture(params=["folder", "postgres"])
+async def filled_store(
+    request: pytest.FixtureRequest, tmp_path: Path, databases: Databases
+) -> AsyncIterator[FilledStore]:
+    """Each store by turns, which a test fills."""
+    if request.param == "folder":
+        folder = FilledFolder(tmp_path)
+        yield folder
+        await folder.close()
+    else:
+        async with OpenStore(await databases.new()) as opened:
+            await opened.until_current()
+            yield FilledPostgres(opened)

@@ -1,8 +1,7 @@
 """Lists of documents over every store: those that the caller may read, and no others."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import asyncpg
@@ -15,28 +14,14 @@ from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.document import Document, Readers
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.support.builders import make_document
-from tests.support.document_stores import FilledFolder, FilledStore
-from tests.support.postgres_databases import Databases, FilledPostgres, OpenStore, PostgresDatabase
-
-
-@pytest.fixture(params=["folder", "postgres"])
-async def filled(
-    request: pytest.FixtureRequest, tmp_path: Path, databases: Databases
-) -> AsyncIterator[FilledStore]:
-    if request.param == "folder":
-        folder = FilledFolder(tmp_path)
-        yield folder
-        await folder.close()
-    else:
-        async with OpenStore(await databases.new()) as opened:
-            await opened.until_current()
-            yield FilledPostgres(opened)
+from tests.support.document_stores import FilledStore
+from tests.support.postgres_databases import PostgresDatabase
 
 
 @pytest.fixture
-def repository(filled: FilledStore) -> Iterator[DocumentRepository]:
+def repository(filled_store: FilledStore) -> Iterator[DocumentRepository]:
     made = DocumentRepository(
-        filled.store, cache_bytes=10**6, hide_foreign_documents=False, metrics=Metrics()
+        filled_store.store, cache_bytes=10**6, hide_foreign_documents=False, metrics=Metrics()
     )
     yield made
     made.close()
@@ -60,11 +45,11 @@ def any_of(who: Caller, **narrowed: Any) -> CatalogQuery:
 
 
 async def test_a_list_has_the_tenants_documents_by_id(
-    filled: FilledStore, repository: DocumentRepository
+    filled_store: FilledStore, repository: DocumentRepository
 ) -> None:
     for doc_id in ("größe, 1%", "b", "Ärger", "a", "Z", "漢字", "\U0001f600", "\uffee"):
-        await filled.put(document(doc_id))
-    await filled.put(make_document(tenant_id="other", doc_id="theirs"))
+        await filled_store.put(document(doc_id))
+    await filled_store.put(make_document(tenant_id="other", doc_id="theirs"))
     assert await ids(repository, any_of(caller())) == [
         *("Z", "a", "b", "größe, 1%", "Ärger", "漢字", "\uffee", "\U0001f600")
     ]
@@ -84,13 +69,13 @@ async def test_a_list_has_the_tenants_documents_by_id(
     ],
 )
 async def test_users_see_what_they_or_their_roles_may_read(
-    filled: FilledStore, repository: DocumentRepository, who: Caller, expected: list[str]
+    filled_store: FilledStore, repository: DocumentRepository, who: Caller, expected: list[str]
 ) -> None:
-    await filled.put(document("all"))
-    await filled.put(document("anns", readers=Readers(users=frozenset({"ann"}))))
-    await filled.put(document("audit", readers=Readers(roles=frozenset({"audit"}))))
-    await filled.put(document("law", readers=Readers(roles=frozenset({"law", "tax"}))))
-    await filled.put(document("nobodys", readers=Readers()))
+    await filled_store.put(document("all"))
+    await filled_store.put(document("anns", readers=Readers(users=frozenset({"ann"}))))
+    await filled_store.put(document("audit", readers=Readers(roles=frozenset({"audit"}))))
+    await filled_store.put(document("law", readers=Readers(roles=frozenset({"law", "tax"}))))
+    await filled_store.put(document("nobodys", readers=Readers()))
     assert await ids(repository, any_of(who)) == expected
 
 
@@ -99,12 +84,12 @@ async def test_users_see_what_they_or_their_roles_may_read(
     [(["b", "other", "nowhere"], ["b"]), (["a", "hidden"], ["a"]), ([], [])],
 )
 async def test_bound_documents_alone_are_listed(
-    filled: FilledStore, repository: DocumentRepository, bound: list[str], expected: list[str]
+    filled_store: FilledStore, repository: DocumentRepository, bound: list[str], expected: list[str]
 ) -> None:
     for doc_id in "abc":
-        await filled.put(document(doc_id))
-    await filled.put(document("hidden", readers=Readers()))
-    await filled.put(make_document(tenant_id="globex", doc_id="other"))
+        await filled_store.put(document(doc_id))
+    await filled_store.put(document("hidden", readers=Readers()))
+    await filled_store.put(make_document(tenant_id="globex", doc_id="other"))
     assert await ids(repository, any_of(caller(documents=frozenset(bound)))) == expected
 
 
@@ -125,46 +110,46 @@ async def test_bound_documents_alone_are_listed(
     ],
 )
 async def test_words_are_in_title_id_or_tags_in_any_case(
-    filled: FilledStore, repository: DocumentRepository, query: str, expected: list[str]
+    filled_store: FilledStore, repository: DocumentRepository, query: str, expected: list[str]
 ) -> None:
-    await filled.put(document("vpn-1", title="Handbuch"))
-    await filled.put(document("maße", title="Größen"))
-    await filled.put(document("net", title="Remote Access", tags=("VPN",)))
-    await filled.put(document("full", title="100% sure"))
-    await filled.put(document("under", title="A_B file"))
-    await filled.put(document("back", title=r"a\b"))
+    await filled_store.put(document("vpn-1", title="Handbuch"))
+    await filled_store.put(document("maße", title="Größen"))
+    await filled_store.put(document("net", title="Remote Access", tags=("VPN",)))
+    await filled_store.put(document("full", title="100% sure"))
+    await filled_store.put(document("under", title="A_B file"))
+    await filled_store.put(document("back", title=r"a\b"))
     wanted = any_of(caller(), words=words_of(query, limit=9))
     assert await ids(repository, wanted) == expected
 
 
 async def test_a_tag_is_a_whole_one_in_any_case(
-    filled: FilledStore, repository: DocumentRepository
+    filled_store: FilledStore, repository: DocumentRepository
 ) -> None:
-    await filled.put(document("a", tags=("Remote access", "x")))
-    await filled.put(document("b", tags=("Remote",), title="Access"))
-    await filled.put(document("access", title="Remote access"))
+    await filled_store.put(document("a", tags=("Remote access", "x")))
+    await filled_store.put(document("b", tags=("Remote",), title="Access"))
+    await filled_store.put(document("access", title="Remote access"))
     assert await ids(repository, any_of(caller(), tag=fold("remote ACCESS"))) == ["a"]
 
 
 async def test_ids_are_completed_from_their_beginning(
-    filled: FilledStore, repository: DocumentRepository
+    filled_store: FilledStore, repository: DocumentRepository
 ) -> None:
     for doc_id in ("Hand", "hand_book", "handXbook", "ahand"):
-        await filled.put(document(doc_id))
+        await filled_store.put(document(doc_id))
     assert await ids(repository, any_of(caller(), id_prefix=fold("HAND_"))) == ["hand_book"]
     assert len(await ids(repository, any_of(caller(), id_prefix="hand"))) == 3
 
 
 async def test_a_list_goes_on_behind_an_id_whatever_comes_and_goes(
-    filled: FilledStore, repository: DocumentRepository
+    filled_store: FilledStore, repository: DocumentRepository
 ) -> None:
     for doc_id in "bdfh":
-        await filled.put(document(doc_id))
+        await filled_store.put(document(doc_id))
     first = await repository.list_readable(any_of(caller(), limit=2))
-    await filled.put(document("a"))
-    await filled.remove(("acme", "d"))
-    await filled.put(document("e"))
-    await filled.put(document("f", title="new"))
+    await filled_store.put(document("a"))
+    await filled_store.remove(("acme", "d"))
+    await filled_store.put(document("e"))
+    await filled_store.put(document("f", title="new"))
     second = await repository.list_readable(any_of(caller(), after="d"))
     assert [(entry.head.doc_id, entry.head.title) for entry in second.entries] == [
         ("e", document("e").title),
@@ -175,20 +160,20 @@ async def test_a_list_goes_on_behind_an_id_whatever_comes_and_goes(
 
 
 async def test_a_right_that_was_taken_away_takes_the_document_out_of_lists(
-    filled: FilledStore, repository: DocumentRepository
+    filled_store: FilledStore, repository: DocumentRepository
 ) -> None:
-    await filled.put(document("a"))
+    await filled_store.put(document("a"))
     before = await ids(repository, any_of(caller()))
-    await filled.put(document("a", readers=Readers(users=frozenset({"ben"}))))
+    await filled_store.put(document("a", readers=Readers(users=frozenset({"ben"}))))
     assert (before, await ids(repository, any_of(caller()))) == (["a"], [])
 
 
 async def test_language_tags_and_pages_are_listed(
-    filled: FilledStore, repository: DocumentRepository
+    filled_store: FilledStore, repository: DocumentRepository
 ) -> None:
     made = document("a", language="pt-BR", tags=("One", "two"), pages=("x", "y"))
-    await filled.put(made)
-    await filled.put(document("b"))
+    await filled_store.put(made)
+    await filled_store.put(document("b"))
     page = await repository.list_readable(any_of(caller()))
     heads = [entry.head for entry in page.entries]
     assert [(head.language, head.tags, head.page_count) for head in heads] == [
@@ -198,13 +183,13 @@ async def test_language_tags_and_pages_are_listed(
 
 
 async def test_held_documents_are_listed_unless_the_store_has_their_id(
-    filled: FilledStore, repository: DocumentRepository
+    filled_store: FilledStore, repository: DocumentRepository
 ) -> None:
     for doc_id in "ac":
         repository.hold(document(doc_id, title="held"))
     repository.hold(document("hidden", readers=Readers()))
-    await filled.put(document("b", title="stored"))
-    await filled.put(document("c", readers=Readers()))
+    await filled_store.put(document("b", title="stored"))
+    await filled_store.put(document("c", readers=Readers()))
     page = await repository.list_readable(any_of(caller()))
     assert [entry.head.title for entry in page.entries] == ["held", "stored"]
 

@@ -1,8 +1,7 @@
 """What the repository keeps over every store: tenants see their own documents and nothing else."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,8 +14,7 @@ from mcp_tools_proxy.domain.document import Chunk, Document, Hit, Readers, Secti
 from mcp_tools_proxy.domain.errors import AccessDenied, DocumentNotFound, ShuttingDown
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.support.builders import make_caller, make_document
-from tests.support.document_stores import FilledFolder, FilledStore
-from tests.support.postgres_databases import Databases, FilledPostgres, OpenStore
+from tests.support.document_stores import FilledStore
 
 ACME = make_document(tenant_id="acme", pages=("the server of acme",))
 GLOBEX = make_document(tenant_id="globex", pages=("the server of globex, a server",))
@@ -58,20 +56,6 @@ class Filled:
         reader = Caller(**{"tenant_id": tenant_id, "user_id": "u", **caller})
         found = await self.repository.find(reader, "doc", WHOLE)
         return await self.repository.search(found, query, max_results=5)
-
-
-@pytest.fixture(params=["folder", "postgres"])
-async def filled_store(
-    request: pytest.FixtureRequest, tmp_path: Path, databases: Databases
-) -> AsyncIterator[FilledStore]:
-    if request.param == "folder":
-        folder = FilledFolder(tmp_path)
-        yield folder
-        await folder.close()
-    else:
-        async with OpenStore(await databases.new()) as opened:
-            await opened.until_current()
-            yield FilledPostgres(opened)
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """Indexes of tenants on disk: restarts, damage, several processes, what cannot be written."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,44 +8,22 @@ import pytest
 from mcp_tools_proxy.documents.folder.folder_store import SCANNED_FIRST_BYTES
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable
 from tests.support.document_stores import FilledFolder, FilledStore
-from tests.support.postgres_databases import Databases, FilledPostgres, OpenStore
 from tests.support.searching import ANN, caller, document, progress, searching
 from tests.support.service import eventually
 
 
-@pytest.fixture(params=["folder", "postgres"])
-async def filled(
-    request: pytest.FixtureRequest, tmp_path: Path, databases: Databases
-) -> AsyncIterator[FilledStore]:
-    if request.param == "folder":
-        folder = FilledFolder(tmp_path)
-        yield folder
-        await folder.close()
-    else:
-        async with OpenStore(await databases.new()) as opened:
-            await opened.until_current()
-            yield FilledPostgres(opened)
-
-
-@pytest.fixture
-async def folder(tmp_path: Path) -> AsyncIterator[FilledFolder]:
-    made = FilledFolder(tmp_path)
-    yield made
-    await made.close()
-
-
 async def test_a_restart_indexes_nothing_again_and_what_changed_meanwhile(
-    filled: FilledStore, tmp_path: Path
+    filled_store: FilledStore, tmp_path: Path
 ) -> None:
     for number in range(4):
-        await filled.put(document(f"d{number}", "a ladder"))
-    async with searching(filled, tmp_path / "cache") as made:
+        await filled_store.put(document(f"d{number}", "a ladder"))
+    async with searching(filled_store, tmp_path / "cache") as made:
         await made.catch_up()
         assert sorted(made.documents.read) == ["d0", "d1", "d2", "d3"]
-    await filled.put(document("d1", "a chair"))
-    await filled.put(document("d2", "a ladder", readers=ANN))
-    await filled.remove(("acme", "d3"))
-    async with searching(filled, tmp_path / "cache") as made:
+    await filled_store.put(document("d1", "a chair"))
+    await filled_store.put(document("d2", "a ladder", readers=ANN))
+    await filled_store.remove(("acme", "d3"))
+    async with searching(filled_store, tmp_path / "cache") as made:
         await made.catch_up()
         assert sorted(made.documents.read) == ["d1", "d2"]
         assert await made.ids("ladder") == ["d0"]

@@ -1,36 +1,11 @@
 """Searches across the documents of a tenant, over every store: what is found, and by whom."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
-
-import pytest
 
 from mcp_tools_proxy.documents.document_file import write_document
 from mcp_tools_proxy.domain.document import Readers, Section
 from tests.support.document_stores import FilledFolder, FilledStore
-from tests.support.postgres_databases import Databases, FilledPostgres, OpenStore
 from tests.support.searching import ANN, caller, document, searching
-
-
-@pytest.fixture(params=["folder", "postgres"])
-async def filled(
-    request: pytest.FixtureRequest, tmp_path: Path, databases: Databases
-) -> AsyncIterator[FilledStore]:
-    if request.param == "folder":
-        folder = FilledFolder(tmp_path)
-        yield folder
-        await folder.close()
-    else:
-        async with OpenStore(await databases.new()) as opened:
-            await opened.until_current()
-            yield FilledPostgres(opened)
-
-
-@pytest.fixture
-async def folder(tmp_path: Path) -> AsyncIterator[FilledFolder]:
-    made = FilledFolder(tmp_path)
-    yield made
-    await made.close()
 
 
 async def test_readable_hits_come_though_a_thousand_others_score_higher(
@@ -52,29 +27,29 @@ async def test_readable_hits_come_though_a_thousand_others_score_higher(
 
 
 async def test_readable_hits_come_though_a_thousand_other_pages_score_higher(
-    filled: FilledStore, tmp_path: Path
+    filled_store: FilledStore, tmp_path: Path
 ) -> None:
-    await filled.put(document("secret", *["ladder ladder ladder"] * 1000, readers=ANN))
+    await filled_store.put(document("secret", *["ladder ladder ladder"] * 1000, readers=ANN))
     readable = [f"open-{number}" for number in range(10)]
     for doc_id in readable:
         words = " ".join(["other words of a page"] * 20)
-        await filled.put(document(doc_id, f"{words} with one ladder in it."))
-    async with searching(filled, tmp_path / "cache") as made:
+        await filled_store.put(document(doc_id, f"{words} with one ladder in it."))
+    async with searching(filled_store, tmp_path / "cache") as made:
         await made.catch_up()
         assert await made.ids("ladder") == readable
         assert await made.ids("ladder", caller("ann"), max_results=1) == ["secret"]
 
 
 async def test_callers_find_what_their_readers_bounds_tags_and_ids_admit(
-    filled: FilledStore, tmp_path: Path
+    filled_store: FilledStore, tmp_path: Path
 ) -> None:
     roles = Readers(roles=frozenset({"audit", "größe"}))
-    await filled.put(document("open", "a ladder", tags=("Maße", "b")))
-    await filled.put(document("anns", "a ladder", readers=ANN, tags=("b",)))
-    await filled.put(document("audits", "a ladder", readers=roles))
-    await filled.put(document("nobodys", "a ladder", readers=Readers()))
-    await filled.put(document("open", "a ladder of theirs", tenant_id="other"))
-    async with searching(filled, tmp_path / "cache") as made:
+    await filled_store.put(document("open", "a ladder", tags=("Maße", "b")))
+    await filled_store.put(document("anns", "a ladder", readers=ANN, tags=("b",)))
+    await filled_store.put(document("audits", "a ladder", readers=roles))
+    await filled_store.put(document("nobodys", "a ladder", readers=Readers()))
+    await filled_store.put(document("open", "a ladder of theirs", tenant_id="other"))
+    async with searching(filled_store, tmp_path / "cache") as made:
         for tenant_id in ("acme", "other"):
             await made.catch_up(tenant_id)
         assert await made.ids("ladder") == ["open"]
@@ -94,22 +69,22 @@ async def test_callers_find_what_their_readers_bounds_tags_and_ids_admit(
 
 
 async def test_what_changed_since_it_was_indexed_is_not_shown(
-    filled: FilledStore, tmp_path: Path
+    filled_store: FilledStore, tmp_path: Path
 ) -> None:
     for doc_id in ("withdrawn", "replaced", "removed", "left"):
-        await filled.put(document(doc_id, "a ladder ladder", "a ladder"))
-    await filled.put(document("last", "much more than a ladder is on this page", "none"))
-    async with searching(filled, tmp_path / "cache") as made:
+        await filled_store.put(document(doc_id, "a ladder ladder", "a ladder"))
+    await filled_store.put(document("last", "much more than a ladder is on this page", "none"))
+    async with searching(filled_store, tmp_path / "cache") as made:
         await made.catch_up()
-        await filled.put(document("withdrawn", "a ladder ladder", "a ladder", readers=ANN))
-        await filled.put(document("replaced", "only chairs", "and tables"))
-        await filled.remove(("acme", "removed"))
+        await filled_store.put(document("withdrawn", "a ladder ladder", "a ladder", readers=ANN))
+        await filled_store.put(document("replaced", "only chairs", "and tables"))
+        await filled_store.remove(("acme", "removed"))
         assert set(await made.ids("ladder", max_results=3)) == {"left", "last"}
         await made.catch_up()
         assert set(await made.ids("ladder")) == {"left", "last"}
         assert await made.ids("chairs") == ["replaced"]
         assert "withdrawn" in await made.ids("ladder", caller("ann"))
-        await filled.put(document("withdrawn", "a ladder ladder", "a ladder"))
+        await filled_store.put(document("withdrawn", "a ladder ladder", "a ladder"))
         await made.catch_up()
         assert "withdrawn" in await made.ids("ladder")
 
@@ -160,15 +135,15 @@ async def test_places_come_from_different_documents_and_pages(
 
 
 async def test_a_place_names_its_section_and_stands_where_it_says(
-    filled: FilledStore, tmp_path: Path
+    filled_store: FilledStore, tmp_path: Path
 ) -> None:
     page = "Intro words. Second part: a ladder leans here."
     sections = {
         "s1": Section(section_id="s1", title="One", page_start=1, page_end=1, end_char=13),
         "s2": Section(section_id="s2", title="Two", page_start=1, page_end=1, start_char=13),
     }
-    await filled.put(document("d", page, sections=sections))
-    async with searching(filled, tmp_path / "cache") as made:
+    await filled_store.put(document("d", page, sections=sections))
+    async with searching(filled_store, tmp_path / "cache") as made:
         await made.catch_up()
         ((_, hit),) = (await made.find("ladder")).places
         assert (hit.section_id, hit.page, hit.chunk_id) == ("s2", 1, "p1-c1")

@@ -1,8 +1,8 @@
 """The documents as tools see them: checked for the caller, read in parts, kept while in use."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -25,6 +25,7 @@ from mcp_tools_proxy.documents.document_store import (
     Key,
     Reading,
     Wanted,
+    in_time,
 )
 from mcp_tools_proxy.documents.embeddings.meaning import Meaning
 from mcp_tools_proxy.documents.older_versions import OlderVersions
@@ -146,7 +147,7 @@ class DocumentRepository:
         found = self._from_memory(key, wanted)
         if found is not None and _admits(found, caller):
             return found
-        async with self._in_time():
+        async with in_time(self._store):
             found = found or await self._find(key, wanted)
             if found is None or not _admits(found, caller):
                 raise await self._refusal(doc_id)
@@ -164,7 +165,7 @@ class DocumentRepository:
             present = await self.find(caller, doc_id, wanted)  # it may be replaced meanwhile
         if present.head.version == version:
             return present
-        async with self._in_time():
+        async with in_time(self._store):
             return await self._older.find(present.head, version)
 
     def check_bound(self, documents: frozenset[str], doc_id: str) -> None:
@@ -181,7 +182,7 @@ class DocumentRepository:
     ) -> CachedDocument:
         """Return a document of the caller's tenant, for a gateway that checked its readers."""
         key = (caller.tenant_id, doc_id)
-        async with self._in_time():
+        async with in_time(self._store):
             found = self._from_memory(key, wanted) or await self._find(key, wanted)
             if found is None:
                 raise await self._refusal(doc_id)
@@ -190,7 +191,7 @@ class DocumentRepository:
     async def list_readable(self, query: CatalogQuery) -> CatalogPage:
         """List documents that the caller of a query may read, ordered by doc_id."""
         tenant_id = query.caller.tenant_id
-        async with self._in_time():
+        async with in_time(self._store):
             with child_span("document.list"):
                 with_next = replace(query, limit=query.limit + 1)
                 listed = [*await self._store.list_readable(with_next)]
@@ -207,7 +208,7 @@ class DocumentRepository:
         held = (entry.head for (tenant, _), entry in self._held.items() if tenant == tenant_id)
         if any(head.readers is not None for head in held):
             return True
-        async with self._in_time():
+        async with in_time(self._store):
             return await self._store.has_readers(tenant_id)
 
     async def search(
@@ -303,20 +304,6 @@ class DocumentRepository:
         raise DocumentsUnavailable(
             "the document is being changed; try again in a moment", retry_after_s=1
         )
-
-    @asynccontextmanager
-    async def _in_time(self) -> AsyncIterator[None]:
-        """Limit what one call waits for the store in all. Raises DocumentsUnavailable."""
-        limit = asyncio.timeout(self._store.timeout_s)
-        try:
-            async with limit:
-                yield
-        except TimeoutError:
-            if not limit.expired():
-                raise
-            raise DocumentsUnavailable(
-                "the documents could not be read in time; try again later, or go on without"
-            ) from None
 
     async def _read(self, key: Key, wanted: Wanted) -> CachedDocument | None:
         """Ask the store, and keep what it answers unless a change was told meanwhile."""

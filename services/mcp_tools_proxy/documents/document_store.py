@@ -4,12 +4,15 @@ A store knows no callers, but for lists, which it filters. ``documents.document_
 who may read, and keeps what was read.
 """
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from mcp_tools_proxy.documents.catalog.catalog_query import CatalogEntry, CatalogQuery
 from mcp_tools_proxy.domain.document import Document, DocumentHead, Section
+from mcp_tools_proxy.domain.errors import DocumentsUnavailable
 
 Key = tuple[str, str]
 """Tenant id and doc_id."""
@@ -137,3 +140,18 @@ class DocumentStore(Protocol):
     async def has_readers(self, tenant_id: str) -> bool:
         """Return whether any document of a tenant is, or may be, for some of its users only."""
         ...
+
+
+@asynccontextmanager
+async def in_time(store: DocumentStore) -> AsyncIterator[None]:
+    """Limit what one call waits for a store in all. Raises DocumentsUnavailable."""
+    limit = asyncio.timeout(store.timeout_s)
+    try:
+        async with limit:
+            yield
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise DocumentsUnavailable(
+            "the documents could not be read in time; try again later, or go on without"
+        ) from None

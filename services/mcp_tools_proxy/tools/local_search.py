@@ -23,7 +23,7 @@ MAX_QUERY_CHARS = 1000
 MAX_RESULTS = 5
 
 
-def checked_query(text: str) -> str:
+def _checked_query(text: str) -> str:
     """Return a query without blanks around it, cut. Raises ValueError for a blank one."""
     trimmed = text.strip()
     if not trimmed:
@@ -31,20 +31,23 @@ def checked_query(text: str) -> str:
     return trimmed[:MAX_QUERY_CHARS]
 
 
+SearchQuery = Annotated[
+    str,
+    AfterValidator(_checked_query),
+    WithJsonSchema({"type": "string", "minLength": 1}),
+    Field(
+        description=(
+            "Words to look for, in any inflection and order, in the documents' language; no "
+            f"operators. What is over {MAX_QUERY_CHARS} characters is ignored."
+        )
+    ),
+]
+
+
 class SearchArguments(VersionArguments):
     """Where to look, for what, and how many places to give."""
 
-    query: Annotated[
-        str,
-        AfterValidator(checked_query),
-        WithJsonSchema({"type": "string", "minLength": 1}),
-        Field(
-            description=(
-                "Words to look for, in any inflection and order, in the document's language; no "
-                f"operators. What is over {MAX_QUERY_CHARS} characters is ignored."
-            )
-        ),
-    ]
+    query: SearchQuery
     max_results: Annotated[
         Positive,
         AfterValidator(lambda wanted: min(wanted, MAX_RESULTS)),

@@ -1,13 +1,16 @@
 """The documents of a tenant as an index reads them: all of them, for no caller."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping, Sequence
 
 from mcp_tools_proxy.documents.document_cache import CachedDocument
-from mcp_tools_proxy.documents.document_store import HEAD_ONLY, DocumentStore, Key, Wanted
+from mcp_tools_proxy.documents.document_store import (
+    HEAD_ONLY,
+    DocumentStore,
+    Key,
+    Wanted,
+    in_time,
+)
 from mcp_tools_proxy.domain.document import Document, DocumentHead
-from mcp_tools_proxy.domain.errors import DocumentsUnavailable
 
 _LISTED_AT_ONCE = 1_000
 _WHOLE = Wanted(whole=True)
@@ -30,7 +33,7 @@ class TenantDocuments:
         found: dict[str, DocumentHead] = {}
         after = ""
         while True:
-            async with self._in_time():
+            async with in_time(self._store):
                 heads = await self._store.list_heads(tenant_id, after=after, limit=_LISTED_AT_ONCE)
             found |= {head.doc_id: head for head in heads}
             if len(heads) < _LISTED_AT_ONCE:
@@ -45,7 +48,7 @@ class TenantDocuments:
 
     async def head(self, key: Key) -> DocumentHead | None:
         """Return what a document is now; None if there is none."""
-        async with self._in_time():
+        async with in_time(self._store):
             reading = await self._store.read(key, HEAD_ONLY)
         if reading is not None:
             return reading.head
@@ -54,7 +57,7 @@ class TenantDocuments:
 
     async def whole(self, key: Key) -> tuple[Document, DocumentHead] | None:
         """Return a document with its head; None if there is none."""
-        async with self._in_time():
+        async with in_time(self._store):
             reading = await self._store.read(key, _WHOLE)
         if reading is not None and reading.document is not None:
             return reading.document, reading.head
@@ -62,16 +65,3 @@ class TenantDocuments:
         if held is None or held.document is None:
             return None
         return held.document, held.head
-
-    @asynccontextmanager
-    async def _in_time(self) -> AsyncIterator[None]:
-        limit = asyncio.timeout(self._store.timeout_s)
-        try:
-            async with limit:
-                yield
-        except TimeoutError:
-            if not limit.expired():
-                raise
-            raise DocumentsUnavailable(
-                "the documents could not be read in time; try again later, or go on without"
-            ) from None

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Annotated, NotRequired
 
-from pydantic import AfterValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, Field
 from typing_extensions import TypedDict
 
 from mcp_tools_proxy.documents.document_cache import CachedDocument
@@ -14,7 +14,7 @@ from mcp_tools_proxy.domain.components import Result, Tool
 from mcp_tools_proxy.domain.document import Hit
 from mcp_tools_proxy.tools.arguments import Positive
 from mcp_tools_proxy.tools.catalog.list_documents import TITLE_CHARS
-from mcp_tools_proxy.tools.local_search import MAX_QUERY_CHARS, checked_query, fit_snippet
+from mcp_tools_proxy.tools.local_search import SearchQuery, fit_snippet
 from mcp_tools_proxy.tools.local_tool import Arguments, build_local_tool, no_document
 from mcp_tools_proxy.tools.sources import Sources
 from mcp_tools_proxy.wire.identifiers import Identifier
@@ -31,17 +31,7 @@ MAX_NARROWED = 100
 class TenantSearchArguments(Arguments):
     """What to find, and in which documents."""
 
-    query: Annotated[
-        str,
-        AfterValidator(checked_query),
-        WithJsonSchema({"type": "string", "minLength": 1}),
-        Field(
-            description=(
-                "Words to look for, in any inflection and order, in the documents' language; no "
-                f"operators. What is over {MAX_QUERY_CHARS} characters is ignored."
-            )
-        ),
-    ]
+    query: SearchQuery
     max_results: Annotated[
         Positive,
         AfterValidator(lambda wanted: min(wanted, MAX_PLACES)),
