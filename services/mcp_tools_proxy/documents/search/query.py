@@ -17,7 +17,7 @@ QUERY_CHARS = 10_000
 QUERY_TERMS = 256
 """Most different terms of a query that are looked up."""
 
-_OFTEN = 20
+OFTEN = 20
 """Chunks in which a term is found often enough: what resembles it is looked up no longer. That
 takes longest, and finds as many of the tuning half (0.95 instead of 0.96) and of the headings."""
 
@@ -90,51 +90,67 @@ class Concepts:
     def _new_concept(self, term: str) -> Concept | None:
         own = self._weight(term)
         seen_in = self._searcher.doc_freq(CHUNK_TEXT, term)
-        related = self._related(term, own > 0) if seen_in <= _OFTEN else {}
+        related = self._related(term, own > 0) if seen_in <= OFTEN else {}
         others = {other: (share, self._weight(other)) for other, share in related.items()}
-        weight = own or max((rarity for _, rarity in others.values()), default=0)
+        weight = own or max((idf for _, idf in others.values()), default=0)
         # a rare term that only resembles is to count less than the query's own, however frequent
         boosts = {term: 1.0} if own else {}
-        boosts |= {other: share * weight / rarity for other, (share, rarity) in others.items()}
+        boosts |= {other: share * weight / idf for other, (share, idf) in others.items()}
         if not boosts:
             return None
         return Concept(
             weight=weight,
-            terms={
-                found: math.ceil(weight * min(boost, 1) * 1000) for found, boost in boosts.items()
-            },
+            terms=snippet_weights(weight, boosts),
             queries={
-                field: self._field_queries(field, weight, boosts)
+                field: field_queries(self._schema, field, weight, boosts)
                 for field in (CHUNK_TEXT, PAGE_TEXT)
             },
         )
 
-    def _field_queries(
-        self, field: str, weight: float, boosts: Mapping[str, float]
-    ) -> FieldQueries:
-        terms = {
-            term: tantivy.Query.term_query(self._schema, field, term, "freq") for term in boosts
-        }
-        scoring = [
-            terms[term] if boost == 1 else tantivy.Query.boost_query(terms[term], boost)
-            for term, boost in boosts.items()
-        ]
-        if len(scoring) == 1:
-            (own,) = terms.values()
-            return FieldQueries(
-                scoring=scoring[0], covering=tantivy.Query.const_score_query(own, weight)
-            )
-        return FieldQueries(
-            scoring=tantivy.Query.disjunction_max_query(scoring),
-            covering=tantivy.Query.const_score_query(any_of(terms.values()), weight),
-        )
-
     def _weight(self, term: str) -> float:
         """Return a term's IDF; 0 if the document has it nowhere."""
-        seen_in = self._searcher.doc_freq(CHUNK_TEXT, term)
-        if not seen_in:
-            return 0
-        return math.log1p((self._chunk_count - seen_in + 0.5) / (seen_in + 0.5))
+        return rarity(self._searcher.doc_freq(CHUNK_TEXT, term), self._chunk_count)
+
+
+def rarity(seen_in: int, count: int) -> float:
+    """Return the IDF of a term that ``seen_in`` of ``count`` texts have; 0 if none has it."""
+    if not seen_in:
+        return 0
+    return math.log1p((max(count - seen_in, 0) + 0.5) / (seen_in + 0.5))
+
+
+def field_queries(
+    schema: tantivy.Schema, field: str, weight: float, boosts: Mapping[str, float]
+) -> FieldQueries:
+    """Build the queries for terms that stand for one word, each with its boost."""
+    terms = {term: tantivy.Query.term_query(schema, field, term, "freq") for term in boosts}
+    scoring = [
+        terms[term] if boost == 1 else tantivy.Query.boost_query(terms[term], boost)
+        for term, boost in boosts.items()
+    ]
+    if len(scoring) == 1:
+        (own,) = terms.values()
+        return FieldQueries(
+            scoring=scoring[0], covering=tantivy.Query.const_score_query(own, weight)
+        )
+    return FieldQueries(
+        scoring=tantivy.Query.disjunction_max_query(scoring),
+        covering=tantivy.Query.const_score_query(any_of(terms.values()), weight),
+    )
+
+
+def snippet_weights(weight: float, boosts: Mapping[str, float]) -> Mapping[str, int]:
+    """Return what each term that stands for a word weighs in a snippet."""
+    return {term: math.ceil(weight * min(boost, 1) * 1000) for term, boost in boosts.items()}
+
+
+def heaviest(of_words: Iterable[Mapping[str, int]]) -> Mapping[str, int]:
+    """Return the weights of all terms, each the largest that it has for any word."""
+    weights: dict[str, int] = {}
+    for terms in of_words:
+        for term, weight in terms.items():
+            weights[term] = max(weights.get(term, 1), weight)
+    return weights
 
 
 def words_of(query: str) -> Sequence[str]:

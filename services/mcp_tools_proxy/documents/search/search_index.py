@@ -15,7 +15,7 @@ from mcp_tools_proxy.documents.search.analysis import Analysis, clean, term_coun
 from mcp_tools_proxy.documents.search.fields import CHUNK_TEXT, PAGE_TEXT, PLACE
 from mcp_tools_proxy.documents.search.fusion import fuse
 from mcp_tools_proxy.documents.search.matches import SCANNED_CHARS, MatchFinder
-from mcp_tools_proxy.documents.search.query import Concept, Concepts, any_of
+from mcp_tools_proxy.documents.search.query import Concept, Concepts, any_of, heaviest
 from mcp_tools_proxy.documents.search.ranking import LISTING_FACTOR, PAGE_WEIGHT, covered, order
 from mcp_tools_proxy.documents.search.searched_text import SearchedText
 from mcp_tools_proxy.documents.search.vocabulary import Vocabulary
@@ -126,7 +126,7 @@ class SearchIndex:
             ranked = self._with_similar(by_words, similar, query, concepts, max_results)
         else:
             ranked = order(by_words, self._pages, max_results)
-        weights = _weights(concepts)
+        weights = heaviest(concept.terms for concept in concepts)
         finder = MatchFinder(weights, self._analysis)
         hits: list[Hit] = []
         for place, score in ranked:
@@ -237,12 +237,3 @@ def _places_of(searcher: tantivy.Searcher, chunk_count: int) -> Sequence[Sequenc
     for address, place in zip(addresses, searcher.fast_field_values(PLACE, addresses), strict=True):
         places[address.segment_ord].append(int(place or 0))
     return places
-
-
-def _weights(concepts: Sequence[Concept]) -> Mapping[str, int]:
-    """Return what each term of the concepts weighs in a snippet."""
-    weights: dict[str, int] = {}
-    for concept in concepts:
-        for term, weight in concept.terms.items():
-            weights[term] = max(weights.get(term, 1), weight)
-    return weights

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import tantivy
 
-from mcp_tools_proxy.documents.search.query import any_of
+from mcp_tools_proxy.documents.search.query import any_of, heaviest
 from mcp_tools_proxy.documents.search.ranking import LISTING_FACTOR, SAME_PAGE_FACTOR
 from mcp_tools_proxy.documents.tenant_search.index_entries import (
     DOCUMENT,
@@ -79,7 +79,7 @@ class IndexSnapshot:
         for words in (self._words.content(query), self._words.every(query)):
             ranked = self._ranked(words, filters) if words else ()
             if ranked:
-                return Candidates(ranked, _weights(words))
+                return Candidates(ranked, heaviest(word.terms for word in words))
         return Candidates((), {})
 
     def place(self, candidate: Candidate) -> IndexedPlace:
@@ -102,9 +102,9 @@ class IndexSnapshot:
         return int(found.count)  # type: ignore[attr-defined]  # the stubs lack it
 
     def _ranked(self, words: Sequence[QueryWord], filters: Filters) -> Sequence[Candidate]:
-        scoring = [word.scoring for word in words]
+        scoring = [word.queries.scoring for word in words]
         if len(words) > 1:  # so that those that cover most are among the candidates
-            scoring += [word.covering for word in words]
+            scoring += [word.queries.covering for word in words]
         wanted = [(tantivy.Occur.Must, any_of(scoring)), *self._clauses(filters)]
         found = self._searcher.search(
             tantivy.Query.boolean_query(wanted), CANDIDATES, count=False
@@ -138,7 +138,7 @@ class IndexSnapshot:
         query = tantivy.Query.boolean_query(
             [
                 (tantivy.Occur.Must, tantivy.Query.const_score_query(chosen, 0.0)),
-                (tantivy.Occur.Must, any_of(word.covering for word in words)),
+                (tantivy.Occur.Must, any_of(word.queries.covering for word in words)),
             ]
         )
         found = self._searcher.search(query, len(keys), count=False).hits
@@ -165,14 +165,6 @@ class IndexSnapshot:
 
 def _all_of(queries: Iterable[tantivy.Query]) -> tantivy.Query:
     return tantivy.Query.boolean_query([(tantivy.Occur.Must, query) for query in queries])
-
-
-def _weights(words: Sequence[QueryWord]) -> Mapping[str, int]:
-    weights: dict[str, int] = {}
-    for word in words:
-        for term, weight in word.terms.items():
-            weights[term] = max(weights.get(term, 1), weight)
-    return weights
 
 
 def _ordered(candidates: Iterable[Candidate]) -> Sequence[Candidate]:

@@ -1,6 +1,5 @@
 """What a query asks an index for: its words, each with the terms of every language there is."""
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -9,7 +8,14 @@ import tantivy
 
 from mcp_tools_proxy.documents.search.analysis import Analysis, analysis_of
 from mcp_tools_proxy.documents.search.languages import language_named
-from mcp_tools_proxy.documents.search.query import any_of, words_of
+from mcp_tools_proxy.documents.search.query import (
+    OFTEN,
+    FieldQueries,
+    field_queries,
+    rarity,
+    snippet_weights,
+    words_of,
+)
 from mcp_tools_proxy.documents.search.vocabulary import Vocabulary
 from mcp_tools_proxy.documents.tenant_search.index_entries import LANGUAGE, TEXT
 
@@ -18,9 +24,6 @@ MAX_WORDS = 64
 
 _CLEARLY_MORE = 2
 """Stop words that a query has more of the language it is written in than of another."""
-
-_OFTEN = 20
-"""Chunks in which a term is found often enough: what resembles it is looked up no longer."""
 
 _BEGINNING = 3
 _UNKNOWN_BEGINNING = 2
@@ -35,14 +38,12 @@ _LONGEST_LIST = 20_000
 class QueryWord:
     """A word of a query that the index has, or has something like.
 
-    ``scoring`` scores the best of its terms (BM25), ``covering`` its ``weight`` (IDF) where any of
-    them is. ``terms`` has what each term weighs in a snippet.
+    ``weight`` is its IDF. ``terms`` has what each term that stands for it weighs in a snippet.
     """
 
     weight: float
     terms: Mapping[str, int]
-    scoring: tantivy.Query
-    covering: tantivy.Query
+    queries: FieldQueries
 
 
 class QueryWords:
@@ -86,17 +87,23 @@ class QueryWords:
 
     def _word(self, alternatives: frozenset[str]) -> QueryWord | None:
         """Return the word that one of some terms stands for; None if nothing is like it."""
-        own = {term: rarity for term in sorted(alternatives) if (rarity := self._rarity(term))}
+        own = {term: idf for term in sorted(alternatives) if (idf := self._rarity(term))}
         boosts = dict.fromkeys(own, 1.0)
         weight = max(own.values(), default=0.0)
-        if sum(self._searcher.doc_freq(TEXT, term) for term in own) <= _OFTEN:
+        if sum(self._searcher.doc_freq(TEXT, term) for term in own) <= OFTEN:
             related = self._related(own or alternatives, is_known=bool(own))
             rarities = {term: self._rarity(term) for term in related if term not in own}
             weight = weight or max(rarities.values(), default=0.0)
-            for term, rarity in rarities.items():
-                if rarity:  # a rare term that only resembles counts less than the query's own
-                    boosts[term] = related[term] * weight / rarity
-        return self._built(weight, boosts) if boosts else None
+            for term, idf in rarities.items():
+                if idf:  # a rare term that only resembles counts less than the query's own
+                    boosts[term] = related[term] * weight / idf
+        if not boosts:
+            return None
+        return QueryWord(
+            weight=weight,
+            terms=snippet_weights(weight, boosts),
+            queries=field_queries(self._schema, TEXT, weight, boosts),
+        )
 
     def _related(self, terms: Iterable[str], *, is_known: bool) -> Mapping[str, float]:
         related: dict[str, float] = {}
@@ -108,28 +115,6 @@ class QueryWords:
                 related[other] = max(share, related.get(other, 0.0))
         return related
 
-    def _built(self, weight: float, boosts: Mapping[str, float]) -> QueryWord:
-        queries = {
-            term: tantivy.Query.term_query(self._schema, TEXT, term, "freq") for term in boosts
-        }
-        scoring = [
-            query if boosts[term] == 1 else tantivy.Query.boost_query(query, boosts[term])
-            for term, query in queries.items()
-        ]
-        return QueryWord(
-            weight=weight,
-            terms={
-                term: math.ceil(weight * min(boost, 1) * 1000) for term, boost in boosts.items()
-            },
-            scoring=scoring[0]
-            if len(scoring) == 1
-            else tantivy.Query.disjunction_max_query(scoring),
-            covering=tantivy.Query.const_score_query(any_of(queries.values()), weight),
-        )
-
     def _rarity(self, term: str) -> float:
         """Return a term's IDF among the chunks of the tenant; 0 if none has it."""
-        seen_in = self._searcher.doc_freq(TEXT, term)
-        if not seen_in:
-            return 0
-        return math.log1p((max(self._searcher.num_docs - seen_in, 0) + 0.5) / (seen_in + 0.5))
+        return rarity(self._searcher.doc_freq(TEXT, term), self._searcher.num_docs)
