@@ -7,7 +7,6 @@ it stands there is compared apart, for at the end of a line it may be one of the
 
 import re
 import sys
-import time
 import unicodedata
 from array import array
 from bisect import bisect_left, bisect_right
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from mcp_tools_proxy.documents.quotes.level_characters import level_character
+from mcp_tools_proxy.documents.search.pacing import paced
 from mcp_tools_proxy.wire.text import normalize
 
 NO_SPACES = (
@@ -51,8 +51,6 @@ _PLAIN = _compile("")
 
 _PIECE_CHARS = 50_000
 _CHANGES_BETWEEN_PAUSES = 1_000
-_PAUSE_S = 0.00005
-"""The thread pauses: if it never waits, the event loop waits 5 ms for the GIL each time."""
 
 
 class Hyphen(Enum):
@@ -111,7 +109,8 @@ def level_text(text: str) -> LevelText:
     hyphens: dict[int, Hyphen] = {}
     levels, places = array("q", (0,)), array("q", (0,))
     level = done = 0
-    for number, found in enumerate(_pattern_of(text).finditer(text), start=1):
+    changes = _pattern_of(text).finditer(text)
+    for found in paced(changes, every=_CHANGES_BETWEEN_PAUSES):
         start, end = found.span()
         if found.lastgroup == "marks" and start > done:
             start -= 1
@@ -125,8 +124,6 @@ def level_text(text: str) -> LevelText:
             places.extend((start, end))
         level += len(new)
         done = end
-        if number % _CHANGES_BETWEEN_PAUSES == 0:
-            time.sleep(_PAUSE_S)
     pieces.append(text[done:])
     return LevelText("".join(pieces), hyphens, levels, places)
 

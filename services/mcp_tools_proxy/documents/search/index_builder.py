@@ -2,16 +2,16 @@
 
 import ctypes
 import sys
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import tantivy
 
 from mcp_tools_proxy.documents.layout import each_chunk
 from mcp_tools_proxy.documents.search.analysis import Analysis, analysis_of, clean, prepare
 from mcp_tools_proxy.documents.search.fields import CHUNK_TEXT, PAGE_TEXT, PLACE, TOKENIZER
-from mcp_tools_proxy.documents.search.languages import declared_language, detect_language
+from mcp_tools_proxy.documents.search.languages import language_of
 from mcp_tools_proxy.documents.search.listings import is_listing
+from mcp_tools_proxy.documents.search.pacing import paced
 from mcp_tools_proxy.documents.search.search_index import SearchIndex
 from mcp_tools_proxy.documents.search.searched_text import SearchedText
 from mcp_tools_proxy.domain.document import Chunk, Document
@@ -20,10 +20,7 @@ from mcp_tools_proxy.wire.text import utf8_len
 _WRITER_HEAP_BYTES = 64_000_000
 """Allocated as needed; documents below it (about 15 MB of text) become a single segment."""
 
-_CHUNKS_BETWEEN_PAUSES = 16
-_PAUSE_S = 0.00005
-"""The indexing thread pauses: if it never waits, the event loop waits 5 ms for the GIL each time.
-"""
+CHUNKS_BETWEEN_PAUSES = 16
 
 
 def build_index(document: Document) -> SearchIndex:
@@ -31,8 +28,7 @@ def build_index(document: Document) -> SearchIndex:
 
     Pauses every few chunks so that other threads run, and returns freed memory to the system.
     """
-    language = declared_language(document.language) or detect_language(document.pages)
-    analysis = analysis_of(language)
+    analysis = analysis_of(language_of(document))
     engine = _new_engine(analysis)
     chunks = tuple(each_chunk(document))
     searched = SearchedText(document)
@@ -42,7 +38,7 @@ def build_index(document: Document) -> SearchIndex:
     last_page = len(document.pages)
     listings: set[int] = set()
     text_bytes = 0
-    for place, chunk in _paced(chunks):
+    for place, chunk in enumerate(paced(chunks, every=CHUNKS_BETWEEN_PAUSES)):
         text = clean(chunk.text)
         text_bytes += utf8_len(text)
         if is_listing(text, last_page):
@@ -56,14 +52,6 @@ def build_index(document: Document) -> SearchIndex:
         listings=frozenset(listings),
         text_bytes=text_bytes,
     )
-
-
-def _paced(chunks: Sequence[Chunk]) -> Iterator[tuple[int, Chunk]]:
-    """Yield chunks with their places, and pause now and then."""
-    for place, chunk in enumerate(chunks):
-        yield place, chunk
-        if place % _CHUNKS_BETWEEN_PAUSES == 0:
-            time.sleep(_PAUSE_S)
 
 
 def _new_engine(analysis: Analysis) -> tantivy.Index:
@@ -83,11 +71,11 @@ def _fill(engine: tantivy.Index, chunks: Sequence[Chunk], searched: SearchedText
     """Write the chunks to ``engine``, and with the first of each page the text of all of them."""
     prepared: list[str] = []
     of_page: dict[int, list[str]] = {}
-    for _, chunk in _paced(chunks):
+    for chunk in paced(chunks, every=CHUNKS_BETWEEN_PAUSES):
         prepared.append(prepare(searched.of(chunk)))
         of_page.setdefault(chunk.page, []).append(prepared[-1])
     writer = engine.writer(_WRITER_HEAP_BYTES, 1)
-    for place, chunk in _paced(chunks):
+    for place, chunk in enumerate(paced(chunks, every=CHUNKS_BETWEEN_PAUSES)):
         fields: dict[str, object] = {CHUNK_TEXT: prepared[place], PLACE: place}
         texts = of_page.pop(chunk.page, None)
         if texts is not None:

@@ -6,6 +6,8 @@ from functools import lru_cache
 
 import tantivy
 
+from mcp_tools_proxy.domain.document import Document
+
 _SAMPLE_CHARS = 12_000
 """Characters that the language is detected from: 10 ms for all languages."""
 
@@ -56,6 +58,11 @@ _BY_TAG = {
     ),
 }
 """By primary subtag of BCP 47. Words in Cyrillic are cut to Russian stems in every language."""
+
+
+def language_of(document: Document) -> Language:
+    """Return the language that a document is analysed in: the declared one, else the detected."""
+    return declared_language(document.language) or detect_language(document.pages)
 
 
 def declared_language(tag: str | None) -> Language | None:

@@ -16,11 +16,7 @@ import tantivy
 from mcp_tools_proxy.documents.catalog.catalog_query import fold
 from mcp_tools_proxy.documents.layout import by_begin, each_chunk, section_at, span_of_chunk
 from mcp_tools_proxy.documents.search.analysis import clean, prepare
-from mcp_tools_proxy.documents.search.languages import (
-    Language,
-    declared_language,
-    detect_language,
-)
+from mcp_tools_proxy.documents.search.languages import Language
 from mcp_tools_proxy.documents.search.listings import is_listing
 from mcp_tools_proxy.documents.search.searched_text import SearchedText
 from mcp_tools_proxy.documents.versions import rights_tag
@@ -123,11 +119,6 @@ def new_schema() -> tantivy.Schema:
         builder = builder.add_integer_field(name, fast=True)
     builder = builder.add_integer_field(KEY, indexed=True, fast=True)
     return builder.add_bytes_field(PLACE, stored=True).add_bytes_field(STATE, stored=True).build()
-
-
-def language_of(document: Document) -> Language:
-    """Return the language that a document is analysed in."""
-    return declared_language(document.language) or detect_language(document.pages)
 
 
 def entries_of(

@@ -9,7 +9,6 @@ import hashlib
 import os
 import shutil
 import threading
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -21,14 +20,15 @@ import tantivy
 
 from mcp_tools_proxy.documents.cache_folder import make_private
 from mcp_tools_proxy.documents.search.analysis import analysis_of
-from mcp_tools_proxy.documents.search.languages import ENGLISH, Language
+from mcp_tools_proxy.documents.search.index_builder import CHUNKS_BETWEEN_PAUSES
+from mcp_tools_proxy.documents.search.languages import ENGLISH, Language, language_of
+from mcp_tools_proxy.documents.search.pacing import paced
 from mcp_tools_proxy.documents.tenant_search.index_entries import (
     DOCUMENT,
     HEAD,
     TOKENIZER,
     document_term,
     entries_of,
-    language_of,
     new_schema,
 )
 from mcp_tools_proxy.documents.tenant_search.index_snapshot import IndexSnapshot
@@ -38,10 +38,6 @@ T = TypeVar("T")
 
 _WRITER_HEAP_BYTES = 32_000_000
 """Allocated as needed, while something is written; about 10 MB of text become one segment."""
-
-_ENTRIES_BETWEEN_PAUSES = 16
-_PAUSE_S = 0.00005
-"""As in ``search.index_builder``: other threads get the interpreter."""
 
 _FULL_BYTES = 1_000_000
 """A disk with less space is called full: the engine only says that its writer was killed."""
@@ -139,7 +135,10 @@ class IndexFiles:
     ) -> None:
         for document, head in documents:
             _remove(writer, document.doc_id)
-            for entry in self._paced(entries_of(document, head, language)):
+            entries = entries_of(document, head, language)
+            for entry in paced(entries, every=CHUNKS_BETWEEN_PAUSES):
+                if self._stop.is_set():
+                    raise IndexFailure("the gateway is stopping")
                 writer.add_document(entry)
 
     def remove(self, doc_ids: Sequence[str]) -> None:
@@ -195,14 +194,6 @@ class IndexFiles:
             with suppress(ValueError, OSError):  # the next commit does it, too
                 engine.writer(_WRITER_HEAP_BYTES, 1).garbage_collect_files()
 
-    def _paced(self, entries: Iterable[tantivy.Document]) -> Iterator[tantivy.Document]:
-        for number, entry in enumerate(entries):
-            yield entry
-            if number % _ENTRIES_BETWEEN_PAUSES == 0:
-                if self._stop.is_set():
-                    raise IndexFailure("the gateway is stopping")
-                time.sleep(_PAUSE_S)
-
     def _commit_mark(self) -> tuple[int, int] | None:
         """Return what is another one after each commit; None before the first."""
         try:
@@ -229,9 +220,8 @@ def _failures() -> Iterator[None]:
 def called(function: Callable[[], T]) -> T:
     """Call a function of the engine. Raises IndexDamaged, IndexFailure instead of its errors."""
     try:
-        return function()
-    except OSError as error:
-        raise IndexFailure(error.strerror or "the folder cannot be used") from error
+        with _failures():
+            return function()
     except (ValueError, TypeError, KeyError, IndexError) as error:
         raise IndexDamaged(str(error)) from error
     except BaseException as error:
