@@ -19,7 +19,7 @@ from mcp_tools_proxy.domain.errors import DocumentsUnavailable
 from mcp_tools_proxy.telemetry.metrics import Metrics
 
 CANDIDATES = 24
-"""Chunks that the rank by meaning has, as many as that by words."""
+"""Chunks that the rank by meaning is made of."""
 
 KNOWN_QUERIES = 256
 """Vectors of queries that are kept: a model searches several documents for the same."""

@@ -18,6 +18,7 @@ from mcp_tools_proxy.documents.document_store import Key, Reading
 from mcp_tools_proxy.documents.folder.file_listing import SUFFIX
 from mcp_tools_proxy.documents.versions import head_of
 from mcp_tools_proxy.filesystem.atomic import write_atomically
+from mcp_tools_proxy.filesystem.kept_files import remove_others
 
 FOLDER_NAME = ".versions"
 """Begins with a dot: nothing in it is listed as a document."""
@@ -85,13 +86,6 @@ class OlderFiles:
 
     def _remove_but(self, key: Key, older: Iterable[str]) -> None:
         kept = {self._path(key, version) for version in older}
-        folder = self._folder(key)
-        if not folder.is_dir():
-            return
         if kept:
-            kept.add(folder / _LIST)
-        for path in folder.iterdir():
-            if path not in kept:
-                path.unlink(missing_ok=True)
-        if not kept:
-            folder.rmdir()
+            kept.add(self._folder(key) / _LIST)
+        remove_others(self._folder(key), kept)

@@ -10,6 +10,7 @@ from mcp_tools_proxy.documents.document_file import document_path
 from mcp_tools_proxy.documents.document_store import Key
 from mcp_tools_proxy.documents.folder.file_listing import stamp_of
 from mcp_tools_proxy.filesystem.atomic import write_atomically
+from mcp_tools_proxy.filesystem.kept_files import remove_others
 
 FOLDER_NAME = ".originals"
 """Begins with a dot: nothing in it is listed as a document."""
@@ -43,15 +44,7 @@ class OriginalFiles:
 
     def remove(self, key: Key, *, but: str | None = None) -> None:
         """Remove the PDFs of a document, except that of one version. Raises OSError."""
-        folder = self._folder(key)
-        if not folder.is_dir():
-            return
-        kept = None if but is None else self._path(key, but)
-        for path in folder.iterdir():
-            if path != kept:
-                path.unlink(missing_ok=True)
-        if kept is None or not kept.exists():
-            folder.rmdir()
+        remove_others(self._folder(key), () if but is None else (self._path(key, but),))
 
     def _path(self, key: Key, version: str) -> Path:
         return self._folder(key) / f"{version}.pdf"
