@@ -1,8 +1,11 @@
 """A test that takes ``carrier`` runs over each; a module's fixtures may be shared for each."""
 
+from collections.abc import AsyncIterator
+
 import pytest
 
-from tests.carriers.gateway import CARRIERS, Carrier, params_of
+from tests.carriers.clients import McpClient
+from tests.carriers.gateway import CARRIERS, Carrier, Gateway, params_of, shared_gateway
 
 
 @pytest.fixture(scope="module")
@@ -16,3 +19,18 @@ def carrier(request: pytest.FixtureRequest) -> Carrier:
     """Run a test over each of the carriers, in each era."""
     found: Carrier = request.param
     return found
+
+
+@pytest.fixture(scope="module")
+async def gateway(
+    carrier: Carrier, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Gateway]:
+    """Run one gateway for all tests of a module, with the server's tool ``meta``."""
+    async with shared_gateway(carrier, tmp_path_factory.mktemp("gateway"), "meta") as it:
+        yield it
+
+
+@pytest.fixture(scope="module")
+async def client(gateway: Gateway) -> McpClient:
+    """Connect one client for all tests of a module."""
+    return await gateway.connect()

@@ -1,13 +1,10 @@
 """Documents that ``_meta`` binds a request to: over each carrier, in each era."""
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from mcp_tools_proxy.wire.mcp_protocol import INVALID_PARAMS
 from mcp_tools_proxy.wire.tracing import CALLER_KEY, DOCUMENTS_KEY
 from tests.carriers.clients import McpClient, call_of
-from tests.carriers.gateway import Carrier, Gateway, shared_gateway
 from tests.support.configuration import Json
 from tests.support.mcp_endpoint import LEGACY, MODERN
 
@@ -16,19 +13,6 @@ SUBSCRIPTIONS: dict[str, tuple[str, Json]] = {
     MODERN: ("subscriptions/listen", {"notifications": {}}),
     LEGACY: ("resources/subscribe", {"uri": "raw://text"}),
 }
-
-
-@pytest.fixture(scope="module")
-async def gateway(
-    carrier: Carrier, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Gateway]:
-    async with shared_gateway(carrier, tmp_path_factory.mktemp("gateway"), "meta") as it:
-        yield it
-
-
-@pytest.fixture(scope="module")
-async def client(gateway: Gateway) -> McpClient:
-    return await gateway.connect()
 
 
 async def text_of(client: McpClient, documents: object, **arguments: object) -> str:

@@ -1,6 +1,5 @@
 """Documents as resources of MCP: over each carrier, in each era."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -8,24 +7,11 @@ import pytest
 from mcp_tools_proxy.wire.mcp_protocol import INVALID_PARAMS
 from mcp_tools_proxy.wire.tracing import DOCUMENTS_KEY
 from tests.carriers.clients import McpClient
-from tests.carriers.gateway import Carrier, Gateway, legacy_carriers, shared_gateway
+from tests.carriers.gateway import legacy_carriers
 from tests.support.mcp_endpoint import MODERN
 
 PAGES = "doc://{doc_id}/pages/{from}-{to}"
 TRUNCATED = "io.github.mcp-tools-proxy/truncated"
-
-
-@pytest.fixture(scope="module")
-async def gateway(
-    carrier: Carrier, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Gateway]:
-    async with shared_gateway(carrier, tmp_path_factory.mktemp("gateway"), "meta") as it:
-        yield it
-
-
-@pytest.fixture(scope="module")
-async def client(gateway: Gateway) -> McpClient:
-    return await gateway.connect()
 
 
 async def completed(client: McpClient, value: str, name: str = "doc_id", **more: Any) -> object:
