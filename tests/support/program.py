@@ -30,7 +30,8 @@ class Program:
         self.process = process
         self.port = port
         self._log = log
-        self.http = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=BOUND_S)
+        kept = httpx.Limits(keepalive_expiry=None)  # after 5 s it would open another connection
+        self.http = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=BOUND_S, limits=kept)
 
     def stop(self, sig: int = signal.SIGTERM) -> int:
         """Send a signal and give the exit code."""

@@ -240,9 +240,14 @@ class BoundedProtocol(HttpToolsProtocol):
         super().resume_writing()
 
     def close_after_response(self) -> None:
-        """Close the connection after the response that it waits for, if it waits for one."""
-        if self._running is not None and not self.pipeline:
-            self._running.keep_alive = False
+        """Close the connection after the response that it waits for, if it waits for one.
+
+        A response whose head is built said that the connection stays open: closed behind it, the
+        client's next request is lost.
+        """
+        if self._running is None or self.pipeline or self._running.response_started:
+            return
+        self._running.keep_alive = False
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._running = cycle

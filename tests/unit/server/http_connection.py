@@ -1,7 +1,7 @@
 """One connection to BoundedProtocol on a real socket, and a service behind it."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
@@ -33,6 +33,7 @@ class Service:
         self.bodies: list[bytes] = []
         self.size = 0
         self.reads_bodies = True
+        self.behind_head: Callable[[], object] = lambda: None
         self.waits_for_disconnect = False
         self.waiting, self.disconnected, self.stop_waiting = (asyncio.Event() for _ in range(3))
         self.disconnects = 0
@@ -58,6 +59,7 @@ class Service:
         await send(
             {"type": "http.response.start", "status": 200, "headers": [(b"content-length", length)]}
         )
+        self.behind_head()
         await send({"type": "http.response.body", "body": b"x" * self.size})
 
     async def _wait_for_disconnect(self, receive: Receive) -> None:
@@ -89,12 +91,12 @@ class Connected(NamedTuple):
     writer: asyncio.StreamWriter
 
     async def rest(self) -> bytes:
-        """Read until the connection ends, be it by a reset."""
+        """Read until the connection ends, be it by a reset or a broken pipe."""
         data = bytearray()
         try:
             while piece := await self.reader.read(65536):
                 data += piece
-        except ConnectionResetError:
+        except ConnectionError:
             pass
         return bytes(data)
 

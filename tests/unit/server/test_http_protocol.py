@@ -2,8 +2,10 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
 import pytest
+import uvicorn
 
 from mcp_tools_proxy.server.http_protocol import (
     MAX_HEAD_BYTES,
@@ -151,6 +153,22 @@ async def test_trailers_are_no_headers() -> None:
         {b"host", b"transfer-encoding"},
         {b"host"},
     ]
+
+
+def close_after_responses(server: uvicorn.Server) -> None:
+    """Do what a signal to stop does to connections."""
+    for connection in server.server_state.connections:
+        assert isinstance(connection, BoundedProtocol)
+        connection.close_after_response()
+
+
+async def test_a_signal_in_the_middle_of_a_response_leaves_its_connection_open() -> None:
+    async with connected() as it:
+        it.service.behind_head = partial(close_after_responses, it.server)
+        for _ in range(2):
+            it.writer.write(GET)
+            head = await it.reader.readuntil(b"\r\n\r\n")
+            assert b"connection: close" not in head.lower()
 
 
 async def test_a_request_answered_before_its_body_came_leaves_an_idle_connection() -> None:
