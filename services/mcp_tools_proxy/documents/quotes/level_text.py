@@ -66,19 +66,26 @@ class Hyphen(Enum):
 class LevelText:
     """A levelled text, where its hyphens between letters were, and the map back.
 
-    ``hyphens`` are those within words, by their places in ``text``. ``levels`` and ``places``
-    are the places, in ``text`` and in the text as it was, where their distance changes.
+    ``hyphens`` are those within words, by their places in ``text``; ``hyphen_places`` are these in
+    order. ``levels`` and ``places`` are the places, in ``text`` and in the text as it was, where
+    their distance changes.
     """
 
     text: str
     hyphens: Mapping[int, Hyphen]
+    hyphen_places: "array[int]"
     levels: "array[int]"
     places: "array[int]"
 
     @property
     def size_bytes(self) -> int:
         """About what the levelled text takes in memory."""
-        return sys.getsizeof(self.text) + 16 * len(self.levels) + 100 * len(self.hyphens)
+        return sys.getsizeof(self.text) + 16 * len(self.levels) + 108 * len(self.hyphens)
+
+    def hyphens_between(self, start: int, end: int) -> "array[int]":
+        """Return the places of the hyphens behind ``start`` and before ``end``."""
+        first, last = bisect_right(self.hyphen_places, start), bisect_left(self.hyphen_places, end)
+        return self.hyphen_places[first:last]
 
     def level_of(self, place: int) -> int:
         """Return the place in ``text`` of a place in the text as it was."""
@@ -125,7 +132,7 @@ def level_text(text: str) -> LevelText:
         level += len(new)
         done = end
     pieces.append(text[done:])
-    return LevelText("".join(pieces), hyphens, levels, places)
+    return LevelText("".join(pieces), hyphens, array("q", hyphens), levels, places)
 
 
 def _pattern_of(text: str) -> re.Pattern[str]:

@@ -5,7 +5,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.quotations import make_quotations
-from mcp_tools_proxy.documents.quotes.quotable_document import MAX_MATCHES, QuotableDocument
+from mcp_tools_proxy.documents.quotes.quotable_document import (
+    MAX_MATCHES,
+    MAX_TRIED,
+    QuotableDocument,
+)
 from mcp_tools_proxy.domain.document import PageSpan
 from tests.support.builders import make_document
 
@@ -163,3 +167,22 @@ def test_a_quote_longer_than_the_document_has_a_nearest_passage() -> None:
 def test_what_has_next_to_nothing_in_common_is_not_near() -> None:
     document = QuotableDocument(make_document(pages=PAGES))
     assert document.nearest("zzzz qqqq xxxx jjjj", [PageSpan(1, 0, 9)]) is None
+
+
+@pytest.mark.parametrize(("others", "places"), [(MAX_TRIED - 1, 1), (MAX_TRIED, 0)])
+def test_so_many_places_of_other_words_are_looked_at(others: int, places: int) -> None:
+    page = "re-cover it all. " * others + "recover it all."
+    assert quoted("recover it all.", (page,)) == ["recover it all."] * places
+
+
+@pytest.mark.parametrize("quote", ["one two, " * 180 + "end", "一二三，" * 450 + "四"])
+def test_a_long_quote_has_a_nearest_passage_where_a_part_of_it_stands(quote: str) -> None:
+    words = [f"{number} {quote[number % 9 :][:7]}." for number in range(200)]
+    page = " ".join(words)
+    passage = page[900:2800]
+    document = QuotableDocument(make_document(pages=(page,)))
+    changed = passage[:500] + "and this is new " + passage[500:1300] + passage[1320:]
+    found = document.nearest(changed, [PageSpan(1, 1500, 2000)])
+    assert found is not None
+    assert found.similarity > 0.95
+    assert abs(found.span.start_char - 900) < 40
