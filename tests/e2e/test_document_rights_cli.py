@@ -59,6 +59,21 @@ def test_it_wants_one_answer(run: Run, root: Path, options: tuple[str, ...]) -> 
     assert readers(root) == Readers(users=frozenset({"ann"}))
 
 
+def test_older_versions_that_are_opened_as_well_are_named(run: Run, tmp_path: Path) -> None:
+    """A document that was closed, then had lines taken out, still has them in its older version."""
+    file = tmp_path / "book.txt"
+    file.write_text("A new version.")
+    before = run("rights", "book", "--tenant", "acme", "--nobody")
+    run("import", file, "--tenant", "acme", "--replace")
+    after = run("rights", "book", "--tenant", "acme", "--everybody", "--json")
+    assert (before.stderr, after.stderr) == (
+        "",
+        "older versions of it are kept, 1 in all, and are for the same readers now; to keep none, "
+        "remove the document and import it again\n",
+    )
+    assert json.loads(after.stdout)["readers"] is None
+
+
 def test_a_document_that_is_not_there_is_named(run: Run) -> None:
     result = run("rights", "other", "--tenant", "acme", "--everybody")
     assert (result.exit_code, "other: tenant acme has no such document" in result.stderr) == (

@@ -39,6 +39,11 @@ _Owner = Annotated[
 ]
 _DocId = Annotated[str, typer.Argument(metavar="DOC_ID", help="As list shows it.")]
 
+_OLDER_VERSIONS = (
+    "older versions of it are kept, {count} in all, and are for the same readers now; to keep "
+    "none, remove the document and import it again"
+)
+
 
 def add_rights(app: typer.Typer, load_settings: LoadSettings) -> None:
     """Add the command."""
@@ -64,24 +69,27 @@ def add_rights(app: typer.Typer, load_settings: LoadSettings) -> None:
         settings = load_settings()
         key = (tenant, doc_id)
 
-        async def set_readers() -> str | None:
+        async def set_readers() -> tuple[str, int] | None:
             async with open_writer(settings, documents_path, tenant_id=tenant) as writer:
                 try:
                     await writer.set_readers(key, readers, expected=Expected.ANYTHING)
                 except NoSuchDocument:
                     await print_unusable(writer, key)
                     return None
-                return writer.place(key)
+                return writer.place(key), len(await writer.older_versions(key))
 
-        place = run_command(set_readers())
-        if place is None:
+        written = run_command(set_readers())
+        if written is None:
             raise typer.Exit(1)
+        place, older_count = written
         if as_json:
             named = None if readers is None else dump_readers(readers)
             shown = {"doc_id": doc_id, "tenant_id": tenant, "readers": named, "place": place}
             print_json(shown)
         else:
             typer.echo(f"{doc_id}  {spell_readers(readers)}  -> {place}")
+        if older_count:
+            typer.echo(_OLDER_VERSIONS.format(count=older_count), err=True)
 
 
 def wanted_readers(
