@@ -1,10 +1,12 @@
-"""The files of an index where the disk is full: nothing that was committed is lost."""
+"""The files of an index where the system has no more of something: what was committed stays."""
 
 import subprocess
 import sys
 from pathlib import Path
 
-FULL_DISK = """
+import pytest
+
+INDEX = """
 import resource, sys, threading
 from pathlib import Path
 from mcp_tools_proxy.documents.tenant_search.index_entries import reader_terms
@@ -30,6 +32,9 @@ def names():
     return {path.name for path in Path(sys.argv[1]).glob("*/*")}
 
 put("a", "a ladder")
+"""
+
+FULL_DISK = f"""{INDEX}
 kept = names()
 limits = resource.getrlimit(resource.RLIMIT_FSIZE)
 resource.setrlimit(resource.RLIMIT_FSIZE, (64, limits[1]))
@@ -50,10 +55,33 @@ print("kept")
 """
 """A limit on the size of files is to the engine as a full disk is; it holds for a process."""
 
+NO_DESCRIPTOR = f"""{INDEX}
+import os
+free = os.dup(0)
+os.close(free)
+limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (free, limits[1]))
+try:
+    files.open()
+except index_files.IndexDamaged:
+    raise
+except index_files.IndexFailure as error:
+    assert str(error) == "Too many open files", error
+else:
+    raise AssertionError("opened")
+resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+assert found() == ["a"], found()
+print("kept")
+"""
+"""As where callers have all the descriptors that the process may have."""
 
-def test_a_full_disk_is_a_failure_that_loses_nothing(tmp_path: Path) -> None:
+
+@pytest.mark.parametrize("program", [FULL_DISK, NO_DESCRIPTOR], ids=["disk", "descriptors"])
+def test_what_the_system_lacks_is_a_failure_that_loses_nothing(
+    program: str, tmp_path: Path
+) -> None:
     done = subprocess.run(  # noqa: S603 - the text above
-        [sys.executable, "-c", FULL_DISK, str(tmp_path / "cache")],
+        [sys.executable, "-c", program, str(tmp_path / "cache")],
         capture_output=True,
         text=True,
         check=False,

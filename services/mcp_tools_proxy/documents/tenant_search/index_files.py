@@ -7,6 +7,7 @@ commit is never seen; what a process had not committed is indexed again.
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import threading
 from collections import defaultdict
@@ -43,6 +44,10 @@ _FULL_BYTES = 1_000_000
 """A disk with less space is called full: the engine only says that its writer was killed."""
 
 _COMMITTED = "meta.json"
+
+_SYSTEM_ERROR = re.compile(r"\bOs \{ code: (\d+)")
+"""How the engine spells an error of the system, such as too many open files or a folder that cannot
+be written to. Files that are missing, too short or changed it calls otherwise."""
 
 
 class IndexFailure(Exception):
@@ -176,7 +181,9 @@ class IndexFiles:
 
         try:
             called(commit)
-        except IndexDamaged as error:  # the engine's errors of a full disk are no OSError
+        except IndexFailure as error:  # the engine's errors of a full disk are no OSError
+            if self._stop.is_set():
+                raise
             reason = str(error)
         else:
             return
@@ -218,11 +225,16 @@ def _failures() -> Iterator[None]:
 
 
 def called(function: Callable[[], T]) -> T:
-    """Call a function of the engine. Raises IndexDamaged, IndexFailure instead of its errors."""
+    """Call a function of the engine. Raises IndexDamaged, IndexFailure instead of its errors.
+
+    An error of the system is no damage: a good index was removed for want of a file descriptor.
+    """
     try:
         with _failures():
             return function()
     except (ValueError, TypeError, KeyError, IndexError) as error:
+        if found := _SYSTEM_ERROR.search(str(error)):
+            raise IndexFailure(os.strerror(int(found[1]))) from error
         raise IndexDamaged(str(error)) from error
     except BaseException as error:
         if type(error).__name__ != "PanicException":  # the engine's, for bytes that are none
