@@ -131,6 +131,15 @@ async def test_a_tag_is_a_whole_one_in_any_case(
     assert await ids(repository, any_of(caller(), tag=fold("remote ACCESS"))) == ["a"]
 
 
+async def test_a_document_has_its_first_hundred_tags(
+    filled_store: FilledStore, repository: DocumentRepository
+) -> None:
+    await filled_store.put(document("a", tags=tuple(f"tag{number}." for number in range(101))))
+    for name, expected in (("tag99.", ["a"]), ("tag100.", [])):
+        assert await ids(repository, any_of(caller(), tag=name)) == expected
+        assert await ids(repository, any_of(caller(), words=(name,))) == expected
+
+
 async def test_ids_are_completed_from_their_beginning(
     filled_store: FilledStore, repository: DocumentRepository
 ) -> None:

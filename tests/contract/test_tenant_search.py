@@ -40,6 +40,17 @@ async def test_readable_hits_come_though_a_thousand_other_pages_score_higher(
         assert await made.ids("ladder", caller("ann"), max_results=1) == ["secret"]
 
 
+async def test_a_search_knows_the_first_hundred_tags_of_a_document(
+    filled_store: FilledStore, tmp_path: Path
+) -> None:
+    tags = tuple(f"tag{number}" for number in range(101))
+    await filled_store.put(document("a", "a ladder", tags=tags))
+    async with searching(filled_store, tmp_path / "cache") as made:
+        await made.catch_up()
+        assert await made.ids("ladder", tags=["tag99"]) == ["a"]
+        assert await made.ids("ladder", tags=["tag100"]) == []
+
+
 async def test_callers_find_what_their_readers_bounds_tags_and_ids_admit(
     filled_store: FilledStore, tmp_path: Path
 ) -> None:

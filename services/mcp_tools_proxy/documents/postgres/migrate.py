@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 import asyncpg
 
-from mcp_tools_proxy.documents.catalog.catalog_query import fold
+from mcp_tools_proxy.documents.catalog.catalog_query import fold_names
 from mcp_tools_proxy.documents.postgres.database import FAILURES, connect
 from mcp_tools_proxy.documents.postgres.errors import DatabaseProblem, one_line_of
 from mcp_tools_proxy.documents.postgres.rows import loaded, stored
@@ -108,15 +108,16 @@ async def _fold_names(connection: asyncpg.Connection) -> None:
             (
                 row["tenant_id"],
                 row["doc_id"],
-                [
-                    stored(fold(loaded(name)))
-                    for name in (row["title"], row["doc_id"], *row["tags"])
-                ],
+                list(map(stored, _folded_names(row))),
             )
             for row in rows
         ],
     )
     await connection.execute(f"ALTER TABLE {table} ENABLE TRIGGER record_change")
+
+
+def _folded_names(row: asyncpg.Record) -> tuple[str, ...]:
+    return fold_names(loaded(row["title"]), loaded(row["doc_id"]), [*map(loaded, row["tags"])])
 
 
 async def _create_role(connection: asyncpg.Connection, role: str, password: str | None) -> bool:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import tantivy
 
-from mcp_tools_proxy.documents.catalog.catalog_query import fold
+from mcp_tools_proxy.documents.catalog.catalog_query import TAGS_COUNTED, fold
 from mcp_tools_proxy.documents.layout import by_begin, each_chunk, section_at, span_of_chunk
 from mcp_tools_proxy.documents.search.analysis import clean, prepare
 from mcp_tools_proxy.documents.search.languages import Language
@@ -130,7 +130,7 @@ def entries_of(
     common = {
         DOCUMENT: term,
         READER: readers,
-        TAG: [tag_term(tag) for tag in document.tags],
+        TAG: [tag_term(tag) for tag in document.tags[:TAGS_COUNTED]],
         LANGUAGE: language.name,
         GROUP: int(term[:15], 16),
     }
