@@ -7,21 +7,21 @@ import hashlib
 import json
 import secrets
 from bisect import bisect_right
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 import tantivy
 
 from mcp_tools_proxy.documents.catalog.catalog_query import TAGS_COUNTED, fold
-from mcp_tools_proxy.documents.layout import by_begin, each_chunk, section_at, span_of_chunk
+from mcp_tools_proxy.documents.layout import by_begin, each_chunk, span_of_chunk
 from mcp_tools_proxy.documents.search.analysis import clean, prepare
 from mcp_tools_proxy.documents.search.languages import Language
 from mcp_tools_proxy.documents.search.listings import is_listing
 from mcp_tools_proxy.documents.search.searched_text import SearchedText
 from mcp_tools_proxy.documents.versions import rights_tag
 from mcp_tools_proxy.domain.caller import Caller
-from mcp_tools_proxy.domain.document import Chunk, Document, DocumentHead, Readers
+from mcp_tools_proxy.domain.document import Chunk, Document, DocumentHead, Readers, Section
 
 FORMAT = 1
 """Part of the folder's name: a release whose entries are others builds its own indexes."""
@@ -55,6 +55,9 @@ STATE = "state"
 ANYBODY = "*"
 
 _NUMBER_BITS = 62
+
+_Edge = tuple[int, int]
+"""A page and a character of it, where a section begins or has ended."""
 
 
 class IndexedPlace(NamedTuple):
@@ -187,26 +190,52 @@ def _place(
 
 
 class _SectionPlaces:
-    """Where on each page another section begins to be the innermost one."""
+    """From which places on another section is the innermost one, found in one pass over them.
+
+    Looked up one by one, 10,000 sections with text between them took 3 s, ten times as many 100
+    times as long.
+    """
 
     def __init__(self, document: Document) -> None:
-        self._sections = by_begin(document.sections.values())
-        edges: defaultdict[int, set[int]] = defaultdict(set)
-        for section in self._sections:
-            edges[section.page_start].add(section.start_char or 0)
-            if section.end_char is not None:
-                edges[section.page_end].add(section.end_char)
-        self._edges = {page: sorted(chars) for page, chars in edges.items()}
+        sections = by_begin(document.sections.values())
+        edges = {edge for section in sections for edge in (_begin_of(section), _end_of(section))}
+        self._edges = sorted(edges)
+        self._ids = list(_innermost(sections, self._edges))
 
     def inside(self, page: int, start: int, end: int) -> Sequence[tuple[int, str]]:
         """Return the innermost section at ``start``, and those after it up to ``end``."""
-        edges = self._edges.get(page, ())
-        first, last = bisect_right(edges, start), bisect_right(edges, end)
-        return [(edge, self._at(page, edge)) for edge in (start, *edges[first:last])]
+        first = bisect_right(self._edges, (page, start))
+        last = bisect_right(self._edges, (page, end))
+        at_start = self._ids[first - 1] if first else ""
+        chars = (char for _, char in self._edges[first:last])
+        return [(start, at_start), *zip(chars, self._ids[first:last], strict=True)]
 
-    def _at(self, page: int, char: int) -> str:
-        section = section_at(self._sections, page, char)
-        return section.section_id if section else ""
+
+def _innermost(sections: Sequence[Section], edges: Sequence[_Edge]) -> Iterator[str]:
+    """Yield for each edge the id of the innermost section behind it; "" for none.
+
+    ``sections`` are ordered by their begin.
+    """
+    begun: list[tuple[int, Section]] = []
+    """A heap of those that may go on, the one that began last first."""
+    number = 0
+    for edge in edges:
+        while number < len(sections) and _begin_of(sections[number]) <= edge:
+            heappush(begun, (-number, sections[number]))
+            number += 1
+        while begun and _end_of(begun[0][1]) <= edge:
+            heappop(begun)
+        yield begun[0][1].section_id if begun else ""
+
+
+def _begin_of(section: Section) -> _Edge:
+    return section.page_start, section.start_char or 0
+
+
+def _end_of(section: Section) -> _Edge:
+    if section.end_char is None:
+        return section.page_end + 1, 0
+    return section.page_end, section.end_char
 
 
 def _terms_of(readers: Readers | None) -> list[str]:
