@@ -1,11 +1,12 @@
 """Builds .docx files by hand, good and hostile ones."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from io import BytesIO
 from zipfile import ZIP_DEFLATED, ZipFile
 
 _WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 _PACKAGE = "http://schemas.openxmlformats.org/package/2006"
+_DRAWING = "http://schemas.openxmlformats.org/drawingml/2006"
 _OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 
 DOCUMENT = "word/document.xml"
@@ -27,6 +28,26 @@ def document_xml(body: str, *, prolog: str = "") -> bytes:
 def text_xml(text: str) -> str:
     """Return a paragraph whose text is the XML given."""
     return f"<w:p><w:r><w:t>{text}</w:t></w:r></w:p>"
+
+
+def picture_xml(relation: str, description: str) -> str:
+    """Return a paragraph with the picture that a relation of the document names."""
+    return (
+        f'<w:p xmlns:r="{_OFFICE}" xmlns:a="{_DRAWING}/main" xmlns:pic="{_DRAWING}/picture" '
+        f'xmlns:wp="{_DRAWING}/wordprocessingDrawing"><w:r><w:drawing><wp:inline>'
+        f'<wp:docPr id="1" name="p" descr="{description}"/><a:graphic><a:graphicData><pic:pic>'
+        f'<pic:blipFill><a:blip r:embed="{relation}"/></pic:blipFill></pic:pic></a:graphicData>'
+        "</a:graphic></wp:inline></w:drawing></w:r></w:p>"
+    )
+
+
+def relations_of(*named: tuple[str, str], first: int = 0) -> bytes:
+    """Return relations as a part: the kind and the target of each; ids are r0, r1 …"""
+    relations = "".join(
+        f'<Relationship Id="r{number}" Type="{_OFFICE}/{kind}" Target="{target}"/>'
+        for number, (kind, target) in enumerate(named, start=first)
+    )
+    return f'<Relationships xmlns="{_PACKAGE}/relationships">{relations}</Relationships>'.encode()
 
 
 def zip_of(parts: Mapping[str, bytes]) -> bytes:
@@ -57,16 +78,8 @@ def _parts(body: str) -> dict[str, bytes]:
             f'<Types xmlns="{_PACKAGE}/content-types">'
             '<Default Extension="xml" ContentType="application/xml"/></Types>'
         ).encode(),
-        "_rels/.rels": _relations([("officeDocument", DOCUMENT)]),
-        "word/_rels/document.xml.rels": _relations([("styles", "styles.xml")]),
+        "_rels/.rels": relations_of(("officeDocument", DOCUMENT)),
+        "word/_rels/document.xml.rels": relations_of(("styles", "styles.xml")),
         "word/styles.xml": f'<w:styles xmlns:w="{_WORD}">{styles}</w:styles>'.encode(),
         DOCUMENT: document_xml(body),
     }
-
-
-def _relations(named: Sequence[tuple[str, str]]) -> bytes:
-    relations = "".join(
-        f'<Relationship Id="r{number}" Type="{_OFFICE}/{kind}" Target="{target}"/>'
-        for number, (kind, target) in enumerate(named)
-    )
-    return f'<Relationships xmlns="{_PACKAGE}/relationships">{relations}</Relationships>'.encode()

@@ -9,7 +9,15 @@ from mcp_tools_proxy.documents.importers.converted import import_docx
 from mcp_tools_proxy.documents.importers.docx_archive import MAX_PARTS, MAX_XML_BYTES
 from mcp_tools_proxy.documents.importers.kinds import import_data
 from mcp_tools_proxy.domain.document import Document
-from tests.support.office_files import DOCUMENT, document_xml, docx_of, text_xml, zip_of
+from tests.support.office_files import (
+    DOCUMENT,
+    document_xml,
+    docx_of,
+    picture_xml,
+    relations_of,
+    text_xml,
+    zip_of,
+)
 
 ORIGIN = ImportOptions(tenant_id="t", doc_id="d", stem="leave-rules")
 LAUGHS = "".join(
@@ -72,10 +80,32 @@ def test_xml_with_entities_of_its_own_is_refused(declared: str, encoding: str) -
     assert reason == "has an XML part with a document type or entities, which Word never writes"
 
 
-@pytest.mark.parametrize("name", ["word/styles.xml", "_rels/.rels", "word/media/a.bin"])
-def test_every_part_that_is_markup_is_checked(name: str) -> None:
-    bomb = f"<!DOCTYPE w [{LAUGHS}]><w>&l11;</w>".encode()
-    assert "document type" in refused(docx_of("text", parts={name: bomb}))
+BOMB = f"<!DOCTYPE w [{LAUGHS}]><w>&l11;</w>".encode()
+
+
+@pytest.mark.parametrize("name", ["word/styles.xml", "word/Other.XML", "_rels/.rels"])
+def test_every_part_that_is_xml_is_checked(name: str) -> None:
+    assert "document type" in refused(docx_of("text", parts={name: BOMB}))
+
+
+@pytest.mark.parametrize("name", ["word/media/image1.svg", "word/afchunk.htm"])
+def test_another_part_may_be_markup_and_is_not_parsed(name: str) -> None:
+    assert imported(docx_of("text", parts={name: BOMB})).pages == ("text",)
+    relations = relations_of(("officeDocument", name))
+    named = docx_of("text", parts={name: BOMB, "_rels/.rels": relations})
+    assert "is no readable .docx file" in refused(named)
+
+
+@pytest.mark.parametrize("target", ["media/image1.png", "/word/media/image1.png", "NULL", "/NULL"])
+def test_of_a_picture_only_its_description_is_text(target: str) -> None:
+    picture = b"\x89PNG" + bytes(1_000)
+    body = f"{text_xml('Sign here.')}{picture_xml('r7', 'a map')}{picture_xml('r7', 'a plan')}"
+    parts = {
+        DOCUMENT: document_xml(body),
+        "word/_rels/document.xml.rels": relations_of(("image", target), first=7),
+        "word/media/image1.png": picture,
+    }
+    assert imported(docx_of(parts=parts)).pages == ("Sign here.\n\na map\n\na plan",)
 
 
 def test_a_zip_bomb_is_refused_before_it_is_unpacked() -> None:

@@ -17,7 +17,7 @@ from mcp_tools_proxy.documents.importers.base import (
     one_line,
     paginate,
 )
-from mcp_tools_proxy.documents.importers.docx_archive import check_archive
+from mcp_tools_proxy.documents.importers.docx_archive import text_archive
 from mcp_tools_proxy.documents.importers.markdown import build_from_markdown
 from mcp_tools_proxy.domain.document import Document
 
@@ -36,8 +36,7 @@ _EMBEDDED = re.compile(r"!\[([^\]]*)\]\(data:[^)]*\)")
 def import_docx(data: bytes, options: ImportOptions) -> Document:
     """Build a document from a Word file, by its headings. Raises ImportFailed."""
     converters = _converters()
-    check_archive(data)
-    return _document(converters.docx, data, options, kind=".docx")
+    return _document(converters.docx, text_archive(data), options, kind=".docx")
 
 
 def import_html(data: bytes, options: ImportOptions) -> Document:

@@ -1,9 +1,10 @@
-"""Checks what a .docx file unpacks to, before anything of it is parsed."""
+"""Checks what a .docx file unpacks to, before anything of it is parsed, and leaves out pictures."""
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
 from io import BytesIO
 from xml.sax import ContentHandler, SAXException
+from xml.sax.xmlreader import AttributesImpl
 from zipfile import BadZipFile, LargeZipFile, ZipFile, ZipInfo
 
 from mcp_tools_proxy.documents.importers.base import ImportFailed
@@ -15,16 +16,17 @@ MAX_BYTES = 256 * 1024 * 1024
 
 _OLE = b"\xd0\xcf\x11\xe0"
 _XML = (".xml", ".rels")
-_MARKUP = (b"<", b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff", b"\x00<")
-"""How a part begins that a parser may take for XML whatever its name is."""
+_TEXT_FOLDER = "word/"
 
 _BROKEN = "is no readable .docx file: it is damaged, or was cut short"
 
 
-def check_archive(data: bytes) -> None:
-    """Check sizes and XML of a .docx file. Raises ImportFailed.
+def text_archive(data: bytes) -> bytes:
+    """Return a .docx file with nothing in it but its XML: all other parts are empty.
 
-    A document type is refused in every part, and so every entity of its own: Word writes none.
+    Pictures are no text, and took four times their size of memory. Sizes and XML are checked. A
+    document type is refused in every part, and so every entity of its own: Word writes none.
+    Raises ImportFailed.
     """
     if data.startswith(_OLE):
         raise ImportFailed("has a password, or is an old .doc file: save it as .docx without one")
@@ -32,10 +34,9 @@ def check_archive(data: bytes) -> None:
         with ZipFile(BytesIO(data)) as archive:
             parts = archive.infolist()
             _check_sizes(parts)
-            if not any(part.filename.startswith("word/") for part in parts):
+            if not any(part.filename.startswith(_TEXT_FOLDER) for part in parts):
                 raise ImportFailed("is no .docx file: it has no text of Word")
-            for part in _markup_parts(archive, parts):
-                _check_xml(archive.read(part))
+            return _packed(_texts(archive, parts))
     except (BadZipFile, LargeZipFile, zlib.error, EOFError, ValueError, OSError) as error:
         raise ImportFailed(_BROKEN) from error
     except (NotImplementedError, RuntimeError) as error:  # another compression, or a password
@@ -53,25 +54,57 @@ def _check_sizes(parts: list[ZipInfo]) -> None:
         )
 
 
-def _markup_parts(archive: ZipFile, parts: list[ZipInfo]) -> Iterator[ZipInfo]:
+def _texts(archive: ZipFile, parts: list[ZipInfo]) -> Mapping[str, bytes]:
+    """Return the parts by their names, with the content of those that are XML."""
+    texts: dict[str, bytes] = {}
+    pictures: list[str] = []
     for part in parts:
+        content = b""
         if part.filename.lower().endswith(_XML):
-            yield part
-        else:
-            with archive.open(part) as opened:
-                if opened.read(64).lstrip().startswith(_MARKUP):
-                    yield part
+            content = archive.read(part)
+            pictures += _pictures_in(content)
+        texts[part.filename] = content
+    # Word writes "NULL" for one that was removed, and opens the file
+    return {**dict.fromkeys(map(_part_name, pictures), b""), **texts}
 
 
-def _check_xml(content: bytes) -> None:
+def _part_name(target: str) -> str:
+    """Return the part that a relation of the document names."""
+    return target[1:] if target.startswith("/") else f"{_TEXT_FOLDER}{target}"
+
+
+def _packed(parts: Mapping[str, bytes]) -> bytes:
+    packed = BytesIO()
+    with ZipFile(packed, "w") as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+    return packed.getvalue()
+
+
+class _Pictures(ContentHandler):
+    """Collects what the relations of a part name as pictures."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.targets: list[str] = []
+
+    def startElement(self, name: str, attrs: AttributesImpl) -> None:  # noqa: N802 - its base's
+        if name == "Relationship" and attrs.get("Type", "").endswith("/image"):
+            self.targets.append(attrs.get("Target", ""))
+
+
+def _pictures_in(content: bytes) -> Sequence[str]:
+    """Check a part that is XML; return the pictures that it relates to. Raises ImportFailed."""
     from defusedxml import DefusedXmlException  # noqa: PLC0415 - an extra
     from defusedxml.sax import parseString  # noqa: PLC0415 - an extra
 
+    found = _Pictures()
     try:
-        parseString(content, ContentHandler(), forbid_dtd=True)
+        parseString(content, found, forbid_dtd=True)
     except DefusedXmlException as error:
         raise ImportFailed(
             "has an XML part with a document type or entities, which Word never writes"
         ) from error
     except SAXException as error:
         raise ImportFailed(_BROKEN) from error
+    return found.targets
