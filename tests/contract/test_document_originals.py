@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mcp_tools_proxy.documents.document_store import DocumentStore
-from mcp_tools_proxy.documents.document_writer import DocumentWriter, Expected
+from mcp_tools_proxy.documents.document_writer import DocumentWriter, Expected, WriteFailed
 from mcp_tools_proxy.documents.folder.folder_store import FolderStore
 from mcp_tools_proxy.documents.folder.folder_writer import FolderWriter
 from mcp_tools_proxy.documents.folder.scan_cache import ScanCache
@@ -105,3 +105,15 @@ async def test_it_goes_with_the_document(kept: Kept) -> None:
 async def test_another_tenant_has_none(kept: Kept) -> None:
     await kept.put(ONE, PDF)
     assert await kept.store.read_original(("globex", "doc"), version_of(ONE)) is None
+
+
+async def test_none_is_left_of_a_document_that_could_not_be_written(tmp_path: Path) -> None:
+    root = tmp_path / "documents"
+    store = FolderStore(root, ScanCache(tmp_path / "cache", root))
+    writer = FolderWriter(store)
+    root.mkdir()
+    (root / "acme").write_text("in the way of the tenant's folder", encoding="utf-8")
+    with pytest.raises(WriteFailed):
+        await writer.put(ONE, expected=Expected.ANYTHING, keep_readers=True, original=PDF)
+    store.close()
+    assert list(root.rglob("*.pdf")) == []

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from mcp_tools_proxy.documents.document_file import (
     InvalidDocument,
+    WrittenFile,
     document_path,
     write_document,
 )
@@ -217,9 +218,7 @@ class FolderWriter:
         try:
             head = await asyncio.to_thread(head_of, document)
             older = await self._keep_older(key, old, head.version)
-            if original is not None:
-                await asyncio.to_thread(self._originals.keep, key, head.version, original)
-            written = await asyncio.to_thread(write_document, self._root, document, replace=True)
+            written = await asyncio.to_thread(self._write_file, document, head, old, original)
         except OSError as error:
             raise self._failure(error) from error
         except ValueError as error:  # a lone surrogate has no UTF-8
@@ -230,6 +229,27 @@ class FolderWriter:
         others = await asyncio.to_thread(self._others, list(self._store.files_of(key)), path)
         await self._store.apply_written(path.relative_to(self._root).as_posix(), scan)
         return head, others
+
+    def _write_file(
+        self,
+        document: Document,
+        head: DocumentHead,
+        old: DocumentHead | None,
+        original: bytes | None,
+    ) -> WrittenFile:
+        """Write a document's own file, and its PDF before; where that fails, the PDF goes again.
+
+        Of a document that is not there nobody would remove it.
+        """
+        key = (document.tenant_id, document.doc_id)
+        try:
+            if original is not None:
+                self._originals.keep(key, head.version, original)
+            return write_document(self._root, document, replace=True)
+        except Exception:
+            with suppress(OSError):
+                self._originals.remove(key, but=None if old is None else old.version)
+            raise
 
     async def _keep_older(self, key: Key, old: DocumentHead | None, new: str) -> Sequence[str]:
         """Keep the version that ``new`` is about to replace; return which are older then."""
