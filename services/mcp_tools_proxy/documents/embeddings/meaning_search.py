@@ -126,8 +126,8 @@ class MeaningSearch:
         try:
             vector = await self._client.embed_query(query)
             has_failed = False
-        except EmbeddingsFailed:
-            has_failed = True
+        except EmbeddingsFailed as error:
+            has_failed = not error.is_refusal  # one tenant's query may be too long for the service
             return None
         finally:
             self._circuit.leave(has_failed=has_failed)
