@@ -91,9 +91,13 @@ def test_every_part_that_is_xml_is_checked(name: str) -> None:
 @pytest.mark.parametrize("name", ["word/media/image1.svg", "word/afchunk.htm"])
 def test_another_part_may_be_markup_and_is_not_parsed(name: str) -> None:
     assert imported(docx_of("text", parts={name: BOMB})).pages == ("text",)
+
+
+@pytest.mark.parametrize("name", ["word/media/image1.svg", "word/document.bin"])
+def test_no_text_comes_from_a_part_that_was_not_checked(name: str) -> None:
     relations = relations_of(("officeDocument", name))
-    named = docx_of("text", parts={name: BOMB, "_rels/.rels": relations})
-    assert "is no readable .docx file" in refused(named)
+    parts = {name: document_xml(text_xml("unseen")), "_rels/.rels": relations}
+    assert "is no readable .docx file" in refused(docx_of("text", parts=parts))
 
 
 @pytest.mark.parametrize("target", ["media/image1.png", "/word/media/image1.png", "NULL", "/NULL"])
