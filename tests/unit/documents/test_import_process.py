@@ -287,6 +287,23 @@ async def test_one_of_a_tenant_and_two_in_all_run_at_once(note: Path) -> None:
     assert "0 running" in repr(importer)
 
 
+async def test_two_scans_leave_a_place_to_another_file(note: Path) -> None:
+    importer = running("import time; time.sleep(600)")
+    files = [("acme", ".pdf"), ("globex", ".pdf"), ("third", ".md")]
+    wanted = [(suffix, replace(WITH_OCR, tenant_id=tenant)) for tenant, suffix in files]
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(imported(importer, note, *it)) for it in wanted[:2]]
+        await until(lambda: "2 running" in repr(importer))
+        with pytest.raises(ImporterBusy):
+            await imported(importer, note, ".pdf", wanted[2][1])
+        tasks.append(group.create_task(imported(importer, note, *wanted[2])))
+        await until(lambda: "3 running" in repr(importer))
+        with pytest.raises(ImporterBusy):
+            await imported(importer, note, ".md", options("fourth"))
+        for task in tasks:
+            task.cancel()
+
+
 async def test_a_process_that_cannot_be_started_is_said_and_keeps_no_place(note: Path) -> None:
     importer = Importer(worker=("/no/such/program",))
     with pytest.raises(ImportUnavailable) as failed:

@@ -231,7 +231,8 @@ def _api_error(error: Exception) -> ProxyError:
             return InvalidRequest(f"body: {reason}", details={"field": "body"})
         case ImporterBusy():
             return ImportBusy(
-                "an import of this tenant runs already, or two of others; send it again",
+                "an import of this tenant runs already, or as many of others as may at once; send "
+                "it again",
                 retry_after_s=IMPORT_RETRY_S,
             )
         case DocumentsUnavailable(message=message, reason=why):

@@ -157,7 +157,8 @@ _DOCUMENT_ERRORS: Mapping[int, SharedAnswer] = {
         "DocumentNotChanged",
         _error(
             "DOCUMENTS_READ_ONLY: the folder or the database cannot be written. IMPORT_BUSY: an "
-            "import of this tenant runs, or two of others; the request may be sent again.",
+            "import of this tenant runs, or as many of others as may at once; the request may be "
+            "sent again.",
             RETRY_AFTER,
         ),
     ),

@@ -35,7 +35,10 @@ from mcp_tools_proxy.filesystem.temporary import open_temporary, write_all
 
 WORKER = (sys.executable, "-I", "-m", "mcp_tools_proxy.documents.importers.import_worker")
 
-MOST_AT_ONCE = 2
+MOST_AT_ONCE = 3
+MOST_OF_A_KIND = 2
+"""Of those with OCR, and of those without: two scans take a quarter of an hour."""
+
 MOST_OF_A_TENANT = 1
 
 TIMEOUT_S = 180.0
@@ -91,7 +94,7 @@ class Imported:
 
 
 class Importer:
-    """Runs imports: two at once, one for each tenant."""
+    """Runs imports: one for each tenant, two with OCR, two without, and three in all."""
 
     def __init__(
         self,
@@ -106,6 +109,10 @@ class Importer:
         self._ocr_timeout_s = ocr_timeout_s
         self._max_document_bytes = max_document_bytes
         self._running: Counter[str] = Counter()
+        """By tenant."""
+
+        self._kinds: Counter[bool] = Counter()
+        """By whether there is OCR."""
 
     def __repr__(self) -> str:
         return f"<Importer: {self._running.total()} running>"
@@ -122,19 +129,28 @@ class Importer:
 
         Raises ImportFailed, ImporterBusy, ImportUnavailable.
         """
+        with_ocr = suffix.lower() == ".pdf" and bool(options.ocr_languages)
         with _temporary_file() as answer:
-            with self._place(options.tenant_id):
-                await self._import_in_time(source, suffix, options, answer, progress)
+            with self._place(options.tenant_id, with_ocr=with_ocr):
+                await self._import_in_time(
+                    source, suffix, options, answer, progress, with_ocr=with_ocr
+                )
             yield Imported(answer, options)
 
     @contextmanager
-    def _place(self, tenant_id: str) -> Iterator[None]:
-        if self._running.total() >= MOST_AT_ONCE or self._running[tenant_id] >= MOST_OF_A_TENANT:
+    def _place(self, tenant_id: str, *, with_ocr: bool) -> Iterator[None]:
+        if (
+            self._running.total() >= MOST_AT_ONCE
+            or self._kinds[with_ocr] >= MOST_OF_A_KIND
+            or self._running[tenant_id] >= MOST_OF_A_TENANT
+        ):
             raise ImporterBusy
         self._running[tenant_id] += 1
+        self._kinds[with_ocr] += 1
         try:
             yield
         finally:
+            self._kinds[with_ocr] -= 1
             self._running[tenant_id] -= 1
             if not self._running[tenant_id]:
                 del self._running[tenant_id]
@@ -146,8 +162,9 @@ class Importer:
         options: ImportOptions,
         answer: FileIO,
         progress: Progress,
+        *,
+        with_ocr: bool,
     ) -> None:
-        with_ocr = suffix.lower() == ".pdf" and bool(options.ocr_languages)
         timeout_s = max(self._timeout_s, self._ocr_timeout_s) if with_ocr else self._timeout_s
         cpu_s = max(CPU_S, self._ocr_timeout_s) if with_ocr else CPU_S
         try:
