@@ -27,6 +27,12 @@ def test_rows_become_a_table_whatever_parts_the_columns(mark: str) -> None:
     assert document.title == "prices"
 
 
+@pytest.mark.parametrize("line", ["sep=;", '"sep=;"'])
+def test_a_line_that_names_what_parts_the_columns_is_no_row(line: str) -> None:
+    document = imported(f"{line}\r\npart;price, net\r\nbolt;3,50\r\n")
+    assert document.pages == ("| part | price, net |\n| --- | --- |\n| bolt | 3,50 |",)
+
+
 def test_cells_keep_commas_bars_and_lines() -> None:
     document = imported('part,note\nbolt,"a, b | c\nd"\n')
     assert document.pages[0].endswith("| bolt | a, b \\| c d |")

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 _SNIFFED_CHARS = 64 * 1024
 _DELIMITERS = ",;\t|"
+_NAMED_DELIMITER = re.compile(rf'"?sep=([{_DELIMITERS}])"?\n')
+"""A first line for Excel, and no row."""
+
 _CELL_CHARS = 3
 """Characters that a table has around a cell."""
 
@@ -124,8 +127,11 @@ def _convert(
 
 def _rows(text: str) -> Iterator[list[str]]:
     """Yield the rows that hold something. Raises ImportFailed."""
+    delimiter = None
+    if named := _NAMED_DELIMITER.match(text):
+        text, delimiter = text[named.end() :], named[1]
     lines = TextIOWrapper(BytesIO(text.encode()), "utf-8", newline="")  # StringIO: four times it
-    rows = csv.reader(lines, delimiter=_delimiter(text))
+    rows = csv.reader(lines, delimiter=delimiter or _delimiter(text))
     try:
         yield from (row for row in rows if any(cell.strip() for cell in row))
     except csv.Error as error:
