@@ -337,7 +337,8 @@ def _checked(content: bytes, options: ImportOptions) -> Document:
 def _reason_of(exit_code: int, cpu_s: float) -> str:
     """Return why a process ended without an answer."""
     if exit_code == -signal.SIGXCPU:
-        return f"takes more than {cpu_s:g} s of CPU"
+        advice = _LONGER if cpu_s > CPU_S else "cut the file into parts"
+        return f"takes more than {cpu_s:g} s of CPU; {advice}"
     if exit_code == -signal.SIGKILL:
-        return "needs more memory or CPU than an import may have"
+        return "needs more memory than an import may have, or this machine has now"
     return "cannot be imported: it made the importer crash"

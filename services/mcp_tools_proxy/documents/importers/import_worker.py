@@ -32,17 +32,18 @@ def main() -> None:
 
 def limit_process(cpu_s: int = CPU_S) -> None:
     """Limit memory, CPU and files, and be the first to be ended where memory runs out."""
+    # beyond its soft limit of CPU a process gets SIGXCPU, while SIGKILL may be memory as well
     limits = {
-        resource.RLIMIT_AS: MEMORY_BYTES,
-        resource.RLIMIT_CPU: cpu_s,
-        resource.RLIMIT_FSIZE: FILE_BYTES,
-        resource.RLIMIT_NOFILE: OPEN_FILES,
-        resource.RLIMIT_NPROC: PROCESSES,
-        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_AS: (MEMORY_BYTES, MEMORY_BYTES),
+        resource.RLIMIT_CPU: (cpu_s, cpu_s + 1),
+        resource.RLIMIT_FSIZE: (FILE_BYTES, FILE_BYTES),
+        resource.RLIMIT_NOFILE: (OPEN_FILES, OPEN_FILES),
+        resource.RLIMIT_NPROC: (PROCESSES, PROCESSES),
+        resource.RLIMIT_CORE: (0, 0),
     }
     for kind, most in limits.items():
         with suppress(ValueError, OSError):  # a lower one is in force, or the system has none
-            resource.setrlimit(kind, (most, most))
+            resource.setrlimit(kind, most)
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
 
