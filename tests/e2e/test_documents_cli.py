@@ -1,13 +1,19 @@
 """The ``documents`` commands, as a person at a shell meets them (contract §5, §8)."""
 
+import os
+import signal
+import subprocess
 from pathlib import Path
 
 import pytest
 from fpdf import FPDF
 
 from mcp_tools_proxy.documents.document_file import document_path, read_document
+from tests.support.bounds import BOUND_S
 from tests.support.documents_cli import Run, documents_commands
 from tests.support.office_files import DOCUMENT, document_xml, docx_of, text_xml
+from tests.support.program import wait_until
+from tests.support.program_launch import launch
 
 
 @pytest.fixture
@@ -317,3 +323,34 @@ def test_a_pdf_over_the_limit_is_imported_and_not_kept(root: Path, book: Path) -
     result = run("import", book, "--tenant", "t")
     assert (result.exit_code, originals_in(root)) == (0, [])
     assert "book.pdf: is over 100 bytes, so the PDF is not kept" in result.stderr
+
+
+def test_a_pipe_is_refused_in_one_line(run: Run, tmp_path: Path) -> None:
+    pipe = tmp_path / "note.md"
+    os.mkfifo(pipe)
+    descriptor = os.open(pipe, os.O_RDWR)
+    result = run("import", pipe, "--tenant", "t")
+    os.close(descriptor)
+    assert (result.exit_code, result.stderr) == (
+        1,
+        f"{pipe}: is no file but a pipe: write it to a file first\n",
+    )
+
+
+def test_a_signal_ends_an_import_and_leaves_no_file(tmp_path: Path) -> None:
+    scratch, slow = tmp_path / "scratch", tmp_path / "slow.html"
+    scratch.mkdir()
+    slow.write_text("<!--" * 1_000_000, encoding="utf-8")  # minutes of CPU
+    process = launch(
+        ["documents", "import", str(slow), "--tenant", "t"],
+        tmp_path,
+        {"TMPDIR": str(scratch)},
+        streams=(None, subprocess.DEVNULL, subprocess.DEVNULL),
+    )
+    try:
+        wait_until(lambda: any(scratch.iterdir()))
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(BOUND_S) == 128 + signal.SIGTERM
+    finally:
+        process.kill()
+    assert list(scratch.iterdir()) == []

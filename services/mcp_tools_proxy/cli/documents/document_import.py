@@ -236,6 +236,8 @@ class _Batch:
         except OSError as error:
             raise ImportFailed(f"cannot be read: {error.strerror}") from error
         with source, page_progress(label) as show_pages:
+            if not source.seekable():
+                raise ImportFailed("is no file but a pipe: write it to a file first")
             importing = self._importer.imported(source, path.suffix, options, show_pages)
             async with importing as imported:
                 document = await asyncio.to_thread(imported.document)

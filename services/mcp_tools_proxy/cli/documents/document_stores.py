@@ -1,6 +1,8 @@
 """Opens what the ``documents`` commands change: the folder, or PostgreSQL."""
 
 import asyncio
+import signal
+import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -70,9 +72,14 @@ def print_missing(writer: DocumentWriter, key: tuple[str, str]) -> None:
 
 
 def run_command(command: Coroutine[Any, Any, T]) -> T:
-    """Run a command to its end; what it cannot do is one line on stderr and exit code 1."""
+    """Run a command to its end; what it cannot do is one line on stderr and exit code 1.
+
+    SIGTERM cancels it, as Ctrl+C does: what imports a file ends with it.
+    """
     try:
-        return asyncio.run(command)
+        return asyncio.run(_until_terminated(command))
+    except asyncio.CancelledError:
+        raise typer.Exit(128 + signal.SIGTERM) from None
     except (
         DocumentsUnavailable,
         ReadOnlyDocuments,
@@ -83,6 +90,20 @@ def run_command(command: Coroutine[Any, Any, T]) -> T:
         reason = error.reason if isinstance(error, DocumentsUnavailable) else None
         typer.echo(f"{error}{f' ({reason})' if reason else ''}", err=True)
         raise typer.Exit(1) from None
+
+
+async def _until_terminated(command: Coroutine[Any, Any, T]) -> T:
+    """Run a command until SIGTERM, which cancels it; the next one ends the process at once."""
+    task, loop = asyncio.current_task(), asyncio.get_running_loop()
+
+    def cancel() -> None:
+        loop.remove_signal_handler(signal.SIGTERM)  # a thread may wait for a lock for long
+        if task is not None:
+            task.cancel()
+
+    if threading.current_thread() is threading.main_thread():
+        loop.add_signal_handler(signal.SIGTERM, cancel)
+    return await command
 
 
 @asynccontextmanager
