@@ -277,19 +277,6 @@ async def test_a_dead_service_is_not_called_by_each_search(
         ]
 
 
-async def test_a_refused_query_keeps_no_other_from_the_service(
-    embeddings: EmbeddingsService,
-) -> None:
-    put(manual())
-    async with running(**settings_of(embeddings)) as service:
-        await found(service, PARAPHRASE)
-        await until_embedded(service)
-        embeddings.answer = answer_with("too many tokens", 413)
-        assert await found(service, "winter brakes") == [2]
-        embeddings.answer = answer_well
-        assert await found(service, PARAPHRASE) == [1]
-
-
 async def test_a_refused_document_is_not_sent_again(embeddings: EmbeddingsService) -> None:
     put(manual())
     embeddings.answer = answer_with("too long", 400)

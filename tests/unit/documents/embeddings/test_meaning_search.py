@@ -1,0 +1,83 @@
+"""When a service is asked for the vector of a query, and when it is left alone."""
+
+from collections.abc import Mapping
+
+import httpx
+import pytest
+
+from mcp_tools_proxy.documents.document_cache import CachedDocument
+from mcp_tools_proxy.documents.document_store import Key, Reading, Wanted
+from mcp_tools_proxy.documents.embeddings.embeddings_client import EmbeddingsClient
+from mcp_tools_proxy.documents.embeddings.meaning_search import MeaningSearch
+from mcp_tools_proxy.documents.embeddings.vector_store import StoredVectors
+from mcp_tools_proxy.documents.versions import head_of
+from mcp_tools_proxy.telemetry.metrics import Metrics
+from tests.support.bounds import BOUND_S
+from tests.support.builders import make_document
+
+DOCUMENT = make_document()
+HEAD = head_of(DOCUMENT)
+
+
+class OneVector:
+    """A VectorStore that has the vector of each document's only chunk."""
+
+    async def read(self, key: Key, version: str, model: str) -> StoredVectors | None:
+        return StoredVectors(version=version, model=model, dimension=1, data=b"\x00\x3c")  # 1.0
+
+    async def write(self, key: Key, vectors: StoredVectors) -> None:
+        raise AssertionError("there are vectors")
+
+
+class Service:
+    """Answers with ``status``."""
+
+    def __init__(self) -> None:
+        self.status = 200
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        return httpx.Response(self.status, json={"data": [{"embedding": [2]}]})
+
+
+class Searching:
+    """A search by meaning in one document."""
+
+    def __init__(self) -> None:
+        self.service = Service()
+        client = EmbeddingsClient(
+            url="http://embeddings.internal.test/v1/embeddings",
+            api_key=None,
+            model="m",
+            batch=2,
+            timeout_s=BOUND_S,
+            query_timeout_s=BOUND_S,
+            metrics=Metrics(),
+            transport=httpx.MockTransport(self.service),
+        )
+        self._meaning = MeaningSearch(
+            client, self._read, OneVector(), min_similarity=0.3, metrics=Metrics()
+        )
+
+    async def similar(self, query: str) -> Mapping[int, float]:
+        found = CachedDocument(Reading(head=HEAD, document=DOCUMENT))
+        return await self._meaning.similar(found, 1, query, lambda _found, _size: None)
+
+    async def _read(self, _key: Key, _wanted: Wanted) -> Reading | None:
+        raise AssertionError("there are vectors")
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+async def test_a_refused_query_keeps_no_other_from_the_service(status: int) -> None:
+    searching = Searching()
+    searching.service.status = status
+    assert await searching.similar("a query of too many tokens") == {}
+    searching.service.status = 200
+    assert await searching.similar("another") == {0: 1.0}
+
+
+async def test_a_service_that_fails_is_left_alone() -> None:
+    searching = Searching()
+    searching.service.status = 429
+    assert await searching.similar("a query") == {}
+    searching.service.status = 200
+    assert await searching.similar("another") == {}
