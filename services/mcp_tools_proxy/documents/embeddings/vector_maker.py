@@ -32,6 +32,9 @@ MAX_WAITING = 1_000
 MAX_REFUSED = 10_000
 """Most documents of which it is known that there will be no vectors."""
 
+MAX_BEGUN_BYTES = 64 * 1024 * 1024
+"""Vectors of documents that are not finished; those of one have 40 MB at most."""
+
 PAUSES = Backoff(first_s=1.0, longest_s=300.0)
 """Pauses in the background while the service, or the store, fails."""
 
@@ -42,25 +45,27 @@ log = structlog.get_logger()
 
 
 async def make_vectors(
-    client: EmbeddingsClient, document: Document, version: str
+    client: EmbeddingsClient, document: Document, version: str, begun: list[Vectors] | None = None
 ) -> StoredVectors | None:
     """Return the vectors of a document, of its first chunks; None for one without text.
 
-    Raises EmbeddingsFailed.
+    ``begun`` are the batches of an attempt before, and gets those of this one: what fails in the
+    middle goes on there. Raises EmbeddingsFailed.
     """
+    batches = [] if begun is None else begun
     texts = await asyncio.to_thread(_texts, document)
-    placed = [(place, text) for place, text in enumerate(texts) if text.strip()]
-    rows: Vectors | None = None
-    for start in range(0, len(placed), client.batch):
-        batch = placed[start : start + client.batch]
-        vectors = await client.embed_texts([text for _, text in batch])
-        if rows is None:
-            rows = np.zeros((len(texts), vectors.shape[1]), np.float16)
-        if vectors.shape[1] != rows.shape[1]:
+    places = [place for place, text in enumerate(texts) if text.strip()]
+    for start in range(len(batches) * client.batch, len(places), client.batch):
+        batch = places[start : start + client.batch]
+        vectors = await client.embed_texts([texts[place] for place in batch])
+        if batches and vectors.shape[1] != batches[0].shape[1]:
+            batches.clear()
             raise EmbeddingsFailed("sent vectors of several lengths")
-        rows[[place for place, _ in batch]] = vectors
-    if rows is None:
+        batches.append(vectors.astype(np.float16))
+    if not batches:
         return None
+    rows: Vectors = np.zeros((len(texts), batches[0].shape[1]), np.float16)
+    rows[places] = np.concatenate(batches)
     return StoredVectors(
         version=version, model=client.model, dimension=rows.shape[1], data=stored_bytes(rows)
     )
@@ -89,6 +94,9 @@ class VectorMaker:
         """The documents whose turn comes, and whether vectors that are there are to be replaced."""
         self._refused: dict[tuple[Key, str], None] = {}
         """Versions of documents without text, that the service refuses, or that cannot be kept."""
+        self._begun: dict[Key, tuple[str, list[Vectors]]] = {}
+        """Versions and batches of documents in whose middle the service failed."""
+
         self._is_waiting = asyncio.Event()
         self._metrics = metrics
         metrics.documents_without_vectors.set_function(lambda: len(self._waiting))
@@ -119,14 +127,20 @@ class VectorMaker:
         while True:
             await self._is_waiting.wait()
             key, anew = next(iter(self._waiting.items()))
+            before = self._batches_of(key)
             try:
                 await self._make(key, anew=anew)
                 failures = 0
             except (EmbeddingsFailed, DocumentsUnavailable):
+                self._drop_begun()
+                if self._batches_of(key) > before:
+                    await self._sleep(PAUSES.pause_s(0))
+                    continue
                 await self._sleep(PAUSES.pause_s(failures))
                 failures += 1
                 self._waiting[key] = self._waiting.pop(key)  # behind the others
                 continue
+            self._begun.pop(key, None)
             del self._waiting[key]
             if not self._waiting:
                 self._is_waiting.clear()
@@ -143,7 +157,9 @@ class VectorMaker:
         if not anew and await self._vectors.read(key, version, self._client.model) is not None:
             return
         try:
-            made = await make_vectors(self._client, reading.document, version)
+            made = await make_vectors(
+                self._client, reading.document, version, self._batches(key, version)
+            )
         except EmbeddingsFailed as error:
             if not error.is_refusal:
                 raise
@@ -158,6 +174,26 @@ class VectorMaker:
         else:
             self.refuse(key, version)
             log.warning("embeddings.not_kept", tenant_id=key[0], doc_id=key[1])
+
+    def _batches(self, key: Key, version: str) -> list[Vectors]:
+        """Return the list for the batches of a document, with those made of this version."""
+        if key not in self._begun or self._begun[key][0] != version:
+            self._begun[key] = (version, [])
+        return self._begun[key][1]
+
+    def _batches_of(self, key: Key) -> int:
+        """Return how many batches there are of a document."""
+        return len(self._begun[key][1]) if key in self._begun else 0
+
+    def _drop_begun(self) -> None:
+        """Drop what is begun beyond the bound, the oldest first."""
+        sizes = {key: sum(it.nbytes for it in rows) for key, (_, rows) in self._begun.items()}
+        total = sum(sizes.values())
+        for key, size in sizes.items():
+            if total <= MAX_BEGUN_BYTES:
+                break
+            del self._begun[key]
+            total -= size
 
     async def _keep(self, key: Key, made: StoredVectors) -> bool:
         """Write vectors; return whether they are there then.

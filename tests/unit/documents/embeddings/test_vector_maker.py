@@ -114,7 +114,7 @@ class Vectors:
 
 
 class Background:
-    """A maker that runs, over documents with a text of their id."""
+    """A maker that runs, over documents whose pages are the parts of their id."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
@@ -128,7 +128,8 @@ class Background:
     async def read(self, key: Key, _wanted: Wanted) -> Reading | None:
         if key[1] == "gone":
             return None
-        document = make_document(tenant_id=key[0], doc_id=key[1], pages=(key[1],))
+        pages = tuple(key[1].split("+"))
+        document = make_document(tenant_id=key[0], doc_id=key[1], pages=pages)
         return Reading(head=head_of(document), document=document)
 
     async def pause(self, seconds: float) -> None:
@@ -182,6 +183,24 @@ async def test_a_pause_follows_a_failure_and_the_document_waits_behind_others() 
         await until(lambda: len(background.vectors.written) == 2, "both have vectors")
 
     assert service.batches == [["one"], ["two"], ["one"]]
+
+
+async def test_a_document_goes_on_where_a_busy_service_has_stopped_it() -> None:
+    class Busy(Service):
+        def __call__(self, request: httpx.Request) -> httpx.Response:
+            self.status = 429 if len(self.batches) in (1, 2, 4) else 200
+            return super().__call__(request)
+
+    service = Busy()
+    async with running(service) as background:
+        background.may_go_on.set()
+        background.maker.request(("acme", "a+bb+ccc+dd+e"))
+        background.maker.request(("acme", "two"))
+        await until(lambda: len(background.vectors.written) == 2, "both have vectors")
+
+    refused = ["ccc", "dd"]
+    assert service.batches == [["a", "bb"], refused, refused, ["two"], refused, refused, ["e"]]
+    assert background.vectors.written["acme", "a+bb+ccc+dd+e"].count == 5
 
 
 async def test_a_refused_version_is_expected_no_more() -> None:
