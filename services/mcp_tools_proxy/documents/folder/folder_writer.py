@@ -50,6 +50,12 @@ def _ignore(_doc_id: str, _path: Path) -> None:
     """Do nothing: the default callback."""
 
 
+def _close(locked: asyncio.Future[int]) -> None:
+    """Close a descriptor that nobody waits for any more."""
+    if not locked.cancelled() and locked.exception() is None:
+        os.close(locked.result())
+
+
 class FolderWriter:
     """A DocumentWriter over the files of a store's folder.
 
@@ -72,6 +78,9 @@ class FolderWriter:
         self._keep_versions = keep_versions
         self._shown_root = shown_root or store.root
         self._on_removed = on_removed
+        self._changing = asyncio.Lock()
+        """Held before the file's lock: each that waited for that had a thread, until none was left
+        to the one that held it."""
 
     def __repr__(self) -> str:
         return f"<FolderWriter {str(self._root)!r}>"
@@ -311,14 +320,24 @@ class FolderWriter:
     @asynccontextmanager
     async def _writing(self, key: Key) -> AsyncIterator[DocumentHead | None]:
         """Hold the folder's lock, and give the document's present head."""
-        descriptor = await asyncio.to_thread(self._lock)
+        async with self._changing:
+            descriptor = await self._locked()
+            try:
+                await self._store.refresh(key)
+                found = self._store.file_of(key)
+                is_usable = found is not None and found[1].reason is None
+                yield await self.head(key) if is_usable else None
+            finally:
+                os.close(descriptor)
+
+    async def _locked(self) -> int:
+        """Return the lock's descriptor; one that comes after a cancellation is closed."""
+        locking = asyncio.get_running_loop().run_in_executor(None, self._lock)
         try:
-            await self._store.refresh(key)
-            found = self._store.file_of(key)
-            is_usable = found is not None and found[1].reason is None
-            yield await self.head(key) if is_usable else None
-        finally:
-            os.close(descriptor)
+            return await asyncio.shield(locking)
+        except asyncio.CancelledError:
+            locking.add_done_callback(_close)
+            raise
 
     def _lock(self) -> int:
         """Open the lock's file and wait for the lock; closing it gives the lock back."""
