@@ -24,6 +24,9 @@ CANDIDATES = 24
 KNOWN_QUERIES = 256
 """Vectors of queries that are kept: a model searches several documents for the same."""
 
+MAX_REPLACED = 10_000
+"""Documents of which it is known that their vectors were made once more."""
+
 STORE_WAIT_S = 0.5
 """Seconds that a search waits for vectors that are not in memory."""
 
@@ -154,6 +157,8 @@ class MeaningSearch:
         key = (found.head.tenant_id, found.head.doc_id)
         if key in self._replaced:
             self.maker.refuse(key, found.head.version)
-        else:
-            self._replaced.add(key)
-            self.maker.request(key, anew=True)
+            return
+        if len(self._replaced) >= MAX_REPLACED:
+            self._replaced.clear()  # costs one more request for each
+        self._replaced.add(key)
+        self.maker.request(key, anew=True)

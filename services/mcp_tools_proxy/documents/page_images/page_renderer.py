@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from io import BytesIO
+from weakref import WeakValueDictionary
 
 from pydantic_core import from_json
 
@@ -66,7 +67,8 @@ class PageRenderer:
         self._worker = worker
         self._timeout_s = timeout_s
         self._places = asyncio.Semaphore(MOST_AT_ONCE)
-        self._of_tenants: dict[str, asyncio.Lock] = {}
+        self._of_tenants: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """A lock stays while somebody holds it or waits for it."""
 
     def __repr__(self) -> str:
         return f"<PageRenderer: pages of {len(self._of_tenants)} tenants>"
@@ -105,12 +107,8 @@ class PageRenderer:
     async def _turn(self, tenant_id: str) -> AsyncIterator[None]:
         """Hold the turn of a tenant: one that asks for many pages does not keep out others."""
         lock = self._of_tenants.setdefault(tenant_id, asyncio.Lock())
-        try:
-            async with lock:
-                yield
-        finally:
-            if not lock.locked():
-                self._of_tenants.pop(tenant_id, None)
+        async with lock:
+            yield
 
     async def _receive(self, output: asyncio.StreamReader) -> PageImage | NotRendered:
         """Return the image, or why there is none: the group of tasks would wrap what is raised."""
