@@ -15,6 +15,7 @@ _LINE_CHARS = 76
 _PAGE_CHARS = 2_600
 _BROKEN_WORD = re.compile(r"([^\W\d_]{4,})([^\W\d_]{3,}\W*)")
 _LIGATURES = (("ffi", "ﬃ"), ("fi", "ﬁ"), ("fl", "ﬂ"))
+_WORD = re.compile(r"\w")
 _NAME = re.compile(r"\b[A-ZА-Я][^\W\d_A-ZА-Я]{2,}\b")
 _NAMES = ("Ada", "Grace", "Linus", "Barbara", "Иванов", "Петрова", "Müller", "Dupont", "Redis")
 _NEGATIONS = (
@@ -171,14 +172,20 @@ def _pages(lines: list[str]) -> Iterator[str]:
 
 
 def _other_digit(chance: random.Random, quote: str) -> str | None:
-    """Replace, drop or repeat one digit."""
+    """Replace, drop or repeat one digit.
+
+    None is dropped at an end: what is left of "needs (2" stands in the text.
+    """
     places = [found.start() for found in re.finditer(r"[0-9]", quote)]
     if not places:
         return None
     at = chance.choice(places)
     other = chance.choice([it for it in "0123456789" if it != quote[at]])
+    before, behind = quote[:at], quote[at + 1 :]
     new = chance.choice((other, other, "", quote[at] + other))
-    return quote[:at] + new + quote[at + 1 :]
+    if not new and not (_WORD.search(before) and _WORD.search(behind)):
+        new = other
+    return before + new + behind
 
 
 def _other_name(chance: random.Random, quote: str) -> str | None:
