@@ -18,12 +18,17 @@ from mcp_tools_proxy.settings import (
     remote,
     server_identity,
     settings,
+    sign_in,
     tracing,
 )
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.settings.types import variable
 
 PAGE = Path(__file__).parent / "reference/settings.md"
+
+_MODULES = (
+    *(audit, auth, documents, embeddings, remote, server_identity, settings, sign_in, tracing),
+)
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "connector": ("remote_",),
@@ -137,7 +142,7 @@ def _schemas() -> Iterator[tuple[tuple[str, str], Mapping[str, object]]]:
 
 def _meanings() -> Iterator[tuple[str, str]]:
     """Yield each field's name and the docstring under it: Python keeps none of these."""
-    for module in (audit, auth, documents, embeddings, remote, server_identity, settings, tracing):
+    for module in _MODULES:
         tree = ast.parse(inspect.getsource(module))
         for kind in (node for node in tree.body if isinstance(node, ast.ClassDef)):
             for field, text in zip(kind.body, kind.body[1:], strict=False):

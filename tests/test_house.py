@@ -109,6 +109,7 @@ CONFIGURATIONS: Sequence[Mapping[str, object]] = (
     {"auth_mode": "token", "tokens_file": "tokens", "admin_token": "correct-horse-battery"},
     {**JWT, "jwt_jwks_url": "https://issuer.example/keys"},
     {**JWT, "jwt_jwks_file": "keys"},
+    {**JWT, "jwt_jwks_file": "keys", "jwt_audience": "https://gw/mcp", "public_url": "https://gw"},
     {**REMOTE, "remote_token": "secret"},
     {**REMOTE, "remote_token_file": "secret"},
     {"audit": "file:never-opened", "audit_key_file": str(ROOT / "LICENSE")},

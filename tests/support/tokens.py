@@ -13,6 +13,8 @@ TOKENS_FILE = Path("tokens.jsonl")
 JWKS_FILE = Path("jwks.json")
 ADMIN_ROLE = "ops"
 OPERATOR_CLAIM = "may"
+PUBLIC_URL = "https://gateway.example/tools"
+RESOURCE = f"{PUBLIC_URL}/mcp"
 
 Settings = dict[str, Any]
 
@@ -32,6 +34,16 @@ def jwt_settings() -> Settings:
         "jwt_jwks_file": JWKS_FILE,
         "jwt_admin_role": ADMIN_ROLE,
         "jwt_operator_claim": OPERATOR_CLAIM,
+    }
+
+
+def sign_in_settings(**more: Any) -> Settings:
+    """Return the settings with which MCP clients are told where to sign in, and ``more``."""
+    return {
+        **jwt_settings(),
+        "jwt_audience": (AUDIENCE, RESOURCE),
+        "public_url": f"{PUBLIC_URL}/",
+        **more,
     }
 
 

@@ -49,6 +49,7 @@ from mcp_tools_proxy.mcp_server.http.authentication import (
     json_rpc_error_response,
 )
 from mcp_tools_proxy.mcp_server.http.endpoints import HttpEndpoints, HttpLimits
+from mcp_tools_proxy.mcp_server.http.protected_resource import ProtectedResource, SignInChallenge
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.telemetry.logging import flush_logs
 from mcp_tools_proxy.web.bad_token_throttle import BadTokenThrottle
@@ -88,7 +89,8 @@ def create_app(
     refusals = RequestRefusals(
         gateway.metrics, gateway.request_telemetry, Peers(settings.trusted_proxies)
     )
-    mcp_endpoints = _mcp_endpoints(settings, gateway, refusals)
+    protected_resource = _protected_resource(settings)
+    mcp_endpoints = _mcp_endpoints(settings, gateway, refusals, protected_resource)
     connector = _connector(settings, gateway)
 
     @asynccontextmanager
@@ -125,6 +127,8 @@ def create_app(
             refusals=refusals,
             answer=_refuse_token,
         )
+    if protected_resource is not None:
+        app.add_middleware(SignInChallenge, parameters=protected_resource.challenge)
     if settings.allowed_origins:
         app.add_middleware(
             CORSMiddleware,
@@ -241,8 +245,20 @@ def _connector(settings: Settings, gateway: Gateway) -> "Connector | None":
     return build_connector(settings, gateway, settings.remote_address)
 
 
+def _protected_resource(settings: Settings) -> ProtectedResource | None:
+    """Return how MCP clients find out where to sign in; None if they do not."""
+    if settings.mcp_resource is None or settings.jwt_issuer is None:
+        return None
+    return ProtectedResource(
+        resource=settings.mcp_resource, issuer=settings.jwt_issuer, scopes=settings.jwt_scopes
+    )
+
+
 def _mcp_endpoints(
-    settings: Settings, gateway: Gateway, refusals: RequestRefusals
+    settings: Settings,
+    gateway: Gateway,
+    refusals: RequestRefusals,
+    protected_resource: ProtectedResource | None,
 ) -> HttpEndpoints:
     server = build_server(settings, gateway)
     return HttpEndpoints(
@@ -259,6 +275,7 @@ def _mcp_endpoints(
             session_keys=[key.get_secret_value().encode() for key in settings.session_keys],
         ),
         shared_sessions=_shared_sessions(settings, server.replica),
+        protected_resource=protected_resource,
     )
 
 

@@ -22,10 +22,9 @@ from pydantic_core import ErrorDetails
 from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.domain.offers.definitions import DefinitionsMode
 from mcp_tools_proxy.settings.audit import AuditSettings, check_audit
-from mcp_tools_proxy.settings.auth import IdentitySettings
 from mcp_tools_proxy.settings.documents import DocumentSettings
 from mcp_tools_proxy.settings.remote import RemoteSettings
-from mcp_tools_proxy.settings.server_identity import ServerIdentitySettings
+from mcp_tools_proxy.settings.sign_in import SignInSettings
 from mcp_tools_proxy.settings.tracing import TracingSettings
 from mcp_tools_proxy.settings.types import (
     Budget,
@@ -70,8 +69,7 @@ class Settings(
     ConfigDirSettings,
     DocumentSettings,
     AuditSettings,
-    IdentitySettings,
-    ServerIdentitySettings,
+    SignInSettings,
     RemoteSettings,
     TracingSettings,
 ):
@@ -215,12 +213,13 @@ class Settings(
         """
         values, warnings = nearest_values(values)
         settings = read(values)
-        settings._warnings = warnings + unknown_variables(cls)  # noqa: SLF001 - its own class
+        warnings += settings.sign_in_warnings() + unknown_variables(cls)
+        settings._warnings = warnings  # noqa: SLF001 - its own class
         return settings
 
     @property
     def warnings(self) -> tuple[SettingWarning, ...]:
-        """Warnings on values that were replaced by the nearest valid one, and on unknown names."""
+        """Warnings on values that are not used as they are written, and on unknown names."""
         return self._warnings
 
     @model_validator(mode="after")

@@ -150,3 +150,36 @@ def test_a_retrieval_token_that_no_header_can_carry_stops_the_start(
     monkeypatch.setenv("MCP_PROXY_RETRIEVAL_TOKEN", token)
     with pytest.raises(SettingsError, match="MCP_PROXY_RETRIEVAL_TOKEN"):
         load_settings()
+
+
+SIGN_IN = JWT | {"JWT_AUDIENCE": "https://gw.example/mcp", "PUBLIC_URL": "https://gw.example/"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "resource", "warned"),
+    [
+        (SIGN_IN, "https://gw.example/mcp", []),
+        (SIGN_IN | {"JWT_AUDIENCE": "x,https://gw.example/mcp"}, "https://gw.example/mcp", []),
+        (SIGN_IN | {"JWT_AUDIENCE": "https://gw.example/"}, None, ["MCP_PROXY_JWT_AUDIENCE"]),
+        (JWT, None, []),
+        (JWT | {"JWT_SCOPES": "tools"}, None, ["MCP_PROXY_JWT_SCOPES"]),
+        ({"JWT_SCOPES": "tools"}, None, ["MCP_PROXY_JWT_SCOPES"]),
+        ({"PUBLIC_URL": "https://gw.example"}, None, []),
+    ],
+)
+def test_mcp_clients_sign_in_where_tokens_are_for_the_address_that_they_use(
+    monkeypatch: pytest.MonkeyPatch,
+    settings: dict[str, str],
+    resource: str | None,
+    warned: list[str],
+) -> None:
+    put(monkeypatch, settings)
+    found = load_settings()
+    assert (found.mcp_resource, [it.variable for it in found.warnings]) == (resource, warned)
+
+
+@pytest.mark.parametrize("scopes", ["a b", 'a"b', "a\\b", "a,ü"])
+def test_what_is_no_scope_is_refused(monkeypatch: pytest.MonkeyPatch, scopes: str) -> None:
+    put(monkeypatch, {"JWT_SCOPES": scopes})
+    with pytest.raises(SettingsError, match=r"^MCP_PROXY_JWT_SCOPES: should name scopes"):
+        load_settings()

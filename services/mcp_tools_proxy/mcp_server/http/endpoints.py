@@ -28,6 +28,7 @@ from mcp_tools_proxy.mcp_server.http.authentication import (
 from mcp_tools_proxy.mcp_server.http.header_parameters import HeaderParameters
 from mcp_tools_proxy.mcp_server.http.legacy_sse import LegacySse
 from mcp_tools_proxy.mcp_server.http.open_streams import CallerCheck, OpenStreams
+from mcp_tools_proxy.mcp_server.http.protected_resource import ProtectedResource
 from mcp_tools_proxy.mcp_server.http.sessions.live_sessions import LiveSessions
 from mcp_tools_proxy.mcp_server.http.sessions.session_ids import SessionIds
 from mcp_tools_proxy.mcp_server.http.sessions.session_records import SessionRecords
@@ -91,9 +92,15 @@ class HttpEndpoints:
         refusals: RequestRefusals,
         limits: HttpLimits,
         shared_sessions: "SharedSessions | None" = None,
+        protected_resource: ProtectedResource | None = None,
     ) -> None:
-        """``shared_sessions`` is by which replicas tell each other of sessions."""
+        """Build what serves MCP.
+
+        ``shared_sessions`` is by which replicas tell each other of sessions, ``protected_resource``
+        how clients find out where to sign in, None if they do not.
+        """
         self._callers = callers
+        self._protected_resource = protected_resource
         self._server = server
         self._lifecycle = lifecycle
         self._refusals = refusals
@@ -142,15 +149,18 @@ class HttpEndpoints:
         return len(self._server.list_changes)
 
     def routes(self) -> Sequence[Route]:
-        """Return the routes, without and with an agent in the path."""
+        """Return the routes, without and with an agent in the path, and those of the metadata."""
         streamable = _Endpoint(partial(self._enter, self._streamable))
         legacy = _Endpoint(partial(self._enter, self._legacy))
-        return (
+        routes = (
             Route("/mcp", streamable),
             Route("/mcp/agents/{agent}", streamable),
             Route("/mcp/sse", legacy),
             Route("/mcp/agents/{agent}/sse", legacy),
         )
+        if self._protected_resource is None:
+            return routes
+        return (*routes, *self._protected_resource.routes(route.path for route in routes))
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[None]:

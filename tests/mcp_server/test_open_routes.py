@@ -1,0 +1,45 @@
+"""What is open without a token, where callers need one."""
+
+from pathlib import Path
+
+from starlette.routing import Route
+
+from mcp_tools_proxy.mcp_server.http.protected_resource import METADATA_PATH as METADATA
+from tests.support.key_file import write_key
+from tests.support.mcp_endpoint import Served, serving
+from tests.support.tokens import sign_in_settings
+
+OPEN = {
+    *("GET /health", "GET /health/ready", "GET /metrics", "GET /openapi.json"),
+    "GET /.well-known/jwks.json",
+    *(
+        f"GET {METADATA}{path}"
+        for path in ("", "/mcp", "/mcp/sse", "/mcp/agents/{agent}", "/mcp/agents/{agent}/sse")
+    ),
+}
+"""As docs/explanation/security-model.md lists them."""
+
+
+def routes_of(served: Served) -> set[str]:
+    """Return every method and path that the service has."""
+    app = served.service.app
+    routes = [*app.routes, *app.state.mcp_endpoints.routes()]
+    found = [route for route in routes if isinstance(route, Route)]
+    return {
+        f"{method} {route.path}"
+        for route in found
+        for method in (route.methods or {"GET", "POST", "DELETE"}) - {"HEAD"}
+    }
+
+
+async def test_only_what_is_listed_is_open_without_a_token(tmp_path: Path) -> None:
+    key_file = tmp_path / "keys.pem"
+    write_key(key_file)
+    found = set()
+    async with serving(**sign_in_settings(signing_key_file=key_file)) as served:
+        for route in routes_of(served):
+            method, path = route.split()
+            response = await served.http.request(method, path.replace("{agent}", "one"))
+            if response.status_code < 400:
+                found.add(route)
+    assert found == OPEN
