@@ -1,0 +1,52 @@
+"""Stored logins: whose they are, and to what they are bound."""
+
+from dataclasses import dataclass, field
+
+from mcp_tools_proxy.domain.oauth.server_auth import Grant, LoginFor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoginOwner:
+    """In whose name somebody has signed in to a server; unused fields are empty.
+
+    A user is one of a tenant, and of the issuer of the JWTs that prove who it is: another issuer
+    may have a user of the same id.
+    """
+
+    server_id: str
+    login_for: LoginFor
+    tenant_id: str = ""
+    user_id: str = ""
+    user_issuer: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoginBinding:
+    """What a login is good for; an entry that says otherwise must not use it."""
+
+    resource: str
+    issuer: str
+    client_id: str
+    grant: Grant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Login:
+    """The tokens of a login, and the client that got them.
+
+    Times are seconds since 1970.
+    """
+
+    owner: LoginOwner
+    binding: LoginBinding
+    access_token: str = field(repr=False)
+    expires_at: float | None
+    """None where the issuer did not say."""
+    refresh_token: str | None = field(default=None, repr=False)
+    scopes: tuple[str, ...] = ()
+    client_secret: str | None = field(default=None, repr=False)
+    """The secret of a client that registered itself; else the entry has it."""
+    token_endpoint_auth_method: str | None = None
+    signed_in_at: float = 0.0
+    account: str | None = None
+    """Who signed in, as the issuer calls it, for lists."""

@@ -1,0 +1,66 @@
+"""What an entry of mcp.json says of OAuth: the grant, the client, the issuer, the scopes."""
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from mcp_tools_proxy.domain.caller_template import CallerTemplate
+
+
+class Grant(Enum):
+    """How a token is got."""
+
+    AUTHORIZATION_CODE = "authorization_code"
+    """A person has signed in; the login is stored."""
+    CLIENT_CREDENTIALS = "client_credentials"
+    TOKEN_EXCHANGE = "token_exchange"  # noqa: S105 - a name of RFC 8693
+    """The caller's JWT is exchanged at its issuer (RFC 8693)."""
+    ID_JAG = "id_jag"
+    """The caller's JWT is exchanged for an assertion, which its audience exchanges for a token."""
+
+    @property
+    def needs_person(self) -> bool:
+        """Whether somebody has to sign in before."""
+        return self is Grant.AUTHORIZATION_CODE
+
+
+class LoginFor(Enum):
+    """In whose name a token is got: calls of one tenant or user never use another's."""
+
+    DEPLOYMENT = "deployment"
+    TENANT = "tenant"
+    USER = "user"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OAuthClient:
+    """What the gateway is known by at an issuer; a template is filled in for each tenant."""
+
+    client_id: str | CallerTemplate | None = None
+    client_secret: str | CallerTemplate | None = field(default=None, repr=False)
+    metadata_url: str | None = None
+    """The address of a client ID metadata document, which is the id where the issuer knows such."""
+    name: str | None = None
+    """What people are shown at a sign-in."""
+    token_endpoint_auth_method: str | None = None
+    """How the client authenticates itself; None leaves it to the issuer's metadata."""
+    may_register: bool = True
+    """Whether the gateway may register itself where there is no id (RFC 7591)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerAuth:
+    """OAuth towards one server. ``issuer`` and ``resource`` are found out where they are None."""
+
+    grant: Grant = Grant.AUTHORIZATION_CODE
+    login_for: LoginFor = LoginFor.DEPLOYMENT
+    client: OAuthClient = field(default_factory=OAuthClient)
+    idp_client: OAuthClient | None = None
+    """The client at the issuer of callers' JWTs (id_jag)."""
+    issuer: str | None = None
+    resource: str | None = None
+    scopes: tuple[str, ...] | None = None
+    """The most that is ever requested; None takes what is challenged, where a person sees it."""
+    redirect_uri: str | None = None
+    """Where the command ``login`` listens; None takes a free port of this machine."""
+    discovery: "ServerAuth | None" = None
+    """By what the server is discovered, if it lets nobody without a token."""
