@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from mcp_tools_proxy.config.oauth.auth_rules import OAuthSupport
 from mcp_tools_proxy.config.texts.caller_rules import IdentitySupport
 from mcp_tools_proxy.downstream.callers.caller_values import CallerValues
 from mcp_tools_proxy.downstream.callers.secret_files import SecretFiles
@@ -42,4 +43,8 @@ def identity_support(settings: Settings) -> IdentitySupport:
     return IdentitySupport(
         has_secrets=settings.secrets_dir is not None,
         can_sign=settings.public_url is not None and settings.signing_key_file is not None,
+        oauth=OAuthSupport(
+            jwt_issuer=settings.jwt_issuer if settings.auth_mode == "jwt" else None,
+            proves_users=settings.auth_mode == "jwt" and settings.jwt_user_claim is not None,
+        ),
     )

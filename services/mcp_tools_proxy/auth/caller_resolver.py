@@ -3,12 +3,12 @@
 from collections.abc import Callable, MutableMapping
 from typing import Any, TypeVar
 
-from mcp_tools_proxy.auth.authenticator import Authenticator, proven_of
+from mcp_tools_proxy.auth.authenticator import Authenticator, bearer_token, proven_of
 from mcp_tools_proxy.auth.identity_headers import read_headers
 from mcp_tools_proxy.domain.audit.origin import UNKNOWN_ORIGIN, Origin
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller, narrow_documents
 from mcp_tools_proxy.domain.errors import AgentRequired, Forbidden, ProxyError
-from mcp_tools_proxy.domain.identity import NO_ASSERTION, AssertedIdentity, Principal
+from mcp_tools_proxy.domain.identity import NO_ASSERTION, AssertedIdentity, CallerJwt, Principal
 
 CALLER = "mcp_tools_proxy.caller"
 """Key in the ASGI scope for the caller, once known: a refusal is logged with the caller."""
@@ -91,13 +91,29 @@ class CallerResolver:
         if principal is None:
             return self.resolve_trusted(_merge(asserted, by_headers), self._origin_of(scope))
         try:
-            return _from_token(principal, _merge(asserted, by_headers), self._origin_of(scope))
+            return _from_token(
+                principal,
+                _merge(asserted, by_headers),
+                origin=self._origin_of(scope),
+                jwt=_jwt_of(principal, authorization),
+            )
         except ProxyError as error:
             error.proven = proven_of(principal)
             raise
 
 
-def _from_token(principal: Principal, asserted: AssertedIdentity, origin: Origin) -> Caller:
+def _jwt_of(principal: Principal, authorization: str | None) -> CallerJwt | None:
+    """Return the JWT of a request, if it proves a tenant and a user."""
+    if principal.jwt is None or principal.tenant_id is None or principal.user_id is None:
+        return None
+    issuer, expires_at = principal.jwt
+    token = bearer_token(authorization) or ""
+    return CallerJwt(issuer=issuer, expires_at=expires_at, token=token)
+
+
+def _from_token(
+    principal: Principal, asserted: AssertedIdentity, *, origin: Origin, jwt: CallerJwt | None
+) -> Caller:
     """Build the caller; assertions count only where the token leaves a field open.
 
     Roles are open only to a token that asserts users. One that merely names no user has its own
@@ -129,6 +145,7 @@ def _from_token(principal: Principal, asserted: AssertedIdentity, origin: Origin
         token_log_fields=principal.token_log_fields,
         origin=origin,
         documents=narrow_documents(principal.documents, asserted.documents),
+        jwt=jwt,
     )
 
 

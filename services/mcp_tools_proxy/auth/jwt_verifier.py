@@ -165,7 +165,9 @@ class JwtVerifier:
         now = self._clock()
         good_until = check_times(claims, now, self._rules.leeway_s)
         principal = replace(
-            principal_of(claims, self._rules.claims), token_log_fields=_token_log_fields(claims)
+            principal_of(claims, self._rules.claims),
+            token_log_fields=_token_log_fields(claims),
+            jwt=(self._rules.issuer, good_until - self._rules.leeway_s),
         )
         return _Verified(principal, good_until, kid, key)
 

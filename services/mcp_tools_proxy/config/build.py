@@ -5,6 +5,8 @@ from typing import Any, Literal
 
 from mcp_tools_proxy.config.bind_entry import bindings_of
 from mcp_tools_proxy.config.json_file import Location, json_path, limit_problems
+from mcp_tools_proxy.config.oauth.auth_entry import server_auth
+from mcp_tools_proxy.config.oauth.auth_rules import turns_oauth_off
 from mcp_tools_proxy.config.schema import (
     AgentsFile,
     ConfigurationFile,
@@ -42,6 +44,7 @@ from mcp_tools_proxy.domain.configuration import (
     Problem,
     Reference,
 )
+from mcp_tools_proxy.domain.oauth.server_auth import ServerAuth
 from mcp_tools_proxy.domain.offers.bindings import ServerBindings
 from mcp_tools_proxy.domain.offers.overrides import NO_OVERRIDES, Overrides
 from mcp_tools_proxy.domain.server import (
@@ -65,11 +68,12 @@ def build_configuration(
     warnings: tuple[Problem, ...],
     invalid: Mapping[str, tuple[Problem, ...]],
     order: Iterable[str],
+    jwt_issuer: str | None = None,
 ) -> Configuration:
     """Build the configuration; the two limits apply where the file sets none.
 
     ``invalid`` has the problems of the entries that were left out of ``file``, by server id;
-    ``order`` the ids of all servers.
+    ``order`` the ids of all servers. ``jwt_issuer`` is where callers' JWTs are exchanged.
     """
     interval_s = file.capabilities_refresh_interval_seconds
     refresh_interval_s = max(interval_s, MIN_REFRESH_S) if interval_s > 0 else 0.0
@@ -88,6 +92,7 @@ def build_configuration(
             caller_texts=_caller_texts(entry),
             forward=tuple(dict.fromkeys(entry.forward)),
             assertion=_assertion(entry.assertion),
+            auth=_auth(entry, jwt_issuer),
             call_timeout_s=entry.request_timeout_seconds
             or file.request_timeout_seconds
             or call_timeout_s,
@@ -150,6 +155,12 @@ def _caller_texts(entry: ServerEntry) -> CallerTexts | None:
 
 def _assertion(entry: AssertionEntry | None) -> Assertion | None:
     return None if entry is None else Assertion(audience=entry.audience, header=entry.header)
+
+
+def _auth(entry: ServerEntry, jwt_issuer: str | None) -> ServerAuth | None:
+    if entry.auth is None or turns_oauth_off(entry):
+        return None
+    return server_auth(entry.auth, jwt_issuer=jwt_issuer)
 
 
 def _discovery_caller(entry: DiscoveryCallerEntry | None) -> Caller | None:
@@ -270,6 +281,8 @@ def _entry_oddities(
 
 
 def _keys_without_effect(entry: ServerEntry, written: Mapping[str, Any]) -> Iterator[Oddity]:
+    if turns_oauth_off(entry):
+        yield ("auth",), "has no effect, for headers have Authorization"
     transport = entry.effective_transport
     foreign = NETWORK_KEYS if transport is Transport.STDIO else STDIO_KEYS
     for key in foreign:

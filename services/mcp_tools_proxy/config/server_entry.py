@@ -44,6 +44,7 @@ from mcp_tools_proxy.config.field_types import (
     environment_for,
     key_rule,
 )
+from mcp_tools_proxy.config.oauth.auth_entry import AuthEntry
 from mcp_tools_proxy.domain.server import Isolation, Transport
 from mcp_tools_proxy.wire.identifiers import Identifier
 
@@ -90,14 +91,6 @@ _Transport = Annotated[
     BeforeValidator(_read_transport),
     Published({"anyOf": [{"enum": [t.value for t in Transport]}, _any_case(_WORDS)]}),
 ]
-
-
-def _refuse_auth(value: object) -> None:
-    if value is not None:
-        raise ValueError("is not supported yet: take it out, and send a token in headers")
-
-
-_NoAuth = Annotated[None, BeforeValidator(_refuse_auth), Published({"type": "null"})]
 
 
 def _present(key: str, like: Mapping[str, object] | None = None) -> dict[str, object]:
@@ -222,8 +215,10 @@ class ServerEntry(BaseModel):
         default=None, examples=[{"audience": "https://tickets.internal"}]
     )
     """A token in a header of each call that says who calls, signed by the gateway: HTTP only."""
-    auth: _NoAuth = None
-    """Not supported yet: a server whose entry has it is not served."""
+    auth: AuthEntry | None = Field(
+        default=None, examples=[{"type": "oauth", "authorizationServer": "https://login.example"}]
+    )
+    """How the gateway gets tokens for the server, by OAuth."""
     request_timeout_seconds: Seconds | None = Field(default=None, examples=[60])
     """Seconds for one call; the file's `requestTimeoutSeconds` when left out."""
     connect_timeout_seconds: Seconds | None = Field(default=None, examples=[30])

@@ -44,7 +44,7 @@ OF_ROOT: Mapping[str, str] = {
         'is spelt "mcpServers" here: an object with each server under its id',
     ),
     "agents": "belongs into a file of its own, agents.json",
-    "authorizationTimeoutSeconds": "has no effect: OAuth is not supported; send a token in headers",
+    "authorizationTimeoutSeconds": "has no effect: the command login waits for 10 minutes",
     "connectionRetryCount": "has no effect: a server is tried again until it is there",
     "fallbackPromptsAndResourcesToTools": (
         "has no effect: prompts and resources are no tools here; they are listed and used by MCP's "

@@ -64,3 +64,17 @@ class CredentialsMissing(ProxyError):
     """There is no secret for this caller; ``reason`` has its path, for operators only."""
 
     code = "CREDENTIALS_MISSING"
+
+
+class LoginRequired(ProxyError):
+    """Somebody has to sign in to the server first; ``details.url`` is where, if there is a page."""
+
+    code = "LOGIN_REQUIRED"
+    nothing_ran = True
+
+
+class CredentialsInsufficient(ProxyError):
+    """The server, or its issuer, does not accept what the gateway has for this caller."""
+
+    code = "CREDENTIALS_INSUFFICIENT"
+    nothing_ran = True

@@ -8,6 +8,7 @@ from mcp_tools_proxy.domain.audit.origin import UNKNOWN_ORIGIN, Origin
 from mcp_tools_proxy.domain.client import NULL_CLIENT, Client
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
+from mcp_tools_proxy.domain.identity import CallerJwt
 
 NO_TENANT = ""
 """``tenant_id`` of a caller without a tenant: it owns no documents, and no request can name it."""
@@ -42,7 +43,7 @@ class Caller:
     empty. ``token_log_fields`` identify the verified token in records, empty without one, and
     ``origin`` is where the request came from. ``documents`` are the only ones of its tenant that
     the caller may use, None for no such limit; each request of a session may have others. Equality
-    and hashes leave these three out.
+    and hashes leave these out.
     """
 
     tenant_id: str
@@ -52,6 +53,8 @@ class Caller:
     token_log_fields: Mapping[str, str] = field(default_factory=dict, compare=False)
     origin: Origin = field(default=UNKNOWN_ORIGIN, compare=False)
     documents: frozenset[str] | None = field(default=None, compare=False)
+    jwt: CallerJwt | None = field(default=None, compare=False, repr=False)
+    """What proves tenant and user in this very request; None where they were only said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

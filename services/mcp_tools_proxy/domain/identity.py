@@ -65,6 +65,20 @@ class Principal:
     documents: frozenset[str] | None = None
     rights: frozenset[OperatorRight] = frozenset()
     token_log_fields: Mapping[str, str] = field(default_factory=dict, compare=False)
+    jwt: tuple[str, float] | None = field(default=None, compare=False)
+    """Issuer and expiry of the JWT, in seconds since 1970; None for another token."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallerJwt:
+    """The JWT of a request that proves its tenant and its user.
+
+    It goes to its issuer and nowhere else. ``expires_at`` is in seconds since 1970.
+    """
+
+    issuer: str
+    expires_at: float
+    token: str = field(repr=False)
 
 
 class TokenVerifier(Protocol):

@@ -7,6 +7,7 @@ from enum import Enum
 
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.caller_template import CallerPart, CallerTemplate
+from mcp_tools_proxy.domain.oauth.server_auth import ServerAuth
 
 DEFAULT_CALLS_IN_FLIGHT = 100
 
@@ -114,6 +115,8 @@ class ServerConfig:
     forward: tuple[CallerPart, ...] = ()
     """The parts of the caller that each of its calls carries in ``_meta``."""
     assertion: Assertion | None = None
+    auth: ServerAuth | None = field(default=None, repr=False)
+    """How tokens for the server are got; None where none are, or headers have one."""
 
     @property
     def session_limit(self) -> int:
@@ -125,7 +128,12 @@ class ServerConfig:
     @property
     def needs_caller(self) -> bool:
         """Whether a call carries something of its caller, or of the caller's credentials."""
-        return self.caller_texts is not None or bool(self.forward) or self.assertion is not None
+        return (
+            self.caller_texts is not None
+            or bool(self.forward)
+            or self.assertion is not None
+            or self.auth is not None
+        )
 
 
 class ServerState(Enum):

@@ -5,9 +5,10 @@ user, of a session that a tenant shares, would show one user's tickets to the ne
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mcp_tools_proxy.config.json_file import Location
+from mcp_tools_proxy.config.oauth.auth_rules import OAuthSupport, auth_faults
 from mcp_tools_proxy.config.server_entry import ServerEntry
 from mcp_tools_proxy.domain.caller_template import CallerPart, CallerTemplate
 from mcp_tools_proxy.domain.server import Transport
@@ -28,6 +29,7 @@ class IdentitySupport:
     """Whether there is a folder of secrets."""
     can_sign: bool = False
     """Whether there are a key and an issuer for assertions."""
+    oauth: OAuthSupport = field(default_factory=OAuthSupport)
 
 
 def caller_faults(entry: ServerEntry, support: IdentitySupport) -> Iterator[Fault]:
@@ -43,6 +45,7 @@ def caller_faults(entry: ServerEntry, support: IdentitySupport) -> Iterator[Faul
             )
     yield from _header_faults(entry)
     yield from _assertion_faults(entry, support)
+    yield from auth_faults(entry, support.oauth)
 
 
 def _is_enabled(entry: ServerEntry) -> bool:

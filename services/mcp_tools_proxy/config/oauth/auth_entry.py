@@ -1,0 +1,160 @@
+"""The model of ``auth`` in a server's entry. The docstrings of model and fields are published."""
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict
+from pydantic import WithJsonSchema as Published
+
+from mcp_tools_proxy.config.field_types import (
+    FILE_MODEL,
+    HTTP_URL_PATTERN,
+    CallerText,
+    NotBlank,
+    check_url,
+)
+from mcp_tools_proxy.domain.oauth.server_auth import Grant, LoginFor, OAuthClient, ServerAuth
+
+METHODS = ("client_secret_basic", "client_secret_post", "none")
+_SCOPE_PATTERN = r"^[!#-\[\]-~]+$"
+
+
+def _check_address(url: str) -> str:
+    check_url(url, HTTP_URL_PATTERN, "http:// or https://")
+    return url
+
+
+_Address = Annotated[
+    str,
+    AfterValidator(_check_address),
+    Published({"type": "string", "pattern": f"^{HTTP_URL_PATTERN}$"}),
+]
+_Grant = Annotated[
+    Grant, Strict(False), Published({"type": "string", "enum": [it.value for it in Grant]})
+]
+_For = Annotated[
+    LoginFor, Strict(False), Published({"type": "string", "enum": [it.value for it in LoginFor]})
+]
+_Scopes = list[Annotated[str, Field(pattern=_SCOPE_PATTERN)]]
+_STRICT = ConfigDict(**{**FILE_MODEL, "extra": "forbid"})
+
+
+class IdpEntry(BaseModel):
+    """The client at the issuer of callers' tokens."""
+
+    model_config = _STRICT
+
+    client_id: CallerText = Field(examples=["tools-proxy"])
+    """Its id."""
+    client_secret: CallerText | None = Field(default=None, examples=["${IDP_SECRET}"])
+    """Its secret."""
+
+
+class DiscoveryAuthEntry(BaseModel):
+    """By which client the server is discovered, where it lets nobody without a token."""
+
+    model_config = _STRICT
+
+    grant: Literal["client_credentials"]
+    """The client's own token, which belongs to no caller."""
+    client_id: CallerText = Field(examples=["tools-proxy-discovery"])
+    """Its id."""
+    client_secret: CallerText = Field(examples=["${DISCOVERY_SECRET}"])
+    """Its secret."""
+    scopes: _Scopes | None = Field(default=None, examples=[["read"]])
+    """The scopes that it requests."""
+
+
+class AuthEntry(BaseModel):
+    """How the gateway gets tokens for a server, by OAuth."""
+
+    model_config = _STRICT
+
+    type: Literal["oauth"]
+    """There is no other."""
+    grant: _Grant | None = Field(default=None, examples=["client_credentials"])
+    """`authorization_code` (a person signs in), `client_credentials`, `token_exchange` (RFC 8693)
+    or `id_jag` (enterprise-managed authorization); `authorization_code` when left out."""
+    for_: _For | None = Field(default=None, alias="for", examples=["user"])
+    """In whose name: of the `deployment`, of each `tenant`, or of each `user` of a tenant."""
+    client_id: CallerText | None = Field(default=None, examples=["tools-proxy"])
+    """The gateway's id at the issuer. It needs `authorizationServer`."""
+    client_secret: CallerText | None = Field(default=None, examples=["${TICKETS_SECRET}"])
+    """Its secret; `${secret:PATH}` reads it anew for each token."""
+    client_id_metadata_url: _Address | None = Field(
+        default=None, examples=["https://tools.example.com/client.json"]
+    )
+    """The address of a client ID metadata document, for issuers that know such."""
+    client_name: NotBlank | None = Field(default=None, examples=["Company tools"])
+    """What people are shown at the sign-in."""
+    redirect_uri: _Address | None = Field(
+        default=None, examples=["http://127.0.0.1:8765/oauth/callback"]
+    )
+    """Where the command `login` waits for the browser; a free port when left out."""
+    token_endpoint_auth_method: Literal["client_secret_basic", "client_secret_post", "none"] | (
+        None
+    ) = Field(default=None, examples=["client_secret_post"])
+    """How the client authenticates itself; as the issuer supports it when left out."""
+    authorization_server: _Address | None = Field(
+        default=None, examples=["https://login.example.com"]
+    )
+    """The issuer of tokens, as it calls itself. Left out, the server's metadata name it."""
+    scopes: _Scopes | None = Field(default=None, examples=[["tickets.read", "tickets.write"]])
+    """The most scopes that are ever requested. Left out, a sign-in requests what the server asks
+    for, and shows it; the other grants request none."""
+    resource: _Address | None = Field(default=None, examples=["https://tickets.example.com/mcp"])
+    """What tokens are for, as the server's metadata must say it; left out, they say it."""
+    allow_dynamic_registration: bool = True
+    """Whether the gateway may register itself at an issuer where it has no id."""
+    idp: IdpEntry | None = Field(default=None)
+    """For `id_jag`: the client at the issuer of callers' tokens."""
+    discovery: DiscoveryAuthEntry | None = Field(default=None)
+    """By which client the server is discovered, where it asks for a token even for that."""
+
+    @property
+    def effective_grant(self) -> Grant:
+        """The grant, whether it is written or not."""
+        return self.grant or Grant.AUTHORIZATION_CODE
+
+    @property
+    def login_for(self) -> LoginFor:
+        """In whose name tokens are got, whether it is written or not."""
+        return self.for_ or LoginFor.DEPLOYMENT
+
+
+def server_auth(entry: AuthEntry, *, jwt_issuer: str | None) -> ServerAuth:
+    """Return what an entry says; an exchange is at the issuer of callers' tokens."""
+    scopes = None if entry.scopes is None else tuple(dict.fromkeys(entry.scopes))
+    is_exchange = entry.effective_grant is Grant.TOKEN_EXCHANGE
+    return ServerAuth(
+        grant=entry.effective_grant,
+        login_for=entry.login_for,
+        client=OAuthClient(
+            client_id=entry.client_id,
+            client_secret=entry.client_secret,
+            metadata_url=entry.client_id_metadata_url,
+            name=entry.client_name,
+            token_endpoint_auth_method=entry.token_endpoint_auth_method,
+            may_register=entry.allow_dynamic_registration,
+        ),
+        idp_client=None
+        if entry.idp is None
+        else OAuthClient(client_id=entry.idp.client_id, client_secret=entry.idp.client_secret),
+        issuer=jwt_issuer if is_exchange else entry.authorization_server,
+        resource=entry.resource,
+        scopes=scopes,
+        redirect_uri=entry.redirect_uri,
+        discovery=_discovery(entry),
+    )
+
+
+def _discovery(entry: AuthEntry) -> ServerAuth | None:
+    found = entry.discovery
+    if found is None:
+        return None
+    return ServerAuth(
+        grant=Grant.CLIENT_CREDENTIALS,
+        client=OAuthClient(client_id=found.client_id, client_secret=found.client_secret),
+        issuer=entry.authorization_server,
+        resource=entry.resource,
+        scopes=None if found.scopes is None else tuple(dict.fromkeys(found.scopes)),
+    )

@@ -1,0 +1,195 @@
+"""Finds out who issues tokens for a server: RFC 9728, then RFC 8414 or OpenID Connect."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from mcp.client.auth.utils import (
+    build_oauth_authorization_server_metadata_discovery_urls,
+    build_protected_resource_metadata_discovery_urls,
+)
+from mcp.shared.auth import OAuthMetadata, ProtectedResourceMetadata
+from pydantic import AnyHttpUrl, ValidationError
+from yarl import URL
+
+from mcp_tools_proxy.domain.oauth.server_auth import ServerAuth
+from mcp_tools_proxy.downstream.oauth.challenge import Challenge
+from mcp_tools_proxy.downstream.oauth.oauth_web import (
+    Answer,
+    IssuerUnavailable,
+    OAuthRefused,
+    OAuthWeb,
+    check_scheme,
+)
+from mcp_tools_proxy.downstream.oauth.reach import Reach, reach_of
+from mcp_tools_proxy.wire.mcp_protocol import MODERN_VERSIONS
+
+_HEADERS = {"MCP-Protocol-Version": MODERN_VERSIONS[-1]}
+
+
+class IssuerMetadata(OAuthMetadata):
+    """The metadata of an issuer; one without a sign-in has no ``authorization_endpoint``."""
+
+    authorization_endpoint: AnyHttpUrl | None = None  # type: ignore[assignment]
+    device_authorization_endpoint: AnyHttpUrl | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Issuer:
+    """An issuer of tokens, and where its endpoints may be reached."""
+
+    name: str
+    """The issuer's identifier, as its metadata spell it: it is compared character by character."""
+    metadata: IssuerMetadata
+    server: URL
+    """The MCP server's address, by which the reach of every endpoint is decided."""
+    configured: frozenset[URL]
+    """The origins that the operator wrote."""
+
+    def reach_of(self, endpoint: URL) -> Reach:
+        """Return where requests to an endpoint may go."""
+        return reach_of(endpoint, self.server, self.configured)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Discovered:
+    """What a token for a server has to be: for which resource, of which issuer."""
+
+    resource: str
+    issuer: Issuer
+    scopes: tuple[str, ...] | None
+    """The scopes that the resource's metadata name; None if they name none."""
+
+
+class Discovery:
+    """Finds the issuer for one server; ``server`` is its address, ``auth`` what its entry says."""
+
+    def __init__(self, web: OAuthWeb, server: URL, auth: ServerAuth) -> None:
+        self._web = web
+        self._server = server
+        self._auth = auth
+        self._configured = origins_of([auth.issuer] if auth.issuer else [])
+
+    async def run(self, challenge: Challenge | None) -> Discovered:
+        """Return what was found. Raises IssuerUnavailable, OAuthRefused."""
+        found = await self._resource_metadata(challenge)
+        issuer = self._auth.issuer
+        if found is not None:
+            if issuer is not None and issuer not in found.issuers:
+                raise OAuthRefused(
+                    "the server's metadata name other issuers than the entry's authorizationServer"
+                )
+            issuer = issuer or found.issuers[0]
+        return Discovered(
+            resource=self._resource(found),
+            issuer=await find_issuer(
+                self._web, issuer, server=self._server, configured=self._configured
+            ),
+            scopes=None if found is None else found.scopes,
+        )
+
+    async def _resource_metadata(self, challenge: Challenge | None) -> "_Resource | None":
+        """Return the server's metadata, None if it publishes none."""
+        named = None if challenge is None else challenge.metadata_url
+        unavailable: IssuerUnavailable | None = None
+        for text in build_protected_resource_metadata_discovery_urls(named, str(self._server)):
+            url = _url(text)
+            try:
+                answer = await self._web.get(
+                    url, reach_of(url, self._server, self._configured), _HEADERS
+                )
+            except IssuerUnavailable as error:  # says nothing of what the server publishes
+                unavailable = error
+                continue
+            resource = _read_resource(answer)
+            if resource is not None:
+                return resource
+        if unavailable is not None:
+            raise unavailable
+        return None
+
+    def _resource(self, metadata: "_Resource | None") -> str:
+        """Return what tokens are for. Raises OAuthRefused if that is not the server."""
+        own = str(self._server.with_fragment(None))
+        found = own if metadata is None else metadata.name
+        if not contains(found, own):
+            raise OAuthRefused("the server's metadata are of another resource than its url")
+        if self._auth.resource is not None and self._auth.resource != found:
+            raise OAuthRefused("the server's metadata are of another resource than the entry's")
+        return found
+
+
+async def find_issuer(
+    web: OAuthWeb, issuer: str | None, *, server: URL, configured: frozenset[URL]
+) -> Issuer:
+    """Return an issuer by its metadata; without a name the server's own origin is one.
+
+    That is what MCP 2025-03-26 had. Raises IssuerUnavailable, OAuthRefused.
+    """
+    expected = str(server.origin()) if issuer is None else issuer
+    for text in build_oauth_authorization_server_metadata_discovery_urls(issuer, str(server)):
+        url = _url(text)
+        answer = await web.get(url, reach_of(url, server, configured), _HEADERS)
+        if answer.status != 200 or not isinstance(answer.content, dict):
+            continue
+        try:
+            metadata = IssuerMetadata.model_validate(answer.content)
+        except ValidationError:
+            raise OAuthRefused(f"the metadata of the issuer {expected} are not valid") from None
+        name = str(answer.content["issuer"])
+        if name.removesuffix("/" if issuer is None else "") != expected:
+            raise OAuthRefused(f"the metadata of the issuer {expected} name another issuer")
+        found = Issuer(name=name, metadata=metadata, server=server, configured=configured)
+        for endpoint in (metadata.authorization_endpoint, metadata.token_endpoint):
+            if endpoint is not None:
+                check_scheme(_url(str(endpoint)), found.reach_of(_url(str(endpoint))))
+        return found
+    raise OAuthRefused(f"the issuer {expected} publishes no metadata")
+
+
+def origins_of(addresses: Iterable[str]) -> frozenset[URL]:
+    """Return the origins of addresses that the operator wrote. Raises OAuthRefused."""
+    return frozenset(_url(address).origin() for address in addresses)
+
+
+def contains(resource: str, address: str) -> bool:
+    """Return whether an address is a resource's, or lies below it by whole segments of the path."""
+    outer, inner = _url(resource), _url(address)
+    if outer.origin() != inner.origin() or outer.query_string or outer.fragment:
+        return resource == address
+    above, below = outer.raw_path.rstrip("/"), inner.raw_path.rstrip("/")
+    return below == above or below.startswith(f"{above}/")
+
+
+@dataclass(frozen=True, slots=True)
+class _Resource:
+    """The metadata of a resource, its identifiers as they are spelt."""
+
+    name: str
+    issuers: tuple[str, ...]
+    scopes: tuple[str, ...] | None
+
+
+def _read_resource(answer: Answer) -> _Resource | None:
+    """Return the metadata of an answer; None if it has none, or none that are valid."""
+    if answer.status != 200 or not isinstance(answer.content, dict):
+        return None
+    try:
+        metadata = ProtectedResourceMetadata.model_validate(answer.content)
+    except ValidationError:
+        return None
+    scopes = metadata.scopes_supported
+    return _Resource(
+        name=answer.content["resource"],
+        issuers=tuple(answer.content["authorization_servers"]),
+        scopes=None if scopes is None else tuple(dict.fromkeys(scopes)),
+    )
+
+
+def _url(text: str) -> URL:
+    """Parse an address that somebody else wrote. Raises OAuthRefused."""
+    try:
+        url = URL(text)
+        url.origin()
+    except ValueError:
+        raise OAuthRefused("an address in the metadata is not valid") from None
+    return url

@@ -1,0 +1,170 @@
+"""The HTTP requests of OAuth: https, no redirects, no proxies, bounded in bytes and seconds."""
+
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+from aiohttp import AddrInfoType
+from aiohttp.http_exceptions import HttpProcessingError
+from pydantic_core import from_json
+from yarl import URL
+
+from mcp_tools_proxy.downstream.oauth.reach import Reach, is_loopback_host, zone_of
+
+TIMEOUT_S = 5.0
+"""Seconds for one request in total."""
+
+MAX_BYTES = 64 * 1024
+"""A larger answer is refused."""
+
+_NOT_DIALLED = "has an address that may not be dialled"
+
+_HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity"}
+_FAULTS = (aiohttp.ClientError, HttpProcessingError, OSError, ValueError)
+
+
+class IssuerUnavailable(Exception):
+    """An issuer, or the server's metadata, could not be asked; later it may work.
+
+    The message is for operators, without a secret.
+    """
+
+
+class OAuthRefused(Exception):
+    """What an issuer or a server says cannot be used; trying again does not help.
+
+    The message is for operators, without a secret; ``error`` is the issuer's own word, such as
+    ``invalid_grant``.
+    """
+
+    def __init__(self, message: str, *, error: str = "") -> None:
+        super().__init__(message)
+        self.error = error
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer: its status, and its body as JSON, None if it has none."""
+
+    status: int
+    content: Any
+
+
+class OAuthWeb:
+    """Sends requests to issuers; ``close`` closes its connections.
+
+    The address is checked as it is dialled, each time: a name may lead elsewhere than before.
+    """
+
+    def __init__(self, *, timeout_s: float = TIMEOUT_S) -> None:
+        self._timeout = aiohttp.ClientTimeout(total=timeout_s)
+        self._clients: dict[Reach, aiohttp.ClientSession] = {}
+
+    def __repr__(self) -> str:
+        return f"<OAuthWeb {len(self._clients)} clients>"
+
+    async def close(self) -> None:
+        """Close every connection."""
+        for client in self._clients.values():
+            await client.close()
+        self._clients.clear()
+
+    async def get(self, url: URL, reach: Reach, headers: Mapping[str, str]) -> Answer:
+        """Fetch a document. Raises IssuerUnavailable, OAuthRefused."""
+        return await self._send("GET", url, reach, headers=headers)
+
+    async def post_form(
+        self,
+        url: URL,
+        reach: Reach,
+        form: Mapping[str, str],
+        auth: aiohttp.BasicAuth | None = None,
+    ) -> Answer:
+        """Post a form. Raises as ``get``."""
+        return await self._send("POST", url, reach, data=dict(form), auth=auth)
+
+    async def post_json(self, url: URL, reach: Reach, content: Mapping[str, object]) -> Answer:
+        """Post a JSON object. Raises as ``get``."""
+        return await self._send("POST", url, reach, json=dict(content))
+
+    async def _send(
+        self,
+        method: str,
+        url: URL,
+        reach: Reach,
+        *,
+        headers: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> Answer:
+        check_scheme(url, reach)
+        try:
+            async with self._client(reach).request(
+                method,
+                url,
+                headers=_HEADERS | dict(headers or {}),
+                allow_redirects=False,
+                **options,
+            ) as response:
+                body = await response.content.read(MAX_BYTES + 1)
+                while len(body) <= MAX_BYTES and (more := await response.content.readany()):
+                    body += more
+                status = response.status
+        except _FAULTS as error:
+            if _NOT_DIALLED in str(error):  # as one of several, if the name has several addresses
+                raise OAuthRefused(f"{_origin(url)} {_NOT_DIALLED}") from None
+            why = "did not answer in time" if isinstance(error, TimeoutError) else "failed"
+            raise IssuerUnavailable(f"{_origin(url)} {why}") from None
+        if len(body) > MAX_BYTES:
+            raise OAuthRefused(f"{_origin(url)} sent more than {MAX_BYTES} bytes")
+        if status >= 500 or status == 429:
+            raise IssuerUnavailable(f"{_origin(url)} answered with HTTP status {status}")
+        return Answer(status, _json(body))
+
+    def _client(self, reach: Reach) -> aiohttp.ClientSession:
+        client = self._clients.get(reach)
+        if client is None:
+            connector = aiohttp.TCPConnector(socket_factory=_checked_sockets(reach))
+            client = self._clients[reach] = aiohttp.ClientSession(
+                connector=connector,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                timeout=self._timeout,
+                trust_env=False,
+                auto_decompress=False,  # a bomb would be inflated before it is counted
+            )
+        return client
+
+
+def check_scheme(url: URL, reach: Reach) -> None:
+    """Raise OAuthRefused unless a URL is https, or http on this machine where that may be."""
+    is_local = url.scheme == "http" and reach.loopback and is_loopback_host(url)
+    if url.user is not None or url.password is not None:
+        raise OAuthRefused(f"{_origin(url)} is named with a user, which is not allowed")
+    if url.scheme != "https" and not is_local:
+        raise OAuthRefused(f"{_origin(url)} is not https, so no secret may go there")
+
+
+def _checked_sockets(reach: Reach) -> Any:
+    def open_socket(address: AddrInfoType) -> socket.socket:
+        family, kind, protocol, _, target = address
+        if not reach.allows(zone_of(str(target[0]))):
+            raise OSError(_NOT_DIALLED)
+        return socket.socket(family, kind, protocol)
+
+    return open_socket
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return from_json(body)
+    except ValueError:
+        return None
+
+
+def _origin(url: URL) -> str:
+    """Return what may be said of a URL: a path or query of a server's choice is no log line."""
+    try:
+        return str(url.origin())
+    except ValueError:
+        return "an address without a host"

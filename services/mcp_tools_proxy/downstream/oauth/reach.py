@@ -1,0 +1,100 @@
+"""Which addresses a request of OAuth may be sent to: a server must not choose where secrets go.
+
+An address that a server named (in a challenge, in its metadata) could be one of the inner network,
+or the metadata service of a cloud, which gives credentials to whoever sends it a GET.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+
+from yarl import URL
+
+Address = IPv4Address | IPv6Address
+
+_TRANSLATED = [
+    ip_network(network)
+    for network in ("::/96", "::ffff:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48", "2002::/16")
+] + [ip_network("2001::/32")]
+"""IPv6 that stands for an IPv4 address: mapped, NAT64, 6to4, Teredo."""
+
+_CLOUD_METADATA = frozenset(
+    map(ip_address, ("169.254.169.254", "fd00:ec2::254", "100.100.100.200", "168.63.129.16"))
+)
+"""AWS and most others; AWS over IPv6; Alibaba; Azure."""
+
+
+class Zone(Enum):
+    """Where an address is."""
+
+    PUBLIC = "public"
+    PRIVATE = "private"
+    LOOPBACK = "loopback"
+    FORBIDDEN = "forbidden"
+    """Link-local, unspecified, multicast, reserved, translated, or a cloud's metadata service."""
+
+
+def zone_of(text: str) -> Zone:
+    """Return where an IP address is. One with a scope (``fe80::1%eth0``) is forbidden."""
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return Zone.FORBIDDEN
+    if address.is_loopback:
+        return Zone.LOOPBACK
+    if _is_forbidden(address):
+        return Zone.FORBIDDEN
+    return Zone.PUBLIC if address.is_global else Zone.PRIVATE
+
+
+def _is_forbidden(address: Address) -> bool:
+    if address in _CLOUD_METADATA or getattr(address, "scope_id", None):
+        return True
+    if any(address in network for network in _TRANSLATED if network.version == address.version):
+        return True
+    return bool(
+        address.is_link_local
+        or address.is_unspecified
+        or address.is_multicast
+        or (address.is_reserved and address.version == 4)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Which zones, besides the public one, requests may be sent to."""
+
+    private: bool = False
+    loopback: bool = False
+
+    def allows(self, zone: Zone) -> bool:
+        """Return whether an address of a zone may be dialled."""
+        match zone:
+            case Zone.PUBLIC:
+                return True
+            case Zone.PRIVATE:
+                return self.private
+            case Zone.LOOPBACK:
+                return self.loopback
+            case Zone.FORBIDDEN:
+                return False
+
+
+def reach_of(url: URL, server: URL, configured: frozenset[URL]) -> Reach:
+    """Return where requests to ``url`` may go.
+
+    ``server`` is the server's own address, ``configured`` are the origins that the operator wrote.
+    Those may be anywhere on the inner network; all others have to be public, or on loopback if the
+    server is.
+    """
+    is_configured = url.origin() in configured
+    return Reach(
+        private=is_configured or url.origin() == server.origin(),
+        loopback=is_configured or is_loopback_host(server),
+    )
+
+
+def is_loopback_host(url: URL) -> bool:
+    """Return whether a URL's host is this machine, by its text alone."""
+    host = url.host or ""
+    return host == "localhost" or host.endswith(".localhost") or zone_of(host) is Zone.LOOPBACK

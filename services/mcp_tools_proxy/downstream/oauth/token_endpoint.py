@@ -1,0 +1,117 @@
+"""Requests to the token endpoint of an issuer (RFC 6749), as one client of it."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from urllib.parse import quote_plus
+
+import aiohttp
+from mcp.shared.auth import OAuthToken
+from pydantic import ValidationError
+from yarl import URL
+
+from mcp_tools_proxy.downstream.oauth.discovery import Issuer
+from mcp_tools_proxy.downstream.oauth.oauth_web import Answer, OAuthRefused, OAuthWeb
+
+_METHODS = ("client_secret_basic", "client_secret_post", "none")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client:
+    """What the gateway is at one issuer."""
+
+    client_id: str
+    secret: str | None = field(default=None, repr=False)
+    method: str | None = None
+    """How it authenticates itself; None leaves it to what the issuer supports."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """An access token; ``expires_at`` is in seconds since 1970, None where the issuer did not say.
+
+    ``scopes`` are those that were granted.
+    """
+
+    access: str = field(repr=False)
+    expires_at: float | None = None
+    scopes: tuple[str, ...] = ()
+    refresh: str | None = field(default=None, repr=False)
+
+
+class TokenEndpoint:
+    """Posts to an issuer's token endpoint; ``now`` returns seconds since 1970."""
+
+    def __init__(self, web: OAuthWeb, issuer: Issuer, client: Client, now: Callable[[], float]):
+        self._web = web
+        self._issuer = issuer
+        self._client = client
+        self._now = now
+
+    async def token(self, form: Mapping[str, str], scopes: tuple[str, ...] | None = None) -> Token:
+        """Request a token; ``scopes`` are requested, None for none.
+
+        An answer that names no scopes grants those. Raises IssuerUnavailable, and OAuthRefused with
+        the issuer's ``error``.
+        """
+        content = await self.request({**form, **({"scope": " ".join(scopes)} if scopes else {})})
+        try:
+            answer = OAuthToken.model_validate(content)
+        except ValidationError:
+            raise OAuthRefused("the issuer's answer is no Bearer token") from None
+        lives_s = answer.expires_in
+        return Token(
+            access=_usable(answer.access_token),
+            expires_at=None if lives_s is None else self._now() + max(0, lives_s),
+            scopes=tuple(answer.scope.split()) if answer.scope is not None else scopes or (),
+            refresh=answer.refresh_token,
+        )
+
+    async def request(self, form: Mapping[str, str]) -> Mapping[str, object]:
+        """Post a form with the client's credentials, and return the answer. Raises as ``token``."""
+        url = URL(str(self._issuer.metadata.token_endpoint))
+        auth, own = self._credentials()
+        answer = await self._web.post_form(url, self._issuer.reach_of(url), {**form, **own}, auth)
+        if answer.status != 200 or not isinstance(answer.content, dict):
+            raise refusal(answer)
+        return answer.content
+
+    def _credentials(self) -> tuple[aiohttp.BasicAuth | None, Mapping[str, str]]:
+        """Return the header and the fields by which the client authenticates itself."""
+        client = self._client
+        if client.secret is None:
+            return None, {"client_id": client.client_id}
+        if self._method() == "client_secret_basic":  # RFC 6749 §2.3.1: both are form-encoded
+            return aiohttp.BasicAuth(quote_plus(client.client_id), quote_plus(client.secret)), {}
+        return None, {"client_id": client.client_id, "client_secret": client.secret}
+
+    def _method(self) -> str:
+        if self._client.method in _METHODS:
+            return self._client.method or ""
+        supported = self._issuer.metadata.token_endpoint_auth_methods_supported
+        if supported is not None and "client_secret_basic" not in supported:
+            return "client_secret_post"
+        return "client_secret_basic"  # what an issuer supports that does not say (RFC 8414 §2)
+
+
+def refusal(answer: Answer) -> OAuthRefused:
+    """Return the error of a refused request; only the issuer's code is kept of its words."""
+    content = answer.content if isinstance(answer.content, dict) else {}
+    error = content.get("error")
+    if not isinstance(error, str) or not error.isascii() or not error.isprintable():
+        error = ""
+    told = f": {error[:64]}" if error else ""
+    return OAuthRefused(f"the issuer answered with HTTP status {answer.status}{told}", error=error)
+
+
+def earlier(one: float | None, other: float | None) -> float | None:
+    """Return the earlier of two ends; None is no end."""
+    found = min(math.inf if one is None else one, math.inf if other is None else other)
+    return None if math.isinf(found) else found
+
+
+def _usable(token: str) -> str:
+    """Return a token that a header can carry. Raises OAuthRefused."""
+    if not token or not token.isascii() or not token.isprintable() or " " in token:
+        raise OAuthRefused("the issuer's token has characters that no header can carry")
+    return token
