@@ -20,6 +20,8 @@ from mcp_tools_proxy.app.retrieval_service import build_retrieval_client
 from mcp_tools_proxy.app.search_by_meaning import build_meaning
 from mcp_tools_proxy.app.server_identity import (
     build_caller_values,
+    build_filler,
+    build_oauth,
     build_signing_keys,
     identity_support,
 )
@@ -146,11 +148,13 @@ class Gateway:
         offer_changes = ChangeSignal()
         self.dialer = LazyDialer()
         self.signing_keys = build_signing_keys(settings)
+        filler = build_filler(settings)
+        self.oauth = build_oauth(settings, filler)
         self.pool = Pool(
             self.dialer.dial,
             self.metrics,
             on_change=offer_changes.report,
-            caller_values=build_caller_values(settings, self.signing_keys),
+            caller_values=build_caller_values(settings, self.signing_keys, filler, self.oauth),
         )
         self.files = _config_folder(settings)
         self.publisher = self._build_publisher(settings, local_tools, local_templates)
@@ -338,6 +342,7 @@ class Gateway:
                         task.cancel()
         finally:
             await self.dialer.aclose()
+            await self.oauth.aclose()
             await self._close_clients()
             await self.records.close()
             await self.limiter.close()

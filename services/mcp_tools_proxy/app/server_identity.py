@@ -6,6 +6,8 @@ from mcp_tools_proxy.config.oauth.auth_rules import OAuthSupport
 from mcp_tools_proxy.config.texts.caller_rules import IdentitySupport
 from mcp_tools_proxy.downstream.callers.caller_values import CallerValues
 from mcp_tools_proxy.downstream.callers.secret_files import SecretFiles
+from mcp_tools_proxy.downstream.callers.text_filler import TextFiller
+from mcp_tools_proxy.downstream.lazy_oauth import LazyOAuth
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.settings.types import variable
 
@@ -28,14 +30,26 @@ def build_signing_keys(settings: Settings) -> "SigningKeyFile | None":
     return keys
 
 
-def build_caller_values(settings: Settings, keys: "SigningKeyFile | None") -> CallerValues:
-    """Build what fills in the texts of mcp.json for callers."""
-    secrets = None if settings.secrets_dir is None else SecretFiles(settings.secrets_dir)
+def build_filler(settings: Settings) -> TextFiller:
+    """Build what fills in texts of mcp.json, with the secrets of the folder."""
+    folder = settings.secrets_dir
+    return TextFiller(None if folder is None else SecretFiles(folder))
+
+
+def build_oauth(settings: Settings, filler: TextFiller) -> LazyOAuth:
+    """Build what has the tokens for servers."""
+    return LazyOAuth(filler, settings.jwt_issuer if settings.auth_mode == "jwt" else None)
+
+
+def build_caller_values(
+    settings: Settings, keys: "SigningKeyFile | None", filler: TextFiller, oauth: LazyOAuth
+) -> CallerValues:
+    """Build what fills in the texts of mcp.json for callers, and has their tokens."""
     if keys is None or settings.public_url is None:
-        return CallerValues(secrets)
+        return CallerValues(filler, oauth=oauth.open)
     from mcp_tools_proxy.auth.assertions import AssertionSigner  # noqa: PLC0415 - see above
 
-    return CallerValues(secrets, AssertionSigner(keys, settings.public_url).sign)
+    return CallerValues(filler, AssertionSigner(keys, settings.public_url).sign, oauth.open)
 
 
 def identity_support(settings: Settings) -> IdentitySupport:

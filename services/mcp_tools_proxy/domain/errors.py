@@ -14,7 +14,7 @@ ProxyError
 ├── arguments: InvalidArguments · PageSpanTooLarge · WindowTooLarge · ContentBlocked
 ├── documents: AccessDenied · DocumentNotFound · VersionNotKept · SectionNotFound · PagesNotFound ·
 │              ChunkNotFound · PageImageUnavailable
-├── identity:  IdentityRequired · CredentialsMissing
+├── identity:  IdentityRequired · CredentialsMissing · LoginRequired · CredentialsInsufficient
 ├── repeating: IdempotencyConflict · OutcomeUnknown
 ├── waiting:   RateLimitExceeded · LimitsUnavailable · RetrievalUnavailable ·
 │              ServerUnavailable · ServerBusy · ToolTimeout · StateUnavailable ·
@@ -27,10 +27,12 @@ from functools import cache
 
 from mcp_tools_proxy.domain.call_errors import AccessDenied as AccessDenied
 from mcp_tools_proxy.domain.call_errors import ChunkNotFound as ChunkNotFound
+from mcp_tools_proxy.domain.call_errors import CredentialsInsufficient as CredentialsInsufficient
 from mcp_tools_proxy.domain.call_errors import CredentialsMissing as CredentialsMissing
 from mcp_tools_proxy.domain.call_errors import DocumentNotFound as DocumentNotFound
 from mcp_tools_proxy.domain.call_errors import DocumentRefused as DocumentRefused
 from mcp_tools_proxy.domain.call_errors import IdentityRequired as IdentityRequired
+from mcp_tools_proxy.domain.call_errors import LoginRequired as LoginRequired
 from mcp_tools_proxy.domain.call_errors import PageImageUnavailable as PageImageUnavailable
 from mcp_tools_proxy.domain.call_errors import PagesNotFound as PagesNotFound
 from mcp_tools_proxy.domain.call_errors import SectionNotFound as SectionNotFound

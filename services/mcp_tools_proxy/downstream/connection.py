@@ -1,11 +1,12 @@
 """What a connection to a server offers, whatever its transport, and how its requests fail."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from mcp_tools_proxy.domain.components import JsonObject
+from mcp_tools_proxy.domain.proxy_error import ProxyError
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
 from mcp_tools_proxy.downstream.relay.call_relay import CallRelay
 from mcp_tools_proxy.downstream.resource_subscriptions import ResourceSubscriptions
@@ -29,6 +30,17 @@ class ConnectionFailure(Exception):
 
 class NotUsableAsConfigured(ConnectionFailure):
     """The server can be reached, and not be used as its entry says; waiting does not help."""
+
+
+class AccessRefused(ConnectionFailure):
+    """A request had no token that the server accepts, so it was not carried out.
+
+    ``error`` is what its caller is told.
+    """
+
+    def __init__(self, error: ProxyError) -> None:
+        super().__init__(error.message, for_operators=error.reason, sent=False)
+        self.error = error
 
 
 class ResultNotAnObject(ConnectionFailure):
@@ -63,6 +75,25 @@ class CallHeaders:
         """Return the headers of one request. Raises as ``sign``."""
         headers = self.filled if modern else {}
         return headers if self.sign is None else {**headers, **self.sign()}
+
+
+class SessionAccess(Protocol):
+    """Gives each request of one session its token."""
+
+    async def header(self) -> Mapping[str, str]:
+        """Return the header of a request. Raises AccessRefused."""
+        ...
+
+    def renewed(self, sent: Mapping[str, str], status: int, challenges: Sequence[str]) -> bool:
+        """Return whether a refused request should be sent once more, with another token.
+
+        ``sent`` is the header that it had. Raises AccessRefused if that would not help.
+        """
+        ...
+
+    def refused(self, status: int) -> AccessRefused:
+        """Return the error of a request that was refused twice."""
+        ...
 
 
 class Connection(Protocol):
@@ -129,7 +160,9 @@ class Connection(Protocol):
 OnListChanged = Callable[[], None]
 """Called on the event loop for each ``list_changed`` notification of the server."""
 
-Dial = Callable[[ServerConfig, OnListChanged], AbstractAsyncContextManager[Connection]]
+Dial = Callable[
+    [ServerConfig, OnListChanged, SessionAccess | None], AbstractAsyncContextManager[Connection]
+]
 """Connects and negotiates on entering; closes everything on leaving, a server process included.
 
 One task enters and leaves (anyio's cancel scopes require that). Entering raises ConnectionFailure

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from anyio.abc import AsyncResource
 
 from mcp_tools_proxy.domain.server import ServerConfig
-from mcp_tools_proxy.downstream.connection import Connection, OnListChanged
+from mcp_tools_proxy.downstream.connection import Connection, OnListChanged, SessionAccess
 
 if TYPE_CHECKING:
     from mcp_tools_proxy.downstream.mcp_client.dialer import Dialer
@@ -37,11 +37,14 @@ class LazyDialer(AsyncResource):
 
     @asynccontextmanager
     async def dial(
-        self, config: ServerConfig, on_list_changed: OnListChanged
+        self,
+        config: ServerConfig,
+        on_list_changed: OnListChanged,
+        access: SessionAccess | None = None,
     ) -> AsyncIterator[Connection]:
         """Connect and negotiate; see Dial."""
         dialer = self._dialer or await self._open()
-        async with dialer.dial(config, on_list_changed) as connection:
+        async with dialer.dial(config, on_list_changed, access) as connection:
             yield connection
 
     async def _open(self) -> "Dialer":

@@ -10,7 +10,12 @@ from mcp_tools_proxy.domain.errors import ResultTooLarge, ServerBusy, ToolTimeou
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.downstream.call_limit import CallLimit
 from mcp_tools_proxy.downstream.callers.caller_values import CallerValues
-from mcp_tools_proxy.downstream.connection import CallHeaders, ConnectionFailure, ResponseTooLarge
+from mcp_tools_proxy.downstream.connection import (
+    AccessRefused,
+    CallHeaders,
+    ConnectionFailure,
+    ResponseTooLarge,
+)
 from mcp_tools_proxy.downstream.connection_state import ConnectionState
 from mcp_tools_proxy.downstream.relay.call_relay import CallRelay
 from mcp_tools_proxy.downstream.resource_subscriptions import (
@@ -88,6 +93,8 @@ class RequestSender:
             return await self._send(
                 method, params, relay, headers, tries=2 if repeatable else 1, deadline=deadline
             )
+        except AccessRefused as fault:
+            raise fault.error from fault
         except ConnectionFailure as fault:
             may_be_done = fault.sent and not (repeatable or idempotent)
             raise self._connection_state.unavailable(
@@ -204,6 +211,8 @@ class RequestSender:
                     relay=relay,
                     call_headers=call_headers,
                 )
+            except AccessRefused:
+                raise  # of this request alone
             except ConnectionFailure:
                 self._connection_state.probe_now(connection)
                 if not tries or (relay is not None and relay.request_count):

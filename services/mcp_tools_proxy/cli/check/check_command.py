@@ -141,7 +141,7 @@ async def _inspect(
     task = asyncio.current_task()
     if task is not None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    async with gateway.dialer, asyncio.TaskGroup() as group:
+    async with gateway.dialer, gateway.oauth, asyncio.TaskGroup() as group:
         await gateway.reloader.load()
         if options.offline:
             running = []

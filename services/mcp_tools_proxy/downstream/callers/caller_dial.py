@@ -49,7 +49,8 @@ class CallerDial:
             raise ConnectionFailure(
                 error.message, for_operators=error.reason or error.message
             ) from None
-        async with self._dial(self._filled, on_list_changed) as connection:
+        access = await self._values.access(config, self._caller)
+        async with self._dial(self._filled, on_list_changed, access) as connection:
             _check_era(config, connection)
             yield connection
 

@@ -2,28 +2,29 @@
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.caller_template import (
     CallerPart,
-    CallerTemplate,
-    Encode,
     credentials_missing,
 )
 from mcp_tools_proxy.domain.errors import CredentialsMissing
-from mcp_tools_proxy.domain.server import CallerTexts, ServerConfig
+from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.downstream.callers.encoding import (
     encode_argument,
     encode_header,
     encode_segment,
     encode_variable,
 )
-from mcp_tools_proxy.downstream.callers.secret_files import Secret, SecretFiles
-from mcp_tools_proxy.downstream.connection import CallHeaders
+from mcp_tools_proxy.downstream.callers.text_filler import TextFiller, templates_of
+from mcp_tools_proxy.downstream.connection import CallHeaders, SessionAccess
 from mcp_tools_proxy.wire.tracing import CALLER_KEY
+
+if TYPE_CHECKING:
+    from mcp_tools_proxy.downstream.oauth.oauth_access import OAuthAccess
 
 POLL_S = 0.5
 """Seconds between two looks at the secrets of an open session."""
@@ -40,21 +41,31 @@ class SignAssertion(Protocol):
         ...
 
 
+OpenOAuth = Callable[[], Awaitable["OAuthAccess"]]
+"""Returns the tokens of all servers."""
+
+
 class CallerValues:
-    """Fills in the texts of entries; ``secrets`` and ``sign`` are None where not configured.
+    """Fills in the texts of entries, and has the tokens of their callers.
+
+    ``sign`` and ``oauth`` are None where not configured.
 
     A session is given what stays the same in all its calls: what is the same for every caller, and
     what its isolation separates callers by. Everything else goes with each call.
     """
 
     def __init__(
-        self, secrets: SecretFiles | None = None, sign: SignAssertion | None = None
+        self,
+        filler: TextFiller | None = None,
+        sign: SignAssertion | None = None,
+        oauth: OpenOAuth | None = None,
     ) -> None:
-        self._secrets = secrets
+        self._filler = filler or TextFiller()
         self._sign = sign
+        self._oauth = oauth
 
     def __repr__(self) -> str:
-        return f"<CallerValues {self._secrets} signs={self._sign is not None}>"
+        return f"<CallerValues {self._filler} signs={self._sign is not None}>"
 
     async def filled(self, config: ServerConfig, caller: Caller | None) -> ServerConfig:
         """Return the configuration of a session of ``caller``, None for one without a caller.
@@ -68,7 +79,7 @@ class CallerValues:
         separated = frozenset(it for it in config.isolation.separates if it.is_known_of(caller))
         env = {n: it for n, it in texts.env.items() if it.caller_parts <= separated}
         headers = {n: it for n, it in texts.headers.items() if it.caller_parts <= separated}
-        fill = await self._filler(replace(texts, env=env, headers=headers), caller)
+        fill = await self._filler.prepare(replace(texts, env=env, headers=headers), caller)
         return replace(
             config,
             args=tuple(
@@ -83,13 +94,20 @@ class CallerValues:
     async def for_call(self, config: ServerConfig, caller: Caller) -> CallHeaders:
         """Return the headers of one call, and check that its caller has all that the entry needs.
 
-        Raises IdentityRequired, CredentialsMissing: nothing of the call was sent then.
+        Raises IdentityRequired, CredentialsMissing, LoginRequired, CredentialsInsufficient, and
+        ServerUnavailable if an issuer is not reachable: nothing of the call was sent then.
         """
+        headers = await self._for_call(config, caller)
+        if config.auth is not None and self._oauth is not None:
+            await (await self._oauth()).of(config, config.auth).prepare(caller)
+        return headers
+
+    async def _for_call(self, config: ServerConfig, caller: Caller) -> CallHeaders:
         headers: Mapping[str, str] = {}
         if (texts := config.caller_texts) is not None:
-            fill = await self._filler(texts, caller)
+            fill = await self._filler.prepare(texts, caller)
             headers = {n: fill(it, encode_header) for n, it in texts.headers.items()}
-            for template in _templates(replace(texts, headers={})):
+            for template in templates_of(replace(texts, headers={})):
                 fill(template, encode_variable)  # its session may be another's, or not open yet
         for part in config.forward:
             part.of(caller)
@@ -103,8 +121,21 @@ class CallerValues:
         of_session = (part for part in CallerPart if part in config.isolation.separates)
         for part in (*config.forward, *of_session):
             part.of(caller)
-        headers = await self.for_call(config, caller)
+        headers = await self._for_call(config, caller)
         headers.of_request(modern=True)  # an assertion may lack its key
+        if config.auth is not None and self._oauth is not None:
+            (await self._oauth()).of(config, config.auth).check(caller)
+
+    async def offer(self, config: ServerConfig, caller: Caller) -> None:
+        """Keep what a request proves of its caller, before a session of it is opened."""
+        if config.auth is not None and self._oauth is not None:
+            (await self._oauth()).of(config, config.auth).offer(caller)
+
+    async def access(self, config: ServerConfig, caller: Caller | None) -> SessionAccess | None:
+        """Return the tokens of a session of ``caller``; None where it needs none."""
+        if config.auth is None or self._oauth is None:
+            return None
+        return (await self._oauth()).session(config, config.auth, caller)
 
     async def wait_changed(
         self, config: ServerConfig, caller: Caller | None, filled: ServerConfig
@@ -130,36 +161,6 @@ class CallerValues:
             raise credentials_missing("there is no key to sign assertions with")
         return lambda: {assertion.header: sign(caller, assertion.audience)}
 
-    async def _filler(
-        self, texts: CallerTexts, caller: Caller | None
-    ) -> Callable[[CallerTemplate, Encode], str]:
-        """Read the secrets of all ``texts``, and return a function that fills in one of them."""
-        paths: set[str] = set()
-
-        def collect(path: str) -> str:
-            paths.add(path)
-            return ""
-
-        for template in _templates(texts):
-            template.fill(caller, encode=str, segment=encode_segment, read_secret=collect)
-        secrets = await self._read(paths) if paths else {}
-
-        def fill(template: CallerTemplate, encode: Encode) -> str:
-            unusable = _NOT_IN_HEADER if encode is encode_header else _NOT_ELSEWHERE
-            return template.fill(
-                caller,
-                encode=encode,
-                segment=encode_segment,
-                read_secret=lambda path: _usable(secrets[path], path, unusable),
-            )
-
-        return fill
-
-    async def _read(self, paths: set[str]) -> Mapping[str, Secret]:
-        if self._secrets is None:
-            raise credentials_missing("MCP_PROXY_SECRETS_DIR is not set")
-        return await self._secrets.read(paths)
-
 
 def caller_meta(parts: tuple[CallerPart, ...], caller: Caller) -> Mapping[str, object]:
     """Return what a call's ``_meta`` says of its caller. Raises IdentityRequired."""
@@ -182,19 +183,4 @@ def is_fixed_beyond(config: ServerConfig) -> bool:
 def has_session_secrets(config: ServerConfig) -> bool:
     """Return whether an open session may have a secret that changes."""
     texts = config.caller_texts
-    return texts is not None and any(template.has_secret for template in _templates(texts))
-
-
-def _templates(texts: CallerTexts) -> list[CallerTemplate]:
-    cwd = [] if texts.cwd is None else [texts.cwd]
-    args = [it for it in texts.args if isinstance(it, CallerTemplate)]
-    return [*args, *texts.env.values(), *cwd, *texts.headers.values()]
-
-
-def _usable(secret: Secret, path: str, unusable: re.Pattern[str]) -> str:
-    """Return the text of a secret. Raises CredentialsMissing."""
-    if secret.text is None:
-        raise credentials_missing(secret.problem)
-    if unusable.search(secret.text):
-        raise credentials_missing(f"the secret {path} has a control character or a line break")
-    return secret.text
+    return texts is not None and any(template.has_secret for template in templates_of(texts))

@@ -90,6 +90,7 @@ class IsolatedSessions:
     ) -> AsyncIterator[tuple[ReconnectingSession, float]]:
         """Keep the session of a caller open while the context is entered; see Lease."""
         key = tuple(part.of(caller) for part in self._parts)
+        await self._discovery.caller_values.offer(self._config, caller)
         session = self._open.get(key)
         if session is None:
             started = self._discovery.clock()

@@ -8,7 +8,12 @@ from anyio.abc import AsyncResource
 
 from mcp_tools_proxy.aiokits.exception_groups import first_cause
 from mcp_tools_proxy.domain.server import Isolation, ServerConfig, Transport
-from mcp_tools_proxy.downstream.connection import Connection, ConnectionFailure, OnListChanged
+from mcp_tools_proxy.downstream.connection import (
+    Connection,
+    ConnectionFailure,
+    OnListChanged,
+    SessionAccess,
+)
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import Ended, Refused, Unreachable
 from mcp_tools_proxy.downstream.mcp_client.http.http_clients import HttpClients
 from mcp_tools_proxy.downstream.mcp_client.http.legacy_sse_transport import open_sse
@@ -50,15 +55,22 @@ class Dialer(AsyncResource):
 
     @asynccontextmanager
     async def dial(
-        self, config: ServerConfig, on_list_changed: OnListChanged
+        self,
+        config: ServerConfig,
+        on_list_changed: OnListChanged,
+        access: SessionAccess | None = None,
     ) -> AsyncIterator[Connection]:
         """Connect and negotiate; see Dial."""
         with first_cause():
             async with AsyncExitStack() as stack:
-                yield await self._connect(stack, config, on_list_changed)
+                yield await self._connect(stack, config, on_list_changed, access)
 
     async def _connect(
-        self, stack: AsyncExitStack, config: ServerConfig, on_list_changed: OnListChanged
+        self,
+        stack: AsyncExitStack,
+        config: ServerConfig,
+        on_list_changed: OnListChanged,
+        access: SessionAccess | None,
     ) -> Connection:
         """Enter the first attempt that works; raise the fault of the attempt that got furthest."""
         same_for_all = replace(config, args=(), env={}, cwd=None, headers={})
@@ -73,7 +85,7 @@ class Dialer(AsyncResource):
                 continue
             try:
                 connection = await stack.enter_async_context(
-                    self._open(config, attempt, on_list_changed)
+                    self._open(config, attempt, on_list_changed, access)
                 )
             except ConnectionFailure as fault:
                 if furthest is None and not _should_try_next(fault):
@@ -88,12 +100,16 @@ class Dialer(AsyncResource):
 
     @asynccontextmanager
     async def _open(
-        self, config: ServerConfig, attempt: _Attempt, on_list_changed: OnListChanged
+        self,
+        config: ServerConfig,
+        attempt: _Attempt,
+        on_list_changed: OnListChanged,
+        access: SessionAccess | None,
     ) -> AsyncIterator[Connection]:
         with first_cause():
             async with AsyncExitStack() as stack:
                 dispatcher = await self._open_dispatcher(
-                    stack, config, attempt.transport, on_list_changed
+                    stack, config, attempt.transport, on_list_changed, access
                 )
                 opening = open_connection(dispatcher, config, on_list_changed, probe=attempt.probe)
                 try:
@@ -110,6 +126,7 @@ class Dialer(AsyncResource):
         config: ServerConfig,
         transport: Transport,
         on_list_changed: OnListChanged,
+        access: SessionAccess | None,
     ) -> ServerDispatcher:
         duplex: DuplexTransport
         clients = self._clients
@@ -120,12 +137,14 @@ class Dialer(AsyncResource):
             case Transport.STDIO:
                 duplex = await stack.enter_async_context(open_process(config))
             case Transport.SSE:
-                duplex = await stack.enter_async_context(open_sse(clients.http, config))
+                duplex = await stack.enter_async_context(open_sse(clients.http, config, access))
             case Transport.WEBSOCKET:
-                duplex = await stack.enter_async_context(open_websocket(clients.websockets, config))
+                duplex = await stack.enter_async_context(
+                    open_websocket(clients.websockets, config, access)
+                )
             case _:
                 return await stack.enter_async_context(
-                    open_http(clients.http, config, on_list_changed)
+                    open_http(clients.http, config, on_list_changed, access)
                 )
         return DuplexDispatcher(
             duplex,

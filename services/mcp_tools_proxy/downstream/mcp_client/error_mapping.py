@@ -12,7 +12,7 @@ from aiohttp.http_exceptions import ContentEncodingError, HttpProcessingError
 from mcp import MCPError
 from mcp.types import CONNECTION_CLOSED, INTERNAL_ERROR
 
-from mcp_tools_proxy.downstream.connection import ConnectionFailure, ResponseTooLarge
+from mcp_tools_proxy.downstream.connection import AccessRefused, ConnectionFailure, ResponseTooLarge
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 
 HTTP_ERRORS = (aiohttp.ClientError, HttpProcessingError, OSError)
@@ -60,7 +60,7 @@ class Refused(ConnectionFailure):
 
 def is_era_independent(fault: Exception) -> bool:
     """Return whether a request of another era would meet the same ``fault``."""
-    return isinstance(fault, Unreachable) or (
+    return isinstance(fault, Unreachable | AccessRefused) or (
         isinstance(fault, Refused) and (fault.status in _FINAL or 300 <= fault.status < 400)
     )
 

@@ -11,13 +11,14 @@ from pydantic_core import PydanticSerializationError, to_json
 from yarl import URL
 
 from mcp_tools_proxy.domain.server import ServerConfig
-from mcp_tools_proxy.downstream.connection import ConnectionFailure
+from mcp_tools_proxy.downstream.connection import AccessRefused, ConnectionFailure, SessionAccess
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import (
     HTTP_ERRORS,
     Refused,
     Unreachable,
     from_aiohttp,
 )
+from mcp_tools_proxy.downstream.mcp_client.http.authorized_request import send_authorized
 from mcp_tools_proxy.downstream.mcp_client.http.redirects import Address, send_following
 from mcp_tools_proxy.downstream.mcp_client.http.response_body import EVENT_STREAM
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
@@ -50,11 +51,17 @@ class HttpEndpoint:
     """Sends HTTP requests to one server; lost with the session, or when unreachable.
 
     ``session_headers`` belong to every message that is no call: the older eras require the version
-    in them.
+    in them. ``access`` gives each request its token.
     """
 
-    def __init__(self, http: aiohttp.ClientSession, config: ServerConfig) -> None:
+    def __init__(
+        self,
+        http: aiohttp.ClientSession,
+        config: ServerConfig,
+        access: SessionAccess | None = None,
+    ) -> None:
         self._http = http
+        self._access = access
         self._address = Address(address_of(config))
         self._headers = headers_of(config) | {
             "Accept": f"application/json, {EVENT_STREAM}",
@@ -83,13 +90,17 @@ class HttpEndpoint:
     ) -> aiohttp.ClientResponse:
         """Send one message; return the response with its body unread. Raises ConnectionFailure."""
         try:
-            return await self._address.send(
-                partial(
-                    self._http.post,
-                    data=to_json(message),
-                    headers={**self._headers, **headers},
-                    allow_redirects=False,
-                )
+            data = to_json(message)
+            return await send_authorized(
+                self._access,
+                lambda token: self._address.send(
+                    partial(
+                        self._http.post,
+                        data=data,
+                        headers={**self._headers, **headers, **token},
+                        allow_redirects=False,
+                    )
+                ),
             )
         except PydanticSerializationError:
             raise ConnectionFailure("the request has text that is not valid Unicode") from None
@@ -105,21 +116,29 @@ class HttpEndpoint:
         if last_event_id is not None:
             headers["Last-Event-ID"] = last_event_id
         try:
-            send = partial(self._http.get, headers=headers, allow_redirects=False)
-            return (await send_following(send, self._address.url))[0]
+            return await send_authorized(self._access, partial(self._get, headers))
         except (*HTTP_ERRORS, ValueError) as error:
             fault = self.fault(error)
             fault.sent = True  # the GET resumes a response, so the request itself was sent before
             raise fault from None
+
+    async def _get(
+        self, headers: Mapping[str, str], token: Mapping[str, str]
+    ) -> aiohttp.ClientResponse:
+        send = partial(self._http.get, headers={**headers, **token}, allow_redirects=False)
+        return (await send_following(send, self._address.url))[0]
 
     async def end_session(self) -> None:
         """Send DELETE to end the session at the server; bounded in time, its outcome is ignored."""
         if not self._has_session or self.is_lost:
             return
         headers = self._headers | self.session_headers
-        send = partial(self._http.delete, headers=headers, allow_redirects=False)
-        with suppress(*HTTP_ERRORS, Refused):
+        with suppress(*HTTP_ERRORS, Refused, AccessRefused):
             async with asyncio.timeout(_END_SESSION_GRACE_S):
+                token = {} if self._access is None else await self._access.header()
+                send = partial(
+                    self._http.delete, headers={**headers, **token}, allow_redirects=False
+                )
                 response, _ = await send_following(send, self._address.url)
                 response.release()
 

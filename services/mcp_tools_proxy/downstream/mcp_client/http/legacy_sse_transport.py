@@ -12,8 +12,13 @@ import anyio.abc
 from yarl import URL
 
 from mcp_tools_proxy.domain.server import ServerConfig
-from mcp_tools_proxy.downstream.connection import ConnectionFailure, ResponseTooLarge
+from mcp_tools_proxy.downstream.connection import (
+    ConnectionFailure,
+    ResponseTooLarge,
+    SessionAccess,
+)
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import HTTP_ERRORS, Refused, from_aiohttp
+from mcp_tools_proxy.downstream.mcp_client.http.authorized_request import CHALLENGE, send_authorized
 from mcp_tools_proxy.downstream.mcp_client.http.http_endpoint import address_of, headers_of
 from mcp_tools_proxy.downstream.mcp_client.http.redirects import Address, send_following
 from mcp_tools_proxy.downstream.mcp_client.http.response_body import (
@@ -45,7 +50,7 @@ class _Post:
 
 @asynccontextmanager
 async def open_sse(
-    http: aiohttp.ClientSession, config: ServerConfig
+    http: aiohttp.ClientSession, config: ServerConfig, access: SessionAccess | None = None
 ) -> AsyncIterator["LegacySseTransport"]:
     """Open the stream, read the address to POST to, and yield the transport.
 
@@ -53,10 +58,15 @@ async def open_sse(
     """
     url, headers = address_of(config), headers_of(config)
     accept = headers | {"Accept": EVENT_STREAM}
+
+    async def get(token: Mapping[str, str]) -> aiohttp.ClientResponse:
+        nonlocal url
+        send = partial(http.get, headers=accept | dict(token), allow_redirects=False)
+        response, url = await send_following(send, url)
+        return response
+
     try:
-        response, url = await send_following(
-            partial(http.get, headers=accept, allow_redirects=False), url
-        )
+        response = await send_authorized(access, get)
     except (*HTTP_ERRORS, ValueError) as error:
         raise from_aiohttp(error) from None
     try:
@@ -65,7 +75,7 @@ async def open_sse(
         if not is_event_stream(response):
             raise ConnectionFailure("the server has no event stream at this address")
         async with anyio.create_task_group() as tasks:
-            stream = LegacySseTransport(http, headers, response, tasks)
+            stream = LegacySseTransport(http, headers, response, tasks, access)
             await stream.read_endpoint_event(url)
             yield stream
             tasks.cancel_scope.cancel()
@@ -82,8 +92,11 @@ class LegacySseTransport:
         headers: dict[str, str],
         response: aiohttp.ClientResponse,
         tasks: anyio.abc.TaskGroup,
+        access: SessionAccess | None = None,
     ) -> None:
         self._http = http
+        self._access = access
+        self._response = response
         self._headers = headers | {"Content-Type": "application/json"}
         self._events = read_events(response, EventParser(MAX_MESSAGE_BYTES), _EVENTS)
         self._tasks = tasks
@@ -171,11 +184,27 @@ class LegacySseTransport:
             post.done.set()
 
     async def _post(self, post: _Post) -> None:
-        headers = {**self._headers, **post.headers}
+        token = {} if self._access is None else await self._access.header()
+        headers = {**self._headers, **post.headers, **token}
         send = partial(self._http.post, data=post.data, headers=headers, allow_redirects=False)
         async with await self._endpoint.send(send) as response:
+            if response.status == 401 and self._access is not None:
+                self._end_session(self._access, token, response)
             if response.status >= 300:
                 raise Refused(response.status)
+
+    def _end_session(
+        self, access: SessionAccess, token: Mapping[str, str], response: aiohttp.ClientResponse
+    ) -> None:
+        """End the stream, whose session was of a token that is refused now; the next has another.
+
+        Raises AccessRefused, and ConnectionFailure for a message that was not carried out.
+        """
+        challenges = response.headers.getall(CHALLENGE, ())
+        if access.renewed(token, response.status, challenges):
+            self._reason = "the server does not accept the token of the session any more"
+            self._response.close()
+            raise ConnectionFailure(self._reason, sent=False)
 
     async def end_reason(self) -> str:
         """Return why the stream ended."""

@@ -19,7 +19,12 @@ from mcp.types import REQUEST_TIMEOUT
 
 from mcp_tools_proxy.aiokits.reopen_stream import LONGEST_DELAY_S, keep_stream_open
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
-from mcp_tools_proxy.downstream.connection import ConnectionFailure, OnListChanged, ResponseTooLarge
+from mcp_tools_proxy.downstream.connection import (
+    ConnectionFailure,
+    OnListChanged,
+    ResponseTooLarge,
+    SessionAccess,
+)
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import HTTP_ERRORS, Refused, as_mcp_error
 from mcp_tools_proxy.downstream.mcp_client.http.http_endpoint import VERSION_HEADER, HttpEndpoint
 from mcp_tools_proxy.downstream.mcp_client.http.out_of_band import OutOfBandChannel
@@ -48,13 +53,16 @@ _NO_STREAM = frozenset({200, 404, 405, 501})
 
 @asynccontextmanager
 async def open_http(
-    http: aiohttp.ClientSession, config: ServerConfig, on_list_changed: OnListChanged
+    http: aiohttp.ClientSession,
+    config: ServerConfig,
+    on_list_changed: OnListChanged,
+    access: SessionAccess | None = None,
 ) -> AsyncIterator["HttpDispatcher"]:
     """Yield the dispatcher to one server; at the end the session of an older era is deleted.
 
     Raises ConnectionFailure.
     """
-    endpoint = HttpEndpoint(http, config)
+    endpoint = HttpEndpoint(http, config, access)
     try:
         yield HttpDispatcher(endpoint, on_list_changed)
     finally:

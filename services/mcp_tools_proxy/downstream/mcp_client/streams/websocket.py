@@ -8,7 +8,9 @@ import aiohttp
 import anyio
 
 from mcp_tools_proxy.domain.server import ServerConfig
+from mcp_tools_proxy.downstream.connection import SessionAccess
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import HTTP_ERRORS, from_aiohttp
+from mcp_tools_proxy.downstream.mcp_client.http.authorized_request import CHALLENGE
 from mcp_tools_proxy.downstream.mcp_client.http.http_endpoint import address_of, headers_of
 from mcp_tools_proxy.downstream.mcp_client.messages import MAX_MESSAGE_BYTES
 from mcp_tools_proxy.web_client.websocket_client import CLOSE_S, connect_websocket
@@ -18,20 +20,21 @@ _HEARTBEAT_S = 20.0  # a vanished peer is noticed after one and a half of these
 
 @asynccontextmanager
 async def open_websocket(
-    http: aiohttp.ClientSession, config: ServerConfig
+    http: aiohttp.ClientSession, config: ServerConfig, access: SessionAccess | None = None
 ) -> AsyncIterator["WebSocket"]:
     """Connect and yield the transport. Raises ConnectionFailure.
 
-    ``http`` is a ``websocket_client``.
+    ``http`` is a ``websocket_client``. A server that refuses the token of ``access`` gets another.
     """
+    token = {} if access is None else await access.header()
     try:
-        socket = await connect_websocket(
-            http,
-            address_of(config),
-            headers_of(config),
-            max_msg_size=MAX_MESSAGE_BYTES,
-            heartbeat_s=_HEARTBEAT_S,
-        )
+        try:
+            socket = await _connect(http, config, token)
+        except aiohttp.WSServerHandshakeError as error:
+            challenges = () if error.headers is None else error.headers.getall(CHALLENGE, ())
+            if access is None or not access.renewed(token, error.status, challenges):
+                raise
+            socket = await _connect(http, config, await access.header())
     except (*HTTP_ERRORS, ValueError) as error:
         raise from_aiohttp(error) from None
     try:
@@ -39,6 +42,18 @@ async def open_websocket(
     finally:
         with anyio.move_on_after(CLOSE_S, shield=True):
             await socket.close()
+
+
+async def _connect(
+    http: aiohttp.ClientSession, config: ServerConfig, token: Mapping[str, str]
+) -> aiohttp.ClientWebSocketResponse[bool]:
+    return await connect_websocket(
+        http,
+        address_of(config),
+        {**headers_of(config), **token},
+        max_msg_size=MAX_MESSAGE_BYTES,
+        heartbeat_s=_HEARTBEAT_S,
+    )
 
 
 class WebSocket:

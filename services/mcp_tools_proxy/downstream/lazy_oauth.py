@@ -1,0 +1,45 @@
+"""Opens OAuth when a server needs it: its libraries take half a second to import."""
+
+import asyncio
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from anyio.abc import AsyncResource
+
+from mcp_tools_proxy.downstream.callers.text_filler import TextFiller
+
+if TYPE_CHECKING:
+    from mcp_tools_proxy.downstream.oauth.oauth_access import OAuthAccess
+
+_MODULE = "mcp_tools_proxy.downstream.oauth.oauth_access"
+
+
+class LazyOAuth(AsyncResource):
+    """Opens an OAuthAccess when it is first needed.
+
+    ``jwt_issuer`` is the issuer of callers' JWTs, None where they have none.
+    """
+
+    def __init__(self, filler: TextFiller, jwt_issuer: str | None) -> None:
+        self._filler = filler
+        self._jwt_issuer = jwt_issuer
+        self._access: OAuthAccess | None = None
+        self._opening = asyncio.Lock()
+
+    def __repr__(self) -> str:
+        return f"<LazyOAuth {self._access}>"
+
+    async def aclose(self) -> None:
+        """Close every connection to issuers."""
+        if self._access is not None:
+            await self._access.aclose()
+
+    async def open(self) -> "OAuthAccess":
+        """Return the tokens of all servers; the import is in a thread."""
+        if self._access is not None:
+            return self._access
+        async with self._opening:
+            if self._access is None:
+                module = await asyncio.to_thread(import_module, _MODULE)
+                self._access = module.open_oauth(self._filler.fill_texts, self._jwt_issuer)
+            return self._access

@@ -1,0 +1,62 @@
+"""The tokens for all servers: one ServerAccess for each entry with ``auth``."""
+
+from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.domain.errors import ServerUnavailable
+from mcp_tools_proxy.domain.oauth.server_auth import LoginFor, ServerAuth
+from mcp_tools_proxy.domain.server import ServerConfig
+from mcp_tools_proxy.downstream.connection import SessionAccess
+from mcp_tools_proxy.downstream.oauth.oauth_web import OAuthWeb
+from mcp_tools_proxy.downstream.oauth.server_access import FillTexts, OAuthParts, ServerAccess
+from mcp_tools_proxy.downstream.oauth.session_tokens import DiscoveryTokens, SessionTokens
+
+
+def open_oauth(fill: FillTexts, jwt_issuer: str | None) -> "OAuthAccess":
+    """Return the tokens of all servers; connections are opened at their first use."""
+    return OAuthAccess(OAuthParts(web=OAuthWeb(), fill=fill, jwt_issuer=jwt_issuer))
+
+
+class OAuthAccess:
+    """Finds the tokens for a server; those of an entry that changed are forgotten."""
+
+    def __init__(self, parts: OAuthParts) -> None:
+        self._parts = parts
+        self._servers: dict[str, ServerAccess] = {}
+
+    def __repr__(self) -> str:
+        return f"<OAuthAccess {len(self._servers)} servers>"
+
+    async def aclose(self) -> None:
+        """Close every connection to issuers."""
+        await self._parts.web.close()
+
+    def of(self, config: ServerConfig, auth: ServerAuth) -> ServerAccess:
+        """Return the tokens for a server."""
+        known = self._servers.get(config.server_id)
+        if known is None or not known.is_for(config, auth):
+            known = self._servers[config.server_id] = ServerAccess(config, auth, self._parts)
+        return known
+
+    def session(
+        self, config: ServerConfig, auth: ServerAuth, caller: Caller | None
+    ) -> SessionAccess:
+        """Return the tokens of a session; ``caller`` None is for nobody.
+
+        The session that discovers a server in the name of ``config.discovery_caller`` has no JWT.
+        """
+        access = self.of(config, auth)
+        is_discovery = caller is None or caller is config.discovery_caller
+        if not is_discovery or auth.login_for is LoginFor.DEPLOYMENT:
+            return SessionTokens(access, caller)
+        if caller is not None and auth.login_for is LoginFor.TENANT:
+            return SessionTokens(access, caller)
+        found = None
+        if auth.discovery is not None:
+            found = SessionTokens(ServerAccess(config, auth.discovery, self._parts), None)
+        return DiscoveryTokens(
+            found,
+            ServerUnavailable(
+                f"server {config.server_id} lets nobody discover it without a token; an operator "
+                'has to give its entry a "discovery"',
+                details={"server_id": config.server_id},
+            ),
+        )

@@ -1,0 +1,78 @@
+"""The current token of one owner: got by one request at a time, and renewed before it ends."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from mcp_tools_proxy.downstream.oauth.oauth_web import IssuerUnavailable, OAuthRefused
+from mcp_tools_proxy.downstream.oauth.token_endpoint import Token
+
+MARGIN_S = 60.0
+"""A token is renewed so long before it ends, or after half its life: clocks may differ."""
+
+GetToken = Callable[[tuple[str, ...]], Awaitable[Token]]
+"""Gets a new token, with these scopes besides those that are requested anyway.
+
+Raises IssuerUnavailable, OAuthRefused.
+"""
+
+
+class OwnerTokens:
+    """Keeps the token of one owner in memory; ``now`` returns seconds since 1970."""
+
+    def __init__(self, get: GetToken, now: Callable[[], float]) -> None:
+        self._get = get
+        self._now = now
+        self._token: Token | None = None
+        self._until = 0.0
+        self._more_scopes: tuple[str, ...] = ()
+        self._lock = asyncio.Lock()
+        self._attempts = 0
+        self._failure: Exception | None = None
+        self.used_at = now()
+
+    def __repr__(self) -> str:
+        return f"<OwnerTokens has_token={self._token is not None}>"
+
+    async def current(self) -> Token:
+        """Return a token that is good for a while. Raises IssuerUnavailable, OAuthRefused.
+
+        Those who waited for an attempt that failed fail with it, else each would wait for its own.
+        """
+        self.used_at = self._now()
+        if self._token is not None and self.used_at < self._until:
+            return self._token
+        seen = self._attempts
+        async with self._lock:
+            if self._token is not None and self._now() < self._until:
+                return self._token
+            if self._attempts > seen and self._failure is not None:
+                raise self._failure
+            return await self._renew()
+
+    def drop(self, access: str, more_scopes: tuple[str, ...] = ()) -> None:
+        """Forget a token that the server refused, unless another one is in its place already."""
+        self._more_scopes = tuple(dict.fromkeys((*self._more_scopes, *more_scopes)))
+        if self._token is not None and self._token.access == access:
+            self._token = None
+
+    async def _renew(self) -> Token:
+        self._token = None
+        begun = self._now()
+        try:
+            token = await self._get(self._more_scopes)
+        except (IssuerUnavailable, OAuthRefused) as error:
+            self._failure = error
+            raise
+        else:
+            self._failure = None
+        finally:
+            self._attempts += 1
+        self._token, self._until = token, _good_until(token, begun)
+        return token
+
+
+def _good_until(token: Token, begun: float) -> float:
+    if token.expires_at is None:
+        return float("inf")
+    life_s = token.expires_at - begun
+    return token.expires_at - min(MARGIN_S, life_s / 2)

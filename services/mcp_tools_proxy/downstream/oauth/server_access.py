@@ -1,0 +1,213 @@
+"""The tokens for one server: whose each is, and what a refusal of it means."""
+
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from yarl import URL
+
+from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.domain.caller_template import CallerPart, CallerTemplate
+from mcp_tools_proxy.domain.errors import (
+    CredentialsInsufficient,
+    IdentityRequired,
+    ServerUnavailable,
+)
+from mcp_tools_proxy.domain.identity import CallerJwt
+from mcp_tools_proxy.domain.oauth.server_auth import Grant, LoginFor, OAuthClient, ServerAuth
+from mcp_tools_proxy.domain.server import ServerConfig
+from mcp_tools_proxy.downstream.oauth.challenge import Challenge
+from mcp_tools_proxy.downstream.oauth.discovery import (
+    Discovered,
+    Discovery,
+    Issuer,
+    find_issuer,
+    origins_of,
+)
+from mcp_tools_proxy.downstream.oauth.grants import UnattendedGrants
+from mcp_tools_proxy.downstream.oauth.oauth_web import IssuerUnavailable, OAuthRefused, OAuthWeb
+from mcp_tools_proxy.downstream.oauth.owner_tokens import OwnerTokens
+from mcp_tools_proxy.downstream.oauth.token_endpoint import Client, Token
+
+MAX_OWNERS = 10_000
+"""Tenants or users of one server whose tokens are kept in memory; of more, those used last."""
+
+Owner = tuple[str, ...]
+"""The tenant, or tenant, user and issuer of the user's JWT; nothing for the deployment."""
+
+FillTexts = Callable[
+    [Mapping[str, str | CallerTemplate], Caller | None], Awaitable[Mapping[str, str]]
+]
+"""Fills in texts for a caller. Raises CredentialsMissing, IdentityRequired."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OAuthParts:
+    """What all servers' tokens have in common; ``now`` returns seconds since 1970."""
+
+    web: OAuthWeb
+    fill: FillTexts
+    jwt_issuer: str | None = None
+    now: Callable[[], float] = time.time  # noqa: TID251 - issuers say when a token ends
+
+
+class ServerAccess:
+    """Gets and keeps the tokens for one server, each for one owner."""
+
+    def __init__(self, config: ServerConfig, auth: ServerAuth, parts: OAuthParts) -> None:
+        self.config = config
+        self._auth = auth
+        self._parts = parts
+        self._server = URL(config.url)
+        self._owners: dict[Owner, OwnerTokens] = {}
+        self._jwts: dict[Owner, CallerJwt] = {}
+        self._found: Discovered | None = None
+        self._challenge: Challenge | None = None
+        self._grants = UnattendedGrants(parts.web, auth, parts.now)
+
+    def __repr__(self) -> str:
+        return f"<ServerAccess {self.config.server_id} {len(self._owners)} owners>"
+
+    def is_for(self, config: ServerConfig, auth: ServerAuth) -> bool:
+        """Return whether these are the tokens of an entry."""
+        return config.url == self.config.url and auth == self._auth
+
+    def offer(self, caller: Caller) -> None:
+        """Keep the JWT of a request, by which its caller's tokens are got until it ends."""
+        if caller.jwt is not None and self._auth.login_for is LoginFor.USER:
+            self._jwts[self.owner_of(caller)] = caller.jwt
+
+    def owner_of(self, caller: Caller) -> Owner:
+        """Return in whose name a call's token is. Raises IdentityRequired."""
+        match self._auth.login_for:
+            case LoginFor.DEPLOYMENT:
+                return ()
+            case LoginFor.TENANT:
+                return (CallerPart.TENANT_ID.of(caller),)
+            case LoginFor.USER:
+                parts = CallerPart.TENANT_ID.of(caller), CallerPart.USER_ID.of(caller)
+                return (*parts, self._parts.jwt_issuer or "")
+
+    def check(self, caller: Caller) -> None:
+        """Check that a call's token could be got, without a request. Raises IdentityRequired."""
+        self.owner_of(caller)
+        if self._auth.login_for is LoginFor.USER and caller.jwt is None:
+            raise IdentityRequired(
+                "the server needs to know the user of who calls, proven by a JWT; send one that "
+                "names the user",
+                details={"part": CallerPart.USER_ID.value},
+            )
+
+    async def prepare(self, caller: Caller) -> None:
+        """Have a token for a call before anything of it is sent.
+
+        Raises IdentityRequired, CredentialsMissing, CredentialsInsufficient, ServerUnavailable.
+        """
+        self.check(caller)
+        self.offer(caller)
+        await self.token(self.owner_of(caller), caller)
+
+    async def token(self, owner: Owner, caller: Caller | None) -> Token:
+        """Return the owner's token. Raises as ``prepare``."""
+        tokens = self._owners.get(owner)
+        if tokens is None:
+            tokens = self._owners[owner] = OwnerTokens(
+                lambda more: self._get(owner, caller, more), self._parts.now
+            )
+            self._forget_oldest()
+        try:
+            return await tokens.current()
+        except OAuthRefused as error:
+            self._found = None
+            raise insufficient(str(error)) from None
+        except IssuerUnavailable as error:
+            raise self._unavailable(str(error)) from None
+
+    def drop(self, owner: Owner, access: str, more_scopes: tuple[str, ...] = ()) -> None:
+        """Forget a token that the server refused, and what was found out of its issuer."""
+        if not more_scopes:
+            self._found = None
+        if (tokens := self._owners.get(owner)) is not None:
+            tokens.drop(access, more_scopes)
+
+    def note_challenge(self, challenge: Challenge) -> None:
+        """Keep what the server said last of the tokens that it wants."""
+        self._challenge = challenge
+
+    def allows(self, scopes: Sequence[str]) -> bool:
+        """Return whether these scopes may be requested."""
+        return set(scopes) <= set(self._auth.scopes or ())
+
+    async def _get(self, owner: Owner, caller: Caller | None, more: tuple[str, ...]) -> Token:
+        """Get a token. ``more`` are scopes of ``auth`` that were requested anyway."""
+        found = await self._discovered()
+        client = await self._client(self._auth.client, caller)
+        if self._auth.grant is Grant.CLIENT_CREDENTIALS:
+            return await self._grants.client_credentials(found, client)
+        jwt, issuer = self._jwt(owner), await self._jwt_issuer()
+        if self._auth.grant is Grant.TOKEN_EXCHANGE:
+            return await self._grants.exchange(found, issuer, client, jwt)
+        idp_client = await self._client(self._auth.idp_client or self._auth.client, caller)
+        return await self._grants.id_jag(
+            found, issuer, idp_client=idp_client, client=client, jwt=jwt
+        )
+
+    async def _discovered(self) -> Discovered:
+        if self._found is None:
+            discovery = Discovery(self._parts.web, self._server, self._auth)
+            self._found = await discovery.run(self._challenge)
+        return self._found
+
+    async def _jwt_issuer(self) -> Issuer:
+        issuer = self._parts.jwt_issuer
+        if issuer is None:
+            raise OAuthRefused("there is no issuer of callers' tokens; set MCP_PROXY_JWT_ISSUER")
+        found = await self._discovered()
+        if found.issuer.name == issuer:
+            return found.issuer
+        return await find_issuer(
+            self._parts.web, issuer, server=self._server, configured=origins_of([issuer])
+        )
+
+    def _jwt(self, owner: Owner) -> CallerJwt:
+        jwt = self._jwts.get(owner)
+        if jwt is None or jwt.expires_at <= self._parts.now():
+            self._jwts.pop(owner, None)
+            raise OAuthRefused("no token of this user is known that has not expired")
+        return jwt
+
+    async def _client(self, client: OAuthClient, caller: Caller | None) -> Client:
+        texts: dict[str, str | CallerTemplate] = {}
+        if client.client_id is not None:
+            texts["id"] = client.client_id
+        if client.client_secret is not None:
+            texts["secret"] = client.client_secret
+        filled = await self._parts.fill(texts, caller)
+        return Client(
+            client_id=filled.get("id", ""),
+            secret=filled.get("secret"),
+            method=client.token_endpoint_auth_method,
+        )
+
+    def _forget_oldest(self) -> None:
+        if len(self._owners) > MAX_OWNERS:
+            oldest = min(self._owners, key=lambda owner: self._owners[owner].used_at)
+            del self._owners[oldest]
+            self._jwts.pop(oldest, None)
+
+    def _unavailable(self, reason: str) -> ServerUnavailable:
+        server_id = self.config.server_id
+        return ServerUnavailable(
+            f"server {server_id} is unavailable: no token for it can be got now; try again later",
+            details={"server_id": server_id},
+            reason=reason,
+        )
+
+
+def insufficient(reason: str) -> CredentialsInsufficient:
+    """Build the error of credentials that are not accepted; the reason is for operators only."""
+    return CredentialsInsufficient(
+        "the server, or its issuer, does not accept the gateway's credentials for this call; do "
+        "not try again: tell the user, or an operator",
+        reason=reason,
+    )

@@ -1,0 +1,312 @@
+"""Tokens that need no person: client credentials, token exchange, identity assertions."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import jwt as pyjwt
+import pytest
+from aiohttp import web
+
+from tests.downstream.caller_gateway import TOOLS, serving_entry, user
+from tests.support.bounds import until
+from tests.support.configuration import Json
+from tests.support.mcp_servers.raw_web import RawServer, running_raw
+from tests.support.oauth_issuer import ID_JAG, Issuer, protect, running_issuer
+from tests.support.service import SERVERS, Service
+from tests.support.signing import AUDIENCE, key_set
+from tests.support.tokens import KEY, bearer
+
+ANN = user("acme")
+TOOL = "s:headers"
+
+
+@asynccontextmanager
+async def protected(
+    transport: str = "http", *, era: str = "modern", scope: str | None = None
+) -> AsyncIterator[tuple[RawServer, Issuer, list[str | None]]]:
+    """Run a server that accepts the tokens of an issuer; what it was sent is in the list."""
+    async with (
+        running_issuer() as issuer,
+        running_raw(transport, era=era, only=TOOLS) as server,
+    ):
+        yield server, issuer, protect(server, issuer, scope=scope)
+
+
+def client_credentials(issuer: Issuer, **more: object) -> Json:
+    return {
+        "type": "oauth",
+        "grant": "client_credentials",
+        "clientId": "proxy",
+        "clientSecret": "s3cret",
+        "authorizationServer": issuer.url,
+        **more,
+    }
+
+
+def jwt_of(issuer: Issuer, **claims: object) -> str:
+    return KEY.sign(iss=issuer.url, **{"tenant_id": "acme", "sub": "ann", **claims})
+
+
+def jwt_settings(issuer: Issuer) -> dict[str, Any]:
+    Path("jwks.json").write_bytes(key_set(KEY))
+    return {
+        "auth_mode": "jwt",
+        "jwt_issuer": issuer.url,
+        "jwt_audience": (AUDIENCE,),
+        "jwt_jwks_file": "jwks.json",
+    }
+
+
+async def call(service: Service, caller: Json = ANN, token: str | None = None) -> Json:
+    body = {"tool_name": TOOL, "arguments": {}, **({} if token else caller)}
+    headers = {} if token is None else bearer(token)
+    response = await service.http.post("/internal/mcp/execute", json=body, headers=headers)
+    answer: Json = response.json()
+    return answer
+
+
+def code(answer: Json) -> str:
+    return "OK" if answer["status"] == "ok" else str(answer["error"]["code"])
+
+
+def sent_token(answer: Json) -> str:
+    assert answer["status"] == "ok", answer
+    headers: Json = answer["result"]["structured_content"]
+    return str(headers["authorization"]).removeprefix("Bearer ")
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+async def test_a_token_of_the_deployment_goes_with_every_request(era: str) -> None:
+    async with protected(era=era) as (server, issuer, sent):
+        auth = client_credentials(issuer, scopes=["read", "write"])
+        async with serving_entry({**server.entry, "auth": auth}) as service:
+            answers = [await call(service) for _ in range(3)]
+        assert {sent_token(it) for it in answers} == {"token-1"}
+        assert set(sent) == {"Bearer token-1"}
+        assert issuer.token_requests == [
+            {
+                "grant_type": "client_credentials",
+                "resource": server.url,
+                "scope": "read write",
+            }
+        ]
+
+
+@pytest.mark.parametrize("transport", ["sse", "ws"])
+async def test_older_transports_have_the_token_as_well(transport: str) -> None:
+    async with protected(transport, era="legacy") as (server, issuer, sent):
+        resource = server.url.replace("ws://", "http://")
+        auth = client_credentials(issuer)
+        async with serving_entry({**server.entry, "auth": auth}) as service:
+            answer = await call(service)
+        assert code(answer) == "OK", answer
+        assert set(sent) == {"Bearer token-1"}, resource
+
+
+async def test_each_tenant_has_a_client_of_its_own(tmp_path: Path) -> None:
+    for tenant in ("acme", "globex"):
+        (tmp_path / tenant).mkdir()
+        (tmp_path / tenant / "id").write_text(f"of-{tenant}\n")
+        (tmp_path / tenant / "secret").write_text(f"secret of {tenant}: %&\n")
+    async with protected() as (server, issuer, sent):
+        issuer.secrets = {f"of-{it}": f"secret of {it}: %&" for it in ("acme", "globex")}
+        issuer.secrets["found"] = "it"
+        auth = client_credentials(
+            issuer,
+            clientId="${secret:${caller.tenant_id}/id}",
+            clientSecret="${secret:${caller.tenant_id}/secret}",
+            discovery={"grant": "client_credentials", "clientId": "found", "clientSecret": "it"},
+            **{"for": "tenant"},
+        )
+        entry = {**server.entry, "auth": auth, "isolation": "tenant"}
+        async with serving_entry(entry, secrets_dir=tmp_path) as service:
+            found = {
+                tenant: issuer.find(f"Bearer {sent_token(await call(service, user(tenant)))}")
+                for tenant in ("acme", "globex")
+            }
+            missing = await call(service, user("initech"))
+    assert {tenant: it.client_id for tenant, it in found.items() if it} == {
+        "acme": "of-acme",
+        "globex": "of-globex",
+    }
+    assert code(missing) == "CREDENTIALS_MISSING"
+    assert sent[0] is None  # the first discovery has no token to show
+
+
+async def test_a_jwt_is_exchanged_for_a_token_that_lives_no_longer() -> None:
+    async with protected() as (server, issuer, _):
+        auth = {
+            "type": "oauth",
+            "grant": "token_exchange",
+            "for": "user",
+            "clientId": "proxy",
+            "clientSecret": "s3cret",
+            "scopes": ["read"],
+            "discovery": {
+                "grant": "client_credentials",
+                "clientId": "proxy",
+                "clientSecret": "s3cret",
+            },
+        }
+        issuer.expires_in = None
+        entry = {**server.entry, "auth": auth, "isolation": "user"}
+        async with serving_entry(entry, **jwt_settings(issuer)) as service:
+            ann, bob = jwt_of(issuer), jwt_of(issuer, sub="bob")
+            tokens = [sent_token(await call(service, token=it)) for it in (ann, bob, ann, bob)]
+            assert tokens[:2] == tokens[2:]
+            exchanged = [issuer.find(f"Bearer {token}") for token in tokens[:2]]
+            assert [it and it.form for it in exchanged] == [
+                {
+                    "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange",
+                    "subject_token": jwt,
+                    "subject_token_type": "urn:ietf:params:oauth:token-type:access_token",
+                    "requested_token_type": "urn:ietf:params:oauth:token-type:access_token",
+                    "resource": server.url,
+                    "scope": "read",
+                }
+                for jwt in (ann, bob)
+            ]
+            almost_over = jwt_of(issuer, sub="eve", exp=pyjwt.decode(
+                ann, options={"verify_signature": False})["exp"] - 598)  # fmt: skip
+            short = [sent_token(await call(service, token=almost_over))]
+            await until(lambda: code_is_refused(service, almost_over))
+    assert short
+
+
+async def code_is_refused(service: Service, token: str) -> bool:
+    answer = await call(service, token=token)
+    return code(answer) in ("CREDENTIALS_INSUFFICIENT", "UNAUTHENTICATED")
+
+
+async def test_an_assertion_goes_to_its_audience_and_the_jwt_does_not() -> None:
+    async with protected() as (server, issuer, _), running_issuer() as idp:
+        idp.secrets = {"at-idp": "other"}
+        auth = {
+            "type": "oauth",
+            "grant": "id_jag",
+            "for": "user",
+            "clientId": "proxy",
+            "clientSecret": "s3cret",
+            "authorizationServer": issuer.url,
+            "idp": {"clientId": "at-idp", "clientSecret": "other"},
+            "discovery": {
+                "grant": "client_credentials",
+                "clientId": "proxy",
+                "clientSecret": "s3cret",
+            },
+        }
+        entry = {**server.entry, "auth": auth, "isolation": "user"}
+        async with serving_entry(entry, **jwt_settings(idp)) as service:
+            token = jwt_of(idp)
+            assert code(await call(service, token=token)) == "OK"
+    (assertion,) = idp.token_requests
+    assert assertion["requested_token_type"] == ID_JAG
+    assert (assertion["audience"], assertion["resource"]) == (issuer.url, server.url)
+    (redeemed,) = [it for it in issuer.token_requests if "assertion" in it]
+    assert redeemed["assertion"] == idp.issued[0].token
+    assert token not in str(issuer.requests)
+
+
+async def test_a_refused_token_is_renewed_once_and_the_call_made_again() -> None:
+    async with protected() as (server, issuer, _):
+        entry = {**server.entry, "auth": client_credentials(issuer)}
+        async with serving_entry(entry) as service:
+            assert sent_token(await call(service)) == "token-1"
+            issuer.refused.add("token-1")
+            assert sent_token(await call(service)) == "token-2"
+
+
+async def test_a_server_that_refuses_the_new_token_as_well_is_believed() -> None:
+    async with protected() as (server, issuer, sent):
+        entry = {**server.entry, "auth": client_credentials(issuer)}
+        async with serving_entry(entry) as service:
+            assert code(await call(service)) == "OK"
+            issuer.refused.update(f"token-{number}" for number in range(100))
+            before = len(sent)
+            answer = await call(service)
+            assert (code(answer), len(sent) - before) == ("CREDENTIALS_INSUFFICIENT", 2)
+            assert "retryable" not in answer["error"]
+
+
+@pytest.mark.parametrize("scope", ["write", "write admin"])
+async def test_a_scope_is_requested_once_more_within_those_of_the_entry(scope: str) -> None:
+    async with protected() as (server, issuer, _sent):
+        entry = {**server.entry, "auth": client_credentials(issuer, scopes=["read", "write"])}
+        async with serving_entry(entry) as service:
+            assert code(await call(service)) == "OK"
+            before = len(issuer.token_requests)
+            challenge = f'Bearer error="insufficient_scope", scope="{scope}"'
+            server.instead = lambda _: web.Response(
+                status=403, headers={"WWW-Authenticate": challenge}
+            )
+            answer = await call(service)
+    assert code(answer) == "CREDENTIALS_INSUFFICIENT"
+    assert len(issuer.token_requests) - before == (1 if scope == "write" else 0)
+
+
+async def test_an_issuer_that_is_down_can_be_tried_again() -> None:
+    async with protected() as (server, issuer, _):
+        entry = {**server.entry, "auth": client_credentials(issuer)}
+        async with serving_entry(entry) as service:
+            assert code(await call(service)) == "OK"
+            issuer.refused.add("token-1")
+            issuer.instead = lambda _: web.Response(status=503)
+            answer = await call(service)
+            assert code(answer) == "SERVER_UNAVAILABLE"
+            assert answer["error"]["retryable"] is True
+            issuer.instead = lambda _: None
+            assert code(await call(service)) == "OK"
+
+
+async def test_wrong_credentials_are_told_without_their_words() -> None:
+    async with protected() as (server, issuer, _):
+        entry = {**server.entry, "auth": client_credentials(issuer)}
+        async with serving_entry(entry) as service:
+            assert code(await call(service)) == "OK"
+            issuer.refused.add("token-1")
+            issuer.secrets["proxy"] = "changed"
+            answer = await call(service)
+    assert code(answer) == "CREDENTIALS_INSUFFICIENT"
+    assert "s3cret" not in str(answer)
+    assert issuer.url not in str(answer)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "said"),
+    [
+        ({"resource": "http://127.0.0.1:1/mcp", "issuers": ["ISSUER"]}, "another resource"),
+        ({"resource": "SERVER-and-more", "issuers": ["ISSUER"]}, "another resource"),
+        ({"resource": "SERVER/below", "issuers": ["ISSUER"]}, "another resource"),
+        ({"resource": "SERVER", "issuers": ["http://127.0.0.1:1"]}, "other issuers"),
+    ],
+    ids=["another origin", "no whole segment", "below", "another issuer"],
+)
+async def test_metadata_that_say_otherwise_are_not_followed(metadata: Json, said: str) -> None:
+    async with protected() as (server, issuer, _):
+        text = json.dumps(metadata).replace("SERVER", server.url).replace("ISSUER", issuer.url)
+        text = text.replace('"issuers"', '"authorization_servers"')
+        server.instead = lambda request: (
+            web.Response(text=text, content_type="application/json")
+            if request.path.startswith("/.well-known")
+            else web.Response(status=401, headers={"WWW-Authenticate": "Bearer"})
+        )
+        entry = {**server.entry, "auth": client_credentials(issuer)}
+        async with serving_entry(entry) as service:
+            shown = (await service.http.get(SERVERS)).json()["servers"][0]
+    assert said in shown["last_error"]
+    assert issuer.token_requests == []
+
+
+async def test_calls_at_once_share_one_request_for_a_token() -> None:
+    async with protected() as (server, issuer, _):
+        entry = {**server.entry, "auth": client_credentials(issuer)}
+        async with serving_entry(entry) as service:
+            assert code(await call(service)) == "OK"
+            issuer.refused.add("token-1")
+            answers = await asyncio.gather(*(call(service) for _ in range(20)))
+    assert {sent_token(it) for it in answers} == {"token-2"}
+    assert len(issuer.token_requests) == 2
