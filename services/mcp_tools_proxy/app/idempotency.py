@@ -45,8 +45,8 @@ def build_record_store(settings: Settings) -> OpenRecordStore:
             is_wanted=settings.state_url is not None,
         )
     # redis-py and cryptography are slow to import
+    from mcp_tools_proxy.encryption.record_cipher import RecordCipher  # noqa: PLC0415
     from mcp_tools_proxy.idempotency import redis_store  # noqa: PLC0415
-    from mcp_tools_proxy.idempotency.record_cipher import RecordCipher  # noqa: PLC0415
     from mcp_tools_proxy.idempotency.redis_requests import MAX_CONNECTIONS  # noqa: PLC0415
     from mcp_tools_proxy.redis_client.connection_pool import open_pool  # noqa: PLC0415
 

@@ -17,8 +17,8 @@ import structlog
 from redis.asyncio import Redis
 
 from mcp_tools_proxy.domain.errors import OutcomeUnknown, StateUnavailable
+from mcp_tools_proxy.encryption.record_cipher import RecordCipher
 from mcp_tools_proxy.idempotency import redis_scripts as scripts
-from mcp_tools_proxy.idempotency.record_cipher import RecordCipher
 from mcp_tools_proxy.idempotency.records import (
     MAX_OUTCOME_BYTES,
     Record,

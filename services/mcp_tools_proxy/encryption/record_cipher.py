@@ -1,4 +1,4 @@
-"""Encrypts records, so that whoever reads Redis, or a copy of it, learns nothing of calls."""
+"""Encrypts records, so that whoever reads their store, or a copy of it, learns nothing of them."""
 
 import secrets
 from collections.abc import Sequence

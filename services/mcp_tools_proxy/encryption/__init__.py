@@ -1,0 +1,1 @@
+"""Encryption of what is kept outside of the process, where others may read it."""
