@@ -13,6 +13,7 @@ from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.domain.errors import (
     InternalError,
     InvalidRequest,
+    LoginsUnavailable,
     NotAllowed,
     Unauthenticated,
     errors_by_code,
@@ -27,6 +28,7 @@ ERRORS: Mapping[str, Sequence[str]] = {
     "_NOT_ALLOWED": [kind.code for kind in NotAllowed.__subclasses__()],
     "InvalidClaims": (Unauthenticated.code,),
     "InvalidNameStyle": (InvalidRequest.code,),
+    LoginsUnavailable.__name__: (LoginsUnavailable.code,),
     "JsonRpcError": ("MCP",),
     "ConnectionFailure": ("connections",),
 }

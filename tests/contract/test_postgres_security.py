@@ -15,7 +15,10 @@ from tests.support.builders import make_document
 from tests.support.postgres_databases import Databases, OpenStore, PostgresDatabase
 from tests.support.postgres_server import GATEWAY, OWNER
 
-TABLES = ("documents", "pages", "sections", "chunks", "versions", "originals", "vectors")
+TABLES = (
+    *("documents", "pages", "sections", "chunks", "versions", "originals", "vectors"),
+    "logins",
+)
 ACME = make_document(tenant_id="acme", pages=("of acme",))
 GLOBEX = make_document(tenant_id="globex", doc_id="secret", pages=("of globex",))
 GET_TENANT = "SELECT current_setting('mcp_tools_proxy.tenant', true)"

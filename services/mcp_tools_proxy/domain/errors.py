@@ -18,7 +18,7 @@ ProxyError
 ├── repeating: IdempotencyConflict · OutcomeUnknown
 ├── waiting:   RateLimitExceeded · LimitsUnavailable · RetrievalUnavailable ·
 │              ServerUnavailable · ServerBusy · ToolTimeout · StateUnavailable ·
-│              DocumentsUnavailable · AuditUnavailable · ShuttingDown
+│              DocumentsUnavailable · AuditUnavailable · LoginsUnavailable · ShuttingDown
 └── giving up: RetrievalNotConfigured · ToolFailed · ResultTooLarge · InternalError
 """
 
@@ -289,6 +289,10 @@ class ServerUnavailable(ProxyError):
 
     code = "SERVER_UNAVAILABLE"
     retryable = True
+
+
+class LoginsUnavailable(ServerUnavailable):
+    """The store of logins does not work now, so a server that needs one cannot be called."""
 
 
 class ServerBusy(ProxyError):

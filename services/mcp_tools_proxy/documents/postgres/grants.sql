@@ -3,6 +3,6 @@ GRANT USAGE ON SCHEMA mcp_tools_proxy TO {{gateway}};
 GRANT SELECT ON mcp_tools_proxy.migrations TO {{gateway}};
 GRANT SELECT, INSERT, UPDATE, DELETE ON mcp_tools_proxy.documents, mcp_tools_proxy.pages,
     mcp_tools_proxy.sections, mcp_tools_proxy.chunks, mcp_tools_proxy.versions,
-    mcp_tools_proxy.originals, mcp_tools_proxy.vectors TO {{gateway}};
+    mcp_tools_proxy.originals, mcp_tools_proxy.vectors, mcp_tools_proxy.logins TO {{gateway}};
 GRANT EXECUTE ON FUNCTION mcp_tools_proxy.has_doc_id(text), mcp_tools_proxy.changes_since(text)
     TO {{gateway}};

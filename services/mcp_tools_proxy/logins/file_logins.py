@@ -1,0 +1,198 @@
+"""Logins in a folder: a file for each owner, for one machine.
+
+A change holds one lock of the folder, for as long as it takes to write a small file. A lease is the
+lock of another file, one for each owner.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+import structlog
+
+from mcp_tools_proxy.domain.errors import LoginsUnavailable
+from mcp_tools_proxy.domain.oauth.logins import LoginBinding, LoginOwner
+from mcp_tools_proxy.logins.file_lock import remove_lock, try_lock
+from mcp_tools_proxy.logins.lease_queue import LeaseQueue
+from mcp_tools_proxy.logins.login_file import (
+    SUFFIX,
+    UnreadableLogin,
+    login_files,
+    prepare_folder,
+    read_login,
+    remove_login,
+    remove_unfinished,
+    write_login,
+)
+from mcp_tools_proxy.logins.login_store import (
+    LEASE_WAIT_S,
+    UNREADABLE,
+    StoredLogin,
+    new_version,
+    sorted_owners,
+)
+from mcp_tools_proxy.logins.owner_encoding import owner_key
+
+WRITE_WAIT_S = 10.0
+"""Seconds that a change waits for others; each takes milliseconds."""
+
+_WRITE_LOCK = b"the folder"
+_WRITE_LOCK_NAME = ".lock"
+
+T = TypeVar("T")
+
+log = structlog.get_logger()
+
+
+class FileLogins:
+    """A LoginStore over a folder, which several processes of one machine may share."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._queue = LeaseQueue()
+        self._has_warned = False
+
+    async def find(self, owner: LoginOwner) -> StoredLogin | None:
+        """Return the login of an owner, None where there is none."""
+        path = self._path_of(owner)
+        return await self._in_thread(lambda: self._read(path, owner))
+
+    async def put(self, owner: LoginOwner, binding: LoginBinding, sealed: bytes) -> StoredLogin:
+        """Write a login in place of any other one of its owner, but for one that is unreadable."""
+        stored = StoredLogin(owner=owner, binding=binding, sealed=sealed, version=new_version())
+        path = self._path_of(owner)
+
+        def write() -> None:
+            self._read(path, owner)  # what a newer release has written is not lost
+            write_login(path, stored)
+
+        await self._change(write)
+        return stored
+
+    async def replace(
+        self, stored: StoredLogin, sealed: bytes, *, refresh_sent: bool = False
+    ) -> StoredLogin | None:
+        """Write a login in place of ``stored``; None, and nothing, if that is no longer there."""
+        newer = replace(stored, sealed=sealed, version=new_version(), refresh_sent=refresh_sent)
+        path = self._path_of(stored.owner)
+
+        def write() -> StoredLogin | None:
+            if not self._is_there(path, stored):
+                return None
+            write_login(path, newer)
+            return newer
+
+        return await self._change(write)
+
+    async def remove(self, stored: StoredLogin) -> bool:
+        """Remove a login; False, and nothing, if ``stored`` is no longer there."""
+        path = self._path_of(stored.owner)
+
+        def remove() -> bool:
+            if not self._is_there(path, stored):
+                return False
+            remove_login(path)
+            remove_lock(_lock_of(path))
+            return True
+
+        return await self._change(remove)
+
+    async def owners(self, tenant_id: str, *, server_id: str | None = None) -> Sequence[LoginOwner]:
+        """Return whose logins there are: of one tenant, or with "" those of the deployment."""
+        found = await self._in_thread(self._all_owners)
+        return sorted_owners(found, tenant_id, server_id)
+
+    @asynccontextmanager
+    async def lease(
+        self, owner: LoginOwner, *, wait_s: float = LEASE_WAIT_S
+    ) -> AsyncIterator[StoredLogin | None]:
+        """Hold the only lease on a login, and return the login as it is now."""
+        if await self.find(owner) is None:
+            yield None
+            return
+        async with self._locked(_lock_of(self._path_of(owner)), owner_key(owner), wait_s):
+            yield await self.find(owner)
+
+    async def _change(self, change: Callable[[], T]) -> T:
+        """Make a change, to the end also when the caller is cancelled, while nobody else does."""
+        await self._in_thread(lambda: prepare_folder(self._folder))
+        return await asyncio.shield(asyncio.ensure_future(self._alone(change)))
+
+    async def _alone(self, change: Callable[[], T]) -> T:
+        def make() -> T:
+            remove_unfinished(self._folder)
+            return change()
+
+        async with self._locked(self._folder / _WRITE_LOCK_NAME, _WRITE_LOCK, WRITE_WAIT_S):
+            return await self._in_thread(make)
+
+    @asynccontextmanager
+    async def _locked(self, path: Path, key: bytes, wait_s: float) -> AsyncIterator[None]:
+        """Hold the lock of a file."""
+        held: list[int] = []
+
+        async def attempt() -> bool:
+            try:
+                descriptor = await try_lock(path)
+            except OSError as error:
+                raise _unavailable(error) from error
+            if descriptor is not None:
+                held.append(descriptor)
+            return descriptor is not None
+
+        async with self._queue.turn(key, attempt, wait_s=wait_s):
+            try:
+                yield
+            finally:
+                os.close(held[0])
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        try:
+            return await asyncio.to_thread(work)
+        except OSError as error:
+            raise _unavailable(error) from error
+        except UnreadableLogin as error:
+            raise LoginsUnavailable(UNREADABLE, reason=str(error)) from error
+
+    def _read(self, path: Path, owner: LoginOwner) -> StoredLogin | None:
+        found = read_login(path)
+        if found is None:
+            return None
+        stored, is_open = found
+        if stored.owner != owner:
+            raise UnreadableLogin(f"{path} holds the login of another owner: restore it")
+        if is_open and not self._has_warned:
+            self._has_warned = True
+            log.warning("logins.readable_by_others", path=str(path))
+        return stored
+
+    def _is_there(self, path: Path, stored: StoredLogin) -> bool:
+        present = self._read(path, stored.owner)
+        return present is not None and present.version == stored.version
+
+    def _all_owners(self) -> Sequence[LoginOwner]:
+        owners = []
+        for path in login_files(self._folder):
+            try:
+                found = read_login(path)
+            except UnreadableLogin as error:
+                log.warning("logins.unreadable", reason=str(error))
+            else:
+                owners += [] if found is None else [found[0].owner]
+        return owners
+
+    def _path_of(self, owner: LoginOwner) -> Path:
+        return self._folder / f"{owner_key(owner).hex()}{SUFFIX}"
+
+
+def _lock_of(path: Path) -> Path:
+    return path.with_suffix(".lock")
+
+
+def _unavailable(error: OSError) -> LoginsUnavailable:
+    reason = f"the folder of logins cannot be used: {error.strerror or error}"
+    return LoginsUnavailable(UNREADABLE, reason=reason)
