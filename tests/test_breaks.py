@@ -36,10 +36,14 @@ def test_breaks_are_chosen_by_package_or_by_a_part_of_their_id() -> None:
     assert chosen == {("policy", False), ("auth", True)}
 
 
-def make_break(new: str, *, old: str = "return 1", test: str = "tests/test_one.py") -> Break:
-    return Break(
-        package="room", id=new, what="", file="room/one.py", old=old, new=new, tests=(test,)
-    )
+def make_break(
+    new: str,
+    *,
+    old: str = "return 1",
+    file: str = "room/one.py",
+    test: str = "tests/test_one.py",
+) -> Break:
+    return Break(package="room", id=new, what="", file=file, old=old, new=new, tests=(test,))
 
 
 @pytest.mark.parametrize(
@@ -49,6 +53,7 @@ def make_break(new: str, *, old: str = "return 1", test: str = "tests/test_one.p
         (make_break("return 2", old="return"), "room/one.py has the old text 2 times"),
         (make_break("return 2", old="return 3"), "room/one.py has the old text 0 times"),
         (make_break("return )"), "the new text is not Python"),
+        (make_break("SELECT 2", old="SELECT 1", file="room/one.sql"), None),
         (make_break("return 2", test="tests/test_none.py"), "there is no tests/test_none.py"),
     ],
 )
@@ -91,6 +96,7 @@ def repository(tmp_path: Path) -> Path:
         PACKAGE / "room/__init__.py": "",
         PACKAGE / "room/one.py": "def one() -> int:\n    return 1\n\n\ndef two() -> int:\n"
         "    return one() + 1\n\n\nONE = 1\n",
+        PACKAGE / "room/one.sql": "SELECT 1;\n",
         Path("tests/test_one.py"): "from mcp_tools_proxy.room.one import one\n\n\n"
         "def test_one():\n    assert one() == 1\n",
         Path("tests/test_red.py"): "def test_red():\n    assert False\n",

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -66,6 +67,11 @@ async def open_logins(
 @pytest.fixture
 def logins(open_logins: OpenLogins) -> LoginStore:
     return open_logins()
+
+
+def with_id(field: str, value: str) -> LoginOwner:
+    changed: Any = {field: value}
+    return replace(ANA, **changed)
 
 
 async def put(logins: LoginStore, owner: LoginOwner = ANA, sealed: bytes = b"one") -> StoredLogin:
@@ -147,7 +153,7 @@ async def test_a_late_answer_does_not_replace_the_next_sign_in(logins: LoginStor
 
 @pytest.mark.parametrize("field", ["server_id", "tenant_id", "user_id", "user_issuer"])
 async def test_each_id_has_a_login_of_its_own(logins: LoginStore, field: str) -> None:
-    owners = [replace(ANA, **{field: it}) for it in ODD_IDS]
+    owners = [with_id(field, it) for it in ODD_IDS]
     for number, owner in enumerate(owners):
         await put(logins, owner, b"of %d" % number)
 
