@@ -144,10 +144,10 @@ async def test_a_login_in_another_owners_row_does_not_open(
         "binding = o.binding, version = o.version FROM mcp_tools_proxy.logins o "
         "WHERE o.owner_key <> l.owner_key"
     )
-    for of_whom in (ANA, bob):
-        found = await logins.find(of_whom)
+    for user in (ANA, bob):
+        found = await logins.find(user)
         assert found is not None
-        assert found.owner == of_whom
+        assert found.owner == user
         assert SEALER.open(found.sealed, found.owner, found.binding) is None
 
 

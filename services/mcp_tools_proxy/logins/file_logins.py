@@ -118,11 +118,11 @@ class FileLogins:
             yield await self.find(owner)
 
     async def _change(self, change: Callable[[], T]) -> T:
-        """Make a change, to the end also when the caller is cancelled, while nobody else does."""
+        """Run a change under the folder's lock, to its end also when the caller is cancelled."""
         await self._in_thread(lambda: prepare_folder(self._folder))
-        return await asyncio.shield(asyncio.ensure_future(self._alone(change)))
+        return await asyncio.shield(asyncio.ensure_future(self._change_locked(change)))
 
-    async def _alone(self, change: Callable[[], T]) -> T:
+    async def _change_locked(self, change: Callable[[], T]) -> T:
         def make() -> T:
             remove_unfinished(self._folder)
             return change()
