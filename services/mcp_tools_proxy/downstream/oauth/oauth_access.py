@@ -1,7 +1,7 @@
 """The tokens for all servers: one ServerAccess for each entry with ``auth``."""
 
 from mcp_tools_proxy.domain.caller import Caller
-from mcp_tools_proxy.domain.errors import ServerUnavailable
+from mcp_tools_proxy.domain.errors import LoginRequired
 from mcp_tools_proxy.domain.oauth.server_auth import LoginFor, ServerAuth
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.downstream.connection import SessionAccess
@@ -47,16 +47,16 @@ class OAuthAccess:
         is_discovery = caller is None or caller is config.discovery_caller
         if not is_discovery or auth.login_for is LoginFor.DEPLOYMENT:
             return SessionTokens(access, caller)
-        if caller is not None and auth.login_for is LoginFor.TENANT:
+        if caller is not None and (auth.grant.needs_person or auth.login_for is LoginFor.TENANT):
             return SessionTokens(access, caller)
         found = None
         if auth.discovery is not None:
             found = SessionTokens(ServerAccess(config, auth.discovery, self._parts), None)
         return DiscoveryTokens(
             found,
-            ServerUnavailable(
+            LoginRequired(
                 f"server {config.server_id} lets nobody discover it without a token; an operator "
-                'has to give its entry a "discovery"',
+                'has to sign in as its "discoveryCaller", or to give its entry a "discovery"',
                 details={"server_id": config.server_id},
             ),
         )

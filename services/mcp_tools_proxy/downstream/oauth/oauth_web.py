@@ -28,8 +28,13 @@ _FAULTS = (aiohttp.ClientError, HttpProcessingError, OSError, ValueError)
 class IssuerUnavailable(Exception):
     """An issuer, or the server's metadata, could not be asked; later it may work.
 
-    The message is for operators, without a secret.
+    The message is for operators, without a secret. ``may_have_worked`` is whether the request may
+    have been carried out, and its answer was lost.
     """
+
+    def __init__(self, message: str, *, may_have_worked: bool = False) -> None:
+        super().__init__(message)
+        self.may_have_worked = may_have_worked
 
 
 class OAuthRefused(Exception):
@@ -50,6 +55,8 @@ class Answer:
 
     status: int
     content: Any
+    challenges: tuple[str, ...] = ()
+    """The values of ``WWW-Authenticate``."""
 
 
 class OAuthWeb:
@@ -111,16 +118,18 @@ class OAuthWeb:
                 while len(body) <= MAX_BYTES and (more := await response.content.readany()):
                     body += more
                 status = response.status
+                challenges = tuple(response.headers.getall("WWW-Authenticate", ()))
         except _FAULTS as error:
             if _NOT_DIALLED in str(error):  # as one of several, if the name has several addresses
                 raise OAuthRefused(f"{_origin(url)} {_NOT_DIALLED}") from None
             why = "did not answer in time" if isinstance(error, TimeoutError) else "failed"
-            raise IssuerUnavailable(f"{_origin(url)} {why}") from None
+            was_sent = not isinstance(error, aiohttp.ClientConnectorError)
+            raise IssuerUnavailable(f"{_origin(url)} {why}", may_have_worked=was_sent) from None
         if len(body) > MAX_BYTES:
             raise OAuthRefused(f"{_origin(url)} sent more than {MAX_BYTES} bytes")
         if status >= 500 or status == 429:
             raise IssuerUnavailable(f"{_origin(url)} answered with HTTP status {status}")
-        return Answer(status, _json(body))
+        return Answer(status, _json(body), challenges)
 
     def _client(self, reach: Reach) -> aiohttp.ClientSession:
         client = self._clients.get(reach)

@@ -4,27 +4,33 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from mcp_tools_proxy.downstream.oauth.oauth_web import IssuerUnavailable, OAuthRefused
+from mcp_tools_proxy.downstream.oauth.stored_logins import LoginNeeded
 from mcp_tools_proxy.downstream.oauth.token_endpoint import Token
 
 MARGIN_S = 60.0
 """A token is renewed so long before it ends, or after half its life: clocks may differ."""
 
-GetToken = Callable[[tuple[str, ...]], Awaitable[Token]]
-"""Gets a new token, with these scopes besides those that are requested anyway.
+LOGIN_FRESH_S = 10.0
+"""A token of a stored login is looked up again after so long: it may be renewed elsewhere, or gone
+by a logout."""
 
-Raises IssuerUnavailable, OAuthRefused.
+GetToken = Callable[[str | None], Awaitable[Token]]
+"""Gets another token than this one, which the server refused; None is for any.
+
+Raises IssuerUnavailable, OAuthRefused, LoginNeeded.
 """
 
 
 class OwnerTokens:
     """Keeps the token of one owner in memory; ``now`` returns seconds since 1970."""
 
-    def __init__(self, get: GetToken, now: Callable[[], float]) -> None:
+    def __init__(self, get: GetToken, now: Callable[[], float], *, is_stored: bool) -> None:
         self._get = get
         self._now = now
+        self._fresh_s = LOGIN_FRESH_S if is_stored else float("inf")
         self._token: Token | None = None
         self._until = 0.0
-        self._more_scopes: tuple[str, ...] = ()
+        self._refused: str | None = None
         self._lock = asyncio.Lock()
         self._attempts = 0
         self._failure: Exception | None = None
@@ -34,7 +40,7 @@ class OwnerTokens:
         return f"<OwnerTokens has_token={self._token is not None}>"
 
     async def current(self) -> Token:
-        """Return a token that is good for a while. Raises IssuerUnavailable, OAuthRefused.
+        """Return a token that is good for a while. Raises as GetToken.
 
         Those who waited for an attempt that failed fail with it, else each would wait for its own.
         """
@@ -49,25 +55,25 @@ class OwnerTokens:
                 raise self._failure
             return await self._renew()
 
-    def drop(self, access: str, more_scopes: tuple[str, ...] = ()) -> None:
+    def drop(self, access: str) -> None:
         """Forget a token that the server refused, unless another one is in its place already."""
-        self._more_scopes = tuple(dict.fromkeys((*self._more_scopes, *more_scopes)))
-        if self._token is not None and self._token.access == access:
-            self._token = None
+        if self._token is None or self._token.access == access:
+            self._token, self._refused = None, access
 
     async def _renew(self) -> Token:
         self._token = None
         begun = self._now()
         try:
-            token = await self._get(self._more_scopes)
-        except (IssuerUnavailable, OAuthRefused) as error:
+            token = await self._get(self._refused)
+        except (IssuerUnavailable, OAuthRefused, LoginNeeded) as error:
             self._failure = error
             raise
         else:
             self._failure = None
         finally:
             self._attempts += 1
-        self._token, self._until = token, _good_until(token, begun)
+        self._token = token
+        self._until = min(_good_until(token, begun), begun + self._fresh_s)
         return token
 
 

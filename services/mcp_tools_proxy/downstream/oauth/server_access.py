@@ -1,7 +1,7 @@
 """The tokens for one server: whose each is, and what a refusal of it means."""
 
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from yarl import URL
@@ -11,9 +11,11 @@ from mcp_tools_proxy.domain.caller_template import CallerPart, CallerTemplate
 from mcp_tools_proxy.domain.errors import (
     CredentialsInsufficient,
     IdentityRequired,
+    LoginRequired,
     ServerUnavailable,
 )
 from mcp_tools_proxy.domain.identity import CallerJwt
+from mcp_tools_proxy.domain.oauth.logins import LoginOwner
 from mcp_tools_proxy.domain.oauth.server_auth import Grant, LoginFor, OAuthClient, ServerAuth
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.downstream.oauth.challenge import Challenge
@@ -27,6 +29,7 @@ from mcp_tools_proxy.downstream.oauth.discovery import (
 from mcp_tools_proxy.downstream.oauth.grants import UnattendedGrants
 from mcp_tools_proxy.downstream.oauth.oauth_web import IssuerUnavailable, OAuthRefused, OAuthWeb
 from mcp_tools_proxy.downstream.oauth.owner_tokens import OwnerTokens
+from mcp_tools_proxy.downstream.oauth.stored_logins import LoginNeeded, StoredLogins
 from mcp_tools_proxy.downstream.oauth.token_endpoint import Client, Token
 
 MAX_OWNERS = 10_000
@@ -48,6 +51,7 @@ class OAuthParts:
     web: OAuthWeb
     fill: FillTexts
     jwt_issuer: str | None = None
+    logins: StoredLogins | None = None
     now: Callable[[], float] = time.time  # noqa: TID251 - issuers say when a token ends
 
 
@@ -61,6 +65,8 @@ class ServerAccess:
         self._server = URL(config.url)
         self._owners: dict[Owner, OwnerTokens] = {}
         self._jwts: dict[Owner, CallerJwt] = {}
+        self._scopes: dict[Owner, tuple[str, ...]] = {}
+        """Of logins: what was granted."""
         self._found: Discovered | None = None
         self._challenge: Challenge | None = None
         self._grants = UnattendedGrants(parts.web, auth, parts.now)
@@ -108,38 +114,69 @@ class ServerAccess:
         await self.token(self.owner_of(caller), caller)
 
     async def token(self, owner: Owner, caller: Caller | None) -> Token:
-        """Return the owner's token. Raises as ``prepare``."""
+        """Return the owner's token. Raises as ``prepare``, and LoginsUnavailable."""
         tokens = self._owners.get(owner)
         if tokens is None:
             tokens = self._owners[owner] = OwnerTokens(
-                lambda more: self._get(owner, caller, more), self._parts.now
+                lambda refused: self._get(owner, caller, refused),
+                self._parts.now,
+                is_stored=self._auth.grant.needs_person,
             )
             self._forget_oldest()
         try:
             return await tokens.current()
+        except LoginNeeded as error:
+            raise self.login_required(error.scopes) from None
         except OAuthRefused as error:
             self._found = None
             raise insufficient(str(error)) from None
         except IssuerUnavailable as error:
             raise self._unavailable(str(error)) from None
 
-    def drop(self, owner: Owner, access: str, more_scopes: tuple[str, ...] = ()) -> None:
+    def drop(self, owner: Owner, access: str) -> None:
         """Forget a token that the server refused, and what was found out of its issuer."""
-        if not more_scopes:
-            self._found = None
+        self._found = None
         if (tokens := self._owners.get(owner)) is not None:
-            tokens.drop(access, more_scopes)
+            tokens.drop(access)
 
     def note_challenge(self, challenge: Challenge) -> None:
         """Keep what the server said last of the tokens that it wants."""
         self._challenge = challenge
 
-    def allows(self, scopes: Sequence[str]) -> bool:
-        """Return whether these scopes may be requested."""
-        return set(scopes) <= set(self._auth.scopes or ())
+    def widen(self, owner: Owner, access: str, scopes: tuple[str, ...]) -> None:
+        """Prepare for another token, with more scopes.
 
-    async def _get(self, owner: Owner, caller: Caller | None, more: tuple[str, ...]) -> Token:
-        """Get a token. ``more`` are scopes of ``auth`` that were requested anyway."""
+        Raises CredentialsInsufficient, and LoginRequired where a person has to allow it.
+        """
+        allowed = self._auth.scopes
+        if allowed is not None and not set(scopes) <= set(allowed):
+            raise insufficient("the server wants scopes beyond those of the entry")
+        if not self._auth.grant.needs_person:
+            if allowed is None:
+                raise insufficient("the server wants scopes, and the entry names none")
+            self.drop(owner, access)
+            return
+        granted = self._scopes.get(owner, ())
+        if set(scopes) <= set(granted):
+            raise insufficient("the server wants scopes that the login has")
+        raise self.login_required(tuple(dict.fromkeys((*granted, *scopes))))
+
+    def login_required(self, scopes: tuple[str, ...] = ()) -> LoginRequired:
+        """Build the error of a missing login; ``scopes`` are those that it should have."""
+        server_id, whose = self.config.server_id, self._auth.login_for.value
+        return LoginRequired(
+            f"somebody has to sign in to server {server_id} first; tell the user, or an operator",
+            details={
+                "server_id": server_id,
+                "for": whose,
+                **({"scopes": list(scopes)} if scopes else {}),
+            },
+        )
+
+    async def _get(self, owner: Owner, caller: Caller | None, refused: str | None) -> Token:
+        """Get a token, another one than that which the server refused."""
+        if self._auth.grant.needs_person:
+            return await self._logged_in(owner, caller, refused)
         found = await self._discovered()
         client = await self._client(self._auth.client, caller)
         if self._auth.grant is Grant.CLIENT_CREDENTIALS:
@@ -150,6 +187,30 @@ class ServerAccess:
         idp_client = await self._client(self._auth.idp_client or self._auth.client, caller)
         return await self._grants.id_jag(
             found, issuer, idp_client=idp_client, client=client, jwt=jwt
+        )
+
+    async def _logged_in(self, owner: Owner, caller: Caller | None, refused: str | None) -> Token:
+        """Return the token of the owner's login. Raises LoginNeeded."""
+        logins = self._parts.logins
+        if logins is None:
+            raise LoginNeeded
+        whose = self.login_owner(owner)
+        if not await logins.exists(whose):
+            raise LoginNeeded  # without a request to anybody
+        filled = await self._filled(self._auth.client, caller)
+        token = await logins.token(whose, await self._discovered(), filled, refused)
+        self._scopes[owner] = token.scopes
+        return token
+
+    def login_owner(self, owner: Owner) -> LoginOwner:
+        """Return under whose name the login of an owner is stored."""
+        tenant_id, user_id, issuer = (*owner, "", "", "")[:3]
+        return LoginOwner(
+            server_id=self.config.server_id,
+            login_for=self._auth.login_for,
+            tenant_id=tenant_id,
+            user_id=user_id,
+            user_issuer=issuer,
         )
 
     async def _discovered(self) -> Discovered:
@@ -177,23 +238,28 @@ class ServerAccess:
         return jwt
 
     async def _client(self, client: OAuthClient, caller: Caller | None) -> Client:
-        texts: dict[str, str | CallerTemplate] = {}
-        if client.client_id is not None:
-            texts["id"] = client.client_id
-        if client.client_secret is not None:
-            texts["secret"] = client.client_secret
-        filled = await self._parts.fill(texts, caller)
+        filled = await self._filled(client, caller)
         return Client(
             client_id=filled.get("id", ""),
             secret=filled.get("secret"),
             method=client.token_endpoint_auth_method,
         )
 
+    async def _filled(self, client: OAuthClient, caller: Caller | None) -> Mapping[str, str]:
+        """Return the ``id`` and the ``secret`` of a client, as far as the entry has them."""
+        texts: dict[str, str | CallerTemplate] = {}
+        if client.client_id is not None:
+            texts["id"] = client.client_id
+        if client.client_secret is not None:
+            texts["secret"] = client.client_secret
+        return await self._parts.fill(texts, caller)
+
     def _forget_oldest(self) -> None:
         if len(self._owners) > MAX_OWNERS:
             oldest = min(self._owners, key=lambda owner: self._owners[owner].used_at)
             del self._owners[oldest]
             self._jwts.pop(oldest, None)
+            self._scopes.pop(oldest, None)
 
     def _unavailable(self, reason: str) -> ServerUnavailable:
         server_id = self.config.server_id

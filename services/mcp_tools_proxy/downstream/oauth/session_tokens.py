@@ -41,10 +41,10 @@ class SessionTokens:
             return True
         if not challenge.is_insufficient_scope:
             return False
-        scopes = challenge.scopes or ()
-        if not self._access.allows(scopes):
-            raise AccessRefused(insufficient("the server wants scopes beyond those of the entry"))
-        self._access.drop(self._owner(), access, scopes)
+        try:
+            self._access.widen(self._owner(), access, challenge.scopes or ())
+        except ProxyError as error:
+            raise AccessRefused(error) from None
         return True
 
     def refused(self, status: int) -> AccessRefused:

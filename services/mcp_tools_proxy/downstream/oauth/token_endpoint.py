@@ -13,7 +13,8 @@ from yarl import URL
 from mcp_tools_proxy.downstream.oauth.discovery import Issuer
 from mcp_tools_proxy.downstream.oauth.oauth_web import Answer, OAuthRefused, OAuthWeb
 
-_METHODS = ("client_secret_basic", "client_secret_post", "none")
+METHODS = ("client_secret_basic", "client_secret_post", "none")
+"""How a client may authenticate itself here, the best first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,12 +70,15 @@ class TokenEndpoint:
 
     async def request(self, form: Mapping[str, str]) -> Mapping[str, object]:
         """Post a form with the client's credentials, and return the answer. Raises as ``token``."""
-        url = URL(str(self._issuer.metadata.token_endpoint))
-        auth, own = self._credentials()
-        answer = await self._web.post_form(url, self._issuer.reach_of(url), {**form, **own}, auth)
+        answer = await self.post(URL(str(self._issuer.metadata.token_endpoint)), form)
         if answer.status != 200 or not isinstance(answer.content, dict):
             raise refusal(answer)
         return answer.content
+
+    async def post(self, url: URL, form: Mapping[str, str]) -> Answer:
+        """Post a form to any endpoint of the issuer. Raises IssuerUnavailable, OAuthRefused."""
+        auth, own = self._credentials()
+        return await self._web.post_form(url, self._issuer.reach_of(url), {**form, **own}, auth)
 
     def _credentials(self) -> tuple[aiohttp.BasicAuth | None, Mapping[str, str]]:
         """Return the header and the fields by which the client authenticates itself."""
@@ -86,7 +90,7 @@ class TokenEndpoint:
         return None, {"client_id": client.client_id, "client_secret": client.secret}
 
     def _method(self) -> str:
-        if self._client.method in _METHODS:
+        if self._client.method in METHODS:
             return self._client.method or ""
         supported = self._issuer.metadata.token_endpoint_auth_methods_supported
         if supported is not None and "client_secret_basic" not in supported:

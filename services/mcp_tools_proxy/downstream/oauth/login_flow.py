@@ -1,0 +1,183 @@
+"""A sign-in of a person: what the browser is sent to, and what becomes of the code it brings."""
+
+import base64
+import hashlib
+import hmac
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from yarl import URL
+
+from mcp_tools_proxy.domain.oauth.logins import Login, LoginBinding, LoginOwner
+from mcp_tools_proxy.domain.oauth.server_auth import Grant
+from mcp_tools_proxy.downstream.oauth.discovery import Discovered, Issuer
+from mcp_tools_proxy.downstream.oauth.oauth_web import OAuthRefused, OAuthWeb
+from mcp_tools_proxy.downstream.oauth.token_endpoint import Client, Token, TokenEndpoint
+
+OFFLINE_ACCESS = "offline_access"
+"""The scope by which an OpenID provider gives refresh tokens."""
+
+_STATE_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingLogin:
+    """A sign-in that has begun; ``url`` is where the browser goes.
+
+    It is kept where nobody else can read it until the browser is back.
+    """
+
+    owner: LoginOwner
+    resource: str
+    issuer: str
+    needs_iss: bool
+    """Whether the issuer promises to say who it is in its answer (RFC 9207)."""
+    redirect_uri: str
+    scopes: tuple[str, ...] | None
+    client_id: str
+    client_secret: str | None = field(default=None, repr=False)
+    method: str | None = None
+    is_registered: bool = False
+    """Whether the client registered itself, so that its secret belongs to the login."""
+    state: str = field(repr=False)
+    verifier: str = field(repr=False)
+    url: str = field(repr=False)
+
+    @property
+    def client(self) -> Client:
+        """The client that began it."""
+        return Client(client_id=self.client_id, secret=self.client_secret, method=self.method)
+
+
+def begin_login(
+    owner: LoginOwner,
+    found: Discovered,
+    client: Client,
+    *,
+    redirect_uri: str,
+    scopes: tuple[str, ...] | None,
+    is_registered: bool,
+) -> PendingLogin:
+    """Return a new sign-in at an issuer. Raises OAuthRefused where that is not safe."""
+    metadata = found.issuer.metadata
+    if metadata.authorization_endpoint is None:
+        raise OAuthRefused(f"the issuer {found.issuer.name} has no sign-in")
+    if "S256" not in (metadata.code_challenge_methods_supported or ()):
+        raise OAuthRefused(f"the issuer {found.issuer.name} does not say that it knows PKCE (S256)")
+    state, verifier = (secrets.token_urlsafe(_STATE_BYTES) for _ in range(2))
+    digest = hashlib.sha256(verifier.encode()).digest()
+    query = {
+        "response_type": "code",
+        "client_id": client.client_id,
+        "redirect_uri": redirect_uri,
+        "state": state,
+        "code_challenge": base64.urlsafe_b64encode(digest).rstrip(b"=").decode(),
+        "code_challenge_method": "S256",
+        "resource": found.resource,
+    }
+    if scopes:
+        query["scope"] = " ".join(scopes)
+    if OFFLINE_ACCESS in (scopes or ()):
+        query["prompt"] = "consent"  # without it an OpenID provider gives no refresh token
+    return PendingLogin(
+        owner=owner,
+        resource=found.resource,
+        issuer=found.issuer.name,
+        needs_iss=bool(metadata.authorization_response_iss_parameter_supported),
+        redirect_uri=redirect_uri,
+        scopes=scopes,
+        client_id=client.client_id,
+        client_secret=client.secret,
+        method=client.method,
+        is_registered=is_registered,
+        state=state,
+        verifier=verifier,
+        url=str(URL(str(metadata.authorization_endpoint)).update_query(query)),
+    )
+
+
+def check_answer(pending: PendingLogin, answer: Mapping[str, str]) -> str:
+    """Return the code that a browser brought. Raises OAuthRefused.
+
+    Who answers is checked before anything else is believed: another issuer could hand us a code
+    of its own, to see it exchanged at the right one (mix-up).
+    """
+    state = answer.get("state", "")
+    if not hmac.compare_digest(state.encode(), pending.state.encode()):
+        raise OAuthRefused("the answer belongs to another sign-in (state)")
+    issuer = answer.get("iss")
+    if issuer is None and pending.needs_iss:
+        raise OAuthRefused("the answer does not say who gave it (iss), as the issuer promised")
+    if issuer is not None and issuer != pending.issuer:
+        raise OAuthRefused("the answer is from another issuer than the sign-in (iss)")
+    if "error" in answer:
+        told = answer["error"][:64]
+        told = told if told.isascii() and told.isprintable() else "an error"
+        raise OAuthRefused(f"the sign-in ended with {told}", error=told)
+    code = answer.get("code")
+    if not code:
+        raise OAuthRefused("the answer has no code")
+    return code
+
+
+async def finish_login(
+    web: OAuthWeb, issuer: Issuer, pending: PendingLogin, code: str, now: Callable[[], float]
+) -> Login:
+    """Exchange a code for tokens. Raises IssuerUnavailable, OAuthRefused."""
+    form = {
+        "grant_type": Grant.AUTHORIZATION_CODE.value,
+        "code": code,
+        "redirect_uri": pending.redirect_uri,
+        "code_verifier": pending.verifier,
+        "resource": pending.resource,
+    }
+    token = await TokenEndpoint(web, issuer, pending.client, now).token(form)
+    return login_of(pending, token, now())
+
+
+def login_of(pending: PendingLogin, token: Token, signed_in_at: float) -> Login:
+    """Return the login of a finished sign-in.
+
+    Scopes that were requested count as granted: one that the issuer left out would be requested
+    again with each call that needs it.
+    """
+    return Login(
+        owner=pending.owner,
+        binding=LoginBinding(
+            resource=pending.resource,
+            issuer=pending.issuer,
+            client_id=pending.client_id,
+            grant=Grant.AUTHORIZATION_CODE,
+        ),
+        access_token=token.access,
+        expires_at=token.expires_at,
+        refresh_token=token.refresh,
+        scopes=tuple(dict.fromkeys((*(pending.scopes or ()), *token.scopes))),
+        client_secret=pending.client_secret if pending.is_registered else None,
+        token_endpoint_auth_method=pending.method,
+        signed_in_at=signed_in_at,
+    )
+
+
+def scopes_to_request(
+    allowed: tuple[str, ...] | None,
+    challenged: tuple[str, ...] | None,
+    found: Discovered,
+    more: tuple[str, ...] = (),
+) -> tuple[str, ...] | None:
+    """Return the scopes of a sign-in, None for none.
+
+    ``allowed`` are those of the entry, None for any; ``challenged`` those that the server named in
+    its last refusal; ``more`` those of a login that is to be widened. Else the resource's metadata
+    name them. ``offline_access`` is added where the issuer knows it, for a login to last.
+    """
+    wanted = challenged if challenged is not None else found.scopes
+    if allowed is not None:
+        wanted = tuple(it for it in wanted or () if it in allowed) or allowed
+    known = found.issuer.metadata.scopes_supported or ()
+    if wanted is None and not more:
+        return None
+    added = (OFFLINE_ACCESS,) if OFFLINE_ACCESS in known else ()
+    union = dict.fromkeys((*more, *(wanted or ()), *added))
+    return tuple(it for it in union if allowed is None or it in allowed)

@@ -1,0 +1,204 @@
+"""Tokens of people who have signed in: found in the store, renewed under a lease, revoked."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import structlog
+from yarl import URL
+
+from mcp_tools_proxy.domain.oauth.logins import Login, LoginBinding, LoginOwner
+from mcp_tools_proxy.domain.oauth.server_auth import Grant
+from mcp_tools_proxy.downstream.oauth.discovery import Discovered, Issuer, find_issuer, origins_of
+from mcp_tools_proxy.downstream.oauth.oauth_web import IssuerUnavailable, OAuthRefused, OAuthWeb
+from mcp_tools_proxy.downstream.oauth.token_endpoint import Client, Token, TokenEndpoint
+from mcp_tools_proxy.logins.login_sealer import LoginSealer
+from mcp_tools_proxy.logins.login_store import LoginStore, StoredLogin
+
+log = structlog.get_logger()
+
+MARGIN_S = 60.0
+"""A token is renewed so long before it ends: clocks may differ."""
+
+_GRANT = "refresh_token"
+
+
+class LoginNeeded(Exception):
+    """Somebody has to sign in; ``scopes`` are those of the login that is there, for a wider one."""
+
+    def __init__(self, scopes: tuple[str, ...] = ()) -> None:
+        super().__init__()
+        self.scopes = scopes
+
+
+class StoredLogins:
+    """The logins of one server's owners; ``now`` returns seconds since 1970."""
+
+    def __init__(
+        self,
+        web: OAuthWeb,
+        store: LoginStore,
+        sealer: LoginSealer,
+        now: Callable[[], float],
+    ) -> None:
+        self._web = web
+        self._store = store
+        self._sealer = sealer
+        self._now = now
+
+    async def keep(self, login: Login) -> None:
+        """Store a new login in the place of any other of its owner. Raises LoginsUnavailable."""
+        await self._store.put(login.owner, login.binding, self._sealer.seal(login))
+
+    async def exists(self, owner: LoginOwner) -> bool:
+        """Return whether an owner has a login, of whatever binding. Raises LoginsUnavailable."""
+        return await self._store.find(owner) is not None
+
+    async def token(
+        self,
+        owner: LoginOwner,
+        found: Discovered,
+        client: Mapping[str, str],
+        refused: str | None = None,
+    ) -> Token:
+        """Return a token of an owner that is good for a while.
+
+        ``client`` has the entry's ``id`` and ``secret``, where it has them; ``refused`` is a token
+        that the server does not accept. Raises LoginNeeded, IssuerUnavailable, OAuthRefused,
+        LoginsUnavailable.
+        """
+        stored = await self._store.find(owner)
+        login = await self._fitting(stored, found, client)
+        if self._is_good(login, refused):
+            return _token_of(login)
+        return await self._renewed(owner, found, client, refused)
+
+    async def revoke(
+        self, stored: StoredLogin, server: URL, client: Mapping[str, str] | None = None
+    ) -> None:
+        """Forget a login, and revoke it where it came from, if that can be done.
+
+        ``client`` are the entry's ``id`` and ``secret``, for a login that fits the entry: of any
+        other the issuer may be another one, which must not see them.
+        """
+        login = self.open(stored)
+        await self._store.remove(stored)
+        if login is None:
+            return
+        try:
+            issuer = await find_issuer(
+                self._web,
+                stored.binding.issuer,
+                server=server,
+                configured=origins_of([stored.binding.issuer]),
+            )
+            await self._revoke(issuer, login, client or {})
+        except (IssuerUnavailable, OAuthRefused) as error:
+            log.warning("login.not_revoked", server_id=stored.owner.server_id, reason=str(error))
+
+    def open(self, stored: StoredLogin) -> Login | None:
+        """Return a login by its own binding; None if no key of ours opens it."""
+        return self._sealer.open(stored.sealed, stored.owner, stored.binding)
+
+    async def _fitting(
+        self, stored: StoredLogin | None, found: Discovered, client: Mapping[str, str]
+    ) -> Login:
+        """Return the login, if it is for what the entry says now. Raises LoginNeeded.
+
+        One that is for something else is revoked: nobody would find it again.
+        """
+        if stored is None:
+            raise LoginNeeded
+        expected = LoginBinding(
+            resource=found.resource,
+            issuer=found.issuer.name,
+            client_id=client.get("id", stored.binding.client_id),
+            grant=Grant.AUTHORIZATION_CODE,
+        )
+        if stored.binding != expected:
+            await self.revoke(stored, found.issuer.server)
+            raise LoginNeeded
+        login = self._sealer.open(stored.sealed, stored.owner, expected)
+        if login is None:
+            log.error("login.unreadable", server_id=stored.owner.server_id)
+            raise LoginNeeded
+        return login
+
+    def _is_good(self, login: Login, refused: str | None) -> bool:
+        if login.access_token == refused:
+            return False
+        return login.expires_at is None or self._now() < login.expires_at - MARGIN_S
+
+    async def _renewed(
+        self, owner: LoginOwner, found: Discovered, client: Mapping[str, str], refused: str | None
+    ) -> Token:
+        """Renew a login, one replica at a time, unless another one just did."""
+        async with self._store.lease(owner) as stored:
+            login = await self._fitting(stored, found, client)
+            if self._is_good(login, refused):
+                return _token_of(login)
+            if stored is None or login.refresh_token is None or stored.refresh_sent:
+                if stored is not None and stored.refresh_sent:
+                    await self._store.remove(stored)  # its refresh token may be used up
+                raise LoginNeeded(login.scopes)
+            sent = await self._store.replace(stored, stored.sealed, refresh_sent=True)
+            if sent is None:
+                raise IssuerUnavailable("the login was changed meanwhile")
+            renewed = await self._refresh(sent, login, found.issuer, client)
+            if await self._store.replace(sent, self._sealer.seal(renewed)) is None:
+                log.warning("login.changed_meanwhile", server_id=owner.server_id)
+        return _token_of(renewed)
+
+    async def _refresh(
+        self, sent: StoredLogin, login: Login, issuer: Issuer, client: Mapping[str, str]
+    ) -> Login:
+        """Send the refresh token, for the only time, and return the login with the new tokens."""
+        form = {
+            "grant_type": _GRANT,
+            "refresh_token": login.refresh_token or "",
+            "resource": login.binding.resource,
+        }
+        endpoint = TokenEndpoint(self._web, issuer, _client_of(login, client), self._now)
+        try:
+            token = await endpoint.token(form)
+        except IssuerUnavailable as error:
+            if not error.may_have_worked:
+                await self._store.replace(sent, sent.sealed)
+            raise
+        except OAuthRefused as error:
+            if error.error == "invalid_grant":
+                await self._store.remove(sent)
+                raise LoginNeeded(login.scopes) from None
+            await self._store.replace(sent, sent.sealed)
+            raise
+        return replace(
+            login,
+            access_token=token.access,
+            expires_at=token.expires_at,
+            refresh_token=token.refresh or login.refresh_token,
+            scopes=tuple(dict.fromkeys((*login.scopes, *token.scopes))),
+        )
+
+    async def _revoke(self, issuer: Issuer, login: Login, client: Mapping[str, str]) -> None:
+        endpoint = issuer.metadata.revocation_endpoint
+        if endpoint is None:
+            return
+        url = URL(str(endpoint))
+        for token in filter(None, (login.refresh_token, login.access_token)):
+            await TokenEndpoint(self._web, issuer, _client_of(login, client), self._now).post(
+                url, {"token": token}
+            )
+
+
+def _client_of(login: Login, filled: Mapping[str, str]) -> Client:
+    """Return the client that a login belongs to: its secret is the entry's, or its own."""
+    return Client(
+        client_id=login.binding.client_id,
+        secret=filled.get("secret", login.client_secret),
+        method=login.token_endpoint_auth_method,
+    )
+
+
+def _token_of(login: Login) -> Token:
+    return Token(
+        access=login.access_token, expires_at=login.expires_at, scopes=login.scopes, refresh=None
+    )
