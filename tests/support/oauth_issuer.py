@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import hashlib
 import itertools
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -10,6 +11,7 @@ from typing import Any
 from urllib.parse import unquote_plus
 
 from aiohttp import web
+from yarl import URL
 
 from tests.support.mcp_servers.raw_web import RawServer
 
@@ -17,6 +19,7 @@ Json = dict[str, Any]
 
 ISSUER_METADATA = "/.well-known/oauth-authorization-server"
 RESOURCE_METADATA = "/.well-known/oauth-protected-resource"
+_PERSONS = ("authorization_code", "refresh_token", "urn:ietf:params:oauth:grant-type:device_code")
 ID_JAG = "urn:ietf:params:oauth:token-type:id-jag"
 
 
@@ -44,6 +47,16 @@ class Issuer:
     """Path and form of each request."""
     pause: asyncio.Event = field(default_factory=asyncio.Event)
     """Token requests wait until it is set."""
+    codes: dict[str, dict[str, str]] = field(default_factory=dict)
+    """What was asked for each code that is not used yet."""
+    refreshes: dict[str, str] = field(default_factory=dict)
+    """The refresh tokens that are not used yet; each is good once."""
+    registered: list[Json] = field(default_factory=list)
+    revoked: list[str] = field(default_factory=list)
+    answer: Json = field(default_factory=dict)
+    """Replaces parts of what the browser brings back."""
+    device_pending: int = 0
+    """How often nobody has typed in the code yet."""
     refused: set[str] = field(default_factory=set)
     """Tokens that are no longer good."""
 
@@ -66,6 +79,10 @@ class Issuer:
             "issuer": self.url,
             "authorization_endpoint": f"{self.url}/authorize",
             "token_endpoint": f"{self.url}/token",
+            "registration_endpoint": f"{self.url}/register",
+            "revocation_endpoint": f"{self.url}/revoke",
+            "device_authorization_endpoint": f"{self.url}/device",
+            "authorization_response_iss_parameter_supported": True,
             "code_challenge_methods_supported": ["S256"],
             "token_endpoint_auth_methods_supported": ["client_secret_basic", "none"],
             **self.metadata,
@@ -78,6 +95,8 @@ class Issuer:
         if client_id is None:
             return web.json_response({"error": "invalid_client"}, status=401)
         await self.pause.wait()
+        if (refused := self._grant(form)) is not None:
+            return refused
         token = f"token-{next(self._numbers)}"
         self.issued.append(Issued(token, form, client_id))
         answer: Json = {"access_token": token, "token_type": "Bearer"}
@@ -85,7 +104,62 @@ class Issuer:
             answer = {"access_token": token, "token_type": "N_A", "issued_token_type": ID_JAG}
         if self.expires_in is not None:
             answer["expires_in"] = self.expires_in
+        if form["grant_type"] in _PERSONS:
+            answer |= {"refresh_token": f"refresh-{token}", "scope": form.get("scope", "")}
+            self.refreshes[f"refresh-{token}"] = token
         return web.json_response(answer)
+
+    async def authorize(self, request: web.Request) -> web.Response:
+        """Send the browser back with a code, as if somebody had signed in."""
+        query = dict(request.query)
+        code = f"code-{next(self._numbers)}"
+        self.codes[code] = query
+        answer = {"code": code, "state": query["state"], "iss": self.url, **self.answer}
+        location = URL(query["redirect_uri"]).update_query(
+            {name: value for name, value in answer.items() if value is not None}
+        )
+        return web.Response(status=302, headers={"Location": str(location)})
+
+    async def register(self, request: web.Request) -> web.Response:
+        content = await request.json()
+        self.registered.append(content)
+        client_id = f"client-{next(self._numbers)}"
+        self.secrets[client_id] = f"secret of {client_id}"
+        answer = {**content, "client_id": client_id, "client_secret": self.secrets[client_id]}
+        return web.json_response(answer, status=201)
+
+    async def revoke(self, request: web.Request) -> web.Response:
+        form = await request.post()
+        self.revoked.append(str(form["token"]))
+        return web.Response()
+
+    async def give_device_code(self, _: web.Request) -> web.Response:
+        answer = {
+            "device_code": "device-1",
+            "user_code": "ABCD-EFGH",
+            "verification_uri": f"{self.url}/activate",
+            "expires_in": 60,
+            "interval": 1,
+        }
+        return web.json_response(answer)
+
+    def _grant(self, form: dict[str, str]) -> web.Response | None:
+        """Check what only a person, or a login, gives; None is good."""
+        match form.get("grant_type"):
+            case "authorization_code":
+                asked = self.codes.pop(form.get("code", ""), None)
+                digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
+                challenge = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+                if asked is None or asked["code_challenge"] != challenge:
+                    return web.json_response({"error": "invalid_grant"}, status=400)
+                form.setdefault("scope", asked.get("scope", ""))
+            case "refresh_token":
+                if self.refreshes.pop(form["refresh_token"], None) is None:
+                    return web.json_response({"error": "invalid_grant"}, status=400)
+            case "urn:ietf:params:oauth:grant-type:device_code" if self.device_pending:
+                self.device_pending -= 1
+                return web.json_response({"error": "authorization_pending"}, status=400)
+        return None
 
     def _client_of(self, request: web.Request, form: dict[str, str]) -> str | None:
         header = request.headers.get("Authorization", "")
@@ -103,13 +177,18 @@ async def running_issuer(**options: Any) -> AsyncIterator[Issuer]:
 
     @web.middleware
     async def recorded(request: web.Request, handler: Any) -> web.StreamResponse:
-        form = await request.post() if request.method == "POST" else {}
+        is_form = request.content_type == "application/x-www-form-urlencoded"
+        form = await request.post() if is_form else {}
         fields = {name: str(value) for name, value in form.items()}
         issuer.requests.append((request.path, fields))
         return issuer.instead(request) or await handler(request)
 
     app = web.Application(middlewares=[recorded])
     app.router.add_get(ISSUER_METADATA, issuer.show_metadata)
+    app.router.add_get("/authorize", issuer.authorize)
+    app.router.add_post("/register", issuer.register)
+    app.router.add_post("/revoke", issuer.revoke)
+    app.router.add_post("/device", issuer.give_device_code)
     app.router.add_post("/token", issuer.give_token)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
@@ -128,8 +207,9 @@ def protect(server: RawServer, issuer: Issuer, *, scope: str | None = None) -> l
     ``scope`` is what its challenge and its metadata name.
     """
     sent: list[str | None] = []
-    origin = server.url.removesuffix("/mcp")
-    metadata = {"resource": server.url, "authorization_servers": [issuer.url]}
+    address = server.url.replace("ws://", "http://")
+    origin = address.removesuffix("/mcp")
+    metadata = {"resource": address, "authorization_servers": [issuer.url]}
     if scope is not None:
         metadata["scopes_supported"] = scope.split()
 

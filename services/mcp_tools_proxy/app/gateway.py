@@ -16,6 +16,7 @@ from mcp_tools_proxy.aiokits.change_signal import ChangeSignal
 from mcp_tools_proxy.app.audit import build_audit
 from mcp_tools_proxy.app.auth import build_authenticator, build_tokens
 from mcp_tools_proxy.app.idempotency import build_record_store
+from mcp_tools_proxy.app.logins import OpenLogins
 from mcp_tools_proxy.app.retrieval_service import build_retrieval_client
 from mcp_tools_proxy.app.search_by_meaning import build_meaning
 from mcp_tools_proxy.app.server_identity import (
@@ -149,7 +150,8 @@ class Gateway:
         self.dialer = LazyDialer()
         self.signing_keys = build_signing_keys(settings)
         filler = build_filler(settings)
-        self.oauth = build_oauth(settings, filler)
+        self.logins = OpenLogins(settings)
+        self.oauth = build_oauth(settings, filler, self.logins)
         self.pool = Pool(
             self.dialer.dial,
             self.metrics,
@@ -343,6 +345,7 @@ class Gateway:
         finally:
             await self.dialer.aclose()
             await self.oauth.aclose()
+            await self.logins.aclose()
             await self._close_clients()
             await self.records.close()
             await self.limiter.close()

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from mcp_tools_proxy.app.logins import OpenLogins
 from mcp_tools_proxy.config.oauth.auth_rules import OAuthSupport
 from mcp_tools_proxy.config.texts.caller_rules import IdentitySupport
 from mcp_tools_proxy.downstream.callers.caller_values import CallerValues
@@ -36,9 +37,10 @@ def build_filler(settings: Settings) -> TextFiller:
     return TextFiller(None if folder is None else SecretFiles(folder))
 
 
-def build_oauth(settings: Settings, filler: TextFiller) -> LazyOAuth:
+def build_oauth(settings: Settings, filler: TextFiller, logins: OpenLogins) -> LazyOAuth:
     """Build what has the tokens for servers."""
-    return LazyOAuth(filler, settings.jwt_issuer if settings.auth_mode == "jwt" else None)
+    issuer = settings.jwt_issuer if settings.auth_mode == "jwt" else None
+    return LazyOAuth(filler, issuer, logins.open)
 
 
 def build_caller_values(
@@ -59,6 +61,7 @@ def identity_support(settings: Settings) -> IdentitySupport:
         can_sign=settings.public_url is not None and settings.signing_key_file is not None,
         oauth=OAuthSupport(
             jwt_issuer=settings.jwt_issuer if settings.auth_mode == "jwt" else None,
+            keeps_logins=bool(settings.credentials_key),
             proves_users=settings.auth_mode == "jwt" and settings.jwt_user_claim is not None,
         ),
     )

@@ -15,6 +15,7 @@ from mcp_tools_proxy.cli.call import add_call_commands
 from mcp_tools_proxy.cli.completions import agent_names
 from mcp_tools_proxy.cli.config_init import config_app
 from mcp_tools_proxy.cli.documents.documents_app import documents_app
+from mcp_tools_proxy.cli.logins.login_commands import add_login_commands
 from mcp_tools_proxy.cli.options import document_list, identifier, identifiers
 from mcp_tools_proxy.cli.output import AsJson
 from mcp_tools_proxy.cli.tokens import tokens_app
@@ -245,6 +246,7 @@ def check_configuration(
         raise typer.Exit(1)
 
 
+add_login_commands(app, lambda: _load_quietly(Settings))
 add_call_commands(app, lambda: _load(ClientSettings))
 app.add_typer(tokens_app(lambda: _load(TokensFileSettings).tokens_file), name="tokens")
 app.add_typer(audit_app(lambda: _load(AuditSettings)), name="audit")

@@ -147,6 +147,8 @@ class ServerState(Enum):
     DISABLED = "disabled"
     FAILED = "failed"
     """It can be reached and not be used as its entry says; tried again every few minutes."""
+    LOGIN_REQUIRED = "login_required"
+    """Somebody has to sign in, so that it can be discovered."""
     INVALID = "invalid"
     """Its entry in mcp.json cannot be used, and no earlier good one is known."""
 

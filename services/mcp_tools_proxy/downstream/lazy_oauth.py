@@ -1,6 +1,7 @@
 """Opens OAuth when a server needs it: its libraries take half a second to import."""
 
 import asyncio
+from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,8 @@ from mcp_tools_proxy.downstream.callers.text_filler import TextFiller
 
 if TYPE_CHECKING:
     from mcp_tools_proxy.downstream.oauth.oauth_access import OAuthAccess
+    from mcp_tools_proxy.logins.login_sealer import LoginSealer
+    from mcp_tools_proxy.logins.login_store import LoginStore
 
 _MODULE = "mcp_tools_proxy.downstream.oauth.oauth_access"
 
@@ -17,10 +20,17 @@ _MODULE = "mcp_tools_proxy.downstream.oauth.oauth_access"
 class LazyOAuth(AsyncResource):
     """Opens an OAuthAccess when it is first needed.
 
-    ``jwt_issuer`` is the issuer of callers' JWTs, None where they have none.
+    ``jwt_issuer`` is the issuer of callers' JWTs, None where they have none; ``open_logins``
+    returns the store of logins and what seals them, None where there is no key.
     """
 
-    def __init__(self, filler: TextFiller, jwt_issuer: str | None) -> None:
+    def __init__(
+        self,
+        filler: TextFiller,
+        jwt_issuer: str | None,
+        open_logins: "Callable[[], tuple[LoginStore, LoginSealer] | None]",
+    ) -> None:
+        self._open_logins = open_logins
         self._filler = filler
         self._jwt_issuer = jwt_issuer
         self._access: OAuthAccess | None = None
@@ -41,5 +51,7 @@ class LazyOAuth(AsyncResource):
         async with self._opening:
             if self._access is None:
                 module = await asyncio.to_thread(import_module, _MODULE)
-                self._access = module.open_oauth(self._filler.fill_texts, self._jwt_issuer)
+                self._access = module.open_oauth(
+                    self._filler.fill_texts, self._jwt_issuer, self._open_logins()
+                )
             return self._access

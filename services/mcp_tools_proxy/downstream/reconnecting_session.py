@@ -12,12 +12,14 @@ import structlog
 
 from mcp_tools_proxy.aiokits.backoff import Backoff
 from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.domain.errors import LoginRequired
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.domain.server import ServerConfig, ServerState, ServerStatus
 from mcp_tools_proxy.downstream.call_limit import CallLimit
 from mcp_tools_proxy.downstream.callers.caller_dial import CallerDial
 from mcp_tools_proxy.downstream.callers.caller_values import CallerValues
 from mcp_tools_proxy.downstream.connection import (
+    AccessRefused,
     Connection,
     ConnectionFailure,
     Dial,
@@ -44,6 +46,9 @@ REFRESH_RETRY_S = 30.0
 
 FAILED_RETRY_S = 300.0
 """The pause before a server is tried again that cannot be used as its entry says."""
+
+LOGIN_RETRY_S = 2.0
+"""The pause before the next look whether somebody has signed in meanwhile."""
 
 COALESCE_S = 0.2
 """How long ``list_changed`` notifications are collected before one discovery answers them all."""
@@ -182,6 +187,8 @@ class ReconnectingSession:
             pause_s = RECONNECT.pause_s(unproven_attempts, self._jitter)
             if isinstance(failure, NotUsableAsConfigured):
                 pause_s = FAILED_RETRY_S
+            elif _needs_login(failure):
+                pause_s = LOGIN_RETRY_S
             if failure is not None:
                 await self._connect_failed(failure, pause_s)
             elif unproven_attempts:
@@ -327,18 +334,22 @@ class ReconnectingSession:
     async def _connect_failed(self, fault: ConnectionFailure, pause_s: float) -> None:
         """Record a failed attempt; after the first one, what the server should offer is missing."""
         was_pending = self.is_pending
+        was_known = _needs_login(fault) and self._status.state is ServerState.LOGIN_REQUIRED
         if isinstance(fault, NotUsableAsConfigured):
             self._status = replace(self._status, state=ServerState.FAILED)
+        elif _needs_login(fault):
+            self._status = replace(self._status, state=ServerState.LOGIN_REQUIRED)
         self.connection_state.mark_lost(fault.reason, for_operators=fault.for_operators)
         self.connection_state.mark_down_until(self.clock() + pause_s)
         self.first_attempt_over.set()
         self._update_metrics()
-        log.warning(
-            "server.connect_failed",
-            server_id=self.config.server_id,
-            reason=fault.for_operators,
-            next_try_s=round(pause_s, 2),
-        )
+        if not was_known:
+            log.warning(
+                "server.connect_failed",
+                server_id=self.config.server_id,
+                reason=fault.for_operators,
+                next_try_s=round(pause_s, 2),
+            )
         if was_pending:
             await self._on_change()
 
@@ -351,6 +362,11 @@ class ReconnectingSession:
         self.metrics.set_status(
             up=self.connection_state.connection is not None, stale=self._is_stale
         )
+
+
+def _needs_login(failure: ConnectionFailure | None) -> bool:
+    """Return whether an attempt failed since nobody has signed in."""
+    return isinstance(failure, AccessRefused) and isinstance(failure.error, LoginRequired)
 
 
 async def _nothing() -> None:

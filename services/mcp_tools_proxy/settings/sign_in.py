@@ -1,12 +1,19 @@
 """Settings by which MCP clients sign in at the issuer of the tokens that the gateway verifies."""
 
+from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, BeforeValidator
 
 from mcp_tools_proxy.settings.auth import IdentitySettings
 from mcp_tools_proxy.settings.server_identity import ServerIdentitySettings
-from mcp_tools_proxy.settings.types import SettingWarning, TextList, variable
+from mcp_tools_proxy.settings.types import (
+    SettingWarning,
+    SigningKeys,
+    TextList,
+    not_empty,
+    variable,
+)
 from mcp_tools_proxy.wire.identifiers import is_visible_ascii
 
 
@@ -21,6 +28,12 @@ class SignInSettings(IdentitySettings, ServerIdentitySettings):
 
     jwt_scopes: Annotated[TextList, AfterValidator(_are_scopes)] = ()
     """The scopes that MCP clients are told to sign in for: comma-separated or a JSON list."""
+
+    credentials_key: SigningKeys = ()
+    """Keys of at least 32 characters that seal the logins to servers, the first for new ones: the
+    same for all replicas. Needed where somebody has to sign in."""
+    logins_dir: Annotated[Path, BeforeValidator(not_empty)] = Path("./logins")
+    """Folder of the logins to servers, where documents are not in PostgreSQL; made when needed."""
 
     @property
     def mcp_resource(self) -> str | None:

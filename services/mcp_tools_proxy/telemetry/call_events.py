@@ -20,6 +20,7 @@ from mcp_tools_proxy.domain.caller import Call, Kind
 from mcp_tools_proxy.domain.components import ComponentSpec
 from mcp_tools_proxy.domain.errors import (
     ContentBlocked,
+    CredentialsInsufficient,
     CredentialsMissing,
     NotAllowed,
     PromptNotFound,
@@ -206,7 +207,7 @@ def _add_outcome(payload: dict[str, object], outcome: Outcome | None) -> None:
         payload |= decision_fields(outcome.error)
         if isinstance(outcome.error, ContentBlocked):
             payload |= {**(outcome.error.details or {}), "keyword": outcome.error.reason}
-        elif isinstance(outcome.error, CredentialsMissing):
+        elif isinstance(outcome.error, CredentialsMissing | CredentialsInsufficient):
             payload["reason"] = outcome.error.reason
     else:
         payload["check"] = CHECK_OF_CODE[CANCELLED]

@@ -170,7 +170,9 @@ _AGENT_COLUMNS = ("agent", "preset", "servers", "tools", "prompts", "resources",
 _NUMBERS = frozenset(
     {"tools", "prompts", "resources", "templates", "connect ms", "missing", "tokens"}
 )
-_SETTLED = frozenset({ServerState.READY, ServerState.DISABLED, ServerState.INVALID})
+_SETTLED = frozenset(
+    {ServerState.READY, ServerState.DISABLED, ServerState.INVALID, ServerState.LOGIN_REQUIRED}
+)
 
 
 def _why_unhealthy(server: ServerStatus) -> str:

@@ -29,6 +29,8 @@ class OAuthSupport:
 
     jwt_issuer: str | None = None
     """The issuer of callers' JWTs; None where callers prove themselves otherwise, or not at all."""
+    keeps_logins: bool = False
+    """Whether there is a key to seal logins with."""
     proves_users: bool = False
     """Whether JWTs name the user."""
 
@@ -114,6 +116,12 @@ def _setting_faults(auth: AuthEntry, support: OAuthSupport) -> Iterator[tuple[st
         yield (
             "for",
             "is user, whom only a JWT proves; set MCP_PROXY_AUTH_MODE to jwt, and a claim of users",
+        )
+    if auth.effective_grant.needs_person and not support.keeps_logins:
+        yield (
+            "grant",
+            "needs a person to sign in, and there is no key to keep the login; set "
+            "MCP_PROXY_CREDENTIALS_KEY",
         )
     issuer = auth.authorization_server
     if (

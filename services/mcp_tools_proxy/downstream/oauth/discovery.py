@@ -151,6 +151,12 @@ def origins_of(addresses: Iterable[str]) -> frozenset[URL]:
     return frozenset(_url(address).origin() for address in addresses)
 
 
+def http_url(address: str) -> URL:
+    """Return the address of a server over HTTP, where its metadata are: of a WebSocket's, too."""
+    url = URL(address)
+    return url.with_scheme({"ws": "http", "wss": "https"}.get(url.scheme, url.scheme))
+
+
 def contains(resource: str, address: str) -> bool:
     """Return whether an address is a resource's, or lies below it by whole segments of the path."""
     outer, inner = _url(resource), _url(address)

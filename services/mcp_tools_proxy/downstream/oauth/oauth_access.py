@@ -1,5 +1,7 @@
 """The tokens for all servers: one ServerAccess for each entry with ``auth``."""
 
+from datetime import UTC, datetime
+
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import LoginRequired
 from mcp_tools_proxy.domain.oauth.server_auth import LoginFor, ServerAuth
@@ -8,11 +10,30 @@ from mcp_tools_proxy.downstream.connection import SessionAccess
 from mcp_tools_proxy.downstream.oauth.oauth_web import OAuthWeb
 from mcp_tools_proxy.downstream.oauth.server_access import FillTexts, OAuthParts, ServerAccess
 from mcp_tools_proxy.downstream.oauth.session_tokens import DiscoveryTokens, SessionTokens
+from mcp_tools_proxy.downstream.oauth.stored_logins import StoredLogins
+from mcp_tools_proxy.logins.login_sealer import LoginSealer
+from mcp_tools_proxy.logins.login_store import LoginStore
 
 
-def open_oauth(fill: FillTexts, jwt_issuer: str | None) -> "OAuthAccess":
+def open_oauth(
+    fill: FillTexts, jwt_issuer: str | None, logins: tuple[LoginStore, LoginSealer] | None
+) -> "OAuthAccess":
     """Return the tokens of all servers; connections are opened at their first use."""
-    return OAuthAccess(OAuthParts(web=OAuthWeb(), fill=fill, jwt_issuer=jwt_issuer))
+    web = OAuthWeb()
+    return OAuthAccess(
+        OAuthParts(
+            web=web,
+            fill=fill,
+            jwt_issuer=jwt_issuer,
+            logins=None if logins is None else StoredLogins(web, *logins, now=now),
+            now=now,
+        )
+    )
+
+
+def now() -> float:
+    """Return seconds since 1970, in which issuers say when a token ends."""
+    return datetime.now(UTC).timestamp()
 
 
 class OAuthAccess:
@@ -24,6 +45,11 @@ class OAuthAccess:
 
     def __repr__(self) -> str:
         return f"<OAuthAccess {len(self._servers)} servers>"
+
+    @property
+    def parts(self) -> OAuthParts:
+        """What all servers' tokens have in common."""
+        return self._parts
 
     async def aclose(self) -> None:
         """Close every connection to issuers."""

@@ -87,10 +87,10 @@ class OAuthWeb:
         url: URL,
         reach: Reach,
         form: Mapping[str, str],
-        auth: aiohttp.BasicAuth | None = None,
+        headers: Mapping[str, str],
     ) -> Answer:
         """Post a form. Raises as ``get``."""
-        return await self._send("POST", url, reach, data=dict(form), auth=auth)
+        return await self._send("POST", url, reach, data=dict(form), headers=headers)
 
     async def post_json(self, url: URL, reach: Reach, content: Mapping[str, object]) -> Answer:
         """Post a JSON object. Raises as ``get``."""

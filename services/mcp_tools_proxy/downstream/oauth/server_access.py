@@ -1,10 +1,7 @@
 """The tokens for one server: whose each is, and what a refusal of it means."""
 
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-
-from yarl import URL
 
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.caller_template import CallerPart, CallerTemplate
@@ -24,6 +21,7 @@ from mcp_tools_proxy.downstream.oauth.discovery import (
     Discovery,
     Issuer,
     find_issuer,
+    http_url,
     origins_of,
 )
 from mcp_tools_proxy.downstream.oauth.grants import UnattendedGrants
@@ -52,7 +50,7 @@ class OAuthParts:
     fill: FillTexts
     jwt_issuer: str | None = None
     logins: StoredLogins | None = None
-    now: Callable[[], float] = time.time  # noqa: TID251 - issuers say when a token ends
+    now: Callable[[], float]
 
 
 class ServerAccess:
@@ -62,7 +60,7 @@ class ServerAccess:
         self.config = config
         self._auth = auth
         self._parts = parts
-        self._server = URL(config.url)
+        self._server = http_url(config.url)
         self._owners: dict[Owner, OwnerTokens] = {}
         self._jwts: dict[Owner, CallerJwt] = {}
         self._scopes: dict[Owner, tuple[str, ...]] = {}
@@ -195,7 +193,7 @@ class ServerAccess:
         if logins is None:
             raise LoginNeeded
         whose = self.login_owner(owner)
-        if not await logins.exists(whose):
+        if await logins.find(whose) is None:
             raise LoginNeeded  # without a request to anybody
         filled = await self._filled(self._auth.client, caller)
         token = await logins.token(whose, await self._discovered(), filled, refused)

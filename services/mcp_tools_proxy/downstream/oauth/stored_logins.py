@@ -49,9 +49,9 @@ class StoredLogins:
         """Store a new login in the place of any other of its owner. Raises LoginsUnavailable."""
         await self._store.put(login.owner, login.binding, self._sealer.seal(login))
 
-    async def exists(self, owner: LoginOwner) -> bool:
-        """Return whether an owner has a login, of whatever binding. Raises LoginsUnavailable."""
-        return await self._store.find(owner) is not None
+    async def find(self, owner: LoginOwner) -> StoredLogin | None:
+        """Return an owner's login, of whatever binding. Raises LoginsUnavailable."""
+        return await self._store.find(owner)
 
     async def token(
         self,

@@ -1,11 +1,11 @@
 """Requests to the token endpoint of an issuer (RFC 6749), as one client of it."""
 
 import math
+from base64 import b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import quote_plus
 
-import aiohttp
 from mcp.shared.auth import OAuthToken
 from pydantic import ValidationError
 from yarl import URL
@@ -77,17 +77,18 @@ class TokenEndpoint:
 
     async def post(self, url: URL, form: Mapping[str, str]) -> Answer:
         """Post a form to any endpoint of the issuer. Raises IssuerUnavailable, OAuthRefused."""
-        auth, own = self._credentials()
-        return await self._web.post_form(url, self._issuer.reach_of(url), {**form, **own}, auth)
+        headers, own = self._credentials()
+        return await self._web.post_form(url, self._issuer.reach_of(url), {**form, **own}, headers)
 
-    def _credentials(self) -> tuple[aiohttp.BasicAuth | None, Mapping[str, str]]:
-        """Return the header and the fields by which the client authenticates itself."""
+    def _credentials(self) -> tuple[Mapping[str, str], Mapping[str, str]]:
+        """Return the headers and the fields by which the client authenticates itself."""
         client = self._client
         if client.secret is None:
-            return None, {"client_id": client.client_id}
+            return {}, {"client_id": client.client_id}
         if self._method() == "client_secret_basic":  # RFC 6749 §2.3.1: both are form-encoded
-            return aiohttp.BasicAuth(quote_plus(client.client_id), quote_plus(client.secret)), {}
-        return None, {"client_id": client.client_id, "client_secret": client.secret}
+            pair = f"{quote_plus(client.client_id)}:{quote_plus(client.secret)}"
+            return {"Authorization": f"Basic {b64encode(pair.encode()).decode()}"}, {}
+        return {}, {"client_id": client.client_id, "client_secret": client.secret}
 
     def _method(self) -> str:
         if self._client.method in METHODS:

@@ -1,0 +1,115 @@
+"""Opens what a sign-in to one server needs, for commands that run without a gateway."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from mcp_tools_proxy.app.logins import OpenLogins
+from mcp_tools_proxy.app.server_identity import build_filler, build_oauth, identity_support
+from mcp_tools_proxy.config.loader import load_configuration, process_environment
+from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
+from mcp_tools_proxy.domain.configuration import InvalidConfig
+from mcp_tools_proxy.domain.oauth.logins import LoginOwner
+from mcp_tools_proxy.domain.oauth.server_auth import LoginFor, ServerAuth
+from mcp_tools_proxy.domain.server import ServerConfig
+from mcp_tools_proxy.downstream.oauth.oauth_web import IssuerUnavailable, OAuthRefused
+from mcp_tools_proxy.downstream.oauth.sign_in import SignIn
+from mcp_tools_proxy.settings.settings import Settings
+from mcp_tools_proxy.wire.text import quote
+
+FAILURES = (IssuerUnavailable, OAuthRefused, InvalidConfig)
+"""What a sign-in may end with; each has one line for an operator."""
+
+
+class NoSignIn(Exception):
+    """There is nothing to sign in to; the message is one line, for a person."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenedSignIn:
+    """A sign-in to one server, and in whose name it is."""
+
+    sign_in: SignIn
+    owner: LoginOwner
+    caller: Caller
+    redirect_uri: str | None
+
+
+@asynccontextmanager
+async def open_sign_in(
+    settings: Settings,
+    config_dir: Path,
+    server_id: str,
+    *,
+    tenant_id: str | None,
+    user_id: str | None,
+) -> AsyncIterator[OpenedSignIn]:
+    """Yield the sign-in to a server. Raises NoSignIn, InvalidConfig."""
+    config, auth = _entry(settings, config_dir, server_id)
+    owner = _owner(settings, config, auth, tenant_id, user_id)
+    logins = OpenLogins(settings)
+    oauth = build_oauth(settings, build_filler(settings), logins)
+    try:
+        access = await oauth.open()
+        yield OpenedSignIn(
+            sign_in=SignIn(config, auth, access.parts),
+            owner=owner,
+            caller=Caller(tenant_id=tenant_id or NO_TENANT, user_id=user_id or ""),
+            redirect_uri=auth.redirect_uri,
+        )
+    finally:
+        await oauth.aclose()
+        await logins.aclose()
+
+
+def _entry(settings: Settings, folder: Path, server_id: str) -> tuple[ServerConfig, ServerAuth]:
+    configuration = load_configuration(
+        folder,
+        process_environment(),
+        call_timeout_s=settings.tool_timeout_s,
+        max_result_bytes=settings.max_result_bytes,
+        identity=identity_support(settings),
+    )
+    problems = configuration.invalid.get(server_id)
+    if problems:
+        raise NoSignIn(f"the entry of {server_id} cannot be used: {problems[0]}")
+    config = configuration.servers.get(server_id)
+    if config is None:
+        raise NoSignIn(f"mcp.json has no server {quote(server_id)}")
+    if config.auth is None or not config.auth.grant.needs_person:
+        raise NoSignIn(f"nobody has to sign in to {server_id}: its entry says how tokens are got")
+    return config, config.auth
+
+
+def _owner(
+    settings: Settings,
+    config: ServerConfig,
+    auth: ServerAuth,
+    tenant_id: str | None,
+    user_id: str | None,
+) -> LoginOwner:
+    needs = {
+        LoginFor.DEPLOYMENT: (False, False),
+        LoginFor.TENANT: (True, False),
+        LoginFor.USER: (True, True),
+    }[auth.login_for]
+    whose = f"the login to {config.server_id} is of {_WHOSE[auth.login_for]}"
+    given = (("--tenant", tenant_id), ("--user", user_id))
+    for (name, value), is_needed in zip(given, needs, strict=True):
+        if (value is not None) is not is_needed:
+            raise NoSignIn(f"{whose}: {'add' if is_needed else 'leave out'} {name}")
+    return LoginOwner(
+        server_id=config.server_id,
+        login_for=auth.login_for,
+        tenant_id=tenant_id or "",
+        user_id=user_id or "",
+        user_issuer=settings.jwt_issuer or "" if auth.login_for is LoginFor.USER else "",
+    )
+
+
+_WHOSE = {
+    LoginFor.DEPLOYMENT: "the whole deployment",
+    LoginFor.TENANT: "each tenant",
+    LoginFor.USER: "each user",
+}

@@ -1,0 +1,1 @@
+"""The commands login, logins and logout: what people have signed in to servers for."""

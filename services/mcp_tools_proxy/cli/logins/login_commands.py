@@ -1,0 +1,202 @@
+"""The commands login, logins and logout."""
+
+import asyncio
+import webbrowser
+from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from mcp_tools_proxy.cli.options import identifier
+from mcp_tools_proxy.cli.output import AsJson, print_json, print_table, whole
+from mcp_tools_proxy.domain.errors import ProxyError
+from mcp_tools_proxy.domain.oauth.logins import LoginOwner
+from mcp_tools_proxy.settings.settings import Settings
+
+if TYPE_CHECKING:
+    from mcp_tools_proxy.app.sign_in import OpenedSignIn
+
+WAIT_S = 600.0
+"""Seconds that a person has to sign in."""
+
+USAGE_ERROR = 2
+
+LoadSettings = Callable[[], Settings]
+
+_Server = Annotated[str, typer.Argument(metavar="SERVER", help="The server's id in mcp.json.")]
+_Tenant = Annotated[
+    str | None,
+    typer.Option("--tenant", callback=identifier, help="The tenant whose login it is."),
+]
+_User = Annotated[
+    str | None, typer.Option("--user", callback=identifier, help="The user whose login it is.")
+]
+_Scopes = Annotated[
+    list[str] | None,
+    typer.Option("--scope", help="A scope to request as well; may be given several times."),
+]
+_Device = Annotated[
+    bool, typer.Option("--device", help="Sign in on another device, by a short code.")
+]
+_ConfigDir = Annotated[
+    Path | None,
+    typer.Option(
+        exists=True, file_okay=False, help="The configuration folder [MCP_PROXY_CONFIG_DIR]."
+    ),
+]
+
+
+def add_login_commands(app: typer.Typer, load_settings: LoadSettings) -> None:
+    """Add the commands."""
+
+    @app.command("login")
+    def login(
+        server: _Server,
+        tenant: _Tenant = None,
+        user: _User = None,
+        scopes: _Scopes = None,
+        device: _Device = False,
+        config_dir: _ConfigDir = None,
+    ) -> None:
+        """Sign in to a server, in a browser on this machine.
+
+        The login is kept, sealed with MCP_PROXY_CREDENTIALS_KEY, for the gateway to use.
+        """
+        settings = _with_key(load_settings())
+        folder = config_dir or settings.config_dir
+        _run(_login(settings, folder, server, tenant, user, tuple(scopes or ()), device=device))
+
+    @app.command("logins")
+    def logins(tenant: _Tenant = None, as_json: AsJson = False) -> None:
+        """List the logins to servers: the deployment's, or those of a tenant."""
+        settings = _with_key(load_settings())
+        found = _run(_list_logins(settings, tenant or ""))
+        if as_json:
+            print_json({"logins": [_facts(owner, at) for owner, at in found]})
+            return
+        columns = [whole(it) for it in ("server", "for", "tenant", "user", "signed in")]
+        print_table(columns, [list(_cells(owner, at)) for owner, at in found])
+
+    @app.command("logout")
+    def logout(
+        server: _Server,
+        tenant: _Tenant = None,
+        user: _User = None,
+        config_dir: _ConfigDir = None,
+    ) -> None:
+        """Revoke a login to a server, and forget it."""
+        settings = _with_key(load_settings())
+        folder = config_dir or settings.config_dir
+        if not _run(_logout(settings, folder, server, tenant, user)):
+            _fail(f"there is no such login to {server}", code=1)
+        typer.echo(f"signed out of {server}")
+
+
+def _with_key(settings: Settings) -> Settings:
+    if not settings.credentials_key:
+        _fail("MCP_PROXY_CREDENTIALS_KEY: is needed to keep logins; set 32 characters or more")
+    return settings
+
+
+async def _login(
+    settings: Settings,
+    folder: Path,
+    server: str,
+    tenant: str | None,
+    user: str | None,
+    scopes: tuple[str, ...],
+    *,
+    device: bool,
+) -> None:
+    from mcp_tools_proxy.app.sign_in import open_sign_in  # noqa: PLC0415 - its libraries are slow
+
+    async with open_sign_in(settings, folder, server, tenant_id=tenant, user_id=user) as opened:
+        if device:
+            await _by_device(opened, scopes)
+        else:
+            await _by_browser(opened, scopes)
+    typer.echo(f"signed in to {server}")
+
+
+async def _by_browser(opened: "OpenedSignIn", scopes: tuple[str, ...]) -> None:
+    from mcp_tools_proxy.cli.logins.loopback_redirect import listening  # noqa: PLC0415
+
+    async with listening(opened.redirect_uri) as redirect:
+        pending = await opened.sign_in.begin(
+            opened.owner, opened.caller, redirect_uri=redirect.uri, scopes=scopes
+        )
+        typer.echo(f"Sign in at {pending.issuer} to connect {pending.resource}:\n{pending.url}")
+        await asyncio.to_thread(webbrowser.open, pending.url)
+        answer = await redirect.wait(pending.state, WAIT_S)
+        await opened.sign_in.finish(pending, answer)
+
+
+async def _by_device(opened: "OpenedSignIn", scopes: tuple[str, ...]) -> None:
+    pending, device = await opened.sign_in.begin_device(opened.owner, opened.caller, scopes=scopes)
+    typer.echo(f"Open {device.verification_uri} on any device, and enter {device.user_code}")
+    await opened.sign_in.finish_device(pending, device)
+
+
+async def _list_logins(settings: Settings, tenant_id: str) -> list[tuple[LoginOwner, float | None]]:
+    from mcp_tools_proxy.app.logins import opened_logins  # noqa: PLC0415 - its libraries are slow
+
+    async with opened_logins(settings) as (store, sealer):
+        found = []
+        for owner in await store.owners(tenant_id):
+            stored = await store.find(owner)
+            login = None if stored is None else sealer.open(stored.sealed, owner, stored.binding)
+            found.append((owner, None if login is None else login.signed_in_at))
+        return found
+
+
+async def _logout(
+    settings: Settings, folder: Path, server: str, tenant: str | None, user: str | None
+) -> bool:
+    from mcp_tools_proxy.app.sign_in import open_sign_in  # noqa: PLC0415 - its libraries are slow
+
+    async with open_sign_in(settings, folder, server, tenant_id=tenant, user_id=user) as opened:
+        return await opened.sign_in.sign_out(opened.owner, opened.caller)
+
+
+def _facts(owner: LoginOwner, signed_in_at: float | None) -> dict[str, object]:
+    return {
+        "server_id": owner.server_id,
+        "for": owner.login_for.value,
+        "tenant_id": owner.tenant_id or None,
+        "user_id": owner.user_id or None,
+        "signed_in_at": _time(signed_in_at),
+    }
+
+
+def _cells(owner: LoginOwner, signed_in_at: float | None) -> tuple[str, ...]:
+    known = _time(signed_in_at) or "cannot be opened with this key"
+    return owner.server_id, owner.login_for.value, owner.tenant_id, owner.user_id, known
+
+
+def _time(at: float | None) -> str | None:
+    return None if at is None else datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
+
+
+def _run(command: Coroutine[Any, Any, Any]) -> Any:
+    """Run a command; what it cannot do is one line on stderr."""
+    from mcp_tools_proxy.app.sign_in import FAILURES, NoSignIn  # noqa: PLC0415 - slow libraries
+
+    try:
+        return asyncio.run(command)
+    except NoSignIn as error:
+        _fail(str(error))
+    except TimeoutError:
+        _fail(f"nobody has signed in within {WAIT_S / 60:g} minutes", code=1)
+    except ProxyError as error:
+        _fail(error.reason or error.message, code=1)
+    except OSError as error:
+        _fail(f"the address for the browser cannot be listened on: {error.strerror}", code=1)
+    except FAILURES as error:
+        _fail(str(error), code=1)
+
+
+def _fail(message: str, *, code: int = USAGE_ERROR) -> NoReturn:
+    typer.echo(f"mcp-tools-proxy: {message}", err=True)
+    raise typer.Exit(code)

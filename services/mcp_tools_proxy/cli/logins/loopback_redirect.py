@@ -1,0 +1,84 @@
+"""Waits on this machine for the browser that comes back from a sign-in (RFC 8252 §7.3)."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from urllib.parse import parse_qsl, urlsplit
+
+PATH = "/oauth/callback"
+
+MAX_HEAD_BYTES = 16 * 1024
+READ_S = 10.0
+"""Seconds for a browser to send its request."""
+
+_PAGE = (
+    "<!doctype html><meta charset=utf-8><title>MCP Tools Proxy</title>"
+    "<p>{text}</p><p>You can close this window.</p>"
+)
+_HEADERS = (
+    "Content-Type: text/html; charset=utf-8\r\nCache-Control: no-store\r\n"
+    "Referrer-Policy: no-referrer\r\nContent-Security-Policy: default-src 'none'\r\n"
+    "Connection: close\r\n"
+)
+
+
+class LoopbackRedirect:
+    """Listens for the answer of a sign-in; ``uri`` is where the browser is sent."""
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri
+        self._path = urlsplit(uri).path
+        self._answer: asyncio.Future[Mapping[str, str]] = asyncio.get_running_loop().create_future()
+        self._state = ""
+
+    async def wait(self, state: str, timeout_s: float) -> Mapping[str, str]:
+        """Return the answer with this state; others are refused. Raises TimeoutError."""
+        self._state = state
+        async with asyncio.timeout(timeout_s):
+            return await self._answer
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer one request of a browser."""
+        with suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            async with asyncio.timeout(READ_S):
+                head = await reader.readuntil(b"\r\n\r\n")
+            status, text = self._take(head.split(b"\r\n", 1)[0].decode("latin-1"))
+            page = _PAGE.format(text=text).encode()
+            answer = f"HTTP/1.1 {status}\r\n{_HEADERS}Content-Length: {len(page)}\r\n\r\n"
+            writer.write(answer.encode() + page)
+            await writer.drain()
+        writer.close()
+
+    def _take(self, request_line: str) -> tuple[str, str]:
+        """Take the answer of a request, and return the status and the text of the response."""
+        method, _, rest = request_line.partition(" ")
+        target = urlsplit(rest.partition(" ")[0])
+        if method != "GET" or target.path != self._path:
+            return "404 Not Found", "There is nothing here."
+        answer = dict(parse_qsl(target.query))
+        if not self._state or answer.get("state") != self._state or self._answer.done():
+            return "400 Bad Request", "This belongs to another sign-in, or to one that is over."
+        self._answer.set_result(answer)
+        return "200 OK", "That was the sign-in; the terminal shows whether it worked."
+
+
+@asynccontextmanager
+async def listening(uri: str | None) -> AsyncIterator[LoopbackRedirect]:
+    """Yield a redirect that is listened for, at ``uri`` or on a free port.
+
+    Raises OSError if the port is in use.
+    """
+    wanted = urlsplit(uri or f"http://127.0.0.1:0{PATH}")
+    redirect: LoopbackRedirect | None = None
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if redirect is not None:
+            await redirect.serve(reader, writer)
+
+    server = await asyncio.start_server(
+        serve, wanted.hostname, wanted.port or 0, limit=MAX_HEAD_BYTES
+    )
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        redirect = LoopbackRedirect(uri or f"http://127.0.0.1:{port}{PATH}")
+        yield redirect

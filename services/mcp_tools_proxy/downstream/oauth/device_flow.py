@@ -1,0 +1,87 @@
+"""A sign-in on another device, for machines without a browser (RFC 8628)."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from yarl import URL
+
+from mcp_tools_proxy.downstream.oauth.discovery import Issuer
+from mcp_tools_proxy.downstream.oauth.login_flow import PendingLogin
+from mcp_tools_proxy.downstream.oauth.oauth_web import IssuerUnavailable, OAuthRefused, OAuthWeb
+from mcp_tools_proxy.downstream.oauth.token_endpoint import Token, TokenEndpoint, refusal
+
+_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
+_LEAST_INTERVAL_S = 1.0
+_SLOWER_S = 5.0
+_LONGEST_S = 1800.0
+_WAIT = frozenset({"authorization_pending", "slow_down"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceCode:
+    """What a person types in elsewhere, and what we ask with meanwhile."""
+
+    device_code: str = field(repr=False)
+    user_code: str = field(repr=False)
+    verification_uri: str
+    expires_in_s: float
+    interval_s: float
+
+
+async def request_device(web: OAuthWeb, issuer: Issuer, pending: PendingLogin) -> DeviceCode:
+    """Request a code for a device. Raises IssuerUnavailable, OAuthRefused."""
+    endpoint = issuer.metadata.device_authorization_endpoint
+    if endpoint is None:
+        raise OAuthRefused(f"the issuer {issuer.name} has no sign-in on another device")
+    form = {"resource": pending.resource}
+    if pending.scopes:
+        form["scope"] = " ".join(pending.scopes)
+    answer = await TokenEndpoint(web, issuer, pending.client, _no_clock).post(
+        URL(str(endpoint)), form
+    )
+    content = answer.content
+    if answer.status != 200 or not isinstance(content, dict):
+        raise refusal(answer)
+    try:
+        return DeviceCode(
+            device_code=str(content["device_code"]),
+            user_code=str(content["user_code"]),
+            verification_uri=str(content["verification_uri"]),
+            expires_in_s=min(float(content["expires_in"]), _LONGEST_S),
+            interval_s=max(float(content.get("interval", _SLOWER_S)), _LEAST_INTERVAL_S),
+        )
+    except (KeyError, TypeError, ValueError):
+        raise OAuthRefused("the issuer's answer has no code for a device") from None
+
+
+async def poll_device(
+    web: OAuthWeb,
+    issuer: Issuer,
+    pending: PendingLogin,
+    device: DeviceCode,
+    now: Callable[[], float],
+) -> Token:
+    """Wait until the person has signed in. Raises OAuthRefused when the time is over."""
+    endpoint = TokenEndpoint(web, issuer, pending.client, now)
+    form = {"grant_type": _GRANT, "device_code": device.device_code}
+    interval_s = device.interval_s
+    try:
+        async with asyncio.timeout(device.expires_in_s):
+            while True:
+                await asyncio.sleep(interval_s)
+                try:
+                    return await endpoint.token(form)
+                except IssuerUnavailable:
+                    interval_s += _SLOWER_S
+                except OAuthRefused as error:
+                    if error.error not in _WAIT:
+                        raise
+                    if error.error == "slow_down":
+                        interval_s += _SLOWER_S
+    except TimeoutError:
+        raise OAuthRefused("nobody has signed in in time") from None
+
+
+def _no_clock() -> float:
+    return 0.0

@@ -1,0 +1,176 @@
+"""Signs a person in to one server: for the command ``login`` and for the pages alike."""
+
+from collections.abc import Mapping
+
+from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.domain.oauth.logins import Login, LoginOwner
+from mcp_tools_proxy.domain.oauth.server_auth import ServerAuth
+from mcp_tools_proxy.domain.server import ServerConfig
+from mcp_tools_proxy.downstream.oauth.challenge import Challenge, read_challenge
+from mcp_tools_proxy.downstream.oauth.client_registration import client_at
+from mcp_tools_proxy.downstream.oauth.device_flow import DeviceCode, poll_device, request_device
+from mcp_tools_proxy.downstream.oauth.discovery import (
+    Discovered,
+    Discovery,
+    Issuer,
+    find_issuer,
+    http_url,
+    origins_of,
+)
+from mcp_tools_proxy.downstream.oauth.login_flow import (
+    PendingLogin,
+    begin_login,
+    check_answer,
+    finish_login,
+    login_of,
+    scopes_to_request,
+)
+from mcp_tools_proxy.downstream.oauth.oauth_web import IssuerUnavailable, OAuthRefused
+from mcp_tools_proxy.downstream.oauth.reach import reach_of
+from mcp_tools_proxy.downstream.oauth.server_access import OAuthParts
+from mcp_tools_proxy.downstream.oauth.token_endpoint import Client
+from mcp_tools_proxy.wire.mcp_protocol import HANDSHAKE_VERSIONS
+from mcp_tools_proxy.wire.version import VERSION
+
+_PROBE = {
+    "jsonrpc": "2.0",
+    "id": 0,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": HANDSHAKE_VERSIONS[-1],
+        "capabilities": {},
+        "clientInfo": {"name": "mcp-tools-proxy", "version": VERSION},
+    },
+}
+"""A request without a token, whose refusal says what the server wants."""
+
+
+class SignIn:
+    """Signs people in to the server of ``config``; finished logins are stored.
+
+    ``metadata_url`` is the gateway's own client metadata document, None if it publishes none.
+    """
+
+    def __init__(
+        self,
+        config: ServerConfig,
+        auth: ServerAuth,
+        parts: OAuthParts,
+        *,
+        metadata_url: str | None = None,
+    ) -> None:
+        self._auth = auth
+        self._parts = parts
+        self._server = http_url(config.url)
+        self._metadata_url = metadata_url
+
+    async def begin(
+        self,
+        owner: LoginOwner,
+        caller: Caller | None,
+        *,
+        redirect_uri: str,
+        scopes: tuple[str, ...] = (),
+    ) -> PendingLogin:
+        """Return a new sign-in; ``scopes`` are requested besides those that the server wants.
+
+        Raises IssuerUnavailable, OAuthRefused, CredentialsMissing.
+        """
+        found, client, wanted = await self._prepare(caller, redirect_uri, scopes)
+        return begin_login(
+            owner,
+            found,
+            client,
+            redirect_uri=redirect_uri,
+            scopes=wanted,
+            is_registered=self._auth.client.client_id is None,
+        )
+
+    async def finish(self, pending: PendingLogin, answer: Mapping[str, str]) -> Login:
+        """Store the login that an answer completes. Raises as ``begin``, and LoginsUnavailable."""
+        code = check_answer(pending, answer)
+        issuer = await self._issuer(pending.issuer)
+        login = await finish_login(self._parts.web, issuer, pending, code, self._parts.now)
+        await self._keep(login)
+        return login
+
+    async def begin_device(
+        self, owner: LoginOwner, caller: Caller | None, *, scopes: tuple[str, ...] = ()
+    ) -> tuple[PendingLogin, DeviceCode]:
+        """Return a sign-in that is finished on another device (RFC 8628). Raises as ``begin``."""
+        found, client, wanted = await self._prepare(caller, _NO_REDIRECT, scopes)
+        pending = begin_login(
+            owner,
+            found,
+            client,
+            redirect_uri=_NO_REDIRECT,
+            scopes=wanted,
+            is_registered=self._auth.client.client_id is None,
+        )
+        return pending, await request_device(self._parts.web, found.issuer, pending)
+
+    async def finish_device(self, pending: PendingLogin, device: DeviceCode) -> Login:
+        """Wait until the person has signed in, and store the login. Raises as ``finish``."""
+        issuer = await self._issuer(pending.issuer)
+        token = await poll_device(self._parts.web, issuer, pending, device, self._parts.now)
+        login = login_of(pending, token, self._parts.now())
+        await self._keep(login)
+        return login
+
+    async def sign_out(self, owner: LoginOwner, caller: Caller | None) -> bool:
+        """Revoke and forget a login; return whether there was one. Raises LoginsUnavailable."""
+        logins = self._parts.logins
+        stored = None if logins is None else await logins.find(owner)
+        if logins is None or stored is None:
+            return False
+        fits = self._auth.issuer in (None, stored.binding.issuer)
+        filled = await self._filled(caller) if fits else {}
+        await logins.revoke(stored, self._server, filled)
+        return True
+
+    async def _filled(self, caller: Caller | None) -> Mapping[str, str]:
+        """Return the entry's ``id`` and ``secret``, as far as it has them."""
+        client = self._auth.client
+        texts = {"id": client.client_id, "secret": client.client_secret}
+        return await self._parts.fill(
+            {name: it for name, it in texts.items() if it is not None}, caller
+        )
+
+    async def _prepare(
+        self, caller: Caller | None, redirect_uri: str, scopes: tuple[str, ...]
+    ) -> tuple[Discovered, Client, tuple[str, ...] | None]:
+        auth = self._auth
+        challenge = await self._challenge()
+        found = await Discovery(self._parts.web, self._server, auth).run(challenge)
+        client = await client_at(
+            self._parts.web,
+            found.issuer,
+            auth.client,
+            filled=await self._filled(caller),
+            redirect_uri=redirect_uri,
+            metadata_url=self._metadata_url,
+        )
+        challenged = None if challenge is None else challenge.scopes
+        return found, client, scopes_to_request(auth.scopes, challenged, found, scopes)
+
+    async def _challenge(self) -> Challenge | None:
+        """Return what the server says to a request without a token, None if it says nothing."""
+        reach = reach_of(self._server, self._server, frozenset({self._server.origin()}))
+        try:
+            answer = await self._parts.web.post_json(self._server, reach, _PROBE)
+        except (IssuerUnavailable, OAuthRefused):
+            return None
+        return read_challenge(answer.challenges) if answer.status == 401 else None
+
+    async def _issuer(self, name: str) -> Issuer:
+        configured = origins_of([self._auth.issuer] if self._auth.issuer else [])
+        return await find_issuer(self._parts.web, name, server=self._server, configured=configured)
+
+    async def _keep(self, login: Login) -> None:
+        if self._parts.logins is None:
+            raise OAuthRefused("there is no key to keep logins; set MCP_PROXY_CREDENTIALS_KEY")
+        await self._parts.logins.keep(login)
+
+
+_NO_REDIRECT = "http://127.0.0.1/unused"
+"""The device flow has no redirect, and a registration needs one."""

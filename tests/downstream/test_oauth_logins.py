@@ -1,0 +1,214 @@
+"""Tokens of people who have signed in: found, renewed, refused, revoked."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from aiohttp import web
+
+from mcp_tools_proxy.app.sign_in import open_sign_in
+from mcp_tools_proxy.domain.oauth.logins import Login
+from mcp_tools_proxy.downstream.oauth.oauth_web import OAuthRefused
+from mcp_tools_proxy.settings.settings import Settings
+from tests.downstream.caller_gateway import TOOLS, serving_entry
+from tests.downstream.test_oauth_grants import call, code, sent_token
+from tests.support.configuration import Json
+from tests.support.mcp_servers.raw_web import RawServer, running_raw
+from tests.support.oauth_issuer import Issuer, protect, running_issuer
+from tests.support.service import CONFIG_DIR, SERVERS, Service, eventually
+
+KEY = "0123456789abcdef0123456789abcdef"
+REDIRECT = "http://127.0.0.1:9/oauth/callback"
+SETTINGS: dict[str, Any] = {"credentials_key": (KEY,)}
+
+
+@asynccontextmanager
+async def signing_in(
+    scope: str | None = None, **auth: object
+) -> AsyncIterator[tuple[Service, RawServer, Issuer]]:
+    """Serve a gateway before a server that wants a sign-in."""
+    async with (
+        running_issuer() as issuer,
+        running_raw(only=TOOLS) as server,
+    ):
+        protect(server, issuer, scope=scope)
+        entry = {**server.entry, "auth": {"type": "oauth", **auth}}
+        async with serving_entry(entry, **SETTINGS) as service:
+            yield service, server, issuer
+
+
+async def sign_in(*scopes: str) -> Login:
+    """Sign in as the command does, with a browser that follows redirects."""
+    settings = Settings.model_validate(SETTINGS)
+    async with (
+        open_sign_in(settings, CONFIG_DIR, "s", tenant_id=None, user_id=None) as opened,
+        httpx.AsyncClient() as browser,
+    ):
+        pending = await opened.sign_in.begin(
+            opened.owner, opened.caller, redirect_uri=REDIRECT, scopes=scopes
+        )
+        response = await browser.get(pending.url)
+        answer = dict(httpx.URL(response.headers["location"]).params)
+        return await opened.sign_in.finish(pending, answer)
+
+
+async def state(service: Service) -> str:
+    servers = (await service.http.get(SERVERS)).json()["servers"]
+    return str(servers[0]["state"])
+
+
+async def ready(service: Service) -> None:
+    async def is_ready() -> bool:
+        return await state(service) == "ready"
+
+    await eventually(is_ready)
+
+
+async def test_a_server_is_of_use_once_somebody_has_signed_in() -> None:
+    async with signing_in() as (service, server, issuer):
+        assert await state(service) == "login_required"
+        assert issuer.token_requests == []
+        login = await sign_in()
+        await ready(service)
+        assert sent_token(await call(service)) == login.access_token
+    asked = issuer.token_requests[0]
+    assert (asked["grant_type"], asked["resource"]) == ("authorization_code", server.url)
+    (registered,) = issuer.registered
+    assert registered["application_type"] == "native"
+
+
+async def test_a_login_is_renewed_by_its_refresh_token_once_for_all_calls() -> None:
+    async with signing_in() as (service, _, issuer):
+        await sign_in()
+        await ready(service)
+        first = sent_token(await call(service))
+        issuer.refused.add(first)
+        answers = await asyncio.gather(*(call(service) for _ in range(10)))
+        (second,) = {sent_token(it) for it in answers}
+    assert second != first
+    refreshed = [it for it in issuer.token_requests if it["grant_type"] == "refresh_token"]
+    assert [it["refresh_token"] for it in refreshed] == [f"refresh-{first}"]
+
+
+async def test_a_login_that_is_revoked_at_its_issuer_is_needed_again() -> None:
+    async with signing_in() as (service, _, issuer):
+        first = await sign_in()
+        await ready(service)
+        issuer.refused.add(first.access_token)
+        issuer.refreshes.clear()
+        answer = await call(service)
+        assert code(answer) == "LOGIN_REQUIRED"
+        assert answer["error"]["details"]["server_id"] == "s"
+        second = await sign_in()
+        assert sent_token(await call(service)) == second.access_token
+
+
+async def test_a_refresh_whose_answer_is_lost_is_never_sent_again() -> None:
+    async with signing_in() as (service, _, issuer):
+        first = await sign_in()
+        await ready(service)
+        issuer.refused.add(first.access_token)
+
+        def lose(request: web.Request) -> web.Response | None:
+            if request.path == "/token" and request.transport is not None:
+                request.transport.abort()
+            return None
+
+        issuer.instead = lose
+        assert code(await call(service)) == "SERVER_UNAVAILABLE"
+        issuer.instead = lambda _: None
+        assert code(await call(service)) == "LOGIN_REQUIRED"
+    sent = [it["refresh_token"] for it in issuer.token_requests if "refresh_token" in it]
+    assert len(sent) == len(set(sent)) == 1
+
+
+@pytest.mark.parametrize("scopes", [None, ["read", "write"]])
+async def test_a_wider_login_is_wanted_once_for_each_scope(scopes: list[str] | None) -> None:
+    auth: Json = {} if scopes is None else {"scopes": scopes}
+    async with signing_in(scope="read", **auth) as (service, server, issuer):
+        first = await sign_in()
+        assert first.scopes == ("read",)
+        await ready(service)
+        protected = server.instead
+
+        def wants_write(request: web.Request) -> web.Response | None:
+            issued = issuer.find(request.headers.get("Authorization"))
+            if issued is not None and "write" not in issued.form.get("scope", ""):
+                challenge = 'Bearer error="insufficient_scope", scope="write"'
+                return web.Response(status=403, headers={"WWW-Authenticate": challenge})
+            return protected(request)
+
+        server.instead = wants_write
+        answer = await call(service)
+        assert code(answer) == "LOGIN_REQUIRED"
+        wanted = answer["error"]["details"]["scopes"]
+        assert wanted == ["read", "write"]
+        second = await sign_in(*wanted)
+        assert second.scopes == ("read", "write")
+
+        async def works() -> bool:
+            return code(await call(service)) == "OK"
+
+        await eventually(works)
+
+
+async def test_an_entry_for_another_address_does_not_find_the_login() -> None:
+    async with signing_in() as (service, server, issuer):
+        first = await sign_in()
+        await ready(service)
+        async with running_raw(only=TOOLS) as other:
+            protect(other, issuer)
+            entry = {**other.entry, "auth": {"type": "oauth"}}
+            async with serving_entry(entry, **SETTINGS) as moved:
+
+                async def is_required() -> bool:
+                    return await state(moved) == "login_required"
+
+                await eventually(is_required)
+    assert set(issuer.revoked) == {first.access_token, f"refresh-{first.access_token}"}
+    assert server.url != other.url
+    assert service is not moved
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ({"iss": "https://evil.example"}, "another issuer"),
+        ({"iss": None}, "does not say who"),
+        ({"state": "another"}, "another sign-in"),
+        ({"error": "access_denied", "code": None}, "access_denied"),
+        ({"code": None}, "no code"),
+        ({"code": "stolen"}, "invalid_grant"),
+    ],
+)
+async def test_an_answer_that_cannot_be_trusted_is_refused(answer: Json, said: str) -> None:
+    async with signing_in() as (service, _, issuer):
+        issuer.answer = answer
+        with pytest.raises(OAuthRefused, match=said):
+            await sign_in()
+        assert await state(service) == "login_required"
+
+
+async def test_an_issuer_without_pkce_is_not_used() -> None:
+    async with signing_in() as (_, _, issuer):
+        issuer.metadata = {"code_challenge_methods_supported": None}
+        with pytest.raises(OAuthRefused, match="PKCE"):
+            await sign_in()
+
+
+async def test_no_token_is_kept_in_the_clear() -> None:
+    async with signing_in() as (service, _, issuer):
+        login = await sign_in()
+        await ready(service)
+        kept = await asyncio.to_thread(_everything_in, Path("logins"))
+    secrets = (login.access_token, login.refresh_token, *issuer.secrets.values())
+    assert kept
+    assert [it for it in secrets if it is None or it.encode() in kept] == []
+
+
+def _everything_in(folder: Path) -> bytes:
+    return b"".join(it.read_bytes() for it in folder.rglob("*") if it.is_file())
