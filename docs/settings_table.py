@@ -39,7 +39,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "meaning": ("embeddings_",),
     "servers": (
         *("config_", "preset", "tool_timeout_", "startup_", "require_"),
-        *("secrets_", "signing_", "public_"),
+        *("secrets_", "signing_", "public_", "credentials_", "logins_"),
     ),
     "mcp": ("tool_name_", "default_tenant_", "max_sessions", "session_"),
     "budgets": ("rate_limit_",),

@@ -115,13 +115,14 @@ CONFIGURATIONS: Sequence[Mapping[str, object]] = (
     {"audit": "file:never-opened", "audit_key_file": str(ROOT / "LICENSE")},
     {"otlp_endpoint": "http://collector.internal:4318"},
     {"documents_keep_originals": True},
+    {"credentials_key": ("0123456789abcdef0123456789abcdef",)},
     {"embeddings_url": "http://embeddings.internal/v1/embeddings", "embeddings_model": "small"},
 )
 """In one of these each setting has an effect on how the service is built."""
 
 READ_ELSEWHERE = {
-    "port", "documents_owner_url", "jwt_allow_http", "remote_allow_insecure", "otlp_protocol",
-    "otlp_traces_protocol",
+    "port", "documents_owner_url", "logins_dir", "jwt_allow_http", "remote_allow_insecure",
+    "otlp_protocol", "otlp_traces_protocol",
 }  # fmt: skip
 """What the ``serve`` command reads itself, and what the settings' own validators do."""
 

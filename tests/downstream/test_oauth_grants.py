@@ -12,15 +12,13 @@ from aiohttp import web
 
 from mcp_tools_proxy.downstream.oauth.oauth_access import now
 from tests.downstream.caller_gateway import TOOLS, serving_entry, user
+from tests.downstream.oauth_calls import call, code, sent_token
 from tests.support.configuration import Json
 from tests.support.mcp_servers.raw_web import RawServer, running_raw
 from tests.support.oauth_issuer import ID_JAG, Issuer, protect, running_issuer
-from tests.support.service import SERVERS, Service, eventually
+from tests.support.service import SERVERS, eventually
 from tests.support.signing import AUDIENCE, key_set
-from tests.support.tokens import KEY, bearer
-
-ANN = user("acme")
-TOOL = "s:headers"
+from tests.support.tokens import KEY
 
 
 @asynccontextmanager
@@ -71,24 +69,6 @@ def jwt_settings(issuer: Issuer) -> dict[str, Any]:
         "jwt_audience": (AUDIENCE,),
         "jwt_jwks_file": "jwks.json",
     }
-
-
-async def call(service: Service, caller: Json = ANN, token: str | None = None) -> Json:
-    body = {"tool_name": TOOL, "arguments": {}, **({} if token else caller)}
-    headers = {} if token is None else bearer(token)
-    response = await service.http.post("/internal/mcp/execute", json=body, headers=headers)
-    answer: Json = response.json()
-    return answer
-
-
-def code(answer: Json) -> str:
-    return "OK" if answer["status"] == "ok" else str(answer["error"]["code"])
-
-
-def sent_token(answer: Json) -> str:
-    assert answer["status"] == "ok", answer
-    headers: Json = answer["result"]["structured_content"]
-    return str(headers["authorization"]).removeprefix("Bearer ")
 
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
@@ -283,7 +263,7 @@ async def test_wrong_credentials_are_told_without_their_words() -> None:
 
 
 @pytest.mark.parametrize(
-    ("metadata", "said"),
+    ("metadata", "problem"),
     [
         ({"resource": "http://127.0.0.1:1/mcp", "issuers": ["ISSUER"]}, "another resource"),
         ({"resource": "SERVER-and-more", "issuers": ["ISSUER"]}, "another resource"),
@@ -292,7 +272,7 @@ async def test_wrong_credentials_are_told_without_their_words() -> None:
     ],
     ids=["another origin", "no whole segment", "below", "another issuer"],
 )
-async def test_metadata_that_say_otherwise_are_not_followed(metadata: Json, said: str) -> None:
+async def test_metadata_that_say_otherwise_are_not_followed(metadata: Json, problem: str) -> None:
     async with protected() as (server, issuer, _):
         text = json.dumps(metadata).replace("SERVER", server.url).replace("ISSUER", issuer.url)
         text = text.replace('"issuers"', '"authorization_servers"')
@@ -304,7 +284,7 @@ async def test_metadata_that_say_otherwise_are_not_followed(metadata: Json, said
         entry = {**server.entry, "auth": client_credentials(issuer)}
         async with serving_entry(entry) as service:
             shown = (await service.http.get(SERVERS)).json()["servers"][0]
-    assert said in shown["last_error"]
+    assert problem in shown["last_error"]
     assert issuer.token_requests == []
 
 

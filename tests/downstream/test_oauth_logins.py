@@ -10,12 +10,12 @@ import httpx
 import pytest
 from aiohttp import web
 
-from mcp_tools_proxy.app.sign_in import open_sign_in
+from mcp_tools_proxy.app.open_sign_in import open_sign_in
 from mcp_tools_proxy.domain.oauth.logins import Login
 from mcp_tools_proxy.downstream.oauth.oauth_web import OAuthRefused
 from mcp_tools_proxy.settings.settings import Settings
 from tests.downstream.caller_gateway import TOOLS, serving_entry
-from tests.downstream.test_oauth_grants import call, code, sent_token
+from tests.downstream.oauth_calls import call, code, sent_token
 from tests.support.configuration import Json
 from tests.support.mcp_servers.raw_web import RawServer, running_raw
 from tests.support.oauth_issuer import Issuer, protect, running_issuer
@@ -75,8 +75,8 @@ async def test_a_server_is_of_use_once_somebody_has_signed_in() -> None:
         login = await sign_in()
         await ready(service)
         assert sent_token(await call(service)) == login.access_token
-    asked = issuer.token_requests[0]
-    assert (asked["grant_type"], asked["resource"]) == ("authorization_code", server.url)
+    request = issuer.token_requests[0]
+    assert (request["grant_type"], request["resource"]) == ("authorization_code", server.url)
     (registered,) = issuer.registered
     assert registered["application_type"] == "native"
 
@@ -175,7 +175,7 @@ async def test_an_entry_for_another_address_does_not_find_the_login() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "problem"),
     [
         ({"iss": "https://evil.example"}, "another issuer"),
         ({"iss": None}, "does not say who"),
@@ -185,10 +185,10 @@ async def test_an_entry_for_another_address_does_not_find_the_login() -> None:
         ({"code": "stolen"}, "invalid_grant"),
     ],
 )
-async def test_an_answer_that_cannot_be_trusted_is_refused(answer: Json, said: str) -> None:
+async def test_an_answer_that_cannot_be_trusted_is_refused(answer: Json, problem: str) -> None:
     async with signing_in() as (service, _, issuer):
         issuer.answer = answer
-        with pytest.raises(OAuthRefused, match=said):
+        with pytest.raises(OAuthRefused, match=problem):
             await sign_in()
         assert await state(service) == "login_required"
 

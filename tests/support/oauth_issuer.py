@@ -48,7 +48,7 @@ class Issuer:
     pause: asyncio.Event = field(default_factory=asyncio.Event)
     """Token requests wait until it is set."""
     codes: dict[str, dict[str, str]] = field(default_factory=dict)
-    """What was asked for each code that is not used yet."""
+    """What was requested for each code that is not used yet."""
     refreshes: dict[str, str] = field(default_factory=dict)
     """The refresh tokens that are not used yet; each is good once."""
     registered: list[Json] = field(default_factory=list)
@@ -147,12 +147,12 @@ class Issuer:
         """Check what only a person, or a login, gives; None is good."""
         match form.get("grant_type"):
             case "authorization_code":
-                asked = self.codes.pop(form.get("code", ""), None)
+                requested = self.codes.pop(form.get("code", ""), None)
                 digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
                 challenge = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
-                if asked is None or asked["code_challenge"] != challenge:
+                if requested is None or requested["code_challenge"] != challenge:
                     return web.json_response({"error": "invalid_grant"}, status=400)
-                form.setdefault("scope", asked.get("scope", ""))
+                form.setdefault("scope", requested.get("scope", ""))
             case "refresh_token":
                 if self.refreshes.pop(form["refresh_token"], None) is None:
                     return web.json_response({"error": "invalid_grant"}, status=400)
@@ -202,7 +202,7 @@ async def running_issuer(**options: Any) -> AsyncIterator[Issuer]:
 
 
 def protect(server: RawServer, issuer: Issuer, *, scope: str | None = None) -> list[str | None]:
-    """Let a server accept the issuer's tokens alone; return the list of what it was sent.
+    """Refuse all but the issuer's tokens at a server; return the list of what it was sent.
 
     ``scope`` is what its challenge and its metadata name.
     """

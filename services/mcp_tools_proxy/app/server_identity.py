@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from mcp_tools_proxy.app.logins import OpenLogins
+from mcp_tools_proxy.app.open_logins import OpenLogins
 from mcp_tools_proxy.config.oauth.auth_rules import OAuthSupport
 from mcp_tools_proxy.config.texts.caller_rules import IdentitySupport
 from mcp_tools_proxy.downstream.callers.caller_values import CallerValues

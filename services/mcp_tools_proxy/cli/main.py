@@ -10,6 +10,7 @@ from typing import Annotated, NoReturn, TypeVar
 import typer
 from typer.exceptions import TyperException
 
+from mcp_tools_proxy.app.credentials_key import check_credentials_key
 from mcp_tools_proxy.cli.audit import audit_app
 from mcp_tools_proxy.cli.call import add_call_commands
 from mcp_tools_proxy.cli.completions import agent_names
@@ -158,6 +159,7 @@ def serve_command(host: Host = None, port: Port = None) -> None:
 
     try:
         _prepare_documents(settings)
+        check_credentials_key(settings)
         server = build_server(settings)
         server.audit.open()
         listener = listen(settings.host, settings.port)
@@ -189,6 +191,7 @@ def stdio_command(
 
     try:
         _prepare_documents(settings)
+        check_credentials_key(settings)
         run_stdio(
             settings,
             AssertedIdentity(

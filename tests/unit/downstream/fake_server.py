@@ -7,7 +7,12 @@ from typing import Any, cast
 
 from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
-from mcp_tools_proxy.downstream.connection import CallHeaders, ConnectionFailure, OnListChanged
+from mcp_tools_proxy.downstream.connection import (
+    CallHeaders,
+    ConnectionFailure,
+    OnListChanged,
+    SessionAccess,
+)
 from mcp_tools_proxy.downstream.relay.call_relay import CallRelay
 from mcp_tools_proxy.downstream.resource_subscriptions import ResourceSubscriptions
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
@@ -60,7 +65,10 @@ class FakeServer:
 
     @asynccontextmanager
     async def dial(
-        self, config: ServerConfig, on_list_changed: OnListChanged
+        self,
+        config: ServerConfig,
+        on_list_changed: OnListChanged,
+        access: SessionAccess | None = None,
     ) -> AsyncIterator["FakeConnection"]:
         self.dials.append(asyncio.get_running_loop().time())
         await asyncio.sleep(self.dial_takes_s)

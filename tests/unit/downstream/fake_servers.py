@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from mcp_tools_proxy.domain.server import ServerConfig, ServerState
-from mcp_tools_proxy.downstream.connection import Connection, OnListChanged
+from mcp_tools_proxy.downstream.connection import Connection, OnListChanged, SessionAccess
 from mcp_tools_proxy.downstream.pool import Pool
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.support.virtual_time import clock
@@ -25,7 +25,9 @@ class Fleet:
         self.pool = Pool(self.dial, self.metrics, on_change=self._count, clock=clock)
 
     @asynccontextmanager
-    async def dial(self, config: ServerConfig, changed: OnListChanged) -> AsyncIterator[Connection]:
+    async def dial(
+        self, config: ServerConfig, changed: OnListChanged, access: SessionAccess | None = None
+    ) -> AsyncIterator[Connection]:
         async with self.servers[config.server_id].dial(config, changed) as link:
             yield link
 

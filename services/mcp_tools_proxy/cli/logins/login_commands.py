@@ -16,7 +16,7 @@ from mcp_tools_proxy.domain.oauth.logins import LoginOwner
 from mcp_tools_proxy.settings.settings import Settings
 
 if TYPE_CHECKING:
-    from mcp_tools_proxy.app.sign_in import OpenedSignIn
+    from mcp_tools_proxy.app.open_sign_in import OpenedSignIn
 
 WAIT_S = 600.0
 """Seconds that a person has to sign in."""
@@ -110,7 +110,7 @@ async def _login(
     *,
     device: bool,
 ) -> None:
-    from mcp_tools_proxy.app.sign_in import open_sign_in  # noqa: PLC0415 - its libraries are slow
+    from mcp_tools_proxy.app.open_sign_in import open_sign_in  # noqa: PLC0415 - its libraries are slow
 
     async with open_sign_in(settings, folder, server, tenant_id=tenant, user_id=user) as opened:
         if device:
@@ -140,7 +140,7 @@ async def _by_device(opened: "OpenedSignIn", scopes: tuple[str, ...]) -> None:
 
 
 async def _list_logins(settings: Settings, tenant_id: str) -> list[tuple[LoginOwner, float | None]]:
-    from mcp_tools_proxy.app.logins import opened_logins  # noqa: PLC0415 - its libraries are slow
+    from mcp_tools_proxy.app.open_logins import opened_logins  # noqa: PLC0415 - its libraries are slow
 
     async with opened_logins(settings) as (store, sealer):
         found = []
@@ -154,7 +154,7 @@ async def _list_logins(settings: Settings, tenant_id: str) -> list[tuple[LoginOw
 async def _logout(
     settings: Settings, folder: Path, server: str, tenant: str | None, user: str | None
 ) -> bool:
-    from mcp_tools_proxy.app.sign_in import open_sign_in  # noqa: PLC0415 - its libraries are slow
+    from mcp_tools_proxy.app.open_sign_in import open_sign_in  # noqa: PLC0415 - its libraries are slow
 
     async with open_sign_in(settings, folder, server, tenant_id=tenant, user_id=user) as opened:
         return await opened.sign_in.sign_out(opened.owner, opened.caller)
@@ -181,7 +181,7 @@ def _time(at: float | None) -> str | None:
 
 def _run(command: Coroutine[Any, Any, Any]) -> Any:
     """Run a command; what it cannot do is one line on stderr."""
-    from mcp_tools_proxy.app.sign_in import FAILURES, NoSignIn  # noqa: PLC0415 - slow libraries
+    from mcp_tools_proxy.app.open_sign_in import FAILURES, NoSignIn  # noqa: PLC0415 - slow libraries
 
     try:
         return asyncio.run(command)

@@ -50,7 +50,7 @@ class LoopbackRedirect:
         writer.close()
 
     def _take(self, request_line: str) -> tuple[str, str]:
-        """Take the answer of a request, and return the status and the text of the response."""
+        """Keep the answer of a request, and return the status and the text of the response."""
         method, _, rest = request_line.partition(" ")
         target = urlsplit(rest.partition(" ")[0])
         if method != "GET" or target.path != self._path:

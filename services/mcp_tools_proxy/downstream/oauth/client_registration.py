@@ -10,7 +10,7 @@ from yarl import URL
 from mcp_tools_proxy.domain.oauth.server_auth import OAuthClient
 from mcp_tools_proxy.downstream.oauth.discovery import Issuer
 from mcp_tools_proxy.downstream.oauth.oauth_web import OAuthRefused, OAuthWeb
-from mcp_tools_proxy.downstream.oauth.token_endpoint import METHODS, Client, refusal
+from mcp_tools_proxy.downstream.oauth.token_endpoint import METHODS, IssuerClient, refusal
 
 NAME = "MCP Tools Proxy"
 
@@ -23,7 +23,7 @@ async def client_at(
     filled: Mapping[str, str],
     redirect_uri: str,
     metadata_url: str | None,
-) -> Client:
+) -> IssuerClient:
     """Return the client for a sign-in.
 
     ``filled`` has the entry's ``id`` and ``secret``, where it has them; ``metadata_url`` is the
@@ -31,14 +31,14 @@ async def client_at(
     Raises IssuerUnavailable, OAuthRefused.
     """
     if "id" in filled:
-        return Client(
+        return IssuerClient(
             client_id=filled["id"],
             secret=filled.get("secret"),
             method=client.token_endpoint_auth_method,
         )
     document = client.metadata_url or metadata_url
     if document is not None and issuer.metadata.client_id_metadata_document_supported:
-        return Client(client_id=document, method="none")
+        return IssuerClient(client_id=document, method="none")
     if client.may_register and issuer.metadata.registration_endpoint is not None:
         return await _register(web, issuer, client, redirect_uri)
     raise OAuthRefused(
@@ -63,7 +63,7 @@ def client_metadata(
 
 async def _register(
     web: OAuthWeb, issuer: Issuer, client: OAuthClient, redirect_uri: str
-) -> Client:
+) -> IssuerClient:
     """Register the gateway. An issuer may assign another method than was requested."""
     url = URL(str(issuer.metadata.registration_endpoint))
     method = client.token_endpoint_auth_method or _method_of(issuer)
@@ -79,7 +79,7 @@ async def _register(
     if assigned not in METHODS or (assigned != "none" and made.client_secret is None):
         raise OAuthRefused(f"the issuer registered a client that cannot be used ({assigned!r})")
     secret = None if assigned == "none" else made.client_secret
-    return Client(client_id=made.client_id, secret=secret, method=assigned)
+    return IssuerClient(client_id=made.client_id, secret=secret, method=assigned)
 
 
 def _method_of(issuer: Issuer) -> str:

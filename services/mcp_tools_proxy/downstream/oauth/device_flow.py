@@ -9,7 +9,7 @@ from yarl import URL
 from mcp_tools_proxy.downstream.oauth.discovery import Issuer
 from mcp_tools_proxy.downstream.oauth.login_flow import PendingLogin
 from mcp_tools_proxy.downstream.oauth.oauth_web import IssuerUnavailable, OAuthRefused, OAuthWeb
-from mcp_tools_proxy.downstream.oauth.token_endpoint import Token, TokenEndpoint, refusal
+from mcp_tools_proxy.downstream.oauth.token_endpoint import AccessToken, TokenEndpoint, refusal
 
 _GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 _LEAST_INTERVAL_S = 1.0
@@ -61,7 +61,7 @@ async def poll_device(
     pending: PendingLogin,
     device: DeviceCode,
     now: Callable[[], float],
-) -> Token:
+) -> AccessToken:
     """Wait until the person has signed in. Raises OAuthRefused when the time is over."""
     endpoint = TokenEndpoint(web, issuer, pending.client, now)
     form = {"grant_type": _GRANT, "device_code": device.device_code}

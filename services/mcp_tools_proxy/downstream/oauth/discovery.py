@@ -14,7 +14,7 @@ from yarl import URL
 from mcp_tools_proxy.domain.oauth.server_auth import ServerAuth
 from mcp_tools_proxy.downstream.oauth.challenge import Challenge
 from mcp_tools_proxy.downstream.oauth.oauth_web import (
-    Answer,
+    HttpAnswer,
     IssuerUnavailable,
     OAuthRefused,
     OAuthWeb,
@@ -69,8 +69,8 @@ class Discovery:
         self._auth = auth
         self._configured = origins_of([auth.issuer] if auth.issuer else [])
 
-    async def run(self, challenge: Challenge | None) -> Discovered:
-        """Return what was found. Raises IssuerUnavailable, OAuthRefused."""
+    async def discover(self, challenge: Challenge | None) -> Discovered:
+        """Find the resource and its issuer. Raises IssuerUnavailable, OAuthRefused."""
         found = await self._resource_metadata(challenge)
         issuer = self._auth.issuer
         if found is not None:
@@ -175,7 +175,7 @@ class _Resource:
     scopes: tuple[str, ...] | None
 
 
-def _read_resource(answer: Answer) -> _Resource | None:
+def _read_resource(answer: HttpAnswer) -> _Resource | None:
     """Return the metadata of an answer; None if it has none, or none that are valid."""
     if answer.status != 200 or not isinstance(answer.content, dict):
         return None

@@ -8,8 +8,8 @@ from mcp_tools_proxy.domain.oauth.server_auth import Grant, ServerAuth
 from mcp_tools_proxy.downstream.oauth.discovery import Discovered, Issuer
 from mcp_tools_proxy.downstream.oauth.oauth_web import OAuthRefused, OAuthWeb
 from mcp_tools_proxy.downstream.oauth.token_endpoint import (
-    Client,
-    Token,
+    AccessToken,
+    IssuerClient,
     TokenEndpoint,
     earlier,
 )
@@ -31,7 +31,7 @@ class UnattendedGrants:
         self._auth = auth
         self._now = now
 
-    async def client_credentials(self, found: Discovered, client: Client) -> Token:
+    async def client_credentials(self, found: Discovered, client: IssuerClient) -> AccessToken:
         """Get a token in the client's own name. Raises IssuerUnavailable, OAuthRefused."""
         return await self._endpoint(found.issuer, client).token(
             {"grant_type": Grant.CLIENT_CREDENTIALS.value, "resource": found.resource},
@@ -39,8 +39,8 @@ class UnattendedGrants:
         )
 
     async def exchange(
-        self, found: Discovered, jwt_issuer: Issuer, client: Client, jwt: CallerJwt
-    ) -> Token:
+        self, found: Discovered, jwt_issuer: Issuer, client: IssuerClient, jwt: CallerJwt
+    ) -> AccessToken:
         """Exchange a caller's JWT at its issuer for a token for the server; it lives no longer.
 
         Raises as ``client_credentials``.
@@ -58,10 +58,10 @@ class UnattendedGrants:
         found: Discovered,
         jwt_issuer: Issuer,
         *,
-        idp_client: Client,
-        client: Client,
+        idp_client: IssuerClient,
+        client: IssuerClient,
         jwt: CallerJwt,
-    ) -> Token:
+    ) -> AccessToken:
         """Exchange a caller's JWT for an assertion, and that for a token where it is meant for.
 
         The JWT goes to its own issuer, the assertion to the server's. Raises as
@@ -83,7 +83,7 @@ class UnattendedGrants:
         )
         return _no_longer_than(token, jwt)
 
-    def _endpoint(self, issuer: Issuer, client: Client) -> TokenEndpoint:
+    def _endpoint(self, issuer: Issuer, client: IssuerClient) -> TokenEndpoint:
         return TokenEndpoint(self._web, issuer, client, self._now)
 
 
@@ -95,6 +95,6 @@ def _exchanged(jwt: CallerJwt) -> Mapping[str, str]:
     }
 
 
-def _no_longer_than(token: Token, jwt: CallerJwt) -> Token:
+def _no_longer_than(token: AccessToken, jwt: CallerJwt) -> AccessToken:
     """Return a token that ends with the JWT it came from; what renews it is dropped."""
     return replace(token, expires_at=earlier(token.expires_at, jwt.expires_at), refresh=None)

@@ -13,7 +13,7 @@ from mcp_tools_proxy.domain.oauth.logins import Login, LoginBinding, LoginOwner
 from mcp_tools_proxy.domain.oauth.server_auth import Grant
 from mcp_tools_proxy.downstream.oauth.discovery import Discovered, Issuer
 from mcp_tools_proxy.downstream.oauth.oauth_web import OAuthRefused, OAuthWeb
-from mcp_tools_proxy.downstream.oauth.token_endpoint import Client, Token, TokenEndpoint
+from mcp_tools_proxy.downstream.oauth.token_endpoint import AccessToken, IssuerClient, TokenEndpoint
 
 OFFLINE_ACCESS = "offline_access"
 """The scope by which an OpenID provider gives refresh tokens."""
@@ -45,15 +45,15 @@ class PendingLogin:
     url: str = field(repr=False)
 
     @property
-    def client(self) -> Client:
+    def client(self) -> IssuerClient:
         """The client that began it."""
-        return Client(client_id=self.client_id, secret=self.client_secret, method=self.method)
+        return IssuerClient(client_id=self.client_id, secret=self.client_secret, method=self.method)
 
 
 def begin_login(
     owner: LoginOwner,
     found: Discovered,
-    client: Client,
+    client: IssuerClient,
     *,
     redirect_uri: str,
     scopes: tuple[str, ...] | None,
@@ -112,9 +112,9 @@ def check_answer(pending: PendingLogin, answer: Mapping[str, str]) -> str:
     if issuer is not None and issuer != pending.issuer:
         raise OAuthRefused("the answer is from another issuer than the sign-in (iss)")
     if "error" in answer:
-        told = answer["error"][:64]
-        told = told if told.isascii() and told.isprintable() else "an error"
-        raise OAuthRefused(f"the sign-in ended with {told}", error=told)
+        reason = answer["error"][:64]
+        reason = reason if reason.isascii() and reason.isprintable() else "an error"
+        raise OAuthRefused(f"the sign-in ended with {reason}", error=reason)
     code = answer.get("code")
     if not code:
         raise OAuthRefused("the answer has no code")
@@ -136,7 +136,7 @@ async def finish_login(
     return login_of(pending, token, now())
 
 
-def login_of(pending: PendingLogin, token: Token, signed_in_at: float) -> Login:
+def login_of(pending: PendingLogin, token: AccessToken, signed_in_at: float) -> Login:
     """Return the login of a finished sign-in.
 
     Scopes that were requested count as granted: one that the issuer left out would be requested

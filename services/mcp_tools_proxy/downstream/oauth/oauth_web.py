@@ -50,7 +50,7 @@ class OAuthRefused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpAnswer:
     """An answer: its status, and its body as JSON, None if it has none."""
 
     status: int
@@ -78,7 +78,7 @@ class OAuthWeb:
             await client.close()
         self._clients.clear()
 
-    async def get(self, url: URL, reach: Reach, headers: Mapping[str, str]) -> Answer:
+    async def get(self, url: URL, reach: Reach, headers: Mapping[str, str]) -> HttpAnswer:
         """Fetch a document. Raises IssuerUnavailable, OAuthRefused."""
         return await self._send("GET", url, reach, headers=headers)
 
@@ -88,11 +88,11 @@ class OAuthWeb:
         reach: Reach,
         form: Mapping[str, str],
         headers: Mapping[str, str],
-    ) -> Answer:
+    ) -> HttpAnswer:
         """Post a form. Raises as ``get``."""
         return await self._send("POST", url, reach, data=dict(form), headers=headers)
 
-    async def post_json(self, url: URL, reach: Reach, content: Mapping[str, object]) -> Answer:
+    async def post_json(self, url: URL, reach: Reach, content: Mapping[str, object]) -> HttpAnswer:
         """Post a JSON object. Raises as ``get``."""
         return await self._send("POST", url, reach, json=dict(content))
 
@@ -104,7 +104,7 @@ class OAuthWeb:
         *,
         headers: Mapping[str, str] | None = None,
         **options: Any,
-    ) -> Answer:
+    ) -> HttpAnswer:
         check_scheme(url, reach)
         try:
             async with self._client(reach).request(
@@ -129,7 +129,7 @@ class OAuthWeb:
             raise OAuthRefused(f"{_origin(url)} sent more than {MAX_BYTES} bytes")
         if status >= 500 or status == 429:
             raise IssuerUnavailable(f"{_origin(url)} answered with HTTP status {status}")
-        return Answer(status, _json(body), challenges)
+        return HttpAnswer(status, _json(body), challenges)
 
     def _client(self, reach: Reach) -> aiohttp.ClientSession:
         client = self._clients.get(reach)

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from mcp_tools_proxy.downstream.oauth.oauth_web import IssuerUnavailable, OAuthRefused
 from mcp_tools_proxy.downstream.oauth.stored_logins import LoginNeeded
-from mcp_tools_proxy.downstream.oauth.token_endpoint import Token
+from mcp_tools_proxy.downstream.oauth.token_endpoint import AccessToken
 
 MARGIN_S = 60.0
 """A token is renewed so long before it ends, or after half its life: clocks may differ."""
@@ -14,7 +14,7 @@ LOGIN_FRESH_S = 10.0
 """A token of a stored login is looked up again after so long: it may be renewed elsewhere, or gone
 by a logout."""
 
-GetToken = Callable[[str | None], Awaitable[Token]]
+GetToken = Callable[[str | None], Awaitable[AccessToken]]
 """Gets another token than this one, which the server refused; None is for any.
 
 Raises IssuerUnavailable, OAuthRefused, LoginNeeded.
@@ -28,7 +28,7 @@ class OwnerTokens:
         self._get = get
         self._now = now
         self._fresh_s = LOGIN_FRESH_S if is_stored else float("inf")
-        self._token: Token | None = None
+        self._token: AccessToken | None = None
         self._until = 0.0
         self._refused: str | None = None
         self._lock = asyncio.Lock()
@@ -39,7 +39,7 @@ class OwnerTokens:
     def __repr__(self) -> str:
         return f"<OwnerTokens has_token={self._token is not None}>"
 
-    async def current(self) -> Token:
+    async def current(self) -> AccessToken:
         """Return a token that is good for a while. Raises as GetToken.
 
         Those who waited for an attempt that failed fail with it, else each would wait for its own.
@@ -60,7 +60,7 @@ class OwnerTokens:
         if self._token is None or self._token.access == access:
             self._token, self._refused = None, access
 
-    async def _renew(self) -> Token:
+    async def _renew(self) -> AccessToken:
         self._token = None
         begun = self._now()
         try:
@@ -77,7 +77,7 @@ class OwnerTokens:
         return token
 
 
-def _good_until(token: Token, begun: float) -> float:
+def _good_until(token: AccessToken, begun: float) -> float:
     if token.expires_at is None:
         return float("inf")
     life_s = token.expires_at - begun

@@ -28,7 +28,7 @@ from mcp_tools_proxy.downstream.oauth.grants import UnattendedGrants
 from mcp_tools_proxy.downstream.oauth.oauth_web import IssuerUnavailable, OAuthRefused, OAuthWeb
 from mcp_tools_proxy.downstream.oauth.owner_tokens import OwnerTokens
 from mcp_tools_proxy.downstream.oauth.stored_logins import LoginNeeded, StoredLogins
-from mcp_tools_proxy.downstream.oauth.token_endpoint import Client, Token
+from mcp_tools_proxy.downstream.oauth.token_endpoint import AccessToken, IssuerClient
 
 MAX_OWNERS = 10_000
 """Tenants or users of one server whose tokens are kept in memory; of more, those used last."""
@@ -103,7 +103,7 @@ class ServerAccess:
             )
 
     async def prepare(self, caller: Caller) -> None:
-        """Have a token for a call before anything of it is sent.
+        """Get the token of a call before anything of it is sent.
 
         Raises IdentityRequired, CredentialsMissing, CredentialsInsufficient, ServerUnavailable.
         """
@@ -111,7 +111,7 @@ class ServerAccess:
         self.offer(caller)
         await self.token(self.owner_of(caller), caller)
 
-    async def token(self, owner: Owner, caller: Caller | None) -> Token:
+    async def token(self, owner: Owner, caller: Caller | None) -> AccessToken:
         """Return the owner's token. Raises as ``prepare``, and LoginsUnavailable."""
         tokens = self._owners.get(owner)
         if tokens is None:
@@ -161,17 +161,17 @@ class ServerAccess:
 
     def login_required(self, scopes: tuple[str, ...] = ()) -> LoginRequired:
         """Build the error of a missing login; ``scopes`` are those that it should have."""
-        server_id, whose = self.config.server_id, self._auth.login_for.value
+        server_id = self.config.server_id
         return LoginRequired(
             f"somebody has to sign in to server {server_id} first; tell the user, or an operator",
             details={
                 "server_id": server_id,
-                "for": whose,
+                "for": self._auth.login_for.value,
                 **({"scopes": list(scopes)} if scopes else {}),
             },
         )
 
-    async def _get(self, owner: Owner, caller: Caller | None, refused: str | None) -> Token:
+    async def _get(self, owner: Owner, caller: Caller | None, refused: str | None) -> AccessToken:
         """Get a token, another one than that which the server refused."""
         if self._auth.grant.needs_person:
             return await self._logged_in(owner, caller, refused)
@@ -187,16 +187,18 @@ class ServerAccess:
             found, issuer, idp_client=idp_client, client=client, jwt=jwt
         )
 
-    async def _logged_in(self, owner: Owner, caller: Caller | None, refused: str | None) -> Token:
+    async def _logged_in(
+        self, owner: Owner, caller: Caller | None, refused: str | None
+    ) -> AccessToken:
         """Return the token of the owner's login. Raises LoginNeeded."""
         logins = self._parts.logins
         if logins is None:
             raise LoginNeeded
-        whose = self.login_owner(owner)
-        if await logins.find(whose) is None:
+        stored_for = self.login_owner(owner)
+        if await logins.find(stored_for) is None:
             raise LoginNeeded  # without a request to anybody
         filled = await self._filled(self._auth.client, caller)
-        token = await logins.token(whose, await self._discovered(), filled, refused)
+        token = await logins.token(stored_for, await self._discovered(), filled, refused)
         self._scopes[owner] = token.scopes
         return token
 
@@ -214,7 +216,7 @@ class ServerAccess:
     async def _discovered(self) -> Discovered:
         if self._found is None:
             discovery = Discovery(self._parts.web, self._server, self._auth)
-            self._found = await discovery.run(self._challenge)
+            self._found = await discovery.discover(self._challenge)
         return self._found
 
     async def _jwt_issuer(self) -> Issuer:
@@ -235,9 +237,9 @@ class ServerAccess:
             raise OAuthRefused("no token of this user is known that has not expired")
         return jwt
 
-    async def _client(self, client: OAuthClient, caller: Caller | None) -> Client:
+    async def _client(self, client: OAuthClient, caller: Caller | None) -> IssuerClient:
         filled = await self._filled(client, caller)
-        return Client(
+        return IssuerClient(
             client_id=filled.get("id", ""),
             secret=filled.get("secret"),
             method=client.token_endpoint_auth_method,

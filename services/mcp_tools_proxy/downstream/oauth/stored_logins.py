@@ -10,7 +10,7 @@ from mcp_tools_proxy.domain.oauth.logins import Login, LoginBinding, LoginOwner
 from mcp_tools_proxy.domain.oauth.server_auth import Grant
 from mcp_tools_proxy.downstream.oauth.discovery import Discovered, Issuer, find_issuer, origins_of
 from mcp_tools_proxy.downstream.oauth.oauth_web import IssuerUnavailable, OAuthRefused, OAuthWeb
-from mcp_tools_proxy.downstream.oauth.token_endpoint import Client, Token, TokenEndpoint
+from mcp_tools_proxy.downstream.oauth.token_endpoint import AccessToken, IssuerClient, TokenEndpoint
 from mcp_tools_proxy.logins.login_sealer import LoginSealer
 from mcp_tools_proxy.logins.login_store import LoginStore, StoredLogin
 
@@ -59,7 +59,7 @@ class StoredLogins:
         found: Discovered,
         client: Mapping[str, str],
         refused: str | None = None,
-    ) -> Token:
+    ) -> AccessToken:
         """Return a token of an owner that is good for a while.
 
         ``client`` has the entry's ``id`` and ``secret``, where it has them; ``refused`` is a token
@@ -130,7 +130,7 @@ class StoredLogins:
 
     async def _renewed(
         self, owner: LoginOwner, found: Discovered, client: Mapping[str, str], refused: str | None
-    ) -> Token:
+    ) -> AccessToken:
         """Renew a login, one replica at a time, unless another one just did."""
         async with self._store.lease(owner) as stored:
             login = await self._fitting(stored, found, client)
@@ -189,16 +189,16 @@ class StoredLogins:
             )
 
 
-def _client_of(login: Login, filled: Mapping[str, str]) -> Client:
+def _client_of(login: Login, filled: Mapping[str, str]) -> IssuerClient:
     """Return the client that a login belongs to: its secret is the entry's, or its own."""
-    return Client(
+    return IssuerClient(
         client_id=login.binding.client_id,
         secret=filled.get("secret", login.client_secret),
         method=login.token_endpoint_auth_method,
     )
 
 
-def _token_of(login: Login) -> Token:
-    return Token(
+def _token_of(login: Login) -> AccessToken:
+    return AccessToken(
         access=login.access_token, expires_at=login.expires_at, scopes=login.scopes, refresh=None
     )

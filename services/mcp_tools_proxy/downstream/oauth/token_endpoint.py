@@ -11,14 +11,14 @@ from pydantic import ValidationError
 from yarl import URL
 
 from mcp_tools_proxy.downstream.oauth.discovery import Issuer
-from mcp_tools_proxy.downstream.oauth.oauth_web import Answer, OAuthRefused, OAuthWeb
+from mcp_tools_proxy.downstream.oauth.oauth_web import HttpAnswer, OAuthRefused, OAuthWeb
 
 METHODS = ("client_secret_basic", "client_secret_post", "none")
 """How a client may authenticate itself here, the best first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Client:
+class IssuerClient:
     """What the gateway is at one issuer."""
 
     client_id: str
@@ -28,7 +28,7 @@ class Client:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Token:
+class AccessToken:
     """An access token; ``expires_at`` is in seconds since 1970, None where the issuer did not say.
 
     ``scopes`` are those that were granted.
@@ -43,13 +43,17 @@ class Token:
 class TokenEndpoint:
     """Posts to an issuer's token endpoint; ``now`` returns seconds since 1970."""
 
-    def __init__(self, web: OAuthWeb, issuer: Issuer, client: Client, now: Callable[[], float]):
+    def __init__(
+        self, web: OAuthWeb, issuer: Issuer, client: IssuerClient, now: Callable[[], float]
+    ):
         self._web = web
         self._issuer = issuer
         self._client = client
         self._now = now
 
-    async def token(self, form: Mapping[str, str], scopes: tuple[str, ...] | None = None) -> Token:
+    async def token(
+        self, form: Mapping[str, str], scopes: tuple[str, ...] | None = None
+    ) -> AccessToken:
         """Request a token; ``scopes`` are requested, None for none.
 
         An answer that names no scopes grants those. Raises IssuerUnavailable, and OAuthRefused with
@@ -61,7 +65,7 @@ class TokenEndpoint:
         except ValidationError:
             raise OAuthRefused("the issuer's answer is no Bearer token") from None
         lives_s = answer.expires_in
-        return Token(
+        return AccessToken(
             access=_usable(answer.access_token),
             expires_at=None if lives_s is None else self._now() + max(0, lives_s),
             scopes=tuple(answer.scope.split()) if answer.scope is not None else scopes or (),
@@ -75,7 +79,7 @@ class TokenEndpoint:
             raise refusal(answer)
         return answer.content
 
-    async def post(self, url: URL, form: Mapping[str, str]) -> Answer:
+    async def post(self, url: URL, form: Mapping[str, str]) -> HttpAnswer:
         """Post a form to any endpoint of the issuer. Raises IssuerUnavailable, OAuthRefused."""
         headers, own = self._credentials()
         return await self._web.post_form(url, self._issuer.reach_of(url), {**form, **own}, headers)
@@ -99,14 +103,14 @@ class TokenEndpoint:
         return "client_secret_basic"  # what an issuer supports that does not say (RFC 8414 §2)
 
 
-def refusal(answer: Answer) -> OAuthRefused:
+def refusal(answer: HttpAnswer) -> OAuthRefused:
     """Return the error of a refused request; only the issuer's code is kept of its words."""
     content = answer.content if isinstance(answer.content, dict) else {}
     error = content.get("error")
     if not isinstance(error, str) or not error.isascii() or not error.isprintable():
         error = ""
-    told = f": {error[:64]}" if error else ""
-    return OAuthRefused(f"the issuer answered with HTTP status {answer.status}{told}", error=error)
+    shown = f": {error[:64]}" if error else ""
+    return OAuthRefused(f"the issuer answered with HTTP status {answer.status}{shown}", error=error)
 
 
 def earlier(one: float | None, other: float | None) -> float | None:

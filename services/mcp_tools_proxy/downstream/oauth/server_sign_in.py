@@ -28,7 +28,7 @@ from mcp_tools_proxy.downstream.oauth.login_flow import (
 from mcp_tools_proxy.downstream.oauth.oauth_web import IssuerUnavailable, OAuthRefused
 from mcp_tools_proxy.downstream.oauth.reach import reach_of
 from mcp_tools_proxy.downstream.oauth.server_access import OAuthParts
-from mcp_tools_proxy.downstream.oauth.token_endpoint import Client
+from mcp_tools_proxy.downstream.oauth.token_endpoint import IssuerClient
 from mcp_tools_proxy.wire.mcp_protocol import HANDSHAKE_VERSIONS
 from mcp_tools_proxy.wire.version import VERSION
 
@@ -138,10 +138,10 @@ class SignIn:
 
     async def _prepare(
         self, caller: Caller | None, redirect_uri: str, scopes: tuple[str, ...]
-    ) -> tuple[Discovered, Client, tuple[str, ...] | None]:
+    ) -> tuple[Discovered, IssuerClient, tuple[str, ...] | None]:
         auth = self._auth
         challenge = await self._challenge()
-        found = await Discovery(self._parts.web, self._server, auth).run(challenge)
+        found = await Discovery(self._parts.web, self._server, auth).discover(challenge)
         client = await client_at(
             self._parts.web,
             found.issuer,

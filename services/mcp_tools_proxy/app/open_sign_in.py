@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from mcp_tools_proxy.app.logins import OpenLogins
+from mcp_tools_proxy.app.open_logins import OpenLogins
 from mcp_tools_proxy.app.server_identity import build_filler, build_oauth, identity_support
 from mcp_tools_proxy.config.loader import load_configuration, process_environment
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
@@ -14,7 +14,7 @@ from mcp_tools_proxy.domain.oauth.logins import LoginOwner
 from mcp_tools_proxy.domain.oauth.server_auth import LoginFor, ServerAuth
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.downstream.oauth.oauth_web import IssuerUnavailable, OAuthRefused
-from mcp_tools_proxy.downstream.oauth.sign_in import SignIn
+from mcp_tools_proxy.downstream.oauth.server_sign_in import SignIn
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.wire.text import quote
 
@@ -94,11 +94,11 @@ def _owner(
         LoginFor.TENANT: (True, False),
         LoginFor.USER: (True, True),
     }[auth.login_for]
-    whose = f"the login to {config.server_id} is of {_WHOSE[auth.login_for]}"
+    described = f"the login to {config.server_id} is of {_OWNERS[auth.login_for]}"
     given = (("--tenant", tenant_id), ("--user", user_id))
     for (name, value), is_needed in zip(given, needs, strict=True):
         if (value is not None) is not is_needed:
-            raise NoSignIn(f"{whose}: {'add' if is_needed else 'leave out'} {name}")
+            raise NoSignIn(f"{described}: {'add' if is_needed else 'leave out'} {name}")
     return LoginOwner(
         server_id=config.server_id,
         login_for=auth.login_for,
@@ -108,7 +108,7 @@ def _owner(
     )
 
 
-_WHOSE = {
+_OWNERS = {
     LoginFor.DEPLOYMENT: "the whole deployment",
     LoginFor.TENANT: "each tenant",
     LoginFor.USER: "each user",
