@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
-from mcp_tools_proxy.config.json_file import read_if_there
-from mcp_tools_proxy.config.loader import CONFIGURATION_FILE
+from mcp_tools_proxy.config.loader import CONFIGURATION_FILE, read_if_there
 from mcp_tools_proxy.domain.configuration import InvalidConfig
 from mcp_tools_proxy.domain.oauth.server_auth import Grant
 from mcp_tools_proxy.settings.settings import Settings
