@@ -1,5 +1,6 @@
 """The HTTP requests of OAuth: https, no redirects, no proxies, bounded in bytes and seconds."""
 
+import errno
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -158,7 +159,7 @@ def _checked_sockets(reach: Reach) -> Any:
     def open_socket(address: AddrInfoType) -> socket.socket:
         family, kind, protocol, _, target = address
         if not reach.allows(zone_of(str(target[0]))):
-            raise OSError(_NOT_DIALLED)
+            raise OSError(errno.EACCES, _NOT_DIALLED)
         return socket.socket(family, kind, protocol)
 
     return open_socket

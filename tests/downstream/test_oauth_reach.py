@@ -1,0 +1,188 @@
+"""Which addresses OAuth dials: none that a server could choose for its own ends."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+from aiohttp import web
+from yarl import URL
+
+from mcp_tools_proxy.downstream.oauth.challenge import Challenge, read_challenge
+from mcp_tools_proxy.downstream.oauth.discovery import contains
+from mcp_tools_proxy.downstream.oauth.oauth_web import (
+    MAX_BYTES,
+    IssuerUnavailable,
+    OAuthRefused,
+    OAuthWeb,
+)
+from mcp_tools_proxy.downstream.oauth.reach import Reach, Zone, reach_of, zone_of
+
+LOCAL = Reach(loopback=True)
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@pytest.mark.parametrize(
+    ("zone", "addresses"),
+    [
+        (Zone.PUBLIC, ("8.8.8.8", "2001:4860:4860::8888")),
+        (Zone.PRIVATE, ("10.0.0.1", "192.168.1.1", "172.16.0.1", "100.64.0.1", "fd00::1")),
+        (Zone.LOOPBACK, ("127.0.0.1", "127.9.9.9", "::1")),
+        (
+            Zone.FORBIDDEN,
+            (
+                *("169.254.169.254", "169.254.1.1", "fe80::1", "fe80::1%eth0", "fd00:ec2::254"),
+                *("100.100.100.200", "168.63.129.16", "::", "224.0.0.1", "ff02::1"),
+                *("255.255.255.255", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "::127.0.0.1"),
+                *("0.0.0.0", "64:ff9b::7f00:1", "2002:7f00:1::", "2001:0:0:1::", "nonsense"),  # noqa: S104 - not bound to
+            ),
+        ),
+    ],
+)
+def test_each_address_is_of_one_zone(zone: Zone, addresses: tuple[str, ...]) -> None:
+    assert {address: zone_of(address) for address in addresses} == dict.fromkeys(addresses, zone)
+
+
+@pytest.mark.parametrize(
+    ("url", "server", "reach"),
+    [
+        ("https://issuer.example/x", "https://server.example/mcp", Reach()),
+        ("https://server.example/x", "https://server.example/mcp", Reach(private=True)),
+        ("https://server.example:8443/x", "https://server.example/mcp", Reach()),
+        ("https://issuer.example/x", "http://127.0.0.1:1/mcp", Reach(loopback=True)),
+        ("https://issuer.example/x", "http://localhost:1/mcp", Reach(loopback=True)),
+        ("https://own.example/x", "https://server.example/mcp", Reach(True, True)),
+    ],
+)
+def test_the_operator_and_the_server_itself_open_the_inner_network(
+    url: str, server: str, reach: Reach
+) -> None:
+    configured = frozenset({URL("https://own.example")})
+    assert reach_of(URL(url), URL(server), configured) == reach
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://issuer.example/x",
+        "ftp://127.0.0.1/x",
+        "http://user:pass@127.0.0.1/x",
+        "https://10.0.0.1/x",
+        "https://169.254.169.254/latest/meta-data",
+        "https://[::ffff:127.0.0.1]/x",
+    ],
+)
+async def test_what_may_not_be_dialled_is_refused(url: str) -> None:
+    oauth_web = OAuthWeb()
+    with pytest.raises(OAuthRefused):
+        await oauth_web.get(URL(url), LOCAL, {})
+    await oauth_web.close()
+
+
+async def test_a_name_is_judged_by_the_address_that_is_dialled() -> None:
+    async with answering(answers("{}")) as url:
+        oauth_web = OAuthWeb()
+        named = url.with_host("localhost")
+        assert (await oauth_web.get(named, LOCAL, {})).status == 200
+        with pytest.raises(OAuthRefused, match="may not be dialled"):
+            await oauth_web.get(named.with_scheme("https"), Reach(private=True), {})
+        await oauth_web.close()
+
+
+def answers(text: str = "", status: int = 200, **headers: str) -> Handler:
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(body=text.encode(), status=status, headers=headers)
+
+    return answer
+
+
+async def hang(_: web.Request) -> web.StreamResponse:
+    await asyncio.Event().wait()
+    return web.Response()
+
+
+@asynccontextmanager
+async def answering(handler: Handler) -> AsyncIterator[URL]:
+    app = web.Application()
+    app.router.add_get("/", handler)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        yield URL(f"http://127.0.0.1:{runner.addresses[0][1]}/")
+    finally:
+        await runner.cleanup()
+
+
+async def test_a_redirect_is_no_answer_and_is_not_followed() -> None:
+    async with answering(answers(status=307, Location="http://127.0.0.1:1/")) as url:
+        oauth_web = OAuthWeb()
+        answer = await oauth_web.get(url, LOCAL, {})
+        await oauth_web.close()
+    assert (answer.status, answer.content) == (307, None)
+
+
+@pytest.mark.parametrize(
+    ("handler", "error"),
+    [
+        (answers("x" * (MAX_BYTES + 1)), OAuthRefused),
+        (hang, IssuerUnavailable),
+    ],
+    ids=["too large", "silent"],
+)
+async def test_what_a_lying_issuer_sends_ends(handler: Handler, error: type[Exception]) -> None:
+    async with answering(handler) as url:
+        oauth_web = OAuthWeb(timeout_s=0.5)
+        with pytest.raises(error):
+            await oauth_web.get(url, LOCAL, {})
+        await oauth_web.close()
+
+
+@pytest.mark.parametrize("text", ["", "[", "\ud7ff", "<html>", "NaN"])
+async def test_what_is_no_json_is_nothing(text: str) -> None:
+    async with answering(answers(text)) as url:
+        oauth_web = OAuthWeb()
+        answer = await oauth_web.get(url, LOCAL, {})
+        await oauth_web.close()
+    assert not isinstance(answer.content, dict)
+
+
+@pytest.mark.parametrize(
+    ("resource", "address", "holds"),
+    [
+        ("https://a.example/mcp", "https://a.example/mcp", True),
+        ("https://a.example", "https://a.example/mcp", True),
+        ("https://a.example/", "https://a.example/mcp", True),
+        ("https://a.example/mcp/", "https://a.example/mcp", True),
+        ("https://a.example/mc", "https://a.example/mcp", False),
+        ("https://a.example/mcp/below", "https://a.example/mcp", False),
+        ("https://a.example:8443/mcp", "https://a.example/mcp", False),
+        ("http://a.example/mcp", "https://a.example/mcp", False),
+        ("https://b.example/mcp", "https://a.example/mcp", False),
+        ("https://a.example/mcp?x=1", "https://a.example/mcp", False),
+    ],
+)
+def test_a_resource_is_the_server_or_a_parent_of_it(
+    resource: str, address: str, holds: bool
+) -> None:
+    assert contains(resource, address) is holds
+
+
+@pytest.mark.parametrize(
+    ("headers", "challenge"),
+    [
+        ([], None),
+        (["Basic realm=x"], None),
+        (["Bearer"], Challenge()),
+        (["bearer"], Challenge()),
+        (['Bearer error="invalid_token"'], Challenge("invalid_token")),
+        (['Basic realm="x", Bearer scope="a b a"'], Challenge(scopes=("a", "b"))),
+        (["Basic x", 'Bearer resource_metadata="https://x/y"'], Challenge("", None, "https://x/y")),
+        (['Bearer error=insufficient_scope, scope=""'], Challenge("insufficient_scope", ())),
+        (['Bearer realm="a\\"b, scope=evil", scope="good"'], Challenge(scopes=("good",))),
+        (["BearerX scope=a"], None),
+    ],
+)
+def test_a_challenge_is_read_as_it_stands(headers: list[str], challenge: Challenge | None) -> None:
+    assert read_challenge(headers) == challenge

@@ -1,0 +1,140 @@
+"""``auth`` of a server's entry: which keys go together, and with what around them."""
+
+from pathlib import Path
+
+import pytest
+
+from mcp_tools_proxy.config.loader import load_configuration
+from mcp_tools_proxy.config.oauth.auth_rules import OAuthSupport
+from mcp_tools_proxy.config.texts.caller_rules import IdentitySupport
+from mcp_tools_proxy.domain.configuration import Configuration
+from mcp_tools_proxy.domain.oauth.server_auth import Grant, LoginFor, OAuthClient, ServerAuth
+from tests.support.configuration import Json
+from tests.unit.config.load_files import write_json
+
+ISSUER = "https://login.example"
+ALL = IdentitySupport(
+    has_secrets=True,
+    oauth=OAuthSupport(jwt_issuer="https://idp.example", proves_users=True, keeps_logins=True),
+)
+URL: Json = {"url": "https://server.example/mcp"}
+CLIENT: Json = {"clientId": "a", "clientSecret": "b"}
+MACHINE: Json = {"grant": "client_credentials", **CLIENT, "authorizationServer": ISSUER}
+EXCHANGE: Json = {"grant": "token_exchange", "for": "user", "clientId": "a"}
+ID_JAG: Json = {**EXCHANGE, "grant": "id_jag", "authorizationServer": ISSUER, "idp": CLIENT}
+SECRET = "${secret:${caller.tenant_id}/x}"
+OF_TENANT: Json = {**MACHINE, "for": "tenant", "clientId": SECRET, "clientSecret": SECRET}
+
+
+def loaded(
+    folder: Path, auth: Json, support: IdentitySupport = ALL, **entry: object
+) -> Configuration:
+    content = {**URL, "auth": {"type": "oauth", **auth}, **entry}
+    write_json(folder, "mcp.json", {"mcpServers": {"s": content}})
+    return load_configuration(
+        folder, {}, call_timeout_s=60, max_result_bytes=1000, identity=support
+    )
+
+
+def places(configuration: Configuration) -> set[str]:
+    found = configuration.invalid.get("s", ())
+    return {it.path.removeprefix("$.mcpServers.s").lstrip(".") for it in found}
+
+
+@pytest.mark.parametrize(
+    ("auth", "isolation"),
+    [
+        ({}, "shared"),
+        ({"for": "tenant"}, "tenant"),
+        ({"for": "tenant"}, "user"),
+        ({"for": "user"}, "user"),
+        ({**CLIENT, "authorizationServer": ISSUER}, "shared"),
+        (MACHINE, "shared"),
+        (OF_TENANT, "tenant"),
+        (EXCHANGE, "user"),
+        (ID_JAG, "user"),
+        ({"redirectUri": "http://127.0.0.1:8765/oauth/callback"}, "shared"),
+        ({"clientIdMetadataUrl": "https://us.example/client.json"}, "shared"),
+    ],
+)
+def test_what_goes_together_is_taken(tmp_path: Path, auth: Json, isolation: str) -> None:
+    configuration = loaded(tmp_path, auth, isolation=isolation)
+    assert places(configuration) == set()
+    assert configuration.servers["s"].auth is not None
+
+
+@pytest.mark.parametrize(
+    ("auth", "isolation", "place"),
+    [
+        ({"for": "user"}, "tenant", "auth.for"),
+        ({"for": "tenant"}, "shared", "auth.for"),
+        ({**EXCHANGE, "for": "tenant"}, "user", "auth.for"),
+        ({"grant": "token_exchange", "clientId": "a"}, "user", "auth.for"),
+        ({**MACHINE, "for": "user"}, "user", "auth.for"),
+        ({**MACHINE, "for": "tenant"}, "tenant", "auth.clientId"),
+        ({**OF_TENANT, "clientSecret": "one"}, "tenant", "auth.clientSecret"),
+        ({**OF_TENANT, "for": "deployment"}, "tenant", "auth.clientId"),
+        ({"grant": "client_credentials", **CLIENT}, "shared", "auth.authorizationServer"),
+        (CLIENT, "shared", "auth.authorizationServer"),
+        ({**MACHINE, "clientSecret": None}, "shared", "auth.clientSecret"),
+        ({**ID_JAG, "idp": None}, "user", "auth.idp"),
+        ({**EXCHANGE, "idp": CLIENT}, "user", "auth.idp"),
+        ({**EXCHANGE, "authorizationServer": ISSUER}, "user", "auth.authorizationServer"),
+        ({"redirectUri": "https://us.example/callback"}, "shared", "auth.redirectUri"),
+        ({"clientIdMetadataUrl": "https://us.example"}, "shared", "auth.clientIdMetadataUrl"),
+        ({"clientSecret": "b"}, "shared", "auth.clientSecret"),
+        ({"scope": ["read"]}, "shared", "auth.scope"),
+        ({"scopes": ["a b"]}, "shared", "auth.scopes[0]"),
+        ({"grant": "password"}, "shared", "auth.grant"),
+        ({"type": "basic"}, "shared", "auth.type"),
+        ({"discovery": {**CLIENT, "grant": "client_credentials"}}, "shared", "auth.discovery"),
+    ],
+)
+def test_what_does_not_go_together_is_named(
+    tmp_path: Path, auth: Json, isolation: str, place: str
+) -> None:
+    assert place in places(loaded(tmp_path, auth, isolation=isolation))
+
+
+def test_what_the_settings_do_not_allow_is_named(tmp_path: Path) -> None:
+    nothing = IdentitySupport(has_secrets=True)
+    assert places(loaded(tmp_path, {}, nothing)) == {"auth.grant"}
+    assert places(loaded(tmp_path, EXCHANGE, nothing, isolation="user")) == {"auth.for"}
+    assert places(loaded(tmp_path, MACHINE, nothing)) == set()
+
+
+def test_a_header_of_the_entry_turns_oauth_off_as_in_broxy(tmp_path: Path) -> None:
+    headers = {"authorization": "Bearer x"}
+    off = loaded(tmp_path, {}, headers=headers)
+    assert off.servers["s"].auth is None
+    assert [it.path for it in off.warnings] == ["$.mcpServers.s.auth"]
+    assert places(loaded(tmp_path, MACHINE, headers=headers)) == {"headers"}
+
+
+def test_a_program_has_no_tokens(tmp_path: Path) -> None:
+    assert places(loaded(tmp_path, MACHINE, url=None, command="x")) == {"auth"}
+
+
+def test_an_entry_of_broxy_is_taken_as_it_is(tmp_path: Path) -> None:
+    auth = {
+        "clientName": "us",
+        "authorizationServer": ISSUER,
+        "scopes": ["b", "a", "b"],
+        "tokenEndpointAuthMethod": "client_secret_post",
+        "allowDynamicRegistration": False,
+    }
+    assert loaded(tmp_path, auth).servers["s"].auth == ServerAuth(
+        grant=Grant.AUTHORIZATION_CODE,
+        login_for=LoginFor.DEPLOYMENT,
+        client=OAuthClient(
+            name="us", token_endpoint_auth_method="client_secret_post", may_register=False
+        ),
+        issuer=ISSUER,
+        scopes=("b", "a"),
+    )
+
+
+def test_an_exchange_is_at_the_issuer_of_callers(tmp_path: Path) -> None:
+    auth = loaded(tmp_path, EXCHANGE, isolation="user").servers["s"].auth
+    assert auth is not None
+    assert auth.issuer == "https://idp.example"
