@@ -12,7 +12,7 @@ import structlog
 
 from mcp_tools_proxy.aiokits.backoff import Backoff
 from mcp_tools_proxy.domain.caller import Caller
-from mcp_tools_proxy.domain.errors import LoginRequired
+from mcp_tools_proxy.domain.errors import CredentialsInsufficient, LoginRequired
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.domain.server import ServerConfig, ServerState, ServerStatus
 from mcp_tools_proxy.downstream.call_limit import CallLimit
@@ -49,6 +49,9 @@ FAILED_RETRY_S = 300.0
 
 LOGIN_RETRY_S = 2.0
 """The pause before the next look whether somebody has signed in meanwhile."""
+
+REFUSED_RETRY_S = 30.0
+"""The pause before credentials that a server refused are tried again."""
 
 COALESCE_S = 0.2
 """How long ``list_changed`` notifications are collected before one discovery answers them all."""
@@ -189,6 +192,8 @@ class ReconnectingSession:
                 pause_s = FAILED_RETRY_S
             elif _needs_login(failure):
                 pause_s = LOGIN_RETRY_S
+            elif _is_refused(failure):
+                pause_s = max(pause_s, REFUSED_RETRY_S)
             if failure is not None:
                 await self._connect_failed(failure, pause_s)
             elif unproven_attempts:
@@ -335,7 +340,7 @@ class ReconnectingSession:
         """Record a failed attempt; after the first one, what the server should offer is missing."""
         was_pending = self.is_pending
         was_known = _needs_login(fault) and self._status.state is ServerState.LOGIN_REQUIRED
-        if isinstance(fault, NotUsableAsConfigured):
+        if isinstance(fault, NotUsableAsConfigured) or _is_refused(fault):
             self._status = replace(self._status, state=ServerState.FAILED)
         elif _needs_login(fault):
             self._status = replace(self._status, state=ServerState.LOGIN_REQUIRED)
@@ -367,6 +372,11 @@ class ReconnectingSession:
 def _needs_login(failure: ConnectionFailure | None) -> bool:
     """Return whether an attempt failed since nobody has signed in."""
     return isinstance(failure, AccessRefused) and isinstance(failure.error, LoginRequired)
+
+
+def _is_refused(failure: ConnectionFailure | None) -> bool:
+    """Return whether the server does not accept what the gateway has, however often it tries."""
+    return isinstance(failure, AccessRefused) and isinstance(failure.error, CredentialsInsufficient)
 
 
 async def _nothing() -> None:

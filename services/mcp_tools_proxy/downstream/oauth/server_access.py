@@ -16,6 +16,7 @@ from mcp_tools_proxy.domain.oauth.logins import LoginOwner
 from mcp_tools_proxy.domain.oauth.server_auth import Grant, LoginFor, OAuthClient, ServerAuth
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.downstream.oauth.challenge import Challenge
+from mcp_tools_proxy.downstream.oauth.challenge_probe import find_challenge
 from mcp_tools_proxy.downstream.oauth.discovery import (
     Discovered,
     Discovery,
@@ -157,6 +158,7 @@ class ServerAccess:
         granted = self._scopes.get(owner, ())
         if set(scopes) <= set(granted):
             raise insufficient("the server wants scopes that the login has")
+        self._owners.pop(owner, None)  # the next call reads what is stored by then
         raise self.login_required(tuple(dict.fromkeys((*granted, *scopes))))
 
     def login_required(self, scopes: tuple[str, ...] = ()) -> LoginRequired:
@@ -215,6 +217,9 @@ class ServerAccess:
 
     async def _discovered(self) -> Discovered:
         if self._found is None:
+            if self._challenge is None and self._auth.issuer is None:
+                # it may name metadata that are nowhere else
+                self._challenge = await find_challenge(self._parts.web, self._server)
             discovery = Discovery(self._parts.web, self._server, self._auth)
             self._found = await discovery.discover(self._challenge)
         return self._found

@@ -6,7 +6,7 @@ from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.oauth.logins import Login, LoginOwner
 from mcp_tools_proxy.domain.oauth.server_auth import ServerAuth
 from mcp_tools_proxy.domain.server import ServerConfig
-from mcp_tools_proxy.downstream.oauth.challenge import Challenge, read_challenge
+from mcp_tools_proxy.downstream.oauth.challenge_probe import find_challenge
 from mcp_tools_proxy.downstream.oauth.client_registration import client_at
 from mcp_tools_proxy.downstream.oauth.device_flow import DeviceCode, poll_device, request_device
 from mcp_tools_proxy.downstream.oauth.discovery import (
@@ -25,24 +25,9 @@ from mcp_tools_proxy.downstream.oauth.login_flow import (
     login_of,
     scopes_to_request,
 )
-from mcp_tools_proxy.downstream.oauth.oauth_web import IssuerUnavailable, OAuthRefused
-from mcp_tools_proxy.downstream.oauth.reach import reach_of
+from mcp_tools_proxy.downstream.oauth.oauth_web import OAuthRefused
 from mcp_tools_proxy.downstream.oauth.server_access import OAuthParts
 from mcp_tools_proxy.downstream.oauth.token_endpoint import IssuerClient
-from mcp_tools_proxy.wire.mcp_protocol import HANDSHAKE_VERSIONS
-from mcp_tools_proxy.wire.version import VERSION
-
-_PROBE = {
-    "jsonrpc": "2.0",
-    "id": 0,
-    "method": "initialize",
-    "params": {
-        "protocolVersion": HANDSHAKE_VERSIONS[-1],
-        "capabilities": {},
-        "clientInfo": {"name": "mcp-tools-proxy", "version": VERSION},
-    },
-}
-"""A request without a token, whose refusal says what the server wants."""
 
 
 class SignIn:
@@ -140,7 +125,7 @@ class SignIn:
         self, caller: Caller | None, redirect_uri: str, scopes: tuple[str, ...]
     ) -> tuple[Discovered, IssuerClient, tuple[str, ...] | None]:
         auth = self._auth
-        challenge = await self._challenge()
+        challenge = await find_challenge(self._parts.web, self._server)
         found = await Discovery(self._parts.web, self._server, auth).discover(challenge)
         client = await client_at(
             self._parts.web,
@@ -152,15 +137,6 @@ class SignIn:
         )
         challenged = None if challenge is None else challenge.scopes
         return found, client, scopes_to_request(auth.scopes, challenged, found, scopes)
-
-    async def _challenge(self) -> Challenge | None:
-        """Return what the server says to a request without a token, None if it says nothing."""
-        reach = reach_of(self._server, self._server, frozenset({self._server.origin()}))
-        try:
-            answer = await self._parts.web.post_json(self._server, reach, _PROBE)
-        except (IssuerUnavailable, OAuthRefused):
-            return None
-        return read_challenge(answer.challenges) if answer.status == 401 else None
 
     async def _issuer(self, name: str) -> Issuer:
         configured = origins_of([self._auth.issuer] if self._auth.issuer else [])

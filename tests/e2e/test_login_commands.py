@@ -1,0 +1,144 @@
+"""The commands login, logins and logout, as processes, and the gateway that uses the login."""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.support.configuration import Config, Json, make_preset
+from tests.support.mcp_servers.raw_web import RawServer, running_raw
+from tests.support.oauth_issuer import Issuer, protect, running_issuer
+from tests.support.program import UNLIMITED, Program, free_port, started, wait_until
+from tests.support.program_launch import run
+from tests.support.service import EXECUTE, SERVERS, request_of
+
+pytestmark = [pytest.mark.e2e]
+
+KEY = "0123456789abcdef0123456789abcdef"
+BROWSER = "import sys, urllib.request; urllib.request.urlopen(sys.argv[1]).read()"
+INTRUDED = """
+import sys, urllib.error, urllib.parse, urllib.request
+query = urllib.parse.parse_qs(urllib.parse.urlsplit(sys.argv[1]).query)
+back = query["redirect_uri"][0]
+found = []
+for address in (back + "?state=x&code=y", back + "/elsewhere"):
+    try:
+        urllib.request.urlopen(address)
+    except urllib.error.HTTPError as error:
+        found.append(str(error.code))
+open("intruder", "w").write(" ".join(found))
+urllib.request.urlopen(sys.argv[1]).read()
+"""
+"""A browser in which another page sends answers first."""
+
+
+@dataclass
+class Place:
+    """A folder with a configuration, and the server and the issuer that it names."""
+
+    folder: Path
+    server: RawServer
+    issuer: Issuer
+    environment: dict[str, str]
+
+    def run(self, *words: str) -> tuple[int, str, str]:
+        """Run a command in a thread beside the issuer; return its exit code and what it printed."""
+        return run(self.folder, *words, **self.environment)  # type: ignore[arg-type]  # texts
+
+
+@asynccontextmanager
+async def place(folder: Path, *, browser: str = BROWSER) -> AsyncIterator[Place]:
+    program = folder / "browser.py"
+    program.write_text(browser)
+    async with running_issuer() as issuer, running_raw(only=("headers",)) as server:
+        protect(server, issuer)
+        entry: Json = {**server.entry, "auth": {"type": "oauth"}}
+        config = Config(
+            servers={"s": entry},
+            presets=[make_preset(tools=[("s", "headers")])],
+            more={"defaultPresetId": "work"},
+        )
+        config.write(folder / "config")
+        environment = {
+            **UNLIMITED,
+            "MCP_PROXY_CREDENTIALS_KEY": KEY,
+            "BROWSER": f"{sys.executable} {program} %s",
+        }
+        yield Place(folder, server, issuer, environment)
+
+
+def state_of(program: Program) -> str:
+    return str(program.http.get(SERVERS).json()["servers"][0]["state"])
+
+
+async def test_a_gateway_uses_a_login_that_is_made_while_it_runs(tmp_path: Path) -> None:
+    async with place(tmp_path) as there:
+        await asyncio.to_thread(sign_in_and_out, there)
+    assert len(there.issuer.revoked) == 2
+
+
+def sign_in_and_out(there: Place) -> None:
+    with started(there.folder, there.environment) as program:
+        wait_until(lambda: state_of(program) == "login_required")
+        code, out, err = there.run("login", "s")
+        assert (code, err, out.splitlines()[-1]) == (0, "", "signed in to s")
+        wait_until(lambda: state_of(program) == "ready")
+        answer = program.http.post(EXECUTE, json=request_of("s:headers")).json()
+        assert answer["status"] == "ok"
+    log = (there.folder / "service.log").read_text()
+    assert KEY not in log
+    assert there.issuer.issued[0].token not in log
+    code, out, _ = there.run("logins", "--json")
+    (shown,) = json.loads(out)["logins"]
+    assert (code, shown["server_id"], shown["for"]) == (0, "s", "deployment")
+    assert there.run("logout", "s") == (0, "signed out of s\n", "")
+    assert there.run("logout", "s")[0] == 1
+
+
+async def test_a_sign_in_on_another_device(tmp_path: Path) -> None:
+    async with place(tmp_path) as there:
+        there.issuer.device_pending = 1
+        code, out, err = await asyncio.to_thread(there.run, "login", "s", "--device")
+        assert (code, err) == (0, "")
+        assert "ABCD-EFGH" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("login", "none"), "mcp.json has no server"),
+        (("login", "s", "--tenant", "acme"), "leave out --tenant"),
+        (("login", "s", "--user", "ann"), "leave out --user"),
+    ],
+)
+async def test_what_cannot_be_signed_in_to_is_one_line(
+    tmp_path: Path, words: tuple[str, ...], problem: str
+) -> None:
+    async with place(tmp_path) as there:
+        code, out, err = await asyncio.to_thread(there.run, *words)
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert problem in err
+
+
+@pytest.mark.parametrize("words", [("serve",), ("login", "s"), ("logins",)])
+async def test_without_a_key_for_logins_nothing_starts(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    async with place(tmp_path) as there:
+        there.environment = {"MCP_PROXY_PORT": str(free_port())}
+        code, _, err = await asyncio.to_thread(there.run, *words)
+    assert code == 2
+    assert "MCP_PROXY_CREDENTIALS_KEY" in err
+
+
+async def test_a_wrong_answer_does_not_end_the_wait(tmp_path: Path) -> None:
+    """Another page on this machine may send whatever it likes to the address."""
+    async with place(tmp_path, browser=INTRUDED) as there:
+        code, out, err = await asyncio.to_thread(there.run, "login", "s")
+    assert (code, err, out.splitlines()[-1]) == (0, "", "signed in to s")
+    assert (tmp_path / "intruder").read_text() == "400 404"
