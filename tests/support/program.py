@@ -53,14 +53,15 @@ def started(
     environment: Mapping[str, str] | None = None,
     *,
     output: int | None = None,
+    port: int | None = None,
     fresh: bool = False,
 ) -> Iterator[Program]:
     """Start the program in ``folder`` and wait until it answers; it is gone afterwards.
 
-    ``output`` is a descriptor for its stdout and stderr, instead of a file for its log. ``fresh``
-    is as in ``launch``.
+    ``output`` is a descriptor for its stdout and stderr, instead of a file for its log. ``port`` is
+    a free one where none is given. ``fresh`` is as in ``launch``.
     """
-    port = free_port()
+    port = free_port() if port is None else port
     log = folder / "service.log"
     with log.open("wb") as out:
         streams = (subprocess.DEVNULL, out.fileno() if output is None else output, output)
