@@ -1,4 +1,4 @@
-"""The public conformance suite: what it asks of a server, and what came of it."""
+"""The public conformance suite: what it asks of servers and clients, and what came of it."""
 
 import json
 import re
@@ -20,9 +20,11 @@ FAILED = {"FAILURE", "WARNING"}
 NO_CHECKS = "could-not-be-run"
 """Stands for the checks of a scenario that ended before it gave any."""
 
-FOLDER = re.compile(r"server-(?P<scenario>.+)-\d{4}-\d\d-\d\dT[\d-]+Z")
+FOLDER = re.compile(r"(?:server-)?(?P<scenario>.+)-\d{4}-\d\d-\d\dT[\d-]+Z")
 SCENARIO = re.compile(r"^  - (?P<scenario>[\w-]+) \[(?P<versions>[\d,-]+)\]$", re.MULTILINE)
-EXPECTED = re.compile(r"^  - (?P<scenario>[\w-]+):(?P<check>[\w-]+) # (?P<reason>.+)$")
+SCORED = re.compile(r"^Client scenarios.*:\n(?P<list>(?:  - .+\n)+)", re.MULTILINE)
+REPORTED = re.compile(r"^    - (?P<scenario>\S+) \[client\]$", re.MULTILINE)
+EXPECTED = re.compile(r"^  - (?P<scenario>[\w/-]+):(?P<check>[\w-]+) # (?P<reason>.+)$")
 
 
 def node22() -> str:
@@ -48,6 +50,23 @@ def scenarios(version: str) -> list[str]:
 
 
 @dataclass(frozen=True)
+class ClientScenarios:
+    """What the suite asks of a client: what a revision requires, and what is only reported."""
+
+    scored: Sequence[str]
+    reported: Sequence[str]
+
+
+def client_scenarios(version: str) -> ClientScenarios:
+    """List what the suite asks of a client that speaks a version."""
+    listed = _run_program("list", "--requirements", version).stdout
+    found = SCORED.search(listed)
+    assert found is not None, listed
+    scored = [line.removeprefix("  - ") for line in found["list"].splitlines()]
+    return ClientScenarios(scored, [it["scenario"] for it in REPORTED.finditer(listed)])
+
+
+@dataclass(frozen=True)
 class Outcome:
     """What came of one run: the failed checks of each scenario, each with what it says."""
 
@@ -60,6 +79,17 @@ def run_suite(url: str, version: str, folder: Path) -> Outcome:
     _run_program(
         "server", "--url", url, "--suite", "all", "--spec-version", version, "-o", str(folder)
     )
+    return _outcome(folder)
+
+
+def run_client_suite(command: str, version: str, folder: Path) -> Outcome:
+    """Run every client scenario of a version with a command; results are kept in ``folder``."""
+    options = ["--requirements", version, "--timeout", str(1000 * BOUND_S), "-o", str(folder)]
+    _run_program("client", "--command", command, *options)
+    return _outcome(folder)
+
+
+def _outcome(folder: Path) -> Outcome:
     failed: dict[str, dict[str, str]] = {}
     passed = 0
     for scenario, checks in _results(folder):
@@ -74,8 +104,8 @@ def run_suite(url: str, version: str, folder: Path) -> Outcome:
 
 def _results(folder: Path) -> Iterator[tuple[str, Sequence[dict[str, str]]]]:
     nothing = {"id": NO_CHECKS, "status": "FAILURE", "description": "it gave no checks"}
-    for each in folder.iterdir():
-        named = FOLDER.fullmatch(each.name)
+    for each in folder.rglob("*Z"):
+        named = FOLDER.fullmatch(each.relative_to(folder).as_posix())
         assert named is not None, each.name
         checks = each / "checks.json"
         yield named["scenario"], json.loads(checks.read_text()) if checks.exists() else [nothing]
@@ -92,15 +122,18 @@ def _run_program(*words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def expected_failures(version: str) -> dict[str, dict[str, str]]:
-    """Read the reasons of expected failures by scenario and check.
+def expected_failures(version: str, leg: str = "server") -> dict[str, dict[str, str]]:
+    """Read the reasons of expected failures, of the server or client, by scenario and check.
 
     The file has the suite's own format, one check a line, and a reason behind each.
     """
     expected: dict[str, dict[str, str]] = {}
+    section = ""
     text = (HERE / f"expected_failures_{version}.yml").read_text(encoding="utf-8")
     for line in text.splitlines():
-        if line.startswith("  - "):
+        if not line.startswith("  - "):
+            section = line.partition(":")[0]
+        elif section == leg:
             found = EXPECTED.fullmatch(line)
             assert found is not None, f"no check with a reason: {line}"
             expected.setdefault(found["scenario"], {})[found["check"]] = found["reason"]

@@ -1,0 +1,70 @@
+"""The tasks that the conformance suite sets its clients, done here, a few at a time."""
+
+import json
+import shlex
+import socketserver
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Semaphore, Thread
+
+from tests.interop import conformance_hook
+from tests.interop.conformance_client import Task, perform
+
+AT_ONCE = 3
+"""The suite starts all clients at the same time."""
+
+
+@dataclass
+class Tasks:
+    """What came of the tasks, by scenario; ``command`` is the client for the suite to start."""
+
+    folder: Path
+    command: str = ""
+    steps: dict[str, list[str]] = field(default_factory=dict)
+    broken: dict[str, str] = field(default_factory=dict)
+    """Where a step raised, its traceback."""
+
+    def __post_init__(self) -> None:
+        self._free = Semaphore(AT_ONCE)
+
+    def perform(self, task: Task) -> dict[str, object]:
+        """Do a task, in a folder of its own, and return what its client prints and ends with."""
+        steps = self.steps.setdefault(task.scenario, [])
+        folder = self.folder / task.scenario.replace("/", "_")
+        with self._free:
+            folder.mkdir()
+            try:
+                perform(task, folder, steps)
+            except Exception:  # noqa: BLE001 - the test that asserts "broken" fails
+                self.broken[task.scenario] = traceback.format_exc()
+        return {"steps": steps, "code": int(task.scenario in self.broken)}
+
+
+@contextmanager
+def performing(folder: Path) -> Iterator[Tasks]:
+    """Do tasks until the context ends."""
+    tasks = Tasks(folder)
+
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            report = tasks.perform(Task(**json.loads(self.rfile.readline())))
+            self.wfile.write(json.dumps(report).encode() + b"\n")
+
+    with _Server(("127.0.0.1", 0), Handler) as server:
+        words = [sys.executable, "-S", "-E", conformance_hook.__file__]
+        tasks.command = shlex.join([*words, str(server.server_address[1])])
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield tasks
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+class _Server(socketserver.ThreadingTCPServer):
+    request_queue_size = 100
