@@ -21,6 +21,17 @@ CASES = [
     for version in VERSIONS
     for scenario in SCENARIOS[version].scored
 ]
+REFUSED = {
+    "auth/iss-normalized",
+    "auth/iss-supported-missing",
+    "auth/iss-unexpected",
+    "auth/iss-wrong-issuer",
+    "auth/metadata-issuer-mismatch",
+    "auth/resource-mismatch",
+    "auth/scope-retry-limit",
+}
+"""Scenarios whose server, or issuer, must not be used."""
+
 RunOf = Callable[[str], tuple[Outcome, Tasks]]
 
 
@@ -62,6 +73,13 @@ def test_every_scenario_is_run(
         for scenario in scenarios.reported:
             failed = ", ".join(outcome.failed[scenario]) or "nothing"
             sys.stdout.write(f"\n{version}, not scored: {scenario} fails {failed}")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_server_can_be_used_in_the_end_unless_it_must_not_be(run_of: RunOf, version: str) -> None:
+    _, tasks = run_of(version)
+    scored = set(SCENARIOS[version].scored)
+    assert scored - tasks.succeeded == scored & REFUSED
 
 
 @pytest.mark.parametrize("version", VERSIONS)
