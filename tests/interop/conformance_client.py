@@ -238,7 +238,7 @@ def _call_as_the_suite_says(user: User) -> None:
 
 def _call_each(user: User) -> None:
     values = {"region": "a", "value": "a", "field1": "a", "field2": "b"}
-    for name in HEADER_TOOLS:
+    for name in reversed(HEADER_TOOLS):
         user.call(name, values)
 
 

@@ -29,8 +29,9 @@ REFUSED = {
     "auth/metadata-issuer-mismatch",
     "auth/resource-mismatch",
     "auth/scope-retry-limit",
+    "json-schema-ref-no-deref",
 }
-"""Scenarios whose server, or issuer, must not be used."""
+"""Scenarios whose server, issuer or tool must not be used."""
 
 RunOf = Callable[[str], tuple[Outcome, Tasks]]
 
