@@ -5,7 +5,8 @@ import json
 import os
 import pty
 import re
-from asyncio.subprocess import PIPE
+import sys
+from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
@@ -27,6 +28,8 @@ from tests.support.bounds import BOUND_S
 from tests.support.configuration import Config, make_preset, write_json
 from tests.support.mcp_servers.server_programs import raw_entry
 from tests.support.program import UNLIMITED, free_port, started, wait_until
+from tests.support.program_launch import launch, run
+from tests.support.service import EXECUTE, SERVERS, request_of
 
 HERE = Path(__file__).parent
 INSPECTOR = MODULES / "@modelcontextprotocol/inspector/clients/launcher/build/index.js"
@@ -40,6 +43,7 @@ ALONE = {
 """An environment in which the Inspector touches neither the user's files nor the keychain."""
 ACCOUNT = "ada@tenant_1"
 SCOPE = "tools"
+ADDRESS = "address.txt"
 CALLBACK = "http://127.0.0.1:1/callback"
 """Nothing listens there: what a browser would be sent to is read from the redirect."""
 
@@ -215,3 +219,60 @@ async def test_nobody_reads_a_document_of_another_tenant(gateway: str) -> None:
     (block,) = result.content
     assert isinstance(block, TextContent)
     assert (result.is_error, block.text.partition(":")[0]) == (True, "ACCESS_DENIED")
+
+
+SERVER = "other"
+TOOL = "list_available_tools"
+
+
+def client_gateway(folder: Path, url: str) -> dict[str, str]:
+    """Write the configuration of a gateway that is a client of the other; return its settings."""
+    entry = {"transport": "streamable-http", "url": url, "auth": {"type": "oauth"}}
+    preset = make_preset(tools=[(SERVER, TOOL)])
+    Config(servers={SERVER: entry}, presets=[preset]).write(folder / "config")
+    write = "import sys; open(sys.argv[1], 'w').write(sys.argv[2])"
+    return {
+        **UNLIMITED,
+        "MCP_PROXY_CREDENTIALS_KEY": "only in tests " * 3,
+        "BROWSER": f'{sys.executable} -c "{write}" {folder / ADDRESS} %s &',
+    }
+
+
+def log_in(folder: Path, settings: Mapping[str, str]) -> int:
+    """Sign in by the command, with a browser; return its exit code."""
+    file = folder / ADDRESS
+    with (folder / "login.txt").open("wb") as out:
+        streams = (DEVNULL, out.fileno(), out.fileno())
+        command = launch(["login", SERVER], folder, settings, streams=streams)
+    try:
+        wait_until(lambda: command.poll() is not None or (file.exists() and file.read_text() != ""))
+        asyncio.run(visit_after_sign_in(file.read_text()))
+        return command.wait()
+    finally:
+        command.kill()
+
+
+async def visit_after_sign_in(address: str) -> None:
+    """Do as a browser and its user."""
+    await visit(await sign_in(address, ACCOUNT))
+
+
+def test_a_gateway_is_a_client_of_another_until_its_login_is_forgotten(
+    gateway: str, tmp_path: Path
+) -> None:
+    settings = client_gateway(tmp_path, gateway)
+    with started(tmp_path, settings) as program:
+
+        def state() -> str:
+            return str(program.http.get(SERVERS).json()["servers"][0]["state"])
+
+        def call() -> str:
+            answer = program.http.post(EXECUTE, json=request_of(f"{SERVER}:{TOOL}")).json()
+            return str(answer.get("error", {"code": "OK"})["code"])
+
+        wait_until(lambda: state() == "login_required")
+        assert log_in(tmp_path, settings) == 0
+        wait_until(lambda: state() == "ready")
+        assert call() == "OK"
+        assert run(tmp_path, "logout", SERVER, fresh=False, **settings)[0] == 0
+        wait_until(lambda: call() == "LOGIN_REQUIRED")
