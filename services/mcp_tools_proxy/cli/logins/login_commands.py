@@ -128,8 +128,9 @@ async def _by_browser(opened: "OpenedSignIn", scopes: tuple[str, ...]) -> None:
             opened.owner, opened.caller, redirect_uri=redirect.uri, scopes=scopes
         )
         typer.echo(f"Sign in at {pending.issuer} to connect {pending.resource}:\n{pending.url}")
+        redirect.expect(pending.state)
         await asyncio.to_thread(webbrowser.open, pending.url)
-        answer = await redirect.wait(pending.state, WAIT_S)
+        answer = await redirect.wait(WAIT_S)
         await opened.sign_in.finish(pending, answer)
 
 

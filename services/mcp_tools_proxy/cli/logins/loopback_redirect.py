@@ -31,9 +31,12 @@ class LoopbackRedirect:
         self._answer: asyncio.Future[Mapping[str, str]] = asyncio.get_running_loop().create_future()
         self._state = ""
 
-    async def wait(self, state: str, timeout_s: float) -> Mapping[str, str]:
-        """Return the answer with this state; others are refused. Raises TimeoutError."""
+    def expect(self, state: str) -> None:
+        """Accept the answer with this state, and no other: before the browser is opened."""
         self._state = state
+
+    async def wait(self, timeout_s: float) -> Mapping[str, str]:
+        """Return the answer. Raises TimeoutError."""
         async with asyncio.timeout(timeout_s):
             return await self._answer
 
