@@ -16,9 +16,9 @@ from tests.downstream.oauth_calls import call, code, sent_token
 from tests.support.configuration import Json
 from tests.support.mcp_servers.raw_web import RawServer, running_raw
 from tests.support.oauth_issuer import ID_JAG, Issuer, protect, running_issuer
-from tests.support.service import SERVERS, eventually
+from tests.support.service import EXECUTE, SERVERS, eventually
 from tests.support.signing import AUDIENCE, key_set
-from tests.support.tokens import KEY
+from tests.support.tokens import KEY, bearer
 
 
 @asynccontextmanager
@@ -149,6 +149,17 @@ async def test_a_jwt_is_exchanged_for_a_token_that_lives_no_longer() -> None:
                 }
                 for jwt in (ann, bob)
             ]
+
+
+async def test_a_user_who_was_only_named_has_no_tokens() -> None:
+    async with protected() as (server, issuer, _):
+        entry = {**server.entry, "auth": exchange(), "isolation": "user"}
+        async with serving_entry(entry, **jwt_settings(issuer)) as service:
+            assert code(await call(service, token=jwt_of(issuer))) == "OK"
+            body = {"tool_name": "s:headers", "arguments": {}, **user("acme", "ann")}
+            unproven = bearer(jwt_of(issuer, sub=...))
+            response = await service.http.post(EXECUTE, json=body, headers=unproven)
+    assert code(response.json()) == "IDENTITY_REQUIRED"
 
 
 async def test_an_exchanged_token_ends_with_the_jwt_it_came_from() -> None:

@@ -229,7 +229,7 @@ def _use_all_methods(user: User) -> None:
     user.steps.append(user.http.post(f"{PROMPTS}/get", json=body).text)
 
 
-def _call_as_the_suite_says(user: User) -> None:
+def _call_as_scripted(user: User) -> None:
     for call in user.task.context["toolCalls"]:
         arguments = {name: it for name, it in call["arguments"].items() if it is not None}
         if user.call(call["name"], call["arguments"]) == "INVALID_ARGUMENTS":
@@ -274,7 +274,7 @@ ACTIONS: Mapping[str, Callable[[User], None]] = {
     "elicitation-sep1034-client-defaults": _answer_questions,
     "sse-retry": lambda user: _call(user, "test_reconnection", {}),
     "http-standard-headers": _use_all_methods,
-    "http-custom-headers": _call_as_the_suite_says,
+    "http-custom-headers": _call_as_scripted,
     "http-invalid-tool-headers": _call_each,
     "json-schema-ref-no-deref": lambda user: _call(user, "lookup_user", {"id": "a"}),
     "json-schema-2020-12-preservation": _echo_schema,

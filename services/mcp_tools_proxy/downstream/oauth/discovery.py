@@ -12,7 +12,7 @@ from pydantic import AnyHttpUrl, ValidationError
 from yarl import URL
 
 from mcp_tools_proxy.domain.oauth.server_auth import ServerAuth
-from mcp_tools_proxy.downstream.oauth.challenge import Challenge
+from mcp_tools_proxy.downstream.oauth.challenge import Challenge, read_challenge
 from mcp_tools_proxy.downstream.oauth.oauth_web import (
     HttpAnswer,
     IssuerUnavailable,
@@ -21,7 +21,21 @@ from mcp_tools_proxy.downstream.oauth.oauth_web import (
     check_scheme,
 )
 from mcp_tools_proxy.downstream.oauth.reach import Reach, reach_of
-from mcp_tools_proxy.wire.mcp_protocol import MODERN_VERSIONS
+from mcp_tools_proxy.wire.mcp_protocol import HANDSHAKE_VERSIONS, MODERN_VERSIONS
+from mcp_tools_proxy.wire.version import VERSION
+
+_INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 0,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": HANDSHAKE_VERSIONS[-1],
+        "capabilities": {},
+        "clientInfo": {"name": "mcp-tools-proxy", "version": VERSION},
+    },
+}
+_LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+"""Some servers let anybody begin a session, and want a token for what comes then."""
 
 _HEADERS = {"MCP-Protocol-Version": MODERN_VERSIONS[-1]}
 
@@ -116,6 +130,19 @@ class Discovery:
         if self._auth.resource is not None and self._auth.resource != found:
             raise OAuthRefused("the server's metadata are of another resource than the entry's")
         return found
+
+
+async def find_challenge(web: OAuthWeb, server: URL) -> Challenge | None:
+    """Return the challenge of a server's refusal; None if it refuses nothing, or is not there."""
+    reach = reach_of(server, server, frozenset({server.origin()}))
+    for request in (_INITIALIZE, _LIST):
+        try:
+            answer = await web.post_json(server, reach, request)
+        except (IssuerUnavailable, OAuthRefused):
+            continue
+        if answer.status == 401:
+            return read_challenge(answer.challenges)
+    return None
 
 
 async def find_issuer(

@@ -16,11 +16,11 @@ from mcp_tools_proxy.domain.oauth.logins import LoginOwner
 from mcp_tools_proxy.domain.oauth.server_auth import Grant, LoginFor, OAuthClient, ServerAuth
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.downstream.oauth.challenge import Challenge
-from mcp_tools_proxy.downstream.oauth.challenge_probe import find_challenge
 from mcp_tools_proxy.downstream.oauth.discovery import (
     Discovered,
     Discovery,
     Issuer,
+    find_challenge,
     find_issuer,
     http_url,
     origins_of,

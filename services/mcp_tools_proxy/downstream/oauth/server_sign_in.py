@@ -6,13 +6,13 @@ from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.oauth.logins import Login, LoginOwner
 from mcp_tools_proxy.domain.oauth.server_auth import ServerAuth
 from mcp_tools_proxy.domain.server import ServerConfig
-from mcp_tools_proxy.downstream.oauth.challenge_probe import find_challenge
 from mcp_tools_proxy.downstream.oauth.client_registration import client_at
 from mcp_tools_proxy.downstream.oauth.device_flow import DeviceCode, poll_device, request_device
 from mcp_tools_proxy.downstream.oauth.discovery import (
     Discovered,
     Discovery,
     Issuer,
+    find_challenge,
     find_issuer,
     http_url,
     origins_of,
