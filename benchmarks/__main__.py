@@ -35,6 +35,7 @@ from benchmarks.ratios import measure_ratios
 from benchmarks.redis_budgets import measure_redis_budgets
 from benchmarks.relay import measure_relay
 from benchmarks.report import Result, facts, load_average, summary
+from benchmarks.server_tokens import measure_server_tokens
 from benchmarks.start import measure_start
 from benchmarks.stdio_in import measure_stdio_in
 from benchmarks.steady import measure_steady
@@ -68,6 +69,7 @@ EXPERIMENTS: Mapping[str, Callable[[Bench], Result]] = {
     "agent-lists": measure_agent_lists,
     "agent-memory": measure_agent_memory,
     "identity": measure_identity,
+    "server-tokens": measure_server_tokens,
     "log-line": measure_log_line,
     "unread-log": measure_unread_log,
     "traces": measure_traces,
