@@ -56,7 +56,7 @@ WRONG: Mapping[str, tuple[object, str]] = {
     "no object": ("npx", "$.mcpServers.bad"),
     "null": (None, "$.mcpServers.bad"),
     "a variable": ({"command": "x", "env": {"A": "${NOT_SET}"}}, "$.mcpServers.bad.env.A"),
-    "auth": ({"url": "http://h", "auth": {"type": "oauth"}}, "$.mcpServers.bad.auth"),
+    "auth": ({"url": "http://h", "auth": {"type": "basic"}}, "$.mcpServers.bad.auth.type"),
     "a misspelt exclude": ({"command": "x", "exlude": ["y"]}, "$.mcpServers.bad.exlude"),
     "another spelling": ({"command": "x", "Exclude": ["y"]}, "$.mcpServers.bad.Exclude"),
     "a misspelt enabled": ({"command": "x", "enabeld": False}, "$.mcpServers.bad.enabeld"),

@@ -148,7 +148,7 @@ def test_all_problems_of_a_file_are_reported_together(tmp_path: Path) -> None:
                 "url": "ftp://h",
                 "args": 3,
                 "headers": {"X-Token": "${UNSET} ${UNSET} ${OTHER}", "Bad name": "x"},
-                "auth": {"type": "oauth"},
+                "auth": {"type": "basic"},
             },
             "shell": {"transport": "stdio", "name": " "},
             "nothing": {},
@@ -166,7 +166,7 @@ def test_all_problems_of_a_file_are_reported_together(tmp_path: Path) -> None:
         "$.mcpServers.notes.args",
         '$.mcpServers.notes.headers["Bad name"]',
         "$.mcpServers.notes.headers.X-Token",
-        "$.mcpServers.notes.auth",
+        "$.mcpServers.notes.auth.type",
         "$.mcpServers.shell.command",
         "$.mcpServers.shell.name",
         "$.mcpServers.nothing.url",
@@ -179,7 +179,7 @@ def test_all_problems_of_a_file_are_reported_together(tmp_path: Path) -> None:
         "$.requestTimeoutSeconds",
     }
     assert problems["$.mcpServers.notes.headers.X-Token"].startswith("needs UNSET, OTHER from")
-    assert "not supported yet" in problems["$.mcpServers.notes.auth"]
+    assert "oauth" in problems["$.mcpServers.notes.auth.type"]
     assert "no colon" in problems['$.mcpServers["a:b"]']
 
 

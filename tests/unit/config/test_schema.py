@@ -49,6 +49,15 @@ def test_every_key_is_described_and_titled(name: str) -> None:
     assert undescribed == []
 
 
+MACHINE = {
+    "type": "oauth",
+    "grant": "client_credentials",
+    "clientId": "a",
+    "clientSecret": "b",
+    "authorizationServer": "https://issuer.example",
+}
+
+
 ENTRIES: list[tuple[object, bool]] = [
     ({"command": "x"}, True),
     ({"command": "x", "unknown": {}}, True),
@@ -103,7 +112,11 @@ ENTRIES: list[tuple[object, bool]] = [
     ({"url": "http://h", "headers": {"A": "x\r\nB: y"}}, False),
     ({"url": "http://h", "headers": {"A": 5}}, False),
     ({"url": "http://h", "headers": None}, False),
-    ({"url": "http://h", "auth": {"type": "oauth"}}, False),
+    ({"url": "http://h", "auth": MACHINE}, True),
+    ({"url": "http://h", "auth": {"type": "basic"}}, False),
+    ({"url": "http://h", "auth": {}}, False),
+    ({"url": "http://h", "auth": {"type": "oauth", "scope": ["a"]}}, False),
+    ({"url": "http://h", "auth": {"type": "oauth", "scopes": ["a b"]}}, False),
     ({"command": "x", "args": "a"}, False),
     ({"command": "x", "args": ["a", 1]}, False),
     ({"command": "x", "args": ["${}"]}, False),
