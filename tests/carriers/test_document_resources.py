@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from mcp_tools_proxy.wire.mcp_protocol import INVALID_PARAMS
+from mcp_tools_proxy.wire.mcp_protocol import INVALID_PARAMS, METHOD_NOT_FOUND
 from mcp_tools_proxy.wire.tracing import DOCUMENTS_KEY
 from tests.carriers.clients import McpClient
-from tests.carriers.gateway import legacy_carriers
-from tests.support.mcp_endpoint import MODERN
+from tests.carriers.gateway import Carrier
+from tests.support.mcp_endpoint import LEGACY, MODERN
 
 PAGES = "doc://{doc_id}/pages/{from}-{to}"
 TRUNCATED = "io.github.mcp-tools-proxy/truncated"
@@ -63,7 +63,9 @@ async def test_a_bound_request_reads_and_completes_its_documents_alone(client: M
     assert await completed(client, "d", **bound) == {"values": [], "hasMore": False}
 
 
-@legacy_carriers
-async def test_a_document_cannot_be_subscribed_to(client: McpClient) -> None:
+async def test_a_document_cannot_be_subscribed_to(carrier: Carrier, client: McpClient) -> None:
     answer = await client.request("resources/subscribe", {"uri": "doc://doc_1"})
-    assert answer["error"]["data"]["code"] == "TOOL_FAILED"
+    if carrier.era == LEGACY:
+        assert answer["error"]["data"]["code"] == "TOOL_FAILED"
+    else:  # the method is gone
+        assert answer["error"]["code"] == METHOD_NOT_FOUND
