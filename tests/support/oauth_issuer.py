@@ -14,6 +14,7 @@ from aiohttp import web
 from yarl import URL
 
 from tests.support.mcp_servers.raw_web import RawServer
+from tests.support.tokens import KEY
 
 Json = dict[str, Any]
 
@@ -59,6 +60,8 @@ class Issuer:
     """How often nobody has typed in the code yet."""
     refused: set[str] = field(default_factory=set)
     """Tokens that are no longer good."""
+    claims: Json | None = None
+    """Of whoever signs in: then access tokens are JWTs, which a gateway accepts of its callers."""
 
     def __post_init__(self) -> None:
         self.pause.set()
@@ -98,6 +101,8 @@ class Issuer:
         if (refused := self._grant(form)) is not None:
             return refused
         token = f"token-{next(self._numbers)}"
+        if self.claims is not None:
+            token = KEY.sign(**{"iss": self.url, "jti": token, **self.claims})
         self.issued.append(Issued(token, form, client_id))
         answer: Json = {"access_token": token, "token_type": "Bearer"}
         if form.get("requested_token_type") == ID_JAG:

@@ -16,7 +16,7 @@ from mcp_tools_proxy.aiokits.change_signal import ChangeSignal
 from mcp_tools_proxy.app.audit import build_audit
 from mcp_tools_proxy.app.auth import build_authenticator, build_tokens
 from mcp_tools_proxy.app.idempotency import build_record_store
-from mcp_tools_proxy.app.open_logins import OpenLogins
+from mcp_tools_proxy.app.open_logins import OpenLogins, build_user_sign_ins
 from mcp_tools_proxy.app.retrieval_service import build_retrieval_client
 from mcp_tools_proxy.app.search_by_meaning import build_meaning
 from mcp_tools_proxy.app.server_identity import (
@@ -82,7 +82,6 @@ from mcp_tools_proxy.tools.view_page import view_tool
 
 if TYPE_CHECKING:
     from httpx import AsyncBaseTransport
-
 
 log = structlog.get_logger()
 
@@ -170,6 +169,9 @@ class Gateway:
         self.definition_acceptance = DefinitionAcceptance(self.files, self.publisher)
         self.first_attempts = FirstAttempts(self.registry, self.pool)
         self.startup = StartupWait(settings.startup_wait_s)
+        self.user_sign_ins = build_user_sign_ins(
+            settings, self.oauth, self.authenticator, lambda: self.publisher.configuration
+        )
         call_telemetry = CallTelemetry(self.metrics, self.audit)
         blocklist = Blocklist(settings.blocklist_keywords)
 
@@ -187,6 +189,7 @@ class Gateway:
             on_finish=finish if self.tracer.is_on else call_telemetry.log_end,
             on_start=call_telemetry.log_start,
             reserve_record=self.audit.reserve,
+            sign_ins=self.user_sign_ins.offers,
         )
         self.explainer = Explainer(
             first_attempts=self.first_attempts,
@@ -344,6 +347,7 @@ class Gateway:
                         task.cancel()
         finally:
             await self.dialer.aclose()
+            await self.user_sign_ins.aclose()
             await self.oauth.aclose()
             await self.logins.aclose()
             await self._close_clients()

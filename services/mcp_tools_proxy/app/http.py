@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
+from starlette.routing import Route
 from starlette.types import Scope
 
 from mcp_tools_proxy.api.audit.audit_handlers import AuditHandlers
@@ -116,7 +117,7 @@ def create_app(
     app.state.mcp_endpoints = mcp_endpoints
     app.state.connector = connector
     routes = _api_routes(settings, gateway, connector, refusals)
-    app.router.routes[:0] = routes
+    app.router.routes[:0] = [*routes, *_page_routes(gateway)]
     add_error_handlers(app, refusals)
     fast_routes = [route for route in routes if route.is_fast]
     app.add_middleware(FastRouter, routes=[*fast_routes, *mcp_endpoints.routes()])
@@ -142,6 +143,7 @@ def create_app(
         hosts=settings.allowed_hosts,
         origins=settings.allowed_origins,
         on_loopback=is_loopback(settings.host),
+        pages_url=settings.pages_url,
         refusals=refusals,
     )
     return app
@@ -222,6 +224,12 @@ def _api_routes(
             ),
         ),
     )
+
+
+def _page_routes(gateway: Gateway) -> Sequence[Route]:
+    """Return the routes of the pages where users sign in to servers."""
+    pages = gateway.user_sign_ins.pages
+    return () if pages is None else pages.routes()
 
 
 def _published_keys(gateway: Gateway) -> Callable[[], Mapping[str, object]] | None:

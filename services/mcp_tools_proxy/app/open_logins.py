@@ -1,15 +1,54 @@
-"""Builds the store of the logins to servers."""
+"""Builds the store of the logins to servers, and what users sign in by."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from mcp_tools_proxy.auth.authenticator import Authenticator
+from mcp_tools_proxy.domain.configuration import Configuration
+from mcp_tools_proxy.domain.oauth.sign_in_pages import SignInOffers
+from mcp_tools_proxy.domain.server import ServerConfig
+from mcp_tools_proxy.downstream.lazy_oauth import LazyOAuth
+from mcp_tools_proxy.login_pages.page_routes import LoginPages
 from mcp_tools_proxy.settings.settings import Settings
 
 if TYPE_CHECKING:
     from mcp_tools_proxy.documents.postgres.database import Database
     from mcp_tools_proxy.logins.login_sealer import LoginSealer
     from mcp_tools_proxy.logins.login_store import LoginStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserSignIns:
+    """By what users sign in to servers; all None where there are no pages."""
+
+    pages: LoginPages | None = None
+    offers: SignInOffers | None = None
+    close: Callable[[], Awaitable[None]] | None = None
+
+    async def aclose(self) -> None:
+        """Close the store of unfinished sign-ins."""
+        if self.close is not None:
+            await self.close()
+
+
+def build_user_sign_ins(
+    settings: Settings,
+    oauth: LazyOAuth,
+    authenticator: Authenticator,
+    configuration: Callable[[], Configuration],
+) -> UserSignIns:
+    """Build by what users sign in. Raises ValueError for an unusable URL of Redis."""
+    if settings.pages_url is None:
+        return UserSignIns()
+    # the libraries of OAuth are slow to import
+    from mcp_tools_proxy.app.login_pages import open_user_sign_ins  # noqa: PLC0415
+
+    def find_server(server_id: str) -> ServerConfig | None:
+        return configuration().servers.get(server_id)
+
+    return open_user_sign_ins(settings, settings.pages_url, oauth, authenticator, find_server)
 
 
 class OpenLogins:

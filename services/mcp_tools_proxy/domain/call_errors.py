@@ -72,6 +72,12 @@ class LoginRequired(ProxyError):
     code = "LOGIN_REQUIRED"
     nothing_ran = True
 
+    @property
+    def as_text(self) -> str:
+        """The error as a model reads it, with the address that it shows the user."""
+        url = (self.details or {}).get("url")
+        return super().as_text if url is None else f"{super().as_text}: {url}"
+
 
 class CredentialsInsufficient(ProxyError):
     """The server, or its issuer, does not accept what the gateway has for this caller."""

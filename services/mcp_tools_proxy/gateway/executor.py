@@ -15,12 +15,14 @@ from mcp_tools_proxy.domain.components import Component, ComponentSpec
 from mcp_tools_proxy.domain.errors import (
     DocumentRefused,
     InternalError,
+    LoginRequired,
     ProxyError,
     RateLimitExceeded,
     ResultTooLarge,
     ShuttingDown,
 )
 from mcp_tools_proxy.domain.limits.budget import BudgetStatus, ChargedCall
+from mcp_tools_proxy.domain.oauth.sign_in_pages import SignInOffers
 from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
 from mcp_tools_proxy.gateway.call_checks import charged_call, check_blocklist, recorded_call
 from mcp_tools_proxy.gateway.first_attempts import Find, FirstAttempts
@@ -74,6 +76,7 @@ class Executor:
     ``on_start`` is called for each call to a downstream server, once its component is resolved;
     ``on_finish`` for every call when it is over, whatever its outcome. ``reserve_record`` reserves
     a place for the record of a call, and returns whether it did; it may raise AuditUnavailable.
+    ``sign_ins`` has the addresses where users sign in to servers, None where there are no pages.
     """
 
     def __init__(
@@ -88,6 +91,7 @@ class Executor:
         on_finish: Callable[[CallRecord], None],
         on_start: Callable[[Call, ComponentSpec], None] = _noop,
         reserve_record: Callable[[], bool] = _no_place,
+        sign_ins: SignInOffers | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._first_attempts = first_attempts
@@ -99,6 +103,7 @@ class Executor:
         self._on_finish = on_finish
         self._on_start = on_start
         self._reserve_record = reserve_record
+        self._sign_ins = sign_ins
         self._clock = clock
 
     async def execute(self, call: Call) -> Outcome:
@@ -149,7 +154,8 @@ class Executor:
                 budget=progress.budget_of(error),
             )
         except ProxyError as error:
-            outcome = Failed(error=error, budget=progress.budget_of(error))
+            shown = await self._with_address(error, call)
+            outcome = Failed(error=shown, budget=progress.budget_of(error))
         except Exception:
             name = call.name[:QUOTE_CHARS]
             log.exception("call.crashed", kind=call.kind.value, name=name, trace_id=call.trace_id)
@@ -168,6 +174,12 @@ class Executor:
                 )
             )
         return outcome
+
+    async def _with_address(self, error: ProxyError, call: Call) -> ProxyError:
+        """Return the error; of a missing login with the address where its user can sign in."""
+        if self._sign_ins is None or not isinstance(error, LoginRequired):
+            return error
+        return await self._sign_ins.with_address(error, call.caller)
 
     async def _check_and_call(
         self, component: Component, call: Call, progress: _Progress

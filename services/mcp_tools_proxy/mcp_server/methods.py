@@ -3,8 +3,9 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from mcp_tools_proxy.domain.caller import Kind
+from mcp_tools_proxy.domain.caller import Call, Kind
 from mcp_tools_proxy.domain.errors import ProxyError
+from mcp_tools_proxy.domain.outcome import Outcome
 from mcp_tools_proxy.gateway.executor import Executor
 from mcp_tools_proxy.mcp_server.request import McpRequest
 from mcp_tools_proxy.mcp_server.results import (
@@ -15,6 +16,7 @@ from mcp_tools_proxy.mcp_server.results import (
     resource_result,
     tool_result,
 )
+from mcp_tools_proxy.mcp_server.sign_in_request import sign_in_request
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.telemetry.request_events import RequestTelemetry
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
@@ -94,19 +96,23 @@ class Methods:
             Kind.TOOL, request.require_str("name"), request.optional_object("arguments")
         )
         outcome = await self._executor.execute(call)
-        return tool_result(outcome, call, modern=request.modern)
+        return _sign_in(outcome, call, request) or tool_result(outcome, call, modern=request.modern)
 
     async def _get_prompt(self, request: McpRequest) -> Json:
         call = request.to_call(
             Kind.PROMPT, request.require_str("name"), request.optional_object("arguments")
         )
         outcome = await self._executor.execute(call)
-        return prompt_result(outcome, call.trace_id, modern=request.modern)
+        return _sign_in(outcome, call, request) or prompt_result(
+            outcome, call.trace_id, modern=request.modern
+        )
 
     async def _read_resource(self, request: McpRequest) -> Json:
         call = request.to_call(Kind.RESOURCE, request.require_str("uri"), {})
         outcome = await self._executor.execute(call)
-        return resource_result(outcome, call.trace_id, call.name, modern=request.modern)
+        return _sign_in(outcome, call, request) or resource_result(
+            outcome, call.trace_id, call.name, modern=request.modern
+        )
 
     async def _complete(self, request: McpRequest) -> Json:
         kind, name = _reference(request.optional_object("ref"))
@@ -116,6 +122,13 @@ class Methods:
         call = request.to_call(kind, name, arguments)
         outcome = await self._executor.complete(call)
         return completion_result(outcome, call.trace_id, modern=request.modern)
+
+
+def _sign_in(outcome: Outcome, call: Call, request: McpRequest) -> Json | None:
+    """Return what sends the user to a sign-in, None for all other outcomes."""
+    return sign_in_request(
+        outcome, call, modern=request.modern, was_sent=request.has_sign_in_response
+    )
 
 
 def _without_cursor(request: McpRequest) -> McpRequest:

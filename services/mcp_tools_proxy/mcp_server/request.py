@@ -28,6 +28,7 @@ from mcp_tools_proxy.wire.mcp_protocol import INVALID_PARAMS, LOG_LEVEL_META_KEY
 from mcp_tools_proxy.wire.tracing import (
     DOCUMENTS_KEY,
     IDEMPOTENCY_KEY,
+    OUR_PREFIX,
     TRACE_CONTEXT,
     choose_trace_id,
     valid_context,
@@ -55,6 +56,10 @@ def facts_of(method: str, trace_id: str, client_name: str | None = None) -> Requ
     A method that there is not may be any text, so it is none of a record's.
     """
     return RequestFacts(method if method in KNOWN_METHODS else "unknown", trace_id, client_name)
+
+
+SIGN_IN_KEY = f"{OUR_PREFIX}sign_in"
+"""The key of our own input request, by which a user signs in to a server, and of its response."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,13 +174,28 @@ class McpRequest:
             client_name=self.client_name,
         )
 
+    @property
+    def has_sign_in_response(self) -> bool:
+        """Whether the client has been sent to a sign-in of ours, and says that it is done."""
+        return self.modern and SIGN_IN_KEY in self._responses
+
+    @property
+    def _responses(self) -> Mapping[str, Any]:
+        return _object_or_empty(self.params.get("inputResponses"))
+
     def _input_responses(self) -> InputResponses | None:
+        """Return the responses for the server: ours are none that it requested."""
+        own = self.has_sign_in_response and len(self._responses) == 1
+        if own and "requestState" not in self.params:
+            return None
         if "inputResponses" not in self.params and "requestState" not in self.params:
             return None
         state = self.params.get("requestState")
         if state is not None and not isinstance(state, str):
             raise JsonRpcError(INVALID_PARAMS, "requestState should be a string")
-        return InputResponses(responses=self.optional_object("inputResponses"), state=state)
+        responses = self.optional_object("inputResponses")
+        others = {name: it for name, it in responses.items() if name != SIGN_IN_KEY}
+        return InputResponses(responses=others, state=state)
 
     @property
     def trace_context(self) -> Mapping[str, str]:

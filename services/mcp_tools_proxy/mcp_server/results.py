@@ -142,7 +142,7 @@ def _raise_client_error(error: ProxyError, call: Call) -> None:
         return
     code = details.get("code", INVALID_PARAMS if call.input_responses else None)
     if isinstance(code, int) and (code in CLIENT_ERROR_CODES or call.input_responses):
-        raise _recorded(JsonRpcError(code, error.message, details.get("data")))
+        raise recorded(JsonRpcError(code, error.message, details.get("data")))
 
 
 def is_input_required(outcome: Outcome) -> bool:
@@ -163,7 +163,7 @@ def protocol_error(
     return answer
 
 
-def _recorded(error: JsonRpcError) -> JsonRpcError:
+def recorded(error: JsonRpcError) -> JsonRpcError:
     """Mark an error as one of a call, which has a record."""
     error.is_recorded = True
     return error
@@ -191,7 +191,7 @@ def _value_of(outcome: Outcome, trace_id: str, *, modern: bool, **more: object) 
     if isinstance(outcome, Failed):
         if outcome.budget is not None:
             more["budget"] = outcome.budget.as_json
-        raise _recorded(protocol_error(outcome.error, trace_id, modern=modern, **more))
+        raise recorded(protocol_error(outcome.error, trace_id, modern=modern, **more))
     return outcome.result
 
 

@@ -3,14 +3,17 @@
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator
+from pydantic import AfterValidator, BeforeValidator, SecretStr
 
 from mcp_tools_proxy.settings.auth import IdentitySettings
 from mcp_tools_proxy.settings.server_identity import ServerIdentitySettings
 from mcp_tools_proxy.settings.types import (
+    OptionalText,
     SettingWarning,
     SigningKeys,
     TextList,
+    empty_is_unset,
+    is_private,
     not_empty,
     variable,
 )
@@ -35,6 +38,18 @@ class SignInSettings(IdentitySettings, ServerIdentitySettings):
     logins_dir: Annotated[Path, BeforeValidator(not_empty)] = Path("./logins")
     """Folder of the logins to servers, where documents are not in PostgreSQL; made when needed."""
 
+    signin_client_id: OptionalText = None
+    """The client at ``jwt_issuer`` by which the gateway's pages sign users in; unset, no pages."""
+    signin_client_secret: Annotated[SecretStr | None, BeforeValidator(empty_is_unset)] = None
+    """The secret of that client; unset for one that has none."""
+    signin_scopes: Annotated[TextList, AfterValidator(_are_scopes)] = ()
+    """The scopes that the pages request there: comma-separated or a JSON list."""
+
+    @property
+    def pages_url(self) -> str | None:
+        """The address below which users sign in to servers; None where there are no pages."""
+        return None if self._missing_for_pages else (self.public_url or "").rstrip("/")
+
     @property
     def mcp_resource(self) -> str | None:
         """What MCP clients have to name as the audience of their tokens; None without sign-in."""
@@ -42,6 +57,28 @@ class SignInSettings(IdentitySettings, ServerIdentitySettings):
         return resource if resource in self.jwt_audience else None
 
     def sign_in_warnings(self) -> tuple[SettingWarning, ...]:
+        """Return a warning for each kind of sign-in that is set in part."""
+        return (*self._client_warnings(), *self._page_warnings())
+
+    @property
+    def _missing_for_pages(self) -> str:
+        """What the pages lack, for a warning; empty if nothing."""
+        url = self.public_url or ""
+        needs = (
+            (self.signin_client_id is not None, f"{variable('signin_client_id')} is set"),
+            (self.auth_mode == "jwt", f"{variable('auth_mode')} is jwt"),
+            (bool(self.credentials_key), f"{variable('credentials_key')} is set"),
+            (bool(url) and is_private(url), f"{variable('public_url')} is https"),
+        )
+        return " and ".join(text for is_met, text in needs if not is_met)
+
+    def _page_warnings(self) -> tuple[SettingWarning, ...]:
+        missing = self._missing_for_pages
+        if not missing or self.signin_client_id is None:
+            return ()
+        return (SettingWarning(variable("signin_client_id"), f"is used only while {missing}"),)
+
+    def _client_warnings(self) -> tuple[SettingWarning, ...]:
         """Return a warning if clients are not told where to sign in, although they might be."""
         resource = self._wanted_resource
         if self.mcp_resource is not None or (resource is None and not self.jwt_scopes):

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from mcp_tools_proxy.domain.errors import Forbidden
 from mcp_tools_proxy.web.bad_token_throttle import OPEN_PATHS
 from mcp_tools_proxy.web.envelope import error_response
-from mcp_tools_proxy.web.request_refusals import RequestRefusals
+from mcp_tools_proxy.web.request_refusals import RequestRefusals, is_page_path
 from mcp_tools_proxy.web.trace_headers import trace_id_from
 from mcp_tools_proxy.wire.identifiers import ANY_HOST, is_loopback
 
@@ -28,7 +28,8 @@ class HostOriginGuard:
 
     ``hosts`` are names, with a port to allow only that port; ``ANY_HOST`` allows all. ``origins``
     are as browsers send them. With ``on_loopback`` this machine's own names and origins are allowed
-    too. A request without ``Origin`` was not sent by a page.
+    too. A request without ``Origin`` was not sent by a page. ``pages_url`` is where our own pages
+    are, None if there are none.
     """
 
     def __init__(
@@ -38,6 +39,7 @@ class HostOriginGuard:
         hosts: Collection[str],
         origins: Collection[str],
         on_loopback: bool,
+        pages_url: str | None = None,
         refusals: RequestRefusals,
     ) -> None:
         self._app = app
@@ -45,6 +47,7 @@ class HostOriginGuard:
         self._hosts = frozenset(_canonical_host(host.lower()) for host in hosts)
         self._origins = frozenset(origin.lower() for origin in origins)
         self._on_loopback = on_loopback
+        self._page_origins = frozenset() if pages_url is None else _own_origins(pages_url)
         self._any_host = ANY_HOST in self._hosts or not (self._hosts or on_loopback)
         self._good_hosts: set[bytes] = set()
 
@@ -69,9 +72,14 @@ class HostOriginGuard:
                 hosts += 1
                 if not (self._any_host or value in self._good_hosts or self._is_host(value)):
                     return False
-            elif name == b"origin" and not self._is_origin(value):
+            elif name == b"origin" and not self._may_send(value, scope["path"]):
                 return False
         return self._any_host or hosts == 1
+
+    def _may_send(self, origin: bytes, path: str) -> bool:
+        """Return whether a page of an origin may send a request to a path."""
+        is_own = origin in self._page_origins and is_page_path(path)
+        return is_own or self._is_origin(origin)
 
     def _is_host(self, value: bytes) -> bool:
         host = _canonical_host(value.decode("latin-1").lower())
@@ -91,6 +99,15 @@ class HostOriginGuard:
         if not self._on_loopback or scheme not in ("http", "https") or not separator:
             return False
         return is_loopback(_host_name(host).strip("[]"))
+
+
+def _own_origins(pages_url: str) -> frozenset[bytes]:
+    """Return what browsers send as the origin of a form of our own pages.
+
+    It is "null" for pages without a referrer; a foreign page's form lacks cookie and CSRF token.
+    """
+    parts = urlsplit(pages_url)
+    return frozenset({b"null", f"{parts.scheme}://{parts.netloc}".lower().encode()})
 
 
 def _canonical_host(host: str) -> str:

@@ -124,9 +124,19 @@ def entry_of(scope: Scope) -> Entry:
     return Entry.MCP if path == "/mcp" or path.startswith("/mcp/") else Entry.API
 
 
+PAGE_PREFIX = "/oauth/start/"
+"""The path of an address where somebody signs in: a nonce follows, which is a secret."""
+
+
+def is_page_path(path: str) -> bool:
+    """Return whether a path is that of a form of our own pages."""
+    return path.startswith(PAGE_PREFIX)
+
+
 def route_of(scope: Scope) -> str:
     """Return method and path of a request, for its log lines."""
-    return cut(f"{scope['method']} {scope['path']}")
+    path = f"{PAGE_PREFIX}{{nonce}}" if is_page_path(scope["path"]) else scope["path"]
+    return cut(f"{scope['method']} {path}")
 
 
 def _proven(scope: Scope, error: ProxyError) -> Mapping[str, str]:

@@ -58,14 +58,21 @@ def begin_login(
     redirect_uri: str,
     scopes: tuple[str, ...] | None,
     is_registered: bool,
+    state: str | None = None,
+    must_say_pkce: bool = True,
 ) -> PendingLogin:
-    """Return a new sign-in at an issuer. Raises OAuthRefused where that is not safe."""
+    """Return a new sign-in at an issuer. Raises OAuthRefused where that is not safe.
+
+    ``state`` is one that is bound to a browser, None for a new one. An issuer that the operator
+    trusts need not say that it knows PKCE: Entra ID does not, and knows it.
+    """
     metadata = found.issuer.metadata
     if metadata.authorization_endpoint is None:
         raise OAuthRefused(f"the issuer {found.issuer.name} has no sign-in")
-    if "S256" not in (metadata.code_challenge_methods_supported or ()):
+    if must_say_pkce and "S256" not in (metadata.code_challenge_methods_supported or ()):
         raise OAuthRefused(f"the issuer {found.issuer.name} does not say that it knows PKCE (S256)")
-    state, verifier = (secrets.token_urlsafe(_STATE_BYTES) for _ in range(2))
+    state = state or secrets.token_urlsafe(_STATE_BYTES)
+    verifier = secrets.token_urlsafe(_STATE_BYTES)
     digest = hashlib.sha256(verifier.encode()).digest()
     query = {
         "response_type": "code",
@@ -74,8 +81,9 @@ def begin_login(
         "state": state,
         "code_challenge": base64.urlsafe_b64encode(digest).rstrip(b"=").decode(),
         "code_challenge_method": "S256",
-        "resource": found.resource,
     }
+    if found.resource:
+        query["resource"] = found.resource
     if scopes:
         query["scope"] = " ".join(scopes)
     if OFFLINE_ACCESS in (scopes or ()):
@@ -121,19 +129,19 @@ def check_answer(pending: PendingLogin, answer: Mapping[str, str]) -> str:
     return code
 
 
-async def finish_login(
+async def exchange_code(
     web: OAuthWeb, issuer: Issuer, pending: PendingLogin, code: str, now: Callable[[], float]
-) -> Login:
-    """Exchange a code for tokens. Raises IssuerUnavailable, OAuthRefused."""
+) -> Token:
+    """Exchange a code for a token. Raises IssuerUnavailable, OAuthRefused."""
     form = {
         "grant_type": Grant.AUTHORIZATION_CODE.value,
         "code": code,
         "redirect_uri": pending.redirect_uri,
         "code_verifier": pending.verifier,
-        "resource": pending.resource,
     }
-    token = await TokenEndpoint(web, issuer, pending.client, now).token(form)
-    return login_of(pending, token, now())
+    if pending.resource:
+        form["resource"] = pending.resource
+    return await TokenEndpoint(web, issuer, pending.client, now).token(form)
 
 
 def login_of(pending: PendingLogin, token: AccessToken, signed_in_at: float) -> Login:

@@ -21,7 +21,7 @@ from mcp_tools_proxy.downstream.oauth.login_flow import (
     PendingLogin,
     begin_login,
     check_answer,
-    finish_login,
+    exchange_code,
     login_of,
     scopes_to_request,
 )
@@ -56,10 +56,12 @@ class SignIn:
         *,
         redirect_uri: str,
         scopes: tuple[str, ...] = (),
+        state: str | None = None,
     ) -> PendingLogin:
         """Return a new sign-in; ``scopes`` are requested besides those that the server wants.
 
-        Raises IssuerUnavailable, OAuthRefused, CredentialsMissing.
+        ``state`` is one that is bound to a browser, None for a new one. Raises
+        IssuerUnavailable, OAuthRefused, CredentialsMissing.
         """
         found, client, wanted = await self._prepare(caller, redirect_uri, scopes)
         return begin_login(
@@ -69,13 +71,15 @@ class SignIn:
             redirect_uri=redirect_uri,
             scopes=wanted,
             is_registered=self._auth.client.client_id is None,
+            state=state,
         )
 
     async def finish(self, pending: PendingLogin, answer: Mapping[str, str]) -> Login:
         """Store the login that an answer completes. Raises as ``begin``, and LoginsUnavailable."""
         code = check_answer(pending, answer)
         issuer = await self._issuer(pending.issuer)
-        login = await finish_login(self._parts.web, issuer, pending, code, self._parts.now)
+        token = await exchange_code(self._parts.web, issuer, pending, code, self._parts.now)
+        login = login_of(pending, token, self._parts.now())
         await self._keep(login)
         return login
 

@@ -1,0 +1,75 @@
+"""Builds the pages by which users sign in to servers; its libraries are slow to import."""
+
+from urllib.parse import urlsplit
+
+from mcp_tools_proxy.app.open_logins import UserSignIns
+from mcp_tools_proxy.auth.authenticator import Authenticator
+from mcp_tools_proxy.downstream.lazy_oauth import LazyOAuth
+from mcp_tools_proxy.downstream.oauth.client_registration import client_metadata
+from mcp_tools_proxy.downstream.oauth.oauth_access import now
+from mcp_tools_proxy.downstream.oauth.pages.own_issuer import OwnClient
+from mcp_tools_proxy.downstream.oauth.pages.page_flow import FindServer, PageFlow
+from mcp_tools_proxy.downstream.oauth.pages.sign_in_offers import PageOffers
+from mcp_tools_proxy.downstream.oauth.pages.sign_in_records import SignInRecords
+from mcp_tools_proxy.login_pages.page_routes import LoginPages
+from mcp_tools_proxy.logins.sign_ins.memory_sign_ins import MemorySignIns
+from mcp_tools_proxy.logins.sign_ins.redis_sign_ins import MAX_CONNECTIONS, RedisSignIns
+from mcp_tools_proxy.logins.sign_ins.sign_in_store import RecordSealer
+from mcp_tools_proxy.redis_client.connection_pool import open_pool
+from mcp_tools_proxy.settings.settings import Settings
+from mcp_tools_proxy.settings.types import variable
+
+
+def open_user_sign_ins(
+    settings: Settings,
+    pages_url: str,
+    oauth: LazyOAuth,
+    authenticator: Authenticator,
+    find_server: FindServer,
+) -> UserSignIns:
+    """Build the pages below ``pages_url``. Raises ValueError for an unusable URL of Redis."""
+    store = _store(settings)
+    keys = [key.get_secret_value().encode() for key in settings.credentials_key]
+    records = SignInRecords(store, RecordSealer(keys), now)
+    redirect_uri, metadata_url = f"{pages_url}/oauth/callback", f"{pages_url}/oauth/client.json"
+    flow = PageFlow(
+        records,
+        _own_client(settings),
+        oauth.open,
+        lambda token: authenticator.authenticate(f"Bearer {token}"),
+        find_server,
+        redirect_uri=redirect_uri,
+        metadata_url=metadata_url,
+    )
+    document = {
+        "client_id": metadata_url,
+        **client_metadata([redirect_uri], name=None, method="none"),
+    }
+    return UserSignIns(
+        pages=LoginPages(flow, pages_url, document),
+        offers=PageOffers(records, pages_url),
+        close=store.aclose,
+    )
+
+
+def _store(settings: Settings) -> MemorySignIns | RedisSignIns:
+    url = settings.state_url
+    if url is None:
+        return MemorySignIns()
+    pool = open_pool(
+        url.get_secret_value(), max_connections=MAX_CONNECTIONS, variable=variable("state_url")
+    )
+    return RedisSignIns(pool)
+
+
+def _own_client(settings: Settings) -> OwnClient:
+    secret = settings.signin_client_secret
+    audience = next(iter(settings.jwt_audience), "")
+    resource = settings.mcp_resource or (audience if urlsplit(audience).scheme else "")
+    return OwnClient(
+        issuer=settings.jwt_issuer or "",
+        client_id=settings.signin_client_id or "",
+        client_secret=None if secret is None else secret.get_secret_value(),
+        scopes=settings.signin_scopes,
+        resource=resource,
+    )

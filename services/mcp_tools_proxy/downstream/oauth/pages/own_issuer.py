@@ -1,0 +1,89 @@
+"""Signs a browser in at the issuer of callers' tokens: who opens an address must be who got it."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+
+from yarl import URL
+
+from mcp_tools_proxy.domain.errors import Unauthenticated
+from mcp_tools_proxy.domain.identity import Principal
+from mcp_tools_proxy.domain.oauth.logins import LoginOwner
+from mcp_tools_proxy.downstream.oauth.discovery import (
+    Discovered,
+    Issuer,
+    find_issuer,
+    http_url,
+    origins_of,
+)
+from mcp_tools_proxy.downstream.oauth.login_flow import (
+    PendingLogin,
+    begin_login,
+    check_answer,
+    exchange_code,
+)
+from mcp_tools_proxy.downstream.oauth.oauth_web import OAuthRefused
+from mcp_tools_proxy.downstream.oauth.server_access import OAuthParts
+from mcp_tools_proxy.downstream.oauth.token_endpoint import Client
+
+Verify = Callable[[str], Awaitable[Principal | None]]
+"""Returns what a caller's token proves. Raises Unauthenticated."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnClient:
+    """The gateway as a client of the issuer of callers' tokens."""
+
+    issuer: str
+    client_id: str
+    client_secret: str | None = field(default=None, repr=False)
+    scopes: tuple[str, ...] = ()
+    resource: str = ""
+    """The audience that is requested (RFC 8707), empty if ours is no address."""
+
+
+class OwnIssuer:
+    """Signs browsers in as users of this gateway; ``verify`` is that of every caller's token."""
+
+    def __init__(self, client: OwnClient, parts: OAuthParts, verify: Verify) -> None:
+        self._client = client
+        self._parts = parts
+        self._verify = verify
+
+    async def begin(self, owner: LoginOwner, *, redirect_uri: str, state: str) -> PendingLogin:
+        """Return a new sign-in. Raises IssuerUnavailable, OAuthRefused."""
+        client = self._client
+        return begin_login(
+            owner,
+            Discovered(resource=client.resource, issuer=await self._issuer(), scopes=None),
+            Client(client_id=client.client_id, secret=client.client_secret),
+            redirect_uri=redirect_uri,
+            scopes=client.scopes or None,
+            is_registered=False,
+            state=state,
+            must_say_pkce=False,
+        )
+
+    async def is_owner(self, login: PendingLogin, answer: Mapping[str, str]) -> bool:
+        """Return whether who signed in is whom the address is for; the token is forgotten.
+
+        Raises IssuerUnavailable, OAuthRefused.
+        """
+        code = check_answer(login, answer)
+        issuer = await self._issuer()
+        token = await exchange_code(self._parts.web, issuer, login, code, self._parts.now)
+        try:
+            principal = await self._verify(token.access)
+        except Unauthenticated as error:
+            raise OAuthRefused(f"the issuer's access token is none of ours: {error}") from None
+        if principal is None or principal.jwt is None:
+            return False
+        owner = login.owner
+        proven = (principal.jwt[0], principal.tenant_id, principal.user_id)
+        return proven == (owner.user_issuer, owner.tenant_id, owner.user_id)
+
+    async def _issuer(self) -> Issuer:
+        name = self._client.issuer
+        server: URL = http_url(name)
+        return await find_issuer(
+            self._parts.web, name, server=server, configured=origins_of([name])
+        )

@@ -1,0 +1,221 @@
+"""The steps of a user's sign-in by our pages; ``PageFlow`` is a SignInPages."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+
+import structlog
+from yarl import URL
+
+from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.domain.errors import ProxyError
+from mcp_tools_proxy.domain.oauth.logins import LoginOwner
+from mcp_tools_proxy.domain.oauth.server_auth import LoginFor
+from mcp_tools_proxy.domain.oauth.sign_in_pages import (
+    BrowserRedirect,
+    Closed,
+    Closing,
+    Confirmation,
+    SignInFailed,
+    SignInRefused,
+    SignInUnknown,
+)
+from mcp_tools_proxy.domain.server import ServerConfig
+from mcp_tools_proxy.downstream.oauth.oauth_access import OAuthAccess
+from mcp_tools_proxy.downstream.oauth.oauth_web import IssuerUnavailable, OAuthRefused
+from mcp_tools_proxy.downstream.oauth.pages.browser_secret import BrowserSecret
+from mcp_tools_proxy.downstream.oauth.pages.own_issuer import OwnClient, OwnIssuer, Verify
+from mcp_tools_proxy.downstream.oauth.pages.sign_in_records import (
+    BrowserStep,
+    PendingSignIn,
+    SignInRecords,
+)
+from mcp_tools_proxy.downstream.oauth.sign_in import SignIn
+
+FindServer = Callable[[str], ServerConfig | None]
+"""Returns the entry of a server as it is now."""
+
+OpenOAuth = Callable[[], Awaitable[OAuthAccess]]
+"""Returns the tokens of all servers."""
+
+log = structlog.get_logger()
+
+UNKNOWN = (
+    "This address is not known here: its ten minutes are over, or it was used. Repeat the call "
+    "that needs the sign-in; its answer has a new address."
+)
+OTHER_BROWSER = (
+    "This answer belongs to a sign-in of another browser, or to none that is pending. Nothing was "
+    "connected. Open the address of the sign-in again."
+)
+OTHER_USER = (
+    "You are signed in as another user than the one whom this address is for. Nothing was "
+    "connected. Do not open addresses that somebody else sent to you."
+)
+OTHER_FORM = (
+    "This form is not the one that this browser was shown. Nothing was connected. Open the address "
+    "of the sign-in again."
+)
+OWN_ISSUER_FAILED = (
+    "You could not be signed in to this gateway, so nothing was connected. Open the address of the "
+    "sign-in again; if that does not help, tell an operator."
+)
+SERVER_ISSUER_FAILED = (
+    "The sign-in to the server has failed, so nothing was connected. Repeat the call that needs "
+    "it; if that does not help, tell an operator."
+)
+
+
+class PageFlow:
+    """Leads a browser through a sign-in; ``redirect_uri`` is where both issuers send it back."""
+
+    def __init__(
+        self,
+        records: SignInRecords,
+        own_client: OwnClient,
+        open_oauth: OpenOAuth,
+        verify: Verify,
+        find_server: FindServer,
+        *,
+        redirect_uri: str,
+        metadata_url: str | None,
+    ) -> None:
+        self._records = records
+        self._own_client = own_client
+        self._open_oauth = open_oauth
+        self._verify = verify
+        self._find_server = find_server
+        self._redirect_uri = redirect_uri
+        self._metadata_url = metadata_url
+
+    async def start(self, nonce: str) -> BrowserRedirect:
+        """Begin: the user signs in at the issuer of callers' tokens first."""
+        async with _failing(OWN_ISSUER_FAILED):
+            pending = await self._pending(nonce)
+            browser = BrowserSecret.new()
+            login = await (await self._own_issuer()).begin(
+                pending.owner, redirect_uri=self._redirect_uri, state=browser.state
+            )
+            await self._records.keep_step(
+                browser.state, BrowserStep(to="own", nonce=nonce, login=login)
+            )
+        return BrowserRedirect(url=login.url, cookie=browser.cookie)
+
+    async def answer(self, answer: dict[str, str], cookie: str | None) -> Confirmation | Closed:
+        """Return what follows an issuer's answer; its state is used up, whoever brought it."""
+        state = answer.get("state", "")
+        async with _failing(OWN_ISSUER_FAILED):
+            step = await self._records.take_step(state)
+            browser = None if cookie is None else BrowserSecret(cookie)
+            if browser is not None and not browser.is_of(state):
+                await self._records.take_step(browser.state)
+                browser = None
+        if browser is None or step is None:
+            raise SignInRefused(OTHER_BROWSER)
+        if step.to == "own":
+            return await self._own_answer(step, answer)
+        return await self._server_answer(step, answer)
+
+    async def confirm(self, nonce: str, csrf: str, cookie: str | None) -> BrowserRedirect:
+        """Go on to the server's issuer, as the user has confirmed."""
+        async with _failing(SERVER_ISSUER_FAILED):
+            pending = await self._pending(nonce)
+            browser = BrowserSecret(cookie or "")
+            step = await self._records.take_step(browser.confirmation)
+            if step is None or not browser.allows(csrf) or step.nonce != pending.nonce:
+                raise SignInRefused(OTHER_FORM)
+            await self._records.keep_step(browser.state, step)
+        return BrowserRedirect(url=step.login.url, cookie=browser.cookie)
+
+    async def closing(self, cookie: str | None) -> Closing | None:
+        """Return how the sign-in of this browser has ended, once."""
+        if cookie is None:
+            return None
+        async with _failing(SERVER_ISSUER_FAILED):
+            return await self._records.take_closing(BrowserSecret(cookie).closing)
+
+    async def _own_answer(self, step: BrowserStep, answer: Mapping[str, str]) -> Confirmation:
+        """Return what the user is shown, who is the one that the address is for."""
+        async with _failing(OWN_ISSUER_FAILED, step.login.owner):
+            is_owner = await (await self._own_issuer()).is_owner(step.login, answer)
+        if not is_owner:
+            log.warning("login.other_user", server_id=step.login.owner.server_id)
+            raise SignInRefused(OTHER_USER)
+        async with _failing(SERVER_ISSUER_FAILED, step.login.owner):
+            pending = await self._pending(step.nonce)
+            owner, browser = pending.owner, BrowserSecret.new()
+            config, sign_in = await self._sign_in(owner)
+            login = await sign_in.begin(
+                owner,
+                Caller(tenant_id=owner.tenant_id, user_id=owner.user_id),
+                redirect_uri=self._redirect_uri,
+                scopes=pending.scopes,
+                state=browser.state,
+            )
+            await self._records.keep_step(
+                browser.confirmation, BrowserStep(to="server", nonce=step.nonce, login=login)
+            )
+        return Confirmation(
+            server_id=owner.server_id,
+            server_url=str(URL(config.url).with_query(None)),
+            tenant_id=owner.tenant_id,
+            user_id=owner.user_id,
+            scopes=login.scopes or (),
+            origin=str(URL(login.url).origin()),
+            nonce=step.nonce,
+            csrf=browser.csrf,
+            cookie=browser.cookie,
+        )
+
+    async def _server_answer(self, step: BrowserStep, answer: Mapping[str, str]) -> Closed:
+        """Store the login, or not, and lead to the page that shows which."""
+        owner = step.login.owner
+        problem = ""
+        try:
+            async with _failing(SERVER_ISSUER_FAILED, owner):
+                if await self._records.take_pending(step.nonce) is None:
+                    raise SignInUnknown(UNKNOWN)
+                _, sign_in = await self._sign_in(owner)
+                await sign_in.finish(step.login, answer)
+                log.info("login.signed_in", server_id=owner.server_id, tenant_id=owner.tenant_id)
+        except SignInRefused as error:
+            problem = str(error)
+        browser = BrowserSecret.new()
+        closing = Closing(server_id=owner.server_id, problem=problem)
+        async with _failing(SERVER_ISSUER_FAILED, owner):
+            await self._records.keep_closing(browser.closing, closing)
+        return Closed(cookie=browser.cookie)
+
+    async def _pending(self, nonce: str) -> PendingSignIn:
+        pending = await self._records.pending(nonce)
+        if pending is None:
+            raise SignInUnknown(UNKNOWN)
+        return pending
+
+    async def _own_issuer(self) -> OwnIssuer:
+        return OwnIssuer(self._own_client, (await self._open_oauth()).parts, self._verify)
+
+    async def _sign_in(self, owner: LoginOwner) -> tuple[ServerConfig, SignIn]:
+        """Return the sign-in to a server as its entry is now. Raises SignInUnknown."""
+        config = self._find_server(owner.server_id)
+        auth = None if config is None else config.auth
+        if config is None or auth is None or not auth.grant.needs_person:
+            raise SignInUnknown(UNKNOWN)
+        if auth.login_for is not LoginFor.USER:
+            raise SignInUnknown(UNKNOWN)
+        parts = (await self._open_oauth()).parts
+        return config, SignIn(config, auth, parts, metadata_url=self._metadata_url)
+
+
+@asynccontextmanager
+async def _failing(message: str, owner: LoginOwner | None = None) -> AsyncIterator[None]:
+    """Raise SignInFailed with ``message`` for the user where an issuer or the store fails."""
+    try:
+        yield
+    except (IssuerUnavailable, OAuthRefused, ProxyError) as error:
+        reason = (error.reason or error.message) if isinstance(error, ProxyError) else str(error)
+        log.warning(
+            "login.sign_in_failed",
+            server_id=None if owner is None else owner.server_id,
+            reason=reason,
+        )
+        raise SignInFailed(message) from None

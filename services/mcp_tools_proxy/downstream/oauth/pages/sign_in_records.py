@@ -1,0 +1,171 @@
+"""The records of unfinished sign-ins: what is kept of each, sealed, for ten minutes."""
+
+import hmac
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from mcp_tools_proxy.domain.errors import LoginsUnavailable
+from mcp_tools_proxy.domain.oauth.logins import LoginOwner
+from mcp_tools_proxy.domain.oauth.sign_in_pages import PENDING_S, Closing
+from mcp_tools_proxy.downstream.oauth.login_flow import PendingLogin
+from mcp_tools_proxy.logins.sign_ins.sign_in_store import (
+    UNUSABLE,
+    RecordKind,
+    RecordSealer,
+    SignInStore,
+)
+
+T = TypeVar("T")
+
+_NONCE_BYTES = 32
+_ID_CHARS = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingSignIn:
+    """An address that was offered: for whom, and the scopes that a call lacked."""
+
+    owner: LoginOwner
+    nonce: str = field(repr=False)
+    scopes: tuple[str, ...] = ()
+    expires_at: float
+    """In seconds since 1970."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrowserStep:
+    """A trip of one browser to an issuer: to that of callers' tokens (own), or to the server's."""
+
+    to: Literal["own", "server"]
+    nonce: str = field(repr=False)
+    login: PendingLogin
+
+
+_PENDING = TypeAdapter(PendingSignIn)
+_STEP = TypeAdapter(BrowserStep)
+_CLOSING = TypeAdapter(Closing)
+
+
+class SignInRecords:
+    """Keeps what sign-ins have come to; ``now`` returns seconds since 1970.
+
+    Each method raises LoginsUnavailable while the store does not work.
+    """
+
+    def __init__(self, store: SignInStore, sealer: RecordSealer, now: Callable[[], float]) -> None:
+        self._store = store
+        self._sealer = sealer
+        self._now = now
+
+    def __repr__(self) -> str:
+        return f"<SignInRecords {self._store!r}>"
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether all replicas have the same records."""
+        return self._store.is_shared
+
+    def seconds_left(self, pending: PendingSignIn) -> int:
+        """Return for how long an address is good yet."""
+        return max(0, int(pending.expires_at - self._now()))
+
+    async def offer(self, owner: LoginOwner, scopes: tuple[str, ...]) -> PendingSignIn:
+        """Return the pending sign-in of an owner, with the scopes that any call lacked.
+
+        Begins with the id of its record: an owner has one, however many calls need a login.
+        """
+        id_ = self._id_of(owner)
+        made = PendingSignIn(
+            owner=owner,
+            nonce=f"{id_}{secrets.token_urlsafe(_NONCE_BYTES)}",
+            scopes=scopes,
+            expires_at=self._now() + PENDING_S,
+        )
+        sealed = self._sealer.seal(_PENDING.dump_json(made), id_)
+        found = await self._store.add(RecordKind.PENDING, id_, sealed, PENDING_S)
+        if found is None:
+            raise LoginsUnavailable(
+                "too many sign-ins are pending; try again in some minutes", reason="all are used"
+            )
+        known = made if found == sealed else self._opened(_PENDING, found, id_)
+        if known is None:  # of a key that is no longer ours
+            await self._store.take(RecordKind.PENDING, id_)
+            raise LoginsUnavailable(UNUSABLE, reason="a record cannot be opened")
+        union = tuple(dict.fromkeys((*known.scopes, *scopes)))
+        if union != known.scopes:
+            known = replace(known, scopes=union)
+            content = self._sealer.seal(_PENDING.dump_json(known), id_)
+            await self._store.replace(RecordKind.PENDING, id_, content)
+        return known
+
+    async def pending(self, nonce: str) -> PendingSignIn | None:
+        """Return the pending sign-in of an address, None if there is none."""
+        id_ = nonce[:_ID_CHARS]
+        found = await self._store.find(RecordKind.PENDING, id_)
+        pending = None if found is None else self._opened(_PENDING, found, id_)
+        return pending if pending is not None and _is_same(pending.nonce, nonce) else None
+
+    async def take_pending(self, nonce: str) -> PendingSignIn | None:
+        """Remove the pending sign-in of an address, and return it: once."""
+        if await self.pending(nonce) is None:
+            return None
+        id_ = nonce[:_ID_CHARS]
+        found = await self._store.take(RecordKind.PENDING, id_)
+        pending = None if found is None else self._opened(_PENDING, found, id_)
+        return pending if pending is not None and _is_same(pending.nonce, nonce) else None
+
+    async def keep_step(self, name: str, step: BrowserStep) -> None:
+        """Keep a browser's step under a name that only its secret leads to."""
+        await self._keep(name, _STEP.dump_json(step))
+
+    async def take_step(self, name: str) -> BrowserStep | None:
+        """Remove a step, and return it: once."""
+        return await self._take(_STEP, name)
+
+    async def keep_closing(self, name: str, closing: Closing) -> None:
+        """Keep how a sign-in has ended."""
+        await self._keep(name, _CLOSING.dump_json(closing))
+
+    async def take_closing(self, name: str) -> Closing | None:
+        """Remove how a sign-in has ended, and return it: once."""
+        return await self._take(_CLOSING, name)
+
+    async def _keep(self, name: str, content: bytes) -> None:
+        digest = self._sealer.name_of("browser", name)
+        sealed = self._sealer.seal(content, digest)
+        if await self._store.add(RecordKind.BROWSER, digest, sealed, PENDING_S) is None:
+            raise LoginsUnavailable(
+                "too many sign-ins are pending; try again in some minutes", reason="all are used"
+            )
+
+    async def _take(self, adapter: TypeAdapter[T], name: str) -> T | None:
+        digest = self._sealer.name_of("browser", name)
+        found = await self._store.take(RecordKind.BROWSER, digest)
+        return None if found is None else self._opened(adapter, found, digest)
+
+    def _opened(self, adapter: TypeAdapter[T], sealed: bytes, name: str) -> T | None:
+        content = self._sealer.open(sealed, name)
+        if content is None:
+            return None
+        try:
+            return adapter.validate_json(content)
+        except ValidationError:  # of another release
+            return None
+
+    def _id_of(self, owner: LoginOwner) -> str:
+        return self._sealer.name_of(
+            "owner",
+            owner.server_id,
+            owner.login_for.value,
+            owner.tenant_id,
+            owner.user_id,
+            owner.user_issuer,
+        )[:_ID_CHARS]
+
+
+def _is_same(one: str, other: str) -> bool:
+    return hmac.compare_digest(one.encode(), other.encode("utf-8", "replace"))

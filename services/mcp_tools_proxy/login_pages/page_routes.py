@@ -1,0 +1,124 @@
+"""The routes of the pages; none needs a token: the user signs in with each."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from urllib.parse import parse_qsl
+
+from pydantic_core import to_json
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from mcp_tools_proxy.domain.errors import PayloadTooLarge
+from mcp_tools_proxy.domain.oauth.sign_in_pages import Closed, SignInPages, SignInRefused
+from mcp_tools_proxy.login_pages.browser_cookie import cookie_of, drop_cookie, set_cookie
+from mcp_tools_proxy.login_pages.html_pages import closing_page, confirmation_page, refusal_page
+from mcp_tools_proxy.web.body import read_body
+
+MAX_FORM_BYTES = 4096
+MAX_FORM_FIELDS = 8
+
+METADATA_AGE_S = 300
+"""Seconds for which issuers may cache our client metadata document."""
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+class LoginPages:
+    """Serves the pages below ``pages_url``, and the client metadata document.
+
+    Only ``pages_url`` is ever linked to: a request could name any host.
+    """
+
+    def __init__(
+        self, pages: SignInPages, pages_url: str, client_metadata: Mapping[str, object]
+    ) -> None:
+        self._pages = pages
+        self._pages_url = pages_url
+        self._client_metadata = to_json(dict(client_metadata))
+
+    def routes(self) -> Sequence[Route]:
+        """Return the routes."""
+        return (
+            Route("/oauth/start/{nonce}", _Page(GET=self._start, POST=self._confirm)),
+            Route("/oauth/callback", _Page(GET=self._callback)),
+            Route("/oauth/done", _Page(GET=self._done)),
+            Route("/oauth/client.json", _Page(GET=self._client)),
+        )
+
+    async def _start(self, request: Request) -> Response:
+        """Send the browser to the issuer of callers' tokens."""
+        going = await self._pages.start(request.path_params["nonce"])
+        response = _redirect(going.url)
+        set_cookie(response, going.cookie)
+        return response
+
+    async def _confirm(self, request: Request) -> Response:
+        """Send the browser to the server's issuer, as the user pressed the button."""
+        form = await _read_form(request)
+        going = await self._pages.confirm(
+            request.path_params["nonce"], form.get("csrf", ""), cookie_of(request)
+        )
+        response = _redirect(going.url)
+        set_cookie(response, going.cookie)
+        return response
+
+    async def _callback(self, request: Request) -> Response:
+        """Answer an issuer: with the page to confirm, or on the way to the closing page."""
+        shown = await self._pages.answer(dict(request.query_params), cookie_of(request))
+        if isinstance(shown, Closed):
+            response: Response = _redirect(f"{self._pages_url}/oauth/done")
+        else:
+            response = confirmation_page(shown, f"{self._pages_url}/oauth/start/{shown.nonce}")
+        set_cookie(response, shown.cookie)
+        return response
+
+    async def _done(self, request: Request) -> Response:
+        """Show how the sign-in has ended."""
+        response = closing_page(await self._pages.closing(cookie_of(request)))
+        drop_cookie(response)
+        return response
+
+    async def _client(self, _: Request) -> Response:
+        """Show issuers what client the gateway is."""
+        headers = {"Cache-Control": f"public, max-age={METADATA_AGE_S}"}
+        return Response(self._client_metadata, headers=headers, media_type="application/json")
+
+
+class _Page:
+    """The ASGI app of one path: a handler for each method; HEAD is none, for it would use up."""
+
+    def __init__(self, **handlers: Handler) -> None:
+        self._handlers = handlers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        await (await self._respond(request))(scope, receive, send)
+
+    async def _respond(self, request: Request) -> Response:
+        handler = self._handlers.get(request.method)
+        if handler is None:
+            refused = refusal_page("This address cannot be used so; open it in a browser.", 405)
+            refused.headers["Allow"] = ", ".join(self._handlers)
+            return refused
+        try:
+            return await handler(request)
+        except SignInRefused as error:
+            refused = refusal_page(str(error), error.status)
+            drop_cookie(refused)
+            return refused
+
+
+async def _read_form(request: Request) -> Mapping[str, str]:
+    """Return the fields of a form; an empty one for what is none. Raises SignInRefused."""
+    try:
+        body = await read_body(request.receive, MAX_FORM_BYTES)
+        fields = parse_qsl(body.decode("ascii"), max_num_fields=MAX_FORM_FIELDS)
+    except (PayloadTooLarge, ValueError):
+        raise SignInRefused("This form cannot be read. Nothing was connected.") from None
+    return dict(fields)
+
+
+def _redirect(url: str) -> Response:
+    headers = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
+    return RedirectResponse(url, 303, headers)

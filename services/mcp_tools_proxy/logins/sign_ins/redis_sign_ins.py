@@ -1,0 +1,120 @@
+"""Unfinished sign-ins in a Redis that replicas share: a browser comes back to any of them."""
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import structlog
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from mcp_tools_proxy.aiokits.idle_timeout import io_timeout
+from mcp_tools_proxy.domain.errors import LoginsUnavailable
+from mcp_tools_proxy.logins.sign_ins.sign_in_store import UNUSABLE, RecordKind
+from mcp_tools_proxy.redis_client.connection_pool import KEY_PREFIX, RedisPool
+
+T = TypeVar("T")
+
+MAX_CONNECTIONS = 8
+WAIT_S = 1.0
+"""Longest wait for Redis."""
+
+NEVER_EVICTS = "noeviction"
+
+_ADD = """
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local found = redis.call('GET', KEYS[1])
+if found then
+  return {'found', found}
+end
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
+if redis.call('ZCARD', KEYS[2]) >= tonumber(ARGV[3]) then
+  return {'full', ''}
+end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+redis.call('ZADD', KEYS[2], now + ARGV[2], KEYS[1])
+redis.call('PEXPIRE', KEYS[2], ARGV[2])
+return {'added', ARGV[1]}
+"""
+"""KEYS: the record, those of its kind by their end. ARGV: content, milliseconds, limit."""
+
+_TAKE = """
+redis.call('ZREM', KEYS[2], KEYS[1])
+local found = redis.call('GET', KEYS[1])
+redis.call('DEL', KEYS[1])
+return found
+"""
+
+log = structlog.get_logger()
+
+
+class RedisSignIns:
+    """A SignInStore in Redis. One that may evict keys is refused: a state would be lost."""
+
+    is_shared = True
+
+    def __init__(self, pool: RedisPool) -> None:
+        self._redis = Redis(connection_pool=pool.connections)
+        self._name = pool.name
+        self._add_script = self._redis.register_script(_ADD)
+        self._take_script = self._redis.register_script(_TAKE)
+        self._is_fit = False
+
+    def __repr__(self) -> str:
+        return f"<RedisSignIns {self._name}>"
+
+    async def add(self, kind: RecordKind, name: str, content: bytes, ttl_s: float) -> bytes | None:
+        """Return the record of a name, ``content`` where there was none; None if it is full."""
+        await self._check_fit()
+        arguments: list[bytes | int] = [content, max(1, int(ttl_s * 1000)), kind.limit]
+        answer, found = await _in_time(lambda: self._add_script(_keys(kind, name), arguments))
+        return None if answer == b"full" else bytes(found)
+
+    async def replace(self, kind: RecordKind, name: str, content: bytes) -> None:
+        """Change a record that is there; its time stays."""
+        key, _ = _keys(kind, name)
+        await _in_time(lambda: self._redis.set(key, content, xx=True, keepttl=True))
+
+    async def find(self, kind: RecordKind, name: str) -> bytes | None:
+        """Return a record, None if there is none, or its time is over."""
+        key, _ = _keys(kind, name)
+        found: object = await _in_time(lambda: self._redis.get(key))
+        return found if isinstance(found, bytes) else None
+
+    async def take(self, kind: RecordKind, name: str) -> bytes | None:
+        """Remove a record and return it; of several at the same time one gets it."""
+        found: bytes | None = await _in_time(lambda: self._take_script(_keys(kind, name), []))
+        return found
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._redis.connection_pool.disconnect()
+
+    async def _check_fit(self) -> None:
+        """Check once that this Redis keeps what it is given. Raises LoginsUnavailable."""
+        if self._is_fit:
+            return
+        memory = await _in_time(lambda: self._redis.info("memory"))
+        policy = memory.get("maxmemory_policy", "not known")
+        if policy != NEVER_EVICTS:
+            reason = (
+                f"the Redis of MCP_PROXY_STATE_URL may drop keys (maxmemory-policy {policy}); set "
+                f"it to {NEVER_EVICTS}"
+            )
+            log.error("login.store_unusable", store=self._name, reason=reason)
+            raise LoginsUnavailable(UNUSABLE, reason=reason)
+        self._is_fit = True
+
+
+def _keys(kind: RecordKind, name: str) -> list[str]:
+    """Return the keys of a record, and of all of its kind; one node of a cluster has them."""
+    prefix = f"{KEY_PREFIX}:{{sign-ins}}:{kind.value}"
+    return [f"{prefix}:{name}", prefix]
+
+
+async def _in_time(send: Callable[[], Awaitable[T]]) -> T:
+    try:
+        async with io_timeout(WAIT_S):
+            return await send()
+    except (RedisError, OSError) as error:
+        raise LoginsUnavailable(UNUSABLE, reason=f"Redis: {type(error).__name__}") from None

@@ -1,0 +1,78 @@
+"""What a store of unfinished sign-ins promises, and how their records are named and sealed."""
+
+import hmac
+from collections.abc import Sequence
+from enum import StrEnum
+from hashlib import sha256
+from typing import Protocol
+
+from mcp_tools_proxy.domain.oauth.sign_in_pages import MAX_PENDING
+from mcp_tools_proxy.encryption.record_cipher import RecordCipher
+
+
+class RecordKind(StrEnum):
+    """What a record is for; each kind has a number of records that there may be."""
+
+    PENDING = "pending"
+    """An address that was offered, one for each server and identity."""
+    BROWSER = "browser"
+    """A step of one browser."""
+
+    @property
+    def limit(self) -> int:
+        """How many there may be: those of browsers are a few for each address."""
+        return MAX_PENDING if self is RecordKind.PENDING else 5 * MAX_PENDING
+
+
+UNUSABLE = "sign-ins cannot be kept now; try again later"
+"""What users and callers read where the store fails; the reason is for records."""
+
+
+class SignInStore(Protocol):
+    """Records of unfinished sign-ins. Each method raises LoginsUnavailable if it does not work."""
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether all replicas have the same records."""
+        ...
+
+    async def add(self, kind: RecordKind, name: str, content: bytes, ttl_s: float) -> bytes | None:
+        """Return the record of a name, ``content`` where there was none; None where all are used.
+
+        Of several at the same time one adds its content, and the others are given that.
+        """
+        ...
+
+    async def replace(self, kind: RecordKind, name: str, content: bytes) -> None:
+        """Change a record that is there; its time stays."""
+        ...
+
+    async def find(self, kind: RecordKind, name: str) -> bytes | None:
+        """Return a record, None if there is none, or its time is over."""
+        ...
+
+    async def take(self, kind: RecordKind, name: str) -> bytes | None:
+        """Remove a record and return it; of several at the same time one gets it."""
+        ...
+
+
+class RecordSealer:
+    """Names and seals records, so that whoever reads the store learns no nonce and no state."""
+
+    def __init__(self, keys: Sequence[bytes]) -> None:
+        self._cipher = RecordCipher(keys)
+        self._key = keys[0]
+
+    def name_of(self, *parts: str) -> str:
+        """Return the name of a record: a digest by our key."""
+        texts = [part.encode("utf-8", "surrogatepass") for part in parts]
+        encoded = b"".join(b"%d:%b" % (len(text), text) for text in texts)
+        return hmac.digest(self._key, b"sign-in" + encoded, sha256).hex()
+
+    def seal(self, content: bytes, name: str) -> bytes:
+        """Return a record sealed for its name."""
+        return self._cipher.encrypt(content, name.encode())
+
+    def open(self, sealed: bytes, name: str) -> bytes | None:
+        """Return the content of a record; None if no key of ours has sealed it."""
+        return self._cipher.decrypt(sealed, name.encode())

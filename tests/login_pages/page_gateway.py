@@ -1,0 +1,137 @@
+"""A gateway with pages, on a socket, before a server to which each user signs in."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.support.browser import Browser
+from tests.support.configuration import Config, Json, make_agent, make_preset
+from tests.support.mcp_endpoint import Served, serving
+from tests.support.mcp_servers.raw_web import RawServer, running_raw
+from tests.support.oauth_issuer import Issuer, protect, running_issuer
+from tests.support.signing import AUDIENCE, key_set
+from tests.support.tokens import KEY, bearer
+
+KEYS = ("0123456789abcdef0123456789abcdef",)
+PUBLIC_URL = "https://gateway.example/tools"
+LOGINS = "/internal/mcp/logins"
+TOOL = "s:headers"
+ANN = {"tenant_id": "acme", "sub": "ann"}
+
+
+@dataclass
+class PageGateway:
+    """A gateway, the issuer of its callers' tokens, and a server with its own."""
+
+    served: Served
+    own: Issuer
+    issuer: Issuer
+    server: RawServer
+    browsers: list[Browser] = field(default_factory=list)
+
+    def token(self, **claims: object) -> str:
+        """Return a token of a caller, of ann unless ``claims`` say otherwise."""
+        return KEY.sign(**{"iss": self.own.url, **ANN, **claims})
+
+    def browser(self) -> Browser:
+        """Return a browser that nobody has used."""
+        browser = Browser(PUBLIC_URL, self.served.url)
+        self.browsers.append(browser)
+        return browser
+
+    def sign_in_as(self, **claims: object) -> None:
+        """Have whoever opens the sign-in of the gateway's issuer be this user."""
+        self.own.claims = {**ANN, "aud": AUDIENCE, **claims}
+
+    async def call(self, tool: str = TOOL, **claims: object) -> Json:
+        response = await self.served.http.post(
+            "/internal/mcp/execute",
+            json={"tool_name": tool, "arguments": {}},
+            headers=bearer(self.token(**claims)),
+        )
+        answer: Json = response.json()
+        return answer
+
+    async def address(self, tool: str = TOOL, **claims: object) -> str:
+        """Return the address of the sign-in that a call needs."""
+        answer = await self.call(tool, **claims)
+        assert code(answer) == "LOGIN_REQUIRED", answer
+        return str(answer["error"]["details"]["url"])
+
+    async def confirmation(self, browser: Browser, url: str) -> httpx.Response:
+        """Open an address, sign in to the gateway, and return the page that follows."""
+        return await browser.open(url)
+
+    async def sign_in(self, browser: Browser, url: str) -> httpx.Response:
+        """Sign in to the server by an address; return the closing page."""
+        page = await self.confirmation(browser, url)
+        going = await browser.press(page)
+        return await browser.open(going.headers["location"])
+
+
+@asynccontextmanager
+async def page_gateway(
+    *, scope: str | None = None, auth: Json | None = None, more: Json | None = None, **settings: Any
+) -> AsyncIterator[PageGateway]:
+    """Serve a gateway with pages; ``auth`` and ``more`` are added to the entry of its server."""
+    async with (
+        running_issuer() as own,
+        running_issuer() as issuer,
+        running_raw(only=("headers",)) as server,
+    ):
+        protect(server, issuer, scope=scope)
+        own.secrets, own.claims = {"pages": "s1gn-in"}, {**ANN, "aud": AUDIENCE}
+        entry = {
+            **server.entry,
+            "isolation": "user",
+            "auth": {
+                "type": "oauth",
+                "for": "user",
+                "authorizationServer": issuer.url,
+                "discovery": {
+                    "grant": "client_credentials",
+                    "clientId": "proxy",
+                    "clientSecret": "s3cret",
+                },
+                **(auth or {}),
+            },
+        }
+        config = Config(
+            servers={"s": entry, **(more or {})},
+            presets=[make_preset(tools=[(name, "headers") for name in ("s", *(more or {}))])],
+            agents=[make_agent("helper")],
+            more={"defaultPresetId": "work"},
+        )
+        Path("jwks.json").write_bytes(key_set(KEY))
+        async with serving(
+            config=config,
+            **{
+                "require_agent": False,
+                "auth_mode": "jwt",
+                "jwt_issuer": own.url,
+                "jwt_audience": (AUDIENCE,),
+                "jwt_jwks_file": "jwks.json",
+                "jwt_operator_claim": "may",
+                "public_url": PUBLIC_URL,
+                "credentials_key": KEYS,
+                "signin_client_id": "pages",
+                "signin_client_secret": "s1gn-in",
+                "signin_scopes": ("openid",),
+                **settings,
+            },
+        ) as served:
+            yield PageGateway(served, own, issuer, server)
+
+
+def code(answer: Json) -> str:
+    return "OK" if answer["status"] == "ok" else str(answer["error"]["code"])
+
+
+def sent_token(answer: Json) -> str:
+    """Return the token that the server was sent with a call."""
+    assert answer["status"] == "ok", answer
+    return str(answer["result"]["structured_content"]["authorization"]).removeprefix("Bearer ")
