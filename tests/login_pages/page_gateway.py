@@ -35,7 +35,8 @@ class PageGateway:
 
     def token(self, **claims: object) -> str:
         """Return a token of a caller, of ann unless ``claims`` say otherwise."""
-        return KEY.sign(**{"iss": self.own.url, **ANN, **claims})
+        named: Json = {"iss": self.own.url, **ANN, **claims}
+        return KEY.sign(**named)
 
     def browser(self) -> Browser:
         """Return a browser that nobody has used."""
@@ -106,7 +107,7 @@ async def page_gateway(
             agents=[make_agent("helper")],
             more={"defaultPresetId": "work"},
         )
-        Path("jwks.json").write_bytes(key_set(KEY))
+        write_keys()
         async with serving(
             config=config,
             **{
@@ -125,6 +126,11 @@ async def page_gateway(
             },
         ) as served:
             yield PageGateway(served, own, issuer, server)
+
+
+def write_keys() -> None:
+    """Write the keys by which the gateway verifies its callers' tokens."""
+    Path("jwks.json").write_bytes(key_set(KEY))
 
 
 def code(answer: Json) -> str:

@@ -16,7 +16,7 @@ from mcp_tools_proxy.aiokits.change_signal import ChangeSignal
 from mcp_tools_proxy.app.audit import build_audit
 from mcp_tools_proxy.app.auth import build_authenticator, build_tokens
 from mcp_tools_proxy.app.idempotency import build_record_store
-from mcp_tools_proxy.app.open_logins import OpenLogins, build_user_sign_ins
+from mcp_tools_proxy.app.open_logins import OpenLogins, build_login_access, build_user_sign_ins
 from mcp_tools_proxy.app.retrieval_service import build_retrieval_client
 from mcp_tools_proxy.app.search_by_meaning import build_meaning
 from mcp_tools_proxy.app.server_identity import (
@@ -171,6 +171,9 @@ class Gateway:
         self.startup = StartupWait(settings.startup_wait_s)
         self.user_sign_ins = build_user_sign_ins(
             settings, self.oauth, self.authenticator, lambda: self.publisher.configuration
+        )
+        self.login_access = build_login_access(
+            self.logins, self.oauth, lambda: self.publisher.configuration
         )
         call_telemetry = CallTelemetry(self.metrics, self.audit)
         blocklist = Blocklist(settings.blocklist_keywords)

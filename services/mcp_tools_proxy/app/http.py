@@ -32,6 +32,8 @@ from mcp_tools_proxy.api.limits.limit_handlers import LimitHandlers
 from mcp_tools_proxy.api.list_handlers import ListHandlers
 from mcp_tools_proxy.api.log_level.log_level_handlers import LogLevelHandlers
 from mcp_tools_proxy.api.log_level.log_level_routes import log_level_routes
+from mcp_tools_proxy.api.logins.login_handlers import LoginHandlers
+from mcp_tools_proxy.api.logins.login_routes import login_routes
 from mcp_tools_proxy.api.openapi.operation import TAGS
 from mcp_tools_proxy.api.operator_gate import OperatorGate
 from mcp_tools_proxy.api.preset_handlers import PresetHandlers
@@ -183,6 +185,16 @@ def _api_routes(
         *audit,
         *definition_routes(
             build, DefinitionHandlers(gateway.publisher, gateway.definition_acceptance, gate)
+        ),
+        *login_routes(
+            build,
+            LoginHandlers(
+                CallerResolver(authenticator, admits_operators=True, origin_of=origin_of),
+                gate,
+                gateway.login_access,
+                gateway.user_sign_ins.offers,
+                jwt_issuer=settings.jwt_issuer if settings.auth_mode == "jwt" else None,
+            ),
         ),
         *log_level_routes(build, LogLevelHandlers(gateway.log_level, gate)),
         readable_documents_route(build, ReadableDocumentHandlers(callers, gateway.executor)),

@@ -1,12 +1,14 @@
 """Builds the store of the logins to servers, and what users sign in by."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mcp_tools_proxy.auth.authenticator import Authenticator
 from mcp_tools_proxy.domain.configuration import Configuration
+from mcp_tools_proxy.domain.oauth.logins import LoginAccess, LoginFacts, LoginOwner
+from mcp_tools_proxy.domain.oauth.server_auth import LoginFor
 from mcp_tools_proxy.domain.oauth.sign_in_pages import SignInOffers
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.downstream.lazy_oauth import LazyOAuth
@@ -49,6 +51,39 @@ def build_user_sign_ins(
         return configuration().servers.get(server_id)
 
     return open_user_sign_ins(settings, settings.pages_url, oauth, authenticator, find_server)
+
+
+class StoredLoginAccess:
+    """The stored logins of the servers that there are, and of those that there were."""
+
+    def __init__(self, oauth: LazyOAuth, configuration: Callable[[], Configuration]) -> None:
+        self._oauth = oauth
+        self._configuration = configuration
+
+    def is_of_users(self, server_id: str) -> bool:
+        """Return whether each user signs in to this server herself."""
+        config = self._configuration().servers.get(server_id)
+        auth = None if config is None else config.auth
+        return auth is not None and auth.grant.needs_person and auth.login_for is LoginFor.USER
+
+    async def logins_of(self, tenant_id: str) -> Sequence[LoginFacts]:
+        """Return the logins of a tenant, of "" those of the deployment."""
+        logins = (await self._oauth.open()).parts.logins
+        return () if logins is None else await logins.facts(tenant_id)
+
+    async def sign_out(self, owner: LoginOwner) -> bool:
+        """Revoke and forget a login; return whether there was one."""
+        from mcp_tools_proxy.downstream.oauth.sign_in import sign_out  # noqa: PLC0415 - slow
+
+        config = self._configuration().servers.get(owner.server_id)
+        return await sign_out((await self._oauth.open()).parts, config, owner)
+
+
+def build_login_access(
+    logins: "OpenLogins", oauth: LazyOAuth, configuration: Callable[[], Configuration]
+) -> LoginAccess | None:
+    """Build what lists logins and ends them; None where none are kept."""
+    return StoredLoginAccess(oauth, configuration) if logins.are_possible else None
 
 
 class OpenLogins:

@@ -64,6 +64,11 @@ DEFINITION_EXAMPLES: Examples = {
     },
 }
 
+LOGIN_EXAMPLES: Examples = {
+    "any sign-in": {"server_id": "notes"},
+    "a wider one": {"server_id": "notes", "scopes": ["notes.write"]},
+}
+
 RIGHTS_EXAMPLES: Examples = {
     "one user and a role": {"readers": {"users": ["ann"], "roles": ["audit"]}},
     "nobody": {"readers": {}},

@@ -24,6 +24,7 @@ class Tag(StrEnum):
     PRESETS = "presets"
     DOCUMENTS = "documents"
     AUDIT = "audit"
+    LOGINS = "logins"
     STATUS = "status"
     HEALTH = "health"
 
@@ -36,6 +37,10 @@ TAGS = [
     {
         "name": Tag.AUDIT.value,
         "description": "Who called what and why not, for operators with the right `audit`.",
+    },
+    {
+        "name": Tag.LOGINS.value,
+        "description": "Logins to downstream servers: users look after their own.",
     },
     {
         "name": Tag.STATUS.value,

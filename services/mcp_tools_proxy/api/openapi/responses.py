@@ -206,6 +206,12 @@ def budget_responses(model: object, description: str) -> Responses:
     return {200: Answer(shown, model), **_errors(401, 403, 422, 500)}
 
 
+def login_responses(model: object, description: str) -> Responses:
+    """Return the responses of an operation on logins."""
+    shown = f"{description} Where logins cannot be read now it is 200 as well, with status `error`."
+    return {200: Answer(shown, model), **_errors(401, 403, 422, 500)}
+
+
 def show_responses(model: object, description: str) -> Responses:
     """Return the responses of a route that shows ``model``, the same to all callers."""
     return {200: Answer(description, model), **_errors(401, 403, 422, 500)}

@@ -1,6 +1,8 @@
 """Stored logins: whose they are, and to what they are bound."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from mcp_tools_proxy.domain.oauth.server_auth import Grant, LoginFor
 
@@ -50,3 +52,27 @@ class Login:
     signed_in_at: float = 0.0
     account: str | None = None
     """Who signed in, as the issuer calls it, for lists."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoginFacts:
+    """What a list shows of a login; a time of None is of one that no key of ours opens."""
+
+    owner: LoginOwner
+    signed_in_at: float | None
+
+
+class LoginAccess(Protocol):
+    """The stored logins, for lists and to end them. Each method raises LoginsUnavailable."""
+
+    def is_of_users(self, server_id: str) -> bool:
+        """Return whether each user signs in to this server herself."""
+        ...
+
+    async def logins_of(self, tenant_id: str) -> Sequence[LoginFacts]:
+        """Return the logins of a tenant, of "" those of the deployment."""
+        ...
+
+    async def sign_out(self, owner: LoginOwner) -> bool:
+        """Revoke and forget a login; return whether there was one."""
+        ...

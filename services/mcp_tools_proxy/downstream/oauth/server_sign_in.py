@@ -152,5 +152,20 @@ class SignIn:
         await self._parts.logins.keep(login)
 
 
+async def sign_out(parts: OAuthParts, config: ServerConfig | None, owner: LoginOwner) -> bool:
+    """Revoke and forget a login, also of a server that is gone; return whether there was one.
+
+    Raises LoginsUnavailable.
+    """
+    if config is not None and config.auth is not None:
+        named = Caller(tenant_id=owner.tenant_id, user_id=owner.user_id)
+        return await SignIn(config, config.auth, parts).sign_out(owner, named)
+    stored = None if parts.logins is None else await parts.logins.find(owner)
+    if parts.logins is None or stored is None:
+        return False
+    await parts.logins.revoke(stored, http_url(stored.binding.resource))
+    return True
+
+
 _NO_REDIRECT = "http://127.0.0.1/unused"
 """The device flow has no redirect, and a registration needs one."""

@@ -1,12 +1,12 @@
 """Tokens of people who have signed in: found in the store, renewed under a lease, revoked."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import structlog
 from yarl import URL
 
-from mcp_tools_proxy.domain.oauth.logins import Login, LoginBinding, LoginOwner
+from mcp_tools_proxy.domain.oauth.logins import Login, LoginBinding, LoginFacts, LoginOwner
 from mcp_tools_proxy.domain.oauth.server_auth import Grant
 from mcp_tools_proxy.downstream.oauth.discovery import Discovered, Issuer, find_issuer, origins_of
 from mcp_tools_proxy.downstream.oauth.oauth_web import IssuerUnavailable, OAuthRefused, OAuthWeb
@@ -48,6 +48,17 @@ class StoredLogins:
     async def keep(self, login: Login) -> None:
         """Store a new login in the place of any other of its owner. Raises LoginsUnavailable."""
         await self._store.put(login.owner, login.binding, self._sealer.seal(login))
+
+    async def facts(self, tenant_id: str) -> Sequence[LoginFacts]:
+        """Return the logins of a tenant, of "" those of the deployment."""
+        found = []
+        for owner in await self._store.owners(tenant_id):
+            stored = await self._store.find(owner)
+            login = None if stored is None else self.open(stored)
+            if stored is not None:
+                at = None if login is None else login.signed_in_at
+                found.append(LoginFacts(owner=owner, signed_in_at=at))
+        return found
 
     async def find(self, owner: LoginOwner) -> StoredLogin | None:
         """Return an owner's login, of whatever binding. Raises LoginsUnavailable."""

@@ -1,0 +1,190 @@
+"""Lists, offers and ends logins to servers (contract §1)."""
+
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from fastapi import Response
+
+from mcp_tools_proxy.api.endpoint import ParsedRequest, single_values, validate
+from mcp_tools_proxy.api.logins.login_models import LoginQuery, LoginsQuery, LoginWanted
+from mcp_tools_proxy.api.operator_gate import OperatorGate
+from mcp_tools_proxy.auth.caller_resolver import CallerResolver
+from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
+from mcp_tools_proxy.domain.errors import Forbidden, IdentityRequired, InvalidRequest
+from mcp_tools_proxy.domain.identity import OperatorRight
+from mcp_tools_proxy.domain.json_objects import without_none
+from mcp_tools_proxy.domain.oauth.logins import LoginAccess, LoginFacts, LoginOwner
+from mcp_tools_proxy.domain.oauth.server_auth import LoginFor
+from mcp_tools_proxy.domain.oauth.sign_in_pages import SignInOffers
+from mcp_tools_proxy.web.envelope import json_response
+from mcp_tools_proxy.web.request_refusals import add_to_operation
+from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
+
+QueryT = TypeVar("QueryT", bound=LoginsQuery)
+
+
+class LoginHandlers:
+    """Handlers of logins: a JWT that names a user is for hers, all others need the right LOGINS.
+
+    ``jwt_issuer`` is that of callers' tokens, None where they have none; ``access`` is None where
+    no logins are kept, ``offers`` where there are no pages.
+    """
+
+    def __init__(
+        self,
+        callers: CallerResolver,
+        gate: OperatorGate,
+        access: LoginAccess | None,
+        offers: SignInOffers | None,
+        *,
+        jwt_issuer: str | None,
+    ) -> None:
+        self._callers = callers
+        self._gate = gate
+        self._access = access
+        self._offers = offers
+        self._jwt_issuer = jwt_issuer
+
+    async def list_logins(self, parsed: ParsedRequest[None]) -> Response:
+        """List the caller's own logins, or those that an operator names."""
+        access, query = self._access_of("logins"), _query(LoginsQuery, parsed)
+        caller = await self._callers.resolve(parsed.request.scope)
+        if _is_own(caller, query):
+            owned = await access.logins_of(caller.tenant_id)
+            found = [it for it in owned if _is_of(it.owner, caller)]
+        else:
+            tenant_id = await self._check_operator(parsed, query)
+            found = [it for it in await access.logins_of(tenant_id) if _fits(it.owner, query)]
+        shown = [it for it in found if query.server_id in (None, it.owner.server_id)]
+        content = {"logins": [_facts(it) for it in shown]}
+        return json_response(content, headers={TRACE_HEADER: parsed.trace_id})
+
+    async def begin(self, parsed: ParsedRequest[LoginWanted]) -> Response:
+        """Return the address where the caller signs in to a server."""
+        access, wanted = self._access_of("login"), parsed.body
+        caller = await self._callers.resolve(parsed.request.scope)
+        if caller.jwt is None:
+            raise IdentityRequired(
+                "only users sign in by the gateway's pages; send a JWT that names the user",
+                details={"part": "user_id"},
+            )
+        if self._offers is None:
+            raise Forbidden(
+                "this gateway has no pages to sign in by; an operator can set "
+                "MCP_PROXY_SIGNIN_CLIENT_ID, or use mcp-tools-proxy login"
+            )
+        if not access.is_of_users(wanted.server_id):
+            raise InvalidRequest(
+                "server_id: names no server that users sign in to; leave out this request, or "
+                "name another server",
+                details={"field": "server_id"},
+            )
+        offered = await self._offers.offer(
+            _owner_of(caller, wanted.server_id), tuple(dict.fromkeys(wanted.scopes))
+        )
+        content = {"url": offered.url, "expires_in_s": offered.expires_in_s}
+        headers = {TRACE_HEADER: parsed.trace_id, "Cache-Control": "no-store"}
+        return json_response(content, headers=headers)
+
+    async def end(self, parsed: ParsedRequest[None]) -> Response:
+        """Revoke and forget one login."""
+        access, query = self._access_of("logout"), _query(LoginQuery, parsed)
+        caller = await self._callers.resolve(parsed.request.scope)
+        if _is_own(caller, query):
+            owner = _owner_of(caller, query.server_id or "")
+        else:
+            await self._check_operator(parsed, query)
+            owner = self._named_owner(query)
+            add_to_operation(parsed.request.scope, server_id=owner.server_id)
+        content = {"removed": await access.sign_out(owner)}
+        return json_response(content, headers={TRACE_HEADER: parsed.trace_id})
+
+    def _access_of(self, command: str) -> LoginAccess:
+        """Return the logins. Raises Forbidden where they are looked after by commands alone."""
+        if self._jwt_issuer is None:
+            raise Forbidden(
+                "logins are shown and changed here with auth_mode jwt alone; use the command "
+                f"mcp-tools-proxy {command}"
+            )
+        if self._access is None:
+            raise Forbidden(
+                "this gateway keeps no logins; an operator can set MCP_PROXY_CREDENTIALS_KEY"
+            )
+        return self._access
+
+    async def _check_operator(self, parsed: ParsedRequest[None], query: LoginsQuery) -> str:
+        """Check the operator's right for whose logins are named; return the tenant, "" for none."""
+        named = query.tenant_id
+        await self._gate.check(parsed, OperatorRight.LOGINS, tenant_id=named)
+        return named or ""
+
+    def _named_owner(self, query: LoginsQuery) -> LoginOwner:
+        """Return whose login is named. Raises InvalidRequest."""
+        needs = {
+            LoginFor.DEPLOYMENT: (False, False),
+            LoginFor.TENANT: (True, False),
+            LoginFor.USER: (True, True),
+        }
+        login_for = query.login_for or LoginFor.DEPLOYMENT
+        given = (("tenant_id", query.tenant_id), ("user_id", query.user_id))
+        for (name, value), is_needed in zip(given, needs[login_for], strict=True):
+            if (value is not None) is not is_needed:
+                problem = "is missing" if is_needed else "should be left out"
+                raise InvalidRequest(
+                    f"{name}: {problem} for a login of the {login_for.value}",
+                    details={"field": name},
+                )
+        return LoginOwner(
+            server_id=query.server_id or "",
+            login_for=login_for,
+            tenant_id=query.tenant_id or "",
+            user_id=query.user_id or "",
+            user_issuer=(self._jwt_issuer or "") if login_for is LoginFor.USER else "",
+        )
+
+
+def _query(model: type[QueryT], parsed: ParsedRequest[None]) -> QueryT:
+    return validate(model, single_values(parsed.request.query_params))
+
+
+def _is_own(caller: Caller, query: LoginsQuery) -> bool:
+    """Return whether a query is of the caller's own logins, who is proven to be a user."""
+    return (
+        caller.jwt is not None
+        and caller.tenant_id != NO_TENANT
+        and query.login_for in (None, LoginFor.USER)
+        and query.tenant_id in (None, caller.tenant_id)
+        and query.user_id in (None, caller.user_id)
+    )
+
+
+def _owner_of(caller: Caller, server_id: str) -> LoginOwner:
+    return LoginOwner(
+        server_id=server_id,
+        login_for=LoginFor.USER,
+        tenant_id=caller.tenant_id,
+        user_id=caller.user_id,
+        user_issuer="" if caller.jwt is None else caller.jwt.issuer,
+    )
+
+
+def _is_of(owner: LoginOwner, caller: Caller) -> bool:
+    return owner == _owner_of(caller, owner.server_id)
+
+
+def _fits(owner: LoginOwner, query: LoginsQuery) -> bool:
+    return query.login_for in (None, owner.login_for) and query.user_id in (None, owner.user_id)
+
+
+def _facts(facts: LoginFacts) -> dict[str, object]:
+    owner, at = facts.owner, facts.signed_in_at
+    shown = None if at is None else datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
+    return without_none(
+        {
+            "server_id": owner.server_id,
+            "for": owner.login_for.value,
+            "tenant_id": owner.tenant_id or None,
+            "user_id": owner.user_id or None,
+            "signed_in_at": shown,
+        }
+    )

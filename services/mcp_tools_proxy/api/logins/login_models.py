@@ -1,0 +1,89 @@
+"""Models of the requests and responses of logins.
+
+Their docstrings are part of the OpenAPI document: callers read them.
+"""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from mcp_tools_proxy.api.openapi.answer_models import AnswerModel, ErrorEnvelope
+from mcp_tools_proxy.domain.oauth.server_auth import LoginFor
+from mcp_tools_proxy.wire.identifiers import Identifier
+
+ServerId = Annotated[str, Field(min_length=1, max_length=64)]
+ForField = Annotated[LoginFor, Field(title="LoginFor", alias="for")]
+
+
+class LoginsQuery(BaseModel):
+    """Query of the logins: whose they are. Without any of them they are the caller's own."""
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+    server_id: ServerId | None = None
+    login_for: Annotated[LoginFor | None, Field(title="LoginFor", alias="for")] = None
+    tenant_id: Identifier | None = None
+    user_id: Identifier | None = None
+
+
+class LoginQuery(LoginsQuery):
+    """Query of one login."""
+
+    server_id: ServerId
+
+
+class LoginWanted(BaseModel):
+    """The server that the caller wants to sign in to, and scopes beyond those that it wants."""
+
+    server_id: ServerId
+    scopes: Annotated[
+        list[Annotated[str, Field(pattern=r"^[\x21\x23-\x5b\x5d-\x7e]+$", max_length=256)]],
+        Field(max_length=64),
+    ] = []
+
+
+class LoginItem(AnswerModel, title="Login"):
+    """One login; ``signed_in_at`` is missing where no key of the gateway opens it."""
+
+    server_id: str
+    login_for: ForField
+    tenant_id: str | None = None
+    user_id: str | None = None
+    signed_in_at: Annotated[str | None, Field(description="RFC 3339, UTC.")] = None
+
+
+class LoginsAnswer(AnswerModel, title="LoginList"):
+    """The logins that there are, by server and user; no tokens."""
+
+    logins: list[LoginItem]
+
+
+LoginsOrError = Annotated[
+    LoginsAnswer | ErrorEnvelope,
+    Field(title="LoginListResponse", description="The logins, or why they are not shown."),
+]
+
+
+class SignInAnswer(AnswerModel, title="SignIn"):
+    """Where the caller signs in, in a browser, and for how many seconds that address is good."""
+
+    url: str
+    expires_in_s: int
+
+
+SignInOrError = Annotated[
+    SignInAnswer | ErrorEnvelope,
+    Field(title="SignInResponse", description="The address, or why there is none."),
+]
+
+
+class LogoutAnswer(AnswerModel, title="Logout"):
+    """Whether there was such a login; it is revoked and forgotten."""
+
+    removed: bool
+
+
+LogoutOrError = Annotated[
+    LogoutAnswer | ErrorEnvelope,
+    Field(title="LogoutResponse", description="Whether there was one, or why that is not known."),
+]
