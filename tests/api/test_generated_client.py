@@ -31,6 +31,7 @@ FUNCTIONS = {
     ],
     "health": ["get_health", "get_metrics", "get_readiness", "get_signing_keys"],
     "lists": ["list_prompts", "list_readable_documents", "list_resources", "list_tools"],
+    "logins": ["begin_login", "end_login", "list_logins"],
     "presets": ["get_active_preset", "list_presets", "set_active_preset"],
     "status": [
         "accept_definition",
@@ -59,7 +60,8 @@ CLASSES = [
     "Explanation", "Health", "ImageBlock", "ImageSource",
     "ImageSourceMediaType", "InputImage", "InputText", "ItemKind", "JsonSchema", "Limit",
     "LimitList", "LimitUnit", "LogLevel",
-    "LogLevelChange", "LogLevelName", "McpTool",
+    "LogLevelChange", "LogLevelName", "Login", "LoginFor", "LoginList", "LoginWanted", "Logout",
+    "McpTool",
     "MissingItem", "ModelFunction", "NamedReaders", "OkResponse", "OpenAiFunction", "OpenAiTool",
     "OutputCaller", "Preset", "PresetChoice", "PresetList", "Problem", "Prompt", "PromptList",
     "PromptRequest", "ReadableDocument", "ReadableDocumentList",
@@ -69,7 +71,7 @@ CLASSES = [
     "ResponsesCallOutput", "ResponsesCallOutputType", "ResponsesCallType", "ResponsesOtherItem",
     "ResponsesOtherItemType", "RightsChange", "RulePlace",
     "SentCall", "Server", "ServerCounts", "ServerList", "ServerState",
-    "ServerTransport", "SessionCounts", "ShadowedItem", "SigningKey", "SigningKeySet",
+    "ServerTransport", "SessionCounts", "ShadowedItem", "SignIn", "SigningKey", "SigningKeySet",
     "TextBlock", "ToolAnnotations", "ToolFormat", "ToolList",
     "ToolNameStyle", "ToolResultBlock", "ToolResultsMessage", "ToolUseBlock", "ToolWarning",
 ]  # fmt: skip

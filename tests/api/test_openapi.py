@@ -73,6 +73,9 @@ OPERATIONS = {
     ("PUT", "/internal/documents/rights"): ("documents", "put_document_rights"),
     ("GET", "/internal/mcp/definitions"): ("status", "list_definitions"),
     ("PUT", "/internal/mcp/definitions"): ("status", "accept_definition"),
+    ("GET", "/internal/mcp/logins"): ("logins", "list_logins"),
+    ("POST", "/internal/mcp/logins"): ("logins", "begin_login"),
+    ("DELETE", "/internal/mcp/logins"): ("logins", "end_login"),
     ("GET", "/internal/mcp/log-level"): ("status", "get_log_level"),
     ("PUT", "/internal/mcp/log-level"): ("status", "set_log_level"),
     ("GET", "/internal/mcp/servers"): ("status", "list_servers"),
@@ -101,7 +104,9 @@ def test_operations_have_the_ids_and_tags_that_were_promised(document: Any) -> N
 
 def test_every_tag_is_described(document: Any) -> None:
     tags = [tag["name"] for tag in document["tags"] if tag["description"]]
-    assert tags == ["calls", "lists", "presets", "documents", "audit", "status", "health"]
+    assert tags == [
+        *("calls", "lists", "presets", "documents", "audit", "logins", "status", "health")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -115,6 +120,7 @@ def test_every_tag_is_described(document: Any) -> None:
         ("put", "/internal/documents/rights", "RightsChange"),
         ("put", "/internal/mcp/definitions", "DefinitionChoice"),
         ("put", "/internal/mcp/log-level", "LogLevelChange"),
+        ("post", "/internal/mcp/logins", "LoginWanted"),
     ],
 )
 def test_a_body_refers_to_a_shared_schema(

@@ -125,7 +125,7 @@ class LoginHandlers:
             LoginFor.TENANT: (True, False),
             LoginFor.USER: (True, True),
         }
-        login_for = query.login_for or LoginFor.DEPLOYMENT
+        login_for = LoginFor(query.login_for or "deployment")
         given = (("tenant_id", query.tenant_id), ("user_id", query.user_id))
         for (name, value), is_needed in zip(given, needs[login_for], strict=True):
             if (value is not None) is not is_needed:
@@ -152,7 +152,7 @@ def _is_own(caller: Caller, query: LoginsQuery) -> bool:
     return (
         caller.jwt is not None
         and caller.tenant_id != NO_TENANT
-        and query.login_for in (None, LoginFor.USER)
+        and query.login_for in (None, LoginFor.USER.value)
         and query.tenant_id in (None, caller.tenant_id)
         and query.user_id in (None, caller.user_id)
     )
@@ -173,7 +173,10 @@ def _is_of(owner: LoginOwner, caller: Caller) -> bool:
 
 
 def _fits(owner: LoginOwner, query: LoginsQuery) -> bool:
-    return query.login_for in (None, owner.login_for) and query.user_id in (None, owner.user_id)
+    return query.login_for in (None, owner.login_for.value) and query.user_id in (
+        None,
+        owner.user_id,
+    )
 
 
 def _facts(facts: LoginFacts) -> dict[str, object]:

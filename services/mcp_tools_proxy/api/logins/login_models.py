@@ -3,16 +3,16 @@
 Their docstrings are part of the OpenAPI document: callers read them.
 """
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from mcp_tools_proxy.api.openapi.answer_models import AnswerModel, ErrorEnvelope
-from mcp_tools_proxy.domain.oauth.server_auth import LoginFor
 from mcp_tools_proxy.wire.identifiers import Identifier
 
 ServerId = Annotated[str, Field(min_length=1, max_length=64)]
-ForField = Annotated[LoginFor, Field(title="LoginFor", alias="for")]
+Owners = Literal["deployment", "tenant", "user"]
+ForField = Annotated[Owners, Field(title="LoginFor", alias="for")]
 
 
 class LoginsQuery(BaseModel):
@@ -21,7 +21,9 @@ class LoginsQuery(BaseModel):
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
     server_id: ServerId | None = None
-    login_for: Annotated[LoginFor | None, Field(title="LoginFor", alias="for")] = None
+    login_for: Annotated[Annotated[Owners, Field(title="LoginFor")] | None, Field(alias="for")] = (
+        None
+    )
     tenant_id: Identifier | None = None
     user_id: Identifier | None = None
 

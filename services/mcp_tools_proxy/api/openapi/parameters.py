@@ -74,8 +74,9 @@ def header_parameters(components: Components, names: Sequence[str]) -> list[Json
 
 def query_parameters(components: Components, model: type[BaseModel]) -> list[JsonSchema]:
     """Return the parameters of a query, which the endpoint validates as ``model`` itself."""
+    fields = {it.alias or name: it for name, it in model.model_fields.items()}
     parameters = [
-        _parameter(name, "query", schema, required=model.model_fields[name].is_required())
+        _parameter(name, "query", schema, required=fields[name].is_required())
         for name, schema in property_schemas(components, model).items()
     ]
     if not issubclass(model, CallerQuery):
