@@ -32,6 +32,15 @@ class ConnectionState:
         self._clock = clock
         self._retry_at = 0.0
         self._decided = asyncio.Event()
+        self._needs_login = False
+        self._login_found = asyncio.Event()
+
+    def note_login(self) -> None:
+        """Have the next attempt begin now, if a login was missing: a call has one."""
+        if self._needs_login:
+            self._needs_login = False
+            self.mark_connecting()
+            self._login_found.set()
 
     # For the owner task
 
@@ -63,6 +72,15 @@ class ConnectionState:
         """Fail calls at once until the next attempt at ``retry_at``, a time on the clock."""
         self._retry_at = retry_at
         self._decided.set()
+
+    async def wait_retry(self, pause_s: float, *, needs_login: bool) -> None:
+        """Wait until the next attempt; where a login was missing, at most until there is one."""
+        self._needs_login = needs_login
+        self._login_found.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(pause_s):
+                await self._login_found.wait()
+        self._needs_login = False
 
     async def wait_until_dead(self, connection: Connection, timeout_s: float) -> str:
         """Ping ``connection`` whenever a probe is requested; return the reason once a ping fails.

@@ -199,7 +199,8 @@ class ReconnectingSession:
             elif unproven_attempts:
                 self.connection_state.mark_down_until(self.clock() + pause_s)
             unproven_attempts += 1
-            await asyncio.sleep(pause_s)
+            needs_login = _needs_login(failure)
+            await self.connection_state.wait_retry(pause_s, needs_login=needs_login)
 
     async def _run_connection(self, open_in_task: OpenInTask) -> bool:
         """Connect and serve until the connection is lost; return whether it had proven itself.

@@ -87,6 +87,7 @@ class RequestSender:
         headers = None
         if caller is not None:
             headers = await self._caller_values.for_call(self._config, caller)
+            self._connection_state.note_login()
         deadline = self._clock() + self._config.call_timeout_s - waited_s
         self._enter(tenant_id)
         try:
