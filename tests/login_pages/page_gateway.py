@@ -1,6 +1,6 @@
 """A gateway with pages, on a socket, before a server to which each user signs in."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,13 +63,19 @@ class PageGateway:
         assert code(answer) == "LOGIN_REQUIRED", answer
         return str(answer["error"]["details"]["url"])
 
-    async def confirmation(self, browser: Browser, url: str) -> httpx.Response:
-        """Open an address, sign in to the gateway, and return the page that follows."""
-        return await browser.open(url)
+    async def post_login(
+        self, *, scopes: Sequence[str] = (), server_id: str = "s", **claims: object
+    ) -> httpx.Response:
+        """Request the address of a sign-in."""
+        return await self.served.http.post(
+            LOGINS,
+            json={"server_id": server_id, "scopes": list(scopes)},
+            headers=bearer(self.token(**claims)),
+        )
 
     async def sign_in(self, browser: Browser, url: str) -> httpx.Response:
         """Sign in to the server by an address; return the closing page."""
-        page = await self.confirmation(browser, url)
+        page = await browser.open(url)
         going = await browser.press(page)
         return await browser.open(going.headers["location"])
 

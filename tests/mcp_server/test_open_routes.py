@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import httpx
 from starlette.routing import Route
 
 from mcp_tools_proxy.mcp_server.http.protected_resource import METADATA_PATH as METADATA
@@ -12,6 +13,8 @@ from tests.support.tokens import sign_in_settings
 OPEN = {
     *("GET /health", "GET /health/ready", "GET /metrics", "GET /openapi.json"),
     "GET /.well-known/jwks.json",
+    *("GET /oauth/start/{nonce}", "POST /oauth/start/{nonce}"),
+    *("GET /oauth/callback", "GET /oauth/done", "GET /oauth/client.json"),
     *(
         f"GET {METADATA}{path}"
         for path in ("", "/mcp", "/mcp/sse", "/mcp/agents/{agent}", "/mcp/agents/{agent}/sse")
@@ -32,14 +35,22 @@ def routes_of(served: Served) -> set[str]:
     }
 
 
+def is_page(response: httpx.Response) -> bool:
+    """Return whether a page has answered: it refuses what is not pending, and asks for no token."""
+    is_html = response.headers.get("content-type", "").startswith("text/html")
+    return is_html and response.status_code != 405
+
+
 async def test_only_what_is_listed_is_open_without_a_token(tmp_path: Path) -> None:
     key_file = tmp_path / "keys.pem"
     write_key(key_file)
     found = set()
-    async with serving(**sign_in_settings(signing_key_file=key_file)) as served:
+    pages = {"signin_client_id": "pages", "credentials_key": ("0123456789abcdef" * 2,)}
+    async with serving(**sign_in_settings(signing_key_file=key_file, **pages)) as served:
         for route in routes_of(served):
             method, path = route.split()
-            response = await served.http.request(method, path.replace("{agent}", "one"))
-            if response.status_code < 400:
+            path = path.replace("{agent}", "one").replace("{nonce}", "none")
+            response = await served.http.request(method, path)
+            if response.status_code < 400 or is_page(response):
                 found.add(route)
     assert found == OPEN
