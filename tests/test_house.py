@@ -116,6 +116,13 @@ CONFIGURATIONS: Sequence[Mapping[str, object]] = (
     {"otlp_endpoint": "http://collector.internal:4318"},
     {"documents_keep_originals": True},
     {"credentials_key": ("0123456789abcdef0123456789abcdef",)},
+    {
+        **JWT,
+        "jwt_jwks_file": "keys",
+        "public_url": "https://gw",
+        "signin_client_id": "pages",
+        "credentials_key": ("0123456789abcdef0123456789abcdef",),
+    },
     {"embeddings_url": "http://embeddings.internal/v1/embeddings", "embeddings_model": "small"},
 )
 """In one of these each setting has an effect on how the service is built."""

@@ -45,7 +45,7 @@ class PageGateway:
         return browser
 
     def sign_in_as(self, **claims: object) -> None:
-        """Have whoever opens the sign-in of the gateway's issuer be this user."""
+        """Set who signs in at the gateway's issuer from now on."""
         self.own.claims = {**ANN, "aud": AUDIENCE, **claims}
 
     async def call(self, tool: str = TOOL, **claims: object) -> Json:
@@ -64,13 +64,13 @@ class PageGateway:
         return str(answer["error"]["details"]["url"])
 
     async def post_login(
-        self, *, scopes: Sequence[str] = (), server_id: str = "s", **claims: object
+        self, *, scopes: Sequence[str] = (), server_id: str = "s", claims: Json | None = None
     ) -> httpx.Response:
         """Request the address of a sign-in."""
         return await self.served.http.post(
             LOGINS,
             json={"server_id": server_id, "scopes": list(scopes)},
-            headers=bearer(self.token(**claims)),
+            headers=bearer(self.token(**(claims or {}))),
         )
 
     async def sign_in(self, browser: Browser, url: str) -> httpx.Response:

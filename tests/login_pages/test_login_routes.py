@@ -28,9 +28,9 @@ async def owners(gateway: PageGateway, query: Json | None = None, **claims: obje
     return logins
 
 
-async def sign_in(gateway: PageGateway, **claims: object) -> None:
+async def sign_in(gateway: PageGateway, **claims: str) -> None:
     """Sign a user in by the address that the route returns."""
-    answer = await gateway.post_login(**claims)
+    answer = await gateway.post_login(claims=claims)
     assert answer.status_code == 200, answer.text
     assert 0 < answer.json()["expires_in_s"] <= 600
     gateway.sign_in_as(**claims)
@@ -92,7 +92,7 @@ async def test_a_login_is_named_in_full(query: Json, field: str) -> None:
 async def test_only_a_server_that_users_sign_in_to_has_an_address() -> None:
     async with page_gateway() as gateway:
         answer = await gateway.post_login(server_id="unknown")
-        operator = await gateway.post_login(**OPERATOR)
+        operator = await gateway.post_login(claims=OPERATOR)
     assert answer.status_code == 422
     assert operator.json()["error"]["code"] == "IDENTITY_REQUIRED"
 

@@ -242,7 +242,7 @@ async def test_of_pending_sign_ins_there_are_at_most_a_thousand() -> None:
         offers = gateway.served.service.gateway.user_sign_ins.offers
         assert offers is not None
         for number in range(1_000):
-            await gateway.post_login(sub=f"user-{number}")
+            await gateway.post_login(claims={"sub": f"user-{number}"})
         answer = await gateway.call(sub="one-more")
         assert code(answer) == "LOGIN_REQUIRED"
         assert "url" not in answer["error"]["details"]

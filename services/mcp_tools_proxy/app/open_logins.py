@@ -45,7 +45,7 @@ def build_user_sign_ins(
     if settings.pages_url is None:
         return UserSignIns()
     # the libraries of OAuth are slow to import
-    from mcp_tools_proxy.app.login_pages import open_user_sign_ins  # noqa: PLC0415
+    from mcp_tools_proxy.app.user_sign_ins.login_pages import open_user_sign_ins  # noqa: PLC0415
 
     def find_server(server_id: str) -> ServerConfig | None:
         return configuration().servers.get(server_id)
@@ -73,7 +73,7 @@ class StoredLoginAccess:
 
     async def sign_out(self, owner: LoginOwner) -> bool:
         """Revoke and forget a login; return whether there was one."""
-        from mcp_tools_proxy.downstream.oauth.sign_in import sign_out  # noqa: PLC0415 - slow
+        from mcp_tools_proxy.downstream.oauth.server_sign_in import sign_out  # noqa: PLC0415 - slow
 
         config = self._configuration().servers.get(owner.server_id)
         return await sign_out((await self._oauth.open()).parts, config, owner)

@@ -36,7 +36,7 @@ class ConnectionState:
         self._login_found = asyncio.Event()
 
     def note_login(self) -> None:
-        """Have the next attempt begin now, if a login was missing: a call has one."""
+        """Begin the next attempt now, if a login was missing: a call has one."""
         if self._needs_login:
             self._needs_login = False
             self.mark_connecting()

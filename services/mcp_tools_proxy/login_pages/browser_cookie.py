@@ -17,12 +17,12 @@ def cookie_of(request: Request) -> str | None:
 
 
 def set_cookie(response: Response, value: str) -> None:
-    """Have the browser keep the cookie."""
+    """Send the cookie, which the browser keeps for one step."""
     _append(response, f"{COOKIE}={value}; Max-Age={MAX_AGE_S}; {_ATTRIBUTES}")
 
 
 def drop_cookie(response: Response) -> None:
-    """Have the browser forget the cookie: each is good for one step."""
+    """Remove the cookie from the browser: each is good for one step."""
     _append(response, f"{COOKIE}=; Max-Age=0; {_ATTRIBUTES}")
 
 

@@ -40,10 +40,10 @@ class LoginPages:
     def routes(self) -> Sequence[Route]:
         """Return the routes."""
         return (
-            Route("/oauth/start/{nonce}", _Page(GET=self._start, POST=self._confirm)),
-            Route("/oauth/callback", _Page(GET=self._callback)),
-            Route("/oauth/done", _Page(GET=self._done)),
-            Route("/oauth/client.json", _Page(GET=self._client)),
+            Route("/oauth/start/{nonce}", _PageEndpoint(GET=self._start, POST=self._confirm)),
+            Route("/oauth/callback", _PageEndpoint(GET=self._callback)),
+            Route("/oauth/done", _PageEndpoint(GET=self._done)),
+            Route("/oauth/client.json", _PageEndpoint(GET=self._client)),
         )
 
     async def _start(self, request: Request) -> Response:
@@ -85,7 +85,7 @@ class LoginPages:
         return Response(self._client_metadata, headers=headers, media_type="application/json")
 
 
-class _Page:
+class _PageEndpoint:
     """The ASGI app of one path: a handler for each method; HEAD is none, for it would use up."""
 
     def __init__(self, **handlers: Handler) -> None:

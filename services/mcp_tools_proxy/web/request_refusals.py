@@ -135,8 +135,8 @@ def is_page_path(path: str) -> bool:
 
 def route_of(scope: Scope) -> str:
     """Return method and path of a request, for its log lines."""
-    path = f"{PAGE_PREFIX}{{nonce}}" if is_page_path(scope["path"]) else scope["path"]
-    return cut(f"{scope['method']} {path}")
+    before, found, _ = scope["path"].partition(PAGE_PREFIX)
+    return cut(f"{scope['method']} {before}{found}{'{nonce}' if found else ''}")
 
 
 def _proven(scope: Scope, error: ProxyError) -> Mapping[str, str]:

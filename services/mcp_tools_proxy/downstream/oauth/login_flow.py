@@ -59,7 +59,7 @@ def begin_login(
     scopes: tuple[str, ...] | None,
     is_registered: bool,
     state: str | None = None,
-    must_say_pkce: bool = True,
+    needs_pkce_metadata: bool = True,
 ) -> PendingLogin:
     """Return a new sign-in at an issuer. Raises OAuthRefused where that is not safe.
 
@@ -69,7 +69,7 @@ def begin_login(
     metadata = found.issuer.metadata
     if metadata.authorization_endpoint is None:
         raise OAuthRefused(f"the issuer {found.issuer.name} has no sign-in")
-    if must_say_pkce and "S256" not in (metadata.code_challenge_methods_supported or ()):
+    if needs_pkce_metadata and "S256" not in (metadata.code_challenge_methods_supported or ()):
         raise OAuthRefused(f"the issuer {found.issuer.name} does not say that it knows PKCE (S256)")
     state = state or secrets.token_urlsafe(_STATE_BYTES)
     verifier = secrets.token_urlsafe(_STATE_BYTES)
@@ -131,7 +131,7 @@ def check_answer(pending: PendingLogin, answer: Mapping[str, str]) -> str:
 
 async def exchange_code(
     web: OAuthWeb, issuer: Issuer, pending: PendingLogin, code: str, now: Callable[[], float]
-) -> Token:
+) -> AccessToken:
     """Exchange a code for a token. Raises IssuerUnavailable, OAuthRefused."""
     form = {
         "grant_type": Grant.AUTHORIZATION_CODE.value,

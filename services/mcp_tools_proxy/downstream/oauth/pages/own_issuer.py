@@ -23,7 +23,7 @@ from mcp_tools_proxy.downstream.oauth.login_flow import (
 )
 from mcp_tools_proxy.downstream.oauth.oauth_web import OAuthRefused
 from mcp_tools_proxy.downstream.oauth.server_access import OAuthParts
-from mcp_tools_proxy.downstream.oauth.token_endpoint import Client
+from mcp_tools_proxy.downstream.oauth.token_endpoint import IssuerClient
 
 Verify = Callable[[str], Awaitable[Principal | None]]
 """Returns what a caller's token proves. Raises Unauthenticated."""
@@ -55,12 +55,12 @@ class OwnIssuer:
         return begin_login(
             owner,
             Discovered(resource=client.resource, issuer=await self._issuer(), scopes=None),
-            Client(client_id=client.client_id, secret=client.client_secret),
+            IssuerClient(client_id=client.client_id, secret=client.client_secret),
             redirect_uri=redirect_uri,
             scopes=client.scopes or None,
             is_registered=False,
             state=state,
-            must_say_pkce=False,
+            needs_pkce_metadata=False,
         )
 
     async def is_owner(self, login: PendingLogin, answer: Mapping[str, str]) -> bool:

@@ -29,7 +29,7 @@ from mcp_tools_proxy.downstream.oauth.pages.sign_in_records import (
     PendingSignIn,
     SignInRecords,
 )
-from mcp_tools_proxy.downstream.oauth.sign_in import SignIn
+from mcp_tools_proxy.downstream.oauth.server_sign_in import SignIn
 
 FindServer = Callable[[str], ServerConfig | None]
 """Returns the entry of a server as it is now."""
