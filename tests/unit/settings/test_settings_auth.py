@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from mcp_tools_proxy.settings.settings import SettingsError, load_settings
+from mcp_tools_proxy.settings.settings import Settings, SettingsError, load_settings
 from tests.unit.settings.environment import problem, put
 
 TOKEN = {"AUTH_MODE": "token", "TOKENS_FILE": "secret.jsonl"}
@@ -183,3 +183,39 @@ def test_what_is_no_scope_is_refused(monkeypatch: pytest.MonkeyPatch, scopes: st
     put(monkeypatch, {"JWT_SCOPES": scopes})
     with pytest.raises(SettingsError, match=r"^MCP_PROXY_JWT_SCOPES: should name scopes"):
         load_settings()
+
+
+PAGES = {
+    "auth_mode": "jwt",
+    "jwt_issuer": "https://issuer.example",
+    "jwt_audience": "us",
+    "jwt_jwks_file": "keys",
+    "credentials_key": "0123456789abcdef0123456789abcdef",
+    "public_url": "https://gateway.example/tools/",
+    "signin_client_id": "pages",
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "url"),
+    [
+        ({}, "https://gateway.example/tools"),
+        ({"public_url": "http://127.0.0.1:8082"}, "http://127.0.0.1:8082"),
+        ({"public_url": "http://gateway.example"}, None),
+        ({"public_url": None}, None),
+        ({"credentials_key": ""}, None),
+        ({"signin_client_id": ""}, None),
+    ],
+)
+def test_there_are_pages_to_sign_in_by_where_all_is_set(
+    changes: dict[str, object], url: str | None
+) -> None:
+    settings = Settings.model_validate({**PAGES, **changes})
+    assert settings.pages_url == url
+    warned = "MCP_PROXY_SIGNIN_CLIENT_ID" in {it.variable for it in settings.sign_in_warnings()}
+    assert warned is (url is None and changes != {"signin_client_id": ""})
+
+
+def test_the_secret_of_the_pages_is_not_shown() -> None:
+    settings = Settings.model_validate({**PAGES, "signin_client_secret": "s1gn-in"})
+    assert "s1gn-in" not in repr(settings)
