@@ -51,6 +51,15 @@ async def test_the_page_names_what_is_connected_to_what_and_where_it_leads() -> 
         assert not await is_connected(gateway)
 
 
+async def test_texts_of_others_are_no_html_of_a_page() -> None:
+    async with page_gateway() as gateway:
+        url = await gateway.address(sub="<b>ann</b>")
+        gateway.sign_in_as(sub="<b>ann</b>")
+        page = await gateway.browser().open(url)
+    assert "&lt;b&gt;ann&lt;/b&gt;" in page.text
+    assert "<b>" not in page.text
+
+
 async def test_no_page_is_kept_framed_or_has_script() -> None:
     async with page_gateway() as gateway:
         browser, url = gateway.browser(), await gateway.address()
