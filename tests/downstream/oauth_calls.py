@@ -1,9 +1,14 @@
 """Calls of a server that answers with the headers it got, and so with its token."""
 
+from pathlib import Path
+from typing import Any
+
 from tests.downstream.caller_gateway import user
 from tests.support.configuration import Json
+from tests.support.oauth_issuer import Issuer
 from tests.support.service import Service
-from tests.support.tokens import bearer
+from tests.support.signing import AUDIENCE, key_set
+from tests.support.tokens import KEY, bearer
 
 ANN = user("acme")
 TOOL = "s:headers"
@@ -25,3 +30,18 @@ def sent_token(answer: Json) -> str:
     assert answer["status"] == "ok", answer
     headers: Json = answer["result"]["structured_content"]
     return str(headers["authorization"]).removeprefix("Bearer ")
+
+
+def jwt_of(issuer: Issuer, **claims: object) -> str:
+    named: Json = {"tenant_id": "acme", "sub": "ann", **claims}
+    return KEY.sign(iss=issuer.url, **named)
+
+
+def jwt_settings(issuer: Issuer) -> dict[str, Any]:
+    Path("jwks.json").write_bytes(key_set(KEY))
+    return {
+        "auth_mode": "jwt",
+        "jwt_issuer": issuer.url,
+        "jwt_audience": (AUDIENCE,),
+        "jwt_jwks_file": "jwks.json",
+    }

@@ -5,20 +5,18 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from aiohttp import web
 
 from mcp_tools_proxy.downstream.oauth.oauth_access import now
 from tests.downstream.caller_gateway import TOOLS, serving_entry, user
-from tests.downstream.oauth_calls import call, code, sent_token
+from tests.downstream.oauth_calls import call, code, jwt_of, jwt_settings, sent_token
 from tests.support.configuration import Json
 from tests.support.mcp_servers.raw_web import RawServer, running_raw
 from tests.support.oauth_issuer import ID_JAG, Issuer, protect, running_issuer
 from tests.support.service import EXECUTE, SERVERS, eventually
-from tests.support.signing import AUDIENCE, key_set
-from tests.support.tokens import KEY, bearer
+from tests.support.tokens import bearer
 
 
 @asynccontextmanager
@@ -53,21 +51,6 @@ def exchange(**more: object) -> Json:
         **client,
         "discovery": {"grant": "client_credentials", **client},
         **more,
-    }
-
-
-def jwt_of(issuer: Issuer, **claims: object) -> str:
-    named: Json = {"tenant_id": "acme", "sub": "ann", **claims}
-    return KEY.sign(iss=issuer.url, **named)
-
-
-def jwt_settings(issuer: Issuer) -> dict[str, Any]:
-    Path("jwks.json").write_bytes(key_set(KEY))
-    return {
-        "auth_mode": "jwt",
-        "jwt_issuer": issuer.url,
-        "jwt_audience": (AUDIENCE,),
-        "jwt_jwks_file": "jwks.json",
     }
 
 

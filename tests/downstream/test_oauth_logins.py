@@ -1,9 +1,10 @@
 """Tokens of people who have signed in: found, renewed, refused, revoked."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import httpx
@@ -15,11 +16,12 @@ from mcp_tools_proxy.domain.oauth.logins import Login
 from mcp_tools_proxy.downstream.oauth.oauth_web import OAuthRefused
 from mcp_tools_proxy.settings.settings import Settings
 from tests.downstream.caller_gateway import TOOLS, serving_entry
-from tests.downstream.oauth_calls import call, code, sent_token
+from tests.downstream.oauth_calls import ANN, call, code, jwt_of, jwt_settings, sent_token
 from tests.support.configuration import Json
 from tests.support.mcp_servers.raw_web import RawServer, running_raw
 from tests.support.oauth_issuer import Issuer, protect, running_issuer
-from tests.support.service import CONFIG_DIR, SERVERS, Service, eventually
+from tests.support.service import CONFIG_DIR, EXECUTE, SERVERS, Service, eventually
+from tests.support.tokens import bearer
 
 KEY = "0123456789abcdef0123456789abcdef"
 REDIRECT = "http://127.0.0.1:9/oauth/callback"
@@ -41,11 +43,16 @@ async def signing_in(
             yield service, server, issuer
 
 
-async def sign_in(*scopes: str) -> Login:
+async def sign_in(
+    *scopes: str,
+    tenant: str | None = None,
+    user: str | None = None,
+    more: Mapping[str, Any] = MappingProxyType({}),
+) -> Login:
     """Sign in as the command does, with a browser that follows redirects."""
-    settings = Settings.model_validate(SETTINGS)
+    settings = Settings.model_validate({**SETTINGS, **more})
     async with (
-        open_sign_in(settings, CONFIG_DIR, "s", tenant_id=None, user_id=None) as opened,
+        open_sign_in(settings, CONFIG_DIR, "s", tenant_id=tenant, user_id=user) as opened,
         httpx.AsyncClient() as browser,
     ):
         pending = await opened.sign_in.begin(
@@ -105,6 +112,31 @@ async def test_a_login_that_is_revoked_at_its_issuer_is_needed_again() -> None:
         assert answer["error"]["details"]["server_id"] == "s"
         second = await sign_in()
         assert sent_token(await call(service)) == second.access_token
+
+
+async def test_a_login_of_a_user_is_found_by_a_jwt_alone() -> None:
+    async with running_issuer() as issuer, running_raw(only=TOOLS) as server:
+        sent = protect(server, issuer)
+        discovery = {"grant": "client_credentials", "clientId": "proxy", "clientSecret": "s3cret"}
+        auth = {"type": "oauth", "for": "user", "authorizationServer": issuer.url}
+        entry = {**server.entry, "isolation": "user", "auth": {**auth, "discovery": discovery}}
+        settings = {**SETTINGS, **jwt_settings(issuer)}
+        async with serving_entry(entry, **settings) as service:
+            login = await sign_in(tenant="acme", user="ann", more=jwt_settings(issuer))
+            header = f"Bearer {login.access_token}"
+            body = {"tool_name": "s:headers", "arguments": {}, **ANN}
+            named = await service.http.post(
+                EXECUTE, json=body, headers=bearer(jwt_of(issuer, sub=...))
+            )
+            assert code(named.json()) == "IDENTITY_REQUIRED"
+            (shown,) = (await service.http.get(SERVERS, headers=bearer(jwt_of(issuer)))).json()[
+                "servers"
+            ]
+            assert shown["sessions"]["open"] == 0
+            assert code(await call(service, token=jwt_of(issuer, sub="bob"))) == "LOGIN_REQUIRED"
+            assert header not in sent
+            answer = await call(service, token=jwt_of(issuer))
+            assert sent_token(answer) == login.access_token
 
 
 async def test_a_refresh_whose_answer_is_lost_is_never_sent_again() -> None:

@@ -127,7 +127,10 @@ class CallerValues:
             (await self._oauth()).of(config, config.auth).check(caller)
 
     async def offer(self, config: ServerConfig, caller: Caller) -> None:
-        """Keep what a request proves of its caller, before a session of it is opened."""
+        """Keep what a request proves of its caller, before a session of it is opened.
+
+        Raises IdentityRequired for a caller who is not proven, where that is needed.
+        """
         if config.auth is not None and self._oauth is not None:
             (await self._oauth()).of(config, config.auth).offer(caller)
 

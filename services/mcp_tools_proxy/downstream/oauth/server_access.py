@@ -78,7 +78,12 @@ class ServerAccess:
         return config.url == self.config.url and auth == self._auth
 
     def offer(self, caller: Caller) -> None:
-        """Keep the JWT of a request, by which its caller's tokens are got until it ends."""
+        """Keep the JWT of a request, by which its caller's tokens are got until it ends.
+
+        A user whom no JWT proves gets no session: it would be opened with that user's login.
+        Raises IdentityRequired.
+        """
+        self.check(caller)
         if caller.jwt is not None and self._auth.login_for is LoginFor.USER:
             self._jwts[self.owner_of(caller)] = caller.jwt
 
@@ -108,7 +113,6 @@ class ServerAccess:
 
         Raises IdentityRequired, CredentialsMissing, CredentialsInsufficient, ServerUnavailable.
         """
-        self.check(caller)
         self.offer(caller)
         await self.token(self.owner_of(caller), caller)
 
