@@ -53,6 +53,14 @@ class OAuthParts:
     logins: StoredLogins | None = None
     now: Callable[[], float]
 
+    async def filled(self, client: OAuthClient, caller: Caller | None) -> Mapping[str, str]:
+        """Return the ``id`` and the ``secret`` of a client, as far as its entry has them.
+
+        Raises as ``fill``.
+        """
+        texts = {"id": client.client_id, "secret": client.client_secret}
+        return await self.fill({name: it for name, it in texts.items() if it is not None}, caller)
+
 
 class ServerAccess:
     """Gets and keeps the tokens for one server, each for one owner."""
@@ -203,7 +211,7 @@ class ServerAccess:
         stored_for = self.login_owner(owner)
         if await logins.find(stored_for) is None:
             raise LoginNeeded  # without a request to anybody
-        filled = await self._filled(self._auth.client, caller)
+        filled = await self._parts.filled(self._auth.client, caller)
         token = await logins.token(stored_for, await self._discovered(), filled, refused)
         self._scopes[owner] = token.scopes
         return token
@@ -247,21 +255,12 @@ class ServerAccess:
         return jwt
 
     async def _client(self, client: OAuthClient, caller: Caller | None) -> IssuerClient:
-        filled = await self._filled(client, caller)
+        filled = await self._parts.filled(client, caller)
         return IssuerClient(
             client_id=filled.get("id", ""),
             secret=filled.get("secret"),
             method=client.token_endpoint_auth_method,
         )
-
-    async def _filled(self, client: OAuthClient, caller: Caller | None) -> Mapping[str, str]:
-        """Return the ``id`` and the ``secret`` of a client, as far as the entry has them."""
-        texts: dict[str, str | CallerTemplate] = {}
-        if client.client_id is not None:
-            texts["id"] = client.client_id
-        if client.client_secret is not None:
-            texts["secret"] = client.client_secret
-        return await self._parts.fill(texts, caller)
 
     def _forget_oldest(self) -> None:
         if len(self._owners) > MAX_OWNERS:

@@ -9,7 +9,6 @@ from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.downstream.oauth.client_registration import client_at
 from mcp_tools_proxy.downstream.oauth.device_flow import DeviceCode, poll_device, request_device
 from mcp_tools_proxy.downstream.oauth.discovery import (
-    Discovered,
     Discovery,
     Issuer,
     find_challenge,
@@ -27,7 +26,7 @@ from mcp_tools_proxy.downstream.oauth.login_flow import (
 )
 from mcp_tools_proxy.downstream.oauth.oauth_web import OAuthRefused
 from mcp_tools_proxy.downstream.oauth.server_access import OAuthParts
-from mcp_tools_proxy.downstream.oauth.token_endpoint import IssuerClient
+from mcp_tools_proxy.downstream.oauth.token_endpoint import AccessToken
 
 
 class SignIn:
@@ -63,48 +62,28 @@ class SignIn:
         ``state`` is one that is bound to a browser, None for a new one. Raises
         IssuerUnavailable, OAuthRefused, CredentialsMissing.
         """
-        found, client, wanted = await self._prepare(caller, redirect_uri, scopes)
-        return begin_login(
-            owner,
-            found,
-            client,
-            redirect_uri=redirect_uri,
-            scopes=wanted,
-            is_registered=self._auth.client.client_id is None,
-            state=state,
-        )
+        pending, _ = await self._begin(owner, caller, redirect_uri, scopes, state)
+        return pending
 
     async def finish(self, pending: PendingLogin, answer: Mapping[str, str]) -> Login:
         """Store the login that an answer completes. Raises as ``begin``, and LoginsUnavailable."""
         code = check_answer(pending, answer)
         issuer = await self._issuer(pending.issuer)
         token = await exchange_code(self._parts.web, issuer, pending, code, self._parts.now)
-        login = login_of(pending, token, self._parts.now())
-        await self._keep(login)
-        return login
+        return await self._keep(pending, token)
 
     async def begin_device(
         self, owner: LoginOwner, caller: Caller | None, *, scopes: tuple[str, ...] = ()
     ) -> tuple[PendingLogin, DeviceCode]:
         """Return a sign-in that is finished on another device (RFC 8628). Raises as ``begin``."""
-        found, client, wanted = await self._prepare(caller, _NO_REDIRECT, scopes)
-        pending = begin_login(
-            owner,
-            found,
-            client,
-            redirect_uri=_NO_REDIRECT,
-            scopes=wanted,
-            is_registered=self._auth.client.client_id is None,
-        )
-        return pending, await request_device(self._parts.web, found.issuer, pending)
+        pending, issuer = await self._begin(owner, caller, _NO_REDIRECT, scopes)
+        return pending, await request_device(self._parts.web, issuer, pending)
 
     async def finish_device(self, pending: PendingLogin, device: DeviceCode) -> Login:
         """Wait until the person has signed in, and store the login. Raises as ``finish``."""
         issuer = await self._issuer(pending.issuer)
         token = await poll_device(self._parts.web, issuer, pending, device, self._parts.now)
-        login = login_of(pending, token, self._parts.now())
-        await self._keep(login)
-        return login
+        return await self._keep(pending, token)
 
     async def sign_out(self, owner: LoginOwner, caller: Caller | None) -> bool:
         """Revoke and forget a login; return whether there was one. Raises LoginsUnavailable."""
@@ -113,21 +92,19 @@ class SignIn:
         if logins is None or stored is None:
             return False
         fits = self._auth.issuer in (None, stored.binding.issuer)
-        filled = await self._filled(caller) if fits else {}
+        filled = await self._parts.filled(self._auth.client, caller) if fits else {}
         await logins.revoke(stored, self._server, filled)
         return True
 
-    async def _filled(self, caller: Caller | None) -> Mapping[str, str]:
-        """Return the entry's ``id`` and ``secret``, as far as it has them."""
-        client = self._auth.client
-        texts = {"id": client.client_id, "secret": client.client_secret}
-        return await self._parts.fill(
-            {name: it for name, it in texts.items() if it is not None}, caller
-        )
-
-    async def _prepare(
-        self, caller: Caller | None, redirect_uri: str, scopes: tuple[str, ...]
-    ) -> tuple[Discovered, IssuerClient, tuple[str, ...] | None]:
+    async def _begin(
+        self,
+        owner: LoginOwner,
+        caller: Caller | None,
+        redirect_uri: str,
+        scopes: tuple[str, ...],
+        state: str | None = None,
+    ) -> tuple[PendingLogin, Issuer]:
+        """Return a new sign-in, and the issuer that it is at."""
         auth = self._auth
         challenge = await find_challenge(self._parts.web, self._server)
         found = await Discovery(self._parts.web, self._server, auth).discover(challenge)
@@ -135,21 +112,33 @@ class SignIn:
             self._parts.web,
             found.issuer,
             auth.client,
-            filled=await self._filled(caller),
+            filled=await self._parts.filled(auth.client, caller),
             redirect_uri=redirect_uri,
             metadata_url=self._metadata_url,
         )
         challenged = None if challenge is None else challenge.scopes
-        return found, client, scopes_to_request(auth.scopes, challenged, found, scopes)
+        pending = begin_login(
+            owner,
+            found,
+            client,
+            redirect_uri=redirect_uri,
+            scopes=scopes_to_request(auth.scopes, challenged, found, scopes),
+            is_registered=auth.client.client_id is None,
+            state=state,
+        )
+        return pending, found.issuer
 
     async def _issuer(self, name: str) -> Issuer:
         configured = origins_of([self._auth.issuer] if self._auth.issuer else [])
         return await find_issuer(self._parts.web, name, server=self._server, configured=configured)
 
-    async def _keep(self, login: Login) -> None:
+    async def _keep(self, pending: PendingLogin, token: AccessToken) -> Login:
+        """Store the login of a finished sign-in."""
         if self._parts.logins is None:
             raise OAuthRefused("there is no key to keep logins; set MCP_PROXY_CREDENTIALS_KEY")
+        login = login_of(pending, token, self._parts.now())
         await self._parts.logins.keep(login)
+        return login
 
 
 async def sign_out(parts: OAuthParts, config: ServerConfig | None, owner: LoginOwner) -> bool:

@@ -88,8 +88,6 @@ class DiscoveryTokens:
 
     def refused(self, status: int) -> AccessRefused:
         """Return the error of a request that was refused twice."""
-        return (
-            AccessRefused(self._without)
-            if self._discovery is None
-            else (self._discovery.refused(status))
-        )
+        if self._discovery is None:
+            return AccessRefused(self._without)
+        return self._discovery.refused(status)
