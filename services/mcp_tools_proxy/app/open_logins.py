@@ -1,7 +1,6 @@
 """Builds the store of the logins to servers, and what users sign in by."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -128,16 +127,3 @@ class OpenLogins:
             url.get_secret_value(), timeout_s=self._settings.documents_timeout
         )
         return PostgresLogins(self._database)
-
-
-@asynccontextmanager
-async def opened_logins(settings: Settings) -> "AsyncIterator[tuple[LoginStore, LoginSealer]]":
-    """Yield the store of logins, and what opens them, for commands. Raises ValueError."""
-    logins = OpenLogins(settings)
-    opened = logins.open()
-    if opened is None:
-        raise ValueError("there is no key to open logins with")
-    try:
-        yield opened
-    finally:
-        await logins.aclose()

@@ -1,6 +1,6 @@
 """Opens what a sign-in to one server needs, for commands that run without a gateway."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,10 +10,11 @@ from mcp_tools_proxy.app.server_identity import build_filler, build_oauth, ident
 from mcp_tools_proxy.config.loader import load_configuration, process_environment
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
 from mcp_tools_proxy.domain.configuration import InvalidConfig
-from mcp_tools_proxy.domain.oauth.logins import LoginOwner
+from mcp_tools_proxy.domain.oauth.logins import LoginFacts, LoginOwner
 from mcp_tools_proxy.domain.oauth.server_auth import LoginFor, ServerAuth
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.downstream.oauth.oauth_web import IssuerUnavailable, OAuthRefused
+from mcp_tools_proxy.downstream.oauth.server_access import OAuthParts
 from mcp_tools_proxy.downstream.oauth.server_sign_in import SignIn
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.wire.text import quote
@@ -48,16 +49,27 @@ async def open_sign_in(
     """Yield the sign-in to a server. Raises NoSignIn, InvalidConfig."""
     config, auth = _entry(settings, config_dir, server_id)
     owner = _owner(settings, config, auth, tenant_id, user_id)
-    logins = OpenLogins(settings)
-    oauth = build_oauth(settings, build_filler(settings), logins)
-    try:
-        access = await oauth.open()
+    async with _opened_parts(settings) as parts:
         yield OpenedSignIn(
-            sign_in=SignIn(config, auth, access.parts),
+            sign_in=SignIn(config, auth, parts),
             owner=owner,
             caller=Caller(tenant_id=tenant_id or NO_TENANT, user_id=user_id or ""),
             redirect_uri=auth.redirect_uri,
         )
+
+
+async def list_logins(settings: Settings, tenant_id: str) -> Sequence[LoginFacts]:
+    """Return the logins of a tenant, of "" those of the deployment."""
+    async with _opened_parts(settings) as parts:
+        return () if parts.logins is None else await parts.logins.facts(tenant_id)
+
+
+@asynccontextmanager
+async def _opened_parts(settings: Settings) -> AsyncIterator[OAuthParts]:
+    logins = OpenLogins(settings)
+    oauth = build_oauth(settings, build_filler(settings), logins)
+    try:
+        yield (await oauth.open()).parts
     finally:
         await oauth.aclose()
         await logins.aclose()

@@ -2,7 +2,7 @@
 
 import asyncio
 import webbrowser
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -12,7 +12,7 @@ import typer
 from mcp_tools_proxy.cli.options import identifier
 from mcp_tools_proxy.cli.output import AsJson, print_json, print_table, whole
 from mcp_tools_proxy.domain.errors import ProxyError
-from mcp_tools_proxy.domain.oauth.logins import LoginOwner
+from mcp_tools_proxy.domain.oauth.logins import LoginFacts
 from mcp_tools_proxy.settings.settings import Settings
 
 if TYPE_CHECKING:
@@ -74,10 +74,10 @@ def add_login_commands(app: typer.Typer, load_settings: LoadSettings) -> None:
         settings = _with_key(load_settings())
         found = _run(_list_logins(settings, tenant or ""))
         if as_json:
-            print_json({"logins": [_facts(owner, at) for owner, at in found]})
+            print_json({"logins": [_facts(login) for login in found]})
             return
         columns = [whole(it) for it in ("server", "for", "tenant", "user", "signed in")]
-        print_table(columns, [list(_cells(owner, at)) for owner, at in found])
+        print_table(columns, [list(_cells(login)) for login in found])
 
     @app.command("logout")
     def logout(
@@ -140,16 +140,10 @@ async def _by_device(opened: "OpenedSignIn", scopes: tuple[str, ...]) -> None:
     await opened.sign_in.finish_device(pending, device)
 
 
-async def _list_logins(settings: Settings, tenant_id: str) -> list[tuple[LoginOwner, float | None]]:
-    from mcp_tools_proxy.app.open_logins import opened_logins  # noqa: PLC0415 - its libraries are slow
+async def _list_logins(settings: Settings, tenant_id: str) -> Sequence[LoginFacts]:
+    from mcp_tools_proxy.app.open_sign_in import list_logins  # noqa: PLC0415 - its libraries are slow
 
-    async with opened_logins(settings) as (store, sealer):
-        found = []
-        for owner in await store.owners(tenant_id):
-            stored = await store.find(owner)
-            login = None if stored is None else sealer.open(stored.sealed, owner, stored.binding)
-            found.append((owner, None if login is None else login.signed_in_at))
-        return found
+    return await list_logins(settings, tenant_id)
 
 
 async def _logout(
@@ -161,18 +155,20 @@ async def _logout(
         return await opened.sign_in.sign_out(opened.owner, opened.caller)
 
 
-def _facts(owner: LoginOwner, signed_in_at: float | None) -> dict[str, object]:
+def _facts(login: LoginFacts) -> dict[str, object]:
+    owner = login.owner
     return {
         "server_id": owner.server_id,
         "for": owner.login_for.value,
         "tenant_id": owner.tenant_id or None,
         "user_id": owner.user_id or None,
-        "signed_in_at": _time(signed_in_at),
+        "signed_in_at": _time(login.signed_in_at),
     }
 
 
-def _cells(owner: LoginOwner, signed_in_at: float | None) -> tuple[str, ...]:
-    known = _time(signed_in_at) or "cannot be opened with this key"
+def _cells(login: LoginFacts) -> tuple[str, ...]:
+    owner = login.owner
+    known = _time(login.signed_in_at) or "cannot be opened with this key"
     return owner.server_id, owner.login_for.value, owner.tenant_id, owner.user_id, known
 
 

@@ -5,10 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from mcp_tools_proxy.downstream.oauth.oauth_web import IssuerUnavailable, OAuthRefused
 from mcp_tools_proxy.downstream.oauth.stored_logins import LoginNeeded
-from mcp_tools_proxy.downstream.oauth.token_endpoint import AccessToken
-
-MARGIN_S = 60.0
-"""A token is renewed so long before it ends, or after half its life: clocks may differ."""
+from mcp_tools_proxy.downstream.oauth.token_endpoint import MARGIN_S, AccessToken
 
 LOGIN_FRESH_S = 10.0
 """A token of a stored login is looked up again after so long: it may be renewed elsewhere, or gone
@@ -80,5 +77,5 @@ class OwnerTokens:
 def _good_until(token: AccessToken, begun: float) -> float:
     if token.expires_at is None:
         return float("inf")
-    life_s = token.expires_at - begun
+    life_s = token.expires_at - begun  # a short-lived one is renewed after half of it
     return token.expires_at - min(MARGIN_S, life_s / 2)

@@ -75,6 +75,8 @@ class ServerAccess:
         self._scopes: dict[Owner, tuple[str, ...]] = {}
         """Of logins: what was granted."""
         self._found: Discovered | None = None
+        self._callers_issuer: Issuer | None = None
+        """The issuer of callers' JWTs, where it is another than the server's."""
         self._challenge: Challenge | None = None
         self._grants = UnattendedGrants(parts.web, auth, parts.now)
 
@@ -139,14 +141,14 @@ class ServerAccess:
         except LoginNeeded as error:
             raise self.login_required(error.scopes) from None
         except OAuthRefused as error:
-            self._found = None
+            self._found = self._callers_issuer = None
             raise insufficient(str(error)) from None
         except IssuerUnavailable as error:
             raise self._unavailable(str(error)) from None
 
     def drop(self, owner: Owner, access: str) -> None:
         """Forget a token that the server refused, and what was found out of its issuer."""
-        self._found = None
+        self._found = self._callers_issuer = None
         if (tokens := self._owners.get(owner)) is not None:
             tokens.drop(access)
 
@@ -208,11 +210,11 @@ class ServerAccess:
         logins = self._parts.logins
         if logins is None:
             raise LoginNeeded
-        stored_for = self.login_owner(owner)
-        if await logins.find(stored_for) is None:
+        stored = await logins.find(self.login_owner(owner))
+        if stored is None:
             raise LoginNeeded  # without a request to anybody
         filled = await self._parts.filled(self._auth.client, caller)
-        token = await logins.token(stored_for, await self._discovered(), filled, refused)
+        token = await logins.token(stored, await self._discovered(), filled, refused)
         self._scopes[owner] = token.scopes
         return token
 
@@ -243,9 +245,11 @@ class ServerAccess:
         found = await self._discovered()
         if found.issuer.name == issuer:
             return found.issuer
-        return await find_issuer(
-            self._parts.web, issuer, server=self._server, configured=origins_of([issuer])
-        )
+        if self._callers_issuer is None:
+            self._callers_issuer = await find_issuer(
+                self._parts.web, issuer, server=self._server, configured=origins_of([issuer])
+            )
+        return self._callers_issuer
 
     def _jwt(self, owner: Owner) -> CallerJwt:
         jwt = self._jwts.get(owner)

@@ -10,14 +10,16 @@ from mcp_tools_proxy.domain.oauth.logins import Login, LoginBinding, LoginFacts,
 from mcp_tools_proxy.domain.oauth.server_auth import Grant
 from mcp_tools_proxy.downstream.oauth.discovery import Discovered, Issuer, find_issuer, origins_of
 from mcp_tools_proxy.downstream.oauth.oauth_web import IssuerUnavailable, OAuthRefused, OAuthWeb
-from mcp_tools_proxy.downstream.oauth.token_endpoint import AccessToken, IssuerClient, TokenEndpoint
+from mcp_tools_proxy.downstream.oauth.token_endpoint import (
+    MARGIN_S,
+    AccessToken,
+    IssuerClient,
+    TokenEndpoint,
+)
 from mcp_tools_proxy.logins.login_sealer import LoginSealer
 from mcp_tools_proxy.logins.login_store import LoginStore, StoredLogin
 
 log = structlog.get_logger()
-
-MARGIN_S = 60.0
-"""A token is renewed so long before it ends: clocks may differ."""
 
 _GRANT = "refresh_token"
 
@@ -66,22 +68,21 @@ class StoredLogins:
 
     async def token(
         self,
-        owner: LoginOwner,
+        stored: StoredLogin,
         found: Discovered,
         client: Mapping[str, str],
         refused: str | None = None,
     ) -> AccessToken:
-        """Return a token of an owner that is good for a while.
+        """Return a token of a login that is good for a while.
 
         ``client`` has the entry's ``id`` and ``secret``, where it has them; ``refused`` is a token
         that the server does not accept. Raises LoginNeeded, IssuerUnavailable, OAuthRefused,
         LoginsUnavailable.
         """
-        stored = await self._store.find(owner)
         login = await self._fitting(stored, found, client)
         if self._is_good(login, refused):
             return _token_of(login)
-        return await self._renewed(owner, found, client, refused)
+        return await self._renewed(stored.owner, found, client, refused)
 
     async def revoke(
         self, stored: StoredLogin, server: URL, client: Mapping[str, str] | None = None
@@ -111,14 +112,12 @@ class StoredLogins:
         return self._sealer.open(stored.sealed, stored.owner, stored.binding)
 
     async def _fitting(
-        self, stored: StoredLogin | None, found: Discovered, client: Mapping[str, str]
+        self, stored: StoredLogin, found: Discovered, client: Mapping[str, str]
     ) -> Login:
         """Return the login, if it is for what the entry says now. Raises LoginNeeded.
 
         One that is for something else is revoked: nobody would find it again.
         """
-        if stored is None:
-            raise LoginNeeded
         expected = LoginBinding(
             resource=found.resource,
             issuer=found.issuer.name,
@@ -144,12 +143,14 @@ class StoredLogins:
     ) -> AccessToken:
         """Renew a login, one replica at a time, unless another one just did."""
         async with self._store.lease(owner) as stored:
+            if stored is None:
+                raise LoginNeeded
             login = await self._fitting(stored, found, client)
             if self._is_good(login, refused):
                 return _token_of(login)
-            if stored is None or login.refresh_token is None or stored.refresh_sent:
-                if stored is not None and stored.refresh_sent:
-                    await self._store.remove(stored)  # its refresh token may be used up
+            if stored.refresh_sent:
+                await self._store.remove(stored)  # its refresh token may be used up
+            if login.refresh_token is None or stored.refresh_sent:
                 raise LoginNeeded(login.scopes)
             sent = await self._store.replace(stored, stored.sealed, refresh_sent=True)
             if sent is None:

@@ -13,6 +13,9 @@ from yarl import URL
 from mcp_tools_proxy.downstream.oauth.discovery import Issuer
 from mcp_tools_proxy.downstream.oauth.oauth_web import HttpAnswer, OAuthRefused, OAuthWeb
 
+MARGIN_S = 60.0
+"""A token is renewed so long before it ends: clocks may differ."""
+
 METHODS = ("client_secret_basic", "client_secret_post", "none")
 """How a client may authenticate itself here, the best first."""
 
