@@ -15,7 +15,6 @@ from mcp_tools_proxy.wire.identifiers import is_loopback
 Fault = tuple[Location, str]
 """A place in an entry, and what is wrong there."""
 
-_EXCHANGES = (Grant.TOKEN_EXCHANGE, Grant.ID_JAG)
 _NEEDED_ISOLATION: Mapping[LoginFor, frozenset[Isolation]] = {
     LoginFor.DEPLOYMENT: frozenset(Isolation),
     LoginFor.TENANT: frozenset({Isolation.TENANT, Isolation.USER}),
@@ -94,7 +93,7 @@ def _client_faults(auth: AuthEntry) -> Iterator[tuple[str, str]]:
 
 def _grant_faults(auth: AuthEntry) -> Iterator[tuple[str, str]]:
     grant = auth.effective_grant
-    if grant in _EXCHANGES and auth.for_ is not LoginFor.USER:
+    if grant.needs_jwt and auth.for_ is not LoginFor.USER:
         yield "for", f'should be "user", in writing: {grant.value} is in the name of who calls'
     if grant is Grant.CLIENT_CREDENTIALS and auth.login_for is LoginFor.USER:
         yield "for", "should be deployment or tenant: client_credentials are of no user"

@@ -22,6 +22,11 @@ class Grant(Enum):
         """Whether somebody has to sign in before."""
         return self is Grant.AUTHORIZATION_CODE
 
+    @property
+    def needs_jwt(self) -> bool:
+        """Whether tokens are got by the JWT of who calls."""
+        return self in (Grant.TOKEN_EXCHANGE, Grant.ID_JAG)
+
 
 class LoginFor(Enum):
     """In whose name a token is got: calls of one tenant or user never use another's."""

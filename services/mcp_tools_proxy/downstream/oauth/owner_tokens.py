@@ -1,8 +1,11 @@
 """The current token of one owner: got by one request at a time, and renewed before it ends."""
 
 import asyncio
+import math
+import time
 from collections.abc import Awaitable, Callable
 
+from mcp_tools_proxy.domain.identity import CallerJwt
 from mcp_tools_proxy.downstream.oauth.oauth_web import IssuerUnavailable, OAuthRefused
 from mcp_tools_proxy.downstream.oauth.stored_logins import LoginNeeded
 from mcp_tools_proxy.downstream.oauth.token_endpoint import MARGIN_S, AccessToken
@@ -19,19 +22,35 @@ Raises IssuerUnavailable, OAuthRefused, LoginNeeded.
 
 
 class OwnerTokens:
-    """Keeps the token of one owner in memory; ``now`` returns seconds since 1970."""
+    """Keeps the token of one owner in memory.
 
-    def __init__(self, get: GetToken, now: Callable[[], float], *, is_stored: bool) -> None:
+    ``now`` returns seconds since 1970, in which issuers say when a token ends; ``clock`` those that
+    have passed.
+    """
+
+    def __init__(
+        self,
+        get: GetToken,
+        now: Callable[[], float],
+        *,
+        is_stored: bool,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._get = get
         self._now = now
-        self._fresh_s = LOGIN_FRESH_S if is_stored else float("inf")
+        self._clock = clock
+        self.jwt: CallerJwt | None = None
+        """The last JWT that proved the owner, where it is exchanged for tokens."""
+        self.scopes: tuple[str, ...] = ()
+        """Those of the last token."""
+        self._fresh_s = LOGIN_FRESH_S if is_stored else math.inf
         self._token: AccessToken | None = None
         self._until = 0.0
         self._refused: str | None = None
         self._lock = asyncio.Lock()
         self._attempts = 0
         self._failure: Exception | None = None
-        self.used_at = now()
+        self.used_at = clock()
 
     def __repr__(self) -> str:
         return f"<OwnerTokens has_token={self._token is not None}>"
@@ -41,12 +60,12 @@ class OwnerTokens:
 
         Those who waited for an attempt that failed fail with it, else each would wait for its own.
         """
-        self.used_at = self._now()
+        self.used_at = self._clock()
         if self._token is not None and self.used_at < self._until:
             return self._token
         seen = self._attempts
         async with self._lock:
-            if self._token is not None and self._now() < self._until:
+            if self._token is not None and self._clock() < self._until:
                 return self._token
             if self._attempts > seen and self._failure is not None:
                 raise self._failure
@@ -59,7 +78,7 @@ class OwnerTokens:
 
     async def _renew(self) -> AccessToken:
         self._token = None
-        begun = self._now()
+        begun = self._clock()
         try:
             token = await self._get(self._refused)
         except (IssuerUnavailable, OAuthRefused, LoginNeeded) as error:
@@ -69,13 +88,14 @@ class OwnerTokens:
             self._failure = None
         finally:
             self._attempts += 1
-        self._token = token
-        self._until = min(_good_until(token, begun), begun + self._fresh_s)
+        self._token, self.scopes = token, token.scopes
+        self._until = begun + min(_good_for_s(token, self._now()), self._fresh_s)
         return token
 
 
-def _good_until(token: AccessToken, begun: float) -> float:
+def _good_for_s(token: AccessToken, now: float) -> float:
+    """Return for how many seconds a new token is used; a short-lived one for half its life."""
     if token.expires_at is None:
-        return float("inf")
-    life_s = token.expires_at - begun  # a short-lived one is renewed after half of it
-    return token.expires_at - min(MARGIN_S, life_s / 2)
+        return math.inf
+    life_s = token.expires_at - now
+    return life_s - min(MARGIN_S, life_s / 2)

@@ -71,9 +71,6 @@ class ServerAccess:
         self._parts = parts
         self._server = http_url(config.url)
         self._owners: dict[Owner, OwnerTokens] = {}
-        self._jwts: dict[Owner, CallerJwt] = {}
-        self._scopes: dict[Owner, tuple[str, ...]] = {}
-        """Of logins: what was granted."""
         self._found: Discovered | None = None
         self._callers_issuer: Issuer | None = None
         """The issuer of callers' JWTs, where it is another than the server's."""
@@ -87,15 +84,16 @@ class ServerAccess:
         """Return whether these are the tokens of an entry."""
         return config.url == self.config.url and auth == self._auth
 
-    def offer(self, caller: Caller) -> None:
-        """Keep the JWT of a request, by which its caller's tokens are got until it ends.
+    def offer(self, caller: Caller) -> Owner:
+        """Keep the JWT of a request, where tokens are got by it; return the owner of the tokens.
 
         A user whom no JWT proves gets no session: it would be opened with that user's login.
         Raises IdentityRequired.
         """
-        self.check(caller)
-        if caller.jwt is not None and self._auth.login_for is LoginFor.USER:
-            self._jwts[self.owner_of(caller)] = caller.jwt
+        owner = self.check(caller)
+        if self._auth.grant.needs_jwt:
+            self._tokens_of(owner, caller).jwt = caller.jwt
+        return owner
 
     def owner_of(self, caller: Caller) -> Owner:
         """Return in whose name a call's token is. Raises IdentityRequired."""
@@ -108,36 +106,31 @@ class ServerAccess:
                 parts = CallerPart.TENANT_ID.of(caller), CallerPart.USER_ID.of(caller)
                 return (*parts, self._parts.jwt_issuer or "")
 
-    def check(self, caller: Caller) -> None:
-        """Check that a call's token could be got, without a request. Raises IdentityRequired."""
-        self.owner_of(caller)
+    def check(self, caller: Caller) -> Owner:
+        """Check, without a request, that a call's token could be got; return its owner.
+
+        Raises IdentityRequired.
+        """
+        owner = self.owner_of(caller)
         if self._auth.login_for is LoginFor.USER and caller.jwt is None:
             raise IdentityRequired(
                 "the server needs to know the user of who calls, proven by a JWT; send one that "
                 "names the user",
                 details={"part": CallerPart.USER_ID.value},
             )
+        return owner
 
     async def prepare(self, caller: Caller) -> None:
         """Get the token of a call before anything of it is sent.
 
         Raises IdentityRequired, CredentialsMissing, CredentialsInsufficient, ServerUnavailable.
         """
-        self.offer(caller)
-        await self.token(self.owner_of(caller), caller)
+        await self.token(self.offer(caller), caller)
 
     async def token(self, owner: Owner, caller: Caller | None) -> AccessToken:
         """Return the owner's token. Raises as ``prepare``, and LoginsUnavailable."""
-        tokens = self._owners.get(owner)
-        if tokens is None:
-            tokens = self._owners[owner] = OwnerTokens(
-                lambda refused: self._get(owner, caller, refused),
-                self._parts.now,
-                is_stored=self._auth.grant.needs_person,
-            )
-            self._forget_oldest()
         try:
-            return await tokens.current()
+            return await self._tokens_of(owner, caller).current()
         except LoginNeeded as error:
             raise self.login_required(error.scopes) from None
         except OAuthRefused as error:
@@ -169,7 +162,8 @@ class ServerAccess:
                 raise insufficient("the server wants scopes, and the entry names none")
             self.drop(owner, access)
             return
-        granted = self._scopes.get(owner, ())
+        tokens = self._owners.get(owner)
+        granted = () if tokens is None else tokens.scopes
         if set(scopes) <= set(granted):
             raise insufficient("the server wants scopes that the login has")
         self._owners.pop(owner, None)  # the next call reads what is stored by then
@@ -214,9 +208,7 @@ class ServerAccess:
         if stored is None:
             raise LoginNeeded  # without a request to anybody
         filled = await self._parts.filled(self._auth.client, caller)
-        token = await logins.token(stored, await self._discovered(), filled, refused)
-        self._scopes[owner] = token.scopes
-        return token
+        return await logins.token(stored, await self._discovered(), filled, refused)
 
     def login_owner(self, owner: Owner) -> LoginOwner:
         """Return under whose name the login of an owner is stored."""
@@ -252,9 +244,8 @@ class ServerAccess:
         return self._callers_issuer
 
     def _jwt(self, owner: Owner) -> CallerJwt:
-        jwt = self._jwts.get(owner)
+        jwt = self._owners[owner].jwt if owner in self._owners else None
         if jwt is None or jwt.expires_at <= self._parts.now():
-            self._jwts.pop(owner, None)
             raise OAuthRefused("no token of this user is known that has not expired")
         return jwt
 
@@ -266,12 +257,19 @@ class ServerAccess:
             method=client.token_endpoint_auth_method,
         )
 
-    def _forget_oldest(self) -> None:
-        if len(self._owners) > MAX_OWNERS:
-            oldest = min(self._owners, key=lambda owner: self._owners[owner].used_at)
-            del self._owners[oldest]
-            self._jwts.pop(oldest, None)
-            self._scopes.pop(oldest, None)
+    def _tokens_of(self, owner: Owner, caller: Caller | None) -> OwnerTokens:
+        """Return the tokens of an owner; of too many owners the one used longest ago is dropped."""
+        known = self._owners.get(owner)
+        if known is not None:
+            return known
+        if len(self._owners) >= MAX_OWNERS:
+            del self._owners[min(self._owners, key=lambda it: self._owners[it].used_at)]
+        tokens = self._owners[owner] = OwnerTokens(
+            lambda refused: self._get(owner, caller, refused),
+            self._parts.now,
+            is_stored=self._auth.grant.needs_person,
+        )
+        return tokens
 
     def _unavailable(self, reason: str) -> ServerUnavailable:
         server_id = self.config.server_id
