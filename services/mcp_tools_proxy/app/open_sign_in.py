@@ -101,16 +101,13 @@ def _owner(
     tenant_id: str | None,
     user_id: str | None,
 ) -> LoginOwner:
-    needs = {
-        LoginFor.DEPLOYMENT: (False, False),
-        LoginFor.TENANT: (True, False),
-        LoginFor.USER: (True, True),
-    }[auth.login_for]
-    described = f"the login to {config.server_id} is of {_OWNERS[auth.login_for]}"
-    given = (("--tenant", tenant_id), ("--user", user_id))
-    for (name, value), is_needed in zip(given, needs, strict=True):
-        if (value is not None) is not is_needed:
-            raise NoSignIn(f"{described}: {'add' if is_needed else 'leave out'} {name}")
+    mismatch = auth.login_for.mismatch(tenant_id, user_id)
+    if mismatch is not None:
+        part, is_missing = mismatch
+        raise NoSignIn(
+            f"the login to {config.server_id} is of {_OWNERS[auth.login_for]}: "
+            f"{'add' if is_missing else 'leave out'} --{part}"
+        )
     return LoginOwner(
         server_id=config.server_id,
         login_for=auth.login_for,

@@ -32,7 +32,7 @@ from mcp_tools_proxy.idempotency.redis_requests import (
     RedisRefused,
     RedisRequests,
 )
-from mcp_tools_proxy.redis_client.connection_pool import KEY_PREFIX, RedisPool
+from mcp_tools_proxy.redis_client.connection_pool import KEY_PREFIX, RedisPool, eviction_problem
 
 RENEW_S = 3.0
 """Seconds between two checks of Redis, at which leases are renewed."""
@@ -48,8 +48,6 @@ RECORD_BYTES = 500
 """What a record takes in Redis without its outcome (measured: 420)."""
 
 DIGEST_BYTES = 32
-
-NEVER_EVICTS = "noeviction"
 
 _PROBE_NAME = f"{KEY_PREFIX}:idempotency:probe".encode()
 
@@ -268,13 +266,8 @@ class RedisRecordStore:
         self._problem = problem
 
     def _problem_in(self, memory: object) -> str | None:
-        policy = memory.get("maxmemory_policy") if isinstance(memory, Mapping) else "not known"
-        if policy == NEVER_EVICTS:
-            return None
-        return (
-            f"the Redis of {self._variable} may drop keys (maxmemory-policy {policy}); "
-            f"set it to {NEVER_EVICTS}, or name another Redis in MCP_PROXY_STATE_URL"
-        )
+        problem = eviction_problem(memory, self._variable)
+        return problem and f"{problem}, or name another Redis in MCP_PROXY_STATE_URL"
 
     async def _work_off(self) -> None:
         """Delete, renew and write all that is due; what fails stays due."""

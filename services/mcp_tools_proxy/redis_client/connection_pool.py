@@ -1,5 +1,6 @@
 """A pool of connections to Redis, from the URL of the settings."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -11,6 +12,9 @@ from redis.exceptions import RedisError
 URL_VARIABLE = "MCP_PROXY_RATE_LIMIT_STORAGE_URL"
 KEY_PREFIX = "mcp-tools-proxy"
 """Every key and channel of ours begins with it."""
+
+NEVER_EVICTS = "noeviction"
+"""The ``maxmemory-policy`` of a Redis that keeps what it is given."""
 
 CONNECT_TIMEOUT_S = 1.0
 """Seconds that one connect to Redis may take."""
@@ -70,3 +74,18 @@ def _checked_name(url: str, variable: str) -> str:
     if database and not (database.isascii() and database.isdigit()):
         raise ValueError(f"{variable}: the path must be a database number, e.g. /0")
     return f"{parts.scheme}://{host}:{port or 6379}/{database or 0}"
+
+
+def eviction_problem(memory: object, variable: str) -> str | None:
+    """Return why a Redis may drop keys, by its ``INFO memory``; None if it does not.
+
+    ``variable`` is the setting that names the Redis.
+    """
+    known = memory if isinstance(memory, Mapping) else {}
+    policy = known.get("maxmemory_policy", "not known")
+    if policy == NEVER_EVICTS:
+        return None
+    return (
+        f"the Redis of {variable} may drop keys (maxmemory-policy {policy}); "
+        f"set it to {NEVER_EVICTS}"
+    )

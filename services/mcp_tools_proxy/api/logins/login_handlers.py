@@ -1,6 +1,5 @@
 """Lists, offers and ends logins to servers (contract §1)."""
 
-from datetime import UTC, datetime
 from typing import TypeVar
 
 from fastapi import Response
@@ -120,20 +119,15 @@ class LoginHandlers:
 
     def _named_owner(self, query: LoginsQuery) -> LoginOwner:
         """Return whose login is named. Raises InvalidRequest."""
-        needs = {
-            LoginFor.DEPLOYMENT: (False, False),
-            LoginFor.TENANT: (True, False),
-            LoginFor.USER: (True, True),
-        }
         login_for = LoginFor(query.login_for or "deployment")
-        given = (("tenant_id", query.tenant_id), ("user_id", query.user_id))
-        for (name, value), is_needed in zip(given, needs[login_for], strict=True):
-            if (value is not None) is not is_needed:
-                problem = "is missing" if is_needed else "should be left out"
-                raise InvalidRequest(
-                    f"{name}: {problem} for a login of the {login_for.value}",
-                    details={"field": name},
-                )
+        mismatch = login_for.mismatch(query.tenant_id, query.user_id)
+        if mismatch is not None:
+            part, is_missing = mismatch
+            problem = "is missing" if is_missing else "should be left out"
+            raise InvalidRequest(
+                f"{part}_id: {problem} for a login of the {login_for.value}",
+                details={"field": f"{part}_id"},
+            )
         return LoginOwner(
             server_id=query.server_id or "",
             login_for=login_for,
@@ -180,14 +174,13 @@ def _fits(owner: LoginOwner, query: LoginsQuery) -> bool:
 
 
 def _facts(facts: LoginFacts) -> dict[str, object]:
-    owner, at = facts.owner, facts.signed_in_at
-    shown = None if at is None else datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
+    owner = facts.owner
     return without_none(
         {
             "server_id": owner.server_id,
             "for": owner.login_for.value,
             "tenant_id": owner.tenant_id or None,
             "user_id": owner.user_id or None,
-            "signed_in_at": shown,
+            "signed_in_at": facts.signed_in_time,
         }
     )

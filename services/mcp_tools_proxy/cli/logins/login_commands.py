@@ -3,7 +3,6 @@
 import asyncio
 import webbrowser
 from collections.abc import Callable, Coroutine, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -162,18 +161,14 @@ def _facts(login: LoginFacts) -> dict[str, object]:
         "for": owner.login_for.value,
         "tenant_id": owner.tenant_id or None,
         "user_id": owner.user_id or None,
-        "signed_in_at": _time(login.signed_in_at),
+        "signed_in_at": login.signed_in_time,
     }
 
 
 def _cells(login: LoginFacts) -> tuple[str, ...]:
     owner = login.owner
-    known = _time(login.signed_in_at) or "cannot be opened with this key"
+    known = login.signed_in_time or "cannot be opened with this key"
     return owner.server_id, owner.login_for.value, owner.tenant_id, owner.user_id, known
-
-
-def _time(at: float | None) -> str | None:
-    return None if at is None else datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
 
 
 def _run(command: Coroutine[Any, Any, Any]) -> Any:

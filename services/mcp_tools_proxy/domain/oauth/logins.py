@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Protocol
 
 from mcp_tools_proxy.domain.oauth.server_auth import Grant, LoginFor
@@ -60,6 +61,12 @@ class LoginFacts:
 
     owner: LoginOwner
     signed_in_at: float | None
+
+    @property
+    def signed_in_time(self) -> str | None:
+        """When it was made, in UTC."""
+        at = self.signed_in_at
+        return None if at is None else datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
 
 
 class LoginAccess(Protocol):

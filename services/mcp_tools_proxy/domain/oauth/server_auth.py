@@ -35,6 +35,20 @@ class LoginFor(Enum):
     TENANT = "tenant"
     USER = "user"
 
+    def mismatch(self, tenant_id: str | None, user_id: str | None) -> tuple[str, bool] | None:
+        """Return the part that does not fit such a login, and whether it is missing; else None.
+
+        A tenant's login has a tenant, a user's has both, and no other has one.
+        """
+        parts = (
+            ("tenant", tenant_id, self is not LoginFor.DEPLOYMENT),
+            ("user", user_id, self is LoginFor.USER),
+        )
+        for part, value, is_needed in parts:
+            if (value is not None) is not is_needed:
+                return part, is_needed
+        return None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OAuthClient:

@@ -10,15 +10,13 @@ from redis.exceptions import RedisError
 from mcp_tools_proxy.aiokits.idle_timeout import io_timeout
 from mcp_tools_proxy.domain.errors import LoginsUnavailable
 from mcp_tools_proxy.logins.sign_ins.sign_in_store import UNUSABLE, RecordKind
-from mcp_tools_proxy.redis_client.connection_pool import KEY_PREFIX, RedisPool
+from mcp_tools_proxy.redis_client.connection_pool import KEY_PREFIX, RedisPool, eviction_problem
 
 T = TypeVar("T")
 
 MAX_CONNECTIONS = 8
 WAIT_S = 1.0
 """Longest wait for Redis."""
-
-NEVER_EVICTS = "noeviction"
 
 _ADD = """
 local time = redis.call('TIME')
@@ -95,12 +93,8 @@ class RedisSignIns:
         if self._is_fit:
             return
         memory = await _in_time(lambda: self._redis.info("memory"))
-        policy = memory.get("maxmemory_policy", "not known")
-        if policy != NEVER_EVICTS:
-            reason = (
-                f"the Redis of MCP_PROXY_STATE_URL may drop keys (maxmemory-policy {policy}); set "
-                f"it to {NEVER_EVICTS}"
-            )
+        reason = eviction_problem(memory, "MCP_PROXY_STATE_URL")
+        if reason is not None:
             log.error("login.store_unusable", store=self._name, reason=reason)
             raise LoginsUnavailable(UNUSABLE, reason=reason)
         self._is_fit = True
