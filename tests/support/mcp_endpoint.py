@@ -136,6 +136,7 @@ async def serving(
             log_config=None,
             access_log=False,
             ws="none",
+            timeout_keep_alive=75,  # as the program's: at 5 s, as httpx', both close at once
         )
         server = uvicorn.Server(config)
         async with asyncio.TaskGroup() as tasks:
