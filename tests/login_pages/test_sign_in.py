@@ -281,6 +281,21 @@ async def test_our_client_metadata_document_is_published_and_used() -> None:
         assert gateway.issuer.registered == []
 
 
+async def test_a_document_that_no_issuer_can_fetch_is_not_used() -> None:
+    local = "http://127.0.0.1:8000"
+    async with page_gateway(public_url=local) as gateway:
+        gateway.issuer.metadata["client_id_metadata_document_supported"] = True
+        ann = Browser(local, gateway.served.url)
+        going = await ann.press(await ann.open(await gateway.address()))
+        query = parse_qs(urlsplit(going.headers["location"]).query)
+        (registered,) = gateway.issuer.registered
+        assert (query["redirect_uri"], registered["redirect_uris"]) == (
+            [f"{local}/oauth/callback"],
+            [f"{local}/oauth/callback"],
+        )
+        assert query["client_id"] != [f"{local}/oauth/client.json"]
+
+
 async def test_secrets_of_a_sign_in_are_in_no_log(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

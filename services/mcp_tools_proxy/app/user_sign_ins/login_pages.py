@@ -39,7 +39,8 @@ def open_user_sign_ins(
         lambda token: authenticator.authenticate(f"Bearer {token}"),
         find_server,
         redirect_uri=redirect_uri,
-        metadata_url=metadata_url,
+        # issuers fetch it by https alone (and so register the gateway on a loopback address)
+        metadata_url=metadata_url if pages_url.startswith("https:") else None,
     )
     document = {
         "client_id": metadata_url,
