@@ -14,7 +14,7 @@ from tests.downstream.caller_gateway import TOOLS, serving_entry, user
 from tests.downstream.oauth_calls import call, code, jwt_of, jwt_settings, sent_token
 from tests.support.configuration import Json
 from tests.support.mcp_servers.raw_web import RawServer, running_raw
-from tests.support.oauth_issuer import ID_JAG, Issuer, protect, running_issuer
+from tests.support.oauth_issuer import ID_JAG, RESOURCE_METADATA, Issuer, protect, running_issuer
 from tests.support.service import EXECUTE, SERVERS, eventually
 from tests.support.tokens import bearer
 
@@ -69,6 +69,22 @@ async def test_a_token_of_the_deployment_goes_with_every_request(era: str) -> No
                 "scope": "read write",
             }
         ]
+
+
+async def test_an_issuer_sees_nothing_of_the_query_of_a_servers_url() -> None:
+    async with protected() as (server, issuer, _):
+        refuse = server.instead
+        assert refuse is not None
+
+        def without_metadata(request: web.Request) -> web.Response | None:
+            found = request.path.startswith(RESOURCE_METADATA)
+            return web.Response(status=404) if found else refuse(request)
+
+        server.instead = without_metadata
+        entry = {**server.entry, "url": f"{server.url}?key=of-the-server"}
+        async with serving_entry({**entry, "auth": client_credentials(issuer)}) as service:
+            assert sent_token(await call(service)) == "token-1"
+        assert [it["resource"] for it in issuer.token_requests] == [server.url]
 
 
 @pytest.mark.parametrize("transport", ["sse", "ws"])

@@ -123,9 +123,11 @@ class Discovery:
 
     def _resource(self, metadata: "_Resource | None") -> str:
         """Return what tokens are for. Raises OAuthRefused if that is not the server."""
-        own = str(self._server.with_fragment(None))
-        found = own if metadata is None else metadata.name
-        if not contains(found, own):
+        if metadata is None:  # a query may have a secret of the entry, which no issuer may see
+            found = str(self._server.with_query(None).with_fragment(None))
+        elif contains(metadata.name, str(self._server.with_fragment(None))):
+            found = metadata.name
+        else:
             raise OAuthRefused("the server's metadata are of another resource than its url")
         if self._auth.resource is not None and self._auth.resource != found:
             raise OAuthRefused("the server's metadata are of another resource than the entry's")
