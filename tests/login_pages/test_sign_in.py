@@ -8,6 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from aiohttp import web
 
+from mcp_tools_proxy.logins.sign_ins.sign_in_store import STEPS_PER_ADDRESS
 from tests.login_pages.page_gateway import (
     LOGINS,
     PUBLIC_URL,
@@ -257,6 +258,25 @@ async def test_of_pending_sign_ins_there_are_at_most_a_thousand() -> None:
         assert "url" not in answer["error"]["details"]
         assert "too many sign-ins" in answer["error"]["message"]
         assert await gateway.address(sub="user-7")
+
+
+async def test_who_opens_an_address_over_and_over_uses_up_a_few_steps() -> None:
+    async with page_gateway() as gateway:
+        url = await gateway.address()
+        browsers = [gateway.browser() for _ in range(3 * STEPS_PER_ADDRESS)]
+        answers = []
+        for browser in browsers:
+            going = await browser.send("GET", url)
+            (state,) = parse_qs(urlsplit(going.headers["location"]).query)["state"]
+            answers.append(f"{CALLBACK}?state={state}&error=access_denied&iss={gateway.own.url}")
+        statuses = [
+            (await browser.send("GET", answer)).status_code
+            for browser, answer in zip(browsers, answers, strict=True)
+        ]
+        assert statuses.count(403) == 2 * STEPS_PER_ADDRESS, statuses
+        assert statuses[-1] != 403
+        await gateway.sign_in(gateway.browser(), url)
+        assert await is_connected(gateway)
 
 
 async def test_a_wider_login_requests_the_scopes_that_a_call_lacked() -> None:

@@ -9,6 +9,9 @@ from typing import Protocol
 from mcp_tools_proxy.domain.oauth.sign_in_pages import MAX_PENDING
 from mcp_tools_proxy.encryption.record_cipher import RecordCipher
 
+STEPS_PER_ADDRESS = 8
+"""Steps of browsers that one address has at a time: a sign-in needs one after the other."""
+
 
 class RecordKind(StrEnum):
     """What a record is for; each kind has a number of records that there may be."""
@@ -16,12 +19,13 @@ class RecordKind(StrEnum):
     PENDING = "pending"
     """An address that was offered, one for each server and identity."""
     BROWSER = "browser"
-    """A step of one browser."""
+    """A step of one browser, the slot of its address that it uses, or how its sign-in ended."""
 
     @property
     def limit(self) -> int:
-        """How many there may be: those of browsers are a few for each address."""
-        return MAX_PENDING if self is RecordKind.PENDING else 5 * MAX_PENDING
+        """How many there may be: for each address some steps, their slots, and how it ended."""
+        per_address = 1 if self is RecordKind.PENDING else 2 * STEPS_PER_ADDRESS + 4
+        return per_address * MAX_PENDING
 
 
 UNUSABLE = "sign-ins cannot be kept now; try again later"

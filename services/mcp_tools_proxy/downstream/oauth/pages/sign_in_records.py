@@ -13,6 +13,7 @@ from mcp_tools_proxy.domain.oauth.logins import LoginOwner
 from mcp_tools_proxy.domain.oauth.sign_in_pages import PENDING_S, Closing
 from mcp_tools_proxy.downstream.oauth.login_flow import PendingLogin
 from mcp_tools_proxy.logins.sign_ins.sign_in_store import (
+    STEPS_PER_ADDRESS,
     UNUSABLE,
     RecordKind,
     RecordSealer,
@@ -23,6 +24,8 @@ T = TypeVar("T")
 
 _NONCE_BYTES = 32
 _ID_CHARS = 32
+
+_FULL = "too many sign-ins are pending; try again in some minutes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,9 +91,7 @@ class SignInRecords:
         sealed = self._sealer.seal(_PENDING.dump_json(made), id_)
         found = await self._store.add(RecordKind.PENDING, id_, sealed, PENDING_S)
         if found is None:
-            raise LoginsUnavailable(
-                "too many sign-ins are pending; try again in some minutes", reason="all are used"
-            )
+            raise LoginsUnavailable(_FULL, reason="all are used")
         known = made if found == sealed else self._opened(_PENDING, found, id_)
         if known is None:  # of a key that is no longer ours
             await self._store.take(RecordKind.PENDING, id_)
@@ -119,7 +120,12 @@ class SignInRecords:
         return pending if pending is not None and _is_same(pending.nonce, nonce) else None
 
     async def keep_step(self, name: str, step: BrowserStep) -> None:
-        """Keep a browser's step under a name that only its secret leads to."""
+        """Keep a browser's step under a name that only its secret leads to.
+
+        An address has a few steps at a time, and drops one for another: else who opens his own over
+        and over would use up all that there may be, and nobody else could sign in.
+        """
+        await self._use_slot(step.nonce, name)
         await self._keep(name, _STEP.dump_json(step))
 
     async def take_step(self, name: str) -> BrowserStep | None:
@@ -134,13 +140,35 @@ class SignInRecords:
         """Remove how a sign-in has ended, and return it: once."""
         return await self._take(_CLOSING, name)
 
+    async def _use_slot(self, nonce: str, name: str) -> None:
+        """Use one of the slots of an address for a step; drop the step of one if all are used."""
+        for number in range(STEPS_PER_ADDRESS):
+            if await self._add_slot(nonce, number, name):
+                return
+        number = secrets.randbelow(STEPS_PER_ADDRESS)
+        slot = self._slot_of(nonce, number)
+        dropped = await self._store.take(RecordKind.BROWSER, slot)
+        if dropped is not None and (known := self._sealer.open(dropped, slot)) is not None:
+            await self.take_step(known.decode())
+        if not await self._add_slot(nonce, number, name):
+            raise LoginsUnavailable(_FULL, reason="an address is opened too often")
+
+    async def _add_slot(self, nonce: str, number: int, name: str) -> bool:
+        slot = self._slot_of(nonce, number)
+        sealed = self._sealer.seal(name.encode(), slot)
+        found = await self._store.add(RecordKind.BROWSER, slot, sealed, PENDING_S)
+        if found is None:
+            raise LoginsUnavailable(_FULL, reason="all are used")
+        return found == sealed
+
+    def _slot_of(self, nonce: str, number: int) -> str:
+        return self._sealer.name_of("slot", nonce, str(number))
+
     async def _keep(self, name: str, content: bytes) -> None:
         digest = self._sealer.name_of("browser", name)
         sealed = self._sealer.seal(content, digest)
         if await self._store.add(RecordKind.BROWSER, digest, sealed, PENDING_S) is None:
-            raise LoginsUnavailable(
-                "too many sign-ins are pending; try again in some minutes", reason="all are used"
-            )
+            raise LoginsUnavailable(_FULL, reason="all are used")
 
     async def _take(self, adapter: TypeAdapter[T], name: str) -> T | None:
         digest = self._sealer.name_of("browser", name)
