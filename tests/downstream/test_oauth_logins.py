@@ -12,6 +12,7 @@ import pytest
 from aiohttp import web
 
 from mcp_tools_proxy.app.open_sign_in import open_sign_in
+from mcp_tools_proxy.domain.caller import Call, Caller
 from mcp_tools_proxy.domain.oauth.logins import Login
 from mcp_tools_proxy.downstream.oauth.oauth_web import OAuthRefused
 from mcp_tools_proxy.settings.settings import Settings
@@ -63,6 +64,13 @@ async def sign_in(
         return await opened.sign_in.finish(pending, answer)
 
 
+async def sign_out() -> None:
+    """Sign out as the command does."""
+    settings = Settings.model_validate(SETTINGS)
+    async with open_sign_in(settings, CONFIG_DIR, "s", tenant_id=None, user_id=None) as opened:
+        assert await opened.sign_in.sign_out(opened.owner, opened.caller)
+
+
 async def state(service: Service) -> str:
     servers = (await service.http.get(SERVERS)).json()["servers"]
     return str(servers[0]["state"])
@@ -86,6 +94,23 @@ async def test_a_server_is_of_use_once_somebody_has_signed_in() -> None:
     assert (request["grant_type"], request["resource"]) == ("authorization_code", server.url)
     (registered,) = issuer.registered
     assert registered["application_type"] == "native"
+
+
+async def test_explaining_a_call_foresees_that_nobody_has_signed_in() -> None:
+    explained = Call(name="s:headers", caller=Caller(tenant_id="acme", user_id="ann"), trace_id="t")
+    async with signing_in() as (service, _, issuer):
+
+        async def decision() -> str:
+            refusal = (await service.gateway.explainer.explain(explained)).refusal
+            return "OK" if refusal is None else refusal.verdict
+
+        assert await decision() == code(await call(service)) == "SERVER_UNAVAILABLE"
+        assert issuer.requests == []
+        await sign_in()
+        await ready(service)
+        assert await decision() == code(await call(service)) == "OK"
+        await sign_out()
+        assert await decision() == "LOGIN_REQUIRED"
 
 
 async def test_a_login_is_renewed_by_its_refresh_token_once_for_all_calls() -> None:

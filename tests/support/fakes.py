@@ -17,6 +17,7 @@ from mcp_tools_proxy.domain.components import (
     Tool,
     ToolSpec,
 )
+from mcp_tools_proxy.domain.errors import ServerUnavailable
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.domain.offers.view import View
 from mcp_tools_proxy.domain.server import ServerConfig
@@ -227,6 +228,11 @@ class FakePool:
     def pending(self) -> Sequence[str]:
         """None: here a server is discovered at once, or never."""
         return ()
+
+    @property
+    def without_login(self) -> Mapping[str, ServerUnavailable]:
+        """None: here nobody has to sign in."""
+        return {}
 
     async def wait_first_attempt(self, server_id: str, waited_s: float, tenant_id: str) -> None:
         """Nobody waits here."""

@@ -12,6 +12,7 @@ from typing import Protocol
 import structlog
 
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
+from mcp_tools_proxy.domain.errors import ServerUnavailable
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.domain.server import Isolation, ServerConfig, ServerState, ServerStatus
 from mcp_tools_proxy.downstream.callers.caller_values import CallerValues
@@ -99,6 +100,18 @@ class Pool:
         """The ids of the servers that were not tried yet, in configured order."""
         return [server_id for server_id, it in self._sessions().items() if it.is_pending]
 
+    @property
+    def without_login(self) -> Mapping[str, ServerUnavailable]:
+        """What calls to servers are that nobody has signed in to, and that were never discovered.
+
+        By the server's id, in configured order.
+        """
+        return {
+            server_id: session.connection_state.unavailable(session.connection_state.error)
+            for server_id, session in self._sessions().items()
+            if session.snapshot is None and session.status.state is ServerState.LOGIN_REQUIRED
+        }
+
     async def wait_first_attempt(
         self, server_id: str, waited_s: float, tenant_id: str = NO_TENANT
     ) -> None:
@@ -125,14 +138,17 @@ class Pool:
         entry = self._entries.get(server_id)
         return entry.session if entry else None
 
-    async def check_caller(self, server_id: str, caller: Caller) -> None:
+    async def check_caller(self, server_id: str, caller: Caller) -> bool:
         """Check that a call would have all that the server's entry needs of its caller.
 
-        Opens no session and sends nothing. Raises IdentityRequired, CredentialsMissing.
+        The caller is taken as proven; return whether the call has to prove the user, by a JWT.
+        Opens no session and sends nothing. Raises IdentityRequired, CredentialsMissing,
+        LoginRequired, LoginsUnavailable.
         """
         session = self.session(server_id)
-        if session is not None:
-            await session.caller_values.check(session.config, caller)
+        if session is None:
+            return False
+        return await session.caller_values.check(session.config, caller)
 
     def apply(self, wanted: Mapping[str, ServerConfig]) -> None:
         """Start, stop and replace sessions to match ``wanted``; unchanged servers keep theirs.

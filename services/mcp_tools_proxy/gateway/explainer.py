@@ -54,8 +54,8 @@ WINDOW_TOOL = "read_chunk_window"
 """The one tool that asks a Retrieval Service."""
 
 
-_ON_ITS_WAY = (ServerState.CONNECTING, ServerState.RECONNECTING)
-"""States of a server for which a call waits."""
+_ON_ITS_WAY = (ServerState.CONNECTING, ServerState.RECONNECTING, ServerState.LOGIN_REQUIRED)
+"""States of a server for which a call waits; one that has the missing login begins an attempt."""
 
 
 class _Undecided(Exception):
@@ -99,12 +99,13 @@ class Explanation:
 class Destinations:
     """Where calls go: ``servers`` with their state, and Retrieval, if it is set.
 
-    ``check_caller`` raises IdentityRequired or CredentialsMissing where a call to a server would,
-    for what it is sent of its caller and by whose session.
+    ``check_caller`` raises IdentityRequired, CredentialsMissing or LoginRequired where a call to a
+    server would, for what it is sent of its caller, by whose session and login. It returns whether
+    the call has to prove its user by a JWT, which an explanation has not.
     """
 
     servers: Callable[[], Iterable[ServerStatus]]
-    check_caller: Callable[[str, Caller], Awaitable[None]]
+    check_caller: Callable[[str, Caller], Awaitable[bool]]
     windows_configured: bool
     windows_are_local: bool
 
@@ -168,7 +169,7 @@ class Explainer:
         try:
             component = self._first_attempts.find_unless_pending(call, Registry.resolve)
         except ProxyError as error:
-            if CHECK_OF_CODE[error.code] is Check.VISIBILITY:
+            if CHECK_OF_CODE[error.code] in (Check.VISIBILITY, Check.SERVER):
                 passed.add(Check.AGENT)
             raise
         passed.add(Check.AGENT)
@@ -211,9 +212,13 @@ class Explainer:
         status = self._status_of(spec.server_id)
         if status is None:
             return
-        await self._destinations.check_caller(status.server_id, caller)
+        needs_jwt = await self._destinations.check_caller(status.server_id, caller)
         if status.state is not ServerState.READY:
             _raise_not_ready(status)
+        if needs_jwt:
+            raise _Undecided(
+                Check.SERVER, "a call needs a JWT that names the user; else it is IDENTITY_REQUIRED"
+            )
 
     def _sent(self, component: Component, call: Call) -> Mapping[str, object]:
         """Return where a call goes, with names and without a value."""

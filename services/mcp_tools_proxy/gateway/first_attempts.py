@@ -6,7 +6,7 @@ would be refused as unknown right after every start.
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
@@ -17,6 +17,7 @@ from mcp_tools_proxy.domain.errors import (
     PromptNotFound,
     ProxyError,
     ResourceNotFound,
+    ServerUnavailable,
     ToolNotFound,
 )
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
@@ -36,6 +37,14 @@ class PendingServers(Protocol):
     @property
     def pending(self) -> Collection[str]:
         """The ids of the servers whose first connection attempt is not over."""
+        ...
+
+    @property
+    def without_login(self) -> Mapping[str, ServerUnavailable]:
+        """What calls to servers are that nobody has signed in to, and that were never discovered.
+
+        By the server's id.
+        """
         ...
 
     async def wait_first_attempt(self, server_id: str, waited_s: float, tenant_id: str) -> None:
@@ -85,12 +94,14 @@ class FirstAttempts:
     def find_unless_pending(self, call: Call, find: Find[T]) -> T | None:
         """Return what ``find`` finds for the call, or None if a server has to be waited for.
 
-        Separate from ``wait`` so that the hot path awaits nothing. Raises what ``find`` raises.
+        Separate from ``wait`` so that the hot path awaits nothing. Raises what ``find`` raises, and
+        ServerUnavailable for what a server may offer that nobody has signed in to.
         """
         try:
             return find(self._registry.current, call)
         except NOT_RESOLVED:
-            if not self._candidates(call):
+            if not self._candidates(call, self._servers.pending):
+                self._raise_without_login(call)
                 raise
         return None
 
@@ -107,27 +118,32 @@ class FirstAttempts:
             try:
                 return find(self._registry.current, call), replace(call, waited_s=waited_s)
             except NOT_RESOLVED:
-                servers = [it for it in self._candidates(call) if it not in failures]
+                candidates = self._candidates(call, self._servers.pending)
+                servers = [it for it in candidates if it not in failures]
                 if not servers and not failures:
                     raise
             if not servers:
                 raise next(iter(failures.values()))
             failures |= await self._first_of(servers, waited_s, call.caller.tenant_id)
 
-    def _candidates(self, call: Call) -> Sequence[str]:
-        """Return the pending servers that may offer what the call names.
+    def _raise_without_login(self, call: Call) -> None:
+        unavailable = self._servers.without_login
+        for server_id in self._candidates(call, unavailable):
+            raise unavailable[server_id]
+
+    def _candidates(self, call: Call, servers: Collection[str]) -> Sequence[str]:
+        """Return those of the undiscovered servers that may offer what the call names.
 
         None for the full name or alias of a present tool: such a name never means another (A-19).
         """
         registry, kind, name = self._registry.current, call.kind, call.name
-        pending = self._servers.pending
-        if not pending or (kind is Kind.TOOL and registry.tools.owns(name)):
+        if not servers or (kind is Kind.TOOL and registry.tools.owns(name)):
             return ()
         if kind is Kind.RESOURCE and has_own_scheme(name):
             return ()
         permissions = registry.access_rules.permissions_of(call.caller)
         return [
-            it for it in pending if registry.pending_offers.may_offer(it, kind, name, permissions)
+            it for it in servers if registry.pending_offers.may_offer(it, kind, name, permissions)
         ]
 
     async def _first_of(

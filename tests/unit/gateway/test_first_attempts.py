@@ -33,6 +33,7 @@ class Pending:
         self.holder = RegistryHolder(Registry.build([FakeTool(name="local")], scope=SCOPE))
         self.now = 0.0
         self.waits: list[tuple[str, float]] = []
+        self.without_login: dict[str, ServerUnavailable] = {}
 
     @property
     def pending(self) -> Sequence[str]:
@@ -50,6 +51,15 @@ class Pending:
     @property
     def first_attempts(self) -> FirstAttempts:
         return FirstAttempts(self.holder, self, clock=lambda: self.now)
+
+
+async def test_a_server_that_nobody_has_signed_in_to_is_unavailable_and_not_unknown() -> None:
+    servers = Pending()
+    servers.without_login["a"] = ServerUnavailable("an operator has to sign in")
+    with pytest.raises(ServerUnavailable, match="an operator"):
+        servers.first_attempts.find_unless_pending(make_call("a:x"), Registry.resolve)
+    with pytest.raises(ToolNotAllowed):
+        servers.first_attempts.find_unless_pending(make_call("b:x"), Registry.resolve)
 
 
 async def test_a_call_knows_how_long_it_waited() -> None:

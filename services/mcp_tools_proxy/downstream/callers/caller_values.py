@@ -113,18 +113,21 @@ class CallerValues:
             part.of(caller)
         return CallHeaders(headers, self._signer(config, caller))
 
-    async def check(self, config: ServerConfig, caller: Caller) -> None:
+    async def check(self, config: ServerConfig, caller: Caller) -> bool:
         """Check that a call of ``caller`` would have all that the entry needs, without sending one.
 
-        Raises IdentityRequired, CredentialsMissing, as the call would.
+        The caller is taken as proven; return whether the call has to prove the user, by a JWT.
+        Raises IdentityRequired, CredentialsMissing, LoginRequired, as the call would, and
+        LoginsUnavailable.
         """
         of_session = (part for part in CallerPart if part in config.isolation.separates)
         for part in (*config.forward, *of_session):
             part.of(caller)
         headers = await self._for_call(config, caller)
         headers.of_request(modern=True)  # an assertion may lack its key
-        if config.auth is not None and self._oauth is not None:
-            (await self._oauth()).of(config, config.auth).check(caller)
+        if config.auth is None or self._oauth is None:
+            return False
+        return await (await self._oauth()).of(config, config.auth).check_login(caller)
 
     async def offer(self, config: ServerConfig, caller: Caller) -> None:
         """Keep what a request proves of its caller, before a session of it is opened.

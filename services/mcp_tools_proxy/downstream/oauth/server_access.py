@@ -90,7 +90,13 @@ class ServerAccess:
         A user whom no JWT proves gets no session: it would be opened with that user's login.
         Raises IdentityRequired.
         """
-        owner = self.check(caller)
+        owner = self.owner_of(caller)
+        if self._auth.login_for is LoginFor.USER and caller.jwt is None:
+            raise IdentityRequired(
+                "the server needs to know the user of who calls, proven by a JWT; send one that "
+                "names the user",
+                details={"part": CallerPart.USER_ID.value},
+            )
         if self._auth.grant.needs_jwt:
             self._tokens_of(owner, caller).jwt = caller.jwt
         return owner
@@ -106,19 +112,16 @@ class ServerAccess:
                 parts = CallerPart.TENANT_ID.of(caller), CallerPart.USER_ID.of(caller)
                 return (*parts, self._parts.jwt_issuer or "")
 
-    def check(self, caller: Caller) -> Owner:
-        """Check, without a request, that a call's token could be got; return its owner.
+    async def check_login(self, caller: Caller) -> bool:
+        """Check, without a request to anybody, that a call would find the login that it needs.
 
-        Raises IdentityRequired.
+        Return whether the call has to prove its user as well. Raises LoginRequired,
+        CredentialsMissing, LoginsUnavailable.
         """
         owner = self.owner_of(caller)
-        if self._auth.login_for is LoginFor.USER and caller.jwt is None:
-            raise IdentityRequired(
-                "the server needs to know the user of who calls, proven by a JWT; send one that "
-                "names the user",
-                details={"part": CallerPart.USER_ID.value},
-            )
-        return owner
+        if self._auth.grant.needs_person:
+            await self._check_stored(owner, caller)
+        return self._auth.login_for is LoginFor.USER
 
     async def prepare(self, caller: Caller) -> None:
         """Get the token of a call before anything of it is sent.
@@ -172,8 +175,11 @@ class ServerAccess:
     def login_required(self, scopes: tuple[str, ...] = ()) -> LoginRequired:
         """Build the error of a missing login; ``scopes`` are those that it should have."""
         server_id = self.config.server_id
+        message = f"an operator has to sign in to server {server_id} first; tell the user"
+        if self._auth.login_for is LoginFor.USER:
+            message = f"the user has to sign in to server {server_id} first; tell the user so"
         return LoginRequired(
-            f"somebody has to sign in to server {server_id} first; tell the user, or an operator",
+            message,
             details={
                 "server_id": server_id,
                 "for": self._auth.login_for.value,
@@ -209,6 +215,21 @@ class ServerAccess:
             raise LoginNeeded  # without a request to anybody
         filled = await self._parts.filled(self._auth.client, caller)
         return await logins.token(stored, await self._discovered(), filled, refused)
+
+    async def _check_stored(self, owner: Owner, caller: Caller) -> None:
+        found, logins = self._found, self._parts.logins
+        if logins is None:
+            raise self.login_required()
+        filled = await self._parts.filled(self._auth.client, caller)
+        try:
+            await logins.check(
+                self.login_owner(owner),
+                issuer=self._auth.issuer if found is None else found.issuer.name,
+                resource=self._auth.resource if found is None else found.resource,
+                client_id=filled.get("id"),
+            )
+        except LoginNeeded as error:
+            raise self.login_required(error.scopes) from None
 
     def login_owner(self, owner: Owner) -> LoginOwner:
         """Return under whose name the login of an owner is stored."""

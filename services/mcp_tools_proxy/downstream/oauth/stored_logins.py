@@ -66,6 +66,26 @@ class StoredLogins:
         """Return an owner's login, of whatever binding. Raises LoginsUnavailable."""
         return await self._store.find(owner)
 
+    async def check(
+        self, owner: LoginOwner, *, issuer: str | None, resource: str | None, client_id: str | None
+    ) -> None:
+        """Check, without a request to anybody, that an owner has a login that fits an entry.
+
+        What is None may be anything. A login that has to be renewed counts: whether its issuer does
+        so is known by the renewal alone. Raises LoginNeeded, LoginsUnavailable.
+        """
+        stored = await self._store.find(owner)
+        login = None if stored is None else self.open(stored)
+        if stored is None or login is None:
+            raise LoginNeeded
+        bound = stored.binding
+        pairs = ((issuer, bound.issuer), (resource, bound.resource), (client_id, bound.client_id))
+        if any(wanted not in (None, it) for wanted, it in pairs):
+            raise LoginNeeded
+        can_renew = login.refresh_token is not None and not stored.refresh_sent
+        if not (can_renew or self._is_good(login, None)):
+            raise LoginNeeded(login.scopes)
+
     async def token(
         self,
         stored: StoredLogin,
