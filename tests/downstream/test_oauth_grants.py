@@ -150,6 +150,17 @@ async def test_a_jwt_is_exchanged_for_a_token_that_lives_no_longer() -> None:
             ]
 
 
+async def test_a_jwt_is_exchanged_as_what_it_is_to_its_issuer() -> None:
+    async with protected() as (server, issuer, _):
+        auth = exchange(subjectTokenType="id_token")
+        entry = {**server.entry, "auth": auth, "isolation": "user"}
+        async with serving_entry(entry, **jwt_settings(issuer)) as service:
+            assert code(await call(service, token=jwt_of(issuer))) == "OK"
+    (sent,) = [it for it in issuer.token_requests if "subject_token" in it]
+    assert sent["subject_token_type"] == "urn:ietf:params:oauth:token-type:id_token"
+    assert sent["requested_token_type"] == "urn:ietf:params:oauth:token-type:access_token"
+
+
 async def test_a_user_who_was_only_named_has_no_tokens() -> None:
     async with protected() as (server, issuer, _):
         entry = {**server.entry, "auth": exchange(), "isolation": "user"}

@@ -53,6 +53,8 @@ def places(configuration: Configuration) -> set[str]:
         (OF_TENANT, "tenant"),
         (EXCHANGE, "user"),
         (ID_JAG, "user"),
+        ({**ID_JAG, "subjectTokenType": "id_token"}, "user"),
+        ({**EXCHANGE, "subjectTokenType": "jwt"}, "user"),
         ({"redirectUri": "http://127.0.0.1:8765/oauth/callback"}, "shared"),
         ({"clientIdMetadataUrl": "https://us.example/client.json"}, "shared"),
     ],
@@ -87,6 +89,8 @@ def test_what_goes_together_is_taken(tmp_path: Path, auth: Json, isolation: str)
         ({"scopes": ["a b"]}, "shared", "auth.scopes[0]"),
         ({"grant": "password"}, "shared", "auth.grant"),
         ({"type": "basic"}, "shared", "auth.type"),
+        ({**MACHINE, "subjectTokenType": "jwt"}, "shared", "auth.subjectTokenType"),
+        ({**EXCHANGE, "subjectTokenType": "saml2"}, "user", "auth.subjectTokenType"),
         ({"discovery": {**CLIENT, "grant": "client_credentials"}}, "shared", "auth.discovery"),
     ],
 )
@@ -138,3 +142,4 @@ def test_an_exchange_is_at_the_issuer_of_callers(tmp_path: Path) -> None:
     auth = loaded(tmp_path, EXCHANGE, isolation="user").servers["s"].auth
     assert auth is not None
     assert auth.issuer == "https://idp.example"
+    assert auth.subject_token_type == "access_token"

@@ -12,7 +12,13 @@ from mcp_tools_proxy.config.field_types import (
     NotBlank,
     check_url,
 )
-from mcp_tools_proxy.domain.oauth.server_auth import Grant, LoginFor, OAuthClient, ServerAuth
+from mcp_tools_proxy.domain.oauth.server_auth import (
+    DEFAULT_SUBJECT_TOKEN,
+    Grant,
+    LoginFor,
+    OAuthClient,
+    ServerAuth,
+)
 
 METHODS = ("client_secret_basic", "client_secret_post", "none")
 _SCOPE_PATTERN = r"^[!#-\[\]-~]+$"
@@ -105,6 +111,11 @@ class AuthEntry(BaseModel):
     """What tokens are for, as the server's metadata must say it; left out, they say it."""
     allow_dynamic_registration: bool = True
     """Whether the gateway may register itself at an issuer where it has no id."""
+    subject_token_type: Literal["access_token", "id_token", "jwt"] | None = Field(
+        default=None, examples=["id_token"]
+    )
+    """For `token_exchange` and `id_jag`: what callers' JWTs are to the issuer that exchanges them;
+    `access_token` when left out."""
     idp: IdpEntry | None = Field(default=None)
     """For `id_jag`: the client at the issuer of callers' tokens."""
     discovery: DiscoveryAuthEntry | None = Field(default=None)
@@ -142,6 +153,7 @@ def server_auth(entry: AuthEntry, *, jwt_issuer: str | None) -> ServerAuth:
         issuer=jwt_issuer if is_exchange else entry.authorization_server,
         resource=entry.resource,
         scopes=scopes,
+        subject_token_type=entry.subject_token_type or DEFAULT_SUBJECT_TOKEN,
         redirect_uri=entry.redirect_uri,
         discovery=_discovery(entry),
     )

@@ -100,6 +100,8 @@ def _grant_faults(auth: AuthEntry) -> Iterator[tuple[str, str]]:
     if (auth.idp is not None) is not (grant is Grant.ID_JAG):
         needed = "is missing: id_jag needs" if auth.idp is None else "is for id_jag only:"
         yield "idp", f"{needed} the client at the issuer of callers' tokens"
+    if auth.subject_token_type is not None and not grant.needs_jwt:
+        yield "subjectTokenType", "is for token_exchange and id_jag only, which exchange a JWT"
     if auth.discovery is not None and auth.login_for is LoginFor.DEPLOYMENT:
         yield "discovery", "is not needed: the deployment's own token discovers the server"
 

@@ -5,6 +5,9 @@ from enum import Enum
 
 from mcp_tools_proxy.domain.caller_template import CallerTemplate
 
+DEFAULT_SUBJECT_TOKEN = "access_token"  # noqa: S105 - a name of RFC 8693
+"""What a caller's JWT is exchanged as, where the entry does not say."""
+
 
 class Grant(Enum):
     """How a token is got."""
@@ -79,6 +82,8 @@ class ServerAuth:
     resource: str | None = None
     scopes: tuple[str, ...] | None = None
     """The most that is ever requested; None takes what is challenged, where a person sees it."""
+    subject_token_type: str = DEFAULT_SUBJECT_TOKEN
+    """What a caller's JWT is to the issuer that exchanges it: the last part of RFC 8693's name."""
     redirect_uri: str | None = None
     """Where the command ``login`` listens; None takes a free port of this machine."""
     discovery: "ServerAuth | None" = None

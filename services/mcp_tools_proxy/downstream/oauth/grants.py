@@ -16,8 +16,9 @@ from mcp_tools_proxy.downstream.oauth.token_endpoint import (
 
 _TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105 - RFC 8693 §2.1
 _JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
-_ACCESS_TOKEN = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105 - RFC 8693 §3
-_ID_JAG = "urn:ietf:params:oauth:token-type:id-jag"
+_TOKEN_TYPE = "urn:ietf:params:oauth:token-type:"  # noqa: S105 - RFC 8693 §3
+_ACCESS_TOKEN = f"{_TOKEN_TYPE}access_token"
+_ID_JAG = f"{_TOKEN_TYPE}id-jag"
 
 
 class UnattendedGrants:
@@ -46,7 +47,7 @@ class UnattendedGrants:
         Raises as ``client_credentials``.
         """
         form = {
-            **_exchanged(jwt),
+            **self._exchanged(jwt),
             "requested_token_type": _ACCESS_TOKEN,
             "resource": found.resource,
         }
@@ -68,7 +69,7 @@ class UnattendedGrants:
         ``client_credentials``.
         """
         form = {
-            **_exchanged(jwt),
+            **self._exchanged(jwt),
             "requested_token_type": _ID_JAG,
             "audience": found.issuer.name,
             "resource": found.resource,
@@ -83,16 +84,15 @@ class UnattendedGrants:
         )
         return _no_longer_than(token, jwt)
 
+    def _exchanged(self, jwt: CallerJwt) -> Mapping[str, str]:
+        return {
+            "grant_type": _TOKEN_EXCHANGE,
+            "subject_token": jwt.token,
+            "subject_token_type": f"{_TOKEN_TYPE}{self._auth.subject_token_type}",
+        }
+
     def _endpoint(self, issuer: Issuer, client: IssuerClient) -> TokenEndpoint:
         return TokenEndpoint(self._web, issuer, client, self._now)
-
-
-def _exchanged(jwt: CallerJwt) -> Mapping[str, str]:
-    return {
-        "grant_type": _TOKEN_EXCHANGE,
-        "subject_token": jwt.token,
-        "subject_token_type": _ACCESS_TOKEN,
-    }
 
 
 def _no_longer_than(token: AccessToken, jwt: CallerJwt) -> AccessToken:
