@@ -311,6 +311,19 @@ def _texts_with_variables(written: Mapping[str, Any]) -> Iterator[tuple[Location
             yield (key, name), text
     if written.get("url") is not None:
         yield ("url",), written["url"]
+    yield from _texts_of_clients(written.get("auth") or {}, ("auth",))
+
+
+def _texts_of_clients(
+    written: Mapping[str, Any], place: Location
+) -> Iterator[tuple[Location, str]]:
+    """Yield the texts of ``auth``, and of the clients that are named in it."""
+    for key in ("clientId", "clientSecret"):
+        if written.get(key) is not None:
+            yield (*place, key), written[key]
+    for key in ("idp", "discovery"):
+        if written.get(key):
+            yield from _texts_of_clients(written[key], (*place, key))
 
 
 def _warnings(file_name: str, oddities: Iterable[Oddity]) -> tuple[Problem, ...]:

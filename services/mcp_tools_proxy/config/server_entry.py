@@ -15,6 +15,7 @@ from pydantic import (
     Field,
     Strict,
     ValidationInfo,
+    ValidatorFunctionWrapHandler,
     field_validator,
 )
 from pydantic import WithJsonSchema as Published
@@ -253,6 +254,20 @@ class ServerEntry(BaseModel):
     that is for nobody."""
     max_result_bytes: Count | None = Field(default=None, examples=[1048576])
     """The largest result in bytes; the gateway's own limit when left out."""
+
+    @field_validator("auth", mode="wrap")
+    @classmethod
+    def _keeps_variables(
+        cls, value: object, read: ValidatorFunctionWrapHandler, info: ValidationInfo
+    ) -> AuthEntry | None:
+        """Read ``auth`` of a disabled server without the environment, which its model cannot see.
+
+        Its fields know nothing of the entry around them.
+        """
+        if value is None or environment_for(info) is not None:
+            found: AuthEntry | None = read(value)
+            return found
+        return AuthEntry.model_validate(value)
 
     @field_validator("type")
     @classmethod

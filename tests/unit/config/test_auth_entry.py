@@ -115,6 +115,28 @@ def test_a_header_of_the_entry_turns_oauth_off_as_in_broxy(tmp_path: Path) -> No
     assert places(loaded(tmp_path, MACHINE, headers=headers)) == {"headers"}
 
 
+@pytest.mark.parametrize("off", [{"enabled": False}, {"disabled": True}])
+def test_a_disabled_server_may_lack_its_variables(tmp_path: Path, off: Json) -> None:
+    client = {"clientId": "${TOOLS_ID}", "clientSecret": "${TOOLS_SECRET}"}
+    auth = {**ID_JAG, **client, "idp": client}
+    missing = loaded(tmp_path, auth, isolation="user", **off)
+    assert places(missing) == set()
+    keys = ("auth.clientId", "auth.clientSecret", "auth.idp.clientId", "auth.idp.clientSecret")
+    warnings = [(it.path.removeprefix("$.mcpServers.s."), it.message) for it in missing.warnings]
+    assert [place for place, _ in warnings] == list(keys[:2])
+    for (_, message), name, other in zip(
+        warnings, ("TOOLS_ID", "TOOLS_SECRET"), keys[2:], strict=True
+    ):
+        assert f"needs {name} from the environment" in message
+        assert f"also at $.mcpServers.s.{other}" in message
+    assert places(loaded(tmp_path, auth, isolation="user")) == set(keys)
+
+
+def test_what_is_wrong_in_auth_of_a_disabled_server_has_its_place(tmp_path: Path) -> None:
+    found = loaded(tmp_path, {"scopes": ["a b"]}, disabled=True)
+    assert places(found) == {"auth.scopes[0]"}
+
+
 def test_a_program_has_no_tokens(tmp_path: Path) -> None:
     assert places(loaded(tmp_path, MACHINE, url=None, command="x")) == {"auth"}
 
