@@ -11,7 +11,7 @@ import kubernetes_validate  # type: ignore[import-untyped] # has no types
 import pytest
 import yaml  # type: ignore[import-untyped] # has no types
 
-from deploy.render import CHART, MANIFESTS, NAME, files, render
+from deploy.render import CHART, CHART_SETS, MANIFESTS, NAME, files, plain_settings, render
 from mcp_tools_proxy.app.http import create_app
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.settings.types import variable
@@ -122,20 +122,47 @@ def test_every_variable_is_a_setting_or_one_of_the_operators(values: str) -> Non
             assert len(names) == len(set(names))
 
 
-def test_no_secret_is_a_plain_value() -> None:
+@pytest.mark.parametrize(
+    ("values", "from_secrets"),
+    [
+        (
+            "postgres and redis",
+            {
+                "MCP_PROXY_ADMIN_TOKEN", "MCP_PROXY_DOCUMENTS_URL", "MCP_PROXY_SESSION_KEYS",
+                "MCP_PROXY_RATE_LIMIT_STORAGE_URL", "MCP_PROXY_STATE_KEY", "MCP_PROXY_STATE_URL",
+            },
+        ),
+        (
+            "logins to servers",
+            {
+                "MCP_PROXY_CREDENTIALS_KEY", "MCP_PROXY_DOCUMENTS_URL", "MCP_PROXY_SESSION_KEYS",
+                "MCP_PROXY_RATE_LIMIT_STORAGE_URL", "MCP_PROXY_SIGNIN_CLIENT_SECRET",
+                "MCP_PROXY_STATE_KEY", "MCP_PROXY_STATE_URL",
+            },
+        ),
+    ],
+)  # fmt: skip
+def test_no_secret_is_a_plain_value(values: str, from_secrets: set[str]) -> None:
     """Each variable that holds a secret is read from a Secret, and there is no Secret of ours."""
-    values = "postgres and redis"
-    from_secrets = {
-        "MCP_PROXY_ADMIN_TOKEN", "MCP_PROXY_DOCUMENTS_URL", "MCP_PROXY_RATE_LIMIT_STORAGE_URL",
-        "MCP_PROXY_SESSION_KEYS", "MCP_PROXY_STATE_KEY", "MCP_PROXY_STATE_URL",
-    }  # fmt: skip
     assert {name for name, value in environment(values).items() if value is None} == from_secrets
+    made = [it["kind"] for each in VALUES for it in objects(each)]
+    assert "Secret" not in made
+
+
+def test_every_setting_that_is_a_secret_has_a_place_among_the_secrets() -> None:
+    helpers = (CHART / "templates/_helpers.tpl").read_text(encoding="utf-8")
+    of_chart = set(re.findall(r"^\w+: (MCP_PROXY_\w+)$", helpers, re.MULTILINE))
+    elsewhere = {"MCP_PROXY_DOCUMENTS_OWNER_URL"}  # of the Job alone
+    secrets = SETTINGS - set(plain_settings()) - {variable(it) for it in CHART_SETS}
+    assert of_chart == secrets - elsewhere
+
+
+def test_a_secret_is_read_by_the_name_and_the_key_that_the_values_say() -> None:
+    values = "postgres and redis"
     (redis,) = [
         it for it in gateway(values)["env"] if it["name"] == "MCP_PROXY_RATE_LIMIT_STORAGE_URL"
     ]
     assert redis["valueFrom"] == {"secretKeyRef": {"name": "redis", "key": "url"}}
-    made = [it["kind"] for each in VALUES for it in objects(each)]
-    assert "Secret" not in made
 
 
 @pytest.mark.parametrize("values", VALUES)
@@ -229,7 +256,7 @@ def test_the_ingress_passes_on_neither_metrics_nor_readiness() -> None:
     values = "ingress, autoscaling and ServiceMonitor"
     (rule,) = one(values, "Ingress")["spec"]["rules"]
     paths = [it["path"] for it in rule["http"]["paths"]]
-    assert paths == ["/mcp", "/internal"]
+    assert paths == ["/mcp", "/internal", "/oauth", "/.well-known/oauth-protected-resource"]
     hidden = {path for path in PATHS if not path.startswith(tuple(f"{it}/" for it in paths))}
     assert hidden >= {"/metrics", "/health/ready"}
     assert "gateway.example.com" in (environment(values)["MCP_PROXY_ALLOWED_HOSTS"] or "").split(
@@ -243,6 +270,7 @@ def test_the_ingress_passes_on_neither_metrics_nor_readiness() -> None:
         ("default", [53, 53]),
         ("postgres and redis", [53, 53, 6380, 5432]),
         ("jwt", [53, 53, 6379, 8443, 8084]),
+        ("logins to servers", [53, 53, 6379, 5432, 8444, 443, 9443]),
     ],
 )
 def test_the_gateway_connects_to_what_the_values_name_and_to_no_other_port(

@@ -58,6 +58,37 @@ VALUES: Mapping[str, Values] = {
             }
         ],
     },
+    "logins to servers": {
+        "settings": {
+            "MCP_PROXY_AUTH_MODE": "jwt",
+            "MCP_PROXY_JWT_ISSUER": "https://login.example.com:8444/",
+            "MCP_PROXY_JWT_AUDIENCE": "https://gateway.example.com/mcp",
+            "MCP_PROXY_JWT_JWKS_URL": "https://login.example.com:8444/jwks.json",
+            "MCP_PROXY_PUBLIC_URL": "https://gateway.example.com",
+            "MCP_PROXY_SIGNIN_CLIENT_ID": "gateway-pages",
+        },
+        "secrets": {
+            **SHARED,
+            **named("documentsUrl", "stateUrl", "stateKey", "credentialsKey", "signinClientSecret"),
+        },
+        "config": {
+            "files": {
+                "mcp.json": {
+                    "mcpServers": {
+                        "wiki": {
+                            "url": "https://wiki.example.com/mcp",
+                            "isolation": "user",
+                            "auth": {
+                                "type": "oauth",
+                                "for": "user",
+                                "authorizationServer": "https://id.example.com:9443",
+                            },
+                        }
+                    }
+                }
+            }
+        },
+    },
     "ingress, autoscaling and ServiceMonitor": {
         "settings": {"MCP_PROXY_AUTH_MODE": "none"},
         "secrets": SHARED,
@@ -136,6 +167,14 @@ REFUSED: Mapping[str, tuple[Values, str]] = {
     "an owner without the gateway's role": (
         {"secrets": named("documentsOwnerUrl")},
         "secrets.documentsUrl.name",
+    ),
+    "logins that would go with the pod": (
+        {"secrets": named("credentialsKey")},
+        "secrets.documentsUrl.name",
+    ),
+    "the secret of no client": (
+        {"secrets": named("signinClientSecret")},
+        "settings.MCP_PROXY_SIGNIN_CLIENT_ID",
     ),
     "documents in two places": (
         {"documents": {"existingClaim": "d"}, "secrets": named("documentsUrl")},

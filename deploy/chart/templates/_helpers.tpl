@@ -54,6 +54,8 @@ stateKey: MCP_PROXY_STATE_KEY
 documentsUrl: MCP_PROXY_DOCUMENTS_URL
 retrievalToken: MCP_PROXY_RETRIEVAL_TOKEN
 embeddingsApiKey: MCP_PROXY_EMBEDDINGS_API_KEY
+credentialsKey: MCP_PROXY_CREDENTIALS_KEY
+signinClientSecret: MCP_PROXY_SIGNIN_CLIENT_SECRET
 remoteToken: MCP_PROXY_REMOTE_TOKEN
 {{- end -}}
 
@@ -118,12 +120,20 @@ remoteToken: MCP_PROXY_REMOTE_TOKEN
 {{- range $name := list "MCP_PROXY_JWT_JWKS_URL" "MCP_PROXY_RETRIEVAL_WINDOW_URL" "MCP_PROXY_REMOTE_URL" -}}
 {{- with get $.Values.settings $name -}}{{- $urls = append $urls . -}}{{- end -}}
 {{- end -}}
+{{- $asksIssuer := get .Values.settings "MCP_PROXY_SIGNIN_CLIENT_ID" -}}
 {{- $mcp := get .Values.config.files "mcp.json" -}}
 {{- if kindIs "string" $mcp -}}{{- $mcp = fromJson $mcp -}}{{- end -}}
 {{- if and (kindIs "map" $mcp) (not .Values.config.existingConfigMap) -}}
 {{- range $server := get $mcp "mcpServers" -}}
 {{- with get $server "url" -}}{{- $urls = append $urls . -}}{{- end -}}
+{{- with get $server "auth" -}}
+{{- $asksIssuer = true -}}
+{{- with get . "authorizationServer" -}}{{- $urls = append $urls . -}}{{- end -}}
 {{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if $asksIssuer -}}
+{{- with get .Values.settings "MCP_PROXY_JWT_ISSUER" -}}{{- $urls = append $urls . -}}{{- end -}}
 {{- end -}}
 {{- range $url := $urls -}}
 {{- with include "gateway.portOf" $url -}}{{- $ports = append $ports (int .) -}}{{- end -}}
@@ -147,6 +157,12 @@ remoteToken: MCP_PROXY_REMOTE_TOKEN
 {{- end -}}
 {{- if and .Values.ingress.enabled (eq $auth "none") (not (hasKey .Values.settings "MCP_PROXY_AUTH_MODE")) -}}
 {{- fail "ingress.enabled is true while nobody has to prove who they are: set settings.MCP_PROXY_AUTH_MODE to token or jwt, or write none there if a proxy in front authenticates callers" -}}
+{{- end -}}
+{{- if and .Values.secrets.credentialsKey.name (not (or .Values.secrets.documentsUrl.name (hasKey .Values.settings "MCP_PROXY_LOGINS_DIR"))) -}}
+{{- fail "secrets.credentialsKey.name is set, and a pod has no folder that outlives it for logins: name the Secret that has the URL of PostgreSQL in secrets.documentsUrl.name" -}}
+{{- end -}}
+{{- if and .Values.secrets.signinClientSecret.name (not (get .Values.settings "MCP_PROXY_SIGNIN_CLIENT_ID")) -}}
+{{- fail "secrets.signinClientSecret.name is set: name its client in settings.MCP_PROXY_SIGNIN_CLIENT_ID" -}}
 {{- end -}}
 {{- $inUse := or (ne $auth "none") .Values.ingress.enabled .Values.autoscaling.enabled -}}
 {{- $several := gt (int (include "gateway.maxReplicas" .)) 1 -}}
