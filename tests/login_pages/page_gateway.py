@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from tests.support.browser import Browser
+from tests.support.browser import Browser, next_address
 from tests.support.configuration import Config, Json, make_agent, make_preset
 from tests.support.mcp_endpoint import Served, serving
 from tests.support.mcp_servers.raw_web import RawServer, running_raw
@@ -77,7 +77,7 @@ class PageGateway:
         """Sign in to the server by an address; return the closing page."""
         page = await browser.open(url)
         going = await browser.press(page)
-        return await browser.open(going.headers["location"])
+        return await browser.open(next_address(going))
 
 
 @asynccontextmanager

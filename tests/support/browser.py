@@ -15,6 +15,7 @@ from tests.support.bounds import BOUND_S
 COOKIE = "__Host-mcp-sign-in"
 
 _FORM = re.compile(r'<form method="post" action="([^"]+)"><input type="hidden" name="csrf" value="')
+_REFRESH = re.compile(r'<meta http-equiv="refresh" content="0;url=([^"]+)">')
 _CSRF = re.compile(r'name="csrf" value="([^"]+)"')
 
 
@@ -78,6 +79,13 @@ class Browser:
             self.cookies.pop(name, None)
             if "Max-Age=0" not in attributes:
                 self.cookies[name] = value
+
+
+def next_address(page: httpx.Response) -> str:
+    """Return where a page leads by itself."""
+    found = _REFRESH.search(page.text)
+    assert found is not None, page.text
+    return html.unescape(found[1])
 
 
 def form_of(page: httpx.Response) -> Form:

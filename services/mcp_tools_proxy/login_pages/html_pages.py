@@ -6,6 +6,7 @@ from hashlib import sha256
 from html import escape
 
 from starlette.responses import HTMLResponse
+from yarl import URL
 
 from mcp_tools_proxy.domain.oauth.sign_in_pages import Closing, Confirmation
 from mcp_tools_proxy.wire.text import printable
@@ -30,11 +31,7 @@ _HEADERS = {
 
 
 def confirmation_page(shown: Confirmation, action: str) -> HTMLResponse:
-    """Build the page that names what is being connected to what, with the button that goes on.
-
-    The form may lead to any https address: an issuer sends the browser on to others, and Chromium
-    applies ``form-action`` to each of those redirects.
-    """
+    """Build the page that names what is being connected to what, with the button that goes on."""
     sentence = (
         f"The server {_text(shown.server_id)} is about to be connected to your account "
         f"{_text(shown.user_id)} of {_text(shown.tenant_id)} at this gateway."
@@ -52,11 +49,24 @@ def confirmation_page(shown: Confirmation, action: str) -> HTMLResponse:
         f"<button>Go on to {_text(shown.origin)}</button></form>"
     )
     advice = "<p>If you have not requested this, close this page: nothing is connected then.</p>"
-    target = "" if shown.origin.startswith("https:") else f" {shown.origin}"
     return _page(
         "Connect a server",
         f"<p>{sentence}</p><dl>{listed}</dl>{form}{advice}",
-        form_action=f"'self' https:{target}",
+        form_action="'self'",
+    )
+
+
+def leading_page(url: str) -> HTMLResponse:
+    """Build the page that leads on to an issuer, at once or by its link.
+
+    A redirect would not do: Chromium applies ``form-action`` of the page with the form to each
+    redirect after it, and which others an issuer sends the browser on to is not known.
+    """
+    origin = _text(str(URL(url).origin()))
+    return _page(
+        f"Going on to {origin}",
+        f'<p><a href="{escape(url)}">Go on to {origin}</a></p>',
+        head=f'<meta http-equiv="refresh" content="0;url={escape(url)}">',
     )
 
 
@@ -82,7 +92,7 @@ def refusal_page(message: str, status: int) -> HTMLResponse:
 
 
 def _page(
-    title: str, content: str, status: int = 200, *, form_action: str = "'none'"
+    title: str, content: str, status: int = 200, *, form_action: str = "'none'", head: str = ""
 ) -> HTMLResponse:
     policy = (
         f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; form-action {form_action}; "
@@ -91,7 +101,7 @@ def _page(
     document = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width">'
-        f"<title>{title}</title><style>{_STYLE}</style></head>"
+        f"{head}<title>{title}</title><style>{_STYLE}</style></head>"
         f"<body><h1>{title}</h1>{content}</body></html>"
     )
     return HTMLResponse(document, status, {**_HEADERS, "Content-Security-Policy": policy})

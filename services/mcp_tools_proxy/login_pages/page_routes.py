@@ -12,7 +12,12 @@ from starlette.types import Receive, Scope, Send
 from mcp_tools_proxy.domain.errors import PayloadTooLarge
 from mcp_tools_proxy.domain.oauth.sign_in_pages import Closed, SignInPages, SignInRefused
 from mcp_tools_proxy.login_pages.browser_cookie import cookie_of, drop_cookie, set_cookie
-from mcp_tools_proxy.login_pages.html_pages import closing_page, confirmation_page, refusal_page
+from mcp_tools_proxy.login_pages.html_pages import (
+    closing_page,
+    confirmation_page,
+    leading_page,
+    refusal_page,
+)
 from mcp_tools_proxy.web.body import read_body
 
 MAX_FORM_BYTES = 4096
@@ -59,7 +64,7 @@ class LoginPages:
         going = await self._pages.confirm(
             request.path_params["nonce"], form.get("csrf", ""), cookie_of(request)
         )
-        response = _redirect(going.url)
+        response = leading_page(going.url)
         set_cookie(response, going.cookie)
         return response
 
