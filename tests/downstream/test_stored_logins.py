@@ -1,5 +1,6 @@
-"""Whether an owner has a login that a call could use is checked without a request to anybody."""
+"""Stored logins: checked without a request to anybody, and sealed anew with another key."""
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,8 +11,9 @@ from mcp_tools_proxy.downstream.oauth.oauth_web import OAuthWeb
 from mcp_tools_proxy.downstream.oauth.stored_logins import LoginNeeded, StoredLogins
 from mcp_tools_proxy.logins.file_logins import FileLogins
 from mcp_tools_proxy.logins.login_sealer import LoginSealer
-from tests.support.stored_logins import ANA, BINDING, SEALER, make_login
+from tests.support.stored_logins import ACME, ANA, BINDING, KEY, SEALER, make_login
 
+NEW_KEY = b"another key of at least thirty-two characters"
 LONG_AFTER = 2_000_000.0
 """A time at which the token of the login has ended."""
 
@@ -72,3 +74,50 @@ async def test_a_login_that_has_ended_counts_while_it_can_be_renewed(tmp_path: P
     assert await check(stored_logins(tmp_path)) == "found"
     await late.keep(make_login(refresh_token=None))
     assert await check(late) == "needed"
+
+
+async def test_logins_are_sealed_anew_with_the_first_key_and_say_which_has_sealed_them(
+    tmp_path: Path,
+) -> None:
+    await stored_logins(tmp_path).keep(make_login())
+    await stored_logins(tmp_path).keep(make_login(ACME))
+    rotated = stored_logins(tmp_path, sealer=LoginSealer([NEW_KEY, KEY]))
+    assert [it.is_of_first_key for it in await rotated.facts("acme")] == [False, False]
+    before = await FileLogins(tmp_path).find(ANA)
+    assert before is not None
+    await FileLogins(tmp_path).replace(before, before.sealed, refresh_sent=True)
+    await rotated.reseal("acme")
+    assert [it.is_of_first_key for it in await rotated.facts("acme")] == [True, True]
+    after = await FileLogins(tmp_path).find(ANA)
+    assert after is not None
+    assert after.refresh_sent  # else the refresh token would be sent a second time
+    only_new = stored_logins(tmp_path, sealer=LoginSealer([NEW_KEY]))
+    assert only_new.open(after) == make_login()
+
+
+async def test_a_login_that_no_key_opens_is_left_as_it_is(tmp_path: Path) -> None:
+    await stored_logins(tmp_path).keep(make_login())
+    other = stored_logins(tmp_path, sealer=LoginSealer([NEW_KEY]))
+    await other.reseal("acme")
+    assert [it.signed_in_at for it in await other.facts("acme")] == [None]
+    assert await check(stored_logins(tmp_path)) == "found"
+
+
+async def test_a_renewal_that_is_under_way_is_waited_for(tmp_path: Path) -> None:
+    await stored_logins(tmp_path).keep(make_login())
+    rotated = stored_logins(tmp_path, sealer=LoginSealer([NEW_KEY, KEY]))
+    store = FileLogins(tmp_path)
+    async with asyncio.TaskGroup() as tasks, store.lease(ANA) as stored:
+        assert stored is not None
+        resealing = tasks.create_task(rotated.reseal("acme"))
+        sent = await store.replace(stored, stored.sealed, refresh_sent=True)
+        await asyncio.sleep(0)
+        renewed = make_login(access_token="access-2")
+        assert sent is not None
+        assert await store.replace(sent, SEALER.seal(renewed)) is not None
+        assert not resealing.done()
+    (facts,) = await rotated.facts("acme")
+    assert facts.is_of_first_key
+    found = await store.find(ANA)
+    assert found is not None
+    assert rotated.open(found) == renewed

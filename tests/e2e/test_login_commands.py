@@ -20,6 +20,7 @@ from tests.support.service import EXECUTE, SERVERS, request_of
 pytestmark = [pytest.mark.e2e]
 
 KEY = "0123456789abcdef0123456789abcdef"
+NEW_KEY = KEY[::-1]
 BROWSER = "import sys, urllib.request; urllib.request.urlopen(sys.argv[1]).read()"
 INTRUDED = """
 import sys, urllib.error, urllib.parse, urllib.request
@@ -93,9 +94,13 @@ def sign_in_and_out(there: Place) -> None:
     log = (there.folder / "service.log").read_text()
     assert KEY not in log
     assert there.issuer.issued[0].token not in log
-    code, out, _ = there.run("logins", "--json")
-    (shown,) = json.loads(out)["logins"]
-    assert (code, shown["server_id"], shown["for"]) == (0, "s", "deployment")
+    there.environment["MCP_PROXY_CREDENTIALS_KEY"] = f"{NEW_KEY},{KEY}"
+    for words, key in ((("logins",), "older"), (("logins", "--reseal"), "first")):
+        code, out, _ = there.run(*words, "--json")
+        (shown,) = json.loads(out)["logins"]
+        assert (code, shown["server_id"], shown["for"]) == (0, "s", "deployment")
+        assert shown["key"] == key
+    there.environment["MCP_PROXY_CREDENTIALS_KEY"] = NEW_KEY
     assert there.run("logout", "s") == (0, "signed out of s\n", "")
     assert there.run("logout", "s")[0] == 1
 

@@ -58,10 +58,16 @@ async def open_sign_in(
         )
 
 
-async def list_logins(settings: Settings, tenant_id: str) -> Sequence[LoginFacts]:
-    """Return the logins of a tenant, of "" those of the deployment."""
+async def list_logins(
+    settings: Settings, tenant_id: str, *, reseal: bool = False
+) -> Sequence[LoginFacts]:
+    """Return the logins of a tenant, of "" those of the deployment, sealed anew if wanted."""
     async with _opened_parts(settings) as parts:
-        return () if parts.logins is None else await parts.logins.facts(tenant_id)
+        if parts.logins is None:
+            return ()
+        if reseal:
+            await parts.logins.reseal(tenant_id)
+        return await parts.logins.facts(tenant_id)
 
 
 @asynccontextmanager

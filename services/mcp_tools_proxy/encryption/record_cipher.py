@@ -27,10 +27,17 @@ class RecordCipher:
 
     def decrypt(self, encrypted: bytes, name: bytes) -> bytes | None:
         """Return the content of the record ``name``; None if no key of ours has encrypted it."""
-        nonce, rest = encrypted[:_NONCE_BYTES], encrypted[_NONCE_BYTES:]
-        for cipher in self._ciphers:
-            try:
-                return cipher.decrypt(nonce, rest, name)
-            except (InvalidTag, ValueError):
-                continue
+        found = (_decrypt(cipher, encrypted, name) for cipher in self._ciphers)
+        return next((content for content in found if content is not None), None)
+
+    def is_of_first_key(self, encrypted: bytes, name: bytes) -> bool:
+        """Return whether the first of the keys has encrypted the record ``name``."""
+        return _decrypt(self._ciphers[0], encrypted, name) is not None
+
+
+def _decrypt(cipher: AESGCM, encrypted: bytes, name: bytes) -> bytes | None:
+    nonce, rest = encrypted[:_NONCE_BYTES], encrypted[_NONCE_BYTES:]
+    try:
+        return cipher.decrypt(nonce, rest, name)
+    except (InvalidTag, ValueError):
         return None

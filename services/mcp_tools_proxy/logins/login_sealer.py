@@ -60,6 +60,10 @@ class LoginSealer:
             raise ValueError("a login has text that cannot be encoded")
         return self._cipher.encrypt(encoded, sealed_with(login.owner, login.binding))
 
+    def is_of_first_key(self, sealed: bytes, owner: LoginOwner, binding: LoginBinding) -> bool:
+        """Return whether the first of the keys has sealed a login of this owner and binding."""
+        return self._cipher.is_of_first_key(sealed, sealed_with(owner, binding))
+
     def open(self, sealed: bytes, owner: LoginOwner, binding: LoginBinding) -> Login | None:
         """Return the login that was sealed for this owner and this binding.
 

@@ -39,6 +39,10 @@ _Scopes = Annotated[
 _Device = Annotated[
     bool, typer.Option("--device", help="Sign in on another device, by a short code.")
 ]
+_Reseal = Annotated[
+    bool,
+    typer.Option("--reseal", help="Seal them with the first of the keys before they are listed."),
+]
 _ConfigDir = Annotated[
     Path | None,
     typer.Option(
@@ -68,14 +72,14 @@ def add_login_commands(app: typer.Typer, load_settings: LoadSettings) -> None:
         _run(_login(settings, folder, server, tenant, user, tuple(scopes or ()), device=device))
 
     @app.command("logins")
-    def logins(tenant: _Tenant = None, as_json: AsJson = False) -> None:
+    def logins(tenant: _Tenant = None, reseal: _Reseal = False, as_json: AsJson = False) -> None:
         """List the logins to servers: the deployment's, or those of a tenant."""
         settings = _with_key(load_settings())
-        found = _run(_list_logins(settings, tenant or ""))
+        found = _run(_list_logins(settings, tenant or "", reseal=reseal))
         if as_json:
             print_json({"logins": [_facts(login) for login in found]})
             return
-        columns = [whole(it) for it in ("server", "for", "tenant", "user", "signed in")]
+        columns = [whole(it) for it in ("server", "for", "tenant", "user", "signed in", "key")]
         print_table(columns, [list(_cells(login)) for login in found])
 
     @app.command("logout")
@@ -139,10 +143,10 @@ async def _by_device(opened: "OpenedSignIn", scopes: tuple[str, ...]) -> None:
     await opened.sign_in.finish_device(pending, device)
 
 
-async def _list_logins(settings: Settings, tenant_id: str) -> Sequence[LoginFacts]:
+async def _list_logins(settings: Settings, tenant_id: str, *, reseal: bool) -> Sequence[LoginFacts]:
     from mcp_tools_proxy.app.open_sign_in import list_logins  # noqa: PLC0415 - its libraries are slow
 
-    return await list_logins(settings, tenant_id)
+    return await list_logins(settings, tenant_id, reseal=reseal)
 
 
 async def _logout(
@@ -162,13 +166,22 @@ def _facts(login: LoginFacts) -> dict[str, object]:
         "tenant_id": owner.tenant_id or None,
         "user_id": owner.user_id or None,
         "signed_in_at": login.signed_in_time,
+        "key": _key_of(login),
     }
+
+
+def _key_of(login: LoginFacts) -> str | None:
+    """Return by which of the keys a login is sealed; None for none of them."""
+    if login.signed_in_at is None:
+        return None
+    return "first" if login.is_of_first_key else "older"
 
 
 def _cells(login: LoginFacts) -> tuple[str, ...]:
     owner = login.owner
     known = login.signed_in_time or "cannot be opened with this key"
-    return owner.server_id, owner.login_for.value, owner.tenant_id, owner.user_id, known
+    key = _key_of(login) or "-"
+    return owner.server_id, owner.login_for.value, owner.tenant_id, owner.user_id, known, key
 
 
 def _run(command: Coroutine[Any, Any, Any]) -> Any:

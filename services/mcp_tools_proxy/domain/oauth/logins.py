@@ -61,6 +61,8 @@ class LoginFacts:
 
     owner: LoginOwner
     signed_in_at: float | None
+    is_of_first_key: bool
+    """Whether the key for new logins has sealed it; an older key that seals none can go."""
 
     @property
     def signed_in_time(self) -> str | None:

@@ -59,8 +59,23 @@ class StoredLogins:
             login = None if stored is None else self.open(stored)
             if stored is not None:
                 at = None if login is None else login.signed_in_at
-                found.append(LoginFacts(owner=owner, signed_in_at=at))
+                is_first = self._is_of_first_key(stored)
+                found.append(LoginFacts(owner=owner, signed_in_at=at, is_of_first_key=is_first))
         return found
+
+    async def reseal(self, tenant_id: str) -> None:
+        """Seal the logins of a tenant, of "" of the deployment, with the key for new ones.
+
+        Under their leases: a renewal that is under way writes its login first. Raises
+        LoginsUnavailable.
+        """
+        for owner in await self._store.owners(tenant_id):
+            async with self._store.lease(owner) as stored:
+                login = None if stored is None else self.open(stored)
+                if stored is None or login is None or self._is_of_first_key(stored):
+                    continue
+                sealed = self._sealer.seal(login)
+                await self._store.replace(stored, sealed, refresh_sent=stored.refresh_sent)
 
     async def find(self, owner: LoginOwner) -> StoredLogin | None:
         """Return an owner's login, of whatever binding. Raises LoginsUnavailable."""
@@ -130,6 +145,9 @@ class StoredLogins:
     def open(self, stored: StoredLogin) -> Login | None:
         """Return a login by its own binding; None if no key of ours opens it."""
         return self._sealer.open(stored.sealed, stored.owner, stored.binding)
+
+    def _is_of_first_key(self, stored: StoredLogin) -> bool:
+        return self._sealer.is_of_first_key(stored.sealed, stored.owner, stored.binding)
 
     async def _fitting(
         self, stored: StoredLogin, found: Discovered, client: Mapping[str, str]
