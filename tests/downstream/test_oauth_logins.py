@@ -113,6 +113,18 @@ async def test_explaining_a_call_foresees_that_nobody_has_signed_in() -> None:
         assert await decision() == "LOGIN_REQUIRED"
 
 
+async def test_a_login_by_the_command_is_recorded_when_the_gateway_notices_it() -> None:
+    async with signing_in() as (service, _, _):
+        await sign_in()
+        await ready(service)
+        assert code(await call(service)) == "OK"
+        await sign_out()
+        changes = [it for it in service.gateway.audit.recent() if it["event"] == "login.changed"]
+    assert [it["payload"] for it in changes] == [
+        {"code": "OK", "change": "signed_in", "server_id": "s", "login_for": "deployment"}
+    ]
+
+
 async def test_a_login_is_renewed_by_its_refresh_token_once_for_all_calls() -> None:
     async with signing_in() as (service, _, issuer):
         await sign_in()

@@ -8,7 +8,7 @@ from mcp_tools_proxy.auth.authenticator import Authenticator, bearer_token, prov
 from mcp_tools_proxy.auth.identity_headers import read_headers
 from mcp_tools_proxy.domain.errors import Forbidden, Unauthenticated
 from mcp_tools_proxy.domain.identity import OperatorRight, Principal
-from mcp_tools_proxy.web.request_refusals import RightUse, begin_operation
+from mcp_tools_proxy.web.request_refusals import RecordedOperation, begin_operation
 from mcp_tools_proxy.wire.identifiers import is_loopback
 
 TOKEN_VARIABLE = "MCP_PROXY_ADMIN_TOKEN"  # noqa: S105 - the variable's name, not a token
@@ -55,7 +55,8 @@ class OperatorGate:
             refusal.proven = proven_of(principal)
             raise refusal
         begin_operation(
-            parsed.request.scope, RightUse(right, tenant_id, principal.token_log_fields)
+            parsed.request.scope,
+            RecordedOperation.by_right(right, tenant_id, principal.token_log_fields),
         )
 
     def _unauthenticated(

@@ -65,6 +65,7 @@ from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.telemetry.call_events import CallTelemetry
 from mcp_tools_proxy.telemetry.document_events import DocumentChanges
 from mcp_tools_proxy.telemetry.log_level import LogLevel
+from mcp_tools_proxy.telemetry.login_events import LoginChanges
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.telemetry.request_events import RequestTelemetry
 from mcp_tools_proxy.telemetry.tracing.call_spans import describe_call
@@ -150,7 +151,7 @@ class Gateway:
         self.signing_keys = build_signing_keys(settings)
         filler = build_filler(settings)
         self.logins = OpenLogins(settings)
-        self.oauth = build_oauth(settings, filler, self.logins)
+        self.oauth = build_oauth(settings, filler, self.logins, LoginChanges(self.audit))
         self.pool = Pool(
             self.dialer.dial,
             self.metrics,

@@ -119,7 +119,7 @@ def create_app(
     app.state.mcp_endpoints = mcp_endpoints
     app.state.connector = connector
     routes = _api_routes(settings, gateway, connector, refusals)
-    app.router.routes[:0] = [*routes, *_page_routes(gateway)]
+    app.router.routes[:0] = [*routes, *_page_routes(gateway, refusals)]
     add_error_handlers(app, refusals)
     fast_routes = [route for route in routes if route.is_fast]
     app.add_middleware(FastRouter, routes=[*fast_routes, *mcp_endpoints.routes()])
@@ -238,10 +238,10 @@ def _api_routes(
     )
 
 
-def _page_routes(gateway: Gateway) -> Sequence[Route]:
+def _page_routes(gateway: Gateway, refusals: RequestRefusals) -> Sequence[Route]:
     """Return the routes of the pages where users sign in to servers."""
     pages = gateway.user_sign_ins.pages
-    return () if pages is None else pages.routes()
+    return () if pages is None else pages.routes(refusals)
 
 
 def _published_keys(gateway: Gateway) -> Callable[[], Mapping[str, object]] | None:

@@ -11,6 +11,7 @@ from mcp_tools_proxy.downstream.callers.text_filler import TextFiller
 from mcp_tools_proxy.downstream.lazy_oauth import LazyOAuth
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.settings.types import variable
+from mcp_tools_proxy.telemetry.login_events import LoginChanges
 
 if TYPE_CHECKING:
     from mcp_tools_proxy.auth.signing_keys import SigningKeyFile
@@ -37,10 +38,15 @@ def build_filler(settings: Settings) -> TextFiller:
     return TextFiller(None if folder is None else SecretFiles(folder))
 
 
-def build_oauth(settings: Settings, filler: TextFiller, logins: OpenLogins) -> LazyOAuth:
-    """Build what has the tokens for servers."""
+def build_oauth(
+    settings: Settings,
+    filler: TextFiller,
+    logins: OpenLogins,
+    changes: LoginChanges | None = None,
+) -> LazyOAuth:
+    """Build what has the tokens for servers; ``changes`` records those of logins."""
     issuer = settings.jwt_issuer if settings.auth_mode == "jwt" else None
-    return LazyOAuth(filler, issuer, logins.open)
+    return LazyOAuth(filler, issuer, logins.open, None if changes is None else changes.noticed)
 
 
 def build_caller_values(

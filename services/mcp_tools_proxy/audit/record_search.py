@@ -27,6 +27,9 @@ Record = Mapping[str, object]
 NAME_KEYS = ("tool", "toolName", "promptName", "resourceUri")
 """The keys of a payload that hold what ``tool`` of a filter names."""
 
+SERVER_KEYS = ("targetServerId", "server_id")
+"""The same for ``server``: the first of calls, the second of logins."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordFilter:
@@ -54,7 +57,7 @@ class RecordFilter:
             wanted = getattr(self, key)
             if wanted is not None and payload.get(key) != wanted:
                 return False
-        if self.server is not None and payload.get("targetServerId") != self.server:
+        if self.server is not None and self.server not in [payload.get(key) for key in SERVER_KEYS]:
             return False
         if self.tool is not None and self.tool not in [payload.get(key) for key in NAME_KEYS]:
             return False

@@ -11,6 +11,7 @@ from mcp_tools_proxy.downstream.callers.text_filler import TextFiller
 
 if TYPE_CHECKING:
     from mcp_tools_proxy.downstream.oauth.oauth_access import OAuthAccess
+    from mcp_tools_proxy.downstream.oauth.stored_logins import NoticeLogin
     from mcp_tools_proxy.logins.login_sealer import LoginSealer
     from mcp_tools_proxy.logins.login_store import LoginStore
 
@@ -21,7 +22,8 @@ class LazyOAuth(AsyncResource):
     """Opens an OAuthAccess when it is first needed.
 
     ``jwt_issuer`` is the issuer of callers' JWTs, None where they have none; ``open_logins``
-    returns the store of logins and what seals them, None where there is no key.
+    returns the store of logins and what seals them, None where there is no key; ``notice`` is for
+    StoredLogins.
     """
 
     def __init__(
@@ -29,7 +31,9 @@ class LazyOAuth(AsyncResource):
         filler: TextFiller,
         jwt_issuer: str | None,
         open_logins: "Callable[[], tuple[LoginStore, LoginSealer] | None]",
+        notice: "NoticeLogin | None" = None,
     ) -> None:
+        self._notice = notice
         self._open_logins = open_logins
         self._filler = filler
         self._jwt_issuer = jwt_issuer
@@ -52,6 +56,6 @@ class LazyOAuth(AsyncResource):
             if self._access is None:
                 module = await asyncio.to_thread(import_module, _MODULE)
                 self._access = module.open_oauth(
-                    self._filler.fill_texts, self._jwt_issuer, self._open_logins()
+                    self._filler.fill_texts, self._jwt_issuer, self._open_logins(), self._notice
                 )
             return self._access

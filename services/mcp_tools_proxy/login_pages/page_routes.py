@@ -9,8 +9,21 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from mcp_tools_proxy.domain.errors import PayloadTooLarge
-from mcp_tools_proxy.domain.oauth.sign_in_pages import Closed, SignInPages, SignInRefused
+from mcp_tools_proxy.domain.errors import (
+    Forbidden,
+    MethodNotAllowed,
+    PayloadTooLarge,
+    ProxyError,
+    RouteNotFound,
+    ServerUnavailable,
+)
+from mcp_tools_proxy.domain.oauth.sign_in_pages import (
+    Closed,
+    SignInFailed,
+    SignInPages,
+    SignInRefused,
+    SignInUnknown,
+)
 from mcp_tools_proxy.login_pages.browser_cookie import cookie_of, drop_cookie, set_cookie
 from mcp_tools_proxy.login_pages.html_pages import (
     closing_page,
@@ -18,7 +31,15 @@ from mcp_tools_proxy.login_pages.html_pages import (
     leading_page,
     refusal_page,
 )
+from mcp_tools_proxy.telemetry.login_events import SIGNED_IN, login_fields
 from mcp_tools_proxy.web.body import read_body
+from mcp_tools_proxy.web.request_refusals import (
+    RecordedOperation,
+    RequestRefusals,
+    begin_operation,
+    operation_of,
+)
+from mcp_tools_proxy.web.trace_headers import new_trace_id
 
 MAX_FORM_BYTES = 4096
 MAX_FORM_FIELDS = 8
@@ -42,13 +63,17 @@ class LoginPages:
         self._pages_url = pages_url
         self._client_metadata = to_json(dict(client_metadata))
 
-    def routes(self) -> Sequence[Route]:
-        """Return the routes."""
+    def routes(self, refusals: RequestRefusals) -> Sequence[Route]:
+        """Return the routes; what is refused, and how a sign-in ends, is recorded."""
+
+        def endpoint(**handlers: Handler) -> _PageEndpoint:
+            return _PageEndpoint(refusals, handlers)
+
         return (
-            Route("/oauth/start/{nonce}", _PageEndpoint(GET=self._start, POST=self._confirm)),
-            Route("/oauth/callback", _PageEndpoint(GET=self._callback)),
-            Route("/oauth/done", _PageEndpoint(GET=self._done)),
-            Route("/oauth/client.json", _PageEndpoint(GET=self._client)),
+            Route("/oauth/start/{nonce}", endpoint(GET=self._start, POST=self._confirm)),
+            Route("/oauth/callback", endpoint(GET=self._callback)),
+            Route("/oauth/done", endpoint(GET=self._done)),
+            Route("/oauth/client.json", endpoint(GET=self._client)),
         )
 
     async def _start(self, request: Request) -> Response:
@@ -72,6 +97,9 @@ class LoginPages:
         """Answer an issuer: with the page to confirm, or on the way to the closing page."""
         shown = await self._pages.answer(dict(request.query_params), cookie_of(request))
         if isinstance(shown, Closed):
+            problem = {"reason": shown.problem} if shown.problem else {}
+            fields = {**login_fields(shown.owner), **problem}
+            begin_operation(request.scope, RecordedOperation(SIGNED_IN, fields))
             response: Response = _redirect(f"{self._pages_url}/oauth/done")
         else:
             response = confirmation_page(shown, f"{self._pages_url}/oauth/start/{shown.nonce}")
@@ -93,7 +121,8 @@ class LoginPages:
 class _PageEndpoint:
     """The ASGI app of one path: a handler for each method; HEAD is none, for it would use up."""
 
-    def __init__(self, **handlers: Handler) -> None:
+    def __init__(self, refusals: RequestRefusals, handlers: Mapping[str, Handler]) -> None:
+        self._refusals = refusals
         self._handlers = handlers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -103,15 +132,38 @@ class _PageEndpoint:
     async def _respond(self, request: Request) -> Response:
         handler = self._handlers.get(request.method)
         if handler is None:
-            refused = refusal_page("This address cannot be used so; open it in a browser.", 405)
+            text = "This address cannot be used so; open it in a browser."
+            self._record_refusal(request, MethodNotAllowed(text))
+            refused = refusal_page(text, 405)
             refused.headers["Allow"] = ", ".join(self._handlers)
             return refused
         try:
-            return await handler(request)
+            response = await handler(request)
         except SignInRefused as error:
+            self._record_refusal(request, _ERRORS[error.status](str(error)))
             refused = refusal_page(str(error), error.status)
             drop_cookie(refused)
             return refused
+        self._record_end(request)
+        return response
+
+    def _record_refusal(self, request: Request, error: ProxyError) -> None:
+        self._refusals.record_refusal(request.scope, error, new_trace_id())
+
+    def _record_end(self, request: Request) -> None:
+        """Record how a sign-in has ended, if it did in this request."""
+        ended = operation_of(request.scope)
+        if ended is not None:
+            code = ServerUnavailable.code if "reason" in ended.fields else "OK"
+            self._refusals.record_operation(request.scope, code, new_trace_id())
+
+
+_ERRORS: Mapping[int, type[ProxyError]] = {
+    SignInRefused.status: Forbidden,
+    SignInUnknown.status: RouteNotFound,
+    SignInFailed.status: ServerUnavailable,
+}
+"""As what the refusal of a page is recorded, by its status."""
 
 
 async def _read_form(request: Request) -> Mapping[str, str]:

@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Mapping
+from typing import Self
 
 from starlette.types import Scope
 
@@ -28,29 +29,35 @@ RIGHT_USED = "operator.right_used"
 """The event of an operation that has no other."""
 
 
-class RightUse:
-    """One use of an operator's right; the gate begins it, and handlers add what was done."""
+class RecordedOperation:
+    """What a request does besides calls and lists; who begins one knows who does it.
+
+    The operator gate begins one for each use of a right, and handlers add what was done.
+    """
 
     __slots__ = ("event", "fields")
 
-    def __init__(
-        self, right: OperatorRight, tenant_id: str | None, token_fields: Mapping[str, str]
-    ) -> None:
-        self.event = RIGHT_USED
-        self.fields: dict[str, object] = {"right": right.value}
-        if tenant_id is not None:
-            self.fields["tenant_id"] = tenant_id
-        self.fields |= token_fields
+    def __init__(self, event: str, fields: Mapping[str, object]) -> None:
+        self.event = event
+        self.fields = dict(fields)
+
+    @classmethod
+    def by_right(
+        cls, right: OperatorRight, tenant_id: str | None, token_fields: Mapping[str, str]
+    ) -> Self:
+        """Return one use of an operator's right."""
+        tenant = {} if tenant_id is None else {"tenant_id": tenant_id}
+        return cls(RIGHT_USED, {"right": right.value, **tenant, **token_fields})
 
 
-def begin_operation(scope: Scope, operation: RightUse) -> None:
+def begin_operation(scope: Scope, operation: RecordedOperation) -> None:
     """Keep the operation of a request."""
     scope[_OPERATION] = operation
 
 
-def operation_of(scope: Scope) -> RightUse | None:
-    """Return the operation of a request; None if it uses no operator's right."""
-    found: RightUse | None = scope.get(_OPERATION)
+def operation_of(scope: Scope) -> RecordedOperation | None:
+    """Return the operation of a request; None if it has none."""
+    found: RecordedOperation | None = scope.get(_OPERATION)
     return found
 
 
@@ -90,7 +97,7 @@ class RequestRefusals:
         set_on_span({ERROR_TYPE: error.code})
 
     def record_operation(self, scope: Scope, code: str, trace_id: str) -> None:
-        """Record what an operator did in a request, if its sender used an operator's right."""
+        """Record what was done in a request, if that is an operation."""
         operation = operation_of(scope)
         if operation is not None:
             fields = {

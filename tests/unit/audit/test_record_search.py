@@ -106,3 +106,12 @@ def test_a_file_that_is_cut_off_meanwhile_ends_the_search_and_not_the_process(pa
     next(lines)
     os.truncate(path, 100)
     assert len(list(lines)) > 40
+
+
+@pytest.mark.parametrize("key", ["targetServerId", "server_id"])
+def test_a_server_is_found_by_what_calls_and_logins_call_it(key: str) -> None:
+    trail = AuditTrail()
+    for server_id in ("wiki", "tickets"):
+        trail.record("info", "any.event", None, {key: server_id, "n": server_id})
+    found = search_memory(trail.recent(), RecordFilter(server="wiki"), cursor=None, limit=9)
+    assert numbers(found) == ["wiki"]

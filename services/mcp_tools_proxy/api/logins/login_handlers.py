@@ -1,6 +1,6 @@
 """Lists, offers and ends logins to servers (contract §1)."""
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from fastapi import Response
 
@@ -15,8 +15,14 @@ from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.domain.oauth.logins import LoginAccess, LoginFacts, LoginOwner
 from mcp_tools_proxy.domain.oauth.server_auth import LoginFor
 from mcp_tools_proxy.domain.oauth.sign_in_pages import SignInOffers
+from mcp_tools_proxy.telemetry.login_events import LOGIN_ENDED, login_fields
+from mcp_tools_proxy.telemetry.recorder import caller_fields
 from mcp_tools_proxy.web.envelope import json_response
-from mcp_tools_proxy.web.request_refusals import add_to_operation
+from mcp_tools_proxy.web.request_refusals import (
+    RecordedOperation,
+    add_to_operation,
+    begin_operation,
+)
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 
 QueryT = TypeVar("QueryT", bound=LoginsQuery)
@@ -49,6 +55,7 @@ class LoginHandlers:
         access, query = self._access_of("logins"), _query(LoginsQuery, parsed)
         caller = await self._callers.resolve(parsed.request.scope)
         if _is_own(caller, query):
+            _begin(parsed, "logins.listed", caller, server_id=query.server_id)
             owned = await access.logins_of(caller.tenant_id)
             found = [it for it in owned if _is_of(it.owner, caller)]
         else:
@@ -78,6 +85,7 @@ class LoginHandlers:
                 "name another server",
                 details={"field": "server_id"},
             )
+        _begin(parsed, "login.offered", caller, server_id=wanted.server_id)
         offered = await self._offers.offer(
             _owner_of(caller, wanted.server_id), tuple(dict.fromkeys(wanted.scopes))
         )
@@ -91,10 +99,11 @@ class LoginHandlers:
         caller = await self._callers.resolve(parsed.request.scope)
         if _is_own(caller, query):
             owner = _owner_of(caller, query.server_id or "")
+            _begin(parsed, LOGIN_ENDED, caller)
         else:
             await self._check_operator(parsed, query)
             owner = self._named_owner(query)
-            add_to_operation(parsed.request.scope, server_id=owner.server_id)
+        add_to_operation(parsed.request.scope, LOGIN_ENDED, **login_fields(owner))
         content = {"removed": await access.sign_out(owner)}
         return json_response(content, headers={TRACE_HEADER: parsed.trace_id})
 
@@ -135,6 +144,14 @@ class LoginHandlers:
             user_id=query.user_id or "",
             user_issuer=(self._jwt_issuer or "") if login_for is LoginFor.USER else "",
         )
+
+
+def _begin(
+    parsed: ParsedRequest[Any], event: str, caller: Caller, *, server_id: str | None = None
+) -> None:
+    """Begin what the record of a user's own request has; an operator's is the gate's."""
+    fields = {**caller_fields(caller), **without_none({"server_id": server_id})}
+    begin_operation(parsed.request.scope, RecordedOperation(event, fields))
 
 
 def _query(model: type[QueryT], parsed: ParsedRequest[None]) -> QueryT:

@@ -66,8 +66,13 @@ class Closing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Closed:
-    """A sign-in that has ended; by ``cookie`` this browser is shown how."""
+    """A sign-in that has ended; by ``cookie`` this browser is shown how.
 
+    ``problem`` is as in Closing.
+    """
+
+    owner: LoginOwner
+    problem: str
     cookie: str = field(repr=False)
 
 

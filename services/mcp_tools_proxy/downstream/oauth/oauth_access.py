@@ -10,13 +10,16 @@ from mcp_tools_proxy.downstream.connection import SessionAccess
 from mcp_tools_proxy.downstream.oauth.oauth_web import OAuthWeb
 from mcp_tools_proxy.downstream.oauth.server_access import FillTexts, OAuthParts, ServerAccess
 from mcp_tools_proxy.downstream.oauth.session_tokens import DiscoveryTokens, SessionTokens
-from mcp_tools_proxy.downstream.oauth.stored_logins import StoredLogins
+from mcp_tools_proxy.downstream.oauth.stored_logins import NoticeLogin, StoredLogins
 from mcp_tools_proxy.logins.login_sealer import LoginSealer
 from mcp_tools_proxy.logins.login_store import LoginStore
 
 
 def open_oauth(
-    fill: FillTexts, jwt_issuer: str | None, logins: tuple[LoginStore, LoginSealer] | None
+    fill: FillTexts,
+    jwt_issuer: str | None,
+    logins: tuple[LoginStore, LoginSealer] | None,
+    notice: NoticeLogin | None = None,
 ) -> "OAuthAccess":
     """Return the tokens of all servers; connections are opened at their first use."""
     web = OAuthWeb()
@@ -25,7 +28,7 @@ def open_oauth(
             web=web,
             fill=fill,
             jwt_issuer=jwt_issuer,
-            logins=None if logins is None else StoredLogins(web, *logins, now=now),
+            logins=None if logins is None else StoredLogins(web, *logins, now, notice),
             now=now,
         )
     )

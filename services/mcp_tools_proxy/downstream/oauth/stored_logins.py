@@ -23,6 +23,9 @@ log = structlog.get_logger()
 
 _GRANT = "refresh_token"
 
+NoticeLogin = Callable[[LoginOwner, float | None], None]
+"""Is called with an owner, and with when the login was made, None for no login."""
+
 
 class LoginNeeded(Exception):
     """Somebody has to sign in; ``scopes`` are those of the login that is there, for a wider one."""
@@ -33,7 +36,10 @@ class LoginNeeded(Exception):
 
 
 class StoredLogins:
-    """The logins of one server's owners; ``now`` returns seconds since 1970."""
+    """The logins of one server's owners; ``now`` returns seconds since 1970.
+
+    ``notice`` is called with what a look-up found: the owner, and when the login was made.
+    """
 
     def __init__(
         self,
@@ -41,7 +47,9 @@ class StoredLogins:
         store: LoginStore,
         sealer: LoginSealer,
         now: Callable[[], float],
+        notice: NoticeLogin | None = None,
     ) -> None:
+        self._notice = notice
         self._web = web
         self._store = store
         self._sealer = sealer
@@ -79,7 +87,11 @@ class StoredLogins:
 
     async def find(self, owner: LoginOwner) -> StoredLogin | None:
         """Return an owner's login, of whatever binding. Raises LoginsUnavailable."""
-        return await self._store.find(owner)
+        stored = await self._store.find(owner)
+        if self._notice is not None:
+            login = None if stored is None else self.open(stored)
+            self._notice(owner, None if login is None else login.signed_in_at)
+        return stored
 
     async def check(
         self, owner: LoginOwner, *, issuer: str | None, resource: str | None, client_id: str | None

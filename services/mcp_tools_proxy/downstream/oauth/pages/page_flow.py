@@ -176,14 +176,13 @@ class PageFlow:
                     raise SignInUnknown(UNKNOWN)
                 _, sign_in = await self._sign_in(owner)
                 await sign_in.finish(step.login, answer)
-                log.info("login.signed_in", server_id=owner.server_id, tenant_id=owner.tenant_id)
         except SignInRefused as error:
             problem = str(error)
         browser = BrowserSecret.new()
         closing = Closing(server_id=owner.server_id, problem=problem)
         async with _failing(SERVER_ISSUER_FAILED, owner):
             await self._records.keep_closing(browser.closing, closing)
-        return Closed(cookie=browser.cookie)
+        return Closed(owner=owner, problem=problem, cookie=browser.cookie)
 
     async def _pending(self, nonce: str) -> PendingSignIn:
         pending = await self._records.pending(nonce)

@@ -1,0 +1,50 @@
+"""The records of logins to servers: made or ended, by whom, and as a replica notices it."""
+
+from collections.abc import Mapping
+
+from mcp_tools_proxy.domain.json_objects import without_none
+from mcp_tools_proxy.domain.oauth.logins import LoginOwner
+from mcp_tools_proxy.telemetry.recorder import Recorder
+
+LOGIN_ENDED = "login.ended"
+SIGNED_IN = "login.signed_in"
+LOGIN_CHANGED = "login.changed"
+
+MAX_OWNERS = 10_000
+"""Owners whose last login is remembered; the one that was noticed first is forgotten first."""
+
+
+def login_fields(owner: LoginOwner) -> Mapping[str, object]:
+    """Return the fields of a record that say which login it is of."""
+    return without_none(
+        {
+            "server_id": owner.server_id,
+            "login_for": owner.login_for.value,
+            "tenant_id": owner.tenant_id or None,
+            "user_id": owner.user_id or None,
+        }
+    )
+
+
+class LoginChanges:
+    """Records that there is another login than before, or none any more, whoever did that.
+
+    What users and operators do over HTTP has a record of its own, which says who it was; that of
+    the command line is known by its effect only.
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._noticed: dict[LoginOwner, float | None] = {}
+
+    def noticed(self, owner: LoginOwner, signed_in_at: float | None) -> None:
+        """Compare a login, None for none, with what was noticed before; the first is no change."""
+        if owner not in self._noticed:
+            if len(self._noticed) >= MAX_OWNERS:
+                del self._noticed[next(iter(self._noticed))]
+            self._noticed[owner] = signed_in_at
+        elif self._noticed[owner] != signed_in_at:
+            self._noticed[owner] = signed_in_at
+            change = "ended" if signed_in_at is None else "signed_in"
+            fields = {"code": "OK", "change": change, **login_fields(owner)}
+            self._recorder.record("info", LOGIN_CHANGED, None, fields)
