@@ -1,40 +1,86 @@
-"""What every store of unfinished sign-ins promises: in memory, and in Redis."""
+"""What every store of unfinished sign-ins promises: in memory, in Redis, and in PostgreSQL."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
 
+import asyncpg
 import pytest
 import redis
 
+from mcp_tools_proxy.documents.postgres.database import Database
 from mcp_tools_proxy.domain.errors import LoginsUnavailable
-from mcp_tools_proxy.logins.sign_ins.memory_sign_ins import MemorySignIns
+from mcp_tools_proxy.logins.sign_ins.postgres_sign_ins import PostgresSignIns
 from mcp_tools_proxy.logins.sign_ins.redis_sign_ins import MAX_CONNECTIONS, RedisSignIns
 from mcp_tools_proxy.logins.sign_ins.sign_in_store import RecordKind, RecordSealer, SignInStore
 from mcp_tools_proxy.redis_client.connection_pool import open_pool
+from tests.support.bounds import BOUND_S
+from tests.support.postgres_databases import Databases, PostgresDatabase
 from tests.support.redis_server import RedisServer
+from tests.support.sign_in_stores import HeldClock, advance_postgres, advance_redis
 
 PENDING = RecordKind.PENDING
+HOUR_S = 3600
 
 
-@pytest.fixture(params=["memory", "redis"])
-async def store(request: pytest.FixtureRequest) -> AsyncIterator[SignInStore]:
+@dataclass(frozen=True, slots=True)
+class Replicas:
+    """Stores over the same records, one for each replica, and how their time passes."""
+
+    stores: tuple[SignInStore, ...]
+    advance: Callable[[float], Awaitable[None]]
+
+
+@pytest.fixture(params=["memory", "redis", "postgres"])
+async def replicas(
+    request: pytest.FixtureRequest, databases: Databases, shared_server: RedisServer
+) -> AsyncIterator[Replicas]:
+    """One store in memory, else two over what replicas share."""
     if request.param == "memory":
-        yield MemorySignIns()
+        clock = HeldClock()
+        yield Replicas((clock.store(),), clock.advance)
         return
-    server: RedisServer = request.getfixturevalue("shared_server")
-    with redis.Redis.from_url(server.url) as client:
+    if request.param == "postgres":
+        made = await databases.new()
+        opened = [Database(made.url, timeout_s=BOUND_S) for _ in range(2)]
+        stores = tuple(map(PostgresSignIns, opened))
+        yield Replicas(stores, partial(advance_postgres, made.owner_url))
+        for database in opened:
+            await database.close()
+        return
+    with redis.Redis.from_url(shared_server.url) as client:
         client.flushall()
-    shared = RedisSignIns(open_pool(server.url, max_connections=MAX_CONNECTIONS))
-    yield shared
-    await shared.aclose()
+    shared = [
+        RedisSignIns(open_pool(shared_server.url, max_connections=MAX_CONNECTIONS))
+        for _ in range(2)
+    ]
+    yield Replicas(tuple(shared), partial(advance_redis, shared_server.url))
+    for it in shared:
+        await it.aclose()
 
 
-async def test_of_several_at_once_one_adds_and_one_takes(store: SignInStore) -> None:
-    added = await asyncio.gather(*(store.add(PENDING, "a", b"%d" % n, 60) for n in range(8)))
+@pytest.fixture
+def store(replicas: Replicas) -> SignInStore:
+    return replicas.stores[0]
+
+
+async def test_of_several_at_once_one_adds_and_one_takes(replicas: Replicas) -> None:
+    stores = replicas.stores * 4
+    added = await asyncio.gather(
+        *(it.add(PENDING, "a", b"%d" % n, 60) for n, it in enumerate(stores))
+    )
     assert len(set(added)) == 1
-    taken = await asyncio.gather(*(store.take(PENDING, "a") for _ in range(8)))
+    assert added[0] is not None
+    taken = await asyncio.gather(*(it.take(PENDING, "a") for it in stores))
     assert [it for it in taken if it is not None] == [added[0]]
-    assert await store.find(PENDING, "a") is None
+    assert [await it.find(PENDING, "a") for it in stores] == [None] * len(stores)
+
+
+async def test_what_replicas_share_is_said(replicas: Replicas) -> None:
+    assert [it.is_shared for it in replicas.stores] == [len(replicas.stores) > 1] * len(
+        replicas.stores
+    )
 
 
 async def test_a_record_is_changed_only_where_it_is(store: SignInStore) -> None:
@@ -47,23 +93,45 @@ async def test_a_record_is_changed_only_where_it_is(store: SignInStore) -> None:
 
 
 async def test_there_are_at_most_a_thousand_and_a_taken_one_makes_place(
-    store: SignInStore,
+    replicas: Replicas,
 ) -> None:
-    for number in range(1_000):
-        assert await store.add(PENDING, str(number), b"", 60) is not None
-    assert await store.add(PENDING, "one more", b"", 60) is None
+    store, last = replicas.stores[0], replicas.stores[-1]
+    for number in range(999):
+        assert await store.add(PENDING, str(number), b"x", HOUR_S) == b"x"
+    both = await asyncio.gather(
+        *(it.add(PENDING, n, b"x", HOUR_S) for it, n in ((store, "p"), (last, "q")))
+    )
+    assert sorted(both, key=str) == [None, b"x"]
+    assert await last.add(PENDING, "one more", b"x", HOUR_S) is None
+    assert await last.add(PENDING, "7", b"y", HOUR_S) == b"x"
+    assert await last.add(RecordKind.BROWSER, "one more", b"x", HOUR_S) == b"x"
     await store.take(PENDING, "7")
-    assert await store.add(PENDING, "one more", b"", 60) is not None
+    assert await last.add(PENDING, "one more", b"x", HOUR_S) is not None
+    await replicas.advance(HOUR_S)
+    assert await last.add(PENDING, "after their time", b"x", HOUR_S) is not None
 
 
-async def test_a_record_ends_with_its_time() -> None:
-    now = [0.0]
-    memory = MemorySignIns(lambda: now[0])
-    await memory.add(PENDING, "a", b"x", 600)
-    now[0] = 599.9
-    assert await memory.find(PENDING, "a") == b"x"
-    now[0] = 600.0
-    assert await memory.take(PENDING, "a") is None
+async def test_a_record_ends_with_its_time(replicas: Replicas) -> None:
+    store, last = replicas.stores[0], replicas.stores[-1]
+    await store.add(PENDING, "a", b"old", HOUR_S)
+    await replicas.advance(HOUR_S / 2)
+    assert await last.add(PENDING, "a", b"new", 2 * HOUR_S) == b"old"
+    await last.replace(PENDING, "a", b"changed")
+    assert await store.find(PENDING, "a") == b"changed"
+    await replicas.advance(HOUR_S / 2)
+    await store.replace(PENDING, "a", b"late")
+    assert await last.find(PENDING, "a") is None
+    assert await last.take(PENDING, "a") is None
+    assert await store.add(PENDING, "a", b"next", HOUR_S) == b"next"
+
+
+@pytest.mark.parametrize("name", ["", "a\x00b", "\ud83d", "%", "'; DROP"])
+async def test_an_address_that_somebody_made_up_finds_nothing(
+    store: SignInStore, name: str
+) -> None:
+    await store.add(PENDING, "a", b"x", HOUR_S)
+    assert await store.find(PENDING, name) is None
+    assert await store.take(PENDING, name) is None
 
 
 async def test_a_redis_that_may_evict_keeps_no_sign_in(shared_server: RedisServer) -> None:
@@ -76,6 +144,71 @@ async def test_a_redis_that_may_evict_keeps_no_sign_in(shared_server: RedisServe
         finally:
             client.config_set("maxmemory-policy", "noeviction")
             await shared.aclose()
+
+
+SEEN = "SELECT content FROM mcp_tools_proxy.sign_ins"
+
+
+async def test_a_transaction_sees_the_record_that_it_names_alone(
+    databases: Databases,
+) -> None:
+    made = await databases.new()
+    database = Database(made.url, timeout_s=BOUND_S)
+    store = PostgresSignIns(database)
+    for name in ("a", "b"):
+        await store.add(PENDING, name, name.encode(), HOUR_S)
+    owner, gateway = [await asyncpg.connect(it) for it in (made.owner_url, made.url)]
+    rows = await owner.fetch("SELECT name, content FROM mcp_tools_proxy.sign_ins")
+    names = {bytes(row["content"]): row["name"] for row in rows}
+    assert set(names) == {b"a", b"b"}
+    for setting in ("tenant", "sign_in"):
+        assert await seen(gateway, setting, "") == []
+    assert await seen(gateway, "tenant", "acme") == []
+    assert await seen(gateway, "sign_in", names[b"a"]) == [b"a"]
+    assert await gateway.fetch(SEEN) == []
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        await gateway.execute(
+            "INSERT INTO mcp_tools_proxy.sign_ins VALUES ('pending', 'c', 'c', now())"
+        )
+    for connection in (owner, gateway):
+        await connection.close()
+    await database.close()
+
+
+async def seen(connection: asyncpg.Connection, setting: str, value: str) -> list[bytes]:
+    """Return the contents that a transaction with a setting sees."""
+    async with connection.transaction():
+        await connection.execute(
+            "SELECT set_config('mcp_tools_proxy.' || $1, $2, true)", setting, value
+        )
+        return [row["content"] for row in await connection.fetch(SEEN)]
+
+
+async def test_whoever_adds_a_record_removes_those_that_have_ended(
+    postgres: PostgresDatabase,
+) -> None:
+    database = Database(postgres.url, timeout_s=BOUND_S)
+    store = PostgresSignIns(database)
+    for kind in RecordKind:
+        await store.add(kind, "old", b"old", HOUR_S)
+    await advance_postgres(postgres.owner_url, HOUR_S)
+    await store.add(PENDING, "new", b"new", HOUR_S)
+    owner = await asyncpg.connect(postgres.owner_url)
+    assert [row["content"] for row in await owner.fetch(SEEN)] == [b"new"]
+    await owner.close()
+    await database.close()
+
+
+async def test_a_database_that_is_away_is_an_error_that_may_pass(
+    postgres: PostgresDatabase,
+) -> None:
+    database = Database(postgres.server.url("gateway", postgres.name, port=1), timeout_s=BOUND_S)
+    store = PostgresSignIns(database)
+    for attempt in (store.add(PENDING, "a", b"x", 60), store.take(PENDING, "a")):
+        with pytest.raises(LoginsUnavailable, match="cannot be kept now") as refused:
+            await attempt
+        assert (refused.value.retryable, bool(refused.value.reason)) == (True, True)
+    await database.close()
 
 
 def test_a_record_opens_under_its_own_name_alone() -> None:

@@ -171,7 +171,11 @@ class Gateway:
         self.first_attempts = FirstAttempts(self.registry, self.pool)
         self.startup = StartupWait(settings.startup_wait_s)
         self.user_sign_ins = build_user_sign_ins(
-            settings, self.oauth, self.authenticator, lambda: self.publisher.configuration
+            settings,
+            self.logins,
+            self.oauth,
+            self.authenticator,
+            lambda: self.publisher.configuration,
         )
         self.login_access = build_login_access(
             self.logins, self.oauth, lambda: self.publisher.configuration

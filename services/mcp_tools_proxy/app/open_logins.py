@@ -36,6 +36,7 @@ class UserSignIns:
 
 def build_user_sign_ins(
     settings: Settings,
+    logins: "OpenLogins",
     oauth: LazyOAuth,
     authenticator: Authenticator,
     configuration: Callable[[], Configuration],
@@ -49,7 +50,9 @@ def build_user_sign_ins(
     def find_server(server_id: str) -> ServerConfig | None:
         return configuration().servers.get(server_id)
 
-    return open_user_sign_ins(settings, settings.pages_url, oauth, authenticator, find_server)
+    return open_user_sign_ins(
+        settings, settings.pages_url, logins, oauth, authenticator, find_server
+    )
 
 
 class StoredLoginAccess:
@@ -114,16 +117,25 @@ class OpenLogins:
         if self._database is not None:
             await self._database.close()
 
-    def _store(self) -> "LoginStore":
+    def database(self) -> "Database | None":
+        """Return the database where documents are in PostgreSQL, opened at its first use."""
         url = self._settings.documents_url
         if url is None:
+            return None
+        if self._database is None:
+            from mcp_tools_proxy.documents.postgres.database import Database  # noqa: PLC0415 - slow
+
+            self._database = Database(
+                url.get_secret_value(), timeout_s=self._settings.documents_timeout
+            )
+        return self._database
+
+    def _store(self) -> "LoginStore":
+        database = self.database()
+        if database is None:
             from mcp_tools_proxy.logins.file_logins import FileLogins  # noqa: PLC0415 - see above
 
             return FileLogins(self._settings.logins_dir)
-        from mcp_tools_proxy.documents.postgres.database import Database  # noqa: PLC0415
         from mcp_tools_proxy.logins.postgres_logins import PostgresLogins  # noqa: PLC0415
 
-        self._database = Database(
-            url.get_secret_value(), timeout_s=self._settings.documents_timeout
-        )
-        return PostgresLogins(self._database)
+        return PostgresLogins(database)

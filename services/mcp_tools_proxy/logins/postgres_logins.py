@@ -7,9 +7,9 @@ set that it wants these.
 import asyncio
 import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import anyio
 
@@ -33,6 +33,7 @@ from mcp_tools_proxy.logins.owner_encoding import (
     owner_of_text,
     owner_text,
 )
+from mcp_tools_proxy.logins.tenant_transactions import Rows, TenantTransactions
 
 _RELEASE_S = 5.0
 """Seconds to release a lease, which ends by itself, too."""
@@ -67,29 +68,6 @@ WHERE owner_key = $1 AND lease_holder = $2
 """
 
 T = TypeVar("T")
-
-
-class Rows(Protocol):
-    """What this store needs of a connection of asyncpg."""
-
-    async def fetch(self, query: str, /, *args: object) -> Sequence[Any]:
-        """Return all rows."""
-
-    async def fetchrow(self, query: str, /, *args: object) -> Any:
-        """Return the first row, None for none."""
-
-    async def execute(self, query: str, /, *args: object) -> str:
-        """Run a statement."""
-
-
-class TenantTransactions(Protocol):
-    """A database in which each transaction names its tenant: that of the documents is one."""
-
-    def transaction(self, tenant_id: str) -> AbstractAsyncContextManager[Rows]:
-        """Run a transaction that sees the rows of one tenant, and commit at its end.
-
-        Raises DocumentsUnavailable while the database does not work.
-        """
 
 
 class PostgresLogins:

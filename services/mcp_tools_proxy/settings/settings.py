@@ -170,8 +170,9 @@ class Settings(
         BeforeValidator(empty_is_unset),
         starting_with("redis://", "rediss://"),
     ] = None
-    """Redis that replicas keep such outcomes in, which must never evict keys; unset, the Redis of
-    the budgets, and without one this process."""
+    """Redis that replicas keep such outcomes in, and unfinished sign-ins to servers; it must never
+    evict keys. Unset, outcomes are in the Redis of the budgets, and without one in this process;
+    sign-ins are in PostgreSQL where documents are, else in this process."""
     state_key: SigningKeys = ()
     """Keys of at least 32 characters that encrypt these outcomes in Redis, the first for new ones:
     the same for all replicas. Unset, calls with an idempotency key are refused where there is a

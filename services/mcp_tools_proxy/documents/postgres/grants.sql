@@ -4,5 +4,6 @@ GRANT SELECT ON mcp_tools_proxy.migrations TO {{gateway}};
 GRANT SELECT, INSERT, UPDATE, DELETE ON mcp_tools_proxy.documents, mcp_tools_proxy.pages,
     mcp_tools_proxy.sections, mcp_tools_proxy.chunks, mcp_tools_proxy.versions,
     mcp_tools_proxy.originals, mcp_tools_proxy.vectors, mcp_tools_proxy.logins TO {{gateway}};
-GRANT EXECUTE ON FUNCTION mcp_tools_proxy.has_doc_id(text), mcp_tools_proxy.changes_since(text)
-    TO {{gateway}};
+GRANT SELECT, UPDATE, DELETE ON mcp_tools_proxy.sign_ins TO {{gateway}};
+GRANT EXECUTE ON FUNCTION mcp_tools_proxy.has_doc_id(text), mcp_tools_proxy.changes_since(text),
+    mcp_tools_proxy.add_sign_in(text, text, bytea, double precision, bigint) TO {{gateway}};

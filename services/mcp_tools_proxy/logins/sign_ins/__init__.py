@@ -1,1 +1,1 @@
-"""Records of sign-ins that are not finished: of one process, or of all replicas in a Redis."""
+"""Records of unfinished sign-ins: of one process, or in Redis or PostgreSQL for all replicas."""

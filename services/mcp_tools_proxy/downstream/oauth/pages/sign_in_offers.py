@@ -45,7 +45,7 @@ class PageOffers:
             more["replicas"] = 1
             message += (
                 "; the address is known to one replica alone, so the gateway has to run as one, or "
-                "with MCP_PROXY_STATE_URL"
+                "with MCP_PROXY_STATE_URL or with documents in PostgreSQL"
             )
         return LoginRequired(message, details={**details, **more})
 

@@ -1,0 +1,48 @@
+"""Stores of unfinished sign-ins whose time a test can let pass, without waiting."""
+
+import asyncpg
+from redis.asyncio import Redis
+
+from mcp_tools_proxy.logins.sign_ins.memory_sign_ins import MemorySignIns
+from mcp_tools_proxy.redis_client.connection_pool import KEY_PREFIX
+
+_KINDS = ("pending", "browser")
+
+
+class HeldClock:
+    """A clock for a store in memory, which a test moves."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+    async def advance(self, seconds: float) -> None:
+        self.now_s += seconds
+
+    def store(self) -> MemorySignIns:
+        return MemorySignIns(self)
+
+
+async def advance_redis(url: str, seconds: float) -> None:
+    """Bring the end of each record in a Redis nearer."""
+    async with Redis.from_url(url) as client:
+        for kind in _KINDS:
+            prefix = f"{KEY_PREFIX}:{{sign-ins}}:{kind}"
+            for name in await client.zrange(prefix, 0, -1):
+                ends_ms = await client.zscore(prefix, name) or 0
+                earlier = int(ends_ms - seconds * 1000)
+                await client.execute_command("ZADD", prefix, earlier, name)
+                await client.pexpireat(name, earlier)
+
+
+async def advance_postgres(owner_url: str, seconds: float) -> None:
+    """Bring the end of each record in a database nearer."""
+    connection = await asyncpg.connect(owner_url)
+    try:
+        await connection.execute(
+            "UPDATE mcp_tools_proxy.sign_ins SET ends_at = ends_at - $1 * interval '1 s'", seconds
+        )
+    finally:
+        await connection.close()
