@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,15 @@ class PageGateway:
     own: Issuer
     issuer: Issuer
     server: RawServer
+    settings: Json
     browsers: list[Browser] = field(default_factory=list)
+
+    @asynccontextmanager
+    async def replica(self) -> AsyncIterator["PageGateway"]:
+        """Serve a second replica, with the same settings and files."""
+        async with serving(**self.settings) as served:
+            await served.service.discovered()
+            yield replace(self, served=served)
 
     def token(self, **claims: object) -> str:
         """Return a token of a caller, of ann unless ``claims`` say otherwise."""
@@ -114,24 +122,22 @@ async def page_gateway(
             more={"defaultPresetId": "work"},
         )
         write_keys()
-        async with serving(
-            config=config,
-            **{
-                "require_agent": False,
-                "auth_mode": "jwt",
-                "jwt_issuer": own.url,
-                "jwt_audience": (AUDIENCE,),
-                "jwt_jwks_file": "jwks.json",
-                "jwt_operator_claim": "may",
-                "public_url": PUBLIC_URL,
-                "credentials_key": KEYS,
-                "signin_client_id": "pages",
-                "signin_client_secret": "s1gn-in",
-                "signin_scopes": ("openid",),
-                **settings,
-            },
-        ) as served:
-            yield PageGateway(served, own, issuer, server)
+        used: Json = {
+            "require_agent": False,
+            "auth_mode": "jwt",
+            "jwt_issuer": own.url,
+            "jwt_audience": (AUDIENCE,),
+            "jwt_jwks_file": "jwks.json",
+            "jwt_operator_claim": "may",
+            "public_url": PUBLIC_URL,
+            "credentials_key": KEYS,
+            "signin_client_id": "pages",
+            "signin_client_secret": "s1gn-in",
+            "signin_scopes": ("openid",),
+            **settings,
+        }
+        async with serving(config=config, **used) as served:
+            yield PageGateway(served, own, issuer, server, used)
 
 
 def write_keys() -> None:

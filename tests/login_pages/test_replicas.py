@@ -1,0 +1,174 @@
+"""Sign-ins and logins of replicas, over Redis and over PostgreSQL: any of them goes on with any."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+
+import httpx
+import pytest
+
+from tests.login_pages.page_gateway import PUBLIC_URL, PageGateway, code, page_gateway, sent_token
+from tests.support.bounds import until
+from tests.support.browser import Browser
+from tests.support.configuration import Json
+from tests.support.postgres_databases import Databases
+from tests.support.redis_server import RedisServer, running_redis
+from tests.support.sign_in_stores import advance_postgres, advance_redis
+
+TEN_MINUTES_S = 600
+
+
+@pytest.fixture(scope="module")
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    with running_redis(tmp_path_factory.mktemp("redis")) as server:
+        yield server
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What replicas have in common, and how the time of unfinished sign-ins passes there."""
+
+    settings: Json
+    advance: Callable[[float], Awaitable[None]]
+
+
+@pytest.fixture(params=["redis", "postgres"])
+async def shared(
+    request: pytest.FixtureRequest, databases: Databases, redis_server: RedisServer
+) -> Shared:
+    """Sign-ins in Redis and logins in a folder, or both in PostgreSQL."""
+    if request.param == "redis":
+        url = redis_server.url
+        return Shared({"state_url": url}, partial(advance_redis, url))
+    made = await databases.new()
+    return Shared({"documents_url": made.url}, partial(advance_postgres, made.owner_url))
+
+
+@asynccontextmanager
+async def two_replicas(shared: Shared) -> AsyncIterator[tuple[PageGateway, PageGateway]]:
+    async with page_gateway(**shared.settings) as first, first.replica() as second:
+        yield first, second
+
+
+class Wanderer(Browser):
+    """A browser whose every request to the gateway goes to the other replica."""
+
+    def __init__(self, *replicas: PageGateway) -> None:
+        super().__init__(PUBLIC_URL, replicas[0].served.url)
+        self.visited: list[str] = []
+        self._urls = [it.served.url for it in replicas]
+
+    async def send(
+        self, method: str, url: str, data: dict[str, str] | None = None
+    ) -> httpx.Response:
+        if url.startswith(f"{PUBLIC_URL}/"):
+            self._urls.reverse()
+            self.url = self._urls[0]
+            self.visited.append(self.url)
+        return await super().send(method, url, data)
+
+
+async def test_a_sign_in_goes_on_at_whichever_replica_the_browser_comes_to(shared: Shared) -> None:
+    async with two_replicas(shared) as (first, second):
+        refused = await first.call()
+        url = refused["error"]["details"]["url"]
+        assert "replicas" not in refused["error"]["details"]
+        assert await second.address() == url
+        browser = Wanderer(first, second)
+        closing = await first.sign_in(browser, url)
+        assert "<h1>Connected" in closing.text
+        assert [it == first.served.url for it in browser.visited] == [
+            False,
+            True,
+            False,
+            True,
+            False,
+        ]
+        tokens = {sent_token(await it.call()) for it in (first, second)}
+        assert len(tokens) == 1
+        assert [code(await it.call(sub="bob")) for it in (first, second)] == ["LOGIN_REQUIRED"] * 2
+
+
+async def test_a_state_is_good_once_over_all_replicas(shared: Shared) -> None:
+    async with two_replicas(shared) as (first, second):
+        ann = first.browser()
+        going = await ann.press(await ann.open(await first.address()))
+        cookies = dict(ann.cookies)
+        back = (await Browser("", "").send("GET", going.headers["location"])).headers["location"]
+        ends = []
+        for replica in (first, second):
+            for _ in range(2):
+                again = Browser(PUBLIC_URL, replica.served.url, cookies=dict(cookies))
+                ends.append(again.send("GET", back))
+        statuses = sorted(it.status_code for it in await asyncio.gather(*ends))
+        assert statuses == [303, 403, 403, 403]
+        assert len([it for it in first.issuer.token_requests if "code" in it]) == 1
+
+
+async def test_a_state_that_another_browser_brought_to_one_replica_is_burnt_at_the_other(
+    shared: Shared,
+) -> None:
+    async with two_replicas(shared) as (first, second):
+        ann = first.browser()
+        sent = await ann.open(await first.address(), stop_at=first.own.url)
+        back = (await Browser("", "").send("GET", sent.headers["location"])).headers["location"]
+        assert (await second.browser().open(back)).status_code == 403
+        assert (await ann.open(back)).status_code == 403
+        assert first.own.token_requests == []
+
+
+async def test_replicas_that_renew_a_login_at_once_send_its_refresh_token_once(
+    shared: Shared,
+) -> None:
+    async with two_replicas(shared) as (first, second):
+        first.issuer.expires_in = 1  # is renewed by the first call
+        await first.sign_in(first.browser(), await first.address())
+        first.issuer.expires_in = 3600
+        first.issuer.pause.clear()
+        async with asyncio.TaskGroup() as tasks:
+            calls = [tasks.create_task(it.call()) for it in (first, second) for _ in range(3)]
+            await until(lambda: refreshes(first) > 0, "a replica renews the login")
+            first.issuer.pause.set()
+        assert len({sent_token(it.result()) for it in calls}) == 1
+        assert refreshes(first) == 1
+
+
+def refreshes(gateway: PageGateway) -> int:
+    requests = gateway.issuer.token_requests
+    return len([it for it in requests if it["grant_type"] == "refresh_token"])
+
+
+async def test_an_address_ends_after_ten_minutes_and_says_so(shared: Shared) -> None:
+    async with page_gateway(**shared.settings) as gateway:
+        url = await gateway.address()
+        await shared.advance(TEN_MINUTES_S / 2)
+        assert await gateway.address() == url
+        await shared.advance(TEN_MINUTES_S / 2)
+        page = await gateway.browser().open(url)
+        assert (page.status_code, "ten minutes are over" in page.text) == (404, True)
+        assert await gateway.address() != url
+
+
+async def test_a_state_ends_after_ten_minutes(shared: Shared) -> None:
+    async with page_gateway(**shared.settings) as gateway:
+        ann = gateway.browser()
+        own = await ann.open(await gateway.address(), stop_at=gateway.own.url)
+        await shared.advance(TEN_MINUTES_S)
+        assert (await ann.open(own.headers["location"])).status_code == 403
+        assert gateway.own.token_requests == []
+        page = await ann.open(await gateway.address())
+        going = await ann.press(page)
+        await shared.advance(TEN_MINUTES_S)
+        assert (await ann.open(going.headers["location"])).status_code == 403
+        assert [it for it in gateway.issuer.token_requests if "code" in it] == []
+
+
+async def test_a_page_that_was_left_open_for_ten_minutes_connects_nothing(shared: Shared) -> None:
+    async with page_gateway(**shared.settings) as gateway:
+        ann = gateway.browser()
+        page = await ann.open(await gateway.address())
+        await shared.advance(TEN_MINUTES_S)
+        pressed = await ann.press(page)
+        assert (pressed.status_code, "ten minutes are over" in pressed.text) == (404, True)
