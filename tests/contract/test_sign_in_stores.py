@@ -18,6 +18,7 @@ from mcp_tools_proxy.redis_client.connection_pool import open_pool
 from tests.support.bounds import BOUND_S
 from tests.support.postgres_databases import Databases, PostgresDatabase
 from tests.support.redis_server import RedisServer
+from tests.support.service import eventually
 from tests.support.sign_in_stores import HeldClock, advance_postgres, advance_redis
 
 PENDING = RecordKind.PENDING
@@ -96,8 +97,9 @@ async def test_there_are_at_most_a_thousand_and_a_taken_one_makes_place(
     replicas: Replicas,
 ) -> None:
     store, last = replicas.stores[0], replicas.stores[-1]
-    for number in range(999):
-        assert await store.add(PENDING, str(number), b"x", HOUR_S) == b"x"
+    names = map(str, range(999))
+    added = await asyncio.gather(*(store.add(PENDING, it, b"x", HOUR_S) for it in names))
+    assert added == [b"x"] * 999
     both = await asyncio.gather(
         *(it.add(PENDING, n, b"x", HOUR_S) for it, n in ((store, "p"), (last, "q")))
     )
@@ -196,6 +198,35 @@ async def test_whoever_adds_a_record_removes_those_that_have_ended(
     owner = await asyncpg.connect(postgres.owner_url)
     assert [row["content"] for row in await owner.fetch(SEEN)] == [b"new"]
     await owner.close()
+    await database.close()
+
+
+WAITING = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+
+
+async def test_replicas_that_add_at_once_count_one_after_the_other(
+    postgres: PostgresDatabase,
+) -> None:
+    database = Database(postgres.url, timeout_s=BOUND_S)
+    store = PostgresSignIns(database)
+    owner, gateway = [await asyncpg.connect(it) for it in (postgres.owner_url, postgres.url)]
+    await owner.execute(
+        "INSERT INTO mcp_tools_proxy.sign_ins SELECT 'pending', n, 'x', now() + interval '1 hour' "
+        "FROM generate_series(1, 999) n"
+    )
+    async with gateway.transaction():
+        await gateway.execute(
+            "SELECT mcp_tools_proxy.add_sign_in('pending', 'the last', 'x', 3600, 1000)"
+        )
+        adding = asyncio.ensure_future(store.add(PENDING, "one more", b"x", HOUR_S))
+
+        async def waits() -> bool:
+            return adding.done() or await owner.fetchval(WAITING) > 0
+
+        await eventually(waits)
+    assert await adding is None
+    for connection in (owner, gateway):
+        await connection.close()
     await database.close()
 
 

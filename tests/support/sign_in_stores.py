@@ -1,7 +1,7 @@
 """Stores of unfinished sign-ins whose time a test can let pass, without waiting."""
 
 import asyncpg
-from redis.asyncio import Redis
+from redis import Redis
 
 from mcp_tools_proxy.logins.sign_ins.memory_sign_ins import MemorySignIns
 from mcp_tools_proxy.redis_client.connection_pool import KEY_PREFIX
@@ -27,14 +27,13 @@ class HeldClock:
 
 async def advance_redis(url: str, seconds: float) -> None:
     """Bring the end of each record in a Redis nearer."""
-    async with Redis.from_url(url) as client:
+    with Redis.from_url(url) as client:
         for kind in _KINDS:
             prefix = f"{KEY_PREFIX}:{{sign-ins}}:{kind}"
-            for name in await client.zrange(prefix, 0, -1):
-                ends_ms = await client.zscore(prefix, name) or 0
+            for name, ends_ms in client.zscan_iter(prefix):
                 earlier = int(ends_ms - seconds * 1000)
-                await client.execute_command("ZADD", prefix, earlier, name)
-                await client.pexpireat(name, earlier)
+                client.zadd(prefix, {name: earlier})
+                client.pexpireat(name, earlier)
 
 
 async def advance_postgres(owner_url: str, seconds: float) -> None:

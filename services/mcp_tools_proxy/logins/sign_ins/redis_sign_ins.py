@@ -1,5 +1,6 @@
 """Unfinished sign-ins in a Redis that replicas share: a browser comes back to any of them."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -16,7 +17,7 @@ T = TypeVar("T")
 
 MAX_CONNECTIONS = 8
 WAIT_S = 1.0
-"""Longest wait for Redis."""
+"""Longest wait for Redis, and for a connection to it."""
 
 _ADD = """
 local time = redis.call('TIME')
@@ -57,6 +58,7 @@ class RedisSignIns:
         self._add_script = self._redis.register_script(_ADD)
         self._take_script = self._redis.register_script(_TAKE)
         self._is_fit = False
+        self._slots = asyncio.Semaphore(MAX_CONNECTIONS)
 
     def __repr__(self) -> str:
         return f"<RedisSignIns {self._name}>"
@@ -65,23 +67,23 @@ class RedisSignIns:
         """Return the record of a name, ``content`` where there was none; None if it is full."""
         await self._check_fit()
         arguments: list[bytes | int] = [content, max(1, int(ttl_s * 1000)), kind.limit]
-        answer, found = await _in_time(lambda: self._add_script(_keys(kind, name), arguments))
+        answer, found = await self._in_time(lambda: self._add_script(_keys(kind, name), arguments))
         return None if answer == b"full" else bytes(found)
 
     async def replace(self, kind: RecordKind, name: str, content: bytes) -> None:
         """Change a record that is there; its time stays."""
         key, _ = _keys(kind, name)
-        await _in_time(lambda: self._redis.set(key, content, xx=True, keepttl=True))
+        await self._in_time(lambda: self._redis.set(key, content, xx=True, keepttl=True))
 
     async def find(self, kind: RecordKind, name: str) -> bytes | None:
         """Return a record, None if there is none, or its time is over."""
         key, _ = _keys(kind, name)
-        found: object = await _in_time(lambda: self._redis.get(key))
+        found: object = await self._in_time(lambda: self._redis.get(key))
         return found if isinstance(found, bytes) else None
 
     async def take(self, kind: RecordKind, name: str) -> bytes | None:
         """Remove a record and return it; of several at the same time one gets it."""
-        found: bytes | None = await _in_time(lambda: self._take_script(_keys(kind, name), []))
+        found: bytes | None = await self._in_time(lambda: self._take_script(_keys(kind, name), []))
         return found
 
     async def aclose(self) -> None:
@@ -92,23 +94,26 @@ class RedisSignIns:
         """Check once that this Redis keeps what it is given. Raises LoginsUnavailable."""
         if self._is_fit:
             return
-        memory = await _in_time(lambda: self._redis.info("memory"))
+        memory = await self._in_time(lambda: self._redis.info("memory"))
         reason = eviction_problem(memory, "MCP_PROXY_STATE_URL")
         if reason is not None:
             log.error("login.store_unusable", store=self._name, reason=reason)
             raise LoginsUnavailable(UNUSABLE, reason=reason)
         self._is_fit = True
 
+    async def _in_time(self, send: Callable[[], Awaitable[T]]) -> T:
+        """Return what a request returns; it waits for a connection, but not for longer than Redis.
+
+        A ninth call at once that lacked a login was refused its address: the pool has no queue.
+        """
+        try:
+            async with io_timeout(WAIT_S), self._slots:
+                return await send()
+        except (RedisError, OSError) as error:
+            raise LoginsUnavailable(UNUSABLE, reason=f"Redis: {type(error).__name__}") from None
+
 
 def _keys(kind: RecordKind, name: str) -> list[str]:
     """Return the keys of a record, and of all of its kind; one node of a cluster has them."""
     prefix = f"{KEY_PREFIX}:{{sign-ins}}:{kind.value}"
     return [f"{prefix}:{name}", prefix]
-
-
-async def _in_time(send: Callable[[], Awaitable[T]]) -> T:
-    try:
-        async with io_timeout(WAIT_S):
-            return await send()
-    except (RedisError, OSError) as error:
-        raise LoginsUnavailable(UNUSABLE, reason=f"Redis: {type(error).__name__}") from None
