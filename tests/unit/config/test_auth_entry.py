@@ -23,6 +23,7 @@ MACHINE: Json = {"grant": "client_credentials", **CLIENT, "authorizationServer":
 EXCHANGE: Json = {"grant": "token_exchange", "for": "user", "clientId": "a"}
 ID_JAG: Json = {**EXCHANGE, "grant": "id_jag", "authorizationServer": ISSUER, "idp": CLIENT}
 SECRET = "${secret:${caller.tenant_id}/x}"
+DISCOVERY: Json = {"discovery": {"grant": "client_credentials", **CLIENT}}
 OF_TENANT: Json = {**MACHINE, "for": "tenant", "clientId": SECRET, "clientSecret": SECRET}
 
 
@@ -91,7 +92,8 @@ def test_what_goes_together_is_taken(tmp_path: Path, auth: Json, isolation: str)
         ({"type": "basic"}, "shared", "auth.type"),
         ({**MACHINE, "subjectTokenType": "jwt"}, "shared", "auth.subjectTokenType"),
         ({**EXCHANGE, "subjectTokenType": "saml2"}, "user", "auth.subjectTokenType"),
-        ({"discovery": {**CLIENT, "grant": "client_credentials"}}, "shared", "auth.discovery"),
+        (DISCOVERY, "shared", "auth.discovery"),
+        ({**DISCOVERY, "for": "user"}, "user", "auth.authorizationServer"),
     ],
 )
 def test_what_does_not_go_together_is_named(
@@ -161,7 +163,8 @@ def test_an_entry_of_broxy_is_taken_as_it_is(tmp_path: Path) -> None:
 
 
 def test_an_exchange_is_at_the_issuer_of_callers(tmp_path: Path) -> None:
-    auth = loaded(tmp_path, EXCHANGE, isolation="user").servers["s"].auth
+    auth = loaded(tmp_path, {**EXCHANGE, **DISCOVERY}, isolation="user").servers["s"].auth
     assert auth is not None
-    assert auth.issuer == "https://idp.example"
     assert auth.subject_token_type == "access_token"
+    assert auth.discovery is not None
+    assert [it.issuer for it in (auth, auth.discovery)] == ["https://idp.example"] * 2

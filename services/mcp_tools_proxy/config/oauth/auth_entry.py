@@ -136,6 +136,7 @@ def server_auth(entry: AuthEntry, *, jwt_issuer: str | None) -> ServerAuth:
     """Return what an entry says; an exchange is at the issuer of callers' tokens."""
     scopes = None if entry.scopes is None else tuple(dict.fromkeys(entry.scopes))
     is_exchange = entry.effective_grant is Grant.TOKEN_EXCHANGE
+    issuer = jwt_issuer if is_exchange else entry.authorization_server
     return ServerAuth(
         grant=entry.effective_grant,
         login_for=entry.login_for,
@@ -150,23 +151,24 @@ def server_auth(entry: AuthEntry, *, jwt_issuer: str | None) -> ServerAuth:
         idp_client=None
         if entry.idp is None
         else OAuthClient(client_id=entry.idp.client_id, client_secret=entry.idp.client_secret),
-        issuer=jwt_issuer if is_exchange else entry.authorization_server,
+        issuer=issuer,
         resource=entry.resource,
         scopes=scopes,
         subject_token_type=entry.subject_token_type or DEFAULT_SUBJECT_TOKEN,
         redirect_uri=entry.redirect_uri,
-        discovery=_discovery(entry),
+        discovery=_discovery(entry, issuer),
     )
 
 
-def _discovery(entry: AuthEntry) -> ServerAuth | None:
+def _discovery(entry: AuthEntry, issuer: str | None) -> ServerAuth | None:
+    """Return by what a server is discovered, at the issuer of its other tokens."""
     found = entry.discovery
     if found is None:
         return None
     return ServerAuth(
         grant=Grant.CLIENT_CREDENTIALS,
         client=OAuthClient(client_id=found.client_id, client_secret=found.client_secret),
-        issuer=entry.authorization_server,
+        issuer=issuer,
         resource=entry.resource,
         scopes=None if found.scopes is None else tuple(dict.fromkeys(found.scopes)),
     )

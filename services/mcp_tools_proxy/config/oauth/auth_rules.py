@@ -72,7 +72,8 @@ def _has_authorization(entry: ServerEntry) -> bool:
 
 def _client_faults(auth: AuthEntry) -> Iterator[tuple[str, str]]:
     grant = auth.effective_grant
-    has_client = auth.client_id is not None or auth.client_secret is not None
+    clients = (auth.client_id, auth.client_secret, auth.discovery)
+    has_client = any(it is not None for it in clients)
     if auth.client_secret is not None and auth.client_id is None:
         yield "clientSecret", "is a secret without an id; add clientId"
     if grant is not Grant.AUTHORIZATION_CODE and auth.client_id is None:
