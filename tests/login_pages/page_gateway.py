@@ -1,6 +1,6 @@
 """A gateway with pages, on a socket, before a server to which each user signs in."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -90,9 +90,16 @@ class PageGateway:
 
 @asynccontextmanager
 async def page_gateway(
-    *, scope: str | None = None, auth: Json | None = None, more: Json | None = None, **settings: Any
+    *,
+    scope: str | None = None,
+    auth: Json | None = None,
+    more: Callable[[Issuer, Issuer, RawServer], Json] = lambda *_: {},
+    **settings: Any,
 ) -> AsyncIterator[PageGateway]:
-    """Serve a gateway with pages; ``auth`` and ``more`` are added to the entry of its server."""
+    """Serve a gateway with pages; ``auth`` is added to the entry of its server.
+
+    ``more`` returns further entries, of the issuer of callers' tokens, the server's, the server.
+    """
     async with (
         running_issuer() as own,
         running_issuer() as issuer,
@@ -115,9 +122,10 @@ async def page_gateway(
                 **(auth or {}),
             },
         }
+        entries = {"s": entry, **more(own, issuer, server)}
         config = Config(
-            servers={"s": entry, **(more or {})},
-            presets=[make_preset(tools=[(name, "headers") for name in ("s", *(more or {}))])],
+            servers=entries,
+            presets=[make_preset(tools=[(name, "headers") for name in entries])],
             agents=[make_agent("helper")],
             more={"defaultPresetId": "work"},
         )
