@@ -91,18 +91,27 @@ def sign_in_and_out(there: Place) -> None:
         wait_until(lambda: state_of(program) == "ready")
         answer = program.http.post(EXECUTE, json=request_of("s:headers")).json()
         assert answer["status"] == "ok"
-    log = (there.folder / "service.log").read_text()
-    assert KEY not in log
-    assert there.issuer.issued[0].token not in log
+    printed = (there.folder / "service.log").read_text() + out
     there.environment["MCP_PROXY_CREDENTIALS_KEY"] = f"{NEW_KEY},{KEY}"
     for words, key in ((("logins",), "older"), (("logins", "--reseal"), "first")):
-        code, out, _ = there.run(*words, "--json")
+        code, out, err = there.run(*words, "--json")
+        printed += out + err
         (shown,) = json.loads(out)["logins"]
         assert (code, shown["server_id"], shown["for"]) == (0, "s", "deployment")
         assert shown["key"] == key
+    assert [it for it in (NEW_KEY, *secrets_of(there.issuer)) if it in printed] == []
     there.environment["MCP_PROXY_CREDENTIALS_KEY"] = NEW_KEY
     assert there.run("logout", "s") == (0, "signed out of s\n", "")
     assert there.run("logout", "s")[0] == 1
+
+
+def secrets_of(issuer: Issuer) -> set[str]:
+    """Return what only the gateway and the issuer know."""
+    names = ("code", "code_verifier", "device_code", "client_secret", "refresh_token", "token")
+    forms = [form for _, form in issuer.requests]
+    found = {form[name] for form in forms for name in names if name in form}
+    tokens = {it.token for it in issuer.issued}
+    return {KEY, *found, *tokens, *issuer.refreshes, *issuer.secrets.values()}
 
 
 async def test_a_sign_in_on_another_device(tmp_path: Path) -> None:
@@ -111,6 +120,8 @@ async def test_a_sign_in_on_another_device(tmp_path: Path) -> None:
         code, out, err = await asyncio.to_thread(there.run, "login", "s", "--device")
         assert (code, err) == (0, "")
         assert "ABCD-EFGH" in out
+        assert "device-1" in secrets_of(there.issuer)
+        assert [it for it in secrets_of(there.issuer) if it in out + err] == []
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from yarl import URL
 from mcp_tools_proxy.domain.oauth.logins import Login, LoginBinding, LoginOwner
 from mcp_tools_proxy.domain.oauth.server_auth import Grant
 from mcp_tools_proxy.downstream.oauth.discovery import Discovered, Issuer
-from mcp_tools_proxy.downstream.oauth.oauth_web import OAuthRefused, OAuthWeb
+from mcp_tools_proxy.downstream.oauth.oauth_web import OAuthRefused, OAuthWeb, error_code
 from mcp_tools_proxy.downstream.oauth.token_endpoint import AccessToken, IssuerClient, TokenEndpoint
 
 OFFLINE_ACCESS = "offline_access"
@@ -120,9 +120,8 @@ def check_answer(pending: PendingLogin, answer: Mapping[str, str]) -> str:
     if issuer is not None and issuer != pending.issuer:
         raise OAuthRefused("the answer is from another issuer than the sign-in (iss)")
     if "error" in answer:
-        reason = answer["error"][:64]
-        reason = reason if reason.isascii() and reason.isprintable() else "an error"
-        raise OAuthRefused(f"the sign-in ended with {reason}", error=reason)
+        reason = error_code(answer["error"])
+        raise OAuthRefused(f"the sign-in ended with {reason or 'an error'}", error=reason)
     code = answer.get("code")
     if not code:
         raise OAuthRefused("the answer has no code")

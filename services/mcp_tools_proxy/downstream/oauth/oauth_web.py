@@ -1,6 +1,7 @@
 """The HTTP requests of OAuth: https, no redirects, no proxies, bounded in bytes and seconds."""
 
 import errno
+import re
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,6 +22,9 @@ MAX_BYTES = 64 * 1024
 """A larger answer is refused."""
 
 _NOT_DIALLED = "has an address that may not be dialled"
+
+_ERROR_CODE = re.compile(r"[a-z_]{1,64}")
+"""As all registered ones are; nearly every secret has a digit or a capital."""
 
 _HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity"}
 _FAULTS = (aiohttp.ClientError, HttpProcessingError, OSError, ValueError)
@@ -48,6 +52,11 @@ class OAuthRefused(Exception):
     def __init__(self, message: str, *, error: str = "") -> None:
         super().__init__(message)
         self.error = error
+
+
+def error_code(text: object) -> str:
+    """Return the code of an issuer's error; empty for what is none, such as a token sent back."""
+    return text if isinstance(text, str) and _ERROR_CODE.fullmatch(text) else ""
 
 
 @dataclass(frozen=True, slots=True)

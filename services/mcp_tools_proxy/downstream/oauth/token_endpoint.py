@@ -11,7 +11,12 @@ from pydantic import ValidationError
 from yarl import URL
 
 from mcp_tools_proxy.downstream.oauth.discovery import Issuer
-from mcp_tools_proxy.downstream.oauth.oauth_web import HttpAnswer, OAuthRefused, OAuthWeb
+from mcp_tools_proxy.downstream.oauth.oauth_web import (
+    HttpAnswer,
+    OAuthRefused,
+    OAuthWeb,
+    error_code,
+)
 
 MARGIN_S = 60.0
 """A token is renewed so long before it ends: clocks may differ."""
@@ -109,10 +114,8 @@ class TokenEndpoint:
 def refusal(answer: HttpAnswer) -> OAuthRefused:
     """Return the error of a refused request; only the issuer's code is kept of its words."""
     content = answer.content if isinstance(answer.content, dict) else {}
-    error = content.get("error")
-    if not isinstance(error, str) or not error.isascii() or not error.isprintable():
-        error = ""
-    shown = f": {error[:64]}" if error else ""
+    error = error_code(content.get("error"))
+    shown = f": {error}" if error else ""
     return OAuthRefused(f"the issuer answered with HTTP status {answer.status}{shown}", error=error)
 
 
