@@ -37,7 +37,7 @@ class Answers:
         self.texts: list[str] = []
 
     async def call(self) -> str:
-        """Make a call, and explain it; return its code."""
+        """Send a call, and explain it; return its code."""
         answer = await self.gateway.call()
         address = answer.get("error", {}).get("details", {}).pop("url", None)
         assert (address is not None) == (code(answer) == "LOGIN_REQUIRED")
@@ -80,7 +80,7 @@ def secrets_of(gateway: PageGateway, *addresses: str) -> set[str]:
 
 
 def echo(issuer: Issuer, name: str) -> None:
-    """Have an issuer refuse token requests with a part of the request in its words."""
+    """Answer token requests at an issuer with a refusal that has a part of the request."""
 
     def refuse(request: web.Request) -> web.Response | None:
         if request.path != "/token":
@@ -109,10 +109,10 @@ async def test_secrets_are_in_nothing_that_is_written_exported_or_answered(
         gateway.issuer.refused |= {it.token for it in gateway.issuer.issued}
         echo(gateway.issuer, "refresh_token")
         assert await answers.call() == "CREDENTIALS_INSUFFICIENT"
-        gone = await gateway.served.http.delete(
+        ended = await gateway.served.http.delete(
             LOGINS, params={"server_id": "s"}, headers=bearer(gateway.token())
         )
-        answers.texts.append(gone.text)
+        answers.texts.append(ended.text)
         again = await gateway.address()
         for issuer, name in ((gateway.own, "code"), (gateway.own, "client_secret")):
             echo(issuer, name)
@@ -144,7 +144,7 @@ async def test_secrets_are_in_nothing_that_is_written_exported_or_answered(
 
 
 async def lie(gateway: PageGateway) -> None:
-    """Bring an issuer's answer whose error is the state of the sign-in."""
+    """Return to the gateway with an answer whose error is the state of the sign-in."""
     browser = gateway.browser()
     gateway.issuer.instead = lambda _: None
     going = await browser.press(await browser.open(await gateway.address()))

@@ -26,7 +26,7 @@ class HeldClock:
 
 
 async def advance_redis(url: str, seconds: float) -> None:
-    """Bring the end of each record in a Redis nearer."""
+    """End each record in a Redis so many seconds earlier."""
     with Redis.from_url(url) as client:
         for kind in _KINDS:
             prefix = f"{KEY_PREFIX}:{{sign-ins}}:{kind}"
@@ -37,7 +37,7 @@ async def advance_redis(url: str, seconds: float) -> None:
 
 
 async def advance_postgres(owner_url: str, seconds: float) -> None:
-    """Bring the end of each record in a database nearer."""
+    """End each record in a database so many seconds earlier."""
     connection = await asyncpg.connect(owner_url)
     try:
         await connection.execute(
