@@ -169,9 +169,10 @@ async def test_an_owner_that_may_not_create_schemas_upgrades_the_one_it_owns(
     await query(postgres.owner_url, f"CREATE ROLE {owner} LOGIN PASSWORD 'p@ss w:rd/%'")
     await query(postgres.owner_url, f"ALTER SCHEMA mcp_tools_proxy OWNER TO {owner}")
     tables = ("documents", "pages", "sections", "chunks", "versions", "originals", "vectors")
-    for table in (*tables, "logins", "changes", "migrations"):
+    for table in (*tables, "logins", "sign_ins", "changes", "migrations"):
         await query(postgres.owner_url, f"ALTER TABLE mcp_tools_proxy.{table} OWNER TO {owner}")
-    for function in ("has_doc_id(text)", "changes_since(text)", "record_change()"):
+    documents = ("has_doc_id(text)", "changes_since(text)", "record_change()")
+    for function in (*documents, "add_sign_in(text, text, bytea, double precision, bigint)"):
         await query(
             postgres.owner_url, f"ALTER FUNCTION mcp_tools_proxy.{function} OWNER TO {owner}"
         )

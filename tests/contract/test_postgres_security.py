@@ -17,7 +17,7 @@ from tests.support.postgres_server import GATEWAY, OWNER
 
 TABLES = (
     *("documents", "pages", "sections", "chunks", "versions", "originals", "vectors"),
-    "logins",
+    *("logins", "sign_ins"),
 )
 ACME = make_document(tenant_id="acme", pages=("of acme",))
 GLOBEX = make_document(tenant_id="globex", doc_id="secret", pages=("of globex",))
