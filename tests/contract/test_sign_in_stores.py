@@ -128,13 +128,12 @@ async def test_a_record_ends_with_its_time(replicas: Replicas) -> None:
     assert await store.add(PENDING, "a", b"next", HOUR_S) == b"next"
 
 
-@pytest.mark.parametrize("name", ["", "a\x00b", "\ud83d", "%", "'; DROP"])
-async def test_an_address_that_somebody_made_up_finds_nothing(
-    store: SignInStore, name: str
-) -> None:
+async def test_an_address_that_somebody_made_up_finds_nothing(store: SignInStore) -> None:
     await store.add(PENDING, "a", b"x", HOUR_S)
-    assert await store.find(PENDING, name) is None
-    assert await store.take(PENDING, name) is None
+    for name in ("", "a\x00b", "\ud83d", "%", "'; DROP", "a" * 10_000):
+        assert await store.find(PENDING, name) is None
+        assert await store.take(PENDING, name) is None
+    assert await store.find(PENDING, "a") == b"x"
 
 
 async def test_a_redis_that_may_evict_keeps_no_sign_in(shared_server: RedisServer) -> None:

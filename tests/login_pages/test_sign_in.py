@@ -7,6 +7,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from aiohttp import web
 
+from mcp_tools_proxy.domain.oauth.logins import LoginOwner
+from mcp_tools_proxy.domain.oauth.server_auth import LoginFor
 from mcp_tools_proxy.logins.sign_ins.sign_in_store import STEPS_PER_ADDRESS
 from tests.login_pages.page_gateway import (
     LOGINS,
@@ -253,12 +255,19 @@ async def test_of_pending_sign_ins_there_are_at_most_a_thousand() -> None:
         offers = gateway.served.service.gateway.user_sign_ins.offers
         assert offers is not None
         for number in range(1_000):
-            await gateway.post_login(claims={"sub": f"user-{number}"})
+            owner = LoginOwner(
+                server_id="s",
+                login_for=LoginFor.USER,
+                tenant_id="acme",
+                user_id=f"user-{number}",
+                user_issuer=gateway.own.url,
+            )
+            known = await offers.offer(owner, ())
         answer = await gateway.call(sub="one-more")
         assert code(answer) == "LOGIN_REQUIRED"
         assert "url" not in answer["error"]["details"]
         assert "too many sign-ins" in answer["error"]["message"]
-        assert await gateway.address(sub="user-7")
+        assert await gateway.address(sub="user-999") == known.url
 
 
 async def test_who_opens_an_address_over_and_over_uses_up_a_few_steps() -> None:
