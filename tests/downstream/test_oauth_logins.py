@@ -269,6 +269,13 @@ async def test_an_issuer_without_pkce_is_not_used() -> None:
             await sign_in()
 
 
+async def test_an_issuer_without_a_sign_in_in_a_browser_is_said_with_what_may_do() -> None:
+    async with signing_in() as (_, _, issuer):
+        issuer.metadata = {"authorization_endpoint": None}
+        with pytest.raises(OAuthRefused, match="login --device"):
+            await sign_in()
+
+
 async def test_no_token_is_kept_in_the_clear() -> None:
     async with signing_in() as (service, _, issuer):
         login = await sign_in()

@@ -21,6 +21,7 @@ pytestmark = [pytest.mark.e2e]
 
 KEY = "0123456789abcdef0123456789abcdef"
 NEW_KEY = KEY[::-1]
+DEVICE_CODE = "urn:ietf:params:oauth:grant-type:device_code"
 BROWSER = "import sys, urllib.request; urllib.request.urlopen(sys.argv[1]).read()"
 INTRUDED = """
 import sys, urllib.error, urllib.parse, urllib.request
@@ -114,14 +115,20 @@ def secrets_of(issuer: Issuer) -> set[str]:
     return {KEY, *found, *tokens, *issuer.refreshes, *issuer.secrets.values()}
 
 
-async def test_a_sign_in_on_another_device(tmp_path: Path) -> None:
+async def test_a_sign_in_on_another_device_needs_no_sign_in_in_a_browser(tmp_path: Path) -> None:
     async with place(tmp_path) as there:
+        there.issuer.metadata = {
+            "authorization_endpoint": None,
+            "code_challenge_methods_supported": None,
+        }
         there.issuer.device_pending = 1
         code, out, err = await asyncio.to_thread(there.run, "login", "s", "--device")
         assert (code, err) == (0, "")
         assert "ABCD-EFGH" in out
         assert "device-1" in secrets_of(there.issuer)
         assert [it for it in secrets_of(there.issuer) if it in out + err] == []
+    (registered,) = there.issuer.registered
+    assert registered["grant_types"] == [DEVICE_CODE, "refresh_token"]
 
 
 @pytest.mark.parametrize(

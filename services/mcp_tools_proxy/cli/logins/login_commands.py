@@ -130,7 +130,8 @@ async def _by_browser(opened: "OpenedSignIn", scopes: tuple[str, ...]) -> None:
         pending = await opened.sign_in.begin(
             opened.owner, opened.caller, redirect_uri=redirect.uri, scopes=scopes
         )
-        typer.echo(f"Sign in at {pending.issuer} to connect {pending.resource}:\n{pending.url}")
+        issuer, resource = pending.request.issuer, pending.request.resource
+        typer.echo(f"Sign in at {issuer} to connect {resource}:\n{pending.url}")
         redirect.expect(pending.state)
         await asyncio.to_thread(webbrowser.open, pending.url)
         answer = await redirect.wait(WAIT_S)
@@ -138,9 +139,9 @@ async def _by_browser(opened: "OpenedSignIn", scopes: tuple[str, ...]) -> None:
 
 
 async def _by_device(opened: "OpenedSignIn", scopes: tuple[str, ...]) -> None:
-    pending, device = await opened.sign_in.begin_device(opened.owner, opened.caller, scopes=scopes)
+    request, device = await opened.sign_in.begin_device(opened.owner, opened.caller, scopes=scopes)
     typer.echo(f"Open {device.verification_uri} on any device, and enter {device.user_code}")
-    await opened.sign_in.finish_device(pending, device)
+    await opened.sign_in.finish_device(request, device)
 
 
 async def _list_logins(settings: Settings, tenant_id: str, *, reseal: bool) -> Sequence[LoginFacts]:

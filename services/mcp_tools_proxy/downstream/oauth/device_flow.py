@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from yarl import URL
 
 from mcp_tools_proxy.downstream.oauth.discovery import Issuer
-from mcp_tools_proxy.downstream.oauth.login_flow import PendingLogin
+from mcp_tools_proxy.downstream.oauth.login_flow import LoginRequest
 from mcp_tools_proxy.downstream.oauth.oauth_web import IssuerUnavailable, OAuthRefused, OAuthWeb
 from mcp_tools_proxy.downstream.oauth.token_endpoint import AccessToken, TokenEndpoint, refusal
 
-_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
+DEVICE_CODE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 _LEAST_INTERVAL_S = 1.0
 _SLOWER_S = 5.0
 _LONGEST_S = 1800.0
@@ -29,15 +29,15 @@ class DeviceCode:
     interval_s: float
 
 
-async def request_device(web: OAuthWeb, issuer: Issuer, pending: PendingLogin) -> DeviceCode:
+async def request_device(web: OAuthWeb, issuer: Issuer, request: LoginRequest) -> DeviceCode:
     """Request a code for a device. Raises IssuerUnavailable, OAuthRefused."""
     endpoint = issuer.metadata.device_authorization_endpoint
     if endpoint is None:
         raise OAuthRefused(f"the issuer {issuer.name} has no sign-in on another device")
-    form = {"resource": pending.resource}
-    if pending.scopes:
-        form["scope"] = " ".join(pending.scopes)
-    answer = await TokenEndpoint(web, issuer, pending.client, _no_clock).post(
+    form = {"resource": request.resource}
+    if request.scopes:
+        form["scope"] = " ".join(request.scopes)
+    answer = await TokenEndpoint(web, issuer, request.client, _no_clock).post(
         URL(str(endpoint)), form
     )
     content = answer.content
@@ -58,13 +58,13 @@ async def request_device(web: OAuthWeb, issuer: Issuer, pending: PendingLogin) -
 async def poll_device(
     web: OAuthWeb,
     issuer: Issuer,
-    pending: PendingLogin,
+    request: LoginRequest,
     device: DeviceCode,
     now: Callable[[], float],
 ) -> AccessToken:
     """Wait until the person has signed in. Raises OAuthRefused when the time is over."""
-    endpoint = TokenEndpoint(web, issuer, pending.client, now)
-    form = {"grant_type": _GRANT, "device_code": device.device_code}
+    endpoint = TokenEndpoint(web, issuer, request.client, now)
+    form = {"grant_type": DEVICE_CODE_GRANT, "device_code": device.device_code}
     interval_s = device.interval_s
     try:
         async with asyncio.timeout(device.expires_in_s):

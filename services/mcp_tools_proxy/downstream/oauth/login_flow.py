@@ -22,42 +22,39 @@ _STATE_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PendingLogin:
-    """A sign-in that has begun; ``url`` is where the browser goes.
-
-    It is kept where nobody else can read it until the browser is back.
-    """
+class LoginRequest:
+    """What a person is to allow, in a browser or on another device."""
 
     owner: LoginOwner
     resource: str
     issuer: str
+    scopes: tuple[str, ...] | None
+    client: IssuerClient
+    is_registered: bool = False
+    """Whether the client registered itself, so that its secret belongs to the login."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingLogin:
+    """A sign-in in a browser that has begun; ``url`` is where the browser goes.
+
+    It is kept where nobody else can read it until the browser is back.
+    """
+
+    request: LoginRequest
     needs_iss: bool
     """Whether the issuer promises to say who it is in its answer (RFC 9207)."""
     redirect_uri: str
-    scopes: tuple[str, ...] | None
-    client_id: str
-    client_secret: str | None = field(default=None, repr=False)
-    method: str | None = None
-    is_registered: bool = False
-    """Whether the client registered itself, so that its secret belongs to the login."""
     state: str = field(repr=False)
     verifier: str = field(repr=False)
     url: str = field(repr=False)
 
-    @property
-    def client(self) -> IssuerClient:
-        """The client that began it."""
-        return IssuerClient(client_id=self.client_id, secret=self.client_secret, method=self.method)
-
 
 def begin_login(
-    owner: LoginOwner,
-    found: Discovered,
-    client: IssuerClient,
+    request: LoginRequest,
+    issuer: Issuer,
     *,
     redirect_uri: str,
-    scopes: tuple[str, ...] | None,
-    is_registered: bool,
     state: str | None = None,
     needs_pkce_metadata: bool = True,
 ) -> PendingLogin:
@@ -66,39 +63,34 @@ def begin_login(
     ``state`` is one that is bound to a browser, None for a new one. An issuer that the operator
     trusts need not say that it knows PKCE: Entra ID does not, and knows it.
     """
-    metadata = found.issuer.metadata
+    metadata = issuer.metadata
     if metadata.authorization_endpoint is None:
-        raise OAuthRefused(f"the issuer {found.issuer.name} has no sign-in")
+        raise OAuthRefused(
+            f"the issuer {issuer.name} has no sign-in in a browser; try the command login --device"
+        )
     if needs_pkce_metadata and "S256" not in (metadata.code_challenge_methods_supported or ()):
-        raise OAuthRefused(f"the issuer {found.issuer.name} does not say that it knows PKCE (S256)")
+        raise OAuthRefused(f"the issuer {issuer.name} does not say that it knows PKCE (S256)")
     state = state or secrets.token_urlsafe(_STATE_BYTES)
     verifier = secrets.token_urlsafe(_STATE_BYTES)
     digest = hashlib.sha256(verifier.encode()).digest()
     query = {
         "response_type": "code",
-        "client_id": client.client_id,
+        "client_id": request.client.client_id,
         "redirect_uri": redirect_uri,
         "state": state,
         "code_challenge": base64.urlsafe_b64encode(digest).rstrip(b"=").decode(),
         "code_challenge_method": "S256",
     }
-    if found.resource:
-        query["resource"] = found.resource
-    if scopes:
-        query["scope"] = " ".join(scopes)
-    if OFFLINE_ACCESS in (scopes or ()):
+    if request.resource:
+        query["resource"] = request.resource
+    if request.scopes:
+        query["scope"] = " ".join(request.scopes)
+    if OFFLINE_ACCESS in (request.scopes or ()):
         query["prompt"] = "consent"  # without it an OpenID provider gives no refresh token
     return PendingLogin(
-        owner=owner,
-        resource=found.resource,
-        issuer=found.issuer.name,
+        request=request,
         needs_iss=bool(metadata.authorization_response_iss_parameter_supported),
         redirect_uri=redirect_uri,
-        scopes=scopes,
-        client_id=client.client_id,
-        client_secret=client.secret,
-        method=client.method,
-        is_registered=is_registered,
         state=state,
         verifier=verifier,
         url=str(URL(str(metadata.authorization_endpoint)).update_query(query)),
@@ -117,7 +109,7 @@ def check_answer(pending: PendingLogin, answer: Mapping[str, str]) -> str:
     issuer = answer.get("iss")
     if issuer is None and pending.needs_iss:
         raise OAuthRefused("the answer does not say who gave it (iss), as the issuer promised")
-    if issuer is not None and issuer != pending.issuer:
+    if issuer is not None and issuer != pending.request.issuer:
         raise OAuthRefused("the answer is from another issuer than the sign-in (iss)")
     if "error" in answer:
         reason = error_code(answer["error"])
@@ -138,31 +130,31 @@ async def exchange_code(
         "redirect_uri": pending.redirect_uri,
         "code_verifier": pending.verifier,
     }
-    if pending.resource:
-        form["resource"] = pending.resource
-    return await TokenEndpoint(web, issuer, pending.client, now).token(form)
+    if pending.request.resource:
+        form["resource"] = pending.request.resource
+    return await TokenEndpoint(web, issuer, pending.request.client, now).token(form)
 
 
-def login_of(pending: PendingLogin, token: AccessToken, signed_in_at: float) -> Login:
+def login_of(request: LoginRequest, token: AccessToken, signed_in_at: float) -> Login:
     """Return the login of a finished sign-in.
 
     Scopes that were requested count as granted: one that the issuer left out would be requested
     again with each call that needs it.
     """
     return Login(
-        owner=pending.owner,
+        owner=request.owner,
         binding=LoginBinding(
-            resource=pending.resource,
-            issuer=pending.issuer,
-            client_id=pending.client_id,
+            resource=request.resource,
+            issuer=request.issuer,
+            client_id=request.client.client_id,
             grant=Grant.AUTHORIZATION_CODE,
         ),
         access_token=token.access,
         expires_at=token.expires_at,
         refresh_token=token.refresh,
-        scopes=tuple(dict.fromkeys((*(pending.scopes or ()), *token.scopes))),
-        client_secret=pending.client_secret if pending.is_registered else None,
-        token_endpoint_auth_method=pending.method,
+        scopes=tuple(dict.fromkeys((*(request.scopes or ()), *token.scopes))),
+        client_secret=request.client.secret if request.is_registered else None,
+        token_endpoint_auth_method=request.client.method,
         signed_in_at=signed_in_at,
     )
 

@@ -6,7 +6,11 @@ from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.oauth.logins import Login, LoginOwner
 from mcp_tools_proxy.domain.oauth.server_auth import ServerAuth
 from mcp_tools_proxy.domain.server import ServerConfig
-from mcp_tools_proxy.downstream.oauth.client_registration import client_at
+from mcp_tools_proxy.downstream.oauth.client_registration import (
+    BROWSER_GRANTS,
+    DEVICE_GRANTS,
+    client_at,
+)
 from mcp_tools_proxy.downstream.oauth.device_flow import DeviceCode, poll_device, request_device
 from mcp_tools_proxy.downstream.oauth.discovery import (
     Discovery,
@@ -17,6 +21,7 @@ from mcp_tools_proxy.downstream.oauth.discovery import (
     origins_of,
 )
 from mcp_tools_proxy.downstream.oauth.login_flow import (
+    LoginRequest,
     PendingLogin,
     begin_login,
     check_answer,
@@ -62,28 +67,28 @@ class SignIn:
         ``state`` is one that is bound to a browser, None for a new one. Raises
         IssuerUnavailable, OAuthRefused, CredentialsMissing.
         """
-        pending, _ = await self._begin(owner, caller, redirect_uri, scopes, state)
-        return pending
+        request, issuer = await self._request(owner, caller, redirect_uri, scopes, BROWSER_GRANTS)
+        return begin_login(request, issuer, redirect_uri=redirect_uri, state=state)
 
     async def finish(self, pending: PendingLogin, answer: Mapping[str, str]) -> Login:
         """Store the login that an answer completes. Raises as ``begin``, and LoginsUnavailable."""
         code = check_answer(pending, answer)
-        issuer = await self._issuer(pending.issuer)
+        issuer = await self._issuer(pending.request.issuer)
         token = await exchange_code(self._parts.web, issuer, pending, code, self._parts.now)
-        return await self._keep(pending, token)
+        return await self._keep(pending.request, token)
 
     async def begin_device(
         self, owner: LoginOwner, caller: Caller | None, *, scopes: tuple[str, ...] = ()
-    ) -> tuple[PendingLogin, DeviceCode]:
+    ) -> tuple[LoginRequest, DeviceCode]:
         """Return a sign-in that is finished on another device (RFC 8628). Raises as ``begin``."""
-        pending, issuer = await self._begin(owner, caller, _NO_REDIRECT, scopes)
-        return pending, await request_device(self._parts.web, issuer, pending)
+        request, issuer = await self._request(owner, caller, _NO_REDIRECT, scopes, DEVICE_GRANTS)
+        return request, await request_device(self._parts.web, issuer, request)
 
-    async def finish_device(self, pending: PendingLogin, device: DeviceCode) -> Login:
+    async def finish_device(self, request: LoginRequest, device: DeviceCode) -> Login:
         """Wait until the person has signed in, and store the login. Raises as ``finish``."""
-        issuer = await self._issuer(pending.issuer)
-        token = await poll_device(self._parts.web, issuer, pending, device, self._parts.now)
-        return await self._keep(pending, token)
+        issuer = await self._issuer(request.issuer)
+        token = await poll_device(self._parts.web, issuer, request, device, self._parts.now)
+        return await self._keep(request, token)
 
     async def sign_out(self, owner: LoginOwner, caller: Caller | None) -> bool:
         """Revoke and forget a login; return whether there was one. Raises LoginsUnavailable."""
@@ -96,15 +101,15 @@ class SignIn:
         await logins.revoke(stored, self._server, filled)
         return True
 
-    async def _begin(
+    async def _request(
         self,
         owner: LoginOwner,
         caller: Caller | None,
         redirect_uri: str,
         scopes: tuple[str, ...],
-        state: str | None = None,
-    ) -> tuple[PendingLogin, Issuer]:
-        """Return a new sign-in, and the issuer that it is at."""
+        grants: tuple[str, ...],
+    ) -> tuple[LoginRequest, Issuer]:
+        """Return what a person is to allow, and the issuer where that can be done."""
         auth = self._auth
         challenge = await find_challenge(self._parts.web, self._server)
         found = await Discovery(self._parts.web, self._server, auth).discover(challenge)
@@ -115,28 +120,28 @@ class SignIn:
             filled=await self._parts.filled(auth.client, caller),
             redirect_uri=redirect_uri,
             metadata_url=self._metadata_url,
+            grants=grants,
         )
         challenged = None if challenge is None else challenge.scopes
-        pending = begin_login(
-            owner,
-            found,
-            client,
-            redirect_uri=redirect_uri,
+        request = LoginRequest(
+            owner=owner,
+            resource=found.resource,
+            issuer=found.issuer.name,
             scopes=scopes_to_request(auth.scopes, challenged, found, scopes),
+            client=client,
             is_registered=auth.client.client_id is None,
-            state=state,
         )
-        return pending, found.issuer
+        return request, found.issuer
 
     async def _issuer(self, name: str) -> Issuer:
         configured = origins_of([self._auth.issuer] if self._auth.issuer else [])
         return await find_issuer(self._parts.web, name, server=self._server, configured=configured)
 
-    async def _keep(self, pending: PendingLogin, token: AccessToken) -> Login:
+    async def _keep(self, request: LoginRequest, token: AccessToken) -> Login:
         """Store the login of a finished sign-in."""
         if self._parts.logins is None:
             raise OAuthRefused("there is no key to keep logins; set MCP_PROXY_CREDENTIALS_KEY")
-        login = login_of(pending, token, self._parts.now())
+        login = login_of(request, token, self._parts.now())
         await self._parts.logins.keep(login)
         return login
 

@@ -9,13 +9,13 @@ from mcp_tools_proxy.domain.errors import Unauthenticated
 from mcp_tools_proxy.domain.identity import Principal
 from mcp_tools_proxy.domain.oauth.logins import LoginOwner
 from mcp_tools_proxy.downstream.oauth.discovery import (
-    Discovered,
     Issuer,
     find_issuer,
     http_url,
     origins_of,
 )
 from mcp_tools_proxy.downstream.oauth.login_flow import (
+    LoginRequest,
     PendingLogin,
     begin_login,
     check_answer,
@@ -51,16 +51,16 @@ class OwnIssuer:
 
     async def begin(self, owner: LoginOwner, *, redirect_uri: str, state: str) -> PendingLogin:
         """Return a new sign-in. Raises IssuerUnavailable, OAuthRefused."""
-        client = self._client
-        return begin_login(
-            owner,
-            Discovered(resource=client.resource, issuer=await self._issuer(), scopes=None),
-            IssuerClient(client_id=client.client_id, secret=client.client_secret),
-            redirect_uri=redirect_uri,
+        client, issuer = self._client, await self._issuer()
+        request = LoginRequest(
+            owner=owner,
+            resource=client.resource,
+            issuer=issuer.name,
             scopes=client.scopes or None,
-            is_registered=False,
-            state=state,
-            needs_pkce_metadata=False,
+            client=IssuerClient(client_id=client.client_id, secret=client.client_secret),
+        )
+        return begin_login(
+            request, issuer, redirect_uri=redirect_uri, state=state, needs_pkce_metadata=False
         )
 
     async def is_owner(self, login: PendingLogin, answer: Mapping[str, str]) -> bool:
@@ -77,7 +77,7 @@ class OwnIssuer:
             raise OAuthRefused(f"the issuer's access token is none of ours: {error}") from None
         if principal is None or principal.jwt is None:
             return False
-        owner = login.owner
+        owner = login.request.owner
         proven = (principal.jwt[0], principal.tenant_id, principal.user_id)
         return proven == (owner.user_issuer, owner.tenant_id, owner.user_id)
 

@@ -135,12 +135,12 @@ class PageFlow:
 
     async def _own_answer(self, step: BrowserStep, answer: Mapping[str, str]) -> Confirmation:
         """Return what the user is shown, who is the one that the address is for."""
-        async with _failing(OWN_ISSUER_FAILED, step.login.owner):
+        async with _failing(OWN_ISSUER_FAILED, step.login.request.owner):
             is_owner = await (await self._own_issuer()).is_owner(step.login, answer)
         if not is_owner:
-            log.warning("login.other_user", server_id=step.login.owner.server_id)
+            log.warning("login.other_user", server_id=step.login.request.owner.server_id)
             raise SignInRefused(OTHER_USER)
-        async with _failing(SERVER_ISSUER_FAILED, step.login.owner):
+        async with _failing(SERVER_ISSUER_FAILED, step.login.request.owner):
             pending = await self._pending(step.nonce)
             owner, browser = pending.owner, BrowserSecret.new()
             config, sign_in = await self._sign_in(owner)
@@ -159,7 +159,7 @@ class PageFlow:
             server_url=str(URL(config.url).with_query(None)),
             tenant_id=owner.tenant_id,
             user_id=owner.user_id,
-            scopes=login.scopes or (),
+            scopes=login.request.scopes or (),
             origin=str(URL(login.url).origin()),
             nonce=step.nonce,
             csrf=browser.csrf,
@@ -168,7 +168,7 @@ class PageFlow:
 
     async def _server_answer(self, step: BrowserStep, answer: Mapping[str, str]) -> Closed:
         """Store the login, or not, and lead to the page that shows which."""
-        owner = step.login.owner
+        owner = step.login.request.owner
         problem = ""
         try:
             async with _failing(SERVER_ISSUER_FAILED, owner):
