@@ -2,29 +2,73 @@
 
 import json
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
+from types import MappingProxyType
 from urllib.parse import urljoin, urlsplit
 
 import httpx
 
 from tests.interop.conformance_suite import node22
 from tests.support.bounds import BOUND_S
+from tests.support.configuration import Json
 
 PROGRAM = Path(__file__).parent / "oidc_provider.mjs"
 MOST_PAGES = 20
 """A sign-in has fewer: the request, the login, the consent, and the redirects between them."""
 
 
+@dataclass(frozen=True)
+class IssuerRecord:
+    """The file to which an issuer writes what it was requested; empty before the first request."""
+
+    file: Path
+
+    def token_requests(self, client_id: str) -> list[Json]:
+        """Return what a client has sent for tokens, each with its ``status`` and ``answer``."""
+        found = self._read("/token")
+        return [it for it in found if it["request"].get("client_id") == client_id]
+
+    def codes(self) -> list[str]:
+        """Return the codes that were sent by anybody."""
+        return [it["request"]["code"] for it in self._read("/token") if "code" in it["request"]]
+
+    def registered(self) -> list[Json]:
+        """Return the clients that have registered themselves, as the issuer knows them."""
+        return [it["answer"] for it in self._read("/reg")]
+
+    def _read(self, path: str) -> list[Json]:
+        lines = self.file.read_text().splitlines() if self.file.exists() else []
+        return [it for line in lines if (it := json.loads(line))["path"] == path]
+
+
 @contextmanager
-def running_issuer(*, scopes: Sequence[str] = (), expires_in: int = 3600) -> Iterator[str]:
+def running_issuer(
+    *,
+    scopes: Sequence[str] = (),
+    expires_in: int = 3600,
+    clients: Sequence[Json] = (),
+    audiences: Mapping[str, str] = MappingProxyType({}),
+    record: Path | None = None,
+) -> Iterator[str]:
     """Run the issuer on a free port and yield its URL.
 
-    ``scopes`` are those of the resource, ``expires_in`` the seconds until an access token expires.
+    ``scopes`` are those of the resource, ``expires_in`` the seconds until an access token expires;
+    ``clients`` are there from the start, ``audiences`` those of clients whose tokens are for
+    another resource than requested. ``record`` is the file of an IssuerRecord.
     """
-    options = json.dumps({"scopes": [*scopes], "expiresIn": expires_in})
+    options = json.dumps(
+        {
+            "scopes": [*scopes],
+            "expiresIn": expires_in,
+            "clients": [*clients],
+            "audiences": {**audiences},
+            "record": None if record is None else str(record),
+        }
+    )
     with subprocess.Popen(  # noqa: S603 - the pinned package
         [node22(), str(PROGRAM), options],
         stdout=subprocess.PIPE,
@@ -46,6 +90,20 @@ async def sign_in(url: str, account: str) -> str:
 
     Returns the address, outside of the issuer, that the browser is redirected to.
     """
+    reached = await _visit(url, {"login": account})
+    assert isinstance(reached, str), reached.text
+    return reached
+
+
+async def sign_in_device(url: str, user_code: str, account: str) -> None:
+    """Type in the code of a device, and sign in and consent as ``sign_in`` does."""
+    reached = await _visit(url, {"login": account, "user_code": user_code})
+    assert isinstance(reached, httpx.Response), reached
+    assert "Sign-in Success" in reached.text
+
+
+async def _visit(url: str, typed: Mapping[str, str]) -> str | httpx.Response:
+    """Fill in forms until a redirect leaves the issuer, or a page has no form any more."""
     issuer = urlsplit(url).netloc
     async with httpx.AsyncClient(timeout=BOUND_S) as browser:
         response = await browser.get(url)
@@ -55,10 +113,12 @@ async def sign_in(url: str, account: str) -> str:
                 if urlsplit(address).netloc != issuer:
                     return address
                 response = await browser.get(address)
-            else:
-                form = _form(response)
-                fields = form.fields | ({"login": account} if "login" in form.fields else {})
-                response = await browser.post(form.action, data=fields)
+                continue
+            form = _form(response)
+            if not form.action:
+                return response
+            fields = {name: typed.get(name, value) for name, value in form.fields.items()}
+            response = await browser.post(form.action, data=fields)
     raise AssertionError("the sign-in did not end")
 
 
@@ -81,5 +141,5 @@ class _Form(HTMLParser):
 def _form(response: httpx.Response) -> _Form:
     form = _Form()
     form.feed(response.text)
-    assert (response.status_code, form.action != "") == (200, True), response.text
+    assert response.status_code == 200, response.text
     return form
