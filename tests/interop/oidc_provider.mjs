@@ -52,7 +52,9 @@ async function recorded(ctx, next) {
   await next();
   if (record && ctx.method === "POST" && ["/token", "/reg"].includes(ctx.path)) {
     const { oidc, path, status, body: answer } = ctx;
-    appendFileSync(record, `${JSON.stringify({ path, request: oidc?.body ?? {}, status, answer })}\n`);
+    const client = oidc?.client?.clientId;
+    const line = JSON.stringify({ path, client, request: oidc?.body ?? {}, status, answer });
+    appendFileSync(record, `${line}\n`);
   }
 }
 

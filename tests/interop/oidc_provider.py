@@ -29,8 +29,7 @@ class IssuerRecord:
 
     def token_requests(self, client_id: str) -> list[Json]:
         """Return what a client has sent for tokens, each with its ``status`` and ``answer``."""
-        found = self._read("/token")
-        return [it for it in found if it["request"].get("client_id") == client_id]
+        return [it for it in self._read("/token") if it.get("client") == client_id]
 
     def codes(self) -> list[str]:
         """Return the codes that were sent by anybody."""

@@ -2,10 +2,11 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -13,14 +14,15 @@ import httpx
 import pytest
 from yarl import URL
 
-from mcp_tools_proxy.app.open_sign_in import OpenedSignIn, open_sign_in
-from mcp_tools_proxy.domain.oauth.logins import Login
+from mcp_tools_proxy.app.open_sign_in import OpenedSignIn, list_logins, open_sign_in
+from mcp_tools_proxy.domain.oauth.logins import Login, LoginFacts
 from mcp_tools_proxy.downstream.oauth.login_flow import PendingLogin
 from mcp_tools_proxy.downstream.oauth.oauth_web import OAuthRefused
 from mcp_tools_proxy.settings.settings import Settings
 from tests.interop.oidc_provider import IssuerRecord, running_issuer, sign_in, sign_in_device
 from tests.interop.sdk_auth_server import SdkAuthServer, running_sdk_auth_server
 from tests.support.configuration import Config, Json, make_preset
+from tests.support.program_launch import launch
 from tests.support.service import CONFIG_DIR, SERVERS, Service, eventually, running
 
 SCOPE = "tools"
@@ -29,6 +31,7 @@ TOOL = "whoami"
 KEY = "0123456789abcdef0123456789abcdef"
 REDIRECT = "http://127.0.0.1:9/oauth/callback"
 """Nothing listens there: what a browser would be sent to is read from the redirect."""
+
 SETTINGS: dict[str, Any] = {"credentials_key": (KEY,)}
 ELSEWHERE = "http://elsewhere.example/mcp"
 SECRET = "only in tests, of a client"
@@ -83,16 +86,28 @@ def judges(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judges]:
         yield Judges(issuer, records[0], attacker, records[1], server, other)
 
 
-@asynccontextmanager
-async def gateway(auth: Json | None = None, **servers: SdkAuthServer) -> AsyncIterator[Service]:
-    """Serve a gateway before servers; ``auth`` is added to each of their entries."""
+def configure(
+    server: SdkAuthServer, auth: Json | None = None, *, other: SdkAuthServer | None = None
+) -> None:
+    """Write the entry of a server, ``s``, and maybe of another, ``other``.
+
+    ``auth`` is added to them.
+    """
+    servers = {"s": server, **({} if other is None else {"other": other})}
     entries = {
-        name: {**server.entry, "auth": {"type": "oauth", **(auth or {})}}
-        for name, server in servers.items()
+        name: {**it.entry, "auth": {"type": "oauth", **(auth or {})}}
+        for name, it in servers.items()
     }
     preset = make_preset(tools=[(name, TOOL) for name in servers])
-    config = Config(servers=entries, presets=[preset], more={"defaultPresetId": preset["id"]})
-    async with running(config=config, require_agent=False, **SETTINGS) as service:
+    more = {"defaultPresetId": preset["id"]}
+    Config(servers=entries, presets=[preset], more=more).write(CONFIG_DIR)
+
+
+@asynccontextmanager
+async def gateway() -> AsyncIterator[Service]:
+    """Serve a gateway before the configured servers."""
+    async with running(require_agent=False, **SETTINGS) as service:
+        await service.discovered()
         yield service
 
 
@@ -118,6 +133,10 @@ async def log_in(server_id: str = "s") -> Login:
         return login
 
 
+async def stored_logins() -> list[LoginFacts]:
+    return [*await list_logins(Settings.model_validate(SETTINGS), "")]
+
+
 async def states(service: Service) -> set[str]:
     servers = (await service.http.get(SERVERS)).json()["servers"]
     return {it["state"] for it in servers}
@@ -136,7 +155,8 @@ async def whoami(service: Service, server_id: str = "s") -> Json:
 
 
 async def test_a_person_signs_in_to_a_server_of_the_sdk(judges: Judges) -> None:
-    async with gateway(s=judges.server) as service:
+    configure(judges.server)
+    async with gateway() as service:
         assert await states(service) == {"login_required"}
         login = await log_in()
         await ready(service)
@@ -150,6 +170,152 @@ ROBOT = {"grant": "client_credentials", "clientId": "robot", "clientSecret": SEC
 
 async def test_client_credentials_are_enough_for_a_server_of_the_sdk(judges: Judges) -> None:
     auth = {**ROBOT, "authorizationServer": judges.issuer, "scopes": [SCOPE]}
-    async with gateway(auth, s=judges.server) as service:
+    configure(judges.server, auth)
+    async with gateway() as service:
         found = await whoami(service)
     assert (found["subject"], found["resource"]) == ("robot", judges.server.url)
+
+
+async def test_a_token_of_one_server_is_never_sent_to_another(judges: Judges) -> None:
+    servers = {"s": judges.server, "other": judges.other}
+    seen = {server_id: len(server.sent) for server_id, server in servers.items()}
+    configure(judges.server, other=judges.other)
+    for server_id in servers:
+        await log_in(server_id)
+    async with gateway() as service:
+        found = {server_id: (await whoami(service, server_id))["resource"] for server_id in servers}
+    assert found == {server_id: server.url for server_id, server in servers.items()}
+    for server_id, server in servers.items():
+        assert {it["aud"] for it in server.claims[seen[server_id] :]} == {server.url}
+
+
+async def test_a_server_that_wants_tokens_of_another_gets_none(judges: Judges) -> None:
+    before = len(judges.record.registered())
+    with running_sdk_auth_server(judges.issuer, SCOPE, resource=judges.server.url) as liar:
+        configure(liar)
+        with pytest.raises(OAuthRefused, match="another resource"):
+            await log_in()
+        assert liar.sent == []
+    assert len(judges.record.registered()) == before
+
+
+async def test_a_server_refuses_tokens_for_another_audience_of_which_it_gets_two(
+    judges: Judges,
+) -> None:
+    auth = {**ROBOT, "clientId": "stray", "authorizationServer": judges.issuer, "scopes": [SCOPE]}
+    seen = len(judges.other.sent)
+    configure(judges.other, auth)
+    async with gateway() as service:
+        (shown,) = (await service.http.get(SERVERS)).json()["servers"]
+    assert (shown["state"], "refused a new token" in shown["last_error"]) == ("failed", True)
+    assert [it["aud"] for it in judges.other.claims[seen:]] == [ELSEWHERE, ELSEWHERE]
+
+
+async def test_each_refresh_token_is_sent_once_and_a_revoked_grant_needs_a_person(
+    judges: Judges,
+) -> None:
+    configure(judges.server)
+    login = await log_in()
+    async with gateway() as service:
+        for _ in range(3):
+            judges.server.refused.add((await whoami(service))["token"])
+        last = (await whoami(service))["token"]
+        _, *renewals = judges.record.token_requests(login.binding.client_id)
+        sent = [it["request"]["refresh_token"] for it in renewals]
+        given = [it["answer"]["refresh_token"] for it in renewals]
+        assert sent == [login.refresh_token, *given[:-1]]
+        assert len(set(sent)) == 3
+
+        await revoke(judges, login.binding.client_id, given[-1])
+        judges.server.refused.add(last)
+        assert await service.code(f"s:{TOOL}") == "LOGIN_REQUIRED"
+        assert await service.code(f"s:{TOOL}") == "LOGIN_REQUIRED"
+    attempts = judges.record.token_requests(login.binding.client_id)[4:]
+    assert [it["answer"]["error"] for it in attempts] == ["invalid_grant"]
+    async with gateway() as later:
+        assert await states(later) == {"login_required"}
+        assert await later.code(f"s:{TOOL}") == "SERVER_UNAVAILABLE"
+
+
+async def revoke(judges: Judges, client_id: str, refresh_token: str) -> None:
+    """Revoke a grant, as its person may at the issuer."""
+    (known,) = (it for it in judges.record.registered() if it["client_id"] == client_id)
+    async with httpx.AsyncClient() as http:
+        answer = await http.post(
+            f"{judges.issuer}/token/revocation",
+            data={"token": refresh_token, "client_id": client_id},
+            auth=(client_id, known["client_secret"]),
+        )
+    assert answer.status_code == 200, answer.text
+
+
+PRINTED = re.compile(r"Open (?P<url>\S+) on any device, and enter (?P<code>\S+)\n")
+
+
+async def test_a_person_signs_in_on_another_device(judges: Judges, tmp_path: Path) -> None:
+    configure(judges.server)
+    settings = {"MCP_PROXY_CREDENTIALS_KEY": KEY, "PYTHONUNBUFFERED": "1"}
+    command = launch(["login", "s", "--device"], tmp_path, settings, streams=(None, PIPE, None))
+    assert command.stdout is not None
+    with command.stdout as stdout:
+        line = await asyncio.to_thread(stdout.readline)
+        printed = PRINTED.fullmatch(line.decode())
+        assert printed is not None, line
+        await sign_in_device(printed["url"], printed["code"], ACCOUNT)
+        assert await asyncio.to_thread(command.wait) == 0
+    async with gateway() as service:
+        assert (await whoami(service))["subject"] == ACCOUNT
+
+
+async def led_to(issuer: str, pending: PendingLogin) -> dict[str, str]:
+    """Return what a browser brings back that was led to another issuer than the sign-in's."""
+    url = URL(pending.url)
+    elsewhere = URL(issuer).with_path(url.path).with_query(url.query)
+    return answer_of(await sign_in(str(elsewhere), ACCOUNT))
+
+
+AS_VICTIM = {"clientId": "victim", "clientSecret": SECRET}
+"""A client that both issuers know, as an attacker sees to."""
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [({}, "another issuer"), ({"iss": None}, "does not say who gave it")],
+    ids=["honest", "silent"],
+)
+@pytest.mark.parametrize("begun_at", ["issuer", "attacker"])
+async def test_a_code_of_another_issuer_is_sent_to_nobody(
+    judges: Judges, begun_at: str, changes: dict[str, str | None], problem: str
+) -> None:
+    issuers = {"issuer": judges.issuer, "attacker": judges.attacker}
+    trusted = issuers.pop(begun_at)
+    (other,) = issuers.values()
+    with running_sdk_auth_server(trusted, SCOPE) as server:
+        auth = {**AS_VICTIM, "authorizationServer": trusted}
+        configure(server, auth)
+        async with opened("s") as found:
+            pending = await begun(found)
+            answer = await led_to(other, pending) | changes
+            with pytest.raises(OAuthRefused, match=problem):
+                await found.sign_in.finish(pending, brought(answer))
+    assert await stored_logins() == []
+    codes = judges.record.codes() + judges.attacker_record.codes()
+    assert answer["code"] not in codes
+
+
+def brought(answer: Mapping[str, str | None]) -> dict[str, str]:
+    return {name: value for name, value in answer.items() if value is not None}
+
+
+async def test_a_code_of_an_attacker_who_lies_of_its_issuer_connects_nothing(
+    judges: Judges,
+) -> None:
+    auth = {**AS_VICTIM, "authorizationServer": judges.issuer}
+    configure(judges.server, auth)
+    async with opened("s") as found:
+        pending = await begun(found)
+        answer = {**await led_to(judges.attacker, pending), "iss": judges.issuer}
+        with pytest.raises(OAuthRefused, match="invalid_grant"):
+            await found.sign_in.finish(pending, answer)
+    assert await stored_logins() == []
+    assert answer["code"] not in judges.attacker_record.codes()
