@@ -10,6 +10,7 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Callable, Collection, Coroutine, Iterator
 from pathlib import Path
 
 from mcp_tools_proxy.logins.file_logins import FileLogins
@@ -19,19 +20,39 @@ SEALED, CHANGED = b"before " * 3000, b"after " * 3000
 """What is written takes more than one page of memory."""
 
 
+Step = Callable[[], Coroutine[object, object, object]]
+
+
 def main(folder: Path, change: str) -> None:
+    def before() -> Coroutine[object, object, object]:
+        return write_before(folder)
+
+    def changed() -> Coroutine[object, object, object]:
+        return make(change, folder)
+
+    for was_killed in attempts(folder, before, changed):
+        print(json.dumps({"was_killed": was_killed, "found": asyncio.run(found(folder))}))  # noqa: T201
+
+
+def attempts(
+    folder: Path, before: Step, change: Step, *, events: Collection[str] = ()
+) -> Iterator[bool]:
+    """Yield whether each attempt of ``change`` was killed; ``before`` is done before each.
+
+    ``events`` are audit events, besides what happens to the folder, at which it is killed as well.
+    """
     step, status = 0, -1
     while status != 0:
         step += 1
-        asyncio.run(write_before(folder))
+        asyncio.run(before())
         pid = os.fork()
         if pid == 0:
-            kill_at(step, folder)
-            asyncio.run(make(change, folder))
+            kill_at(step, folder, events)
+            asyncio.run(change())
             os._exit(0)
         _, status = os.waitpid(pid, 0)
         assert status in (0, signal.SIGKILL), status
-        print(json.dumps({"was_killed": status != 0, "found": asyncio.run(found(folder))}))  # noqa: T201
+        yield status != 0
 
 
 async def write_before(folder: Path) -> None:
@@ -60,14 +81,15 @@ async def found(folder: Path) -> str:
         return known[stored.sealed, stored.refresh_sent]
 
 
-def kill_at(step: int, folder: Path) -> None:
-    """Kill this process when it does something to the folder for the ``step``-th time."""
+def kill_at(step: int, folder: Path, events: Collection[str]) -> None:
+    """Kill this process at the ``step``-th of the events and of what it does to the folder."""
     done = 0
 
     def count(event: str, arguments: tuple[object, ...]) -> None:
         nonlocal done
         paths = [it for it in arguments if isinstance(it, str | os.PathLike)]
-        if event == "fcntl.flock" or any(os.fspath(it).startswith(str(folder)) for it in paths):
+        is_meant = event == "fcntl.flock" or event in events
+        if is_meant or any(os.fspath(it).startswith(str(folder)) for it in paths):
             done += 1
             if done == step:
                 os.kill(os.getpid(), signal.SIGKILL)

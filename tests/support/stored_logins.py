@@ -1,5 +1,6 @@
 """Owners, bindings and logins for tests of their stores."""
 
+from dataclasses import replace
 from typing import Any
 
 from mcp_tools_proxy.domain.oauth.logins import Login, LoginBinding, LoginOwner
@@ -25,6 +26,11 @@ BINDING = LoginBinding(
     client_id="gateway",
     grant=Grant.AUTHORIZATION_CODE,
 )
+
+
+def binding_at(issuer: str, client_id: str) -> LoginBinding:
+    """Return the binding of a login at another issuer."""
+    return replace(BINDING, issuer=issuer, client_id=client_id)
 
 
 def make_login(owner: LoginOwner = ANA, binding: LoginBinding = BINDING, **fields: Any) -> Login:

@@ -1,0 +1,75 @@
+"""A program that renews a login at an issuer, killed at each step of it by turns.
+
+Started as ``python -m tests.support.killed_renewal FOLDER ISSUER``. The login of each attempt has a
+refresh token of its own: refresh-1, refresh-2 … After each attempt, which is a fork, the login is
+used as after a restart, and a line printed: whether the attempt was killed, and whether there is a
+token or a person is needed.
+"""
+
+import asyncio
+import itertools
+import json
+import sys
+from pathlib import Path
+
+from yarl import URL
+
+from mcp_tools_proxy.downstream.oauth.discovery import Discovered, find_issuer
+from mcp_tools_proxy.downstream.oauth.oauth_web import OAuthWeb
+from mcp_tools_proxy.downstream.oauth.stored_logins import LoginNeeded, StoredLogins
+from mcp_tools_proxy.logins.file_logins import FileLogins
+from tests.support.killed_login_writer import attempts
+from tests.support.stored_logins import ANA, SEALER, binding_at, make_login
+
+NOW = 1000.0
+CLIENT = {"id": "proxy", "secret": "s3cret"}
+
+
+def main(folder: Path, issuer: str) -> None:
+    numbers = itertools.count(1)
+
+    async def sign_in() -> None:
+        login = make_login(
+            binding=binding_at(issuer, CLIENT["id"]),
+            expires_at=NOW,
+            refresh_token=f"refresh-{next(numbers)}",
+            client_secret=None,
+        )
+        await FileLogins(folder).put(ANA, login.binding, SEALER.seal(login))
+
+    async def renew() -> None:
+        await renewed(folder, issuer)
+
+    for was_killed in attempts(folder, sign_in, renew, events=["socket.connect"]):
+        print(json.dumps({"was_killed": was_killed, "found": asyncio.run(found(folder, issuer))}))  # noqa: T201
+
+
+async def renewed(folder: Path, issuer: str) -> None:
+    """Renew the login; its token is sent over a connection of its own, which is a step as well."""
+    discovering, web = OAuthWeb(), OAuthWeb()
+    try:
+        server = URL(issuer)
+        known = await find_issuer(
+            discovering, issuer, server=server, configured=frozenset({server.origin()})
+        )
+        resource = binding_at(issuer, CLIENT["id"]).resource
+        logins = StoredLogins(web, FileLogins(folder), SEALER, now=lambda: NOW)
+        stored = await logins.find(ANA)
+        assert stored is not None
+        await logins.token(stored, Discovered(resource=resource, issuer=known, scopes=None), CLIENT)
+    finally:
+        await discovering.close()
+        await web.close()
+
+
+async def found(folder: Path, issuer: str) -> str:
+    """Return what a gateway finds that is started then."""
+    try:
+        await renewed(folder, issuer)
+    except LoginNeeded:
+        return "needs a person"
+    return "token"
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])
