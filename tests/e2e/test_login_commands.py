@@ -3,10 +3,12 @@
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from signal import SIGKILL
+from subprocess import DEVNULL
 
 import pytest
 
@@ -14,8 +16,8 @@ from tests.support.configuration import Config, Json, make_preset
 from tests.support.mcp_servers.raw_web import RawServer, running_raw
 from tests.support.oauth_issuer import Issuer, protect, running_issuer
 from tests.support.program import UNLIMITED, Program, free_port, started, wait_until
-from tests.support.program_launch import run
-from tests.support.service import EXECUTE, SERVERS, request_of
+from tests.support.program_launch import launch, run
+from tests.support.service import EXECUTE, SERVERS, eventually, request_of
 
 pytestmark = [pytest.mark.e2e]
 
@@ -38,6 +40,9 @@ urllib.request.urlopen(sys.argv[1]).read()
 """
 """A browser in which another page sends answers first."""
 
+WAITING = "import sys; open('opened', 'w').write(sys.argv[1])"
+"""A browser whose user does nothing yet."""
+
 
 @dataclass
 class Place:
@@ -51,6 +56,10 @@ class Place:
     def run(self, *words: str) -> tuple[int, str, str]:
         """Run a command in a thread beside the issuer; return its exit code and what it printed."""
         return run(self.folder, *words, **self.environment)  # type: ignore[arg-type]  # texts
+
+    def use_browser(self, browser: str) -> None:
+        """Write the program that the command opens as a browser."""
+        (self.folder / "browser.py").write_text(browser)
 
 
 @asynccontextmanager
@@ -129,6 +138,40 @@ async def test_a_sign_in_on_another_device_needs_no_sign_in_in_a_browser(tmp_pat
         assert [it for it in secrets_of(there.issuer) if it in out + err] == []
     (registered,) = there.issuer.registered
     assert registered["grant_types"] == [DEVICE_CODE, "refresh_token"]
+
+
+async def test_a_sign_in_that_is_killed_leaves_nothing_and_the_next_one_works(
+    tmp_path: Path,
+) -> None:
+    async with place(tmp_path, browser=WAITING) as there:
+        await kill_login(there, (tmp_path / "opened").exists)
+
+        there.use_browser(BROWSER)
+        there.issuer.pause.clear()
+        await kill_login(there, lambda: bool(there.issuer.token_requests))
+        there.issuer.pause.set()
+
+        assert await asyncio.to_thread(there.run, "logins", "--json") == (0, '{"logins": []}\n', "")
+        assert (await asyncio.to_thread(there.run, "login", "s"))[0] == 0
+        assert '"server_id": "s"' in (await asyncio.to_thread(there.run, "logins", "--json"))[1]
+    codes = [it["code"] for it in there.issuer.token_requests]
+    assert len(codes) == len({*codes}) == 2
+
+
+async def kill_login(there: Place, has_come: Callable[[], bool]) -> None:
+    """Kill the command once it has come to where it waits."""
+
+    async def is_there() -> bool:
+        return has_come()
+
+    with (there.folder / "killed.txt").open("wb") as out:
+        streams = (DEVNULL, out.fileno(), out.fileno())
+        command = launch(["login", "s"], there.folder, there.environment, streams=streams)
+    try:
+        await eventually(is_there)
+    finally:
+        command.kill()
+    assert await asyncio.to_thread(command.wait) == -SIGKILL
 
 
 @pytest.mark.parametrize(
