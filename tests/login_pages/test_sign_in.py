@@ -9,6 +9,7 @@ from aiohttp import web
 
 from mcp_tools_proxy.domain.oauth.logins import LoginOwner
 from mcp_tools_proxy.domain.oauth.server_auth import LoginFor
+from mcp_tools_proxy.downstream.oauth.oauth_access import now
 from mcp_tools_proxy.logins.sign_ins.sign_in_store import STEPS_PER_ADDRESS
 from tests.login_pages.page_gateway import (
     LOGINS,
@@ -116,6 +117,19 @@ async def test_an_address_is_of_no_use_to_anybody_else(claims: dict[str, object]
         await gateway.sign_in(gateway.browser(), url)  # nothing of hers is used up
         assert await is_connected(gateway)
         assert not await is_connected(gateway, sub="bob")
+
+
+@pytest.mark.parametrize(("leeway_s", "status"), [(60, 200), (10, 502)])
+async def test_a_user_is_known_by_a_token_of_a_clock_that_is_off_as_callers_are(
+    leeway_s: int, status: int
+) -> None:
+    async with page_gateway(jwt_leeway_s=leeway_s) as gateway:
+        url, pages = await gateway.address(), []
+        for claim, seconds in (("iat", 55), ("nbf", 55), ("exp", -55)):
+            gateway.sign_in_as(**{claim: int(now()) + seconds})
+            pages.append(await gateway.browser().open(url))
+    assert [it.status_code for it in pages] == [status] * 3
+    assert ["<form" in it.text for it in pages] == [status == 200] * 3
 
 
 async def test_a_state_of_another_browser_is_refused_and_used_up() -> None:

@@ -1,0 +1,127 @@
+"""Clocks that are a minute apart: the issuer's, the server's, ours, another replica's."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from yarl import URL
+
+from mcp_tools_proxy.downstream.oauth.discovery import Discovered, find_issuer
+from mcp_tools_proxy.downstream.oauth.oauth_access import now
+from mcp_tools_proxy.downstream.oauth.oauth_web import OAuthWeb
+from mcp_tools_proxy.downstream.oauth.owner_tokens import OwnerTokens
+from mcp_tools_proxy.downstream.oauth.stored_logins import StoredLogins
+from mcp_tools_proxy.downstream.oauth.token_endpoint import AccessToken
+from mcp_tools_proxy.logins.file_logins import FileLogins
+from tests.downstream.caller_gateway import TOOLS, serving_entry
+from tests.downstream.oauth_calls import call, code, jwt_of, jwt_settings
+from tests.support.mcp_servers.raw_web import running_raw
+from tests.support.oauth_issuer import protect, running_issuer
+from tests.support.stored_logins import ANA, SEALER, binding_at, make_login
+from tests.support.virtual_time import ManualClock
+
+CLIENT = {"id": "proxy", "secret": "s3cret"}
+LIFE_S = 3600
+MINUTE_S = 60
+
+Renew = Callable[[ManualClock], Awaitable[AccessToken]]
+
+
+@asynccontextmanager
+async def login_at(folder: Path, *, ends_at: float) -> AsyncIterator[Renew]:
+    """Store a login, and yield what a replica finds, by its clock, that uses the login."""
+    async with running_issuer(expires_in=LIFE_S) as issuer:
+        web = OAuthWeb()
+        try:
+            origin = URL(issuer.url)
+            known = await find_issuer(
+                web, issuer.url, server=origin, configured=frozenset({origin})
+            )
+            binding = binding_at(issuer.url, CLIENT["id"])
+            found = Discovered(resource=binding.resource, issuer=known, scopes=None)
+            login = make_login(binding=binding, expires_at=ends_at, client_secret=None)
+            issuer.refreshes = {login.refresh_token or "": ""}
+            store = FileLogins(folder)
+            await store.put(ANA, binding, SEALER.seal(login))
+
+            async def token(clock: ManualClock) -> AccessToken:
+                logins = StoredLogins(web, store, SEALER, now=clock)
+                stored = await logins.find(ANA)
+                assert stored is not None
+                return await logins.token(stored, found, CLIENT)
+
+            yield token
+        finally:
+            await web.close()
+
+
+@pytest.mark.parametrize(("left_s", "is_renewed"), [(61, False), (59, True)])
+async def test_a_login_is_renewed_before_a_server_whose_clock_is_a_minute_ahead_refuses_it(
+    tmp_path: Path, left_s: int, is_renewed: bool
+) -> None:
+    async with login_at(tmp_path, ends_at=10_000) as token:
+        found = await token(ManualClock(10_000 - left_s))
+    assert (found.access != "access-1") == is_renewed
+
+
+async def test_a_replica_whose_clock_is_a_minute_behind_uses_no_login_past_its_end(
+    tmp_path: Path,
+) -> None:
+    async with login_at(tmp_path, ends_at=0) as token:
+        renewed = await token(ManualClock(10_000))
+        last, over = (ManualClock(10_000 + LIFE_S + it - MINUTE_S) for it in (-1, 0))
+        assert (await token(last)).access == renewed.access
+        assert (await token(over)).access != renewed.access
+
+
+async def test_a_token_is_used_by_the_time_that_has_passed_whatever_clocks_do() -> None:
+    """The clock of the day is set back by an hour; the token still ends when it would have."""
+    day, passed = ManualClock(10_000), ManualClock(0)
+    issued: list[AccessToken] = []
+
+    async def issue(_: str | None) -> AccessToken:
+        issued.append(AccessToken(access=f"{len(issued)}", expires_at=day.now + LIFE_S))
+        return issued[-1]
+
+    tokens = OwnerTokens(issue, day, is_stored=False, clock=passed)
+    assert (await tokens.current()).access == "0"
+    day.now -= LIFE_S
+    passed.now = LIFE_S - MINUTE_S - 1
+    assert (await tokens.current()).access == "0"
+    passed.now = LIFE_S - MINUTE_S
+    assert (await tokens.current()).access == "1"
+
+
+@pytest.mark.parametrize(
+    ("claim", "seconds", "leeway_s", "expected"),
+    [
+        ("iat", 55, 60, "OK"),
+        ("nbf", 55, 60, "OK"),
+        ("iat", 65, 10, "UNAUTHENTICATED"),
+        ("nbf", 65, 10, "UNAUTHENTICATED"),
+        ("exp", -65, 10, "UNAUTHENTICATED"),
+        # good as a caller's token; what it would be exchanged for has ended with it
+        ("exp", -55, 60, "CREDENTIALS_INSUFFICIENT"),
+    ],
+)
+async def test_a_jwt_of_an_issuer_whose_clock_is_a_minute_off(
+    claim: str, seconds: int, leeway_s: int, expected: str
+) -> None:
+    client = {"clientId": "proxy", "clientSecret": "s3cret"}
+    auth = {
+        "type": "oauth",
+        "grant": "token_exchange",
+        "for": "user",
+        **client,
+        "discovery": {"grant": "client_credentials", **client},
+    }
+    async with running_issuer() as issuer, running_raw(only=TOOLS) as server:
+        protect(server, issuer)
+        entry = {**server.entry, "auth": auth, "isolation": "user"}
+        settings = {**jwt_settings(issuer), "jwt_leeway_s": leeway_s}
+        async with serving_entry(entry, **settings) as service:
+            jwt = jwt_of(issuer, **{claim: int(now()) + seconds})
+            assert code(await call(service, token=jwt)) == expected
+    exchanged = [it for it in issuer.token_requests if "subject_token" in it]
+    assert len(exchanged) == (expected == "OK")
