@@ -319,3 +319,35 @@ async def test_a_code_of_an_attacker_who_lies_of_its_issuer_connects_nothing(
             await found.sign_in.finish(pending, answer)
     assert await stored_logins() == []
     assert answer["code"] not in judges.attacker_record.codes()
+
+
+async def test_two_replicas_that_renew_a_login_at_once_send_its_refresh_token_once(
+    judges: Judges,
+) -> None:
+    configure(judges.server)
+    login = await log_in()
+    async with gateway() as one, gateway() as two:
+        for _ in range(3):
+            judges.server.refused.add((await whoami(one))["token"])
+            found = await asyncio.gather(*(whoami(it) for it in (one, two, one, two)))
+            assert len({it["token"] for it in found}) == 1
+    renewals = judges.record.token_requests(login.binding.client_id)[1:]
+    sent = [it["request"]["refresh_token"] for it in renewals]
+    assert len(sent) == len({*sent}) == 3
+    assert {it["status"] for it in renewals} == {200}
+
+
+async def test_a_logout_ends_the_grant_at_its_issuer(judges: Judges) -> None:
+    configure(judges.server)
+    login = await log_in()
+    async with opened("s") as found:
+        assert await found.sign_in.sign_out(found.owner, found.caller)
+    form = {"grant_type": "refresh_token", "refresh_token": login.refresh_token}
+    async with httpx.AsyncClient() as http:
+        answer = await http.post(
+            f"{judges.issuer}/token",
+            data=form,
+            auth=(login.binding.client_id, login.client_secret or ""),
+        )
+    assert (answer.status_code, answer.json()["error"]) == (400, "invalid_grant")
+    assert await stored_logins() == []
