@@ -11,7 +11,7 @@ import pytest
 
 from tests.login_pages.page_gateway import ANN, KEYS, PUBLIC_URL, TOOL, code
 from tests.support.bounds import BOUND_S
-from tests.support.browser import Browser
+from tests.support.browser import Browser, next_address
 from tests.support.configuration import Config, Json, make_preset
 from tests.support.mcp_servers.raw_web import running_raw
 from tests.support.oauth_issuer import Issuer, protect, running_issuer
@@ -121,7 +121,7 @@ async def test_a_sign_in_goes_on_at_another_gateway_until_its_code_is_on_the_way
         going = await browser.press(page)
         await gateway.restart()
 
-        back = await stranger.send("GET", going.headers["location"])
+        back = await stranger.send("GET", next_address(going))
         gateway.issuer.pause.clear()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(is_cut_off(browser, back.headers["location"]))
@@ -133,7 +133,7 @@ async def test_a_sign_in_goes_on_at_another_gateway_until_its_code_is_on_the_way
         assert second != first
         assert (await browser.send("GET", first)).status_code == 404
         going = await browser.press(await browser.open(second))
-        assert "<h1>Connected" in (await browser.open(going.headers["location"])).text
+        assert "<h1>Connected" in (await browser.open(next_address(going))).text
         await gateway.restart()
         assert code(await gateway.call()) == "OK"
     codes = [it["code"] for it in gateway.issuer.token_requests if "code" in it]

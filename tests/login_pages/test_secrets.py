@@ -10,7 +10,7 @@ from aiohttp import web
 
 from mcp_tools_proxy.domain.identity import OperatorRight
 from tests.login_pages.page_gateway import KEYS, LOGINS, TOOL, PageGateway, code, page_gateway
-from tests.support.browser import COOKIE, Browser
+from tests.support.browser import COOKIE, Browser, next_address
 from tests.support.configuration import Json
 from tests.support.oauth_issuer import Issuer
 from tests.support.otlp_receiver import Receiver, export_to, receiving
@@ -68,7 +68,8 @@ def secrets_of(gateway: PageGateway, *addresses: str) -> set[str]:
     found = {*KEYS, "s1gn-in", "s3cret", *(it.rpartition("/")[2] for it in addresses)}
     for browser in gateway.browsers:
         for answer in browser.answers:
-            query = parse_qs(urlsplit(answer.headers.get("location", "")).query)
+            leads_on = answer.is_redirect or "http-equiv" in answer.text
+            query = parse_qs(urlsplit(next_address(answer) if leads_on else "").query)
             found |= {value for name in ("code", "state") for value in query.get(name, ())}
             found |= set(re.findall(rf"{COOKIE}=([^;]+)", str(answer.headers)))
             found |= set(re.findall(r'name="csrf" value="([^"]+)"', answer.text))
@@ -148,7 +149,7 @@ async def lie(gateway: PageGateway) -> None:
     browser = gateway.browser()
     gateway.issuer.instead = lambda _: None
     going = await browser.press(await browser.open(await gateway.address()))
-    back = (await Browser("", "").send("GET", going.headers["location"])).headers["location"]
+    back = (await Browser("", "").send("GET", next_address(going))).headers["location"]
     state = parse_qs(urlsplit(back).query)["state"][0]
     page = await browser.open(f"{back}&error={state}")
     assert "<h1>Not connected" in page.text

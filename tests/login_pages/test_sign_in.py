@@ -331,7 +331,7 @@ async def test_a_document_that_no_issuer_can_fetch_is_not_used() -> None:
         gateway.issuer.metadata["client_id_metadata_document_supported"] = True
         ann = Browser(local, gateway.served.url)
         going = await ann.press(await ann.open(await gateway.address()))
-        query = parse_qs(urlsplit(going.headers["location"]).query)
+        query = parse_qs(urlsplit(next_address(going)).query)
         (registered,) = gateway.issuer.registered
         assert (query["redirect_uri"], registered["redirect_uris"]) == (
             [f"{local}/oauth/callback"],

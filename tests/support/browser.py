@@ -82,7 +82,9 @@ class Browser:
 
 
 def next_address(page: httpx.Response) -> str:
-    """Return where a page leads by itself."""
+    """Return where an answer leads by itself: a redirect, or a page that goes on."""
+    if page.is_redirect:
+        return str(page.headers["location"])
     found = _REFRESH.search(page.text)
     assert found is not None, page.text
     return html.unescape(found[1])
