@@ -127,6 +127,13 @@ class FirstAttempts:
             failures |= await self._first_of(servers, waited_s, call.caller.tenant_id)
 
     def _raise_without_login(self, call: Call) -> None:
+        """Raise ServerUnavailable if the call names an item of a server that needs a login.
+
+        That may last for days: where a preset names no items of this kind, such a server would be
+        the answer to every unknown name.
+        """
+        if not self._registry.current.pending_offers.are_named(call.kind):
+            return
         unavailable = self._servers.without_login
         for server_id in self._candidates(call, unavailable):
             raise unavailable[server_id]

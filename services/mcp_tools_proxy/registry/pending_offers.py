@@ -35,6 +35,10 @@ class PendingOffers:
             for bare in self._bare_names(server_id, kind, name)
         )
 
+    def are_named(self, kind: Kind) -> bool:
+        """Return whether the preset names each item of this kind that it has."""
+        return self.scope.named(kind) is not None
+
     def may_list(self, server_id: str, kind: Kind, permissions: Permissions) -> bool:
         """Return whether the caller's list may have an item of this server."""
         names = self.scope.named(kind)

@@ -62,6 +62,13 @@ async def test_a_server_that_nobody_has_signed_in_to_is_unavailable_and_not_unkn
         servers.first_attempts.find_unless_pending(make_call("b:x"), Registry.resolve)
 
 
+async def test_a_server_without_a_login_is_no_answer_where_any_prompt_could_be_meant() -> None:
+    servers = Pending()
+    servers.without_login["a"] = ServerUnavailable("an operator has to sign in")
+    with pytest.raises(PromptNotFound):
+        await servers.first_attempts.find(make_call("x", kind=Kind.PROMPT), Registry.resolve)
+
+
 async def test_a_call_knows_how_long_it_waited() -> None:
     servers = Pending(a=None)
     found, call = await servers.first_attempts.find(make_call("a:x"), Registry.resolve)
