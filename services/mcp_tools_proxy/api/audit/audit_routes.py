@@ -46,7 +46,8 @@ def audit_routes(
             description=(
                 "The body is that of `execute`. Nothing runs, and nothing is charged: each check "
                 "with its verdict, the rule that decides and where it stands, what would be sent "
-                "where, and what is left of the budgets. Needs the right `audit`."
+                "where, and what is left of the budgets. A missing login is foreseen; no issuer is "
+                "asked, and no sign-in begins. Needs the right `audit`."
             ),
             responses=explain_responses(ExplainAnswer, "What would happen."),
             headers=TRACED,
