@@ -87,6 +87,7 @@ async def test_a_server_is_of_use_once_somebody_has_signed_in() -> None:
     async with signing_in() as (service, server, issuer):
         assert await state(service) == "login_required"
         assert issuer.token_requests == []
+        assert "an operator has to sign in" in (await call(service))["error"]["message"]
         login = await sign_in()
         await ready(service)
         assert sent_token(await call(service)) == login.access_token

@@ -107,7 +107,9 @@ class Pool:
         By the server's id, in configured order.
         """
         return {
-            server_id: session.connection_state.unavailable(session.connection_state.error)
+            server_id: session.connection_state.unavailable(
+                "an operator has to sign in to it first"
+            )
             for server_id, session in self._sessions().items()
             if session.snapshot is None and session.status.state is ServerState.LOGIN_REQUIRED
         }
@@ -126,7 +128,8 @@ class Pool:
         if not await session.sender.wait(session.first_attempt_over, waited_s, tenant_id):
             raise session.connection_state.unavailable("the gateway is still connecting to it")
         if session.snapshot is None and session is self.session(server_id):
-            raise session.connection_state.unavailable(session.connection_state.error)
+            state = session.connection_state
+            raise self.without_login.get(server_id) or state.unavailable(state.error)
 
     def track_first_attempts(self) -> Callable[[], bool]:
         """Return a function that returns whether each of the present servers was tried once."""
