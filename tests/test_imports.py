@@ -27,3 +27,28 @@ def test_a_start_without_servers_imports_nothing_slow(module: str) -> None:
         check=True,
     )
     assert done.stdout.strip() == "[]"
+
+
+TOGETHER = """
+import asyncio
+from mcp_tools_proxy.downstream.module_import import import_in_thread
+
+async def main():
+    await asyncio.gather(*map(import_in_thread, NAMES))
+
+asyncio.run(main())
+"""
+DOWNSTREAM = "mcp_tools_proxy.downstream"
+MODULES = [f"{DOWNSTREAM}.mcp_client.dialer", f"{DOWNSTREAM}.oauth.oauth_access"]
+
+
+@pytest.mark.parametrize("names", [MODULES, MODULES[::-1]])
+def test_what_servers_need_is_imported_by_threads_at_once(names: list[str]) -> None:
+    done = subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, "-c", f"NAMES = {names}{TOGETHER}"],
+        capture_output=True,
+        text=True,
+        timeout=BOUND_S,
+        check=False,
+    )
+    assert done.stderr == ""

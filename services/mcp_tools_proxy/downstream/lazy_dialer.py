@@ -6,13 +6,13 @@ The SDK and aiohttp take half a second and 40 MB, which a gateway without server
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from anyio.abc import AsyncResource
 
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.downstream.connection import Connection, OnListChanged, SessionAccess
+from mcp_tools_proxy.downstream.module_import import import_in_thread
 
 if TYPE_CHECKING:
     from mcp_tools_proxy.downstream.mcp_client.dialer import Dialer
@@ -51,6 +51,6 @@ class LazyDialer(AsyncResource):
         """Return the dialer; the import is in a thread, as it would stop the event loop."""
         async with self._opening:
             if self._dialer is None:
-                module = await asyncio.to_thread(import_module, _MODULE)
+                module = await import_in_thread(_MODULE)
                 self._dialer = module.Dialer()
             return self._dialer

@@ -2,12 +2,12 @@
 
 import asyncio
 from collections.abc import Callable
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from anyio.abc import AsyncResource
 
 from mcp_tools_proxy.downstream.callers.text_filler import TextFiller
+from mcp_tools_proxy.downstream.module_import import import_in_thread
 
 if TYPE_CHECKING:
     from mcp_tools_proxy.downstream.oauth.oauth_access import OAuthAccess
@@ -54,7 +54,7 @@ class LazyOAuth(AsyncResource):
             return self._access
         async with self._opening:
             if self._access is None:
-                module = await asyncio.to_thread(import_module, _MODULE)
+                module = await import_in_thread(_MODULE)
                 self._access = module.open_oauth(
                     self._filler.fill_texts, self._jwt_issuer, self._open_logins(), self._notice
                 )
