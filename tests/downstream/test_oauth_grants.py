@@ -266,8 +266,15 @@ async def test_an_issuer_that_is_down_can_be_tried_again() -> None:
             answer = await call(service)
             assert code(answer) == "SERVER_UNAVAILABLE"
             assert answer["error"]["retryable"] is True
+            (record,) = [
+                it["payload"]
+                for it in service.gateway.audit.recent()
+                if it["payload"]["code"] == "SERVER_UNAVAILABLE"
+            ]
             issuer.instead = lambda _: None
             assert code(await call(service)) == "OK"
+    assert record["reason"] == f"{issuer.url} answered with HTTP status 503"
+    assert issuer.url not in str(answer)
 
 
 async def test_wrong_credentials_are_told_without_their_words() -> None:

@@ -17,6 +17,8 @@ from mcp_tools_proxy.downstream.oauth.oauth_web import (
     OAuthWeb,
 )
 from mcp_tools_proxy.downstream.oauth.reach import Reach, Zone, reach_of, zone_of
+from tests.support.bounds import BOUND_S
+from tests.support.program import free_port
 
 LOCAL = Reach(loopback=True)
 
@@ -137,6 +139,32 @@ async def test_what_a_lying_issuer_sends_ends(handler: Handler, error: type[Exce
         with pytest.raises(error):
             await oauth_web.get(url, LOCAL, {})
         await oauth_web.close()
+
+
+async def cut_off(request: web.Request) -> web.StreamResponse:
+    assert request.transport is not None
+    request.transport.abort()
+    return web.Response()
+
+
+@pytest.mark.parametrize(
+    ("handler", "problem"),
+    [
+        (hang, "did not answer in time"),
+        (cut_off, "closed the connection before its answer was complete"),
+        (None, "cannot be reached: it refused, or nothing listens there"),
+    ],
+)
+async def test_what_is_wrong_with_an_issuer_is_told_to_operators(
+    handler: Handler | None, problem: str
+) -> None:
+    async with answering(handler or hang) as url:
+        address = url if handler else URL(f"http://127.0.0.1:{free_port()}/")
+        oauth_web = OAuthWeb(timeout_s=0.5 if handler is hang else BOUND_S)
+        with pytest.raises(IssuerUnavailable) as failed:
+            await oauth_web.get(address, LOCAL, {})
+        await oauth_web.close()
+    assert str(failed.value) == f"{address.origin()} {problem}"
 
 
 @pytest.mark.parametrize("text", ["", "[", "\ud7ff", "<html>", "NaN"])

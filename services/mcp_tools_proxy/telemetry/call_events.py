@@ -27,6 +27,7 @@ from mcp_tools_proxy.domain.errors import (
     ProxyError,
     RateLimitExceeded,
     ResourceNotFound,
+    ServerUnavailable,
 )
 from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
 from mcp_tools_proxy.telemetry.metrics import UNKNOWN_TOOL, Metrics
@@ -48,6 +49,9 @@ UNKNOWN_SERVER = "unknown"
 
 NAME_KEYS = {Kind.TOOL: "toolName", Kind.PROMPT: "promptName", Kind.RESOURCE: "resourceUri"}
 """The log field with the component's name, in the events of a downstream call."""
+
+_EXPLAINED = CredentialsMissing, CredentialsInsufficient, ServerUnavailable
+"""The errors whose ``reason`` is in the record, for operators: callers are not told."""
 
 _UNTIL_PATH = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:/*[^/?#;]*")
 """The scheme and the authority of a URI."""
@@ -207,7 +211,7 @@ def _add_outcome(payload: dict[str, object], outcome: Outcome | None) -> None:
         payload |= decision_fields(outcome.error)
         if isinstance(outcome.error, ContentBlocked):
             payload |= {**(outcome.error.details or {}), "keyword": outcome.error.reason}
-        elif isinstance(outcome.error, CredentialsMissing | CredentialsInsufficient):
+        elif isinstance(outcome.error, _EXPLAINED) and outcome.error.reason is not None:
             payload["reason"] = outcome.error.reason
     else:
         payload["check"] = CHECK_OF_CODE[CANCELLED]

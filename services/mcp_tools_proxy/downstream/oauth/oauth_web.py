@@ -3,6 +3,7 @@
 import errno
 import re
 import socket
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -132,9 +133,10 @@ class OAuthWeb:
         except _FAULTS as error:
             if _NOT_DIALLED in str(error):  # as one of several, if the name has several addresses
                 raise OAuthRefused(f"{_origin(url)} {_NOT_DIALLED}") from None
-            why = "did not answer in time" if isinstance(error, TimeoutError) else "failed"
             was_sent = not isinstance(error, aiohttp.ClientConnectorError)
-            raise IssuerUnavailable(f"{_origin(url)} {why}", may_have_worked=was_sent) from None
+            raise IssuerUnavailable(
+                f"{_origin(url)} {_fault_text(error)}", may_have_worked=was_sent
+            ) from None
         if len(body) > MAX_BYTES:
             raise OAuthRefused(f"{_origin(url)} sent more than {MAX_BYTES} bytes")
         if status >= 500 or status == 429:
@@ -172,6 +174,35 @@ def _checked_sockets(reach: Reach) -> Any:
         return socket.socket(family, kind, protocol)
 
     return open_socket
+
+
+def _fault_text(error: Exception) -> str:
+    """Return what is wrong with an issuer; the fault's own text may contain the address."""
+    match error:
+        case TimeoutError():
+            return "did not answer in time"
+        case aiohttp.ClientConnectorCertificateError():
+            return _certificate_text(error.certificate_error)
+        case aiohttp.ClientConnectorSSLError():
+            return "speaks no TLS that can be used"
+        case aiohttp.ClientConnectorDNSError():
+            return "cannot be reached: its host name is not known"
+        case aiohttp.ClientConnectorError():
+            return "cannot be reached: it refused, or nothing listens there"
+        case aiohttp.ServerDisconnectedError() | aiohttp.ClientPayloadError() | OSError():
+            return "closed the connection before its answer was complete"
+        case _:
+            return "sent an answer that is not valid HTTP"
+
+
+def _certificate_text(error: Exception) -> str:
+    what = "has a TLS certificate that was not accepted"
+    if not isinstance(error, ssl.SSLCertVerificationError):
+        return what
+    return (
+        f"{what}: {error.verify_message}; name a file with its authority in SSL_CERT_FILE if it "
+        "is your own"
+    )
 
 
 def _json(body: bytes) -> Any:
