@@ -9,8 +9,8 @@ from yarl import URL
 
 from mcp_tools_proxy.downstream.oauth.discovery import Discovered, find_issuer
 from mcp_tools_proxy.downstream.oauth.oauth_access import now
-from mcp_tools_proxy.downstream.oauth.oauth_web import OAuthWeb
-from mcp_tools_proxy.downstream.oauth.owner_tokens import OwnerTokens
+from mcp_tools_proxy.downstream.oauth.oauth_web import IssuerUnavailable, OAuthWeb
+from mcp_tools_proxy.downstream.oauth.owner_tokens import RETRY_S, OwnerTokens
 from mcp_tools_proxy.downstream.oauth.stored_logins import StoredLogins
 from mcp_tools_proxy.downstream.oauth.token_endpoint import AccessToken
 from mcp_tools_proxy.logins.file_logins import FileLogins
@@ -91,6 +91,31 @@ async def test_a_token_is_used_by_the_time_that_has_passed_whatever_clocks_do() 
     assert (await tokens.current()).access == "0"
     passed.now = LIFE_S - MINUTE_S
     assert (await tokens.current()).access == "1"
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+async def test_a_token_is_used_to_its_end_while_its_issuer_is_down(is_refused: bool) -> None:
+    passed = ManualClock(0)
+    issued = [AccessToken(access="first", expires_at=LIFE_S)]
+
+    async def issue(_: str | None) -> AccessToken:
+        if not issued:
+            raise IssuerUnavailable("the issuer is down")
+        return issued.pop()
+
+    tokens = OwnerTokens(issue, lambda: 0.0, is_stored=False, clock=passed)
+    first = await tokens.current()
+    if is_refused:
+        tokens.drop(first.access)
+    else:
+        passed.now = LIFE_S - MINUTE_S + 1
+        assert await tokens.current() is first
+        issued.append(AccessToken(access="second", expires_at=LIFE_S))
+        passed.now += RETRY_S
+        assert (await tokens.current()).access == "second"
+        passed.now += LIFE_S
+    with pytest.raises(IssuerUnavailable):
+        await tokens.current()
 
 
 @pytest.mark.parametrize(

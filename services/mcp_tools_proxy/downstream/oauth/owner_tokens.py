@@ -14,6 +14,9 @@ LOGIN_FRESH_S = 10.0
 """A token of a stored login is looked up again after so long: it may be renewed elsewhere, or gone
 by a logout."""
 
+RETRY_S = 5.0
+"""An issuer that is down is tried again after so long, while the last token has not ended."""
+
 GetToken = Callable[[str | None], Awaitable[AccessToken]]
 """Gets another token than this one, which the server refused; None is for any.
 
@@ -45,7 +48,7 @@ class OwnerTokens:
         """Those of the last token."""
         self._fresh_s = LOGIN_FRESH_S if is_stored else math.inf
         self._token: AccessToken | None = None
-        self._until = 0.0
+        self._until = self._ends = 0.0
         self._refused: str | None = None
         self._lock = asyncio.Lock()
         self._attempts = 0
@@ -58,6 +61,7 @@ class OwnerTokens:
     async def current(self) -> AccessToken:
         """Return a token that is good for a while. Raises as GetToken.
 
+        While the issuer is down the last one is used until it ends, unless the server refused it.
         Those who waited for an attempt that failed fail with it, else each would wait for its own.
         """
         self.used_at = self._clock()
@@ -77,11 +81,18 @@ class OwnerTokens:
             self._token, self._refused = None, access
 
     async def _renew(self) -> AccessToken:
-        self._token = None
+        last, self._token = self._token, None
         begun = self._clock()
         try:
             token = await self._get(self._refused)
-        except (IssuerUnavailable, OAuthRefused, LoginNeeded) as error:
+        except IssuerUnavailable as error:
+            if last is None or self._clock() >= self._ends:
+                self._failure = error
+                raise
+            self._failure, self._token = None, last
+            self._until = min(self._clock() + RETRY_S, self._ends)
+            return last
+        except (OAuthRefused, LoginNeeded) as error:
             self._failure = error
             raise
         else:
@@ -89,13 +100,12 @@ class OwnerTokens:
         finally:
             self._attempts += 1
         self._token, self.scopes = token, token.scopes
-        self._until = begun + min(_good_for_s(token, self._now()), self._fresh_s)
+        life_s = math.inf if token.expires_at is None else token.expires_at - self._now()
+        self._ends = begun + life_s
+        self._until = begun + min(_good_for_s(life_s), self._fresh_s)
         return token
 
 
-def _good_for_s(token: AccessToken, now: float) -> float:
+def _good_for_s(life_s: float) -> float:
     """Return for how many seconds a new token is used; a short-lived one for half its life."""
-    if token.expires_at is None:
-        return math.inf
-    life_s = token.expires_at - now
     return life_s - min(MARGIN_S, life_s / 2)
