@@ -13,7 +13,7 @@ from aiohttp import web
 
 from mcp_tools_proxy.app.open_sign_in import open_sign_in
 from mcp_tools_proxy.domain.caller import Call, Caller
-from mcp_tools_proxy.domain.oauth.logins import Login
+from mcp_tools_proxy.domain.oauth.logins import EndedLogin, Login
 from mcp_tools_proxy.downstream.oauth.oauth_web import OAuthRefused
 from mcp_tools_proxy.settings.settings import Settings
 from tests.downstream.caller_gateway import TOOLS, serving_entry
@@ -64,11 +64,11 @@ async def sign_in(
         return await opened.sign_in.finish(pending, answer)
 
 
-async def sign_out() -> None:
+async def sign_out() -> EndedLogin | None:
     """Sign out as the command does."""
     settings = Settings.model_validate(SETTINGS)
     async with open_sign_in(settings, CONFIG_DIR, "s", tenant_id=None, user_id=None) as opened:
-        assert await opened.sign_in.sign_out(opened.owner, opened.caller)
+        return await opened.sign_in.sign_out(opened.owner, opened.caller)
 
 
 async def state(service: Service) -> str:
@@ -110,7 +110,7 @@ async def test_explaining_a_call_foresees_that_nobody_has_signed_in() -> None:
         await sign_in()
         await ready(service)
         assert await decision() == code(await call(service)) == "OK"
-        await sign_out()
+        assert await sign_out()
         assert await decision() == "LOGIN_REQUIRED"
 
 
@@ -119,11 +119,36 @@ async def test_a_login_by_the_command_is_recorded_when_the_gateway_notices_it() 
         await sign_in()
         await ready(service)
         assert code(await call(service)) == "OK"
-        await sign_out()
+        assert await sign_out()
         changes = [it for it in service.gateway.audit.recent() if it["event"] == "login.changed"]
     assert [it["payload"] for it in changes] == [
         {"code": "OK", "change": "signed_in", "server_id": "s", "login_for": "deployment"}
     ]
+
+
+@pytest.mark.parametrize(
+    ("metadata", "status", "reason"),
+    [
+        ({}, 200, None),
+        ({}, 503, "ISSUER answered with HTTP status 503"),
+        ({}, 401, "the issuer answered with HTTP status 401"),
+        ({"revocation_endpoint": None}, 200, "the issuer ISSUER revokes no tokens"),
+    ],
+    ids=["revoked", "down", "refused", "not possible"],
+)
+async def test_a_login_that_was_not_revoked_is_forgotten_all_the_same(
+    metadata: Json, status: int, reason: str | None
+) -> None:
+    async with signing_in() as (_, _, issuer):
+        await sign_in()
+        issuer.metadata = metadata
+        issuer.instead = lambda request: (
+            web.Response(status=status) if request.path == "/revoke" else None
+        )
+        ended = await sign_out()
+        assert ended is not None
+        assert ended.not_revoked == (reason and reason.replace("ISSUER", issuer.url))
+        assert await sign_out() is None
 
 
 async def test_a_login_is_renewed_by_its_refresh_token_once_for_all_calls() -> None:

@@ -112,7 +112,27 @@ def sign_in_and_out(there: Place) -> None:
     assert [it for it in (NEW_KEY, *secrets_of(there.issuer)) if it in printed] == []
     there.environment["MCP_PROXY_CREDENTIALS_KEY"] = NEW_KEY
     assert there.run("logout", "s") == (0, "signed out of s\n", "")
-    assert there.run("logout", "s")[0] == 1
+    code, out, err = there.run("logout", "s")
+    assert (code, out) == (1, "")
+    assert err.endswith("there is no such login to s; list them with: mcp-tools-proxy logins\n")
+    assert there.run("logins") == (
+        0,
+        "",
+        "there are no logins of the deployment; --tenant lists those of a tenant\n",
+    )
+
+
+async def test_a_login_whose_key_is_lost_can_only_be_forgotten(tmp_path: Path) -> None:
+    async with place(tmp_path) as there:
+        assert (await asyncio.to_thread(there.run, "login", "s"))[0] == 0
+        there.environment["MCP_PROXY_CREDENTIALS_KEY"] = NEW_KEY
+        code, out, err = await asyncio.to_thread(there.run, "logins", "--reseal")
+        assert (code, out) == (1, "s\tdeployment\t\t\tnone of the keys opens it\t-\n")
+        assert "1 login could not be sealed anew" in err
+        code, out, err = await asyncio.to_thread(there.run, "logout", "s")
+    assert (code, out) == (0, "signed out of s\n")
+    assert "was not revoked at its issuer: no key of MCP_PROXY_CREDENTIALS_KEY opens it" in err
+    assert there.issuer.revoked == []
 
 
 def secrets_of(issuer: Issuer) -> set[str]:

@@ -20,7 +20,8 @@ def check_credentials_key(settings: Settings) -> None:
     with suppress(InvalidConfig, OSError):  # a start shows what is wrong in the file
         for server_id in _servers_with_logins(settings):
             raise ValueError(
-                f"{variable('credentials_key')}: is needed to keep the login to server {server_id}"
+                f"{variable('credentials_key')}: is needed to keep the login to server "
+                f"{server_id}; make one with: openssl rand -hex 32"
             )
 
 

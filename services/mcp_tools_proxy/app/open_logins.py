@@ -78,7 +78,7 @@ class StoredLoginAccess:
         from mcp_tools_proxy.downstream.oauth.server_sign_in import sign_out  # noqa: PLC0415 - slow
 
         config = self._configuration().servers.get(owner.server_id)
-        return await sign_out((await self._oauth.open()).parts, config, owner)
+        return await sign_out((await self._oauth.open()).parts, config, owner) is not None
 
 
 def build_login_access(

@@ -95,8 +95,11 @@ def _entry(settings: Settings, folder: Path, server_id: str) -> tuple[ServerConf
     config = configuration.servers.get(server_id)
     if config is None:
         raise NoSignIn(f"mcp.json has no server {quote(server_id)}")
-    if config.auth is None or not config.auth.grant.needs_person:
-        raise NoSignIn(f"nobody has to sign in to {server_id}: its entry says how tokens are got")
+    if config.auth is None:
+        raise NoSignIn(f"nobody has to sign in to {server_id}: its entry has no auth in force")
+    if not config.auth.grant.needs_person:
+        grant = config.auth.grant.value
+        raise NoSignIn(f"nobody has to sign in to {server_id}: its tokens are got by {grant}")
     return config, config.auth
 
 

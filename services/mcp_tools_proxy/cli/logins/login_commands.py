@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from mcp_tools_proxy.cli.options import identifier
-from mcp_tools_proxy.cli.output import AsJson, print_json, print_table, whole
+from mcp_tools_proxy.cli.output import AsJson, counted, print_json, print_table, whole
 from mcp_tools_proxy.domain.errors import ProxyError
-from mcp_tools_proxy.domain.oauth.logins import LoginFacts
+from mcp_tools_proxy.domain.oauth.logins import EndedLogin, LoginFacts
 from mcp_tools_proxy.settings.settings import Settings
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 WAIT_S = 600.0
 """Seconds that a person has to sign in."""
+
+_MINUTES = f"{WAIT_S / 60:g}"
 
 USAGE_ERROR = 2
 
@@ -41,7 +43,10 @@ _Device = Annotated[
 ]
 _Reseal = Annotated[
     bool,
-    typer.Option("--reseal", help="Seal them with the first of the keys before they are listed."),
+    typer.Option(
+        "--reseal",
+        help="Seal them with the first key of MCP_PROXY_CREDENTIALS_KEY before they are listed.",
+    ),
 ]
 _ConfigDir = Annotated[
     Path | None,
@@ -63,9 +68,10 @@ def add_login_commands(app: typer.Typer, load_settings: LoadSettings) -> None:
         device: _Device = False,
         config_dir: _ConfigDir = None,
     ) -> None:
-        """Sign in to a server, in a browser on this machine.
+        """Sign in to a server, in a browser on this machine or on another device.
 
-        The login is kept, sealed with MCP_PROXY_CREDENTIALS_KEY, for the gateway to use.
+        The login is kept, sealed with MCP_PROXY_CREDENTIALS_KEY, for the gateway to use, which may
+        run already.
         """
         settings = _with_key(load_settings())
         folder = config_dir or settings.config_dir
@@ -76,11 +82,9 @@ def add_login_commands(app: typer.Typer, load_settings: LoadSettings) -> None:
         """List the logins to servers: the deployment's, or those of a tenant."""
         settings = _with_key(load_settings())
         found = _run(_list_logins(settings, tenant or "", reseal=reseal))
-        if as_json:
-            print_json({"logins": [_facts(login) for login in found]})
-            return
-        columns = [whole(it) for it in ("server", "for", "tenant", "user", "signed in", "key")]
-        print_table(columns, [list(_cells(login)) for login in found])
+        _print_logins(found, tenant, as_json=as_json)
+        if reseal:
+            _check_all_opened(found)
 
     @app.command("logout")
     def logout(
@@ -92,14 +96,15 @@ def add_login_commands(app: typer.Typer, load_settings: LoadSettings) -> None:
         """Revoke a login to a server, and forget it."""
         settings = _with_key(load_settings())
         folder = config_dir or settings.config_dir
-        if not _run(_logout(settings, folder, server, tenant, user)):
-            _fail(f"there is no such login to {server}", code=1)
-        typer.echo(f"signed out of {server}")
+        _print_ended(server, tenant, _run(_logout(settings, folder, server, tenant, user)))
 
 
 def _with_key(settings: Settings) -> Settings:
     if not settings.credentials_key:
-        _fail("MCP_PROXY_CREDENTIALS_KEY: is needed to keep logins; set 32 characters or more")
+        _fail(
+            "MCP_PROXY_CREDENTIALS_KEY: is needed to keep logins; use the gateway's, or make one "
+            "with: openssl rand -hex 32"
+        )
     return settings
 
 
@@ -131,7 +136,11 @@ async def _by_browser(opened: "OpenedSignIn", scopes: tuple[str, ...]) -> None:
             opened.owner, opened.caller, redirect_uri=redirect.uri, scopes=scopes
         )
         issuer, resource = pending.request.issuer, pending.request.resource
-        typer.echo(f"Sign in at {issuer} to connect {resource}:\n{pending.url}")
+        typer.echo(
+            f"Sign in at {issuer} to connect {resource}:\n{pending.url}\n"
+            f"Waiting {_MINUTES} minutes for the browser to come back to {redirect.uri}; "
+            "without a browser on this machine use --device"
+        )
         redirect.expect(pending.state)
         await asyncio.to_thread(webbrowser.open, pending.url)
         answer = await redirect.wait(WAIT_S)
@@ -140,7 +149,10 @@ async def _by_browser(opened: "OpenedSignIn", scopes: tuple[str, ...]) -> None:
 
 async def _by_device(opened: "OpenedSignIn", scopes: tuple[str, ...]) -> None:
     request, device = await opened.sign_in.begin_device(opened.owner, opened.caller, scopes=scopes)
-    typer.echo(f"Open {device.verification_uri} on any device, and enter {device.user_code}")
+    typer.echo(
+        f"Sign in at {request.issuer} to connect {request.resource}:\n"
+        f"Open {device.verification_uri} on any device, and enter {device.user_code}"
+    )
     await opened.sign_in.finish_device(request, device)
 
 
@@ -152,11 +164,48 @@ async def _list_logins(settings: Settings, tenant_id: str, *, reseal: bool) -> S
 
 async def _logout(
     settings: Settings, folder: Path, server: str, tenant: str | None, user: str | None
-) -> bool:
+) -> EndedLogin | None:
     from mcp_tools_proxy.app.open_sign_in import open_sign_in  # noqa: PLC0415 - its libraries are slow
 
     async with open_sign_in(settings, folder, server, tenant_id=tenant, user_id=user) as opened:
         return await opened.sign_in.sign_out(opened.owner, opened.caller)
+
+
+def _print_ended(server: str, tenant: str | None, ended: EndedLogin | None) -> None:
+    if ended is None:
+        listed = f" --tenant {tenant}" if tenant else ""
+        _fail(
+            f"there is no such login to {server}; list them with: mcp-tools-proxy logins{listed}",
+            code=1,
+        )
+    typer.echo(f"signed out of {server}")
+    if ended.not_revoked is not None:
+        typer.echo(
+            "mcp-tools-proxy: the login is forgotten here, and was not revoked at its issuer: "
+            f"{ended.not_revoked}; revoke it there, or wait until its tokens end",
+            err=True,
+        )
+
+
+def _print_logins(logins: Sequence[LoginFacts], tenant: str | None, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"logins": [_facts(login) for login in logins]})
+    elif logins:
+        columns = [whole(it) for it in ("server", "for", "tenant", "user", "signed in", "key")]
+        print_table(columns, [list(_cells(login)) for login in logins])
+    else:
+        owner = "the deployment; --tenant lists those of a tenant" if tenant is None else tenant
+        typer.echo(f"there are no logins of {owner}", err=True)
+
+
+def _check_all_opened(logins: Sequence[LoginFacts]) -> None:
+    closed = sum(login.signed_in_at is None for login in logins)
+    if closed:
+        _fail(
+            f"{counted(closed, 'login')} could not be sealed anew, for none of the keys opens it: "
+            "sign in again, or end it by logout",
+            code=1,
+        )
 
 
 def _facts(login: LoginFacts) -> dict[str, object]:
@@ -180,7 +229,7 @@ def _key_of(login: LoginFacts) -> str | None:
 
 def _cells(login: LoginFacts) -> tuple[str, ...]:
     owner = login.owner
-    known = login.signed_in_time or "cannot be opened with this key"
+    known = login.signed_in_time or "none of the keys opens it"
     key = _key_of(login) or "-"
     return owner.server_id, owner.login_for.value, owner.tenant_id, owner.user_id, known, key
 
@@ -194,7 +243,7 @@ def _run(command: Coroutine[Any, Any, Any]) -> Any:
     except NoSignIn as error:
         _fail(str(error))
     except TimeoutError:
-        _fail(f"nobody has signed in within {WAIT_S / 60:g} minutes", code=1)
+        _fail(f"nobody has signed in within {_MINUTES} minutes", code=1)
     except ProxyError as error:
         _fail(error.reason or error.message, code=1)
     except OSError as error:

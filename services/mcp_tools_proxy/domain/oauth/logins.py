@@ -71,6 +71,13 @@ class LoginFacts:
         return None if at is None else datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedLogin:
+    """A login that was forgotten; ``not_revoked`` is why its issuer may still accept its tokens."""
+
+    not_revoked: str | None = None
+
+
 class LoginAccess(Protocol):
     """The stored logins, for lists and to end them. Each method raises LoginsUnavailable."""
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from mcp_tools_proxy.domain.caller import Caller
-from mcp_tools_proxy.domain.oauth.logins import Login, LoginOwner
+from mcp_tools_proxy.domain.oauth.logins import EndedLogin, Login, LoginOwner
 from mcp_tools_proxy.domain.oauth.server_auth import ServerAuth
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.downstream.oauth.client_registration import (
@@ -90,16 +90,15 @@ class SignIn:
         token = await poll_device(self._parts.web, issuer, request, device, self._parts.now)
         return await self._keep(request, token)
 
-    async def sign_out(self, owner: LoginOwner, caller: Caller | None) -> bool:
-        """Revoke and forget a login; return whether there was one. Raises LoginsUnavailable."""
+    async def sign_out(self, owner: LoginOwner, caller: Caller | None) -> EndedLogin | None:
+        """Revoke and forget a login; return None if there was none. Raises LoginsUnavailable."""
         logins = self._parts.logins
         stored = None if logins is None else await logins.find(owner)
         if logins is None or stored is None:
-            return False
+            return None
         fits = self._auth.issuer in (None, stored.binding.issuer)
         filled = await self._parts.filled(self._auth.client, caller) if fits else {}
-        await logins.revoke(stored, self._server, filled)
-        return True
+        return await logins.revoke(stored, self._server, filled)
 
     async def _request(
         self,
@@ -146,8 +145,10 @@ class SignIn:
         return login
 
 
-async def sign_out(parts: OAuthParts, config: ServerConfig | None, owner: LoginOwner) -> bool:
-    """Revoke and forget a login, also of a server that is gone; return whether there was one.
+async def sign_out(
+    parts: OAuthParts, config: ServerConfig | None, owner: LoginOwner
+) -> EndedLogin | None:
+    """Revoke and forget a login, also of a server that is gone; return None if there was none.
 
     Raises LoginsUnavailable.
     """
@@ -156,9 +157,8 @@ async def sign_out(parts: OAuthParts, config: ServerConfig | None, owner: LoginO
         return await SignIn(config, config.auth, parts).sign_out(owner, named)
     stored = None if parts.logins is None else await parts.logins.find(owner)
     if parts.logins is None or stored is None:
-        return False
-    await parts.logins.revoke(stored, http_url(stored.binding.resource))
-    return True
+        return None
+    return await parts.logins.revoke(stored, http_url(stored.binding.resource))
 
 
 _NO_REDIRECT = "http://127.0.0.1/unused"

@@ -6,7 +6,13 @@ from dataclasses import replace
 import structlog
 from yarl import URL
 
-from mcp_tools_proxy.domain.oauth.logins import Login, LoginBinding, LoginFacts, LoginOwner
+from mcp_tools_proxy.domain.oauth.logins import (
+    EndedLogin,
+    Login,
+    LoginBinding,
+    LoginFacts,
+    LoginOwner,
+)
 from mcp_tools_proxy.domain.oauth.server_auth import Grant
 from mcp_tools_proxy.downstream.oauth.discovery import Discovered, Issuer, find_issuer, origins_of
 from mcp_tools_proxy.downstream.oauth.oauth_web import IssuerUnavailable, OAuthRefused, OAuthWeb
@@ -15,6 +21,7 @@ from mcp_tools_proxy.downstream.oauth.token_endpoint import (
     AccessToken,
     IssuerClient,
     TokenEndpoint,
+    refusal,
 )
 from mcp_tools_proxy.logins.login_sealer import LoginSealer
 from mcp_tools_proxy.logins.login_store import LoginStore, StoredLogin
@@ -133,7 +140,7 @@ class StoredLogins:
 
     async def revoke(
         self, stored: StoredLogin, server: URL, client: Mapping[str, str] | None = None
-    ) -> None:
+    ) -> EndedLogin:
         """Forget a login, and revoke it where it came from, if that can be done.
 
         ``client`` are the entry's ``id`` and ``secret``, for a login that fits the entry: of any
@@ -142,7 +149,7 @@ class StoredLogins:
         login = self.open(stored)
         await self._store.remove(stored)
         if login is None:
-            return
+            return EndedLogin(not_revoked="no key of MCP_PROXY_CREDENTIALS_KEY opens it")
         try:
             issuer = await find_issuer(
                 self._web,
@@ -153,6 +160,8 @@ class StoredLogins:
             await self._revoke(issuer, login, client or {})
         except (IssuerUnavailable, OAuthRefused) as error:
             log.warning("login.not_revoked", server_id=stored.owner.server_id, reason=str(error))
+            return EndedLogin(not_revoked=str(error))
+        return EndedLogin()
 
     def open(self, stored: StoredLogin) -> Login | None:
         """Return a login by its own binding; None if no key of ours opens it."""
@@ -241,14 +250,20 @@ class StoredLogins:
         )
 
     async def _revoke(self, issuer: Issuer, login: Login, client: Mapping[str, str]) -> None:
+        """Revoke the tokens of a login. Raises IssuerUnavailable, OAuthRefused.
+
+        An issuer may revoke refresh tokens only (RFC 7009 §2).
+        """
         endpoint = issuer.metadata.revocation_endpoint
         if endpoint is None:
-            return
+            raise OAuthRefused(f"the issuer {issuer.name} revokes no tokens")
         url = URL(str(endpoint))
+        requests = TokenEndpoint(self._web, issuer, _client_of(login, client), self._now)
         for token in filter(None, (login.refresh_token, login.access_token)):
-            await TokenEndpoint(self._web, issuer, _client_of(login, client), self._now).post(
-                url, {"token": token}
-            )
+            answer = await requests.post(url, {"token": token})
+            refused = refusal(answer)
+            if answer.status != 200 and refused.error != "unsupported_token_type":
+                raise refused
 
 
 def _client_of(login: Login, filled: Mapping[str, str]) -> IssuerClient:
