@@ -159,7 +159,8 @@ class Gateway:
             caller_values=build_caller_values(settings, self.signing_keys, filler, self.oauth),
         )
         self.files = _config_folder(settings)
-        self.publisher = self._build_publisher(settings, local_tools, local_templates)
+        publisher = self._build_publisher(settings, local_tools, local_templates)
+        self.publisher = publisher
         self.reloader = Reloader(
             files=self.files,
             pool=self.pool,
@@ -171,14 +172,10 @@ class Gateway:
         self.first_attempts = FirstAttempts(self.registry, self.pool)
         self.startup = StartupWait(settings.startup_wait_s)
         self.user_sign_ins = build_user_sign_ins(
-            settings,
-            self.logins,
-            self.oauth,
-            self.authenticator,
-            lambda: self.publisher.configuration,
+            settings, self.logins, self.oauth, self.authenticator, lambda: publisher.configuration
         )
         self.login_access = build_login_access(
-            self.logins, self.oauth, lambda: self.publisher.configuration
+            self.logins, self.oauth, lambda: publisher.configuration
         )
         call_telemetry = CallTelemetry(self.metrics, self.audit)
         blocklist = Blocklist(settings.blocklist_keywords)
