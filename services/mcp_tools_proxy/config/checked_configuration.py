@@ -8,6 +8,7 @@ from pydantic_core import ErrorDetails
 
 from mcp_tools_proxy.config.field_types import keys_of
 from mcp_tools_proxy.config.json_file import json_path, limit_problems, problem_of_error
+from mcp_tools_proxy.config.oauth.auth_entry import unknown_auth_key
 from mcp_tools_proxy.config.schema import ConfigurationFile
 from mcp_tools_proxy.config.server_entry import ServerEntry
 from mcp_tools_proxy.config.texts.caller_rules import IdentitySupport, caller_faults
@@ -53,7 +54,7 @@ def check_configuration(
             problems += group_oddities(file_name, unknown_keys(CONFIGURATION, written))
             raise InvalidConfig(limit_problems(file_name, problems)) from error
         for it in errors:
-            found.setdefault(_server_of(it) or "", []).append(problem_of_error(file_name, it))
+            found.setdefault(_server_of(it) or "", []).append(_entry_problem(file_name, it))
         file = ConfigurationFile.model_validate(drop_entries(written, found), context=environment)
     found = _with_caller_faults(file_name, file, found, support or IdentitySupport())
     if found:
@@ -92,6 +93,14 @@ def _refused_keys(file_name: str, written: Written) -> dict[str, list[Problem]]:
                 problem = Problem(file=file_name, path=path, message=refusal_text(key, meant))
                 found.setdefault(server_id, []).append(problem)
     return found
+
+
+def _entry_problem(file_name: str, error: ErrorDetails) -> Problem:
+    place = error["loc"]
+    message = unknown_auth_key(place) if error["type"] == "extra_forbidden" else None
+    if message is None:
+        return problem_of_error(file_name, error)
+    return Problem(file=file_name, path=json_path(place), message=message)
 
 
 def _with_caller_faults(

@@ -24,6 +24,8 @@ TEXTS = {
     "json_invalid": "is not valid JSON",
     "model_type": "should be a JSON object",
     "dict_type": "should be a JSON object",
+    "list_type": "should be a JSON list",
+    "extra_forbidden": "is no known key",
     "too_short": "should have {min_length} items or more",
     "too_long": "should have {max_length} items or fewer",
 }

@@ -87,6 +87,11 @@ def test_what_goes_together_is_taken(tmp_path: Path, auth: Json, isolation: str)
         ({"clientIdMetadataUrl": "https://us.example"}, "shared", "auth.clientIdMetadataUrl"),
         ({"clientSecret": "b"}, "shared", "auth.clientSecret"),
         ({"scope": ["read"]}, "shared", "auth.scope"),
+        (
+            {**MACHINE, "authorizationServer": "http://login.example"},
+            "shared",
+            "auth.authorizationServer",
+        ),
         ({"scopes": ["a b"]}, "shared", "auth.scopes[0]"),
         ({"grant": "password"}, "shared", "auth.grant"),
         ({"type": "basic"}, "shared", "auth.type"),
@@ -100,6 +105,25 @@ def test_what_does_not_go_together_is_named(
     tmp_path: Path, auth: Json, isolation: str, place: str
 ) -> None:
     assert place in places(loaded(tmp_path, auth, isolation=isolation))
+
+
+@pytest.mark.parametrize(
+    ("auth", "message"),
+    [
+        ({"scope": ["read"]}, 'is no known key; did you mean "scopes"?'),
+        ({"client_id": "a"}, 'is no known key; did you mean "clientId"?'),
+        ({"redirectUrl": "http://127.0.0.1/"}, 'is no known key; did you mean "redirectUri"?'),
+        ({"issuer": ISSUER}, 'is no known key; did you mean "authorizationServer"?'),
+        ({"zzz": 1}, "is no known key; take it out"),
+        ({"scopes": "read"}, "should be a JSON list"),
+        ({"idp": {"clientId": "a", "client_secret": "b"}}, 'did you mean "clientSecret"?'),
+    ],
+)
+def test_a_misspelt_key_is_told_with_the_right_one(
+    tmp_path: Path, auth: Json, message: str
+) -> None:
+    (problem,) = loaded(tmp_path, auth).invalid["s"]
+    assert problem.message.endswith(message)
 
 
 def test_what_the_settings_do_not_allow_is_named(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The model of ``auth`` in a server's entry. The docstrings of model and fields are published."""
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict
@@ -11,7 +12,9 @@ from mcp_tools_proxy.config.field_types import (
     CallerText,
     NotBlank,
     check_url,
+    keys_of,
 )
+from mcp_tools_proxy.config.json_file import Location
 from mcp_tools_proxy.domain.oauth.server_auth import (
     DEFAULT_SUBJECT_TOKEN,
     Grant,
@@ -19,6 +22,7 @@ from mcp_tools_proxy.domain.oauth.server_auth import (
     OAuthClient,
     ServerAuth,
 )
+from mcp_tools_proxy.wire.problem_texts import closest_match, did_you_mean
 
 METHODS = ("client_secret_basic", "client_secret_post", "none")
 _SCOPE_PATTERN = r"^[!#-\[\]-~]+$"
@@ -130,6 +134,25 @@ class AuthEntry(BaseModel):
     def login_for(self) -> LoginFor:
         """In whose name tokens are got, whether it is written or not."""
         return self.for_ or LoginFor.DEPLOYMENT
+
+
+_MODELS: Mapping[int | str, type[BaseModel]] = {
+    "auth": AuthEntry,
+    "idp": IdpEntry,
+    "discovery": DiscoveryAuthEntry,
+}
+_ISSUER_NAMES = frozenset({"issuer", "issuer_url", "issuerUrl"})
+
+
+def unknown_auth_key(place: Location) -> str | None:
+    """Return the message for an unknown key at a place; None for a place outside of ``auth``."""
+    if "auth" not in place or place[-2] not in _MODELS:
+        return None
+    key, known = str(place[-1]), keys_of(_MODELS[place[-2]])
+    meant = closest_match(key, known)
+    if key in _ISSUER_NAMES and "authorizationServer" in known:
+        meant = "authorizationServer"
+    return f"is no known key{did_you_mean(meant, '; take it out')}"
 
 
 def server_auth(entry: AuthEntry, *, jwt_issuer: str | None) -> ServerAuth:

@@ -84,10 +84,17 @@ def _client_faults(auth: AuthEntry) -> Iterator[tuple[str, str]]:
     if needs_issuer and auth.authorization_server is None and grant is not Grant.TOKEN_EXCHANGE:
         yield (
             "authorizationServer",
-            "is missing: where a client's id or secret goes is for you to say, not for the server",
+            "is missing: name the issuer that the client's id and secret are for, which a server "
+            "does not choose",
         )
+    if auth.authorization_server is not None and not _is_safe(auth.authorization_server):
+        yield "authorizationServer", "should be https, or http on this machine"
     if auth.redirect_uri is not None and not _is_local(auth.redirect_uri):
-        yield "redirectUri", "should be http on this machine: http://127.0.0.1:PORT/PATH"
+        yield (
+            "redirectUri",
+            "should be http on this machine, for the command login: http://127.0.0.1:PORT/PATH; "
+            "the pages have their own, without this key",
+        )
     if auth.client_id_metadata_url is not None and not _is_document(auth.client_id_metadata_url):
         yield "clientIdMetadataUrl", "should be https, with a path"
 
@@ -115,15 +122,15 @@ def _for_faults(entry: ServerEntry, auth: AuthEntry) -> Iterator[tuple[str, str]
 
 def _setting_faults(auth: AuthEntry, support: OAuthSupport) -> Iterator[tuple[str, str]]:
     if auth.login_for is LoginFor.USER and not support.proves_users:
-        yield (
-            "for",
-            "is user, whom only a JWT proves; set MCP_PROXY_AUTH_MODE to jwt, and a claim of users",
-        )
+        setting = "MCP_PROXY_AUTH_MODE to jwt"
+        if support.jwt_issuer is not None:
+            setting = "MCP_PROXY_JWT_USER_CLAIM to the claim of users"
+        yield "for", f"is user, whom only a JWT proves; set {setting}"
     if auth.effective_grant.needs_person and not support.keeps_logins:
         yield (
             "grant",
             "needs a person to sign in, and there is no key to keep the login; set "
-            "MCP_PROXY_CREDENTIALS_KEY",
+            "MCP_PROXY_CREDENTIALS_KEY to what openssl rand -hex 32 prints",
         )
     issuer = auth.authorization_server
     if (
@@ -164,6 +171,10 @@ def _tenant_faults(auth: AuthEntry) -> Iterator[tuple[str, str]]:
 def _is_local(url: str) -> bool:
     parts = urlsplit(url)
     return parts.scheme == "http" and is_loopback(parts.hostname or "")
+
+
+def _is_safe(url: str) -> bool:
+    return urlsplit(url).scheme == "https" or _is_local(url)
 
 
 def _is_document(url: str) -> bool:

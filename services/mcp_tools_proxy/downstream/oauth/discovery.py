@@ -1,6 +1,6 @@
 """Finds out who issues tokens for a server: RFC 9728, then RFC 8414 or OpenID Connect."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from mcp.client.auth.utils import (
@@ -22,6 +22,8 @@ from mcp_tools_proxy.downstream.oauth.oauth_web import (
 )
 from mcp_tools_proxy.downstream.oauth.reach import Reach, reach_of
 from mcp_tools_proxy.wire.mcp_protocol import HANDSHAKE_VERSIONS, MODERN_VERSIONS
+from mcp_tools_proxy.wire.problem_texts import join_first
+from mcp_tools_proxy.wire.text import quote
 from mcp_tools_proxy.wire.version import VERSION
 
 _INITIALIZE = {
@@ -36,6 +38,9 @@ _INITIALIZE = {
 }
 _LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 """Some servers let anybody begin a session, and want a token for what comes then."""
+
+_SHOWN_CHARS = 200
+"""How much of an address that a server named a message has."""
 
 _HEADERS = {"MCP-Protocol-Version": MODERN_VERSIONS[-1]}
 
@@ -90,7 +95,8 @@ class Discovery:
         if found is not None:
             if issuer is not None and issuer not in found.issuers:
                 raise OAuthRefused(
-                    "the server's metadata name other issuers than the entry's authorizationServer"
+                    "the server's metadata name other issuers than the entry's "
+                    f"authorizationServer: {_shown(found.issuers)}; it has to be the same text"
                 )
             issuer = issuer or found.issuers[0]
         return Discovered(
@@ -128,9 +134,15 @@ class Discovery:
         elif contains(metadata.name, str(self._server.with_fragment(None))):
             found = metadata.name
         else:
-            raise OAuthRefused("the server's metadata are of another resource than its url")
+            raise OAuthRefused(
+                f"the server's metadata are of another resource than its url: "
+                f"{_shown([metadata.name])}"
+            )
         if self._auth.resource is not None and self._auth.resource != found:
-            raise OAuthRefused("the server's metadata are of another resource than the entry's")
+            raise OAuthRefused(
+                f"the server's metadata are of another resource than the entry's: "
+                f"{_shown([found])}; it has to be the same text"
+            )
         return found
 
 
@@ -218,6 +230,13 @@ def _read_resource(answer: HttpAnswer) -> _Resource | None:
         issuers=tuple(answer.content["authorization_servers"]),
         scopes=None if scopes is None else tuple(dict.fromkeys(scopes)),
     )
+
+
+def _shown(addresses: Sequence[str]) -> str:
+    """Return addresses that a server named, for operators; a query may be a secret."""
+    plain = [address.partition("?")[0].partition("#")[0] for address in addresses]
+    shown = [quote(address, _SHOWN_CHARS) for address in plain]
+    return join_first(shown, limit=3, separator=", ", more=", and {} more")
 
 
 def _url(text: str) -> URL:
