@@ -32,6 +32,12 @@ def sent_token(answer: Json) -> str:
     return str(headers["authorization"]).removeprefix("Bearer ")
 
 
+def last_reason(service: Service) -> str:
+    """Return why the last call was refused, as its record says."""
+    payloads: list[Any] = [it["payload"] for it in service.gateway.audit.recent()]
+    return str([it for it in payloads if it["code"] != "OK"][-1]["reason"])
+
+
 def jwt_of(issuer: Issuer, **claims: object) -> str:
     named: Json = {"tenant_id": "acme", "sub": "ann", **claims}
     return KEY.sign(iss=issuer.url, **named)

@@ -11,7 +11,14 @@ from aiohttp import web
 
 from mcp_tools_proxy.downstream.oauth.oauth_access import now
 from tests.downstream.caller_gateway import TOOLS, serving_entry, user
-from tests.downstream.oauth_calls import call, code, jwt_of, jwt_settings, sent_token
+from tests.downstream.oauth_calls import (
+    call,
+    code,
+    jwt_of,
+    jwt_settings,
+    last_reason,
+    sent_token,
+)
 from tests.support.configuration import Json
 from tests.support.mcp_servers.raw_web import RawServer, running_raw
 from tests.support.oauth_issuer import ID_JAG, RESOURCE_METADATA, Issuer, protect, running_issuer
@@ -240,6 +247,18 @@ async def test_a_server_that_refuses_the_new_token_as_well_is_believed() -> None
             assert "retryable" not in answer["error"]
 
 
+async def test_what_lets_an_exchange_be_discovered_is_told_to_operators() -> None:
+    async with protected() as (server, issuer, _):
+        entry = {**server.entry, "isolation": "user", "auth": exchange(discovery=None)}
+        async with serving_entry(entry, **jwt_settings(issuer)) as service:
+            shown = (await service.http.get(SERVERS, headers=bearer(jwt_of(issuer)))).json()
+            answer = await call(service, token=jwt_of(issuer))
+            reason = last_reason(service)
+    assert "last_error" not in shown["servers"][0]
+    assert answer["error"]["message"].endswith("first, or to change its entry; tell the user")
+    assert reason == 'it wants a token to be discovered; give its "auth" a "discovery"'
+
+
 @pytest.mark.parametrize("scope", ["write", "write admin"])
 async def test_a_scope_is_requested_once_more_within_those_of_the_entry(scope: str) -> None:
     async with protected() as (server, issuer, _sent):
@@ -266,14 +285,10 @@ async def test_an_issuer_that_is_down_can_be_tried_again() -> None:
             answer = await call(service)
             assert code(answer) == "SERVER_UNAVAILABLE"
             assert answer["error"]["retryable"] is True
-            (record,) = [
-                it["payload"]
-                for it in service.gateway.audit.recent()
-                if it["payload"]["code"] == "SERVER_UNAVAILABLE"
-            ]
+            reason = last_reason(service)
             issuer.instead = lambda _: None
             assert code(await call(service)) == "OK"
-    assert record["reason"] == f"{issuer.url} answered with HTTP status 503"
+    assert reason == f"{issuer.url} answered with HTTP status 503"
     assert issuer.url not in str(answer)
 
 

@@ -17,7 +17,15 @@ from mcp_tools_proxy.domain.oauth.logins import EndedLogin, Login
 from mcp_tools_proxy.downstream.oauth.oauth_web import OAuthRefused
 from mcp_tools_proxy.settings.settings import Settings
 from tests.downstream.caller_gateway import TOOLS, serving_entry
-from tests.downstream.oauth_calls import ANN, call, code, jwt_of, jwt_settings, sent_token
+from tests.downstream.oauth_calls import (
+    ANN,
+    call,
+    code,
+    jwt_of,
+    jwt_settings,
+    last_reason,
+    sent_token,
+)
 from tests.support.configuration import Json
 from tests.support.mcp_servers.raw_web import RawServer, running_raw
 from tests.support.oauth_issuer import Issuer, protect, running_issuer
@@ -71,9 +79,13 @@ async def sign_out() -> EndedLogin | None:
         return await opened.sign_in.sign_out(opened.owner, opened.caller)
 
 
+async def shown(service: Service) -> Json:
+    found: Json = (await service.http.get(SERVERS)).json()["servers"][0]
+    return found
+
+
 async def state(service: Service) -> str:
-    servers = (await service.http.get(SERVERS)).json()["servers"]
-    return str(servers[0]["state"])
+    return str((await shown(service))["state"])
 
 
 async def ready(service: Service) -> None:
@@ -95,6 +107,42 @@ async def test_a_server_is_of_use_once_somebody_has_signed_in() -> None:
     assert (request["grant_type"], request["resource"]) == ("authorization_code", server.url)
     (registered,) = issuer.registered
     assert registered["application_type"] == "native"
+
+
+async def test_operators_are_shown_how_to_sign_in_and_callers_who_has_to() -> None:
+    async with signing_in() as (service, _, issuer):
+        error = (await call(service))["error"]
+        assert error["message"] == (
+            "server s is unavailable: an operator has to sign in to server s first; tell the user"
+        )
+        assert "retry_after_s" not in error
+        advice = "sign in with: mcp-tools-proxy login s"
+        assert (await shown(service))["last_error"] == f"nobody has signed in; {advice}"
+        assert last_reason(service) == f"nobody has signed in; {advice}"
+        login = await sign_in()
+        await ready(service)
+        issuer.refused.add(login.access_token)
+        issuer.refreshes.clear()
+        answer = await call(service)
+        assert code(answer) == "LOGIN_REQUIRED"
+        assert last_reason(service) == f"the issuer does not renew the login; {advice}"
+    assert "mcp-tools-proxy" not in str(answer)
+
+
+async def test_the_login_that_discovers_a_server_is_made_by_an_operator() -> None:
+    async with running_issuer() as issuer, running_raw(only=TOOLS) as server:
+        protect(server, issuer)
+        entry = {
+            **server.entry,
+            "isolation": "user",
+            "auth": {"type": "oauth", "for": "user"},
+            "discoveryCaller": {"tenant_id": "acme", "user_id": "ann b"},
+        }
+        async with serving_entry(entry, **SETTINGS, **jwt_settings(issuer)) as service:
+            answer = await call(service, token=jwt_of(issuer, sub="bob"))
+            reason = last_reason(service)
+    assert "an operator has to sign in to server s first" in answer["error"]["message"]
+    assert reason.endswith("mcp-tools-proxy login s --tenant acme --user 'ann b'")
 
 
 async def test_explaining_a_call_foresees_that_nobody_has_signed_in() -> None:

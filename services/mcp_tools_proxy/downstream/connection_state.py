@@ -155,6 +155,14 @@ class ConnectionState:
             self._decided.clear()
             self.probe_requested.set()
 
+    @property
+    def without_login(self) -> ServerUnavailable:
+        """The error of a call while nobody has signed in: when somebody will is not known."""
+        what = f"server {self._server_id} is unavailable: {self.error}"
+        return ServerUnavailable(
+            what, details={"server_id": self._server_id}, reason=self.error_for_operators
+        )
+
     def unavailable(self, reason: str, *, may_be_done: bool = False) -> ServerUnavailable:
         """Build the error of a call that the server did not answer.
 

@@ -107,9 +107,7 @@ class Pool:
         By the server's id, in configured order.
         """
         return {
-            server_id: session.connection_state.unavailable(
-                "an operator has to sign in to it first"
-            )
+            server_id: session.connection_state.without_login
             for server_id, session in self._sessions().items()
             if session.snapshot is None and session.status.state is ServerState.LOGIN_REQUIRED
         }

@@ -22,6 +22,7 @@ from mcp_tools_proxy.domain.errors import (
     ContentBlocked,
     CredentialsInsufficient,
     CredentialsMissing,
+    LoginRequired,
     NotAllowed,
     PromptNotFound,
     ProxyError,
@@ -50,7 +51,7 @@ UNKNOWN_SERVER = "unknown"
 NAME_KEYS = {Kind.TOOL: "toolName", Kind.PROMPT: "promptName", Kind.RESOURCE: "resourceUri"}
 """The log field with the component's name, in the events of a downstream call."""
 
-_EXPLAINED = CredentialsMissing, CredentialsInsufficient, ServerUnavailable
+_EXPLAINED = CredentialsMissing, CredentialsInsufficient, LoginRequired, ServerUnavailable
 """The errors whose ``reason`` is in the record, for operators: callers are not told."""
 
 _UNTIL_PATH = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:/*[^/?#;]*")

@@ -76,16 +76,28 @@ class OAuthAccess:
         is_discovery = caller is None or caller is config.discovery_caller
         if not is_discovery or auth.login_for is LoginFor.DEPLOYMENT:
             return SessionTokens(access, caller)
-        if caller is not None and (auth.grant.needs_person or auth.login_for is LoginFor.TENANT):
-            return SessionTokens(access, caller)
+        if caller is not None and not auth.grant.needs_jwt:
+            return SessionTokens(access, caller, is_discovery=True)
         found = None
         if auth.discovery is not None:
             found = SessionTokens(ServerAccess(config, auth.discovery, self._parts), None)
         return DiscoveryTokens(
             found,
             LoginRequired(
-                f"server {config.server_id} lets nobody discover it without a token; an operator "
-                'has to sign in as its "discoveryCaller", or to give its entry a "discovery"',
+                f"an operator has to sign in to server {config.server_id} first, or to change its "
+                "entry; tell the user",
                 details={"server_id": config.server_id},
+                reason=_discovery_advice(auth),
             ),
         )
+
+
+def _discovery_advice(auth: ServerAuth) -> str:
+    """Return what an operator can do about a server that lets nobody discover it."""
+    advice = 'it wants a token to be discovered; give its "auth" a "discovery"'
+    if auth.grant.needs_jwt:
+        return advice
+    advice += ', or its entry a "discoveryCaller"'
+    if auth.grant.needs_person:
+        advice += ", and sign in for that one with mcp-tools-proxy login"
+    return advice

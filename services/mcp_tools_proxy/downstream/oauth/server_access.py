@@ -1,5 +1,6 @@
 """The tokens for one server: whose each is, and what a refusal of it means."""
 
+import shlex
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
@@ -28,11 +29,13 @@ from mcp_tools_proxy.downstream.oauth.discovery import (
 from mcp_tools_proxy.downstream.oauth.grants import UnattendedGrants
 from mcp_tools_proxy.downstream.oauth.oauth_web import IssuerUnavailable, OAuthRefused, OAuthWeb
 from mcp_tools_proxy.downstream.oauth.owner_tokens import OwnerTokens
-from mcp_tools_proxy.downstream.oauth.stored_logins import LoginNeeded, StoredLogins
+from mcp_tools_proxy.downstream.oauth.stored_logins import NO_LOGIN, LoginNeeded, StoredLogins
 from mcp_tools_proxy.downstream.oauth.token_endpoint import AccessToken, IssuerClient
 
 MAX_OWNERS = 10_000
 """Tenants or users of one server whose tokens are kept in memory; of more, those used last."""
+
+_NO_KEY = "there is no MCP_PROXY_CREDENTIALS_KEY to keep logins with"
 
 Owner = tuple[str, ...]
 """The tenant, or tenant, user and issuer of the user's JWT; nothing for the deployment."""
@@ -135,7 +138,7 @@ class ServerAccess:
         try:
             return await self._tokens_of(owner, caller).current()
         except LoginNeeded as error:
-            raise self.login_required(error.scopes) from None
+            raise self._login_required(owner, str(error), error.scopes) from None
         except OAuthRefused as error:
             self._found = self._callers_issuer = None
             raise insufficient(str(error)) from None
@@ -170,14 +173,18 @@ class ServerAccess:
         if set(scopes) <= set(granted):
             raise insufficient("the server wants scopes that the login has")
         self._owners.pop(owner, None)  # the next call reads what is stored by then
-        raise self.login_required(tuple(dict.fromkeys((*granted, *scopes))))
+        union = tuple(dict.fromkeys((*granted, *scopes)))
+        raise self._login_required(owner, "the server wants scopes that the login lacks", union)
 
-    def login_required(self, scopes: tuple[str, ...] = ()) -> LoginRequired:
+    def _login_required(
+        self, owner: Owner, why: str, scopes: tuple[str, ...] = ()
+    ) -> LoginRequired:
         """Build the error of a missing login; ``scopes`` are those that it should have."""
         server_id = self.config.server_id
         message = f"an operator has to sign in to server {server_id} first; tell the user"
         if self._auth.login_for is LoginFor.USER:
             message = f"the user has to sign in to server {server_id} first; tell the user so"
+        command = login_command(self.login_owner(owner), scopes)
         return LoginRequired(
             message,
             details={
@@ -185,6 +192,7 @@ class ServerAccess:
                 "for": self._auth.login_for.value,
                 **({"scopes": list(scopes)} if scopes else {}),
             },
+            reason=f"{why}; sign in with: {command}",
         )
 
     async def _get(self, owner: Owner, caller: Caller | None, refused: str | None) -> AccessToken:
@@ -209,17 +217,17 @@ class ServerAccess:
         """Return the token of the owner's login. Raises LoginNeeded."""
         logins = self._parts.logins
         if logins is None:
-            raise LoginNeeded
+            raise LoginNeeded(_NO_KEY)
         stored = await logins.find(self.login_owner(owner))
         if stored is None:
-            raise LoginNeeded  # without a request to anybody
+            raise LoginNeeded(NO_LOGIN)  # without a request to anybody
         filled = await self._parts.filled(self._auth.client, caller)
         return await logins.token(stored, await self._discovered(), filled, refused)
 
     async def _check_stored(self, owner: Owner, caller: Caller) -> None:
         found, logins = self._found, self._parts.logins
         if logins is None:
-            raise self.login_required()
+            raise self._login_required(owner, _NO_KEY)
         filled = await self._parts.filled(self._auth.client, caller)
         try:
             await logins.check(
@@ -229,7 +237,7 @@ class ServerAccess:
                 client_id=filled.get("id"),
             )
         except LoginNeeded as error:
-            raise self.login_required(error.scopes) from None
+            raise self._login_required(owner, str(error), error.scopes) from None
 
     def login_owner(self, owner: Owner) -> LoginOwner:
         """Return under whose name the login of an owner is stored."""
@@ -299,6 +307,14 @@ class ServerAccess:
             details={"server_id": server_id},
             reason=reason,
         )
+
+
+def login_command(owner: LoginOwner, scopes: tuple[str, ...] = ()) -> str:
+    """Return the command by which an operator signs in."""
+    options = [("--tenant", owner.tenant_id), ("--user", owner.user_id)]
+    options += [("--scope", scope) for scope in scopes]
+    words = [word for option in options if option[1] for word in option]
+    return shlex.join(["mcp-tools-proxy", "login", owner.server_id, *words])
 
 
 def insufficient(reason: str) -> CredentialsInsufficient:

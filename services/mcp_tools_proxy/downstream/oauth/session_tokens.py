@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from mcp_tools_proxy.domain.caller import Caller
-from mcp_tools_proxy.domain.errors import ProxyError
+from mcp_tools_proxy.domain.errors import LoginRequired, ProxyError
 from mcp_tools_proxy.downstream.connection import AccessRefused, SessionAccess
 from mcp_tools_proxy.downstream.oauth.challenge import read_challenge
 from mcp_tools_proxy.downstream.oauth.server_access import ServerAccess, insufficient
@@ -12,11 +12,18 @@ _SCHEME = "Bearer "
 
 
 class SessionTokens:
-    """The tokens of the session of ``caller``; None is for the deployment's."""
+    """The tokens of the session of ``caller``; None is for the deployment's.
 
-    def __init__(self, access: ServerAccess, caller: Caller | None) -> None:
+    ``is_discovery`` is whether what the server offers is discovered in that name: an operator signs
+    in for it, and not who calls.
+    """
+
+    def __init__(
+        self, access: ServerAccess, caller: Caller | None, *, is_discovery: bool = False
+    ) -> None:
         self._access = access
         self._caller = caller
+        self._is_discovery = is_discovery
 
     def __repr__(self) -> str:
         return f"<SessionTokens {self._access}>"
@@ -25,6 +32,8 @@ class SessionTokens:
         """Return the header of a request. Raises AccessRefused."""
         try:
             token = await self._access.token(self._owner(), self._caller)
+        except LoginRequired as error:
+            raise AccessRefused(self._of_operator(error) if self._is_discovery else error) from None
         except ProxyError as error:
             raise AccessRefused(error) from None
         return {"Authorization": f"{_SCHEME}{token.access}"}
@@ -50,6 +59,14 @@ class SessionTokens:
     def refused(self, status: int) -> AccessRefused:
         """Return the error of a request that was refused twice."""
         return AccessRefused(insufficient(f"the server refused a new token, too (HTTP {status})"))
+
+    def _of_operator(self, error: LoginRequired) -> LoginRequired:
+        server_id = self._access.config.server_id
+        return LoginRequired(
+            f"an operator has to sign in to server {server_id} first; tell the user",
+            details=error.details,
+            reason=error.reason,
+        )
 
     def _owner(self) -> tuple[str, ...]:
         return () if self._caller is None else self._access.owner_of(self._caller)

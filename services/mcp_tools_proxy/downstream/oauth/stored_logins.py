@@ -30,15 +30,22 @@ log = structlog.get_logger()
 
 _GRANT = "refresh_token"
 
+NO_LOGIN = "nobody has signed in"
+_UNREADABLE = "none of the keys of MCP_PROXY_CREDENTIALS_KEY opens the login"
+_OF_ANOTHER_ENTRY = "the login was made for another url, issuer or client of the entry"
+
 NoticeLogin = Callable[[LoginOwner, float | None], None]
 """Is called with an owner, and with when the login was made, None for no login."""
 
 
 class LoginNeeded(Exception):
-    """Somebody has to sign in; ``scopes`` are those of the login that is there, for a wider one."""
+    """Somebody has to sign in; the message says why, for operators.
 
-    def __init__(self, scopes: tuple[str, ...] = ()) -> None:
-        super().__init__()
+    ``scopes`` are those of the login that is there, for a wider one.
+    """
+
+    def __init__(self, message: str, scopes: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
         self.scopes = scopes
 
 
@@ -109,16 +116,18 @@ class StoredLogins:
         so is known by the renewal alone. Raises LoginNeeded, LoginsUnavailable.
         """
         stored = await self._store.find(owner)
-        login = None if stored is None else self.open(stored)
-        if stored is None or login is None:
-            raise LoginNeeded
+        if stored is None:
+            raise LoginNeeded(NO_LOGIN)
+        login = self.open(stored)
+        if login is None:
+            raise LoginNeeded(_UNREADABLE)
         bound = stored.binding
         pairs = ((issuer, bound.issuer), (resource, bound.resource), (client_id, bound.client_id))
         if any(wanted not in (None, it) for wanted, it in pairs):
-            raise LoginNeeded
+            raise LoginNeeded(_OF_ANOTHER_ENTRY)
         can_renew = login.refresh_token is not None and not stored.refresh_sent
         if not (can_renew or self._is_good(login, None)):
-            raise LoginNeeded(login.scopes)
+            raise _ended(stored, login)
 
     async def token(
         self,
@@ -149,7 +158,7 @@ class StoredLogins:
         login = self.open(stored)
         await self._store.remove(stored)
         if login is None:
-            return EndedLogin(not_revoked="no key of MCP_PROXY_CREDENTIALS_KEY opens it")
+            return EndedLogin(not_revoked=_UNREADABLE)
         try:
             issuer = await find_issuer(
                 self._web,
@@ -185,11 +194,11 @@ class StoredLogins:
         )
         if stored.binding != expected:
             await self.revoke(stored, found.issuer.server)
-            raise LoginNeeded
+            raise LoginNeeded(_OF_ANOTHER_ENTRY)
         login = self._sealer.open(stored.sealed, stored.owner, expected)
         if login is None:
             log.error("login.unreadable", server_id=stored.owner.server_id)
-            raise LoginNeeded
+            raise LoginNeeded(_UNREADABLE)
         return login
 
     def _is_good(self, login: Login, refused: str | None) -> bool:
@@ -203,14 +212,14 @@ class StoredLogins:
         """Renew a login, one replica at a time, unless another one just did."""
         async with self._store.lease(owner) as stored:
             if stored is None:
-                raise LoginNeeded
+                raise LoginNeeded(NO_LOGIN)
             login = await self._fitting(stored, found, client)
             if self._is_good(login, refused):
                 return _token_of(login)
             if stored.refresh_sent:
                 await self._store.remove(stored)  # its refresh token may be used up
             if login.refresh_token is None or stored.refresh_sent:
-                raise LoginNeeded(login.scopes)
+                raise _ended(stored, login)
             sent = await self._store.replace(stored, stored.sealed, refresh_sent=True)
             if sent is None:
                 raise IssuerUnavailable("the login was changed meanwhile")
@@ -238,7 +247,7 @@ class StoredLogins:
         except OAuthRefused as error:
             if error.error == "invalid_grant":
                 await self._store.remove(sent)
-                raise LoginNeeded(login.scopes) from None
+                raise LoginNeeded("the issuer does not renew the login", login.scopes) from None
             await self._store.replace(sent, sent.sealed)
             raise
         return replace(
@@ -264,6 +273,13 @@ class StoredLogins:
             refused = refusal(answer)
             if answer.status != 200 and refused.error != "unsupported_token_type":
                 raise refused
+
+
+def _ended(stored: StoredLogin, login: Login) -> LoginNeeded:
+    why = "the login has ended, and its issuer gave nothing to renew it with"
+    if stored.refresh_sent:
+        why = "the answer to a renewal of the login was lost"
+    return LoginNeeded(why, login.scopes)
 
 
 def _client_of(login: Login, filled: Mapping[str, str]) -> IssuerClient:

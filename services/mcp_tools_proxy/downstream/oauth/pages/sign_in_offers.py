@@ -35,7 +35,9 @@ class PageOffers:
         try:
             offered = await self.offer(owner, _scopes_of(details))
         except LoginsUnavailable as failure:
-            return LoginRequired(f"{error.message}; {failure.message}", details=details)
+            return LoginRequired(
+                f"{error.message}; {failure.message}", details=details, reason=error.reason
+            )
         message = (
             f"the user has to sign in to server {server_id} first; show the user the address in "
             "details.url, and call again after that"
@@ -47,7 +49,7 @@ class PageOffers:
                 "; the address is known to one replica alone, so the gateway has to run as one, or "
                 "with MCP_PROXY_STATE_URL or with documents in PostgreSQL"
             )
-        return LoginRequired(message, details={**details, **more})
+        return LoginRequired(message, details={**details, **more}, reason=error.reason)
 
     async def offer(self, owner: LoginOwner, scopes: tuple[str, ...]) -> OfferedSignIn:
         """Return the address of an owner's pending sign-in. Raises LoginsUnavailable."""
