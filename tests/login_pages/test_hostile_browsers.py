@@ -1,0 +1,39 @@
+"""Cookies, answers and forms that no browser of the user has sent so."""
+
+import httpx
+import pytest
+
+from tests.login_pages.page_gateway import PUBLIC_URL, PageGateway, page_gateway
+from tests.support.bounds import BOUND_S
+from tests.support.browser import COOKIE
+
+
+async def _answer(gateway: PageGateway, url: str, cookie: bytes) -> int:
+    """Bring an issuer's answer to the gateway; return the status."""
+    address = url.replace(PUBLIC_URL, gateway.served.url, 1)
+    async with httpx.AsyncClient(timeout=BOUND_S) as http:
+        return (await http.get(address, headers=[(b"Cookie", cookie)])).status_code
+
+
+@pytest.mark.parametrize(
+    ("cookie", "status"),
+    [
+        (b"first=1; %b; last=2", 200),
+        (b"\xa0%b", 403),
+        (b"first=1;\x85%b", 403),
+        (b"%b\xa0", 403),
+        (b"%b; __Host-mcp-sign-in=another", 403),
+        (b"__Host-mcp-sign-in=another; %b", 403),
+    ],
+)
+async def test_a_cookie_that_a_neighbouring_host_has_set_binds_no_browser(
+    cookie: bytes, status: int
+) -> None:
+    """Browsers know a prefix by the first character of a name; none may be stripped from it."""
+    async with page_gateway() as gateway:
+        ann = gateway.browser()
+        going = await ann.send("GET", await gateway.address())
+        async with httpx.AsyncClient(timeout=BOUND_S) as http:
+            back = await http.get(going.headers["location"])
+        sent = f"{COOKIE}={ann.cookies[COOKIE]}".encode()
+        assert await _answer(gateway, back.headers["location"], cookie % sent) == status
