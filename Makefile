@@ -35,7 +35,7 @@ test: $(VENV)/.dev $(MCP1)/.installed $(GENERATOR)/.installed  ## run every test
 	$(BIN)/pytest --numprocesses $(TEST_WORKERS) --dist worksteal
 
 test-interop: node $(VENV)/.dev $(MCP1)/.installed $(INTEROP)/node_modules/.installed  ## run the tests with programs from npm: servers, clients, the conformance suite (needs Node)
-	$(BIN)/pytest $(INTEROP)
+	$(BIN)/pytest --numprocesses 2 --dist loadscope $(INTEROP)
 
 test-system: $(VENV)/.dev  ## run the tests with what Debian has: Prometheus' promtool, languages of Tesseract (.ci/setup installs them)
 	$(BIN)/pytest $(SYSTEM)
