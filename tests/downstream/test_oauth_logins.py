@@ -29,7 +29,7 @@ from tests.downstream.oauth_calls import (
 from tests.support.configuration import Json
 from tests.support.mcp_servers.raw_web import RawServer, running_raw
 from tests.support.oauth_issuer import Issuer, protect, running_issuer
-from tests.support.service import CONFIG_DIR, EXECUTE, SERVERS, Service, eventually
+from tests.support.service import CONFIG_DIR, EXECUTE, READY, SERVERS, Service, eventually
 from tests.support.tokens import bearer
 
 KEY = "0123456789abcdef0123456789abcdef"
@@ -160,6 +160,24 @@ async def test_explaining_a_call_foresees_that_nobody_has_signed_in() -> None:
         assert await decision() == code(await call(service)) == "OK"
         assert await sign_out()
         assert await decision() == "LOGIN_REQUIRED"
+
+
+async def test_a_server_whose_login_is_gone_says_so_and_is_of_use_after_the_next_one() -> None:
+    async with signing_in() as (service, _, issuer):
+        login = await sign_in()
+        await ready(service)
+        await sign_out()
+        issuer.refused.add(login.access_token)
+
+        async def is_missing() -> bool:
+            assert code(await call(service)) == "LOGIN_REQUIRED"
+            return await state(service) == "login_required"
+
+        await eventually(is_missing)
+        assert (await service.http.get(READY)).json()["status"] == "degraded"
+        await sign_in()
+        assert code(await call(service)) == "OK"
+        await ready(service)
 
 
 async def test_a_login_by_the_command_is_recorded_when_the_gateway_notices_it() -> None:

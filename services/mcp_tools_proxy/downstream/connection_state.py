@@ -34,9 +34,17 @@ class ConnectionState:
         self._decided = asyncio.Event()
         self._needs_login = False
         self._login_found = asyncio.Event()
+        self.login_missed = asyncio.Event()
+        """Set while the last call found no login, though the server is connected."""
+
+    def note_login_missing(self) -> None:
+        """Record that a call found no login: the connection has to be opened anew."""
+        if self.connection is not None:
+            self.login_missed.set()
 
     def note_login(self) -> None:
         """Begin the next attempt now, if a login was missing: a call has one."""
+        self.login_missed.clear()
         if self._needs_login:
             self._needs_login = False
             self.mark_connecting()
@@ -52,6 +60,7 @@ class ConnectionState:
         """Publish ``connection`` to callers."""
         self.connection = connection
         self.probe_requested.clear()
+        self.login_missed.clear()
         self._decided.set()
 
     def mark_lost(self, error: str, *, for_operators: str | None = None) -> None:

@@ -262,6 +262,7 @@ class ReconnectingSession:
                 tasks.create_task(connection.wait_lost()),
                 tasks.create_task(wait_until_dead),
                 tasks.create_task(self._wait_outdated()),
+                tasks.create_task(self._wait_login_missed()),
             ]
             lost, _ = await asyncio.wait(losses, return_when=asyncio.FIRST_COMPLETED)
             for task in (refreshing, subscribing, *losses):
@@ -273,6 +274,12 @@ class ReconnectingSession:
         await self._caller_dial.wait_secrets_changed(self.config)
         await self.sender.drain(self.config.call_timeout_s)
         return "a secret that it was opened with changed"
+
+    async def _wait_login_missed(self) -> str:
+        """Wait until a call found no login and the calls are over: the state says so then."""
+        await self.connection_state.login_missed.wait()
+        await self.sender.drain(self.config.call_timeout_s)
+        return "nobody is signed in any more"
 
     async def _wait_wanted(self) -> None:
         """Wait until a connection is of use: always, so that changes of the offer are noticed."""

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
-from mcp_tools_proxy.domain.errors import ResultTooLarge, ServerBusy, ToolTimeout
+from mcp_tools_proxy.domain.errors import LoginRequired, ResultTooLarge, ServerBusy, ToolTimeout
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.downstream.call_limit import CallLimit
 from mcp_tools_proxy.downstream.callers.caller_values import CallerValues
@@ -86,8 +86,7 @@ class RequestSender:
         """
         headers = None
         if caller is not None:
-            headers = await self._caller_values.for_call(self._config, caller)
-            self._connection_state.note_login()
+            headers = await self._headers_of(caller)
         deadline = self._clock() + self._config.call_timeout_s - waited_s
         self._enter(tenant_id)
         try:
@@ -108,6 +107,16 @@ class RequestSender:
             raise self._too_large(error) from None
         finally:
             self._leave(tenant_id)
+
+    async def _headers_of(self, caller: Caller) -> CallHeaders:
+        """Return the headers of a call; a login that is missing is noted, or that there is one."""
+        try:
+            headers = await self._caller_values.for_call(self._config, caller)
+        except LoginRequired:
+            self._connection_state.note_login_missing()
+            raise
+        self._connection_state.note_login()
+        return headers
 
     async def wait(self, event: asyncio.Event, waited_s: float, tenant_id: str) -> bool:
         """Wait for an event, counted as a call in flight; return False on time-out.
