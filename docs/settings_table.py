@@ -33,7 +33,7 @@ _MODULES = (
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "connector": ("remote_",),
     "traces": ("otlp_", "otel_", "trust_traceparent"),
-    "jwt": ("jwt_",),
+    "jwt": ("jwt_", "signin_"),
     "auth": ("auth_", "admin_", "tokens_", "allowed_", "trusted_"),
     "documents": ("documents_", "cache_dir", "max_document_", "ocr_", "mock_", "hide_"),
     "meaning": ("embeddings_",),

@@ -23,7 +23,8 @@ class ServerIdentitySettings(EnvironmentSettings):
     public_url: Annotated[
         str | None, BeforeValidator(empty_is_unset), starting_with("http://", "https://")
     ] = None
-    """The gateway's own address, as the issuer of assertions; never taken from a request."""
+    """The gateway's own address, never taken from a request: the issuer of assertions, what MCP
+    clients sign in for, and where the pages are by which users sign in to servers."""
 
     @model_validator(mode="after")
     def _check_issuer(self) -> Self:

@@ -34,16 +34,17 @@ class SignInSettings(IdentitySettings, ServerIdentitySettings):
 
     credentials_key: SigningKeys = ()
     """Keys of at least 32 characters that seal the logins to servers, the first for new ones: the
-    same for all replicas. Needed where somebody has to sign in."""
+    same for all replicas and commands. Needed where somebody has to sign in."""
     logins_dir: Annotated[Path, BeforeValidator(not_empty)] = Path("./logins")
     """Folder of the logins to servers, where documents are not in PostgreSQL; made when needed."""
 
     signin_client_id: OptionalText = None
-    """The client at ``jwt_issuer`` by which the gateway's pages sign users in; unset, no pages."""
+    """The client at jwt_issuer by which the gateway's pages sign users in; unset, no pages."""
     signin_client_secret: Annotated[SecretStr | None, BeforeValidator(empty_is_unset)] = None
     """The secret of that client; unset for one that has none."""
     signin_scopes: Annotated[TextList, AfterValidator(_are_scopes)] = ()
-    """The scopes that the pages request there: comma-separated or a JSON list."""
+    """The scopes that the pages request there: comma-separated or a JSON list. Many issuers refuse
+    a sign-in without any."""
 
     @property
     def pages_url(self) -> str | None:
@@ -68,7 +69,7 @@ class SignInSettings(IdentitySettings, ServerIdentitySettings):
             (self.signin_client_id is not None, f"{variable('signin_client_id')} is set"),
             (self.auth_mode == "jwt", f"{variable('auth_mode')} is jwt"),
             (bool(self.credentials_key), f"{variable('credentials_key')} is set"),
-            (bool(url) and is_private(url), f"{variable('public_url')} is https"),
+            (bool(url) and is_private(url), f"{variable('public_url')} is https, or on loopback"),
         )
         return " and ".join(text for is_met, text in needs if not is_met)
 
