@@ -1,21 +1,13 @@
 """Tokens of people who have signed in: found, renewed, refused, revoked."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any
 
-import httpx
 import pytest
 from aiohttp import web
 
-from mcp_tools_proxy.app.open_sign_in import open_sign_in
 from mcp_tools_proxy.domain.caller import Call, Caller
-from mcp_tools_proxy.domain.oauth.logins import EndedLogin, Login
 from mcp_tools_proxy.downstream.oauth.oauth_web import OAuthRefused
-from mcp_tools_proxy.settings.settings import Settings
 from tests.downstream.caller_gateway import TOOLS, serving_entry
 from tests.downstream.oauth_calls import (
     ANN,
@@ -23,76 +15,21 @@ from tests.downstream.oauth_calls import (
     code,
     jwt_of,
     jwt_settings,
-    last_reason,
     sent_token,
 )
+from tests.downstream.oauth_sign_ins import (
+    SETTINGS,
+    ready,
+    sign_in,
+    sign_out,
+    signing_in,
+    state,
+)
 from tests.support.configuration import Json
-from tests.support.mcp_servers.raw_web import RawServer, running_raw
-from tests.support.oauth_issuer import Issuer, protect, running_issuer
-from tests.support.service import CONFIG_DIR, EXECUTE, READY, SERVERS, Service, eventually
+from tests.support.mcp_servers.raw_web import running_raw
+from tests.support.oauth_issuer import protect, running_issuer
+from tests.support.service import EXECUTE, SERVERS, eventually
 from tests.support.tokens import bearer
-
-KEY = "0123456789abcdef0123456789abcdef"
-REDIRECT = "http://127.0.0.1:9/oauth/callback"
-SETTINGS: dict[str, Any] = {"credentials_key": (KEY,)}
-
-
-@asynccontextmanager
-async def signing_in(
-    scope: str | None = None, **auth: object
-) -> AsyncIterator[tuple[Service, RawServer, Issuer]]:
-    """Serve a gateway before a server that wants a sign-in."""
-    async with (
-        running_issuer() as issuer,
-        running_raw(only=TOOLS) as server,
-    ):
-        protect(server, issuer, scope=scope)
-        entry = {**server.entry, "auth": {"type": "oauth", **auth}}
-        async with serving_entry(entry, **SETTINGS) as service:
-            yield service, server, issuer
-
-
-async def sign_in(
-    *scopes: str,
-    tenant: str | None = None,
-    user: str | None = None,
-    more: Mapping[str, Any] = MappingProxyType({}),
-) -> Login:
-    """Sign in as the command does, with a browser that follows redirects."""
-    settings = Settings.model_validate({**SETTINGS, **more})
-    async with (
-        open_sign_in(settings, CONFIG_DIR, "s", tenant_id=tenant, user_id=user) as opened,
-        httpx.AsyncClient() as browser,
-    ):
-        pending = await opened.sign_in.begin(
-            opened.owner, opened.caller, redirect_uri=REDIRECT, scopes=scopes
-        )
-        response = await browser.get(pending.url)
-        answer = dict(httpx.URL(response.headers["location"]).params)
-        return await opened.sign_in.finish(pending, answer)
-
-
-async def sign_out() -> EndedLogin | None:
-    """Sign out as the command does."""
-    settings = Settings.model_validate(SETTINGS)
-    async with open_sign_in(settings, CONFIG_DIR, "s", tenant_id=None, user_id=None) as opened:
-        return await opened.sign_in.sign_out(opened.owner, opened.caller)
-
-
-async def shown(service: Service) -> Json:
-    found: Json = (await service.http.get(SERVERS)).json()["servers"][0]
-    return found
-
-
-async def state(service: Service) -> str:
-    return str((await shown(service))["state"])
-
-
-async def ready(service: Service) -> None:
-    async def is_ready() -> bool:
-        return await state(service) == "ready"
-
-    await eventually(is_ready)
 
 
 async def test_a_server_is_of_use_once_somebody_has_signed_in() -> None:
@@ -107,42 +44,6 @@ async def test_a_server_is_of_use_once_somebody_has_signed_in() -> None:
     assert (request["grant_type"], request["resource"]) == ("authorization_code", server.url)
     (registered,) = issuer.registered
     assert registered["application_type"] == "native"
-
-
-async def test_operators_are_shown_how_to_sign_in_and_callers_who_has_to() -> None:
-    async with signing_in() as (service, _, issuer):
-        error = (await call(service))["error"]
-        assert error["message"] == (
-            "server s is unavailable: an operator has to sign in to server s first; tell the user"
-        )
-        assert "retry_after_s" not in error
-        advice = "sign in with: mcp-tools-proxy login s"
-        assert (await shown(service))["last_error"] == f"nobody has signed in; {advice}"
-        assert last_reason(service) == f"nobody has signed in; {advice}"
-        login = await sign_in()
-        await ready(service)
-        issuer.refused.add(login.access_token)
-        issuer.refreshes.clear()
-        answer = await call(service)
-        assert code(answer) == "LOGIN_REQUIRED"
-        assert last_reason(service) == f"the issuer does not renew the login; {advice}"
-    assert "mcp-tools-proxy" not in str(answer)
-
-
-async def test_the_login_that_discovers_a_server_is_made_by_an_operator() -> None:
-    async with running_issuer() as issuer, running_raw(only=TOOLS) as server:
-        protect(server, issuer)
-        entry = {
-            **server.entry,
-            "isolation": "user",
-            "auth": {"type": "oauth", "for": "user"},
-            "discoveryCaller": {"tenant_id": "acme", "user_id": "ann b"},
-        }
-        async with serving_entry(entry, **SETTINGS, **jwt_settings(issuer)) as service:
-            answer = await call(service, token=jwt_of(issuer, sub="bob"))
-            reason = last_reason(service)
-    assert "an operator has to sign in to server s first" in answer["error"]["message"]
-    assert reason.endswith("mcp-tools-proxy login s --tenant acme --user 'ann b'")
 
 
 async def test_explaining_a_call_foresees_that_nobody_has_signed_in() -> None:
@@ -162,24 +63,6 @@ async def test_explaining_a_call_foresees_that_nobody_has_signed_in() -> None:
         assert await decision() == "LOGIN_REQUIRED"
 
 
-async def test_a_server_whose_login_is_gone_says_so_and_is_of_use_after_the_next_one() -> None:
-    async with signing_in() as (service, _, issuer):
-        login = await sign_in()
-        await ready(service)
-        await sign_out()
-        issuer.refused.add(login.access_token)
-
-        async def is_missing() -> bool:
-            assert code(await call(service)) == "LOGIN_REQUIRED"
-            return await state(service) == "login_required"
-
-        await eventually(is_missing)
-        assert (await service.http.get(READY)).json()["status"] == "degraded"
-        await sign_in()
-        assert code(await call(service)) == "OK"
-        await ready(service)
-
-
 async def test_a_login_by_the_command_is_recorded_when_the_gateway_notices_it() -> None:
     async with signing_in() as (service, _, _):
         await sign_in()
@@ -190,31 +73,6 @@ async def test_a_login_by_the_command_is_recorded_when_the_gateway_notices_it() 
     assert [it["payload"] for it in changes] == [
         {"code": "OK", "change": "signed_in", "server_id": "s", "login_for": "deployment"}
     ]
-
-
-@pytest.mark.parametrize(
-    ("metadata", "status", "reason"),
-    [
-        ({}, 200, None),
-        ({}, 503, "ISSUER answered with HTTP status 503"),
-        ({}, 401, "the issuer answered with HTTP status 401"),
-        ({"revocation_endpoint": None}, 200, "the issuer ISSUER revokes no tokens"),
-    ],
-    ids=["revoked", "down", "refused", "not possible"],
-)
-async def test_a_login_that_was_not_revoked_is_forgotten_all_the_same(
-    metadata: Json, status: int, reason: str | None
-) -> None:
-    async with signing_in() as (_, _, issuer):
-        await sign_in()
-        issuer.metadata = metadata
-        issuer.instead = lambda request: (
-            web.Response(status=status) if request.path == "/revoke" else None
-        )
-        ended = await sign_out()
-        assert ended is not None
-        assert ended.not_revoked == (reason and reason.replace("ISSUER", issuer.url))
-        assert await sign_out() is None
 
 
 async def test_a_login_is_renewed_by_its_refresh_token_once_for_all_calls() -> None:

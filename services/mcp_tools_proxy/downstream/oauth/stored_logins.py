@@ -245,9 +245,9 @@ class StoredLogins:
                 await self._store.replace(sent, sent.sealed)
             raise
         except OAuthRefused as error:
-            if error.error == "invalid_grant":
+            if (why := _lost_for_good(error, login, client)) is not None:
                 await self._store.remove(sent)
-                raise LoginNeeded("the issuer does not renew the login", login.scopes) from None
+                raise LoginNeeded(why, login.scopes) from None
             await self._store.replace(sent, sent.sealed)
             raise
         return replace(
@@ -280,6 +280,19 @@ def _ended(stored: StoredLogin, login: Login) -> LoginNeeded:
     if stored.refresh_sent:
         why = "the answer to a renewal of the login was lost"
     return LoginNeeded(why, login.scopes)
+
+
+def _lost_for_good(error: OAuthRefused, login: Login, client: Mapping[str, str]) -> str | None:
+    """Return why a refused login can never be renewed, None if it may be after all.
+
+    A client that registered itself may be gone at the issuer; the next sign-in registers another.
+    """
+    if error.error == "invalid_grant":
+        return "the issuer does not renew the login"
+    is_document = login.binding.client_id.startswith("https://")
+    if error.error == "invalid_client" and "id" not in client and not is_document:
+        return "the issuer does not know the client any more that was registered for the login"
+    return None
 
 
 def _client_of(login: Login, filled: Mapping[str, str]) -> IssuerClient:
