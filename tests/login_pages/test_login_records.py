@@ -28,10 +28,10 @@ async def sign_in(gateway: PageGateway) -> None:
     await gateway.sign_in(gateway.browser(), await gateway.address())
 
 
-async def end(gateway: PageGateway, query: Json, **claims: object) -> None:
+async def end(gateway: PageGateway, query: Json, *, removed: bool = True, **claims: object) -> None:
     headers = bearer(gateway.token(**claims))
     answer = await gateway.served.http.request("DELETE", LOGINS, params=query, headers=headers)
-    assert answer.json() == {"removed": True}
+    assert answer.json() == {"removed": removed}
 
 
 async def test_a_sign_in_by_the_pages_is_recorded_with_whose_it_is() -> None:
@@ -88,6 +88,8 @@ async def test_what_an_operator_ends_is_recorded_as_by_a_right() -> None:
     async with page_gateway() as gateway:
         await sign_in(gateway)
         await end(gateway, {**OF_ANN, "for": "user"}, **OPERATOR)
-        (ended,) = records(gateway, "login.ended")
+        await end(gateway, {**OF_ANN, "for": "user"}, removed=False, **OPERATOR)
+        ended, again = records(gateway, "login.ended")
+    assert (ended["removed"], again["removed"]) == (True, False)
     assert OF_ANN.items() <= ended.items()
     assert (ended["right"], ended["subject"], ended["login_for"]) == ("logins", "root", "user")

@@ -104,7 +104,9 @@ class LoginHandlers:
             await self._check_operator(parsed, query)
             owner = self._named_owner(query)
         add_to_operation(parsed.request.scope, LOGIN_ENDED, **login_fields(owner))
-        content = {"removed": await access.sign_out(owner)}
+        removed = await access.sign_out(owner)
+        add_to_operation(parsed.request.scope, removed=removed)
+        content = {"removed": removed}
         return json_response(content, headers={TRACE_HEADER: parsed.trace_id})
 
     def _access_of(self, command: str) -> LoginAccess:
