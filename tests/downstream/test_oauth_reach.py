@@ -189,12 +189,21 @@ async def test_what_is_no_json_is_nothing(text: str) -> None:
         ("http://a.example/mcp", "https://a.example/mcp", False),
         ("https://b.example/mcp", "https://a.example/mcp", False),
         ("https://a.example/mcp?x=1", "https://a.example/mcp", False),
+        ("https://b.example@a.example/mcp", "https://a.example/mcp", False),
+        ("https://a.example/b/../mcp", "https://a.example/mcp", False),
+        ("https://a.example/b/%2e%2E/mcp", "https://a.example/mcp", False),
     ],
 )
 def test_a_resource_is_the_server_or_a_parent_of_it(
     resource: str, address: str, holds: bool
 ) -> None:
     assert contains(resource, address) is holds
+
+
+@pytest.mark.parametrize("text", ["\t", "\n", "\x1b[2J", "\\", " ", "\u00fc", "\u202e", '"', "<"])
+def test_an_address_has_the_characters_of_one(text: str) -> None:
+    with pytest.raises(OAuthRefused):
+        contains(f"https://a.example/{text}mcp", "https://a.example/mcp")
 
 
 @pytest.mark.parametrize(
@@ -214,3 +223,10 @@ def test_a_resource_is_the_server_or_a_parent_of_it(
 )
 def test_a_challenge_is_read_as_it_stands(headers: list[str], challenge: Challenge | None) -> None:
     assert read_challenge(headers) == challenge
+
+
+def test_a_challenge_is_read_in_one_pass() -> None:
+    """Each took a second, in which nothing else ran: so many would be cut off as a test that hangs."""
+    header = f"Bearer {'a' * 8000}"
+    assert {read_challenge([header]) for _ in range(1000)} == {Challenge()}
+    assert read_challenge([f"Bearer {'a' * 4000}{' ' * 4000}"]) == Challenge()

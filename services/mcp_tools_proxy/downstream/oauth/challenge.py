@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 _SCHEME = re.compile(r"(?:^|,)\s*bearer(?=\s|,|$)", re.IGNORECASE)
-_PARAMETER = re.compile(r'([A-Za-z0-9_-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))')
+_PARAMETER = re.compile(r'(?<![\w-])([A-Za-z0-9_-]++)\s*+=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))')
 
 MAX_CHARS = 8192
 """A longer challenge is read up to here."""

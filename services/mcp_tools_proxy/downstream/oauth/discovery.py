@@ -1,7 +1,9 @@
 """Finds out who issues tokens for a server: RFC 9728, then RFC 8414 or OpenID Connect."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from urllib.parse import unquote, urlsplit
 
 from mcp.client.auth.utils import (
     build_oauth_authorization_server_metadata_discovery_urls,
@@ -43,6 +45,9 @@ _SHOWN_CHARS = 200
 """How much of an address that a server named a message has."""
 
 _HEADERS = {"MCP-Protocol-Version": MODERN_VERSIONS[-1]}
+
+_ADDRESS = re.compile(r"[!#-;=?-\[\]_a-z~]+")
+"""The characters of a URL (RFC 3986): others are read in one way here, and in another elsewhere."""
 
 
 class IssuerMetadata(OAuthMetadata):
@@ -167,6 +172,7 @@ async def find_issuer(
     That is what MCP 2025-03-26 had. Raises IssuerUnavailable, OAuthRefused.
     """
     expected = str(server.origin()) if issuer is None else issuer
+    _url(expected)  # its name is logged, and shown in terminals
     for text in build_oauth_authorization_server_metadata_discovery_urls(issuer, str(server)):
         url = _url(text)
         answer = await web.get(url, reach_of(url, server, configured), _HEADERS)
@@ -199,10 +205,15 @@ def http_url(address: str) -> URL:
 
 
 def contains(resource: str, address: str) -> bool:
-    """Return whether an address is a resource's, or lies below it by whole segments of the path."""
+    """Return whether an address is a resource's, or lies below it by whole segments of the path.
+
+    A resource that an issuer may take for another one is none: it is sent as it is spelt.
+    """
     outer, inner = _url(resource), _url(address)
     if outer.origin() != inner.origin() or outer.query_string or outer.fragment:
         return resource == address
+    if not _is_plain(resource):
+        return False
     above, below = outer.raw_path.rstrip("/"), inner.raw_path.rstrip("/")
     return below == above or below.startswith(f"{above}/")
 
@@ -244,6 +255,14 @@ def _url(text: str) -> URL:
     try:
         url = URL(text)
         url.origin()
+        if _ADDRESS.fullmatch(text) is not None:
+            return url
     except ValueError:
-        raise OAuthRefused("an address in the metadata is not valid") from None
-    return url
+        pass
+    raise OAuthRefused("an address in the metadata is not valid")
+
+
+def _is_plain(text: str) -> bool:
+    """Return whether an address has no user, and no segment that leads up in its path."""
+    parts = urlsplit(text)
+    return "@" not in parts.netloc and not {".", ".."} & set(unquote(parts.path).split("/"))
