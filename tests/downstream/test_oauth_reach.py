@@ -29,7 +29,10 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
     ("zone", "addresses"),
     [
         (Zone.PUBLIC, ("8.8.8.8", "2001:4860:4860::8888")),
-        (Zone.PRIVATE, ("10.0.0.1", "192.168.1.1", "172.16.0.1", "100.64.0.1", "fd00::1")),
+        (
+            Zone.PRIVATE,
+            ("10.0.0.1", "192.168.1.1", "172.16.0.1", "100.64.0.1", "fd00::1", "fec0::1"),
+        ),
         (Zone.LOOPBACK, ("127.0.0.1", "127.9.9.9", "::1")),
         (
             Zone.FORBIDDEN,
@@ -37,6 +40,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
                 *("169.254.169.254", "169.254.1.1", "fe80::1", "fe80::1%eth0", "fd00:ec2::254"),
                 *("100.100.100.200", "168.63.129.16", "::", "224.0.0.1", "ff02::1"),
                 *("255.255.255.255", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "::127.0.0.1"),
+                *("::ffff:0:127.0.0.1", "fd20:ce::254", "192.0.0.192"),
                 *("0.0.0.0", "64:ff9b::7f00:1", "2002:7f00:1::", "2001:0:0:1::", "nonsense"),  # noqa: S104 - not bound to
             ),
         ),
@@ -226,7 +230,7 @@ def test_a_challenge_is_read_as_it_stands(headers: list[str], challenge: Challen
 
 
 def test_a_challenge_is_read_in_one_pass() -> None:
-    """Each took a second, in which nothing else ran: so many would be cut off as a test that hangs."""
+    """Each took a second, in which nothing else ran: so many would take longer than a test may."""
     header = f"Bearer {'a' * 8000}"
     assert {read_challenge([header]) for _ in range(1000)} == {Challenge()}
     assert read_challenge([f"Bearer {'a' * 4000}{' ' * 4000}"]) == Challenge()

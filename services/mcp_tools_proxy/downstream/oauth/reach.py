@@ -14,14 +14,26 @@ Address = IPv4Address | IPv6Address
 
 _TRANSLATED = [
     ip_network(network)
-    for network in ("::/96", "::ffff:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48", "2002::/16")
-] + [ip_network("2001::/32")]
-"""IPv6 that stands for an IPv4 address: mapped, NAT64, 6to4, Teredo."""
+    for network in (
+        *("::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48"),
+        *("2002::/16", "2001::/32"),
+    )
+]
+"""IPv6 that stands for an IPv4 address: mapped, translated, NAT64, 6to4, Teredo."""
+
+_GLOBAL_IPV6 = ip_network("2000::/3")
+"""All that is given out; ``is_global`` is also of what once was site-local."""
 
 _CLOUD_METADATA = frozenset(
-    map(ip_address, ("169.254.169.254", "fd00:ec2::254", "100.100.100.200", "168.63.129.16"))
+    map(
+        ip_address,
+        (
+            *("169.254.169.254", "fd00:ec2::254", "fd20:ce::254"),
+            *("100.100.100.200", "168.63.129.16", "192.0.0.192"),
+        ),
+    )
 )
-"""AWS and most others; AWS over IPv6; Alibaba; Azure."""
+"""AWS and most others; AWS and Google over IPv6; Alibaba; Azure; Oracle."""
 
 
 class Zone(Enum):
@@ -40,11 +52,13 @@ def zone_of(text: str) -> Zone:
         address = ip_address(text)
     except ValueError:
         return Zone.FORBIDDEN
-    if address.is_loopback:
+    # newer releases of Python count a mapped one as loopback, too
+    if address.is_loopback and getattr(address, "ipv4_mapped", None) is None:
         return Zone.LOOPBACK
     if _is_forbidden(address):
         return Zone.FORBIDDEN
-    return Zone.PUBLIC if address.is_global else Zone.PRIVATE
+    is_public = address.is_global and (address.version == 4 or address in _GLOBAL_IPV6)
+    return Zone.PUBLIC if is_public else Zone.PRIVATE
 
 
 def _is_forbidden(address: Address) -> bool:
