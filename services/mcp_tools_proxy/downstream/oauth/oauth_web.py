@@ -47,12 +47,14 @@ class OAuthRefused(Exception):
     """What an issuer or a server says cannot be used; trying again does not help.
 
     The message is for operators, without a secret; ``error`` is the issuer's own word, such as
-    ``invalid_grant``.
+    ``invalid_grant``. ``may_have_worked`` is whether it is an answer that cannot be used, to a
+    request that may have been carried out.
     """
 
-    def __init__(self, message: str, *, error: str = "") -> None:
+    def __init__(self, message: str, *, error: str = "", may_have_worked: bool = False) -> None:
         super().__init__(message)
         self.error = error
+        self.may_have_worked = may_have_worked
 
 
 def error_code(text: object) -> str:
@@ -138,7 +140,8 @@ class OAuthWeb:
                 f"{_origin(url)} {_fault_text(error)}", may_have_worked=was_sent
             ) from None
         if len(body) > MAX_BYTES:
-            raise OAuthRefused(f"{_origin(url)} sent more than {MAX_BYTES} bytes")
+            text = f"{_origin(url)} sent more than {MAX_BYTES} bytes"
+            raise OAuthRefused(text, may_have_worked=True)
         if status >= 500 or status == 429:
             raise IssuerUnavailable(f"{_origin(url)} answered with HTTP status {status}")
         return HttpAnswer(status, _json(body), challenges)

@@ -248,15 +248,15 @@ class StoredLogins:
             if (why := _lost_for_good(error, login, client)) is not None:
                 await self._store.remove(sent)
                 raise LoginNeeded(why, login.scopes) from None
-            await self._store.replace(sent, sent.sealed)
+            if not error.may_have_worked:
+                await self._store.replace(sent, sent.sealed)
             raise
         return replace(
             login,
             access_token=token.access,
             expires_at=token.expires_at,
             refresh_token=token.refresh or login.refresh_token,
-            scopes=tuple(dict.fromkeys((*login.scopes, *token.scopes))),
-        )
+        )  # its scopes stay: a renewal grants no others (RFC 6749 §6)
 
     async def _revoke(self, issuer: Issuer, login: Login, client: Mapping[str, str]) -> None:
         """Revoke the tokens of a login. Raises IssuerUnavailable, OAuthRefused.

@@ -21,6 +21,9 @@ from mcp_tools_proxy.downstream.oauth.oauth_web import (
 MARGIN_S = 60.0
 """A token is renewed so long before it ends: clocks may differ."""
 
+MAX_LIFE_S = 10 * 365 * 86_400
+"""A token that lives longer is renewed by then; issuers write whatever number they like."""
+
 METHODS = ("client_secret_basic", "client_secret_post", "none")
 """How a client may authenticate itself here, the best first."""
 
@@ -71,11 +74,12 @@ class TokenEndpoint:
         try:
             answer = OAuthToken.model_validate(content)
         except ValidationError:
-            raise OAuthRefused("the issuer's answer is no Bearer token") from None
+            text = "the issuer's answer is no Bearer token"
+            raise OAuthRefused(text, may_have_worked=True) from None
         lives_s = answer.expires_in
         return AccessToken(
             access=_usable(answer.access_token),
-            expires_at=None if lives_s is None else self._now() + max(0, lives_s),
+            expires_at=None if lives_s is None else self._now() + min(max(0, lives_s), MAX_LIFE_S),
             scopes=tuple(answer.scope.split()) if answer.scope is not None else scopes or (),
             refresh=answer.refresh_token,
         )
@@ -83,9 +87,10 @@ class TokenEndpoint:
     async def request(self, form: Mapping[str, str]) -> Mapping[str, object]:
         """Post a form with the client's credentials, and return the answer. Raises as ``token``."""
         answer = await self.post(URL(str(self._issuer.metadata.token_endpoint)), form)
-        if answer.status != 200 or not isinstance(answer.content, dict):
-            raise refusal(answer)
-        return answer.content
+        content = answer.content
+        if answer.status != 200 or not isinstance(content, dict) or _error_of(answer):
+            raise refusal(answer)  # GitHub refuses with the status 200
+        return content
 
     async def post(self, url: URL, form: Mapping[str, str]) -> HttpAnswer:
         """Post a form to any endpoint of the issuer. Raises IssuerUnavailable, OAuthRefused."""
@@ -113,10 +118,18 @@ class TokenEndpoint:
 
 def refusal(answer: HttpAnswer) -> OAuthRefused:
     """Return the error of a refused request; only the issuer's code is kept of its words."""
-    content = answer.content if isinstance(answer.content, dict) else {}
-    error = error_code(content.get("error"))
+    error = _error_of(answer)
     shown = f": {error}" if error else ""
-    return OAuthRefused(f"the issuer answered with HTTP status {answer.status}{shown}", error=error)
+    return OAuthRefused(
+        f"the issuer answered with HTTP status {answer.status}{shown}",
+        error=error,
+        may_have_worked=answer.status < 400 and not error,
+    )
+
+
+def _error_of(answer: HttpAnswer) -> str:
+    content = answer.content if isinstance(answer.content, dict) else {}
+    return error_code(content.get("error"))
 
 
 def earlier(one: float | None, other: float | None) -> float | None:
@@ -128,5 +141,6 @@ def earlier(one: float | None, other: float | None) -> float | None:
 def _usable(token: str) -> str:
     """Return a token that a header can carry. Raises OAuthRefused."""
     if not token or not token.isascii() or not token.isprintable() or " " in token:
-        raise OAuthRefused("the issuer's token has characters that no header can carry")
+        text = "the issuer's token has characters that no header can carry"
+        raise OAuthRefused(text, may_have_worked=True)
     return token

@@ -1,0 +1,151 @@
+"""Answers of an issuer that lies, or is broken: nothing is lost but the login that it is about."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from yarl import URL
+
+from mcp_tools_proxy.domain.oauth.logins import Login
+from mcp_tools_proxy.downstream.oauth.discovery import Discovered, find_issuer
+from mcp_tools_proxy.downstream.oauth.oauth_web import MAX_BYTES, OAuthRefused, OAuthWeb
+from mcp_tools_proxy.downstream.oauth.stored_logins import LoginNeeded, StoredLogins
+from mcp_tools_proxy.downstream.oauth.token_endpoint import MAX_LIFE_S, AccessToken
+from mcp_tools_proxy.logins.file_logins import FileLogins
+from tests.support.configuration import Json
+from tests.support.oauth_issuer import Issuer, running_issuer
+from tests.support.stored_logins import ANA, SEALER, binding_at, make_login
+from tests.support.virtual_time import ManualClock
+
+CLIENT = {"id": "proxy", "secret": "s3cret"}
+NOW = 10_000.0
+TOKEN: Json = {"access_token": "token", "token_type": "Bearer", "expires_in": 3600}
+
+
+@dataclass
+class Renewals:
+    """A login that has to be renewed, at an issuer that answers with what it is told."""
+
+    issuer: Issuer
+    logins: StoredLogins
+    found: Discovered
+
+    def answer(self, content: bytes | Json, status: int = 200) -> None:
+        body = content if isinstance(content, bytes) else json.dumps(content).encode()
+
+        def instead(request: web.Request) -> web.Response | None:
+            if request.path != "/token":
+                return None
+            return web.Response(body=body, status=status, content_type="application/json")
+
+        self.issuer.instead = instead
+
+    async def token(self) -> AccessToken:
+        stored = await self.logins.find(ANA)
+        if stored is None:
+            raise LoginNeeded
+        return await self.logins.token(stored, self.found, CLIENT)
+
+    async def login(self) -> Login:
+        stored = await self.logins.find(ANA)
+        login = None if stored is None else self.logins.open(stored)
+        assert login is not None
+        return login
+
+    @property
+    def sent(self) -> int:
+        """How many refresh tokens the issuer was sent."""
+        return len(self.issuer.token_requests)
+
+
+@asynccontextmanager
+async def renewals(folder: Path) -> AsyncIterator[Renewals]:
+    async with running_issuer() as issuer:
+        oauth_web = OAuthWeb()
+        try:
+            origin = URL(issuer.url)
+            known = await find_issuer(
+                oauth_web, issuer.url, server=origin, configured=frozenset({origin})
+            )
+            binding = binding_at(issuer.url, CLIENT["id"])
+            store = FileLogins(folder)
+            login = make_login(binding=binding, expires_at=0.0, client_secret=None)
+            await store.put(ANA, binding, SEALER.seal(login))
+            yield Renewals(
+                issuer,
+                StoredLogins(oauth_web, store, SEALER, now=ManualClock(NOW)),
+                Discovered(resource=binding.resource, issuer=known, scopes=None),
+            )
+        finally:
+            await oauth_web.close()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"no JSON",
+        b"[]",
+        b"[" * 500,
+        b'{"access_token": "\\ud800", "token_type": "Bearer"}',
+        b" " * MAX_BYTES + b"{}",
+        {**TOKEN, "token_type": "DPoP"},
+        {**TOKEN, "access_token": "with a space"},
+        {**TOKEN, "access_token": {"of": "an object"}},
+        {**TOKEN, "refresh_token": ["of a list"]},
+        {**TOKEN, "expires_in": float("nan")},
+        {**TOKEN, "expires_in": "soon"},
+    ],
+)
+async def test_a_refresh_token_is_sent_once_also_if_its_answer_is_of_no_use(
+    tmp_path: Path, content: bytes | Json
+) -> None:
+    """The issuer has used it up, and takes it for stolen when it comes again."""
+    async with renewals(tmp_path) as renewal:
+        renewal.answer(content)
+        with pytest.raises(OAuthRefused):
+            await renewal.token()
+        with pytest.raises(LoginNeeded):
+            await renewal.token()
+        assert renewal.sent == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "status"),
+    [(b"no JSON", 401), ({"error": "invalid_client"}, 401), ({"error": "some_fault"}, 200)],
+)
+async def test_a_refresh_token_that_the_issuer_refused_to_take_is_sent_again(
+    tmp_path: Path, content: bytes | Json, status: int
+) -> None:
+    async with renewals(tmp_path) as renewal:
+        renewal.answer(content, status)
+        with pytest.raises(OAuthRefused):
+            await renewal.token()
+        renewal.answer(TOKEN)
+        assert (await renewal.token()).access == "token"
+        assert renewal.sent == 2
+
+
+@pytest.mark.parametrize(
+    ("life_s", "known_s"), [(10**400, MAX_LIFE_S), (-(10**400), 0), ("60", 60), (True, 1)]
+)
+async def test_a_life_is_bounded_whatever_number_it_is(
+    tmp_path: Path, life_s: Any, known_s: int
+) -> None:
+    async with renewals(tmp_path) as renewal:
+        renewal.answer({**TOKEN, "expires_in": life_s})
+        assert (await renewal.token()).expires_at == NOW + known_s
+
+
+async def test_renewals_let_no_login_grow(tmp_path: Path) -> None:
+    async with renewals(tmp_path) as renewal:
+        before = (await renewal.login()).scopes
+        for number in range(3):
+            scope = " ".join(f"scope-{number}-{it}" for it in range(1000))
+            renewal.answer({**TOKEN, "expires_in": 0, "scope": scope})
+            await renewal.token()
+        assert (await renewal.login()).scopes == before
