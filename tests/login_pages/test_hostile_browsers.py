@@ -9,7 +9,7 @@ from tests.support.browser import COOKIE
 
 
 async def _answer(gateway: PageGateway, url: str, cookie: bytes) -> int:
-    """Bring an issuer's answer to the gateway; return the status."""
+    """Send an issuer's answer to the gateway; return the status."""
     address = url.replace(PUBLIC_URL, gateway.served.url, 1)
     async with httpx.AsyncClient(timeout=BOUND_S) as http:
         return (await http.get(address, headers=[(b"Cookie", cookie)])).status_code
