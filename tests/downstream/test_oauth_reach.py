@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 from yarl import URL
 
-from mcp_tools_proxy.downstream.oauth.challenge import Challenge, read_challenge
+from mcp_tools_proxy.downstream.oauth.challenge import MAX_SCOPES, Challenge, read_challenge
 from mcp_tools_proxy.downstream.oauth.discovery import contains
 from mcp_tools_proxy.downstream.oauth.oauth_web import (
     MAX_BYTES,
@@ -223,6 +223,12 @@ def test_an_address_has_the_characters_of_one(text: str) -> None:
         (['Bearer error=insufficient_scope, scope=""'], Challenge("insufficient_scope", ())),
         (['Bearer realm="a\\"b, scope=evil", scope="good"'], Challenge(scopes=("good",))),
         (["BearerX scope=a"], None),
+        (['Bearer scope="a \x1b[2J \u00fc b"'], Challenge(scopes=("a", "b"))),
+        ([f'Bearer scope="{"x" * 257} a"'], Challenge(scopes=("a",))),
+        (
+            [f'Bearer scope="{" ".join(map(str, range(200)))}"'],
+            Challenge(scopes=tuple(map(str, range(MAX_SCOPES)))),
+        ),
     ],
 )
 def test_a_challenge_is_read_as_it_stands(headers: list[str], challenge: Challenge | None) -> None:

@@ -3,6 +3,7 @@
 import httpx
 import pytest
 
+from mcp_tools_proxy.downstream.oauth.challenge import MAX_SCOPES
 from tests.login_pages.page_gateway import PUBLIC_URL, PageGateway, page_gateway
 from tests.support.bounds import BOUND_S
 from tests.support.browser import COOKIE
@@ -37,3 +38,15 @@ async def test_a_cookie_that_a_neighbouring_host_has_set_binds_no_browser(
             back = await http.get(going.headers["location"])
         sent = f"{COOKIE}={ann.cookies[COOKIE]}".encode()
         assert await _answer(gateway, back.headers["location"], cookie % sent) == status
+
+
+async def test_an_address_that_is_requested_over_and_over_holds_few_scopes() -> (
+    None
+):
+    async with page_gateway() as gateway:
+        for number in range(3):
+            scopes = [f"scope-{number}-{it}" for it in range(64)]
+            url = str((await gateway.post_login(scopes=scopes)).json()["url"])
+        page = await gateway.browser().open(url)
+    assert page.text.count("scope-") == MAX_SCOPES
+    assert scopes[0] in page.text

@@ -10,6 +10,12 @@ _PARAMETER = re.compile(r'(?<![\w-])([A-Za-z0-9_-]++)\s*+=\s*(?:"((?:[^"\\]|\\.)
 MAX_CHARS = 8192
 """A longer challenge is read up to here."""
 
+MAX_SCOPES = 100
+"""Scopes of a server or an issuer that are read: users, and callers, are shown them."""
+
+_SCOPE_NAME = re.compile(r"[!#-\[\]-~]{1,256}")
+"""As RFC 6749 §3.3 has it; no server can put a sentence of its own choice into an answer."""
+
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
@@ -24,6 +30,12 @@ class Challenge:
     def is_insufficient_scope(self) -> bool:
         """Whether the token is good, and lacks a scope."""
         return self.error == "insufficient_scope"
+
+
+def read_scopes(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the scopes that somebody else has named, each once; what is none is left out."""
+    scopes = dict.fromkeys(name for name in names if _SCOPE_NAME.fullmatch(name))
+    return tuple(scopes)[:MAX_SCOPES]
 
 
 def read_challenge(headers: Iterable[str]) -> Challenge | None:
@@ -42,6 +54,6 @@ def _read(parameters: str) -> Challenge:
     scope = values.get("scope")
     return Challenge(
         error=values.get("error", ""),
-        scopes=None if scope is None else tuple(dict.fromkeys(scope.split())),
+        scopes=None if scope is None else read_scopes(scope.split()),
         metadata_url=values.get("resource_metadata"),
     )

@@ -14,7 +14,7 @@ from pydantic import AnyHttpUrl, ValidationError
 from yarl import URL
 
 from mcp_tools_proxy.domain.oauth.server_auth import ServerAuth
-from mcp_tools_proxy.downstream.oauth.challenge import Challenge, read_challenge
+from mcp_tools_proxy.downstream.oauth.challenge import Challenge, read_challenge, read_scopes
 from mcp_tools_proxy.downstream.oauth.oauth_web import (
     HttpAnswer,
     IssuerUnavailable,
@@ -239,7 +239,7 @@ def _read_resource(answer: HttpAnswer) -> _Resource | None:
     return _Resource(
         name=answer.content["resource"],
         issuers=tuple(answer.content["authorization_servers"]),
-        scopes=None if scopes is None else tuple(dict.fromkeys(scopes)),
+        scopes=None if scopes is None else read_scopes(scopes),
     )
 
 

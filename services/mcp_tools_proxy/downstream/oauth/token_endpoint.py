@@ -10,6 +10,7 @@ from mcp.shared.auth import OAuthToken
 from pydantic import ValidationError
 from yarl import URL
 
+from mcp_tools_proxy.downstream.oauth.challenge import read_scopes
 from mcp_tools_proxy.downstream.oauth.discovery import Issuer
 from mcp_tools_proxy.downstream.oauth.oauth_web import (
     HttpAnswer,
@@ -80,7 +81,7 @@ class TokenEndpoint:
         return AccessToken(
             access=_usable(answer.access_token),
             expires_at=None if lives_s is None else self._now() + min(max(0, lives_s), MAX_LIFE_S),
-            scopes=tuple(answer.scope.split()) if answer.scope is not None else scopes or (),
+            scopes=scopes or () if answer.scope is None else read_scopes(answer.scope.split()),
             refresh=answer.refresh_token,
         )
 

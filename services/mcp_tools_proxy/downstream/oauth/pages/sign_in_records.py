@@ -11,6 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from mcp_tools_proxy.domain.errors import LoginsUnavailable
 from mcp_tools_proxy.domain.oauth.logins import LoginOwner
 from mcp_tools_proxy.domain.oauth.sign_in_pages import PENDING_S, Closing
+from mcp_tools_proxy.downstream.oauth.challenge import MAX_SCOPES
 from mcp_tools_proxy.downstream.oauth.login_flow import PendingLogin
 from mcp_tools_proxy.logins.sign_ins.sign_in_store import (
     STEPS_PER_ADDRESS,
@@ -79,7 +80,8 @@ class SignInRecords:
     async def offer(self, owner: LoginOwner, scopes: tuple[str, ...]) -> PendingSignIn:
         """Return the pending sign-in of an owner, with the scopes that any call lacked.
 
-        Begins with the id of its record: an owner has one, however many calls need a login.
+        Begins with the id of its record: an owner has one, however many calls need a login. Of too
+        many scopes those of the last calls are kept.
         """
         id_ = self._id_of(owner)
         made = PendingSignIn(
@@ -96,7 +98,7 @@ class SignInRecords:
         if known is None:  # of a key that is no longer ours
             await self._store.take(RecordKind.PENDING, id_)
             raise LoginsUnavailable(UNUSABLE, reason="a record cannot be opened")
-        union = tuple(dict.fromkeys((*known.scopes, *scopes)))
+        union = tuple(dict.fromkeys((*known.scopes, *scopes)))[-MAX_SCOPES:]
         if union != known.scopes:
             known = replace(known, scopes=union)
             content = self._sealer.seal(_PENDING.dump_json(known), id_)
