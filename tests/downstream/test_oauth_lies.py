@@ -48,7 +48,7 @@ class Renewals:
     async def token(self) -> AccessToken:
         stored = await self.logins.find(ANA)
         if stored is None:
-            raise LoginNeeded
+            raise LoginNeeded("nobody has signed in")
         return await self.logins.token(stored, self.found, CLIENT)
 
     async def login(self) -> Login:

@@ -40,9 +40,7 @@ async def test_a_cookie_that_a_neighbouring_host_has_set_binds_no_browser(
         assert await _answer(gateway, back.headers["location"], cookie % sent) == status
 
 
-async def test_an_address_that_is_requested_over_and_over_holds_few_scopes() -> (
-    None
-):
+async def test_an_address_that_is_requested_over_and_over_holds_few_scopes() -> None:
     async with page_gateway() as gateway:
         for number in range(3):
             scopes = [f"scope-{number}-{it}" for it in range(64)]
