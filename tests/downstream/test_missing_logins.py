@@ -85,7 +85,7 @@ async def test_a_server_whose_login_is_gone_says_so_and_is_of_use_after_the_next
     [
         ({}, 200, None),
         ({}, 503, "ISSUER answered with HTTP status 503"),
-        ({}, 401, "the issuer answered with HTTP status 401"),
+        ({}, 401, "the issuer ISSUER answered with HTTP status 401"),
         ({"revocation_endpoint": None}, 200, "the issuer ISSUER revokes no tokens"),
     ],
     ids=["revoked", "down", "refused", "not possible"],

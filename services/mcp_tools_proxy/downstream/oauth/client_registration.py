@@ -88,7 +88,7 @@ async def _register(
     wanted = client_metadata([redirect_uri], name=client.name, method=method, grants=grants)
     answer = await web.post_json(url, issuer.reach_of(url), wanted)
     if answer.status not in (200, 201):
-        raise refusal(answer)
+        raise refusal(answer, issuer.name)
     try:
         made = OAuthClientInformationFull.model_validate(answer.content)
     except ValidationError:

@@ -42,7 +42,7 @@ async def request_device(web: OAuthWeb, issuer: Issuer, request: LoginRequest) -
     )
     content = answer.content
     if answer.status != 200 or not isinstance(content, dict):
-        raise refusal(answer)
+        raise refusal(answer, issuer.name)
     try:
         return DeviceCode(
             device_code=str(content["device_code"]),

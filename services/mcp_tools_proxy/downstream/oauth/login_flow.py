@@ -113,7 +113,10 @@ def check_answer(pending: PendingLogin, answer: Mapping[str, str]) -> str:
         raise OAuthRefused("the answer is from another issuer than the sign-in (iss)")
     if "error" in answer:
         reason = error_code(answer["error"])
-        raise OAuthRefused(f"the sign-in ended with {reason or 'an error'}", error=reason)
+        where = pending.request.issuer
+        raise OAuthRefused(
+            f"the sign-in at {where} ended with {reason or 'an error'}", error=reason
+        )
     code = answer.get("code")
     if not code:
         raise OAuthRefused("the answer has no code")

@@ -58,7 +58,12 @@ class SessionTokens:
 
     def refused(self, status: int) -> AccessRefused:
         """Return the error of a request that was refused twice."""
-        return AccessRefused(insufficient(f"the server refused a new token, too (HTTP {status})"))
+        return AccessRefused(
+            insufficient(
+                f"the server refused a new token as well (HTTP {status}): it may be for another "
+                "resource, or lack a claim or a scope"
+            )
+        )
 
     def _of_operator(self, error: LoginRequired) -> LoginRequired:
         server_id = self._access.config.server_id

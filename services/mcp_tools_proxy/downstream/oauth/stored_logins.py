@@ -270,7 +270,7 @@ class StoredLogins:
         requests = TokenEndpoint(self._web, issuer, _client_of(login, client), self._now)
         for token in filter(None, (login.refresh_token, login.access_token)):
             answer = await requests.post(url, {"token": token})
-            refused = refusal(answer)
+            refused = refusal(answer, issuer.name)
             if answer.status != 200 and refused.error != "unsupported_token_type":
                 raise refused
 

@@ -90,7 +90,7 @@ class TokenEndpoint:
         answer = await self.post(URL(str(self._issuer.metadata.token_endpoint)), form)
         content = answer.content
         if answer.status != 200 or not isinstance(content, dict) or _error_of(answer):
-            raise refusal(answer)  # GitHub refuses with the status 200
+            raise refusal(answer, self._issuer.name)  # GitHub refuses with the status 200
         return content
 
     async def post(self, url: URL, form: Mapping[str, str]) -> HttpAnswer:
@@ -117,12 +117,12 @@ class TokenEndpoint:
         return "client_secret_basic"  # what an issuer supports that does not say (RFC 8414 §2)
 
 
-def refusal(answer: HttpAnswer) -> OAuthRefused:
+def refusal(answer: HttpAnswer, issuer: str) -> OAuthRefused:
     """Return the error of a refused request; only the issuer's code is kept of its words."""
     error = _error_of(answer)
     shown = f": {error}" if error else ""
     return OAuthRefused(
-        f"the issuer answered with HTTP status {answer.status}{shown}",
+        f"the issuer {issuer} answered with HTTP status {answer.status}{shown}",
         error=error,
         may_have_worked=answer.status < 400 and not error,
     )
