@@ -30,6 +30,7 @@ class LoopbackRedirect:
         self._path = urlsplit(uri).path
         self._answer: asyncio.Future[Mapping[str, str]] = asyncio.get_running_loop().create_future()
         self._state = ""
+        self._open: dict[asyncio.StreamWriter, asyncio.Task[None] | None] = {}
 
     def expect(self, state: str) -> None:
         """Accept the answer with this state, and no other: before the browser is opened."""
@@ -42,20 +43,35 @@ class LoopbackRedirect:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer one request of a browser."""
-        with suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            async with asyncio.timeout(READ_S):
-                head = await reader.readuntil(b"\r\n\r\n")
-            status, text = self._take(head.split(b"\r\n", 1)[0].decode("latin-1"))
-            page = _PAGE.format(text=text).encode()
-            answer = f"HTTP/1.1 {status}\r\n{_HEADERS}Content-Length: {len(page)}\r\n\r\n"
-            writer.write(answer.encode() + page)
-            await writer.drain()
-        writer.close()
+        self._open[writer] = asyncio.current_task()
+        try:
+            with suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+                async with asyncio.timeout(READ_S):
+                    head = await reader.readuntil(b"\r\n\r\n")
+                status, text = self._take(head.split(b"\r\n", 1)[0].decode("latin-1"))
+                page = _PAGE.format(text=text).encode()
+                answer = f"HTTP/1.1 {status}\r\n{_HEADERS}Content-Length: {len(page)}\r\n\r\n"
+                writer.write(answer.encode() + page)
+                await writer.drain()
+        finally:
+            del self._open[writer]
+            writer.close()
+
+    async def end(self) -> None:
+        """End every connection: browsers open some that they do not use."""
+        serving = [task for task in self._open.values() if task is not None]
+        for writer in self._open:
+            writer.transport.abort()
+        if serving:
+            await asyncio.wait(serving)
 
     def _take(self, request_line: str) -> tuple[str, str]:
         """Keep the answer of a request, and return the status and the text of the response."""
         method, _, rest = request_line.partition(" ")
-        target = urlsplit(rest.partition(" ")[0])
+        try:
+            target = urlsplit(rest.partition(" ")[0])
+        except ValueError:
+            return "400 Bad Request", "This is no address."
         if method != "GET" or target.path != self._path:
             return "404 Not Found", "There is nothing here."
         answer = dict(parse_qsl(target.query))
@@ -84,4 +100,7 @@ async def listening(uri: str | None) -> AsyncIterator[LoopbackRedirect]:
     async with server:
         port = server.sockets[0].getsockname()[1]
         redirect = LoopbackRedirect(uri or f"http://127.0.0.1:{port}{PATH}")
-        yield redirect
+        try:
+            yield redirect
+        finally:
+            await redirect.end()
