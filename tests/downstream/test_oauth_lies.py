@@ -12,10 +12,16 @@ from aiohttp import web
 from yarl import URL
 
 from mcp_tools_proxy.domain.oauth.logins import Login
+from mcp_tools_proxy.downstream.oauth.device_flow import DeviceCode, request_device
 from mcp_tools_proxy.downstream.oauth.discovery import Discovered, find_issuer
+from mcp_tools_proxy.downstream.oauth.login_flow import LoginRequest
 from mcp_tools_proxy.downstream.oauth.oauth_web import MAX_BYTES, OAuthRefused, OAuthWeb
 from mcp_tools_proxy.downstream.oauth.stored_logins import LoginNeeded, StoredLogins
-from mcp_tools_proxy.downstream.oauth.token_endpoint import MAX_LIFE_S, AccessToken
+from mcp_tools_proxy.downstream.oauth.token_endpoint import (
+    MAX_LIFE_S,
+    AccessToken,
+    IssuerClient,
+)
 from mcp_tools_proxy.logins.file_logins import FileLogins
 from tests.support.configuration import Json
 from tests.support.oauth_issuer import Issuer, running_issuer
@@ -149,3 +155,61 @@ async def test_renewals_let_no_login_grow(tmp_path: Path) -> None:
             renewal.answer({**TOKEN, "expires_in": 0, "scope": scope})
             await renewal.token()
         assert (await renewal.login()).scopes == before
+
+
+DEVICE: Json = {
+    "device_code": "device-1",
+    "user_code": "ABCD-EFGH",
+    "verification_uri": "https://issuer.example/activate",
+    "expires_in": 600,
+}
+
+
+async def _device(**lies: Any) -> DeviceCode:
+    """Request a code for a device, of an issuer whose answer has these parts."""
+    async with running_issuer() as issuer:
+        body = json.dumps({**DEVICE, **lies})
+        oauth_web, origin = OAuthWeb(), URL(issuer.url)
+        known = await find_issuer(
+            oauth_web, issuer.url, server=origin, configured=frozenset({origin})
+        )
+        issuer.instead = lambda _: web.Response(text=body, content_type="application/json")
+        try:
+            request = LoginRequest(
+                owner=ANA,
+                resource="https://wiki.example/mcp",
+                issuer=issuer.url,
+                scopes=None,
+                client=IssuerClient(client_id="proxy"),
+            )
+            return await request_device(oauth_web, known, request)
+        finally:
+            await oauth_web.close()
+
+
+@pytest.mark.parametrize(
+    "lies",
+    [
+        {"expires_in": float("nan")},
+        {"expires_in": 10**400},
+        {"interval": float("nan")},
+        {"interval": float("inf")},
+        {"interval": None},
+        {"user_code": "ABCD\x1b[2J"},
+        {"user_code": "ABCD\nOpen https://evil.example"},
+        {"user_code": ["ABCD"]},
+        {"device_code": None},
+        {"verification_uri": "javascript:alert(1)"},
+        {"verification_uri": "http://issuer.example/activate"},
+        {"verification_uri": "https://bank.example@issuer.example/"},
+    ],
+)
+async def test_a_code_for_a_device_that_is_none_is_refused(lies: Json) -> None:
+    with pytest.raises(OAuthRefused):
+        await _device(**lies)
+
+
+async def test_the_times_of_a_code_for_a_device_are_bounded() -> None:
+    device = await _device(expires_in=10**9, interval=0, verification_uri="https://a.example/\x1bx")
+    assert (device.expires_in_s, device.interval_s) == (1800, 1)
+    assert device.verification_uri == "https://a.example/%1Bx"

@@ -3,12 +3,19 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Annotated
 
+from pydantic import AnyHttpUrl, BaseModel, Field, ValidationError
 from yarl import URL
 
 from mcp_tools_proxy.downstream.oauth.discovery import Issuer
 from mcp_tools_proxy.downstream.oauth.login_flow import LoginRequest
-from mcp_tools_proxy.downstream.oauth.oauth_web import IssuerUnavailable, OAuthRefused, OAuthWeb
+from mcp_tools_proxy.downstream.oauth.oauth_web import (
+    IssuerUnavailable,
+    OAuthRefused,
+    OAuthWeb,
+    check_scheme,
+)
 from mcp_tools_proxy.downstream.oauth.token_endpoint import AccessToken, TokenEndpoint, refusal
 
 DEVICE_CODE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
@@ -16,6 +23,20 @@ _LEAST_INTERVAL_S = 1.0
 _SLOWER_S = 5.0
 _LONGEST_S = 1800.0
 _WAIT = frozenset({"authorization_pending", "slow_down"})
+
+
+_Seconds = Annotated[float, Field(le=1e9, allow_inf_nan=False)]
+"""Of an issuer, which may write whatever number it likes."""
+
+
+class _DeviceAnswer(BaseModel):
+    """What an issuer answers; a terminal shows the user code and the address."""
+
+    device_code: str
+    user_code: Annotated[str, Field(pattern=r"^[ -~]{1,64}$")]
+    verification_uri: AnyHttpUrl
+    expires_in: _Seconds
+    interval: _Seconds = _SLOWER_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,19 +61,21 @@ async def request_device(web: OAuthWeb, issuer: Issuer, request: LoginRequest) -
     answer = await TokenEndpoint(web, issuer, request.client, _no_clock).post(
         URL(str(endpoint)), form
     )
-    content = answer.content
-    if answer.status != 200 or not isinstance(content, dict):
+    if answer.status != 200 or not isinstance(answer.content, dict):
         raise refusal(answer, issuer.name)
     try:
-        return DeviceCode(
-            device_code=str(content["device_code"]),
-            user_code=str(content["user_code"]),
-            verification_uri=str(content["verification_uri"]),
-            expires_in_s=min(float(content["expires_in"]), _LONGEST_S),
-            interval_s=max(float(content.get("interval", _SLOWER_S)), _LEAST_INTERVAL_S),
-        )
-    except (KeyError, TypeError, ValueError):
+        found = _DeviceAnswer.model_validate(answer.content)
+    except ValidationError:
         raise OAuthRefused("the issuer's answer has no code for a device") from None
+    page = URL(str(found.verification_uri))
+    check_scheme(page, issuer.reach_of(page))
+    return DeviceCode(
+        device_code=found.device_code,
+        user_code=found.user_code,
+        verification_uri=str(page),
+        expires_in_s=min(found.expires_in, _LONGEST_S),
+        interval_s=max(found.interval, _LEAST_INTERVAL_S),
+    )
 
 
 async def poll_device(
