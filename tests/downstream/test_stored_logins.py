@@ -9,8 +9,10 @@ import pytest
 from mcp_tools_proxy.domain.oauth.logins import LoginBinding
 from mcp_tools_proxy.downstream.oauth.oauth_web import OAuthWeb
 from mcp_tools_proxy.downstream.oauth.stored_logins import LoginNeeded, StoredLogins
+from mcp_tools_proxy.encryption.record_cipher import RecordCipher
 from mcp_tools_proxy.logins.file_logins import FileLogins
 from mcp_tools_proxy.logins.login_sealer import LoginSealer
+from mcp_tools_proxy.logins.owner_encoding import sealed_with
 from tests.support.stored_logins import ACME, ANA, BINDING, KEY, SEALER, make_login
 
 NEW_KEY = b"another key of at least thirty-two characters"
@@ -121,3 +123,18 @@ async def test_a_renewal_that_is_under_way_is_waited_for(tmp_path: Path) -> None
     found = await store.find(ANA)
     assert found is not None
     assert rotated.open(found) == renewed
+
+
+async def test_a_list_shows_a_login_of_a_newer_release_and_of_one_user_reads_that_users_alone(
+    tmp_path: Path,
+) -> None:
+    bob = replace(ANA, user_id="bob")
+    sealed = RecordCipher([KEY]).encrypt(b'{"format": 2}', sealed_with(bob, BINDING))
+    await FileLogins(tmp_path).put(bob, BINDING, sealed)
+    logins = stored_logins(tmp_path)
+    await logins.keep(make_login())
+    assert [it.owner for it in await logins.facts("acme", user_id="ana")] == [ANA]
+    assert [(it.owner, it.signed_in_at is None) for it in await logins.facts("acme")] == [
+        (ANA, False),
+        (bob, True),
+    ]

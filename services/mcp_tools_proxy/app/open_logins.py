@@ -68,10 +68,12 @@ class StoredLoginAccess:
         auth = None if config is None else config.auth
         return auth is not None and auth.grant.needs_person and auth.login_for is LoginFor.USER
 
-    async def logins_of(self, tenant_id: str) -> Sequence[LoginFacts]:
-        """Return the logins of a tenant, of "" those of the deployment."""
+    async def logins_of(
+        self, tenant_id: str, *, user_id: str | None = None
+    ) -> Sequence[LoginFacts]:
+        """Return the logins of a tenant, of "" those of the deployment, or those of one user."""
         logins = (await self._oauth.open()).parts.logins
-        return () if logins is None else await logins.facts(tenant_id)
+        return () if logins is None else await logins.facts(tenant_id, user_id=user_id)
 
     async def sign_out(self, owner: LoginOwner) -> bool:
         """Revoke and forget a login; return whether there was one."""

@@ -102,7 +102,7 @@ def _login_of(path: Path, content: bytes) -> StoredLogin:
             version=str(fields["version"]),
             refresh_sent=bool(fields["refresh_sent"]),
         )
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         raise UnreadableLogin(
             f"{path} is damaged: restore it, or move it away and sign in again"
         ) from None

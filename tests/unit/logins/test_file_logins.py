@@ -105,6 +105,7 @@ async def test_a_login_that_was_removed_leaves_nothing_of_its_owner(
         (b"", "is damaged"),
         (b'{"format": 1, "ow', "is damaged"),
         (b"[]", "is damaged"),
+        (b"[" * 100_000, "is damaged"),
         (b"\xff\xfe", "is damaged"),
         (b'{"format": 1}', "is damaged"),
         (b'{"format": 2, "all": "new"}', "of another release"),

@@ -56,11 +56,12 @@ class LoginHandlers:
         caller = await self._callers.resolve(parsed.request.scope)
         if _is_own(caller, query):
             _begin(parsed, "logins.listed", caller, server_id=query.server_id)
-            owned = await access.logins_of(caller.tenant_id)
+            owned = await access.logins_of(caller.tenant_id, user_id=caller.user_id)
             found = [it for it in owned if _is_of(it.owner, caller)]
         else:
             tenant_id = await self._check_operator(parsed, query)
-            found = [it for it in await access.logins_of(tenant_id) if _fits(it.owner, query)]
+            owned = await access.logins_of(tenant_id, user_id=query.user_id)
+            found = [it for it in owned if query.login_for in (None, it.owner.login_for.value)]
         shown = [it for it in found if query.server_id in (None, it.owner.server_id)]
         content = {"logins": [_facts(it) for it in shown]}
         return json_response(content, headers={TRACE_HEADER: parsed.trace_id})
@@ -183,13 +184,6 @@ def _owner_of(caller: Caller, server_id: str) -> LoginOwner:
 
 def _is_of(owner: LoginOwner, caller: Caller) -> bool:
     return owner == _owner_of(caller, owner.server_id)
-
-
-def _fits(owner: LoginOwner, query: LoginsQuery) -> bool:
-    return query.login_for in (None, owner.login_for.value) and query.user_id in (
-        None,
-        owner.user_id,
-    )
 
 
 def _facts(facts: LoginFacts) -> dict[str, object]:

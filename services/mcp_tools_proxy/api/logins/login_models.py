@@ -45,7 +45,7 @@ class LoginWanted(BaseModel):
 
 
 class LoginItem(AnswerModel, title="Login"):
-    """One login; ``signed_in_at`` is missing where no key of the gateway opens it."""
+    """One login; ``signed_in_at`` is missing where the gateway cannot open it."""
 
     server_id: str
     login_for: ForField

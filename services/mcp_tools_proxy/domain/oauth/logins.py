@@ -57,7 +57,7 @@ class Login:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginFacts:
-    """What a list shows of a login; a time of None is of one that no key of ours opens."""
+    """What a list shows of a login; a time of None is of one that this gateway cannot open."""
 
     owner: LoginOwner
     signed_in_at: float | None
@@ -85,8 +85,10 @@ class LoginAccess(Protocol):
         """Return whether each user signs in to this server herself."""
         ...
 
-    async def logins_of(self, tenant_id: str) -> Sequence[LoginFacts]:
-        """Return the logins of a tenant, of "" those of the deployment."""
+    async def logins_of(
+        self, tenant_id: str, *, user_id: str | None = None
+    ) -> Sequence[LoginFacts]:
+        """Return the logins of a tenant, of "" those of the deployment, or those of one user."""
         ...
 
     async def sign_out(self, owner: LoginOwner) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import replace
 import structlog
 from yarl import URL
 
+from mcp_tools_proxy.domain.errors import LoginsUnavailable
 from mcp_tools_proxy.domain.oauth.logins import (
     EndedLogin,
     Login,
@@ -73,16 +74,17 @@ class StoredLogins:
         """Store a new login in the place of any other of its owner. Raises LoginsUnavailable."""
         await self._store.put(login.owner, login.binding, self._sealer.seal(login))
 
-    async def facts(self, tenant_id: str) -> Sequence[LoginFacts]:
-        """Return the logins of a tenant, of "" those of the deployment."""
+    async def facts(self, tenant_id: str, *, user_id: str | None = None) -> Sequence[LoginFacts]:
+        """Return the logins of a tenant, of "" those of the deployment, or those of one user.
+
+        No other user's is read for that: a tenant may have many, and one may be damaged.
+        """
         found = []
         for owner in await self._store.owners(tenant_id):
-            stored = await self._store.find(owner)
-            login = None if stored is None else self.open(stored)
-            if stored is not None:
-                at = None if login is None else login.signed_in_at
-                is_first = self._is_of_first_key(stored)
-                found.append(LoginFacts(owner=owner, signed_in_at=at, is_of_first_key=is_first))
+            if user_id not in (None, owner.user_id):
+                continue
+            if (stored := await self._store.find(owner)) is not None:
+                found.append(self._facts_of(stored))
         return found
 
     async def reseal(self, tenant_id: str) -> None:
@@ -175,6 +177,17 @@ class StoredLogins:
     def open(self, stored: StoredLogin) -> Login | None:
         """Return a login by its own binding; None if no key of ours opens it."""
         return self._sealer.open(stored.sealed, stored.owner, stored.binding)
+
+    def _facts_of(self, stored: StoredLogin) -> LoginFacts:
+        try:
+            login = self.open(stored)
+        except LoginsUnavailable:  # of a newer release: the others are shown nevertheless
+            login = None
+        return LoginFacts(
+            owner=stored.owner,
+            signed_in_at=None if login is None else login.signed_in_at,
+            is_of_first_key=self._is_of_first_key(stored),
+        )
 
     def _is_of_first_key(self, stored: StoredLogin) -> bool:
         return self._sealer.is_of_first_key(stored.sealed, stored.owner, stored.binding)
