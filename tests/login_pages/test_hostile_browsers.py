@@ -1,5 +1,7 @@
 """Cookies, answers and forms that no browser of the user has sent so."""
 
+import re
+
 import httpx
 import pytest
 
@@ -48,3 +50,13 @@ async def test_an_address_that_is_requested_over_and_over_holds_few_scopes() -> 
         page = await gateway.browser().open(url)
     assert page.text.count("scope-") == MAX_SCOPES
     assert scopes[0] in page.text
+
+
+async def test_a_page_names_the_issuer_also_if_the_sign_in_is_at_another_host() -> None:
+    """The issuer is given the code, which a host that does not say who it is would give to any."""
+    async with page_gateway() as gateway:
+        gateway.issuer.metadata["authorization_endpoint"] = "https://bank.example/authorize"
+        page = await gateway.browser().open(await gateway.address())
+        shown = dict(re.findall(r"<dt>([^<]+)</dt><dd>([^<]+)</dd>", page.text))
+        assert shown["You sign in at"] == "https://bank.example"
+        assert shown["Tokens are issued by"] == gateway.issuer.url

@@ -41,6 +41,7 @@ def confirmation_page(shown: Confirmation, action: str) -> HTMLResponse:
         ("Your account here", f"{_text(shown.user_id)} of {_text(shown.tenant_id)}"),
         ("What the gateway will be allowed to do (scopes)", _scopes(shown.scopes)),
         ("You sign in at", _text(shown.origin)),
+        ("Tokens are issued by", _text(shown.issuer)),
     )
     listed = "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in rows)
     form = (

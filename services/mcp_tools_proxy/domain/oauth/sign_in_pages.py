@@ -51,6 +51,8 @@ class Confirmation:
     scopes: tuple[str, ...]
     origin: str
     """Scheme, host and port that the browser goes to next."""
+    issuer: str
+    """Who is given what the browser comes back with; not always of that host."""
     nonce: str = field(repr=False)
     csrf: str = field(repr=False)
     cookie: str = field(repr=False)

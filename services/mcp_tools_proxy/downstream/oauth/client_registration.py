@@ -12,6 +12,7 @@ from mcp_tools_proxy.downstream.oauth.device_flow import DEVICE_CODE_GRANT
 from mcp_tools_proxy.downstream.oauth.discovery import Issuer
 from mcp_tools_proxy.downstream.oauth.oauth_web import OAuthRefused, OAuthWeb
 from mcp_tools_proxy.downstream.oauth.token_endpoint import METHODS, IssuerClient, refusal
+from mcp_tools_proxy.wire.text import ascii_text
 
 NAME = "MCP Tools Proxy"
 
@@ -95,7 +96,8 @@ async def _register(
         raise OAuthRefused("the issuer's answer to the registration is not valid") from None
     assigned = made.token_endpoint_auth_method or method
     if assigned not in METHODS or (assigned != "none" and made.client_secret is None):
-        raise OAuthRefused(f"the issuer registered a client that cannot be used ({assigned!r})")
+        shown = ascii_text(assigned)
+        raise OAuthRefused(f"the issuer registered a client that cannot be used ({shown})")
     secret = None if assigned == "none" else made.client_secret
     return IssuerClient(client_id=made.client_id, secret=secret, method=assigned)
 

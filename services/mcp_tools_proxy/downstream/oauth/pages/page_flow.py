@@ -161,6 +161,7 @@ class PageFlow:
             user_id=owner.user_id,
             scopes=login.request.scopes or (),
             origin=str(URL(login.url).origin()),
+            issuer=login.request.issuer,
             nonce=step.nonce,
             csrf=browser.csrf,
             cookie=browser.cookie,
