@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,12 @@ from mcp_tools_proxy.domain.oauth.logins import Login
 from mcp_tools_proxy.downstream.oauth.device_flow import DeviceCode, request_device
 from mcp_tools_proxy.downstream.oauth.discovery import Discovered, find_issuer
 from mcp_tools_proxy.downstream.oauth.login_flow import LoginRequest
-from mcp_tools_proxy.downstream.oauth.oauth_web import MAX_BYTES, OAuthRefused, OAuthWeb
+from mcp_tools_proxy.downstream.oauth.oauth_web import (
+    MAX_BYTES,
+    IssuerUnavailable,
+    OAuthRefused,
+    OAuthWeb,
+)
 from mcp_tools_proxy.downstream.oauth.stored_logins import LoginNeeded, StoredLogins
 from mcp_tools_proxy.downstream.oauth.token_endpoint import (
     MAX_LIFE_S,
@@ -213,3 +218,17 @@ async def test_the_times_of_a_code_for_a_device_are_bounded() -> None:
     device = await _device(expires_in=10**9, interval=0, verification_uri="https://a.example/\x1bx")
     assert (device.expires_in_s, device.interval_s) == (1800, 1)
     assert device.verification_uri == "https://a.example/%1Bx"
+
+
+@pytest.mark.parametrize(("status", "sent"), [(429, 2), (503, 2), (500, 1), (502, 1), (504, 1)])
+async def test_a_refresh_token_is_sent_again_only_if_its_request_was_not_begun(
+    tmp_path: Path, status: int, sent: int
+) -> None:
+    async with renewals(tmp_path) as renewal:
+        renewal.answer(b"", status)
+        with pytest.raises(IssuerUnavailable):
+            await renewal.token()
+        renewal.answer(TOKEN)
+        with nullcontext() if sent == 2 else pytest.raises(LoginNeeded):
+            await renewal.token()
+        assert renewal.sent == sent

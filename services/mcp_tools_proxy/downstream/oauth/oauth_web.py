@@ -22,6 +22,9 @@ TIMEOUT_S = 5.0
 MAX_BYTES = 64 * 1024
 """A larger answer is refused."""
 
+_NOT_CARRIED_OUT = (429, 503)
+"""Statuses of a request that was not begun: after a proxy's 502 or 504 its answer may be lost."""
+
 _NOT_DIALLED = "has an address that may not be dialled"
 
 _ERROR_CODE = re.compile(r"[a-z_]{1,64}")
@@ -143,7 +146,10 @@ class OAuthWeb:
             text = f"{_origin(url)} sent more than {MAX_BYTES} bytes"
             raise OAuthRefused(text, may_have_worked=True)
         if status >= 500 or status == 429:
-            raise IssuerUnavailable(f"{_origin(url)} answered with HTTP status {status}")
+            raise IssuerUnavailable(
+                f"{_origin(url)} answered with HTTP status {status}",
+                may_have_worked=status not in _NOT_CARRIED_OUT,
+            )
         return HttpAnswer(status, _json(body), challenges)
 
     def _client(self, reach: Reach) -> aiohttp.ClientSession:
