@@ -5,9 +5,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from yarl import URL
 
-from mcp_tools_proxy.downstream.oauth.discovery import Discovered, find_issuer
 from mcp_tools_proxy.downstream.oauth.oauth_access import now
 from mcp_tools_proxy.downstream.oauth.oauth_web import IssuerUnavailable, OAuthWeb
 from mcp_tools_proxy.downstream.oauth.owner_tokens import RETRY_S, OwnerTokens
@@ -18,10 +16,10 @@ from tests.downstream.caller_gateway import TOOLS, serving_entry
 from tests.downstream.oauth_calls import call, code, jwt_of, jwt_settings
 from tests.support.mcp_servers.raw_web import running_raw
 from tests.support.oauth_issuer import protect, running_issuer
-from tests.support.stored_logins import ANA, SEALER, binding_at, make_login
+from tests.support.renewed_logins import CLIENT, discovered_at, login_at
+from tests.support.stored_logins import ANA, SEALER
 from tests.support.virtual_time import ManualClock
 
-CLIENT = {"id": "proxy", "secret": "s3cret"}
 LIFE_S = 3600
 MINUTE_S = 60
 
@@ -29,21 +27,16 @@ Renew = Callable[[ManualClock], Awaitable[AccessToken]]
 
 
 @asynccontextmanager
-async def login_at(folder: Path, *, ends_at: float) -> AsyncIterator[Renew]:
+async def login_in(folder: Path, *, ends_at: float) -> AsyncIterator[Renew]:
     """Store a login, and yield what a replica finds, by its clock, that uses the login."""
     async with running_issuer(expires_in=LIFE_S) as issuer:
         web = OAuthWeb()
         try:
-            origin = URL(issuer.url)
-            known = await find_issuer(
-                web, issuer.url, server=origin, configured=frozenset({origin})
-            )
-            binding = binding_at(issuer.url, CLIENT["id"])
-            found = Discovered(resource=binding.resource, issuer=known, scopes=None)
-            login = make_login(binding=binding, expires_at=ends_at, client_secret=None)
+            found = await discovered_at(web, issuer.url)
+            login = login_at(issuer.url, expires_at=ends_at)
             issuer.refreshes = {login.refresh_token or "": ""}
             store = FileLogins(folder)
-            await store.put(ANA, binding, SEALER.seal(login))
+            await store.put(ANA, login.binding, SEALER.seal(login))
 
             async def token(clock: ManualClock) -> AccessToken:
                 logins = StoredLogins(web, store, SEALER, now=clock)
@@ -60,7 +53,7 @@ async def login_at(folder: Path, *, ends_at: float) -> AsyncIterator[Renew]:
 async def test_a_login_is_renewed_before_a_server_whose_clock_is_a_minute_ahead_refuses_it(
     tmp_path: Path, left_s: int, is_renewed: bool
 ) -> None:
-    async with login_at(tmp_path, ends_at=10_000) as token:
+    async with login_in(tmp_path, ends_at=10_000) as token:
         found = await token(ManualClock(10_000 - left_s))
     assert (found.access != "access-1") == is_renewed
 
@@ -68,7 +61,7 @@ async def test_a_login_is_renewed_before_a_server_whose_clock_is_a_minute_ahead_
 async def test_a_replica_whose_clock_is_a_minute_behind_uses_no_login_past_its_end(
     tmp_path: Path,
 ) -> None:
-    async with login_at(tmp_path, ends_at=0) as token:
+    async with login_in(tmp_path, ends_at=0) as token:
         renewed = await token(ManualClock(10_000))
         last, over = (ManualClock(10_000 + LIFE_S + it - MINUTE_S) for it in (-1, 0))
         assert (await token(last)).access == renewed.access

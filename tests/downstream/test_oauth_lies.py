@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from yarl import URL
 
 from mcp_tools_proxy.domain.oauth.logins import Login
 from mcp_tools_proxy.downstream.oauth.device_flow import DeviceCode, request_device
-from mcp_tools_proxy.downstream.oauth.discovery import Discovered, find_issuer
+from mcp_tools_proxy.downstream.oauth.discovery import Discovered
 from mcp_tools_proxy.downstream.oauth.login_flow import LoginRequest
 from mcp_tools_proxy.downstream.oauth.oauth_web import (
     MAX_BYTES,
@@ -30,10 +29,10 @@ from mcp_tools_proxy.downstream.oauth.token_endpoint import (
 from mcp_tools_proxy.logins.file_logins import FileLogins
 from tests.support.configuration import Json
 from tests.support.oauth_issuer import Issuer, running_issuer
-from tests.support.stored_logins import ANA, SEALER, binding_at, make_login
+from tests.support.renewed_logins import CLIENT, discovered_at, login_at
+from tests.support.stored_logins import ANA, SEALER
 from tests.support.virtual_time import ManualClock
 
-CLIENT = {"id": "proxy", "secret": "s3cret"}
 NOW = 10_000.0
 TOKEN: Json = {"access_token": "token", "token_type": "Bearer", "expires_in": 3600}
 
@@ -79,19 +78,9 @@ async def renewals(folder: Path) -> AsyncIterator[Renewals]:
     async with running_issuer() as issuer:
         oauth_web = OAuthWeb()
         try:
-            origin = URL(issuer.url)
-            known = await find_issuer(
-                oauth_web, issuer.url, server=origin, configured=frozenset({origin})
-            )
-            binding = binding_at(issuer.url, CLIENT["id"])
-            store = FileLogins(folder)
-            login = make_login(binding=binding, expires_at=0.0, client_secret=None)
-            await store.put(ANA, binding, SEALER.seal(login))
-            yield Renewals(
-                issuer,
-                StoredLogins(oauth_web, store, SEALER, now=ManualClock(NOW)),
-                Discovered(resource=binding.resource, issuer=known, scopes=None),
-            )
+            logins = StoredLogins(oauth_web, FileLogins(folder), SEALER, now=ManualClock(NOW))
+            await logins.keep(login_at(issuer.url, expires_at=0.0))
+            yield Renewals(issuer, logins, await discovered_at(oauth_web, issuer.url))
         finally:
             await oauth_web.close()
 
@@ -174,20 +163,18 @@ async def _device(**lies: Any) -> DeviceCode:
     """Request a code for a device, of an issuer whose answer has these parts."""
     async with running_issuer() as issuer:
         body = json.dumps({**DEVICE, **lies})
-        oauth_web, origin = OAuthWeb(), URL(issuer.url)
-        known = await find_issuer(
-            oauth_web, issuer.url, server=origin, configured=frozenset({origin})
-        )
+        oauth_web = OAuthWeb()
+        found = await discovered_at(oauth_web, issuer.url)
         issuer.instead = lambda _: web.Response(text=body, content_type="application/json")
         try:
             request = LoginRequest(
                 owner=ANA,
-                resource="https://wiki.example/mcp",
+                resource=found.resource,
                 issuer=issuer.url,
                 scopes=None,
                 client=IssuerClient(client_id="proxy"),
             )
-            return await request_device(oauth_web, known, request)
+            return await request_device(oauth_web, found.issuer, request)
         finally:
             await oauth_web.close()
 

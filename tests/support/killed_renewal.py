@@ -12,29 +12,21 @@ import json
 import sys
 from pathlib import Path
 
-from yarl import URL
-
-from mcp_tools_proxy.downstream.oauth.discovery import Discovered, find_issuer
 from mcp_tools_proxy.downstream.oauth.oauth_web import OAuthWeb
 from mcp_tools_proxy.downstream.oauth.stored_logins import LoginNeeded, StoredLogins
 from mcp_tools_proxy.logins.file_logins import FileLogins
 from tests.support.killed_login_writer import attempts
-from tests.support.stored_logins import ANA, SEALER, binding_at, make_login
+from tests.support.renewed_logins import CLIENT, discovered_at, login_at
+from tests.support.stored_logins import ANA, SEALER
 
 NOW = 1000.0
-CLIENT = {"id": "proxy", "secret": "s3cret"}
 
 
 def main(folder: Path, issuer: str) -> None:
     numbers = itertools.count(1)
 
     async def sign_in() -> None:
-        login = make_login(
-            binding=binding_at(issuer, CLIENT["id"]),
-            expires_at=NOW,
-            refresh_token=f"refresh-{next(numbers)}",
-            client_secret=None,
-        )
+        login = login_at(issuer, expires_at=NOW, refresh_token=f"refresh-{next(numbers)}")
         await FileLogins(folder).put(ANA, login.binding, SEALER.seal(login))
 
     async def renew() -> None:
@@ -48,15 +40,11 @@ async def renewed(folder: Path, issuer: str) -> None:
     """Renew the login; its token is sent over a connection of its own, which is a step as well."""
     discovering, web = OAuthWeb(), OAuthWeb()
     try:
-        server = URL(issuer)
-        known = await find_issuer(
-            discovering, issuer, server=server, configured=frozenset({server.origin()})
-        )
-        resource = binding_at(issuer, CLIENT["id"]).resource
+        known = await discovered_at(discovering, issuer)
         logins = StoredLogins(web, FileLogins(folder), SEALER, now=lambda: NOW)
         stored = await logins.find(ANA)
         assert stored is not None
-        await logins.token(stored, Discovered(resource=resource, issuer=known, scopes=None), CLIENT)
+        await logins.token(stored, known, CLIENT)
     finally:
         await discovering.close()
         await web.close()
