@@ -109,7 +109,7 @@ class Pool:
         return {
             server_id: session.connection_state.without_login
             for server_id, session in self._sessions().items()
-            if session.snapshot is None and session.status.state is ServerState.LOGIN_REQUIRED
+            if session.needs_login
         }
 
     async def wait_first_attempt(
@@ -127,7 +127,7 @@ class Pool:
             raise session.connection_state.unavailable("the gateway is still connecting to it")
         if session.snapshot is None and session is self.session(server_id):
             state = session.connection_state
-            raise self.without_login.get(server_id) or state.unavailable(state.error)
+            raise state.without_login if session.needs_login else state.unavailable(state.error)
 
     def track_first_attempts(self) -> Callable[[], bool]:
         """Return a function that returns whether each of the present servers was tried once."""

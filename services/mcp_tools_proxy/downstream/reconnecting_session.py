@@ -143,6 +143,11 @@ class ReconnectingSession:
         return not self._is_offer_inherited and not self.first_attempt_over.is_set()
 
     @property
+    def needs_login(self) -> bool:
+        """Whether nobody could discover the server yet, since somebody has to sign in first."""
+        return self.snapshot is None and self._status.state is ServerState.LOGIN_REQUIRED
+
+    @property
     def is_legacy(self) -> bool:
         """Whether the server is known to send requests to clients in the midst of calls."""
         return self.connection_state.is_legacy

@@ -12,7 +12,7 @@ from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
 from mcp_tools_proxy.domain.errors import Forbidden, IdentityRequired, InvalidRequest
 from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.domain.json_objects import without_none
-from mcp_tools_proxy.domain.oauth.logins import LoginAccess, LoginFacts, LoginOwner
+from mcp_tools_proxy.domain.oauth.logins import LoginAccess, LoginOwner
 from mcp_tools_proxy.domain.oauth.server_auth import LoginFor
 from mcp_tools_proxy.domain.oauth.sign_in_pages import SignInOffers
 from mcp_tools_proxy.telemetry.login_events import LOGIN_ENDED, login_fields
@@ -63,7 +63,7 @@ class LoginHandlers:
             owned = await access.logins_of(tenant_id, user_id=query.user_id)
             found = [it for it in owned if query.login_for in (None, it.owner.login_for.value)]
         shown = [it for it in found if query.server_id in (None, it.owner.server_id)]
-        content = {"logins": [_facts(it) for it in shown]}
+        content = {"logins": [without_none(it.shown) for it in shown]}
         return json_response(content, headers={TRACE_HEADER: parsed.trace_id})
 
     async def begin(self, parsed: ParsedRequest[LoginWanted]) -> Response:
@@ -184,16 +184,3 @@ def _owner_of(caller: Caller, server_id: str) -> LoginOwner:
 
 def _is_of(owner: LoginOwner, caller: Caller) -> bool:
     return owner == _owner_of(caller, owner.server_id)
-
-
-def _facts(facts: LoginFacts) -> dict[str, object]:
-    owner = facts.owner
-    return without_none(
-        {
-            "server_id": owner.server_id,
-            "for": owner.login_for.value,
-            "tenant_id": owner.tenant_id or None,
-            "user_id": owner.user_id or None,
-            "signed_in_at": facts.signed_in_time,
-        }
-    )

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from mcp_tools_proxy.api.openapi.answer_models import AnswerModel, ErrorEnvelope
+from mcp_tools_proxy.domain.oauth.server_auth import SCOPE_CHARACTER
 from mcp_tools_proxy.wire.identifiers import Identifier
 
 ServerId = Annotated[str, Field(min_length=1, max_length=64)]
@@ -39,7 +40,7 @@ class LoginWanted(BaseModel):
 
     server_id: ServerId
     scopes: Annotated[
-        list[Annotated[str, Field(pattern=r"^[\x21\x23-\x5b\x5d-\x7e]+$", max_length=256)]],
+        list[Annotated[str, Field(pattern=f"^{SCOPE_CHARACTER}+$", max_length=256)]],
         Field(max_length=64),
     ] = []
 

@@ -189,7 +189,7 @@ def _print_ended(server: str, tenant: str | None, ended: EndedLogin | None) -> N
 
 def _print_logins(logins: Sequence[LoginFacts], tenant: str | None, *, as_json: bool) -> None:
     if as_json:
-        print_json({"logins": [_facts(login) for login in logins]})
+        print_json({"logins": [{**it.shown, "key": _key_of(it)} for it in logins]})
     elif logins:
         columns = [whole(it) for it in ("server", "for", "tenant", "user", "signed in", "key")]
         print_table(columns, [list(_cells(login)) for login in logins])
@@ -206,18 +206,6 @@ def _check_all_opened(logins: Sequence[LoginFacts]) -> None:
             "sign in again, or end it by logout",
             code=1,
         )
-
-
-def _facts(login: LoginFacts) -> dict[str, object]:
-    owner = login.owner
-    return {
-        "server_id": owner.server_id,
-        "for": owner.login_for.value,
-        "tenant_id": owner.tenant_id or None,
-        "user_id": owner.user_id or None,
-        "signed_in_at": login.signed_in_time,
-        "key": _key_of(login),
-    }
 
 
 def _key_of(login: LoginFacts) -> str | None:

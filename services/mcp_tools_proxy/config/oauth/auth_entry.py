@@ -17,6 +17,7 @@ from mcp_tools_proxy.config.field_types import (
 from mcp_tools_proxy.config.json_file import Location
 from mcp_tools_proxy.domain.oauth.server_auth import (
     DEFAULT_SUBJECT_TOKEN,
+    SCOPE_CHARACTER,
     Grant,
     LoginFor,
     OAuthClient,
@@ -25,7 +26,7 @@ from mcp_tools_proxy.domain.oauth.server_auth import (
 from mcp_tools_proxy.wire.problem_texts import closest_match, did_you_mean
 
 METHODS = ("client_secret_basic", "client_secret_post", "none")
-_SCOPE_PATTERN = r"^[!#-\[\]-~]+$"
+_SCOPE_PATTERN = f"^{SCOPE_CHARACTER}+$"
 
 
 def _check_address(url: str) -> str:

@@ -1,6 +1,6 @@
 """Stored logins: whose they are, and to what they are bound."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Protocol
@@ -69,6 +69,18 @@ class LoginFacts:
         """When it was made, in UTC."""
         at = self.signed_in_at
         return None if at is None else datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
+
+    @property
+    def shown(self) -> Mapping[str, str | None]:
+        """What the API and the command show of it, with None for what it does not have."""
+        owner = self.owner
+        return {
+            "server_id": owner.server_id,
+            "for": owner.login_for.value,
+            "tenant_id": owner.tenant_id or None,
+            "user_id": owner.user_id or None,
+            "signed_in_at": self.signed_in_time,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

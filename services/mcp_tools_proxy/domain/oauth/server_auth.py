@@ -9,6 +9,10 @@ DEFAULT_SUBJECT_TOKEN = "access_token"  # noqa: S105 - a name of RFC 8693
 """What a caller's JWT is exchanged as, where the entry does not say."""
 
 
+SCOPE_CHARACTER = r"[!#-\[\]-~]"
+"""What the name of a scope consists of (RFC 6749 §3.3), as a part of a pattern."""
+
+
 class Grant(Enum):
     """How a token is got."""
 

@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from mcp_tools_proxy.domain.oauth.server_auth import SCOPE_CHARACTER
+
 _SCHEME = re.compile(r"(?:^|,)\s*bearer(?=\s|,|$)", re.IGNORECASE)
 _PARAMETER = re.compile(r'(?<![\w-])([A-Za-z0-9_-]++)\s*+=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))')
 
@@ -13,8 +15,8 @@ MAX_CHARS = 8192
 MAX_SCOPES = 100
 """Scopes of a server or an issuer that are read: users, and callers, are shown them."""
 
-_SCOPE_NAME = re.compile(r"[!#-\[\]-~]{1,256}")
-"""As RFC 6749 §3.3 has it; no server can put a sentence of its own choice into an answer."""
+_SCOPE_NAME = re.compile(SCOPE_CHARACTER + "{1,256}")
+"""No server can put a sentence of its own choice into an answer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -183,19 +183,16 @@ class ServerAccess:
     ) -> LoginRequired:
         """Build the error of a missing login; ``scopes`` are those that it should have."""
         server_id = self.config.server_id
-        message = f"an operator has to sign in to server {server_id} first; tell the user"
-        if self._auth.login_for is LoginFor.USER:
-            message = f"the user has to sign in to server {server_id} first; tell the user so"
-        command = login_command(self.login_owner(owner), scopes)
-        return LoginRequired(
-            message,
+        error = LoginRequired(
+            f"the user has to sign in to server {server_id} first; tell the user so",
             details={
                 "server_id": server_id,
                 "for": self._auth.login_for.value,
                 **({"scopes": list(scopes)} if scopes else {}),
             },
-            reason=f"{why}; sign in with: {command}",
+            reason=f"{why}; sign in with: {login_command(self.login_owner(owner), scopes)}",
         )
+        return error if self._auth.login_for is LoginFor.USER else of_operator(error, server_id)
 
     async def _get(self, owner: Owner, caller: Caller | None, refused: str | None) -> AccessToken:
         """Get a token, another one than that which the server refused."""
@@ -309,6 +306,15 @@ class ServerAccess:
             details={"server_id": server_id},
             reason=reason,
         )
+
+
+def of_operator(error: LoginRequired, server_id: str) -> LoginRequired:
+    """Return the error of a missing login that an operator has to make, and not who calls."""
+    return LoginRequired(
+        f"an operator has to sign in to server {server_id} first; tell the user",
+        details=error.details,
+        reason=error.reason,
+    )
 
 
 def login_command(owner: LoginOwner, scopes: tuple[str, ...] = ()) -> str:

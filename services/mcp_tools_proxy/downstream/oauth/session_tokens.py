@@ -6,7 +6,7 @@ from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import LoginRequired, ProxyError
 from mcp_tools_proxy.downstream.connection import AccessRefused, SessionAccess
 from mcp_tools_proxy.downstream.oauth.challenge import read_challenge
-from mcp_tools_proxy.downstream.oauth.server_access import ServerAccess, insufficient
+from mcp_tools_proxy.downstream.oauth.server_access import ServerAccess, insufficient, of_operator
 
 _SCHEME = "Bearer "
 
@@ -33,7 +33,9 @@ class SessionTokens:
         try:
             token = await self._access.token(self._owner(), self._caller)
         except LoginRequired as error:
-            raise AccessRefused(self._of_operator(error) if self._is_discovery else error) from None
+            if self._is_discovery:
+                error = of_operator(error, self._access.config.server_id)
+            raise AccessRefused(error) from None
         except ProxyError as error:
             raise AccessRefused(error) from None
         return {"Authorization": f"{_SCHEME}{token.access}"}
@@ -63,14 +65,6 @@ class SessionTokens:
                 f"the server refused a new token as well (HTTP {status}): it may be for another "
                 "resource, or lack a claim or a scope"
             )
-        )
-
-    def _of_operator(self, error: LoginRequired) -> LoginRequired:
-        server_id = self._access.config.server_id
-        return LoginRequired(
-            f"an operator has to sign in to server {server_id} first; tell the user",
-            details=error.details,
-            reason=error.reason,
         )
 
     def _owner(self) -> tuple[str, ...]:
