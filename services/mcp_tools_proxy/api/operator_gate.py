@@ -3,7 +3,6 @@
 from starlette.datastructures import Headers
 
 from mcp_tools_proxy.api.endpoint import ParsedRequest
-from mcp_tools_proxy.auth.admin_token import OPERATOR, AdminToken
 from mcp_tools_proxy.auth.authenticator import Authenticator, bearer_token, proven_of
 from mcp_tools_proxy.auth.identity_headers import read_headers
 from mcp_tools_proxy.domain.errors import Forbidden, Unauthenticated
@@ -25,10 +24,8 @@ class OperatorGate:
     has the right PRESETS if the service listens on a loopback address.
     """
 
-    def __init__(
-        self, token: AdminToken | None, *, host: str, authenticator: Authenticator
-    ) -> None:
-        self._token = token
+    def __init__(self, *, host: str, authenticator: Authenticator) -> None:
+        self._operators = authenticator.operators
         self._on_loopback = is_loopback(host)
         self._authenticator = authenticator
 
@@ -36,7 +33,15 @@ class OperatorGate:
         """Return whether nobody has ``right`` without a token."""
         if right is not OperatorRight.PRESETS:
             return True
-        return self._token is not None or self._authenticator.needs_token
+        return self._operators.admin is not None or self._authenticator.needs_token
+
+    async def identify(self, token: str) -> Principal:
+        """Return the operator whom a bearer token proves. Raises Unauthenticated."""
+        principal = await self._authenticator.authenticate(f"Bearer {token}")
+        found = principal or self._operators.find(token)
+        if found is None:
+            raise Unauthenticated("the token is not known here", token_refused=True)
+        return found
 
     async def check(
         self, parsed: ParsedRequest[object], right: OperatorRight, *, tenant_id: str | None = None
@@ -63,15 +68,16 @@ class OperatorGate:
         self, headers: Headers, presented: str | None, right: OperatorRight
     ) -> Principal:
         """Return the principal of a sender where callers need no token."""
-        if self._token is None:
+        found = None if presented is None else self._operators.find(presented)
+        if found is not None:
+            return found
+        if self._operators.admin is None:
             self._check_local(headers, right)
             return LOCAL
-        if not self._token.matches(presented or ""):
-            raise Unauthenticated(
-                "this needs the admin token; send Authorization: Bearer <admin token>",
-                token_refused=presented is not None,
-            )
-        return OPERATOR
+        raise Unauthenticated(
+            "this needs the admin token; send Authorization: Bearer <admin token>",
+            token_refused=presented is not None,
+        )
 
     def _check_local(self, headers: Headers, right: OperatorRight) -> None:
         if not self._on_loopback:

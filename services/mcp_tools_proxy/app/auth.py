@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from mcp_tools_proxy.auth.admin_token import AdminToken, AdminTokenVerifier
+from mcp_tools_proxy.auth.admin_token import AdminToken, OperatorTokens
 from mcp_tools_proxy.auth.authenticator import Authenticator
 from mcp_tools_proxy.auth.caller_resolver import CallerResolver, Scope
 from mcp_tools_proxy.domain.audit.origin import UNKNOWN_ORIGIN, Origin
@@ -43,18 +43,11 @@ def build_tokens(settings: Settings, recorder: Recorder) -> Tokens | None:
     return None
 
 
-def admin_token_of(settings: Settings) -> AdminToken | None:
-    """Return the admin token, None if none is set."""
-    token = settings.admin_token
-    return None if token is None else AdminToken(token.get_secret_value())
-
-
 def build_authenticator(settings: Settings, tokens: Tokens | None) -> Authenticator:
     """Build the authenticator of all entries; it accepts the admin token as well as ``tokens``."""
-    admin_token = admin_token_of(settings)
-    if tokens is None or admin_token is None:
-        return Authenticator(tokens)
-    return Authenticator(AdminTokenVerifier(admin_token, tokens))
+    token = settings.admin_token
+    admin = None if token is None else AdminToken(token.get_secret_value())
+    return Authenticator(tokens, OperatorTokens(admin))
 
 
 def mcp_callers(

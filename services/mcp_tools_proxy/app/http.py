@@ -40,7 +40,7 @@ from mcp_tools_proxy.api.preset_handlers import PresetHandlers
 from mcp_tools_proxy.api.route_builder import RouteBuilder
 from mcp_tools_proxy.api.routes import api_routes
 from mcp_tools_proxy.api.status_handlers import StatusHandlers
-from mcp_tools_proxy.app.auth import admin_token_of, mcp_callers
+from mcp_tools_proxy.app.auth import mcp_callers
 from mcp_tools_proxy.app.gateway import Gateway
 from mcp_tools_proxy.app.health_checks import build_health
 from mcp_tools_proxy.app.mcp import build_server
@@ -158,7 +158,7 @@ def _api_routes(
     refusals: RequestRefusals,
 ) -> Sequence[DirectRoute]:
     authenticator = gateway.authenticator
-    gate = OperatorGate(admin_token_of(settings), host=settings.host, authenticator=authenticator)
+    gate = OperatorGate(host=settings.host, authenticator=authenticator)
     build = RouteBuilder(
         EndpointFactory(refusals, limits=_body_limits(settings)),
         needs_token=authenticator.needs_token,

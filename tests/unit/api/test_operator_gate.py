@@ -9,7 +9,7 @@ from starlette.responses import Response
 from mcp_tools_proxy.api.endpoint import EndpointFactory, ParsedRequest
 from mcp_tools_proxy.api.operator_gate import OperatorGate
 from mcp_tools_proxy.audit.audit_trail import AuditTrail
-from mcp_tools_proxy.auth.admin_token import AdminToken, AdminTokenVerifier
+from mcp_tools_proxy.auth.admin_token import AdminToken, OperatorTokens
 from mcp_tools_proxy.auth.authenticator import Authenticator
 from mcp_tools_proxy.auth.token_file_verifier import TokenFileVerifier
 from mcp_tools_proxy.auth.token_store import add_token
@@ -42,7 +42,8 @@ def request_of(token: str | None, *, origin: str | None = None) -> ParsedRequest
 def open_gate(*, host: str = "127.0.0.1", admin_token: str | None = None) -> OperatorGate:
     """Build the gate of a service whose callers need no token."""
     token = None if admin_token is None else AdminToken(admin_token)
-    return OperatorGate(token, host=host, authenticator=Authenticator())
+    authenticator = Authenticator(operators=OperatorTokens(token))
+    return OperatorGate(host=host, authenticator=authenticator)
 
 
 class TokensFile:
@@ -61,8 +62,8 @@ class TokensFile:
         """Build the gate, for the tokens that are in the file now."""
         tokens, admin_token = TokenFileVerifier(self._path), AdminToken(ADMIN)
         await tokens.load()
-        authenticator = Authenticator(AdminTokenVerifier(admin_token, tokens))
-        return OperatorGate(admin_token, host="127.0.0.1", authenticator=authenticator)
+        authenticator = Authenticator(tokens, OperatorTokens(admin_token))
+        return OperatorGate(host="127.0.0.1", authenticator=authenticator)
 
 
 @pytest.fixture

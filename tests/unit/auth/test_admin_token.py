@@ -1,10 +1,18 @@
 import pytest
 
-from mcp_tools_proxy.auth.admin_token import OPERATOR, AdminToken, AdminTokenVerifier
+from mcp_tools_proxy.auth.admin_token import (
+    MAX_LOCAL_TOKENS,
+    OPERATOR,
+    AdminToken,
+    LocalTokens,
+    OperatorTokens,
+)
+from mcp_tools_proxy.auth.authenticator import Authenticator
 from mcp_tools_proxy.domain.errors import Unauthenticated
-from mcp_tools_proxy.domain.identity import Principal
+from mcp_tools_proxy.domain.identity import OperatorRight, Principal
 
 TOKEN = "correct-horse-battery"
+LOOKING = Principal(tenant_id=None, rights=frozenset({OperatorRight.AUDIT}))
 
 
 class NoTokens:
@@ -20,14 +28,54 @@ class NoTokens:
         return False
 
 
+class Clock:
+    """A clock that is set by hand."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def authenticator(operators: OperatorTokens) -> Authenticator:
+    return Authenticator(NoTokens(), operators)
+
+
 async def test_the_operators_token_is_an_operator() -> None:
-    tokens = AdminTokenVerifier(AdminToken(TOKEN), NoTokens())
-    assert (await tokens.verify(TOKEN), tokens.is_known_valid(TOKEN)) == (OPERATOR, True)
+    tokens = authenticator(OperatorTokens(AdminToken(TOKEN)))
+    found = await tokens.authenticate(f"Bearer {TOKEN}")
+    assert (found, tokens.is_known_valid(TOKEN)) == (OPERATOR, True)
+    await tokens.verify(TOKEN)
 
 
-@pytest.mark.parametrize("token", ["", TOKEN[:1], TOKEN[:-1], f"{TOKEN}x", TOKEN.upper(), "ключ"])
+@pytest.mark.parametrize("token", [TOKEN[:1], TOKEN[:-1], f"{TOKEN}x", TOKEN.upper(), "ключ"])
 async def test_a_token_that_is_like_the_operators_is_another(token: str) -> None:
-    tokens = AdminTokenVerifier(AdminToken(TOKEN), NoTokens())
+    tokens = authenticator(OperatorTokens(AdminToken(TOKEN)))
     with pytest.raises(Unauthenticated):
-        await tokens.verify(token)
+        await tokens.authenticate(f"Bearer {token}")
     assert not tokens.is_known_valid(token)
+
+
+async def test_a_local_token_is_good_until_its_time_is_over() -> None:
+    clock = Clock()
+    local = LocalTokens(clock)
+    tokens = authenticator(OperatorTokens(None, local))
+    token = local.issue(LOOKING, 60.0)
+    assert await tokens.authenticate(f"Bearer {token}") == LOOKING
+    clock.now = 60.0
+    with pytest.raises(Unauthenticated):
+        await tokens.authenticate(f"Bearer {token}")
+
+
+def test_a_local_token_that_is_revoked_is_unknown_at_once() -> None:
+    local = LocalTokens()
+    token, other = local.issue(LOOKING, 60.0), local.issue(LOOKING, 60.0)
+    local.revoke(token)
+    assert (local.find(token), local.find(other), local.find("")) == (None, LOOKING, None)
+
+
+def test_the_number_of_local_tokens_is_bounded() -> None:
+    local = LocalTokens()
+    tokens = [local.issue(LOOKING, 60.0) for _ in range(MAX_LOCAL_TOKENS + 1)]
+    found = [local.find(token) for token in tokens]
+    assert found == [None, *[LOOKING] * MAX_LOCAL_TOKENS]
