@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from httpx import AsyncBaseTransport
 
     from mcp_tools_proxy.connector.connector import Connector
+    from mcp_tools_proxy.console.console import Console
     from mcp_tools_proxy.mcp_server.http.sessions.shared_sessions import SharedSessions
 
 READABLE_BY_PAGES = (
@@ -119,7 +120,9 @@ def create_app(
     app.state.mcp_endpoints = mcp_endpoints
     app.state.connector = connector
     routes = _api_routes(settings, gateway, connector, refusals)
-    app.router.routes[:0] = [*routes, *_page_routes(gateway, refusals)]
+    app.state.console = console = _console(settings, gateway, routes, refusals)
+    pages = [*_page_routes(gateway, refusals), *(console.routes() if console else ())]
+    app.router.routes[:0] = [*routes, *pages]
     add_error_handlers(app, refusals)
     fast_routes = [route for route in routes if route.is_fast]
     app.add_middleware(FastRouter, routes=[*fast_routes, *mcp_endpoints.routes()])
@@ -146,6 +149,7 @@ def create_app(
         origins=settings.allowed_origins,
         on_loopback=is_loopback(settings.host),
         pages_url=settings.pages_url,
+        has_console=settings.console,
         refusals=refusals,
     )
     return app
@@ -242,6 +246,21 @@ def _page_routes(gateway: Gateway, refusals: RequestRefusals) -> Sequence[Route]
     """Return the routes of the pages where users sign in to servers."""
     pages = gateway.user_sign_ins.pages
     return () if pages is None else pages.routes(refusals)
+
+
+def _console(
+    settings: Settings,
+    gateway: Gateway,
+    routes: Sequence[DirectRoute],
+    refusals: RequestRefusals,
+) -> "Console | None":
+    """Build the console, which makes its requests to ``routes``; None if it is off."""
+    if not settings.console:
+        return None
+    # its libraries cost time and memory
+    from mcp_tools_proxy.app.console.build_console import build_console  # noqa: PLC0415
+
+    return build_console(settings, gateway, routes, refusals)
 
 
 def _published_keys(gateway: Gateway) -> Callable[[], Mapping[str, object]] | None:

@@ -1,4 +1,4 @@
-"""The admin token of the settings, and the tokens of this process: the places of their comparison."""
+"""The tokens of operators that are in no file: the admin token, and those of this process."""
 
 import hmac
 import secrets

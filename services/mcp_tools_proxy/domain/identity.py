@@ -43,6 +43,8 @@ class OperatorRight(StrEnum):
     LOGINS = "logins"
     TOKENS = "tokens"
     CONFIG = "config"
+    RUN = "run"
+    """Run tools as somebody else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,9 @@
 """The cookie that binds a sign-in to one browser."""
 
-import re
-
 from starlette.requests import Request
 from starlette.responses import Response
+
+from mcp_tools_proxy.web.cookies import single_cookie
 
 COOKIE = "__Host-mcp-sign-in"
 """Browsers take a ``__Host-`` cookie from this very host alone, for all paths, with Secure."""
@@ -13,18 +13,9 @@ MAX_AGE_S = 600
 _ATTRIBUTES = "Path=/; Secure; HttpOnly; SameSite=Lax"
 
 
-_PAIR = re.compile(rf"[ \t]*{COOKIE}=([A-Za-z0-9_-]+)[ \t]*")
-
-
 def cookie_of(request: Request) -> str | None:
-    """Return the cookie's value; None if the browser sent none, or several.
-
-    Its name is compared as it was sent. Starlette strips a no-break space from names: with one
-    before it the name has no prefix for browsers, so a neighbouring host could set the cookie.
-    """
-    pairs = ";".join(request.headers.getlist("cookie")).split(";")
-    found = [pair[1] for pair in map(_PAIR.fullmatch, pairs) if pair is not None]
-    return found[0] if len(found) == 1 else None
+    """Return the cookie's value; None if the browser sent none, or several."""
+    return single_cookie(request, COOKIE)
 
 
 def set_cookie(response: Response, value: str) -> None:

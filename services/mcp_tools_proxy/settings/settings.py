@@ -22,6 +22,7 @@ from pydantic_core import ErrorDetails
 from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.domain.offers.definitions import DefinitionsMode
 from mcp_tools_proxy.settings.audit import AuditSettings, check_audit
+from mcp_tools_proxy.settings.console import ConsoleSettings
 from mcp_tools_proxy.settings.documents import DocumentSettings
 from mcp_tools_proxy.settings.remote import RemoteSettings
 from mcp_tools_proxy.settings.sign_in import SignInSettings
@@ -72,6 +73,7 @@ class Settings(
     SignInSettings,
     RemoteSettings,
     TracingSettings,
+    ConsoleSettings,
 ):
     """Everything that an operator can set (contract §4)."""
 

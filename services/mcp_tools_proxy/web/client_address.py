@@ -1,7 +1,7 @@
 """Finds the address that a request comes from, also through trusted proxies."""
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 from starlette.types import Scope
@@ -12,6 +12,9 @@ MAX_CACHED = 1_000
 """Origins that are kept: a caller's is the same each time."""
 
 FORWARDED_FOR = b"x-forwarded-for"
+
+ENTRY = "mcp_tools_proxy.entry"
+"""Key in the ASGI scope for the entry of a request that another one makes in process."""
 
 UNKNOWN = "unknown"
 """The address of a request whose transport has none: a Unix socket, or a test."""
@@ -47,8 +50,8 @@ class Peers:
 
     def origin_at(self, entry: Entry) -> Callable[[Scope], Origin]:
         """Return the function that reads the origin of a request at an entry."""
-        origin_of = lru_cache(MAX_CACHED)(partial(Origin, entry))
-        return lambda scope: origin_of(self.address_of(scope))
+        origin_of = lru_cache(MAX_CACHED)(Origin)
+        return lambda scope: origin_of(scope.get(ENTRY, entry), self.address_of(scope))
 
     def _beyond(self, proxy: _Address, headers: Iterable[tuple[bytes, bytes]]) -> _Address:
         """Return the nearest untrusted address before ``proxy``, or the last that can be parsed."""

@@ -15,7 +15,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from mcp_tools_proxy.domain.errors import Forbidden
 from mcp_tools_proxy.web.bad_token_throttle import OPEN_PATHS
 from mcp_tools_proxy.web.envelope import error_response
-from mcp_tools_proxy.web.request_refusals import RequestRefusals, is_page_path
+from mcp_tools_proxy.web.request_refusals import (
+    RequestRefusals,
+    is_console_path,
+    is_page_path,
+)
 from mcp_tools_proxy.web.trace_headers import trace_id_from
 from mcp_tools_proxy.wire.identifiers import ANY_HOST, is_loopback
 
@@ -29,7 +33,8 @@ class HostOriginGuard:
     ``hosts`` are names, with a port to allow only that port; ``ANY_HOST`` allows all. ``origins``
     are as browsers send them. With ``on_loopback`` this machine's own names and origins are allowed
     too. A request without ``Origin`` was not sent by a page. ``pages_url`` is where our own pages
-    are, None if there are none.
+    are, None if there are none. With ``has_console`` every origin may send to the console, which
+    checks for itself that it is its own.
     """
 
     def __init__(
@@ -40,6 +45,7 @@ class HostOriginGuard:
         origins: Collection[str],
         on_loopback: bool,
         pages_url: str | None = None,
+        has_console: bool = False,
         refusals: RequestRefusals,
     ) -> None:
         self._app = app
@@ -47,6 +53,7 @@ class HostOriginGuard:
         self._hosts = frozenset(_canonical_host(host.lower()) for host in hosts)
         self._origins = frozenset(origin.lower() for origin in origins)
         self._on_loopback = on_loopback
+        self._has_console = has_console
         self._page_origins = frozenset() if pages_url is None else _own_origins(pages_url)
         self._any_host = ANY_HOST in self._hosts or not (self._hosts or on_loopback)
         self._good_hosts: set[bytes] = set()
@@ -78,6 +85,8 @@ class HostOriginGuard:
 
     def _may_send(self, origin: bytes, path: str) -> bool:
         """Return whether a page of an origin may send a request to a path."""
+        if self._has_console and is_console_path(path):
+            return True
         is_own = origin in self._page_origins and is_page_path(path)
         return is_own or self._is_origin(origin)
 

@@ -17,7 +17,7 @@ from mcp_tools_proxy.telemetry.recorder import cut
 from mcp_tools_proxy.telemetry.request_events import RequestFacts, RequestTelemetry, origin_fields
 from mcp_tools_proxy.telemetry.tracing.spans import ERROR_TYPE, set_on_span
 from mcp_tools_proxy.web.bad_token_counts import BadTokenCounts
-from mcp_tools_proxy.web.client_address import Peers
+from mcp_tools_proxy.web.client_address import ENTRY, Peers
 
 SUM_UP_S = 1.0
 """Seconds between two log lines about tokens that were refused unchecked."""
@@ -126,9 +126,22 @@ class RequestRefusals:
 
 
 def entry_of(scope: Scope) -> Entry:
-    """Return the entry that serves the path of a request."""
+    """Return the entry that serves a request: by its path, if the scope does not say it."""
+    entry: Entry | None = scope.get(ENTRY)
+    if entry is not None:
+        return entry
     path: str = scope["path"]
+    if is_console_path(path):
+        return Entry.CONSOLE
     return Entry.MCP if path == "/mcp" or path.startswith("/mcp/") else Entry.API
+
+
+CONSOLE_PATH = "/console"
+
+
+def is_console_path(path: str) -> bool:
+    """Return whether a path is that of a page of the console."""
+    return path == CONSOLE_PATH or path.startswith(f"{CONSOLE_PATH}/")
 
 
 PAGE_PREFIX = "/oauth/start/"

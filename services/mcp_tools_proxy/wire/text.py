@@ -83,6 +83,14 @@ def printable(text: str) -> str:
     return shown if shown.isprintable() else "".join(_escape(char) for char in shown)
 
 
+def readable(text: str) -> str:
+    """Escape as ``printable`` does, but for line feeds, tabs and wide blanks, which prose has."""
+    shown = text if HIDDEN.search(text) is None else HIDDEN.sub(_escape_match, text)
+    if shown.isprintable():
+        return shown
+    return "".join(char if char in "\n\t" or char.isspace() else _escape(char) for char in shown)
+
+
 def ascii_text(text: str, max_chars: int = QUOTE_CHARS) -> str:
     """Escape all that is not printable ASCII, of a text cut to ``max_chars``."""
     return ascii(text[:max_chars])[1:-1]

@@ -3,6 +3,7 @@
 from urllib.parse import urlsplit
 
 from mcp_tools_proxy.app.open_logins import OpenLogins, UserSignIns
+from mcp_tools_proxy.app.user_sign_ins.open_sign_in_store import open_sign_in_store
 from mcp_tools_proxy.auth.authenticator import Authenticator
 from mcp_tools_proxy.downstream.lazy_oauth import LazyOAuth
 from mcp_tools_proxy.downstream.oauth.client_registration import client_metadata
@@ -12,13 +13,8 @@ from mcp_tools_proxy.downstream.oauth.pages.page_flow import FindServer, PageFlo
 from mcp_tools_proxy.downstream.oauth.pages.sign_in_offers import PageOffers
 from mcp_tools_proxy.downstream.oauth.pages.sign_in_records import SignInRecords
 from mcp_tools_proxy.login_pages.page_routes import LoginPages
-from mcp_tools_proxy.logins.sign_ins.memory_sign_ins import MemorySignIns
-from mcp_tools_proxy.logins.sign_ins.postgres_sign_ins import PostgresSignIns
-from mcp_tools_proxy.logins.sign_ins.redis_sign_ins import MAX_CONNECTIONS, RedisSignIns
 from mcp_tools_proxy.logins.sign_ins.sign_in_store import RecordSealer
-from mcp_tools_proxy.redis_client.connection_pool import open_pool
 from mcp_tools_proxy.settings.settings import Settings
-from mcp_tools_proxy.settings.types import variable
 
 
 def open_user_sign_ins(
@@ -30,7 +26,7 @@ def open_user_sign_ins(
     find_server: FindServer,
 ) -> UserSignIns:
     """Build the pages below ``pages_url``. Raises ValueError for an unusable URL of Redis."""
-    store = _store(settings, logins)
+    store = open_sign_in_store(settings, logins)
     keys = [key.get_secret_value().encode() for key in settings.credentials_key]
     records = SignInRecords(store, RecordSealer(keys), now)
     redirect_uri, metadata_url = f"{pages_url}/oauth/callback", f"{pages_url}/oauth/client.json"
@@ -53,19 +49,6 @@ def open_user_sign_ins(
         offers=PageOffers(records, pages_url),
         close=store.aclose,
     )
-
-
-def _store(
-    settings: Settings, logins: OpenLogins
-) -> MemorySignIns | PostgresSignIns | RedisSignIns:
-    url = settings.state_url
-    if url is not None:
-        pool = open_pool(
-            url.get_secret_value(), max_connections=MAX_CONNECTIONS, variable=variable("state_url")
-        )
-        return RedisSignIns(pool)
-    database = logins.database()
-    return MemorySignIns() if database is None else PostgresSignIns(database)
 
 
 def _own_client(settings: Settings) -> OwnClient:

@@ -11,6 +11,8 @@ class Entry(StrEnum):
     """The HTTP API."""
     MCP = "mcp"
     """MCP over HTTP: streamable HTTP of both eras, and legacy HTTP+SSE."""
+    CONSOLE = "console"
+    """A page of the console, which makes requests to the HTTP API in its user's name."""
     STDIO = "stdio"
     CONNECTOR = "connector"
     """The outbound WebSocket connection to a remote backend."""

@@ -9,6 +9,8 @@ from typing import Protocol
 from mcp_tools_proxy.domain.oauth.sign_in_pages import MAX_PENDING
 from mcp_tools_proxy.encryption.record_cipher import RecordCipher
 
+MAX_CONSOLE_SESSIONS = 1_000
+
 STEPS_PER_ADDRESS = 8
 """Steps of browsers that one address has at a time: a sign-in needs one after the other."""
 
@@ -20,10 +22,14 @@ class RecordKind(StrEnum):
     """An address that was offered, one for each server and identity."""
     BROWSER = "browser"
     """A step of one browser, the slot of its address that it uses, or how its sign-in ended."""
+    CONSOLE = "console"
+    """A session of the console, and what its browser has tried there."""
 
     @property
     def limit(self) -> int:
         """How many there may be: for each address some steps, their slots, and how it ended."""
+        if self is RecordKind.CONSOLE:
+            return 2 * MAX_CONSOLE_SESSIONS
         per_address = 1 if self is RecordKind.PENDING else 2 * STEPS_PER_ADDRESS + 4
         return per_address * MAX_PENDING
 

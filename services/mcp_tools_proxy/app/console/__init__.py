@@ -1,0 +1,1 @@
+"""Builds the console; apart from ``app``, since its imports are slow."""

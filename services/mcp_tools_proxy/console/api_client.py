@@ -1,0 +1,174 @@
+"""Makes requests to the HTTP API in process, with the token of a session."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from pydantic_core import from_json, to_json
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.routing import Match, Route
+from starlette.types import Message, Receive, Scope, Send
+
+from mcp_tools_proxy.domain.audit.origin import Entry
+from mcp_tools_proxy.web.client_address import ENTRY, FORWARDED_FOR
+
+Query = Mapping[str, object]
+"""Parameters by name; None, "" and () are left out, and a list is one that may be repeated."""
+
+
+class ApiRefused(Exception):
+    """A request that the API refused: its code, and a message that says what to do."""
+
+    def __init__(self, status: int, error: Mapping[str, Any]) -> None:
+        self.status = status
+        self.code = str(error.get("code", "INTERNAL_ERROR"))
+        self.message = str(error.get("message", "the request failed"))
+        details = error.get("details")
+        self.details: Mapping[str, Any] = details if isinstance(details, dict) else {}
+        super().__init__(self.message)
+
+
+@dataclass(frozen=True, slots=True)
+class ApiAnswer:
+    """What the API answered."""
+
+    status: int
+    headers: Headers
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        """The body as JSON."""
+        return from_json(self.body)
+
+
+class ApiClient:
+    """Makes requests to ``routes`` for the user of one request of a browser.
+
+    The API sees the peer of the browser, and the bearer token of its session: no cookie, no other
+    header of the browser. So what it says is what any client with that token would be told.
+    """
+
+    def __init__(self, routes: Sequence[Route], browser: Request, token: str) -> None:
+        self._routes = routes
+        self._browser = browser
+        self._token = token
+
+    async def get(self, path: str, query: Query | None = None) -> Any:
+        """Return the JSON of an answer. Raises ApiRefused."""
+        return (await self.send("GET", path, query)).json
+
+    async def post(self, path: str, body: object) -> Any:
+        """Return the JSON of an answer. Raises ApiRefused."""
+        return (await self.send("POST", path, body=body)).json
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        query: Query | None = None,
+        *,
+        body: object = None,
+        headers: Mapping[str, str] | None = None,
+        receive: Receive | None = None,
+    ) -> ApiAnswer:
+        """Return an answer that is no refusal. Raises ApiRefused.
+
+        ``body`` is sent as JSON; ``receive`` is where a body of another kind comes from.
+        """
+        content = b"" if body is None else to_json(body)
+        extra = {} if body is None else {"content-type": "application/json"}
+        scope = self._scope(method, path, query, {**extra, **(headers or {})})
+        collected = _Collected()
+        await self._serve(scope, receive or _body(content, self._browser.receive), collected)
+        answer = ApiAnswer(collected.status, Headers(raw=collected.headers), collected.body())
+        if answer.status >= 400:
+            raise ApiRefused(answer.status, _error_of(answer))
+        return answer
+
+    async def stream(self, path: str, query: Query | None, receive: Receive, send: Send) -> None:
+        """Pass an answer on to ``send`` as it comes, until ``receive`` says that nobody reads."""
+        await self._serve(self._scope("GET", path, query, {}), receive, send)
+
+    def _scope(
+        self, method: str, path: str, query: Query | None, headers: Mapping[str, str]
+    ) -> Scope:
+        browser = self._browser.scope
+        raw = [
+            (b"authorization", b"Bearer " + self._token.encode()),
+            *((name.lower().encode(), value.encode()) for name, value in headers.items()),
+            *((name, value) for name, value in browser["headers"] if name == FORWARDED_FOR),
+        ]
+        return {
+            "type": "http",
+            "asgi": browser.get("asgi", {"version": "3.0"}),
+            "http_version": "1.1",
+            "method": method,
+            "scheme": browser.get("scheme", "http"),
+            "path": path,
+            "raw_path": quote(path).encode(),
+            "root_path": "",
+            "query_string": _encoded(query).encode(),
+            "headers": raw,
+            "client": browser.get("client"),
+            "server": browser.get("server"),
+            "app": browser.get("app"),
+            "state": browser.get("state", {}),
+            ENTRY: Entry.CONSOLE,
+        }
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        for route in self._routes:
+            match, found = route.matches(scope)
+            if match is Match.FULL:
+                await route.app({**scope, **found}, receive, send)
+                return
+        raise LookupError(f"the API has no {scope['method']} {scope['path']}")
+
+
+class _Collected:
+    """Collects an answer; it is an ASGI ``send``."""
+
+    def __init__(self) -> None:
+        self.status = 500
+        self.headers: list[tuple[bytes, bytes]] = []
+        self._chunks: list[bytes] = []
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            self.headers = [*message.get("headers", ())]
+        elif message["type"] == "http.response.body":
+            self._chunks.append(message.get("body", b""))
+
+    def body(self) -> bytes:
+        return b"".join(self._chunks)
+
+
+def _body(content: bytes, then: Receive) -> Receive:
+    """Return a body, and what tells that the browser has gone: a call ends with its client."""
+    sent = False
+
+    async def receive() -> Message:
+        nonlocal sent
+        if sent:
+            return await then()
+        sent = True
+        return {"type": "http.request", "body": content, "more_body": False}
+
+    return receive
+
+
+def _encoded(query: Query | None) -> str:
+    given = {name: value for name, value in (query or {}).items() if value not in (None, "", ())}
+    return urlencode(given, doseq=True)
+
+
+def _error_of(answer: ApiAnswer) -> Mapping[str, Any]:
+    try:
+        error = answer.json["error"]
+    except (ValueError, KeyError, TypeError):
+        return {}
+    return error if isinstance(error, dict) else {}

@@ -1,0 +1,38 @@
+// What pages do besides htmx; all of them can be looked at without it.
+"use strict";
+
+(() => {
+  const timeFormat = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+
+  // Times are UTC in the page, and are shown in the reader's zone.
+  const showTimes = (root) => {
+    for (const element of root.querySelectorAll("time[datetime]:not([data-shown])")) {
+      const time = new Date(element.dateTime);
+      if (Number.isNaN(time.getTime())) continue;
+      element.title = element.textContent.trim();
+      element.textContent = timeFormat.format(time);
+      element.dataset.shown = "";
+    }
+  };
+
+  const copy = async (button) => {
+    const source = document.getElementById(button.dataset.copy);
+    await navigator.clipboard.writeText(source.textContent);
+    const before = button.textContent;
+    button.textContent = "Copied";
+    setTimeout(() => { button.textContent = before; }, 2000);
+  };
+
+  // Buttons that only a script can serve are hidden until there is one.
+  const start = (root) => {
+    showTimes(root);
+    for (const button of root.querySelectorAll("button[data-copy][hidden]")) button.hidden = false;
+  };
+
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("button[data-copy]");
+    if (button) copy(button).catch(() => { button.textContent = "Select and copy the text"; });
+  });
+  document.addEventListener("htmx:load", (event) => start(event.detail.elt));
+  start(document);
+})();

@@ -1,0 +1,48 @@
+"""The console as a whole: its routes, and what signs in where no token can."""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from mcp_tools_proxy.console.assets import Assets
+from mcp_tools_proxy.console.endpoint import PageEndpoint, Pages
+from mcp_tools_proxy.console.page_headers import PAGE_HEADERS
+from mcp_tools_proxy.console.pages.overview import overview_routes
+from mcp_tools_proxy.console.pages.servers import server_routes
+from mcp_tools_proxy.console.sign_in import SIGN_OUT_PATH, SignIn
+from mcp_tools_proxy.web.request_refusals import CONSOLE_PATH
+
+BuildRoutes = Callable[[Pages], Sequence[Route]]
+
+PARTS: Sequence[BuildRoutes] = (overview_routes, server_routes)
+"""The parts of the console, each with its routes."""
+
+
+class Console:
+    """Every page; ``close`` closes the store of the sessions."""
+
+    def __init__(
+        self, pages: Pages, sign_in: SignIn, assets: Assets, close: Callable[[], Awaitable[None]]
+    ) -> None:
+        self._pages = pages
+        self._sign_in = sign_in
+        self._assets = assets
+        self.aclose = close
+
+    def routes(self) -> Sequence[Route]:
+        """Return every route."""
+        sign_out = PageEndpoint(self._pages, POST=self._sign_in.sign_out)
+        return (
+            Route("/", _to_console, methods=["GET"]),
+            Route("/console/assets/{name}", self._assets.serve, methods=["GET"]),
+            *self._sign_in.routes(),
+            Route(SIGN_OUT_PATH, sign_out),
+            *(route for build in PARTS for route in build(self._pages)),
+        )
+
+
+async def _to_console(_: Request) -> Response:
+    """Lead whoever opens the gateway's address in a browser to the console."""
+    return RedirectResponse(CONSOLE_PATH, 303, PAGE_HEADERS)

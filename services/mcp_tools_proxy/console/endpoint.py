@@ -1,0 +1,253 @@
+"""Serves pages: finds the session, checks forms, renders, and shows refusals as pages."""
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from mcp_tools_proxy.console.api_client import ApiClient, ApiRefused
+from mcp_tools_proxy.console.forms import Form, read_form
+from mcp_tools_proxy.console.navigation import current_part, parts_for
+from mcp_tools_proxy.console.page import Done, PageHandler, PageRequest, PageResult, View
+from mcp_tools_proxy.console.page_headers import PAGE_HEADERS, OwnOrigin
+from mcp_tools_proxy.console.session_cookie import SessionCookie
+from mcp_tools_proxy.console.sessions import Session, Sessions
+from mcp_tools_proxy.console.templates import Templates
+from mcp_tools_proxy.domain.errors import (
+    Forbidden,
+    LoginsUnavailable,
+    MethodNotAllowed,
+    ProxyError,
+    Unauthenticated,
+)
+from mcp_tools_proxy.domain.identity import Principal
+from mcp_tools_proxy.web.cookies import single_cookie
+from mcp_tools_proxy.web.error_status import error_headers, status_of
+from mcp_tools_proxy.web.request_refusals import RequestRefusals
+from mcp_tools_proxy.web.trace_headers import new_trace_id
+
+SIGN_IN_PATH = "/console/sign-in"
+
+FORM_MARGIN_BYTES = 64 * 1024
+"""What a form may have beyond the largest request of the API that it makes."""
+
+MESSAGE_COOKIE = "mcp-console-message"
+"""A cookie with what was just done, for the page that shows it once; it proves nothing."""
+
+MAX_MESSAGE_CHARS = 300
+
+Identify = Callable[[str], Awaitable[Principal]]
+"""Returns whom a bearer token proves. Raises Unauthenticated."""
+
+
+class Pages:
+    """What all pages share; ``routes`` are those of the API."""
+
+    def __init__(
+        self,
+        *,
+        templates: Templates,
+        sessions: Sessions,
+        cookie: SessionCookie,
+        origin: OwnOrigin,
+        identify: Identify,
+        routes: Sequence[Route],
+        refusals: RequestRefusals,
+        dashboard_url: str | None,
+        max_form_bytes: int,
+    ) -> None:
+        self.templates = templates
+        self.sessions = sessions
+        self.cookie = cookie
+        self.origin = origin
+        self.identify = identify
+        self.refusals = refusals
+        self._routes = routes
+        self._dashboard_url = dashboard_url
+        self._max_form_bytes = max_form_bytes
+
+    def render(
+        self,
+        request: Request,
+        view: View,
+        *,
+        session: Session | None = None,
+        operator: Principal | None = None,
+    ) -> HTMLResponse:
+        """Render a page, with what every page shows around it."""
+        message = single_cookie(request, MESSAGE_COOKIE)
+        html = self.templates.render(
+            view.template,
+            parts=[] if operator is None else parts_for(operator),
+            current=current_part(request.url.path),
+            operator=operator,
+            csrf="" if session is None else session.csrf,
+            dashboard_url=self._dashboard_url,
+            message=None if message is None else _message_of(message),
+            **view.context,
+        )
+        response = HTMLResponse(html, view.status, PAGE_HEADERS)
+        if message is not None:
+            response.headers.append("Set-Cookie", f"{MESSAGE_COOKIE}=; Path=/console; Max-Age=0")
+        return response
+
+    def refuse(
+        self, request: Request, error: ProxyError, page: PageRequest | None = None
+    ) -> HTMLResponse:
+        """Count and record a refused request, and render what was refused."""
+        trace_id = new_trace_id()
+        self.refusals.record_refusal(request.scope, error, trace_id)
+        view = refusal_view(status_of(error).api, error.code, error.message, error.details or {})
+        response = self.render(
+            request,
+            view,
+            session=None if page is None else page.session,
+            operator=None if page is None else page.operator,
+        )
+        for name, value in error_headers(error, trace_id).items():
+            response.headers[name] = value
+        return response
+
+    async def signed_in(self, request: Request) -> PageRequest | None:
+        """Return the request as a page has it; None if the browser is not signed in any more.
+
+        Whom the session's token proves is asked anew each time: a token that was revoked ends it.
+        Raises LoginsUnavailable.
+        """
+        cookie = self.cookie.value_in(request)
+        session = None if cookie is None else await self.sessions.find(cookie)
+        if session is None:
+            return None
+        try:
+            operator = await self.identify(session.token)
+        except Unauthenticated:
+            await self.sessions.end(session)
+            return None
+        return PageRequest(
+            request=request,
+            session=session,
+            sessions=self.sessions,
+            operator=operator,
+            api=ApiClient(self._routes, request, session.token),
+        )
+
+    async def own_form(self, request: Request) -> Form:
+        """Read a form that a page of ours has sent. Raises Forbidden, InvalidRequest."""
+        if not self.origin.sent(request):
+            raise Forbidden(
+                "this form was sent from the page of another address, so nothing was done; where "
+                "the gateway is reached through a proxy, set MCP_PROXY_PUBLIC_URL to its address"
+            )
+        return await read_form(request, self._max_form_bytes)
+
+
+class PageEndpoint:
+    """The ASGI app of one path, for signed-in browsers: a handler for each method."""
+
+    def __init__(self, pages: Pages, **handlers: PageHandler) -> None:
+        self._pages = pages
+        self._handlers = handlers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        request = Request(scope, receive)
+        response = await self._respond(request)
+        await response(scope, receive, send)
+
+    async def _respond(self, request: Request) -> Response:
+        try:
+            page = await self._pages.signed_in(request)
+        except LoginsUnavailable as error:
+            return self._pages.refuse(request, error)
+        if page is None:
+            return _to_sign_in(request, self._pages.cookie)
+        try:
+            result = await self._result(page)
+        except ApiRefused as error:
+            return self._refused_by_api(page, error)
+        except ProxyError as error:
+            return self._pages.refuse(request, error, page)
+        return self._response(page, result)
+
+    async def _result(self, page: PageRequest) -> PageResult:
+        request = page.request
+        handler = self._handlers.get("GET" if request.method == "HEAD" else request.method)
+        if handler is None:
+            raise MethodNotAllowed("this address cannot be used so; open it in a browser")
+        if request.method != "POST":
+            return await handler(page)
+        form = await self._pages.own_form(request)
+        if not page.session.allows(form.raw("csrf")):
+            raise Forbidden(
+                "this form is not the one that your browser was shown, so nothing was done; load "
+                "the page again, and repeat it"
+            )
+        return await handler(_with_form(page, form))
+
+    def _response(self, page: PageRequest, result: PageResult) -> Response:
+        if isinstance(result, Response):
+            return result
+        if isinstance(result, Done):
+            return redirect(result)
+        return self._pages.render(
+            page.request, result, session=page.session, operator=page.operator
+        )
+
+    def _refused_by_api(self, page: PageRequest, error: ApiRefused) -> Response:
+        """Show a refusal of the API, which has counted and recorded it."""
+        if error.status == 401:
+            return _to_sign_in(page.request, self._pages.cookie)
+        view = refusal_view(error.status, error.code, error.message, error.details)
+        return self._pages.render(page.request, view, session=page.session, operator=page.operator)
+
+
+def _with_form(page: PageRequest, form: Form) -> PageRequest:
+    return PageRequest(
+        request=page.request,
+        session=page.session,
+        sessions=page.sessions,
+        operator=page.operator,
+        api=page.api,
+        form=form,
+    )
+
+
+def refusal_view(status: int, code: str, message: str, details: Mapping[str, Any]) -> View:
+    """Return the page that shows why something was not done."""
+    context = {"code": code, "text": message, "details": details}
+    return View(template="refused.html", context=context, status=status)
+
+
+def _to_sign_in(request: Request, cookie: SessionCookie) -> Response:
+    """Send the browser to sign in; htmx cannot follow a redirect to another page, so it is told."""
+    had_cookie = cookie.value_in(request) is not None
+    target = f"{SIGN_IN_PATH}{'?ended=1' if had_cookie else ''}"
+    if request.headers.get("hx-request") == "true":
+        response = Response(status_code=204, headers={**PAGE_HEADERS, "HX-Redirect": target})
+    else:
+        response = RedirectResponse(target, 303, PAGE_HEADERS)
+    if had_cookie:
+        cookie.drop_on(response)
+    return response
+
+
+def redirect(done: Done) -> Response:
+    """Lead the browser to the page that shows what was done."""
+    response = RedirectResponse(done.path, 303, PAGE_HEADERS)
+    text = urlsafe_b64encode(done.message[:MAX_MESSAGE_CHARS].encode()).decode().rstrip("=")
+    response.headers.append(
+        "Set-Cookie",
+        f"{MESSAGE_COOKIE}={text}; Path=/console; Max-Age=30; HttpOnly; SameSite=Strict",
+    )
+    return response
+
+
+def _message_of(cookie: str) -> str | None:
+    try:
+        return urlsafe_b64decode(cookie + "=" * (-len(cookie) % 4)).decode()[:MAX_MESSAGE_CHARS]
+    except ValueError:
+        return None

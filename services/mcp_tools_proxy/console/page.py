@@ -1,0 +1,65 @@
+"""What a page is given, and what it returns."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from mcp_tools_proxy.console.api_client import ApiClient
+from mcp_tools_proxy.console.forms import Form
+from mcp_tools_proxy.console.sessions import Session, Sessions
+from mcp_tools_proxy.domain.identity import OperatorRight, Principal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageRequest:
+    """A request of a signed-in browser: who it is, and the API as that person."""
+
+    request: Request
+    session: Session
+    sessions: Sessions
+    operator: Principal
+    api: ApiClient
+    form: Form = field(default_factory=Form)
+
+    def query(self, name: str) -> str:
+        """Return a parameter of the address without blanks around it; "" if it is not there."""
+        return (self.request.query_params.get(name) or "").strip()
+
+    def may(self, right: OperatorRight) -> bool:
+        """Return whether the person has a right: for all tenants, or for the own one."""
+        return right in self.operator.rights
+
+    @property
+    def tenant_id(self) -> str | None:
+        """The only tenant that the person's rights are for; None for all."""
+        return self.operator.tenant_id
+
+    def tenant(self, field_name: str = "tenant_id") -> str:
+        """Return the tenant to look at: the person's own, else that of the address, or ""."""
+        return self.tenant_id or self.query(field_name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """A page to render."""
+
+    template: str
+    context: Mapping[str, Any] = field(default_factory=dict)
+    status: int = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """Something was done: the browser goes on to ``path``, which shows ``message`` once."""
+
+    path: str
+    message: str
+
+
+PageResult = View | Done | Response
+
+PageHandler = Callable[[PageRequest], Awaitable[PageResult]]
+"""Serves one method of a page; may raise ApiRefused, or ProxyError for a form that is no good."""

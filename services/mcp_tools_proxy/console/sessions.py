@@ -1,0 +1,119 @@
+"""Sessions of browsers: what is kept of each is sealed by a key that only the browser has."""
+
+import hmac
+import json
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+from mcp_tools_proxy.domain.errors import LoginsUnavailable
+from mcp_tools_proxy.encryption.record_cipher import RecordCipher
+from mcp_tools_proxy.logins.sign_ins.sign_in_store import RecordKind, SignInStore
+
+SESSION_S = 8 * 3600.0
+"""Longest time from a sign-in to the end of its session, in seconds."""
+
+MAX_TRIES = 20
+"""Tries that a session remembers."""
+
+MAX_TRIES_BYTES = 256 * 1024
+"""Bytes that a session's tries may take: those of a store are shared by all sessions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """One signed-in browser; ``token`` is the bearer token that it was made with."""
+
+    cookie: str = field(repr=False)
+    token: str = field(repr=False)
+    ends_at: float
+    """In seconds since 1970."""
+
+    @property
+    def csrf(self) -> str:
+        """The secret that each form of this session carries."""
+        return _derived(self.cookie, b"csrf").hex()
+
+    def allows(self, csrf: str) -> bool:
+        """Return whether a form is one of this session, in constant time."""
+        return hmac.compare_digest(self.csrf.encode(), csrf.encode("utf-8", "surrogatepass"))
+
+
+class Sessions:
+    """Begins, finds and ends sessions; ``now`` returns seconds since 1970.
+
+    The store has the digest of a cookie, and what is sealed by a key that the cookie makes: whoever
+    reads the store learns no cookie and no token. Each method raises LoginsUnavailable while the
+    store does not work.
+    """
+
+    def __init__(self, store: SignInStore, now: Callable[[], float]) -> None:
+        self._store = store
+        self._now = now
+
+    async def begin(self, token: str, *, ends_at: float | None = None) -> Session:
+        """Begin a session of a token; it ends at ``ends_at``, and after SESSION_S in any case."""
+        now = self._now()
+        until = now + SESSION_S if ends_at is None else min(ends_at, now + SESSION_S)
+        session = Session(cookie=secrets.token_urlsafe(32), token=token, ends_at=until)
+        content = _seal(session.cookie, "session", {"token": token, "ends_at": until})
+        name = _name_of(session.cookie, "session")
+        added = await self._store.add(RecordKind.CONSOLE, name, content, max(1.0, until - now))
+        if added is None:
+            raise LoginsUnavailable(
+                "too many people are signed in to the console; try again later",
+                reason="all sessions are used",
+            )
+        return session
+
+    async def find(self, cookie: str) -> Session | None:
+        """Return the session of a browser; None if there is none, or its time is over."""
+        found = await self._find(cookie, "session")
+        if found is None or found["ends_at"] <= self._now():
+            return None
+        return Session(cookie=cookie, token=found["token"], ends_at=found["ends_at"])
+
+    async def end(self, session: Session) -> None:
+        """Forget a session, and what its browser has tried."""
+        for part in ("session", "tries"):
+            await self._store.take(RecordKind.CONSOLE, _name_of(session.cookie, part))
+
+    async def tries(self, session: Session) -> list[dict[str, Any]]:
+        """Return what a session has tried, the newest first."""
+        found: list[dict[str, Any]] = await self._find(session.cookie, "tries") or []
+        return found
+
+    async def add_try(self, session: Session, tried: dict[str, Any]) -> None:
+        """Remember what a session has tried; the oldest are forgotten."""
+        kept = [tried, *await self.tries(session)][:MAX_TRIES]
+        while kept and len(json.dumps(kept)) > MAX_TRIES_BYTES:
+            kept.pop()
+        content = _seal(session.cookie, "tries", kept)
+        name = _name_of(session.cookie, "tries")
+        ttl_s = max(1.0, session.ends_at - self._now())
+        if await self._store.add(RecordKind.CONSOLE, name, content, ttl_s) != content:
+            await self._store.replace(RecordKind.CONSOLE, name, content)
+
+    async def _find(self, cookie: str, part: str) -> Any:
+        name = _name_of(cookie, part)
+        sealed = await self._store.find(RecordKind.CONSOLE, name)
+        content = None if sealed is None else _cipher_of(cookie).decrypt(sealed, part.encode())
+        return None if content is None else json.loads(content)
+
+
+def _seal(cookie: str, part: str, content: object) -> bytes:
+    return _cipher_of(cookie).encrypt(json.dumps(content).encode(), part.encode())
+
+
+def _cipher_of(cookie: str) -> RecordCipher:
+    return RecordCipher([_derived(cookie, b"seal")])
+
+
+def _name_of(cookie: str, part: str) -> str:
+    return _derived(cookie, f"name of {part}".encode()).hex()
+
+
+def _derived(cookie: str, purpose: bytes) -> bytes:
+    return hmac.digest(cookie.encode(), b"console " + purpose, sha256)

@@ -1,0 +1,126 @@
+"""Renders pages with Jinja: what servers, documents and callers say is text, and never markup."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from jinja2 import Environment, PackageLoader
+from markupsafe import Markup
+
+from mcp_tools_proxy.console.assets import Assets
+from mcp_tools_proxy.domain.identity import Principal
+from mcp_tools_proxy.wire.text import readable
+
+
+class Templates:
+    """The templates of all pages; every text in them is escaped, and hidden characters are shown.
+
+    A template cannot be told that a text is markup: a test looks for ``|safe`` and its like.
+    """
+
+    def __init__(self, assets: Assets) -> None:
+        self._environment = Environment(
+            loader=PackageLoader("mcp_tools_proxy.console", "templates"),
+            autoescape=True,
+            finalize=_shown,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._environment.globals |= {
+            "asset": assets.url,
+            "signed_in_as": signed_in_as,
+            "state_kind": state_kind,
+        }
+        self._environment.filters |= {
+            "as_json": _as_json,
+            "bytes": _bytes,
+            "milliseconds": _milliseconds,
+            "number": _number,
+            "seconds": _seconds,
+            "utc": _utc,
+        }
+
+    def render(self, name: str, **context: Any) -> str:
+        """Return a page."""
+        return self._environment.get_template(name).render(**context)
+
+    def render_block(self, name: str, block: str, **context: Any) -> str:
+        """Return one block of a page."""
+        template = self._environment.get_template(name)
+        return "".join(template.blocks[block](template.new_context(context)))
+
+
+def signed_in_as(operator: Principal) -> str:
+    """Return by what name the console shows who is signed in."""
+    fields = operator.token_log_fields
+    if operator.user_id is not None:
+        return operator.user_id
+    return fields.get("subject") or fields.get("token_id", "operator").replace("_", " ")
+
+
+_STATE_KINDS = {
+    "ready": "ok",
+    "ok": "ok",
+    "connecting": "idle",
+    "reconnecting": "warn",
+    "login_required": "warn",
+    "degraded": "warn",
+    "disabled": "idle",
+}
+
+
+def state_kind(state: str) -> str:
+    """Return how the state of a server or of a dependency looks: ok, warn, bad or idle."""
+    return _STATE_KINDS.get(state, "bad")
+
+
+def _shown(value: object) -> object:
+    """Return what a template prints of a value: nothing of it is hidden, and None is nothing."""
+    if isinstance(value, Markup):  # a part that another template has rendered
+        return value
+    if value is None:
+        return ""
+    return readable(value) if isinstance(value, str) else value
+
+
+def _as_json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def _number(value: float) -> str:
+    return f"{value:,}"
+
+
+def _milliseconds(value: float) -> str:
+    if value < 10:
+        return f"{value:.1f} ms"
+    return f"{value:.0f} ms" if value < 10_000 else f"{value / 1000:.1f} s"
+
+
+def _seconds(value: float) -> str:
+    """Return a time span by its two largest units."""
+    seconds = round(value)
+    for unit, length, smaller, part in (
+        ("d", 86_400, "h", 3600),
+        ("h", 3600, "min", 60),
+        ("min", 60, "s", 1),
+    ):
+        if seconds >= length:
+            rest = seconds % length // part
+            return f"{seconds // length} {unit}" + (f" {rest} {smaller}" if rest else "")
+    return f"{seconds} s"
+
+
+def _bytes(value: float) -> str:
+    for unit in ("bytes", "kB", "MB"):
+        if value < 1000:
+            return (
+                f"{value:.0f} {unit}" if value >= 100 or unit == "bytes" else f"{value:.1f} {unit}"
+            )
+        value /= 1000
+    return f"{value:.1f} GB"
+
+
+def _utc(value: float) -> str:
+    """Return seconds since 1970 as ISO 8601, which the page shows in the reader's zone."""
+    return datetime.fromtimestamp(value, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
