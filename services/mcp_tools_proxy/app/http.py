@@ -85,9 +85,8 @@ def create_app(
 ) -> FastAPI:
     """Build the service. ``retrieval_transport`` replaces the network in tests.
 
-    The ``Gateway`` is at ``app.state.gateway``, the MCP endpoints at ``app.state.mcp_endpoints``,
-    the connector, if any, at ``app.state.connector``. Raises ValueError for an unusable limit store
-    URL or CA file.
+    In ``app.state`` are ``gateway``, ``mcp_endpoints``, and, if any, ``connector`` and ``console``.
+    Raises ValueError for an unusable limit store URL or CA file.
     """
     gateway = Gateway(settings, retrieval_transport=retrieval_transport)
     refusals = RequestRefusals(
@@ -96,6 +95,8 @@ def create_app(
     protected_resource = _protected_resource(settings)
     mcp_endpoints = _mcp_endpoints(settings, gateway, refusals, protected_resource)
     connector = _connector(settings, gateway)
+    routes = _api_routes(settings, gateway, connector, refusals)
+    console = _console(settings, gateway, routes, refusals)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -104,6 +105,8 @@ def create_app(
             async with gateway.lifespan(), mcp_endpoints.lifespan(), connecting:
                 yield
         finally:
+            if console is not None:
+                await console.aclose()
             flush_logs()  # uvicorn may end the process by the signal it received
 
     app = DescribedApp(
@@ -119,8 +122,7 @@ def create_app(
     app.state.gateway = gateway
     app.state.mcp_endpoints = mcp_endpoints
     app.state.connector = connector
-    routes = _api_routes(settings, gateway, connector, refusals)
-    app.state.console = console = _console(settings, gateway, routes, refusals)
+    app.state.console = console
     pages = [*_page_routes(gateway, refusals), *(console.routes() if console else ())]
     app.router.routes[:0] = [*routes, *pages]
     add_error_handlers(app, refusals)

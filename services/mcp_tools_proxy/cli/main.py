@@ -10,11 +10,13 @@ from typing import Annotated, NoReturn, TypeVar
 import typer
 from typer.exceptions import TyperException
 
+from mcp_tools_proxy.app.console.sign_in_check import check_console
 from mcp_tools_proxy.app.credentials_key import check_credentials_key
 from mcp_tools_proxy.cli.audit import audit_app
 from mcp_tools_proxy.cli.call import add_call_commands
 from mcp_tools_proxy.cli.completions import agent_names
 from mcp_tools_proxy.cli.config_init import config_app
+from mcp_tools_proxy.cli.console import add_console_command
 from mcp_tools_proxy.cli.documents.documents_app import documents_app
 from mcp_tools_proxy.cli.logins.login_commands import add_login_commands
 from mcp_tools_proxy.cli.options import document_list, identifier, identifiers
@@ -160,6 +162,7 @@ def serve_command(host: Host = None, port: Port = None) -> None:
     try:
         _prepare_documents(settings)
         check_credentials_key(settings)
+        check_console(settings)
         server = build_server(settings)
         server.audit.open()
         listener = listen(settings.host, settings.port)
@@ -250,6 +253,7 @@ def check_configuration(
 
 
 add_login_commands(app, lambda: _load_quietly(Settings))
+add_console_command(app, lambda: _load_quietly(Settings))
 add_call_commands(app, lambda: _load(ClientSettings))
 app.add_typer(tokens_app(lambda: _load(TokensFileSettings).tokens_file), name="tokens")
 app.add_typer(audit_app(lambda: _load(AuditSettings)), name="audit")

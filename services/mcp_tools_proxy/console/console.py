@@ -1,5 +1,6 @@
 """The console as a whole: its routes, and what signs in where no token can."""
 
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 
 from starlette.requests import Request
@@ -29,7 +30,19 @@ class Console:
         self._pages = pages
         self._sign_in = sign_in
         self._assets = assets
-        self.aclose = close
+        self._close = close
+
+    def announce(self, host: str, port: int) -> None:
+        """Print where to sign in, where that takes a one-time address: on a terminal alone."""
+        address = self._sign_in.open_address(host, port)
+        if address is not None and sys.stderr.isatty():
+            sys.stderr.write(f"Sign in to the console, within ten minutes: {address}\n")
+            sys.stderr.flush()
+
+    async def aclose(self) -> None:
+        """Close the store of the sessions, and end the one-time addresses."""
+        self._sign_in.close()
+        await self._close()
 
     def routes(self) -> Sequence[Route]:
         """Return every route."""

@@ -238,6 +238,8 @@ def _to_sign_in(request: Request, cookie: SessionCookie) -> Response:
 def redirect(done: Done) -> Response:
     """Lead the browser to the page that shows what was done."""
     response = RedirectResponse(done.path, 303, PAGE_HEADERS)
+    if not done.message:
+        return response
     text = urlsafe_b64encode(done.message[:MAX_MESSAGE_CHARS].encode()).decode().rstrip("=")
     response.headers.append(
         "Set-Cookie",

@@ -12,6 +12,9 @@ from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 
+import structlog
+
+from mcp_tools_proxy.documents.cache_folder import make_private
 from mcp_tools_proxy.domain.identity import OperatorRight, Principal
 
 CODE_S = 600
@@ -34,6 +37,9 @@ GUEST = Principal(
 _NONCE_BYTES = 32
 _TIME_BYTES = 8
 _CODE_BYTES = _NONCE_BYTES + _TIME_BYTES + sha256().digest_size
+
+
+log = structlog.get_logger()
 
 
 class OneTimeCodes:
@@ -83,13 +89,66 @@ class OneTimeCodes:
         return hmac.digest(self._key, b"console code" + content, sha256)
 
 
+class OneTimeAddresses:
+    """Makes addresses that sign in to the console of the gateway that listens on a port.
+
+    The key of their codes is in a file of ``folder`` while the gateway serves.
+    """
+
+    def __init__(self, folder: Path, now: Callable[[], float]) -> None:
+        self._folder = folder
+        self._now = now
+        self._file: Path | None = None
+        self.codes = OneTimeCodes(secrets.token_bytes(_NONCE_BYTES), now)
+
+    def open(self, host: str, port: int) -> str:
+        """Keep a new key in the file of this port, and return the first address.
+
+        Without a file, in a folder that cannot be written, only this address is there.
+        """
+        key = secrets.token_bytes(_NONCE_BYTES)
+        self.codes = OneTimeCodes(key, self._now)
+        file = key_file(self._folder, port)
+        try:
+            make_private(self._folder)
+            _write_key(file, key)
+        except OSError as error:
+            log.warning("console.key_not_kept", path=str(file), reason=error.strerror or str(error))
+        else:
+            self._file = file
+        return address_of(self.codes.make(), host, port)
+
+    def close(self) -> None:
+        """Remove the file: the gateway serves no more."""
+        if self._file is not None:
+            self._file.unlink(missing_ok=True)
+
+
+def new_address(folder: Path, host: str, port: int, now: Callable[[], float]) -> str | None:
+    """Return a new address of the gateway that listens on a port; None if none has a key there.
+
+    Raises OSError.
+    """
+    try:
+        key = key_file(folder, port).read_bytes()
+    except FileNotFoundError:
+        return None
+    return address_of(OneTimeCodes(key, now).make(), host, port)
+
+
+def address_of(code: str, host: str, port: int) -> str:
+    """Return the address that a code is good for."""
+    name = f"[{host}]" if ":" in host else host
+    return f"http://{name}:{port}/console/begin?code={code}"
+
+
 def key_file(folder: Path, port: int) -> Path:
     """Return the file with the key of the gateway that listens on a port of this machine."""
     return folder / f"console-{port}.key"
 
 
-def write_key(path: Path, key: bytes) -> None:
-    """Write a key for this user alone; ``path`` is in a folder that is private. Raises OSError."""
+def _write_key(path: Path, key: bytes) -> None:
+    """Write a key for this user alone. Raises OSError."""
     path.unlink(missing_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "wb") as file:

@@ -10,15 +10,24 @@ from starlette.types import Receive, Scope, Send
 from mcp_tools_proxy.auth.admin_token import LocalTokens
 from mcp_tools_proxy.console.endpoint import SIGN_IN_PATH, Pages, redirect
 from mcp_tools_proxy.console.navigation import parts_for
-from mcp_tools_proxy.console.one_time_address import GUEST, OneTimeCodes
+from mcp_tools_proxy.console.one_time_address import GUEST, OneTimeAddresses
 from mcp_tools_proxy.console.page import Done, PageRequest, PageResult, View
-from mcp_tools_proxy.console.sessions import SESSION_S
-from mcp_tools_proxy.domain.errors import Forbidden, MethodNotAllowed, ProxyError, Unauthenticated
+from mcp_tools_proxy.console.sessions import SESSION_S, Session
+from mcp_tools_proxy.domain.errors import (
+    Forbidden,
+    MethodNotAllowed,
+    ProxyError,
+    RouteNotFound,
+    Unauthenticated,
+)
 from mcp_tools_proxy.domain.identity import Principal
+from mcp_tools_proxy.domain.oauth.sign_in_pages import OwnSignIn, SignInRefused
 from mcp_tools_proxy.web.request_refusals import RecordedOperation, begin_operation
 from mcp_tools_proxy.web.trace_headers import new_trace_id
 
 BEGIN_PATH = "/console/begin"
+ISSUER_PATH = "/console/issuer"
+CALLBACK_PATH = "/console/callback"
 SIGN_OUT_PATH = "/console/sign-out"
 
 SIGNED_IN = "console.signed_in"
@@ -35,17 +44,38 @@ Handler = Callable[[Request], Awaitable[Response]]
 class SignIn:
     """Signs people in by a token, or by the code of a one-time address; and out again."""
 
-    def __init__(self, pages: Pages, local_tokens: LocalTokens, codes: OneTimeCodes | None) -> None:
+    def __init__(
+        self,
+        pages: Pages,
+        local_tokens: LocalTokens,
+        addresses: OneTimeAddresses | None,
+        *,
+        issuer: OwnSignIn | None,
+        issuer_name: str,
+    ) -> None:
         self._pages = pages
         self._local_tokens = local_tokens
-        self._codes = codes
+        self._addresses = addresses
+        self._issuer = issuer
+        self._issuer_name = issuer_name
 
     def routes(self) -> tuple[Route, ...]:
         """Return the routes that need no session."""
         return (
             Route(SIGN_IN_PATH, _OpenEndpoint(self._pages, GET=self.show, POST=self.by_token)),
             Route(BEGIN_PATH, _OpenEndpoint(self._pages, GET=self.show_code, POST=self.by_code)),
+            Route(ISSUER_PATH, _OpenEndpoint(self._pages, POST=self.to_issuer)),
+            Route(CALLBACK_PATH, _OpenEndpoint(self._pages, GET=self.from_issuer)),
         )
+
+    def open_address(self, host: str, port: int) -> str | None:
+        """Return the one-time address of a gateway that listens now; None if none is needed."""
+        return None if self._addresses is None else self._addresses.open(host, port)
+
+    def close(self) -> None:
+        """Remove the key of the one-time addresses."""
+        if self._addresses is not None:
+            self._addresses.close()
 
     async def show(self, request: Request) -> Response:
         """Show the form that takes a token."""
@@ -72,7 +102,7 @@ class SignIn:
     async def show_code(self, request: Request) -> Response:
         """Show the button that uses a code up: a preview of the address by a program does not."""
         code = request.query_params.get("code", "")
-        if self._codes is None or not self._codes.is_good(code):
+        if self._addresses is None or not self._addresses.codes.is_good(code):
             raise Forbidden(UNKNOWN_CODE)
         return self._pages.render(request, View(template="begin.html", context={"code": code}))
 
@@ -80,10 +110,40 @@ class SignIn:
         """Sign in by the code of a one-time address."""
         form = await self._pages.own_form(request)
         self._check_brake(request)
-        if self._codes is None or not self._codes.redeem(form.text("code")):
+        if self._addresses is None or not self._addresses.codes.redeem(form.text("code")):
             raise Unauthenticated(UNKNOWN_CODE, token_refused=True)
         token = self._local_tokens.issue(GUEST, SESSION_S)
         return await self._begin(request, token, GUEST)
+
+    async def to_issuer(self, request: Request) -> Response:
+        """Lead the browser to the issuer of callers' tokens, by a page that goes on at once.
+
+        A redirect would not do: Chromium applies ``form-action`` to each one after a form.
+        """
+        await self._pages.own_form(request)
+        if self._issuer is None:
+            raise RouteNotFound("people cannot sign in at an issuer here")
+        going = await self._issuer.begin()
+        context = {"url": going.url, "issuer": self._issuer_name}
+        response = self._pages.render(request, View(template="to_issuer.html", context=context))
+        self._pages.cookie.set_trip_on(response, going.cookie)
+        return response
+
+    async def from_issuer(self, request: Request) -> Response:
+        """Sign in who comes back from the issuer, by a page that goes on: the session's cookie is
+        not sent along a redirect that another site has begun.
+        """
+        if self._issuer is None:
+            raise RouteNotFound("people cannot sign in at an issuer here")
+        answer = dict(request.query_params)
+        token = await self._issuer.finish(answer, self._pages.cookie.trip_in(request))
+        operator = await self._pages.identify(token)
+        session = await self._new_session(request, token, operator)
+        context = {"path": parts_for(operator)[0].path}
+        response = self._pages.render(request, View(template="signed_in.html", context=context))
+        self._pages.cookie.drop_trip_on(response)
+        self._pages.cookie.set_on(response, session.cookie)
+        return response
 
     async def sign_out(self, page: PageRequest) -> PageResult:
         """End the session; the browser forgets what it has of it."""
@@ -99,7 +159,14 @@ class SignIn:
         return response
 
     async def _begin(self, request: Request, token: str, operator: Principal) -> Response:
-        """Begin a session, new at each sign-in, and go on to the first part that is there."""
+        """Sign in, and go on to the first part that is there."""
+        session = await self._new_session(request, token, operator)
+        response = redirect(Done(path=parts_for(operator)[0].path, message=""))
+        self._pages.cookie.set_on(response, session.cookie)
+        return response
+
+    async def _new_session(self, request: Request, token: str, operator: Principal) -> Session:
+        """Begin a session, a new one at each sign-in; the browser's last one ends."""
         before = self._pages.cookie.value_in(request)
         old = None if before is None else await self._pages.sessions.find(before)
         if old is not None:
@@ -108,9 +175,7 @@ class SignIn:
         session = await self._pages.sessions.begin(token, ends_at=ends_at)
         begin_operation(request.scope, RecordedOperation(SIGNED_IN, operator.token_log_fields))
         self._pages.refusals.record_operation(request.scope, "OK", new_trace_id())
-        response = redirect(Done(path=parts_for(operator)[0].path, message=""))
-        self._pages.cookie.set_on(response, session.cookie)
-        return response
+        return session
 
     def _form(
         self, request: Request, *, problem: str = "", ended: bool = False, status: int = 200
@@ -118,8 +183,8 @@ class SignIn:
         context = {
             "problem": problem,
             "ended": ended,
-            "has_codes": self._codes is not None,
-            "issuer": "",
+            "has_addresses": self._addresses is not None,
+            "issuer": "" if self._issuer is None else self._issuer_name,
         }
         return self._pages.render(
             request, View(template="sign_in.html", context=context, status=status)
@@ -156,5 +221,7 @@ class _OpenEndpoint:
             if handler is None:
                 raise MethodNotAllowed("this address cannot be used so; open it in a browser")
             return await handler(request)
+        except SignInRefused as error:
+            return self._pages.refuse(request, Forbidden(str(error)))
         except ProxyError as error:
             return self._pages.refuse(request, error)

@@ -5,7 +5,7 @@ import errno
 import gc
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from types import FrameType
@@ -53,8 +53,11 @@ class GracefulServer(uvicorn.Server):
         grace_s: float,
         drain_s: float = 0.0,
         audit: AuditTrail | None = None,
+        announce: Callable[[str, int], None] | None = None,
     ) -> None:
+        """``announce`` is called with host and port once the address is listened on."""
         super().__init__(config)
+        self._announce = announce
         self.audit = AuditTrail() if audit is None else audit
         """To be opened before the address is listened on: a start without it is refused."""
         self._lifecycle = lifecycle
@@ -69,6 +72,8 @@ class GracefulServer(uvicorn.Server):
         if self.started and sockets:
             host, port = sockets[0].getsockname()[:2]
             log.info("service.started", host=host, port=port)
+            if self._announce is not None:
+                self._announce(host, port)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -177,6 +182,7 @@ def build_server(settings: Settings) -> GracefulServer:
         grace_s=settings.shutdown_grace_s,
         drain_s=settings.shutdown_drain_s,
         audit=gateway.audit,
+        announce=None if app.state.console is None else app.state.console.announce,
     )
 
 

@@ -1,24 +1,28 @@
 """Builds the console of a gateway; its libraries are slow to import."""
 
-import secrets
-import time
 from collections.abc import Sequence
 
 import structlog
 from starlette.routing import Route
 
 from mcp_tools_proxy.api.operator_gate import OperatorGate
+from mcp_tools_proxy.app.console.sign_in_check import needs_one_time_address
 from mcp_tools_proxy.app.gateway import Gateway
+from mcp_tools_proxy.app.user_sign_ins.login_pages import own_client
 from mcp_tools_proxy.app.user_sign_ins.open_sign_in_store import open_sign_in_store
 from mcp_tools_proxy.console.assets import Assets
 from mcp_tools_proxy.console.console import Console
 from mcp_tools_proxy.console.endpoint import FORM_MARGIN_BYTES, Pages
-from mcp_tools_proxy.console.one_time_address import OneTimeCodes
+from mcp_tools_proxy.console.one_time_address import OneTimeAddresses
 from mcp_tools_proxy.console.page_headers import OwnOrigin
 from mcp_tools_proxy.console.session_cookie import SessionCookie
 from mcp_tools_proxy.console.sessions import Sessions
-from mcp_tools_proxy.console.sign_in import SignIn
+from mcp_tools_proxy.console.sign_in import CALLBACK_PATH, SignIn
 from mcp_tools_proxy.console.templates import Templates
+from mcp_tools_proxy.documents.cache_folder import default_folder
+from mcp_tools_proxy.downstream.oauth.oauth_access import now
+from mcp_tools_proxy.downstream.oauth.pages.console_flow import ConsoleFlow
+from mcp_tools_proxy.encryption.record_cipher import RecordCipher
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.web.request_refusals import RequestRefusals
 
@@ -43,7 +47,7 @@ def build_console(
     gate = OperatorGate(host=settings.host, authenticator=gateway.authenticator)
     pages = Pages(
         templates=Templates(assets),
-        sessions=Sessions(store, time.time),  # noqa: TID251 - the clock that is passed on
+        sessions=Sessions(store, now),
         cookie=SessionCookie(settings.public_url),
         origin=OwnOrigin(settings.public_url),
         identify=gate.identify,
@@ -52,17 +56,34 @@ def build_console(
         dashboard_url=settings.console_dashboard_url,
         max_form_bytes=settings.max_request_bytes * 3 + FORM_MARGIN_BYTES,
     )
-    codes = None
+    addresses = None
     if needs_one_time_address(settings):
-        codes = OneTimeCodes(secrets.token_bytes(32), time.time)  # noqa: TID251 - see above
-    sign_in = SignIn(pages, gateway.authenticator.operators.local, codes)
+        folder = settings.cache_dir or default_folder()
+        addresses = OneTimeAddresses(folder, now)
+    sign_in = SignIn(
+        pages,
+        gateway.authenticator.operators.local,
+        addresses,
+        issuer=_issuer(settings, gateway),
+        issuer_name=settings.jwt_issuer or "",
+    )
     return Console(pages, sign_in, assets, store.aclose)
 
 
-def needs_one_time_address(settings: Settings) -> bool:
-    """Return whether nobody can sign in to the console by a token or at an issuer."""
-    return (
-        settings.admin_token is None
-        and settings.auth_mode != "token"
-        and settings.pages_url is None
+def _issuer(settings: Settings, gateway: Gateway) -> ConsoleFlow | None:
+    """Return what signs people in at the issuer of callers' tokens; None where there are no pages.
+
+    These are the pages by which users sign in to servers: this takes the same settings.
+    """
+    pages_url = settings.pages_url
+    if pages_url is None:
+        return None
+    keys = [key.get_secret_value().encode() for key in settings.credentials_key]
+    return ConsoleFlow(
+        own_client(settings),
+        gateway.oauth.open,
+        lambda token: gateway.authenticator.authenticate(f"Bearer {token}"),
+        RecordCipher(keys),
+        now,
+        redirect_uri=f"{pages_url}{CALLBACK_PATH}",
     )

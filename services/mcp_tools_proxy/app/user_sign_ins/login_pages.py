@@ -32,7 +32,7 @@ def open_user_sign_ins(
     redirect_uri, metadata_url = f"{pages_url}/oauth/callback", f"{pages_url}/oauth/client.json"
     flow = PageFlow(
         records,
-        _own_client(settings),
+        own_client(settings),
         oauth.open,
         lambda token: authenticator.authenticate(f"Bearer {token}"),
         find_server,
@@ -51,7 +51,8 @@ def open_user_sign_ins(
     )
 
 
-def _own_client(settings: Settings) -> OwnClient:
+def own_client(settings: Settings) -> OwnClient:
+    """Return the gateway as a client of the issuer of callers' tokens."""
     secret = settings.signin_client_secret
     audience = next(iter(settings.jwt_audience), "")
     resource = settings.mcp_resource or (audience if urlsplit(audience).scheme else "")

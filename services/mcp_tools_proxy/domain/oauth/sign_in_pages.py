@@ -101,6 +101,18 @@ class SignInPages(Protocol):
         ...
 
 
+class OwnSignIn(Protocol):
+    """Signs a browser in at the issuer of callers' tokens; each method raises SignInRefused."""
+
+    async def begin(self) -> BrowserRedirect:
+        """Return where the browser goes; ``cookie`` is what it has to bring back."""
+        ...
+
+    async def finish(self, answer: dict[str, str], cookie: str | None) -> str:
+        """Return the token that the issuer gave for its answer."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferedSignIn:
     """The address of a sign-in, and for how many seconds it is good."""

@@ -63,8 +63,10 @@ class OwnIssuer:
             request, issuer, redirect_uri=redirect_uri, state=state, needs_pkce_metadata=False
         )
 
-    async def is_owner(self, login: PendingLogin, answer: Mapping[str, str]) -> bool:
-        """Return whether who signed in is whom the address is for; the token is forgotten.
+    async def signed_in(
+        self, login: PendingLogin, answer: Mapping[str, str]
+    ) -> tuple[str, Principal | None]:
+        """Return the token of who signed in, and whom it proves.
 
         Raises IssuerUnavailable, OAuthRefused.
         """
@@ -72,9 +74,16 @@ class OwnIssuer:
         issuer = await self._issuer()
         token = await exchange_code(self._parts.web, issuer, login, code, self._parts.now)
         try:
-            principal = await self._verify(token.access)
+            return token.access, await self._verify(token.access)
         except Unauthenticated as error:
             raise OAuthRefused(f"the issuer's access token is none of ours: {error}") from None
+
+    async def is_owner(self, login: PendingLogin, answer: Mapping[str, str]) -> bool:
+        """Return whether who signed in is whom the address is for; the token is forgotten.
+
+        Raises IssuerUnavailable, OAuthRefused.
+        """
+        _, principal = await self.signed_in(login, answer)
         if principal is None or principal.jwt is None:
             return False
         owner = login.request.owner

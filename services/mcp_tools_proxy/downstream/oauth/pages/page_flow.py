@@ -89,7 +89,7 @@ class PageFlow:
 
     async def start(self, nonce: str) -> BrowserRedirect:
         """Begin: the user signs in at the issuer of callers' tokens first."""
-        async with _failing(OWN_ISSUER_FAILED):
+        async with failing(OWN_ISSUER_FAILED):
             pending = await self._pending(nonce)
             browser = BrowserSecret.new()
             login = await (await self._own_issuer()).begin(
@@ -103,7 +103,7 @@ class PageFlow:
     async def answer(self, answer: dict[str, str], cookie: str | None) -> Confirmation | Closed:
         """Return what follows an issuer's answer; its state is used up, whoever brought it."""
         state = answer.get("state", "")
-        async with _failing(OWN_ISSUER_FAILED):
+        async with failing(OWN_ISSUER_FAILED):
             step = await self._records.take_step(state)
             browser = None if cookie is None else BrowserSecret(cookie)
             if browser is not None and not browser.is_of(state):
@@ -117,7 +117,7 @@ class PageFlow:
 
     async def confirm(self, nonce: str, csrf: str, cookie: str | None) -> BrowserRedirect:
         """Go on to the server's issuer, as the user has confirmed."""
-        async with _failing(SERVER_ISSUER_FAILED):
+        async with failing(SERVER_ISSUER_FAILED):
             pending = await self._pending(nonce)
             browser = BrowserSecret(cookie or "")
             step = await self._records.take_step(browser.confirmation)
@@ -130,17 +130,17 @@ class PageFlow:
         """Return how the sign-in of this browser has ended, once."""
         if cookie is None:
             return None
-        async with _failing(SERVER_ISSUER_FAILED):
+        async with failing(SERVER_ISSUER_FAILED):
             return await self._records.take_closing(BrowserSecret(cookie).closing)
 
     async def _own_answer(self, step: BrowserStep, answer: Mapping[str, str]) -> Confirmation:
         """Return what the user is shown, who is the one that the address is for."""
-        async with _failing(OWN_ISSUER_FAILED, step.login.request.owner):
+        async with failing(OWN_ISSUER_FAILED, step.login.request.owner):
             is_owner = await (await self._own_issuer()).is_owner(step.login, answer)
         if not is_owner:
             log.warning("login.other_user", server_id=step.login.request.owner.server_id)
             raise SignInRefused(OTHER_USER)
-        async with _failing(SERVER_ISSUER_FAILED, step.login.request.owner):
+        async with failing(SERVER_ISSUER_FAILED, step.login.request.owner):
             pending = await self._pending(step.nonce)
             owner, browser = pending.owner, BrowserSecret.new()
             config, sign_in = await self._sign_in(owner)
@@ -172,7 +172,7 @@ class PageFlow:
         owner = step.login.request.owner
         problem = ""
         try:
-            async with _failing(SERVER_ISSUER_FAILED, owner):
+            async with failing(SERVER_ISSUER_FAILED, owner):
                 if await self._records.take_pending(step.nonce) is None:
                     raise SignInUnknown(UNKNOWN)
                 _, sign_in = await self._sign_in(owner)
@@ -181,7 +181,7 @@ class PageFlow:
             problem = str(error)
         browser = BrowserSecret.new()
         closing = Closing(server_id=owner.server_id, problem=problem)
-        async with _failing(SERVER_ISSUER_FAILED, owner):
+        async with failing(SERVER_ISSUER_FAILED, owner):
             await self._records.keep_closing(browser.closing, closing)
         return Closed(owner=owner, problem=problem, cookie=browser.cookie)
 
@@ -207,7 +207,7 @@ class PageFlow:
 
 
 @asynccontextmanager
-async def _failing(message: str, owner: LoginOwner | None = None) -> AsyncIterator[None]:
+async def failing(message: str, owner: LoginOwner | None = None) -> AsyncIterator[None]:
     """Raise SignInFailed with ``message`` for the user where an issuer or the store fails."""
     try:
         yield
