@@ -1,0 +1,230 @@
+"""Who may sign in to the console, what a session is, and how it ends."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from mcp_tools_proxy.auth.token_store import add_token, remove_entry
+from mcp_tools_proxy.domain.identity import OperatorRight, Principal
+from tests.support.captured_logs import capture_logs
+from tests.support.console_browser import (
+    ADMIN,
+    SIGN_IN,
+    ConsoleService,
+    Html,
+    running_console,
+)
+from tests.support.service import SERVERS, eventually, running
+
+SERVERS_PAGE = "/console/servers"
+SIGN_OUT = "/console/sign-out"
+COOKIE = "mcp-console"
+
+
+@pytest.fixture
+async def console() -> AsyncIterator[ConsoleService]:
+    async with running_console() as started:
+        yield started
+
+
+async def test_there_is_no_console_unless_it_is_switched_on() -> None:
+    async with running(admin_token=ADMIN) as service:
+        for path in ("/console", "/console/sign-in", "/console/assets/console.css", "/"):
+            assert (await service.http.get(path)).status_code == 404
+
+
+async def test_who_is_not_signed_in_is_led_to_sign_in(console: ConsoleService) -> None:
+    browser = console.new_browser()
+    response = await browser.get("/", follow=False)
+    assert response.headers["location"] == "/console"
+    response = await browser.get("/console", follow=False)
+    assert (response.status_code, response.headers["location"]) == (303, SIGN_IN)
+
+
+async def test_the_admin_token_signs_in(console: ConsoleService) -> None:
+    page = await console.browser.open(SERVERS_PAGE)
+    assert "Signed in as admin token" in page.text
+
+
+@pytest.mark.parametrize("token", ["wrong", f"{ADMIN}x", "x" * 10_000, "ключ", "\x00"])
+async def test_another_token_does_not(console: ConsoleService, token: str) -> None:
+    browser = console.new_browser()
+    response = await browser.press(SIGN_IN, {"token": token})
+    assert response.status_code == 401
+    assert COOKIE not in browser.cookies
+    assert token not in response.text or token == "\x00"
+
+
+async def test_an_empty_field_is_told(console: ConsoleService) -> None:
+    response = await console.new_browser().press(SIGN_IN, {"token": "  "})
+    assert (response.status_code, "Paste a token" in response.text) == (400, True)
+
+
+async def test_the_cookie_is_for_this_host_alone_and_for_no_script(
+    console: ConsoleService,
+) -> None:
+    response = await console.new_browser().post(SIGN_IN, {"token": ADMIN})
+    (cookie,) = [it for it in response.headers.get_list("set-cookie") if COOKIE in it]
+    attributes = {part.strip() for part in cookie.split(";")[1:]}
+    assert attributes == {"Path=/", "HttpOnly", "SameSite=Strict"}
+
+
+async def test_over_https_the_cookie_is_one_that_no_neighbour_can_set() -> None:
+    async with running_console(public_url="https://gateway.example") as console:
+        (cookie,) = console.browser.cookies
+        assert cookie == f"__Host-{COOKIE}"
+
+
+async def test_each_sign_in_has_a_session_of_its_own_and_ends_the_last(
+    console: ConsoleService,
+) -> None:
+    browser = console.browser
+    old = browser.cookies[COOKIE]
+    await browser.sign_in()
+    new = browser.cookies[COOKIE]
+    assert new != old
+    thief = console.new_browser()
+    thief.cookies[COOKIE] = old
+    assert (await thief.get(SERVERS_PAGE, follow=False)).status_code == 303
+
+
+async def test_a_cookie_that_somebody_planted_becomes_no_session(console: ConsoleService) -> None:
+    victim = console.new_browser()
+    victim.cookies[COOKIE] = "planted"
+    await victim.sign_in()
+    assert victim.cookies[COOKIE] != "planted"
+    attacker = console.new_browser()
+    attacker.cookies[COOKIE] = "planted"
+    assert (await attacker.get(SERVERS_PAGE, follow=False)).status_code == 303
+
+
+async def test_signing_out_ends_the_session_for_every_holder_of_the_cookie(
+    console: ConsoleService,
+) -> None:
+    thief = console.new_browser()
+    thief.cookies |= console.browser.cookies
+    response = await console.browser.press(SIGN_OUT, on=SERVERS_PAGE)
+    assert "You are signed out" in response.text
+    assert COOKIE not in console.browser.cookies
+    assert (await thief.get(SERVERS_PAGE, follow=False)).status_code == 303
+
+
+async def test_the_api_does_not_look_at_the_cookie(console: ConsoleService) -> None:
+    cookie = console.browser.cookies[COOKIE]
+    for method, path in (("GET", "/internal/mcp/audit"), ("GET", "/internal/documents")):
+        response = await console.service.http.request(
+            method, path, headers={"cookie": f"{COOKIE}={cookie}"}
+        )
+        assert response.status_code == 401, path
+
+
+@pytest.mark.parametrize("origin", [None, "null", "https://evil.example", "http://localhost:81"])
+async def test_a_form_of_another_page_does_nothing(
+    console: ConsoleService, origin: str | None
+) -> None:
+    page = await console.browser.open(SERVERS_PAGE)
+    csrf = page.form(SIGN_OUT).fields["csrf"]
+    response = await console.browser.post(SIGN_OUT, {"csrf": csrf}, origin=origin)
+    assert response.status_code == 403
+    assert (await console.browser.get(SERVERS_PAGE, follow=False)).status_code == 200
+
+
+@pytest.mark.parametrize("origin", [None, "null", "https://evil.example"])
+async def test_nobody_is_signed_in_by_a_form_of_another_page(
+    console: ConsoleService, origin: str | None
+) -> None:
+    browser = console.new_browser()
+    response = await browser.post(SIGN_IN, {"token": ADMIN}, origin=origin)
+    assert (response.status_code, COOKIE in browser.cookies) == (403, False)
+
+
+async def test_a_form_needs_the_csrf_token_of_its_own_session(console: ConsoleService) -> None:
+    other = console.new_browser()
+    await other.sign_in()
+    foreign = (await other.open(SERVERS_PAGE)).form(SIGN_OUT).fields["csrf"]
+    for csrf in ("", "x", foreign, "\udcff"):
+        response = await console.browser.post(
+            SIGN_OUT, {"csrf": csrf.encode(errors="replace").decode()}
+        )
+        assert response.status_code == 403
+
+
+async def test_the_host_of_a_request_is_in_no_page(console: ConsoleService) -> None:
+    response = await console.browser.send(
+        "GET", SERVERS_PAGE, headers={"x-forwarded-host": "evil.example", "host": "localhost"}
+    )
+    assert "evil.example" not in response.text
+    assert "http://" not in response.text
+
+
+async def test_many_wrong_tokens_are_braked(console: ConsoleService) -> None:
+    browser = console.new_browser()
+    statuses = [(await browser.post(SIGN_IN, {"token": f"t{n}"})).status_code for n in range(21)]
+    assert statuses == [401] * 21
+    braked = await browser.post(SIGN_IN, {"token": ADMIN})
+    assert (braked.status_code, "too many" in braked.text.lower()) == (401, True)
+    assert int(braked.headers["retry-after"]) > 0
+
+
+async def test_signing_in_and_out_is_recorded_without_the_token(console: ConsoleService) -> None:
+    browser = console.new_browser()
+    with capture_logs() as logs:
+        await browser.sign_in()
+        await browser.press(SIGN_OUT, on=SERVERS_PAGE)
+        await browser.post(SIGN_IN, {"token": "wrong-token"})
+    events = [line["event"] for line in logs]
+    assert "console.signed_in" in events
+    assert "console.signed_out" in events
+    assert "request.refused" in events
+    assert ADMIN not in str(logs)
+    assert "wrong-token" not in str(logs)
+
+
+async def test_a_token_with_a_right_signs_in_until_it_is_revoked(tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens.jsonl"
+    principal = Principal(tenant_id="acme", rights=frozenset({OperatorRight.DOCUMENTS}))
+    token, entry = add_token(tokens, principal)
+    async with running_console(auth_mode="token", tokens_file=str(tokens)) as console:
+        browser = console.new_browser()
+        await browser.sign_in(token)
+        page = await browser.open(SERVERS_PAGE)
+        assert f"Signed in as {entry.id} for tenant acme" in page.text
+        assert "/console/documents" in page.links
+        assert "/console/calls" not in page.links
+        remove_entry(tokens, entry.id)
+
+        async def is_over() -> bool:
+            return (await browser.get(SERVERS_PAGE, follow=False)).status_code == 303
+
+        await eventually(is_over)
+        assert COOKIE not in browser.cookies
+
+
+async def test_a_token_without_a_right_does_not_sign_in(tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens.jsonl"
+    token, _ = add_token(tokens, Principal(tenant_id="acme"))
+    async with running_console(auth_mode="token", tokens_file=str(tokens)) as console:
+        browser = console.new_browser()
+        response = await browser.press(SIGN_IN, {"token": token})
+        assert (response.status_code, COOKIE in browser.cookies) == (403, False)
+
+
+async def test_pages_allow_nothing_inline_and_no_frame(console: ConsoleService) -> None:
+    response = await console.browser.get(SERVERS_PAGE)
+    policy = response.headers["content-security-policy"]
+    assert "unsafe" not in policy
+    assert {"default-src 'none'", "frame-ancestors 'none'", "base-uri 'none'"} <= {
+        part.strip() for part in policy.split(";")
+    }
+    assert response.headers["x-content-type-options"] == "nosniff"
+    assert response.headers["cache-control"] == "no-store"
+    page = Html(response.text)
+    assert [attributes for _, attributes in page.tags if "style" in attributes] == []
+    scripts = [attributes for tag, attributes in page.tags if tag == "script"]
+    assert all((it.get("src") or "").startswith("/console/assets/") for it in scripts)
+
+
+async def test_a_page_of_the_api_still_refuses_foreign_origins(console: ConsoleService) -> None:
+    response = await console.service.http.get(SERVERS, headers={"origin": "https://evil.example"})
+    assert response.status_code == 403
