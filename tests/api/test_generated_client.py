@@ -42,6 +42,7 @@ FUNCTIONS = {
         "list_servers",
         "set_log_level",
     ],
+    "tokens": ["create_token", "list_tokens", "revoke_token"],
 }
 """Modules by package; in each of them are ``sync`` and ``asyncio``. All names are a promise."""
 
@@ -62,8 +63,9 @@ CLASSES = [
     "LimitList", "LimitUnit", "LogLevel",
     "LogLevelChange", "LogLevelName", "Login", "LoginFor", "LoginList", "LoginWanted", "Logout",
     "McpTool",
-    "MissingItem", "ModelFunction", "NamedReaders", "OkResponse", "OpenAiFunction", "OpenAiTool",
-    "OutputCaller", "Preset", "PresetChoice", "PresetList", "Problem", "Prompt", "PromptList",
+    "MissingItem", "ModelFunction", "NamedReaders", "NewToken", "OkResponse", "OpenAiFunction",
+    "OpenAiTool", "OperatorRight", "OutputCaller", "Preset", "PresetChoice", "PresetList",
+    "Problem", "Prompt", "PromptList",
     "PromptRequest", "ReadableDocument", "ReadableDocumentList",
     "Readiness", "ReadinessCheck", "ReadinessChecks", "ReadinessStatus",
     "RemoteState", "RemoteStatus", "ReplyBatchRequest", "RequestUser", "Resource",
@@ -72,7 +74,7 @@ CLASSES = [
     "ResponsesOtherItemType", "RightsChange", "RulePlace",
     "SentCall", "Server", "ServerCounts", "ServerList", "ServerState",
     "ServerTransport", "SessionCounts", "ShadowedItem", "SignIn", "SigningKey", "SigningKeySet",
-    "TextBlock", "ToolAnnotations", "ToolFormat", "ToolList",
+    "TextBlock", "Token", "TokenList", "TokenWanted", "ToolAnnotations", "ToolFormat", "ToolList",
     "ToolNameStyle", "ToolResultBlock", "ToolResultsMessage", "ToolUseBlock", "ToolWarning",
 ]  # fmt: skip
 

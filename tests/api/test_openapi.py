@@ -76,6 +76,9 @@ OPERATIONS = {
     ("GET", "/internal/mcp/logins"): ("logins", "list_logins"),
     ("POST", "/internal/mcp/logins"): ("logins", "begin_login"),
     ("DELETE", "/internal/mcp/logins"): ("logins", "end_login"),
+    ("GET", "/internal/mcp/tokens"): ("tokens", "list_tokens"),
+    ("POST", "/internal/mcp/tokens"): ("tokens", "create_token"),
+    ("DELETE", "/internal/mcp/tokens"): ("tokens", "revoke_token"),
     ("GET", "/internal/mcp/log-level"): ("status", "get_log_level"),
     ("PUT", "/internal/mcp/log-level"): ("status", "set_log_level"),
     ("GET", "/internal/mcp/servers"): ("status", "list_servers"),
@@ -105,7 +108,8 @@ def test_operations_have_the_ids_and_tags_that_were_promised(document: Any) -> N
 def test_every_tag_is_described(document: Any) -> None:
     tags = [tag["name"] for tag in document["tags"] if tag["description"]]
     assert tags == [
-        *("calls", "lists", "presets", "documents", "audit", "logins", "status", "health")
+        *("calls", "lists", "presets", "documents", "audit", "logins", "tokens"),
+        *("status", "health"),
     ]
 
 
@@ -121,6 +125,7 @@ def test_every_tag_is_described(document: Any) -> None:
         ("put", "/internal/mcp/definitions", "DefinitionChoice"),
         ("put", "/internal/mcp/log-level", "LogLevelChange"),
         ("post", "/internal/mcp/logins", "LoginWanted"),
+        ("post", "/internal/mcp/tokens", "TokenWanted"),
     ],
 )
 def test_a_body_refers_to_a_shared_schema(
@@ -196,6 +201,7 @@ def test_null_is_absent_in_requests_and_never_sent(document: Any) -> None:
         "PresetChoice",
         "RightsChange",
         "LogLevelChange",
+        "TokenWanted",
         "DocumentContent",
     }
 

@@ -187,6 +187,7 @@ def test_a_file_that_cannot_be_read_is_one_line_and_exit_code_1(run: Run, path: 
         ("--tenant", "acme", "--expires", "0d"),
         ("--tenant", "acme", "--expires", "999999w"),
         ("--tenant", "acme", "--expires", "2020-01-01"),
+        ("--tenant", "acme", "--expires", "9999-12-31T23:59:59-23:00"),
     ],
 )
 def test_bad_usage_makes_no_token(run: Run, path: Path, options: tuple[str, ...]) -> None:

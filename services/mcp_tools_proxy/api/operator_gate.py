@@ -51,18 +51,28 @@ class OperatorGate:
         An operation without ``tenant_id`` concerns all tenants. Raises InvalidRequest,
         Unauthenticated, Forbidden.
         """
+        principal = await self._sender(parsed, right)
+        _admit(parsed, principal, right, tenant_id)
+
+    async def check_own(
+        self, parsed: ParsedRequest[object], right: OperatorRight, *, tenant_id: str | None = None
+    ) -> Principal:
+        """Check that the sender has ``right``, and return who that is.
+
+        As ``check``, but an operation without ``tenant_id`` concerns what the sender's token may
+        do, and the handler keeps it there.
+        """
+        principal = await self._sender(parsed, right)
+        _admit(parsed, principal, right, tenant_id or principal.tenant_id)
+        return principal
+
+    async def _sender(self, parsed: ParsedRequest[object], right: OperatorRight) -> Principal:
         headers = parsed.request.headers
         authorization, _ = read_headers(headers.raw)
         principal = await self._authenticator.authenticate(authorization)
         if principal is None:
             principal = self._unauthenticated(headers, bearer_token(authorization), right)
-        if refusal := _refusal(principal, right, tenant_id):
-            refusal.proven = proven_of(principal)
-            raise refusal
-        begin_operation(
-            parsed.request.scope,
-            RecordedOperation.by_right(right, tenant_id, principal.token_log_fields),
-        )
+        return principal
 
     def _unauthenticated(
         self, headers: Headers, presented: str | None, right: OperatorRight
@@ -96,6 +106,22 @@ class OperatorGate:
                 f'a browser needs a token with the operator right "{right}"; an operator can set '
                 f"{TOKEN_VARIABLE}"
             )
+
+
+def _admit(
+    parsed: ParsedRequest[object],
+    principal: Principal,
+    right: OperatorRight,
+    tenant_id: str | None,
+) -> None:
+    """Refuse the request, or begin the record of what its sender does by ``right``."""
+    if refusal := _refusal(principal, right, tenant_id):
+        refusal.proven = proven_of(principal)
+        raise refusal
+    begin_operation(
+        parsed.request.scope,
+        RecordedOperation.by_right(right, tenant_id, principal.token_log_fields),
+    )
 
 
 def _refusal(principal: Principal, right: OperatorRight, tenant_id: str | None) -> Forbidden | None:

@@ -40,11 +40,14 @@ from mcp_tools_proxy.api.preset_handlers import PresetHandlers
 from mcp_tools_proxy.api.route_builder import RouteBuilder
 from mcp_tools_proxy.api.routes import api_routes
 from mcp_tools_proxy.api.status_handlers import StatusHandlers
+from mcp_tools_proxy.api.tokens.token_handlers import TokenHandlers
+from mcp_tools_proxy.api.tokens.token_routes import token_routes
 from mcp_tools_proxy.app.auth import mcp_callers
 from mcp_tools_proxy.app.gateway import Gateway
 from mcp_tools_proxy.app.health_checks import build_health
 from mcp_tools_proxy.app.mcp import build_server
 from mcp_tools_proxy.auth.caller_resolver import CallerResolver
+from mcp_tools_proxy.auth.token_file_verifier import TokenFileVerifier
 from mcp_tools_proxy.domain.audit.origin import Entry
 from mcp_tools_proxy.domain.caller import ANY_TENANT
 from mcp_tools_proxy.domain.errors import ProxyError
@@ -202,6 +205,7 @@ def _api_routes(
                 jwt_issuer=settings.jwt_issuer if settings.auth_mode == "jwt" else None,
             ),
         ),
+        *token_routes(build, TokenHandlers(gate, _tokens_file(gateway))),
         *log_level_routes(build, LogLevelHandlers(gateway.log_level, gate)),
         readable_documents_route(build, ReadableDocumentHandlers(callers, gateway.executor)),
         *api_routes(
@@ -242,6 +246,10 @@ def _api_routes(
             ),
         ),
     )
+
+
+def _tokens_file(gateway: Gateway) -> TokenFileVerifier | None:
+    return gateway.tokens if isinstance(gateway.tokens, TokenFileVerifier) else None
 
 
 def _page_routes(gateway: Gateway, refusals: RequestRefusals) -> Sequence[Route]:

@@ -2,9 +2,11 @@
 
 import asyncio
 import hmac
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 
 import structlog
 
@@ -19,6 +21,8 @@ PROBLEMS_SHOWN = 20
 
 IDS_RECORDED = 100
 """How many ids of each kind the record of a change has."""
+
+T = TypeVar("T")
 
 log = structlog.get_logger()
 
@@ -48,6 +52,8 @@ class TokenFileVerifier:
         self._entries: Mapping[str, TokenEntry] = {}
         self._parsed: ParsedTokens | None = None
         self._failure: str | None = None
+        self._reading = asyncio.Lock()
+        self._changing = asyncio.Lock()
 
     def __repr__(self) -> str:
         return f"<TokenFileVerifier {len(self._entries)} tokens, failure={self._failure!r}>"
@@ -74,34 +80,63 @@ class TokenFileVerifier:
         """Read the tokens of the file."""
         await self._read()
 
+    @property
+    def entries(self) -> Collection[TokenEntry]:
+        """The tokens of the file, as they are in force here."""
+        return self._entries.values()
+
+    @property
+    def problems(self) -> list[str]:
+        """What is wrong with the file, and with the first of its lines; no values."""
+        unread = [] if self._failure is None else [f"the file cannot be read: {self._failure}"]
+        return [*unread, *self._line_problems()]
+
+    async def change(self, edit: Callable[[Path], T]) -> T:
+        """Change the file by ``edit``, which blocks, and return its result.
+
+        What was changed is in force here before the return. One change is made at a time: each
+        waits for the lock of the file in a thread. Raises what ``edit`` raises.
+        """
+        async with self._changing:
+            result = await asyncio.to_thread(edit, self._path)
+            await self._read()
+        return result
+
     async def run(self) -> None:
         """Watch the file until cancelled; a change is active within a second."""
         await follow(self._path, self._read)
 
     def state(self) -> Mapping[str, object]:
         """Return the state of the tokens, for readiness: counts and line numbers, no values."""
-        parsed = self._parsed or ParsedTokens()
         now = self._clock()
-        problems = [
-            f"line {number}: {problem}"
-            for number, problem in list(parsed.problems.items())[:PROBLEMS_SHOWN]
-        ]
+        problems = self._line_problems()
         return {
             "status": "degraded" if self._failure or problems else "ok",
-            "tokens": sum(not entry.is_expired(now) for entry in parsed.entries),
+            "tokens": sum(not entry.is_expired(now) for entry in self.entries),
             "file": "read" if self._failure is None else f"cannot be read: {self._failure}",
             "problems": problems,
         }
 
     async def _read(self) -> bool:
-        """Read the file; return False if it should be read again although it does not change."""
-        try:
-            data = await asyncio.to_thread(self._path.read_bytes)
-        except OSError as error:
-            self._apply(ParsedTokens(), failure=error.strerror or type(error).__name__)
-            return isinstance(error, FileNotFoundError)
-        self._apply(await asyncio.to_thread(read_lines, data), failure=None)
-        return True
+        """Read the file; return False if it should be read again although it does not change.
+
+        One at a time: what an earlier read found must not replace what a later one did.
+        """
+        async with self._reading:
+            try:
+                data = await asyncio.to_thread(self._path.read_bytes)
+            except OSError as error:
+                self._apply(ParsedTokens(), failure=error.strerror or type(error).__name__)
+                return isinstance(error, FileNotFoundError)
+            self._apply(await asyncio.to_thread(read_lines, data), failure=None)
+            return True
+
+    def _line_problems(self) -> list[str]:
+        problems = {} if self._parsed is None else self._parsed.problems
+        return [
+            f"line {number}: {problem}"
+            for number, problem in islice(problems.items(), PROBLEMS_SHOWN)
+        ]
 
     def _find(self, token: str) -> TokenEntry | None:
         hashed = token_hash(token)

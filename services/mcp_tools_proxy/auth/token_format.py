@@ -9,8 +9,8 @@ import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import Annotated
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Literal, cast
 
 from pydantic import (
     AfterValidator,
@@ -38,6 +38,8 @@ MAX_ROLES = 100
 """Roles of one token."""
 
 _BOM = b"\xef\xbb\xbf"
+_UNITS = {"h": "hours", "d": "days", "w": "weeks"}
+_SPAN = re.compile(r"([1-9][0-9]{0,5})([hdw])")
 _TOKEN_BYTES = 32
 _TOKEN = re.compile(rf"{TOKEN_PREFIX}[A-Za-z0-9_-]{{43}}")
 
@@ -64,6 +66,37 @@ class ParsedTokens:
 
     entries: tuple[TokenEntry, ...] = ()
     problems: Mapping[int, str] = field(default_factory=dict)
+
+
+def token_facts(entry: TokenEntry) -> dict[str, object]:
+    """Return a token for JSON, without its hash; ``agents`` and ``documents`` None are any."""
+    principal = entry.principal
+    return {
+        "id": entry.id,
+        "tenant_id": principal.tenant_id,
+        "user_id": principal.user_id,
+        "roles": list(principal.roles),
+        "asserts_users": principal.asserts_users,
+        "agents": None if principal.agents is None else sorted(principal.agents),
+        "documents": None if principal.documents is None else sorted(principal.documents),
+        "rights": sorted(principal.rights),
+        "created": _format_timestamp(entry.created),
+        "expires": _format_timestamp(entry.expires),
+        "is_expired": entry.is_expired(datetime.now(UTC)),
+        "note": entry.note,
+    }
+
+
+def contradiction_of(principal: Principal) -> Literal["tenant", "asserts_users"] | None:
+    """Return which field of a token contradicts others; None if none does.
+
+    Only an operator's token has no tenant, and one that asserts users names neither user nor roles.
+    """
+    if principal.tenant_id is None and not principal.rights:
+        return "tenant"
+    if principal.asserts_users and (principal.user_id is not None or principal.roles):
+        return "asserts_users"
+    return None
 
 
 def new_token() -> str:
@@ -169,6 +202,25 @@ def parse_timestamp(value: object) -> object:
     return timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=UTC)
 
 
+def parse_expiry(text: str, now: datetime) -> datetime:
+    """Parse when a token expires: a span from ``now`` such as ``90d``, or a time.
+
+    Raises ValueError for another text, for a time in the past, and for one that has no form in UTC,
+    which could not be shown.
+    """
+    span = _SPAN.fullmatch(text)
+    try:
+        if span:
+            return now + timedelta(**{_UNITS[span[2]]: int(span[1])})
+        moment = cast("datetime", parse_timestamp(text))
+        moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise ValueError("should be like 90d, or a time as ISO 8601") from None
+    if moment <= now:
+        raise ValueError("is over already")
+    return moment
+
+
 def _format_timestamp(timestamp: datetime | None) -> str | None:
     return None if timestamp is None else timestamp.isoformat(timespec="seconds")
 
@@ -200,25 +252,28 @@ class _Line(BaseModel):
 
     def to_entry(self) -> TokenEntry:
         rights = frozenset(self.may) | ({OperatorRight.PRESETS} if self.admin else frozenset())
-        if self.tenant is None and not rights:
-            raise ValueError("tenant: is missing")
-        if self.asserts_users and (self.user is not None or self.roles):
-            raise ValueError(
-                "asserts_users: leaves user and roles to each request, so the line can name neither"
-            )
+        principal = Principal(
+            tenant_id=self.tenant,
+            user_id=self.user,
+            roles=tuple(self.roles),
+            asserts_users=self.asserts_users,
+            agents=None if self.agents is None else frozenset(self.agents),
+            documents=None if self.documents is None else frozenset(self.documents),
+            rights=rights,
+            token_log_fields={"token_id": self.id},
+        )
+        match contradiction_of(principal):
+            case "tenant":
+                raise ValueError("tenant: is missing")
+            case "asserts_users":
+                raise ValueError(
+                    "asserts_users: leaves user and roles to each request, so the line can name "
+                    "neither"
+                )
         return TokenEntry(
             id=self.id,
             hash=self.sha256,
-            principal=Principal(
-                tenant_id=self.tenant,
-                user_id=self.user,
-                roles=tuple(self.roles),
-                asserts_users=self.asserts_users,
-                agents=None if self.agents is None else frozenset(self.agents),
-                documents=None if self.documents is None else frozenset(self.documents),
-                rights=rights,
-                token_log_fields={"token_id": self.id},
-            ),
+            principal=principal,
             created=self.created,
             expires=self.expires,
             note=self.note,

@@ -3,7 +3,7 @@
 import fcntl
 import os
 import secrets
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -13,6 +13,7 @@ from mcp_tools_proxy.auth.token_format import (
     dump_line,
     id_of,
     new_token,
+    read_lines,
     sha256_of,
 )
 from mcp_tools_proxy.domain.identity import Principal
@@ -56,10 +57,28 @@ def add_token(
 def remove_entry(path: Path, token_id: str) -> None:
     """Remove every line with this id. Raises UnknownToken, OSError."""
     with _locked_edit(path) as lines:
-        remaining = [line for line in lines if id_of(line) != token_id]
+        remaining = _without(lines, token_id)
         if len(remaining) == len(lines):
             raise UnknownToken(token_id)
         lines[:] = remaining
+
+
+def revoke_token(path: Path, token_id: str, may_revoke: Callable[[Principal], bool]) -> TokenEntry:
+    """Remove the token of this id if ``may_revoke`` what it is now; return its entry.
+
+    Raises UnknownToken, also for a token that may not be revoked; OSError.
+    """
+    with _locked_edit(path) as lines:
+        entries = read_lines(b"".join(lines)).entries
+        entry = next((it for it in entries if it.id == token_id), None)
+        if entry is None or not may_revoke(entry.principal):
+            raise UnknownToken(token_id)
+        lines[:] = _without(lines, token_id)
+    return entry
+
+
+def _without(lines: list[bytes], token_id: str) -> list[bytes]:
+    return [line for line in lines if id_of(line) != token_id]
 
 
 def _free_id(taken: Container[str | None]) -> str:

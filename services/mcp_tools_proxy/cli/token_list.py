@@ -5,29 +5,10 @@ from datetime import UTC, datetime
 
 import typer
 
-from mcp_tools_proxy.auth.token_format import ParsedTokens, TokenEntry
+from mcp_tools_proxy.auth.token_format import ParsedTokens, TokenEntry, token_facts
 from mcp_tools_proxy.cli.output import folded, is_terminal, print_json, print_table, whole
 from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.wire.text import printable
-
-
-def token_facts(entry: TokenEntry) -> dict[str, object]:
-    """Return a token for JSON; ``agents`` and ``documents`` are null where it is for any."""
-    principal = entry.principal
-    return {
-        "id": entry.id,
-        "tenant_id": principal.tenant_id,
-        "user_id": principal.user_id,
-        "roles": list(principal.roles),
-        "asserts_users": principal.asserts_users,
-        "agents": None if principal.agents is None else sorted(principal.agents),
-        "documents": None if principal.documents is None else sorted(principal.documents),
-        "rights": sorted(principal.rights),
-        "created": entry.created and _seconds(entry.created),
-        "expires": entry.expires and _seconds(entry.expires),
-        "is_expired": entry.is_expired(datetime.now(UTC)),
-        "note": entry.note,
-    }
 
 
 def print_new_token(token: str, entry: TokenEntry, *, as_json: bool) -> None:

@@ -4,19 +4,19 @@ A token is printed once, on stdout, when it is created; the file has its hash. F
 on stderr, with exit code 1.
 """
 
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated
 
 import typer
 
 from mcp_tools_proxy.auth.token_format import (
     MAX_ROLES,
     ParsedTokens,
-    parse_timestamp,
+    contradiction_of,
+    parse_expiry,
     read_lines,
 )
 from mcp_tools_proxy.auth.token_store import UnknownToken, add_token, remove_entry
@@ -26,9 +26,6 @@ from mcp_tools_proxy.cli.output import AsJson
 from mcp_tools_proxy.cli.token_list import print_new_token, print_tokens
 from mcp_tools_proxy.domain.identity import OperatorRight, Principal
 from mcp_tools_proxy.wire.text import quote
-
-_UNITS = {"h": "hours", "d": "days", "w": "weeks"}
-_SPAN = re.compile(r"([1-9][0-9]{0,5})([hdw])")
 
 
 def _text(value: str) -> str:
@@ -213,12 +210,13 @@ def _read(path: Path) -> ParsedTokens:
 
 def _check_together(principal: Principal) -> None:
     """Check options that concern each other. Raises BadParameter."""
-    if principal.tenant_id is None and not principal.rights:
-        raise typer.BadParameter("--tenant is needed, unless it is for an operator (--may)")
-    if principal.asserts_users and (principal.user_id or principal.roles):
-        raise typer.BadParameter(
-            "--asserts-users leaves user and roles to each request: leave out --user and --role"
-        )
+    match contradiction_of(principal):
+        case "tenant":
+            raise typer.BadParameter("--tenant is needed, unless it is for an operator (--may)")
+        case "asserts_users":
+            raise typer.BadParameter(
+                "--asserts-users leaves user and roles to each request: leave out --user and --role"
+            )
 
 
 @contextmanager
@@ -237,17 +235,7 @@ def _failures() -> Iterator[None]:
 
 def _parse_expiry(text: str | None, now: datetime) -> datetime | None:
     """Parse ``--expires``. Raises BadParameter for an invalid time or one in the past."""
-    if text is None:
-        return None
     try:
-        span = _SPAN.fullmatch(text)
-        moment = (
-            now + timedelta(**{_UNITS[span[2]]: int(span[1])})
-            if span
-            else cast("datetime", parse_timestamp(text))
-        )
-    except (ValueError, OverflowError):
-        raise typer.BadParameter("--expires: should be like 90d, or a time as ISO 8601") from None
-    if moment <= now:
-        raise typer.BadParameter("--expires: is over already")
-    return moment
+        return None if text is None else parse_expiry(text, now)
+    except ValueError as error:
+        raise typer.BadParameter(f"--expires: {error}") from None

@@ -7,8 +7,8 @@ another tenant. Libraries' exceptions are converted to these where the library i
 ProxyError
 ├── request:   InvalidRequest · PayloadTooLarge · RouteNotFound · MethodNotAllowed
 ├── operator:  Unauthenticated · Forbidden · PresetNotFound · PresetPinned · ConfigReadOnly ·
-│              NoSuchDocumentHere · DocumentsReadOnly · ImportBusy · UnsupportedFormat ·
-│              VersionRequired · VersionMismatch · StoreUnavailable
+│              NoSuchDocumentHere · NoSuchTokenHere · DocumentsReadOnly · ImportBusy ·
+│              UnsupportedFormat · VersionRequired · VersionMismatch · StoreUnavailable
 ├── naming:    AgentNotFound · AgentRequired · ToolNotFound · ToolNotAllowed · AmbiguousName ·
 │              PromptNotFound · PromptNotAllowed · ResourceNotFound · ResourceNotAllowed
 ├── arguments: InvalidArguments · PageSpanTooLarge · WindowTooLarge · ContentBlocked
@@ -107,6 +107,10 @@ class ConfigReadOnly(ProxyError):
 
 class NoSuchDocumentHere(RouteNotFound):
     """The tenant has no document of that id: to an operator, who sees every document."""
+
+
+class NoSuchTokenHere(RouteNotFound):
+    """No token has that id, or only one that may do more than the operator's own."""
 
 
 class DocumentsReadOnly(ProxyError):

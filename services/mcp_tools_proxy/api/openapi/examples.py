@@ -69,6 +69,21 @@ LOGIN_EXAMPLES: Examples = {
     "a wider one": {"server_id": "notes", "scopes": ["notes.write"]},
 }
 
+TOKEN_EXAMPLES: Examples = {
+    "of a service that knows its users": {
+        "tenant_id": "tenant_1",
+        "asserts_users": True,
+        "expires": "90d",
+        "note": "chat service",
+    },
+    "of one user and one agent": {
+        "tenant_id": "tenant_1",
+        "user_id": "user_1",
+        "agents": ["reader"],
+    },
+    "of an operator": {"rights": ["audit", "documents"], "expires": "2099-01-01"},
+}
+
 RIGHTS_EXAMPLES: Examples = {
     "one user and a role": {"readers": {"users": ["ann"], "roles": ["audit"]}},
     "nobody": {"readers": {}},

@@ -25,6 +25,7 @@ class Tag(StrEnum):
     DOCUMENTS = "documents"
     AUDIT = "audit"
     LOGINS = "logins"
+    TOKENS = "tokens"
     STATUS = "status"
     HEALTH = "health"
 
@@ -41,6 +42,10 @@ TAGS = [
     {
         "name": Tag.LOGINS.value,
         "description": "Logins to downstream servers: users look after their own.",
+    },
+    {
+        "name": Tag.TOKENS.value,
+        "description": "Bearer tokens, for operators with the right `tokens`.",
     },
     {
         "name": Tag.STATUS.value,

@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence, Sized
 from dataclasses import asdict
 
-from mcp_tools_proxy.auth.token_format import TokenEntry
+from mcp_tools_proxy.auth.token_format import TokenEntry, token_facts
 from mcp_tools_proxy.cli.check.check_report import NOT_CHECKED_OFFLINE, state_of
-from mcp_tools_proxy.cli.token_list import token_facts
 from mcp_tools_proxy.domain.configuration import Problem
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus
 from mcp_tools_proxy.gateway.check.agents import AgentReport, AgentView

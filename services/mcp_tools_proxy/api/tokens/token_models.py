@@ -1,0 +1,126 @@
+"""Models of the requests and responses of bearer tokens.
+
+Their docstrings are part of the OpenAPI document: operators read them.
+"""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from mcp_tools_proxy.api.openapi.answer_models import AnswerModel
+from mcp_tools_proxy.auth.token_format import ID_PATTERN, MAX_ROLES
+from mcp_tools_proxy.domain.identity import OperatorRight, Principal, roles_of
+from mcp_tools_proxy.wire.identifiers import CONTROL_CHARACTERS, MAX_DOCUMENTS, Identifier
+
+MAX_TOKENS = 1000
+"""Tokens in one answer at most."""
+
+MAX_AGENTS = 1000
+"""Agents of one token that is made by request."""
+
+
+class TokensQuery(BaseModel):
+    """Query of the tokens."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    tenant_id: Annotated[
+        Identifier | None,
+        Field(description="Only this tenant's; without it all that your own token may see."),
+    ] = None
+    cursor: Annotated[
+        str | None,
+        Field(
+            description="The `next_cursor` of the page before.",
+            pattern=r"^[0-9]{12}\.[A-Za-z0-9_.-]{1,64}$",
+        ),
+    ] = None
+    limit: Annotated[int, Field(ge=1, le=MAX_TOKENS, description="Tokens in the answer.")] = 100
+
+
+class TokenQuery(BaseModel):
+    """Query that names one token."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    token_id: Annotated[
+        str, Field(description="Its `id`, as the list shows it.", pattern=ID_PATTERN)
+    ]
+
+
+class TokenWanted(BaseModel):
+    """What a new token proves and allows; without a tenant it is an operator's, with `rights`.
+
+    `agents` and `documents` are the only ones that it is for, by default any; no documents at all
+    is `[]`. `expires` is a time from now (`12h`, `90d`, `4w`) or ISO 8601, by default never.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    """A field whose name is misspelt would widen the token."""
+
+    tenant_id: Identifier | None = None
+    user_id: Identifier | None = None
+    roles: Annotated[list[Identifier], Field(max_length=MAX_ROLES)] = []
+    asserts_users: Annotated[
+        bool, Field(description="Of each request user and roles are believed: for a service.")
+    ] = False
+    agents: Annotated[list[Identifier], Field(min_length=1, max_length=MAX_AGENTS)] | None = None
+    documents: Annotated[list[Identifier], Field(max_length=MAX_DOCUMENTS)] | None = None
+    rights: list[Annotated[OperatorRight, Field(strict=False)]] = []
+    expires: Annotated[str, Field(max_length=64)] | None = None
+    note: Annotated[
+        str, StringConstraints(max_length=1000, pattern=rf"^[^{CONTROL_CHARACTERS}]*$")
+    ] = ""
+
+    @property
+    def principal(self) -> Principal:
+        """What the token proves and allows."""
+        return Principal(
+            tenant_id=self.tenant_id,
+            user_id=self.user_id,
+            roles=roles_of(self.roles),
+            asserts_users=self.asserts_users,
+            agents=None if self.agents is None else frozenset(self.agents),
+            documents=None if self.documents is None else frozenset(self.documents),
+            rights=frozenset(self.rights),
+        )
+
+
+class TokenItem(AnswerModel, title="Token"):
+    """One token, without its secret: `agents` and `documents` are missing where it is for any.
+
+    `created` is missing where nobody wrote it down, `expires` where it never does.
+    """
+
+    id: str
+    tenant_id: str | None = None
+    user_id: str | None = None
+    roles: list[str]
+    asserts_users: bool
+    agents: list[str] | None = None
+    documents: list[str] | None = None
+    rights: Annotated[list[str], Field(description="Those of an operator, such as `audit`.")]
+    created: Annotated[str | None, Field(description="ISO 8601, with a time zone.")] = None
+    expires: Annotated[str | None, Field(description="ISO 8601, with a time zone.")] = None
+    is_expired: bool
+    note: str
+
+
+class NewToken(TokenItem, title="NewToken"):
+    """A token that was made: `token` is shown this once."""
+
+    token: str
+
+
+class TokensAnswer(AnswerModel, title="TokenList"):
+    """The tokens that may do at most what your own may, the newest first.
+
+    ``problems`` are of the file, in the first page of who has no tenant: a line with one is no
+    good token.
+    """
+
+    tokens: list[TokenItem]
+    next_cursor: Annotated[
+        str | None, Field(description="The `cursor` of the next page; only where there is one.")
+    ] = None
+    problems: list[str] | None = None

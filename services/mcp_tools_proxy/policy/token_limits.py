@@ -1,0 +1,37 @@
+"""Compares what two tokens may do: nobody makes, sees or revokes one that may do more than his."""
+
+from collections.abc import Callable, Mapping
+
+from mcp_tools_proxy.domain.identity import Principal
+
+
+def excess_of(wanted: Principal, holder: Principal) -> str | None:
+    """Return the first field by which ``wanted`` may do more than ``holder``; None for none."""
+    return next(
+        (field for field, is_within in _WITHIN.items() if not is_within(wanted, holder)), None
+    )
+
+
+def _is_part(wanted: frozenset[str] | None, limit: frozenset[str] | None) -> bool:
+    """Return whether ``limit`` allows all that is wanted; None allows, or wants, everything."""
+    return limit is None or (wanted is not None and wanted <= limit)
+
+
+def _is_anybody(holder: Principal) -> bool:
+    """Return whether any user with any role can be meant by what the holder may do.
+
+    A token that merely names no user is proven to have its own roles: it takes no others.
+    """
+    is_of_all = holder.tenant_id is None and holder.user_id is None and not holder.roles
+    return holder.asserts_users or is_of_all
+
+
+_WITHIN: Mapping[str, Callable[[Principal, Principal], bool]] = {
+    "tenant_id": lambda wanted, holder: holder.tenant_id in (None, wanted.tenant_id),
+    "user_id": lambda wanted, holder: holder.user_id in (None, wanted.user_id),
+    "asserts_users": lambda wanted, holder: not wanted.asserts_users or _is_anybody(holder),
+    "roles": lambda wanted, holder: _is_anybody(holder) or {*wanted.roles} <= {*holder.roles},
+    "agents": lambda wanted, holder: _is_part(wanted.agents, holder.agents),
+    "documents": lambda wanted, holder: _is_part(wanted.documents, holder.documents),
+    "rights": lambda wanted, holder: wanted.rights <= holder.rights,
+}

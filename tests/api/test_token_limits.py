@@ -1,0 +1,114 @@
+"""A token is made, listed and revoked only if it may do at most what the operator's own may."""
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import pytest
+
+from mcp_tools_proxy.auth.token_format import read_lines
+from mcp_tools_proxy.domain.identity import OperatorRight
+from tests.api.document_operator import outcome
+from tests.api.token_operator import TOKENS, create, entry_of, ids_of, loaded, revoke, serving
+from tests.support.service import Service
+from tests.support.tokens import TOKENS_FILE, file_token
+
+
+@pytest.fixture
+async def service() -> AsyncIterator[Service]:
+    async with serving() as started:
+        yield started
+
+
+AUDIT, CONFIG = OperatorRight.AUDIT, OperatorRight.CONFIG
+OF_TENANT = {"tenant": "t"}
+LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str | None]] = {
+    "all tenants": ({"tenant": None}, {"tenant": None}, None),
+    "one of all tenants": ({"tenant": None}, OF_TENANT, None),
+    "its tenant": (OF_TENANT, OF_TENANT, None),
+    "another tenant": (OF_TENANT, {"tenant": "other"}, "tenant_id"),
+    "no tenant": (OF_TENANT, {"tenant": None}, "tenant_id"),
+    "its user": ({"user": "jo"}, {"user": "jo"}, None),
+    "one of all users": ({}, {"user": "jo"}, None),
+    "another user": ({"user": "jo"}, {"user": "ann"}, "user_id"),
+    "all users": ({"user": "jo"}, {}, "user_id"),
+    "asserted users of one user": ({"user": "jo"}, {"asserts_users": True}, "user_id"),
+    "asserted users of none": ({}, {"asserts_users": True}, "asserts_users"),
+    "asserted users": ({"asserts_users": True}, {"asserts_users": True}, None),
+    "asserted users of an operator of all": ({"tenant": None}, {"asserts_users": True}, None),
+    "a user of who asserts users": (
+        {"asserts_users": True},
+        {"user": "jo", "roles": ("boss",)},
+        None,
+    ),
+    "its roles": ({"roles": ("editor", "lead")}, {"roles": ("lead",)}, None),
+    "a role of none": ({}, {"roles": ("lead",)}, "roles"),
+    "another role": ({"roles": ("editor",)}, {"roles": ("editor", "lead")}, "roles"),
+    "a role of an operator of all": ({"tenant": None}, {"roles": ("lead",)}, None),
+    "a role of an operator of all with roles": (
+        {"tenant": None, "roles": ("editor",)},
+        {"roles": ("lead",)},
+        "roles",
+    ),
+    "one of its agents": ({"agents": ("a", "b")}, {"agents": ("a",)}, None),
+    "one of all agents": ({}, {"agents": ("a",)}, None),
+    "another agent": ({"agents": ("a",)}, {"agents": ("a", "b")}, "agents"),
+    "all agents": ({"agents": ("a",)}, {}, "agents"),
+    "one of its documents": ({"documents": ("d", "e")}, {"documents": ("d",)}, None),
+    "none of its documents": ({"documents": ("d",)}, {"documents": ()}, None),
+    "one of all documents": ({}, {"documents": ("d",)}, None),
+    "another document": ({"documents": ("d",)}, {"documents": ("e",)}, "documents"),
+    "all documents": ({"documents": ("d",)}, {}, "documents"),
+    "a document of none": ({"documents": ()}, {"documents": ("d",)}, "documents"),
+    "its rights": ({"may": [TOKENS, AUDIT]}, {"may": [TOKENS, AUDIT]}, None),
+    "another right": ({"may": [TOKENS, AUDIT]}, {"may": [AUDIT, CONFIG]}, "rights"),
+    "the right of presets": ({}, {"admin": True}, "rights"),
+}
+"""By what is wanted: of the holder's token and the wanted one what differs, and what is refused."""
+
+
+@pytest.fixture(params=LIMITS)
+def limit(request: pytest.FixtureRequest) -> tuple[dict[str, Any], dict[str, Any], str | None]:
+    """Return the holder, what is wanted of a token, and by which field that is too much."""
+    holder, wanted, field = LIMITS[request.param]
+    if wanted.get("tenant", "t") is None:
+        wanted = {"may": [TOKENS], **wanted}
+    return {**OF_TENANT, **holder}, {**OF_TENANT, **wanted}, field
+
+
+def body_of(wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the body that asks for a token as ``file_token`` makes it."""
+    fields = {
+        "tenant_id": wanted["tenant"],
+        "user_id": wanted.get("user"),
+        "roles": wanted.get("roles", ()),
+        "asserts_users": wanted.get("asserts_users", False),
+        "agents": wanted.get("agents"),
+        "documents": wanted.get("documents"),
+        "rights": [*wanted.get("may", ()), *(["presets"] if wanted.get("admin") else [])],
+    }
+    return {key: it for key, it in fields.items() if it is not None}
+
+
+async def test_a_token_is_made_with_at_most_its_makers(
+    service: Service, limit: tuple[dict[str, Any], dict[str, Any], str | None]
+) -> None:
+    holder, wanted, field = limit
+    token = await loaded(service, **holder)
+    answer = await create(service, token, **body_of(wanted))
+    made = len(read_lines(TOKENS_FILE.read_bytes()).entries) - 1
+    assert (outcome(answer), made) == ((200, None), 1) if field is None else ((403, "FORBIDDEN"), 0)
+    if wanted["tenant"] != "other" and field is not None:  # the gate refuses another tenant
+        assert answer.json()["error"]["details"] == {"field": field}
+
+
+async def test_only_tokens_with_at_most_the_holders_are_listed_and_revoked(
+    service: Service, limit: tuple[dict[str, Any], dict[str, Any], str | None]
+) -> None:
+    holder, wanted, field = limit
+    entry = entry_of(file_token(**wanted))
+    token = await loaded(service, **holder)
+    assert (entry.id in await ids_of(service, token)) is (field is None)
+    answer = await revoke(service, entry.id, token)
+    assert outcome(answer) == ((200, None) if field is None else (404, "NOT_FOUND"))
+    left = {it.id for it in read_lines(TOKENS_FILE.read_bytes()).entries}
+    assert (entry.id in left) is (field is not None)
