@@ -58,9 +58,12 @@ class Html(HTMLParser):
         if tag == "form":
             action = attributes.get("action") or ""
             self.forms.append(HtmlForm(action, (attributes.get("method") or "get").lower()))
-        if tag == "input" and self.forms and (name := attributes.get("name")):
-            if attributes.get("type") not in ("checkbox", "radio") or "checked" in attributes:
-                self.forms[-1].fields[name] = attributes.get("value") or ""
+        is_unchecked = attributes.get("type") in ("checkbox", "radio") and (
+            "checked" not in attributes
+        )
+        name = attributes.get("name")
+        if tag == "input" and self.forms and name and not is_unchecked:
+            self.forms[-1].fields[name] = attributes.get("value") or ""
 
     def handle_endtag(self, tag: str) -> None:
         if tag in ("script", "style"):
@@ -125,6 +128,7 @@ class ConsoleBrowser:
         sent = dict(headers or {})
         if self.cookies:
             sent["cookie"] = "; ".join(f"{name}={it}" for name, it in self.cookies.items())
+        self.http.cookies.clear()  # those of every browser of the service
         response = await self.http.request(method, path, content=content, headers=sent)
         self._keep(response.headers.get_list("set-cookie"))
         return response

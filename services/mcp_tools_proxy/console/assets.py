@@ -18,9 +18,10 @@ _TYPES: Mapping[str, str] = {
 
 
 class Assets:
-    """Style, scripts, font and icon."""
+    """Style, scripts, font and icon; ``base`` is the path below which a proxy serves us."""
 
-    def __init__(self) -> None:
+    def __init__(self, base: str) -> None:
+        self._base = base
         folder = files("mcp_tools_proxy.console") / "assets"
         found = {it.name: it.read_bytes() for it in folder.iterdir() if _suffix(it.name) in _TYPES}
         self._files = found
@@ -28,7 +29,7 @@ class Assets:
 
     def url(self, name: str) -> str:
         """Return the address of a file."""
-        return f"/console/assets/{name}?v={self._versions[name]}"
+        return f"{self._base}/console/assets/{name}?v={self._versions[name]}"
 
     async def serve(self, request: Request) -> Response:
         """Send a file, to anybody: none holds a secret."""

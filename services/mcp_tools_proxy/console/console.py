@@ -4,12 +4,12 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from mcp_tools_proxy.console.assets import Assets
 from mcp_tools_proxy.console.endpoint import PageEndpoint, Pages
-from mcp_tools_proxy.console.page_headers import PAGE_HEADERS
+from mcp_tools_proxy.console.page import Done
 from mcp_tools_proxy.console.pages.overview import overview_routes
 from mcp_tools_proxy.console.pages.servers import server_routes
 from mcp_tools_proxy.console.sign_in import SIGN_OUT_PATH, SignIn
@@ -48,14 +48,13 @@ class Console:
         """Return every route."""
         sign_out = PageEndpoint(self._pages, POST=self._sign_in.sign_out)
         return (
-            Route("/", _to_console, methods=["GET"]),
+            Route("/", self._to_console, methods=["GET"]),
             Route("/console/assets/{name}", self._assets.serve, methods=["GET"]),
             *self._sign_in.routes(),
             Route(SIGN_OUT_PATH, sign_out),
             *(route for build in PARTS for route in build(self._pages)),
         )
 
-
-async def _to_console(_: Request) -> Response:
-    """Lead whoever opens the gateway's address in a browser to the console."""
-    return RedirectResponse(CONSOLE_PATH, 303, PAGE_HEADERS)
+    async def _to_console(self, _: Request) -> Response:
+        """Lead whoever opens the gateway's address in a browser to the console."""
+        return self._pages.redirect(Done(path=CONSOLE_PATH, message=""))

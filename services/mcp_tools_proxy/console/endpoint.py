@@ -40,12 +40,17 @@ MESSAGE_COOKIE = "mcp-console-message"
 
 MAX_MESSAGE_CHARS = 300
 
+_FOR_PAGES = "; Path=/; HttpOnly; SameSite=Strict"
+
 Identify = Callable[[str], Awaitable[Principal]]
 """Returns whom a bearer token proves. Raises Unauthenticated."""
 
 
 class Pages:
-    """What all pages share; ``routes`` are those of the API."""
+    """What all pages share; ``routes`` are those of the API.
+
+    ``base`` is the path below which a proxy serves the gateway, or "": no link has a host.
+    """
 
     def __init__(
         self,
@@ -56,6 +61,7 @@ class Pages:
         origin: OwnOrigin,
         identify: Identify,
         routes: Sequence[Route],
+        base: str,
         refusals: RequestRefusals,
         dashboard_url: str | None,
         max_form_bytes: int,
@@ -67,6 +73,7 @@ class Pages:
         self.identify = identify
         self.refusals = refusals
         self._routes = routes
+        self._base = base
         self._dashboard_url = dashboard_url
         self._max_form_bytes = max_form_bytes
 
@@ -92,7 +99,7 @@ class Pages:
         )
         response = HTMLResponse(html, view.status, PAGE_HEADERS)
         if message is not None:
-            response.headers.append("Set-Cookie", f"{MESSAGE_COOKIE}=; Path=/console; Max-Age=0")
+            response.headers.append("Set-Cookie", f"{MESSAGE_COOKIE}=; Max-Age=0{_FOR_PAGES}")
         return response
 
     def refuse(
@@ -110,6 +117,29 @@ class Pages:
         )
         for name, value in error_headers(error, trace_id).items():
             response.headers[name] = value
+        return response
+
+    def redirect(self, done: Done) -> Response:
+        """Lead the browser to the page that shows what was done."""
+        response = RedirectResponse(f"{self._base}{done.path}", 303, PAGE_HEADERS)
+        if done.message:
+            content = done.message[:MAX_MESSAGE_CHARS].encode()
+            text = urlsafe_b64encode(content).decode().rstrip("=")
+            response.headers.append(
+                "Set-Cookie", f"{MESSAGE_COOKIE}={text}; Max-Age=30{_FOR_PAGES}"
+            )
+        return response
+
+    def to_sign_in(self, request: Request) -> Response:
+        """Lead the browser to sign in; htmx would put that page into this one, so it is told."""
+        had_cookie = self.cookie.value_in(request) is not None
+        target = f"{SIGN_IN_PATH}{'?ended=1' if had_cookie else ''}"
+        response = self.redirect(Done(path=target, message=""))
+        if request.headers.get("hx-request") == "true":
+            headers = {**PAGE_HEADERS, "HX-Redirect": response.headers["location"]}
+            response = Response(status_code=204, headers=headers)
+        if had_cookie:
+            self.cookie.drop_on(response)
         return response
 
     async def signed_in(self, request: Request) -> PageRequest | None:
@@ -164,7 +194,7 @@ class PageEndpoint:
         except LoginsUnavailable as error:
             return self._pages.refuse(request, error)
         if page is None:
-            return _to_sign_in(request, self._pages.cookie)
+            return self._pages.to_sign_in(request)
         try:
             result = await self._result(page)
         except ApiRefused as error:
@@ -192,7 +222,7 @@ class PageEndpoint:
         if isinstance(result, Response):
             return result
         if isinstance(result, Done):
-            return redirect(result)
+            return self._pages.redirect(result)
         return self._pages.render(
             page.request, result, session=page.session, operator=page.operator
         )
@@ -200,7 +230,7 @@ class PageEndpoint:
     def _refused_by_api(self, page: PageRequest, error: ApiRefused) -> Response:
         """Show a refusal of the API, which has counted and recorded it."""
         if error.status == 401:
-            return _to_sign_in(page.request, self._pages.cookie)
+            return self._pages.to_sign_in(page.request)
         view = refusal_view(error.status, error.code, error.message, error.details)
         return self._pages.render(page.request, view, session=page.session, operator=page.operator)
 
@@ -220,32 +250,6 @@ def refusal_view(status: int, code: str, message: str, details: Mapping[str, Any
     """Return the page that shows why something was not done."""
     context = {"code": code, "text": message, "details": details}
     return View(template="refused.html", context=context, status=status)
-
-
-def _to_sign_in(request: Request, cookie: SessionCookie) -> Response:
-    """Send the browser to sign in; htmx cannot follow a redirect to another page, so it is told."""
-    had_cookie = cookie.value_in(request) is not None
-    target = f"{SIGN_IN_PATH}{'?ended=1' if had_cookie else ''}"
-    if request.headers.get("hx-request") == "true":
-        response = Response(status_code=204, headers={**PAGE_HEADERS, "HX-Redirect": target})
-    else:
-        response = RedirectResponse(target, 303, PAGE_HEADERS)
-    if had_cookie:
-        cookie.drop_on(response)
-    return response
-
-
-def redirect(done: Done) -> Response:
-    """Lead the browser to the page that shows what was done."""
-    response = RedirectResponse(done.path, 303, PAGE_HEADERS)
-    if not done.message:
-        return response
-    text = urlsafe_b64encode(done.message[:MAX_MESSAGE_CHARS].encode()).decode().rstrip("=")
-    response.headers.append(
-        "Set-Cookie",
-        f"{MESSAGE_COOKIE}={text}; Path=/console; Max-Age=30; HttpOnly; SameSite=Strict",
-    )
-    return response
 
 
 def _message_of(cookie: str) -> str | None:

@@ -8,7 +8,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from mcp_tools_proxy.auth.admin_token import LocalTokens
-from mcp_tools_proxy.console.endpoint import SIGN_IN_PATH, Pages, redirect
+from mcp_tools_proxy.console.endpoint import SIGN_IN_PATH, Pages
 from mcp_tools_proxy.console.navigation import parts_for
 from mcp_tools_proxy.console.one_time_address import GUEST, OneTimeAddresses
 from mcp_tools_proxy.console.page import Done, PageRequest, PageResult, View
@@ -153,7 +153,7 @@ class SignIn:
         await self._pages.sessions.end(page.session)
         self._local_tokens.revoke(page.session.token)
         self._pages.refusals.record_operation(page.request.scope, "OK", new_trace_id())
-        response = redirect(Done(path=SIGN_IN_PATH, message="You are signed out."))
+        response = self._pages.redirect(Done(path=SIGN_IN_PATH, message="You are signed out."))
         self._pages.cookie.drop_on(response)
         response.headers["Clear-Site-Data"] = '"cache", "storage"'
         return response
@@ -161,7 +161,7 @@ class SignIn:
     async def _begin(self, request: Request, token: str, operator: Principal) -> Response:
         """Sign in, and go on to the first part that is there."""
         session = await self._new_session(request, token, operator)
-        response = redirect(Done(path=parts_for(operator)[0].path, message=""))
+        response = self._pages.redirect(Done(path=parts_for(operator)[0].path, message=""))
         self._pages.cookie.set_on(response, session.cookie)
         return response
 

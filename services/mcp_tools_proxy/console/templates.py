@@ -15,10 +15,11 @@ from mcp_tools_proxy.wire.text import readable
 class Templates:
     """The templates of all pages; every text in them is escaped, and hidden characters are shown.
 
-    A template cannot be told that a text is markup: a test looks for ``|safe`` and its like.
+    A template cannot be told that a text is markup: a test looks for ``|safe`` and its like. Links
+    begin with ``base``, the path below which a proxy serves the gateway, or "".
     """
 
-    def __init__(self, assets: Assets) -> None:
+    def __init__(self, assets: Assets, base: str) -> None:
         self._environment = Environment(
             loader=PackageLoader("mcp_tools_proxy.console", "templates"),
             autoescape=True,
@@ -28,6 +29,7 @@ class Templates:
         )
         self._environment.globals |= {
             "asset": assets.url,
+            "base": base,
             "signed_in_as": signed_in_as,
             "state_kind": state_kind,
         }

@@ -1,6 +1,7 @@
 """Builds the console of a gateway; its libraries are slow to import."""
 
 from collections.abc import Sequence
+from urllib.parse import urlsplit
 
 import structlog
 from starlette.routing import Route
@@ -43,15 +44,17 @@ def build_console(
             reason="people are signed in at this replica alone, and until it stops; with "
             "MCP_PROXY_STATE_URL, or documents in PostgreSQL, all replicas know them",
         )
-    assets = Assets()
+    base = urlsplit(settings.public_url or "").path.rstrip("/")
+    assets = Assets(base)
     gate = OperatorGate(host=settings.host, authenticator=gateway.authenticator)
     pages = Pages(
-        templates=Templates(assets),
+        templates=Templates(assets, base),
         sessions=Sessions(store, now),
         cookie=SessionCookie(settings.public_url),
         origin=OwnOrigin(settings.public_url),
         identify=gate.identify,
         routes=routes,
+        base=base,
         refusals=refusals,
         dashboard_url=settings.console_dashboard_url,
         max_form_bytes=settings.max_request_bytes * 3 + FORM_MARGIN_BYTES,
