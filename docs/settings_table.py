@@ -13,6 +13,7 @@ from pathlib import Path
 from mcp_tools_proxy.settings import (
     audit,
     auth,
+    console,
     documents,
     embeddings,
     remote,
@@ -27,12 +28,14 @@ from mcp_tools_proxy.settings.types import variable
 PAGE = Path(__file__).parent / "reference/settings.md"
 
 _MODULES = (
-    *(audit, auth, documents, embeddings, remote, server_identity, settings, sign_in, tracing),
+    *(audit, auth, console, documents, embeddings, remote, server_identity, settings, sign_in),
+    tracing,
 )
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "connector": ("remote_",),
     "traces": ("otlp_", "otel_", "trust_traceparent"),
+    "console": ("console",),
     "jwt": ("jwt_", "signin_"),
     "auth": ("auth_", "admin_", "tokens_", "allowed_", "trusted_"),
     "documents": ("documents_", "cache_dir", "max_document_", "ocr_", "mock_", "hide_"),

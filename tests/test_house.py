@@ -115,6 +115,7 @@ CONFIGURATIONS: Sequence[Mapping[str, object]] = (
     {"audit": "file:never-opened", "audit_key_file": str(ROOT / "LICENSE")},
     {"otlp_endpoint": "http://collector.internal:4318"},
     {"documents_keep_originals": True},
+    {"console": True, "admin_token": "correct-horse-battery"},
     {"credentials_key": ("0123456789abcdef0123456789abcdef",)},
     {
         **JWT,

@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from httpx import AsyncBaseTransport
 
     from mcp_tools_proxy.connector.connector import Connector
-    from mcp_tools_proxy.console.console import Console
+    from mcp_tools_proxy.console.console_app import Console
     from mcp_tools_proxy.mcp_server.http.sessions.shared_sessions import SharedSessions
 
 READABLE_BY_PAGES = (

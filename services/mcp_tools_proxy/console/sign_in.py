@@ -8,10 +8,10 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from mcp_tools_proxy.auth.admin_token import LocalTokens
-from mcp_tools_proxy.console.endpoint import SIGN_IN_PATH, Pages
 from mcp_tools_proxy.console.navigation import parts_for
 from mcp_tools_proxy.console.one_time_address import GUEST, OneTimeAddresses
-from mcp_tools_proxy.console.page import Done, PageRequest, PageResult, View
+from mcp_tools_proxy.console.page_endpoint import SIGN_IN_PATH, Pages
+from mcp_tools_proxy.console.page_request import Done, PageRequest, PageResult, PageView
 from mcp_tools_proxy.console.sessions import SESSION_S, Session
 from mcp_tools_proxy.domain.errors import (
     Forbidden,
@@ -41,7 +41,7 @@ UNKNOWN_CODE = (
 Handler = Callable[[Request], Awaitable[Response]]
 
 
-class SignIn:
+class ConsoleSignIn:
     """Signs people in by a token, or by the code of a one-time address; and out again."""
 
     def __init__(
@@ -104,7 +104,7 @@ class SignIn:
         code = request.query_params.get("code", "")
         if self._addresses is None or not self._addresses.codes.is_good(code):
             raise Forbidden(UNKNOWN_CODE)
-        return self._pages.render(request, View(template="begin.html", context={"code": code}))
+        return self._pages.render(request, PageView(template="begin.html", context={"code": code}))
 
     async def by_code(self, request: Request) -> Response:
         """Sign in by the code of a one-time address."""
@@ -125,7 +125,7 @@ class SignIn:
             raise RouteNotFound("people cannot sign in at an issuer here")
         going = await self._issuer.begin()
         context = {"url": going.url, "issuer": self._issuer_name}
-        response = self._pages.render(request, View(template="to_issuer.html", context=context))
+        response = self._pages.render(request, PageView(template="to_issuer.html", context=context))
         self._pages.cookie.set_trip_on(response, going.cookie)
         return response
 
@@ -140,7 +140,7 @@ class SignIn:
         operator = await self._pages.identify(token)
         session = await self._new_session(request, token, operator)
         context = {"path": parts_for(operator)[0].path}
-        response = self._pages.render(request, View(template="signed_in.html", context=context))
+        response = self._pages.render(request, PageView(template="signed_in.html", context=context))
         self._pages.cookie.drop_trip_on(response)
         self._pages.cookie.set_on(response, session.cookie)
         return response
@@ -187,7 +187,7 @@ class SignIn:
             "issuer": "" if self._issuer is None else self._issuer_name,
         }
         return self._pages.render(
-            request, View(template="sign_in.html", context=context, status=status)
+            request, PageView(template="sign_in.html", context=context, status=status)
         )
 
     def _check_brake(self, request: Request) -> None:

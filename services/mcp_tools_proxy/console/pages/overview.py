@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from starlette.routing import Route
 
-from mcp_tools_proxy.console.endpoint import PageEndpoint, Pages
 from mcp_tools_proxy.console.navigation import parts_for
-from mcp_tools_proxy.console.page import Done, PageRequest, PageResult, View
+from mcp_tools_proxy.console.page_endpoint import PageEndpoint, Pages
+from mcp_tools_proxy.console.page_request import Done, PageRequest, PageResult, PageView
 from mcp_tools_proxy.domain.identity import OperatorRight
 
 
@@ -20,4 +20,4 @@ async def _show(page: PageRequest) -> PageResult:
     if not page.may(OperatorRight.AUDIT):
         return Done(path=parts_for(page.operator)[0].path, message="")
     overview = await page.api.get("/internal/mcp/overview", {"tenant_id": page.tenant()})
-    return View(template="overview.html", context={"overview": overview})
+    return PageView(template="overview.html", context={"overview": overview})

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from starlette.routing import Route
 
-from mcp_tools_proxy.console.endpoint import PageEndpoint, Pages
-from mcp_tools_proxy.console.page import PageRequest, PageResult, View
+from mcp_tools_proxy.console.page_endpoint import PageEndpoint, Pages
+from mcp_tools_proxy.console.page_request import PageRequest, PageResult, PageView
 
 
 def server_routes(pages: Pages) -> Sequence[Route]:
@@ -16,4 +16,4 @@ def server_routes(pages: Pages) -> Sequence[Route]:
 async def _list(page: PageRequest) -> PageResult:
     """List the servers with their state."""
     servers = (await page.api.get("/internal/mcp/servers"))["servers"]
-    return View(template="servers.html", context={"servers": servers})
+    return PageView(template="servers.html", context={"servers": servers})

@@ -12,8 +12,14 @@ from starlette.types import Receive, Scope, Send
 from mcp_tools_proxy.console.api_client import ApiClient, ApiRefused
 from mcp_tools_proxy.console.forms import Form, read_form
 from mcp_tools_proxy.console.navigation import current_part, parts_for
-from mcp_tools_proxy.console.page import Done, PageHandler, PageRequest, PageResult, View
 from mcp_tools_proxy.console.page_headers import PAGE_HEADERS, OwnOrigin
+from mcp_tools_proxy.console.page_request import (
+    Done,
+    PageHandler,
+    PageRequest,
+    PageResult,
+    PageView,
+)
 from mcp_tools_proxy.console.session_cookie import SessionCookie
 from mcp_tools_proxy.console.sessions import Session, Sessions
 from mcp_tools_proxy.console.templates import Templates
@@ -80,7 +86,7 @@ class Pages:
     def render(
         self,
         request: Request,
-        view: View,
+        view: PageView,
         *,
         session: Session | None = None,
         operator: Principal | None = None,
@@ -246,10 +252,10 @@ def _with_form(page: PageRequest, form: Form) -> PageRequest:
     )
 
 
-def refusal_view(status: int, code: str, message: str, details: Mapping[str, Any]) -> View:
+def refusal_view(status: int, code: str, message: str, details: Mapping[str, Any]) -> PageView:
     """Return the page that shows why something was not done."""
     context = {"code": code, "text": message, "details": details}
-    return View(template="refused.html", context=context, status=status)
+    return PageView(template="refused.html", context=context, status=status)
 
 
 def _message_of(cookie: str) -> str | None:

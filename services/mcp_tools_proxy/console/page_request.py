@@ -43,7 +43,7 @@ class PageRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class PageView:
     """A page to render."""
 
     template: str
@@ -59,7 +59,7 @@ class Done:
     message: str
 
 
-PageResult = View | Done | Response
+PageResult = PageView | Done | Response
 
 PageHandler = Callable[[PageRequest], Awaitable[PageResult]]
 """Serves one method of a page; may raise ApiRefused, or ProxyError for a form that is no good."""

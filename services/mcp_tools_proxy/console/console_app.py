@@ -8,11 +8,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from mcp_tools_proxy.console.assets import Assets
-from mcp_tools_proxy.console.endpoint import PageEndpoint, Pages
-from mcp_tools_proxy.console.page import Done
+from mcp_tools_proxy.console.page_endpoint import PageEndpoint, Pages
+from mcp_tools_proxy.console.page_request import Done
 from mcp_tools_proxy.console.pages.overview import overview_routes
 from mcp_tools_proxy.console.pages.servers import server_routes
-from mcp_tools_proxy.console.sign_in import SIGN_OUT_PATH, SignIn
+from mcp_tools_proxy.console.sign_in import SIGN_OUT_PATH, ConsoleSignIn
 from mcp_tools_proxy.web.request_refusals import CONSOLE_PATH
 
 BuildRoutes = Callable[[Pages], Sequence[Route]]
@@ -25,7 +25,11 @@ class Console:
     """Every page; ``close`` closes the store of the sessions."""
 
     def __init__(
-        self, pages: Pages, sign_in: SignIn, assets: Assets, close: Callable[[], Awaitable[None]]
+        self,
+        pages: Pages,
+        sign_in: ConsoleSignIn,
+        assets: Assets,
+        close: Callable[[], Awaitable[None]],
     ) -> None:
         self._pages = pages
         self._sign_in = sign_in
