@@ -8,11 +8,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from mcp_tools_proxy.console.assets import Assets
+from mcp_tools_proxy.console.console_sign_in import SIGN_OUT_PATH, ConsoleSignIn
 from mcp_tools_proxy.console.page_endpoint import PageEndpoint, Pages
 from mcp_tools_proxy.console.page_request import Done
 from mcp_tools_proxy.console.pages.overview import overview_routes
 from mcp_tools_proxy.console.pages.servers import server_routes
-from mcp_tools_proxy.console.sign_in import SIGN_OUT_PATH, ConsoleSignIn
 from mcp_tools_proxy.web.request_refusals import CONSOLE_PATH
 
 BuildRoutes = Callable[[Pages], Sequence[Route]]

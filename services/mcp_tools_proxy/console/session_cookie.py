@@ -31,11 +31,11 @@ class SessionCookie:
         return single_cookie(request, self.name)
 
     def set_on(self, response: Response, value: str) -> None:
-        """Have the browser keep it until it closes, or the session ends."""
+        """Set it, until the browser closes or the session ends."""
         response.headers.append("Set-Cookie", f"{self.name}={value}; {self._attributes}")
 
     def drop_on(self, response: Response) -> None:
-        """Have the browser forget it."""
+        """Remove it from the browser."""
         response.headers.append("Set-Cookie", f"{self.name}=; Max-Age=0; {self._attributes}")
 
     def trip_in(self, request: Request) -> str | None:
@@ -43,11 +43,11 @@ class SessionCookie:
         return single_cookie(request, self._trip_name)
 
     def set_trip_on(self, response: Response, value: str) -> None:
-        """Have the browser keep what it has to bring back from the issuer."""
+        """Set what the browser has to bring back from the issuer."""
         cookie = f"{self._trip_name}={value}; Max-Age={TRIP_S}; {self._trip_attributes}"
         response.headers.append("Set-Cookie", cookie)
 
     def drop_trip_on(self, response: Response) -> None:
-        """Have the browser forget that: it is good for one trip."""
+        """Remove that: it is good for one trip."""
         cookie = f"{self._trip_name}=; Max-Age=0; {self._trip_attributes}"
         response.headers.append("Set-Cookie", cookie)

@@ -12,7 +12,7 @@ from mcp_tools_proxy.domain.errors import Unauthenticated
 from mcp_tools_proxy.domain.identity import OperatorRight, Principal
 
 TOKEN = "correct-horse-battery"
-LOOKING = Principal(tenant_id=None, rights=frozenset({OperatorRight.AUDIT}))
+AUDITOR = Principal(tenant_id=None, rights=frozenset({OperatorRight.AUDIT}))
 
 
 class NoTokens:
@@ -60,8 +60,8 @@ async def test_a_local_token_is_good_until_its_time_is_over() -> None:
     clock = Clock()
     local = LocalTokens(clock)
     tokens = authenticator(OperatorTokens(None, local))
-    token = local.issue(LOOKING, 60.0)
-    assert await tokens.authenticate(f"Bearer {token}") == LOOKING
+    token = local.issue(AUDITOR, 60.0)
+    assert await tokens.authenticate(f"Bearer {token}") == AUDITOR
     clock.now = 60.0
     with pytest.raises(Unauthenticated):
         await tokens.authenticate(f"Bearer {token}")
@@ -69,13 +69,13 @@ async def test_a_local_token_is_good_until_its_time_is_over() -> None:
 
 def test_a_local_token_that_is_revoked_is_unknown_at_once() -> None:
     local = LocalTokens()
-    token, other = local.issue(LOOKING, 60.0), local.issue(LOOKING, 60.0)
+    token, other = local.issue(AUDITOR, 60.0), local.issue(AUDITOR, 60.0)
     local.revoke(token)
-    assert (local.find(token), local.find(other), local.find("")) == (None, LOOKING, None)
+    assert (local.find(token), local.find(other), local.find("")) == (None, AUDITOR, None)
 
 
 def test_the_number_of_local_tokens_is_bounded() -> None:
     local = LocalTokens()
-    tokens = [local.issue(LOOKING, 60.0) for _ in range(MAX_LOCAL_TOKENS + 1)]
+    tokens = [local.issue(AUDITOR, 60.0) for _ in range(MAX_LOCAL_TOKENS + 1)]
     found = [local.find(token) for token in tokens]
-    assert found == [None, *[LOOKING] * MAX_LOCAL_TOKENS]
+    assert found == [None, *[AUDITOR] * MAX_LOCAL_TOKENS]
