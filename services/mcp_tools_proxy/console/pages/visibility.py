@@ -1,0 +1,206 @@
+"""Who sees what: the tools of a caller with a preset, beside those of another, and why not."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.routing import Route
+
+from mcp_tools_proxy.console.api_client import ApiRefused
+from mcp_tools_proxy.console.page_endpoint import PageEndpoint, Pages
+from mcp_tools_proxy.console.page_request import Done, PageRequest, PageResult, PageView
+from mcp_tools_proxy.domain.identity import OperatorRight
+
+PATH = "/console/visibility"
+TOOLS = "/internal/mcp/tools"
+ACTIVE = "/internal/mcp/presets/active"
+
+ROWS = 100
+"""Tools on one page."""
+
+FORMATS = ("mcp", "openai", "anthropic")
+
+_CALLER = ("preset_id", "tenant_id", "user_id", "agent")
+"""What says through whose eyes is looked; the second look has the same names with ``other_``."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What one caller sees with one preset."""
+
+    query: Mapping[str, str]
+    preview: Mapping[str, Any]
+    tools: Mapping[str, Mapping[str, Any]]
+    """The lines of the preview by the tool's name, in the order of the list."""
+
+    @property
+    def caller(self) -> str:
+        """Who looks, in a few words."""
+        named = [f"{key.removesuffix('_id')} {self.query[key]}" for key in _CALLER[1:]]
+        return ", ".join(
+            text for text, key in zip(named, _CALLER[1:], strict=True) if self.query[key]
+        )
+
+
+def visibility_routes(pages: Pages) -> Sequence[Route]:
+    """Return the routes of this part."""
+    return (
+        Route(PATH, PageEndpoint(pages, GET=_show)),
+        Route(f"{PATH}/tool", PageEndpoint(pages, GET=_show_tool)),
+        Route(f"{PATH}/why", PageEndpoint(pages, GET=_explain)),
+        Route(f"{PATH}/switch", PageEndpoint(pages, POST=_switch)),
+    )
+
+
+async def _show(page: PageRequest) -> PageResult:
+    """Show what a caller sees, and beside it what another one sees."""
+    presets = await page.api.get("/internal/mcp/presets")
+    one = await _look(page, _caller_query(page, "", presets["active"]))
+    other_query = _caller_query(page, "other_", presets["active"])
+    compares = page.query("compare") == "yes"
+    other = await _look(page, other_query) if compares else None
+    rows = _rows(one, other, page.query("q").lower(), page.query("differing") == "yes")
+    first = _first_of(page, len(rows))
+    context = {
+        "presets": presets["presets"],
+        "active": presets["active"],
+        "formats": FORMATS,
+        "format": _format_of(page),
+        "one": one,
+        "other": other,
+        "other_query": other_query,
+        "rows": rows[first : first + ROWS],
+        "total": len(rows),
+        "first": first,
+        "before": _query_of(page, first=first - ROWS) if first else None,
+        "after": _query_of(page, first=first + ROWS) if first + ROWS < len(rows) else None,
+        "most_tokens": max((it["tokens"] for it in one.tools.values()), default=0),
+        "q": page.query("q"),
+        "differing": page.query("differing") == "yes",
+        "tenant": page.tenant_id,
+        "may_switch": page.may(OperatorRight.PRESETS),
+        "this": _query_of(page),
+    }
+    return PageView(template="visibility.html", context=context)
+
+
+async def _show_tool(page: PageRequest) -> PageResult:
+    """Show one tool as a model gets it, in each format."""
+    presets = await page.api.get("/internal/mcp/presets")
+    query = _caller_query(page, "", presets["active"])
+    name = page.query("name")
+    shown = []
+    for format_ in FORMATS:
+        found = await page.api.get(TOOLS, {**query, "format": format_})
+        names = [it["name"] for it in found["preview"]["tools"]]
+        if name in names:
+            place = names.index(name)
+            line = found["preview"]["tools"][place]
+            shown.append((format_, line["tokens"], found["tools"][place]))
+            name = names[place]
+    context = {"tool": page.query("name"), "shown": shown, "this": _query_of(page, name=None)}
+    return PageView(template="visible_tool.html", context=context)
+
+
+async def _explain(page: PageRequest) -> PageResult:
+    """Say why a caller sees a tool, or does not."""
+    tenant, user = page.tenant(), page.query("user_id") or "somebody"
+    problem, explanation = "", None
+    if not page.query("tool"):
+        problem = "Name a tool."
+    elif not tenant:
+        problem = "Name the tenant whose user looks for the tool."
+    else:
+        body = {
+            "tool_name": page.query("tool"),
+            "user": {"tenant_id": tenant, "user_id": user},
+            **({"agent": page.query("agent")} if page.query("agent") else {}),
+        }
+        try:
+            explanation = await page.api.post("/internal/mcp/explain", body)
+        except ApiRefused as error:
+            if error.status != 422:
+                raise
+            problem = error.message
+    deciding = None if explanation is None else _deciding(explanation)
+    context = {
+        "tool": page.query("tool"),
+        "user": user,
+        "agent": page.query("agent"),
+        "tenant": tenant,
+        "own_tenant": page.tenant_id,
+        "problem": problem,
+        "explanation": explanation,
+        "deciding": deciding,
+        "this": _query_of(page, tool=None),
+    }
+    return PageView(template="why_not_seen.html", context=context)
+
+
+async def _switch(page: PageRequest) -> PageResult:
+    """Switch the preset of all callers."""
+    preset_id = page.form.text("preset_id")
+    await page.api.send(
+        "PUT",
+        ACTIVE,
+        body={"preset_id": preset_id, "persist": page.form.text("persist") == "yes"},
+    )
+    return Done(path=PATH, message=f"The preset {preset_id} is in force now.")
+
+
+async def _look(page: PageRequest, query: Mapping[str, str]) -> _Look:
+    found = await page.api.get(TOOLS, {**query, "format": _format_of(page)})
+    preview = found["preview"]
+    return _Look(query, preview, {it["name"]: it for it in preview["tools"]})
+
+
+def _rows(
+    one: _Look,
+    other: _Look | None,
+    wanted: str,
+    only_differing: bool,
+) -> list[dict[str, Any]]:
+    """Return a line for each tool that either sees, those of the first look first."""
+    others = {} if other is None else other.tools
+    names = [*one.tools, *(name for name in others if name not in one.tools)]
+    rows = [{"name": name, "one": one.tools.get(name), "other": others.get(name)} for name in names]
+    if wanted:
+        rows = [row for row in rows if wanted in row["name"].lower()]
+    if other is not None and only_differing:
+        rows = [row for row in rows if row["one"] is None or row["other"] is None]
+    return rows
+
+
+def _deciding(explanation: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the check that keeps a tool from being seen; None if it is seen."""
+    seen_before = ("request", "authentication", "audit", "lifecycle", "agent", "visibility")
+    refused = (
+        it
+        for it in explanation["checks"]
+        if it["check"] in seen_before and it["verdict"] not in ("pass", "not_reached")
+    )
+    return next(refused, None)
+
+
+def _caller_query(page: PageRequest, prefix: str, active: str) -> dict[str, str]:
+    query = {key: page.query(f"{prefix}{key}") for key in _CALLER}
+    query["preset_id"] = query["preset_id"] or active
+    query["tenant_id"] = page.tenant(f"{prefix}tenant_id")
+    return query
+
+
+def _format_of(page: PageRequest) -> str:
+    wanted = page.query("format")
+    return wanted if wanted in FORMATS else "mcp"
+
+
+def _first_of(page: PageRequest, total: int) -> int:
+    text = page.query("first")
+    first = int(text) if text.isdecimal() and len(text) < 7 else 0
+    return first - first % ROWS if first < total else 0
+
+
+def _query_of(page: PageRequest, **changes: object) -> dict[str, object]:
+    """Return the parameters of this page with changes, for a link to it."""
+    query: dict[str, object] = {**dict(page.request.query_params), **changes}
+    return {name: value for name, value in query.items() if value not in (None, "")}
