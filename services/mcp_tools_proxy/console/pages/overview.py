@@ -1,6 +1,8 @@
 """The first page: whether all is well, and what needs a person."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote, urlencode
 
 from starlette.routing import Route
 
@@ -19,5 +21,35 @@ async def _show(page: PageRequest) -> PageResult:
     """Show the overview; who may not see it is led to the first part that is there for him."""
     if not page.may(OperatorRight.AUDIT):
         return Done(path=parts_for(page.operator)[0].path, message="")
-    overview = await page.api.get("/internal/mcp/overview", {"tenant_id": page.tenant()})
-    return PageView(template="overview.html", context={"overview": overview})
+    tenant = page.tenant()
+    overview = await page.api.get("/internal/mcp/overview", {"tenant_id": tenant})
+    context = {
+        "overview": overview,
+        "attention": [{**it, "path": _place_of(it)} for it in overview["attention"]],
+        "dependencies": _dependencies(overview["readiness"]),
+        "tenant": tenant,
+        "own_tenant": page.tenant_id,
+    }
+    return PageView(template="overview.html", context=context)
+
+
+def _place_of(entry: Mapping[str, Any]) -> str | None:
+    """Return the page where somebody can do something about an entry."""
+    server_id = entry.get("server_id")
+    match entry["kind"]:
+        case "server_failing" | "login_waiting" if server_id:
+            return f"/console/servers/{quote(server_id, safe='')}"
+        case "item_quarantined" | "item_changed" if server_id:
+            return f"/console/servers/{quote(server_id, safe='')}#definitions"
+        case "item_missing":
+            return "/console/visibility"
+        case "records_lost":
+            return f"/console/calls?{urlencode({'show': 'all'})}"
+        case _:
+            return None
+
+
+def _dependencies(readiness: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return the checks of readiness by name, those that are not well first."""
+    checks = readiness.get("checks") or {}
+    return sorted(checks.items(), key=lambda it: (it[1].get("status") == "ok", it[0]))
