@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow  # it needs programs that ``make quick`` does not 
 
 FUNCTIONS = {
     "audit": ["explain_call", "list_audit_records"],
-    "calls": ["execute", "execute_batch", "get_prompt", "read_resource"],
+    "calls": ["execute", "execute_batch", "get_prompt", "read_resource", "try_tool"],
     "documents": [
         "get_document",
         "get_document_rights",
@@ -76,6 +76,7 @@ CLASSES = [
     "ServerTransport", "SessionCounts", "ShadowedItem", "SignIn", "SigningKey", "SigningKeySet",
     "TextBlock", "Token", "TokenList", "TokenWanted", "ToolAnnotations", "ToolFormat", "ToolList",
     "ToolNameStyle", "ToolResultBlock", "ToolResultsMessage", "ToolUseBlock", "ToolWarning",
+    "TryErrorResponse", "TryOkResponse",
 ]  # fmt: skip
 
 Import = Callable[[str], Any]

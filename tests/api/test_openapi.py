@@ -53,6 +53,7 @@ def test_every_tool_has_an_example(document: Any) -> None:
 OPERATIONS = {
     ("POST", "/internal/mcp/execute"): ("calls", "execute"),
     ("POST", "/internal/mcp/execute/batch"): ("calls", "execute_batch"),
+    ("POST", "/internal/mcp/try"): ("calls", "try_tool"),
     ("POST", "/internal/mcp/prompts/get"): ("calls", "get_prompt"),
     ("POST", "/internal/mcp/resources/read"): ("calls", "read_resource"),
     ("GET", "/internal/mcp/tools"): ("lists", "list_tools"),

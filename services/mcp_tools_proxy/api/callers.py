@@ -29,6 +29,16 @@ async def resolve_user(callers: CallerResolver, parsed: ParsedRequest[RequestCon
     raise InvalidRequest(f"{field}: is missing", details={"field": field})
 
 
+def require_user(asserted: AssertedIdentity) -> None:
+    """Raise InvalidRequest if a body that stands for somebody does not name tenant and user."""
+    for field, value in (
+        ("user.tenant_id", asserted.tenant_id),
+        ("user.user_id", asserted.user_id),
+    ):
+        if value is None:
+            raise InvalidRequest(f"{field}: is missing", details={"field": field})
+
+
 def asserted_by_query(query: CallerQuery) -> AssertedIdentity:
     """Return the identity that the query of a list asserts."""
     return AssertedIdentity(

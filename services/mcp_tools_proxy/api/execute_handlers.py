@@ -32,20 +32,20 @@ class ExecuteHandlers:
         body = parsed.body
         key = idempotency_key_of(parsed, body.idempotency_key)
         return await self._use(
-            parsed, _call(parsed, caller, body.tool_name, body.arguments, idempotency_key=key)
+            parsed, call_of(parsed, caller, body.tool_name, body.arguments, idempotency_key=key)
         )
 
     async def get_prompt(self, parsed: ParsedRequest[PromptRequest]) -> Response:
         """Get one prompt."""
         caller = await resolve_user(self._callers, parsed)
         body = parsed.body
-        call = _call(parsed, caller, body.name, body.arguments, kind=Kind.PROMPT)
+        call = call_of(parsed, caller, body.name, body.arguments, kind=Kind.PROMPT)
         return await self._use(parsed, call)
 
     async def read_resource(self, parsed: ParsedRequest[ResourceRequest]) -> Response:
         """Read one resource."""
         caller = await resolve_user(self._callers, parsed)
-        call = _call(parsed, caller, parsed.body.uri, None, kind=Kind.RESOURCE)
+        call = call_of(parsed, caller, parsed.body.uri, None, kind=Kind.RESOURCE)
         return await self._use(parsed, call)
 
     async def _use(self, parsed: ParsedRequest[RequestContext], call: Call) -> Response:
@@ -53,7 +53,7 @@ class ExecuteHandlers:
         return outcome_response(outcome, call.trace_id)
 
 
-def _call(
+def call_of(
     parsed: ParsedRequest[RequestContext],
     caller: Caller,
     name: str,
@@ -62,6 +62,7 @@ def _call(
     kind: Kind = Kind.TOOL,
     idempotency_key: str | None = None,
 ) -> Call:
+    """Return the call that a request makes for a caller."""
     return Call(
         name=name,
         kind=kind,

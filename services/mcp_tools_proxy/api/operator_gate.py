@@ -45,14 +45,15 @@ class OperatorGate:
 
     async def check(
         self, parsed: ParsedRequest[object], right: OperatorRight, *, tenant_id: str | None = None
-    ) -> None:
-        """Check that the sender has ``right``, for the tenant that the operation concerns, if any.
+    ) -> Principal:
+        """Return the sender, who has ``right`` for the tenant that the operation concerns, if any.
 
         An operation without ``tenant_id`` concerns all tenants. Raises InvalidRequest,
         Unauthenticated, Forbidden.
         """
         principal = await self._sender(parsed, right)
         _admit(parsed, principal, right, tenant_id)
+        return principal
 
     async def check_own(
         self, parsed: ParsedRequest[object], right: OperatorRight, *, tenant_id: str | None = None

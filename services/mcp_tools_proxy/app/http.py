@@ -43,6 +43,8 @@ from mcp_tools_proxy.api.status_handlers import StatusHandlers
 from mcp_tools_proxy.api.tokens.token_handlers import TokenHandlers
 from mcp_tools_proxy.api.tokens.token_routes import token_routes
 from mcp_tools_proxy.app.auth import mcp_callers
+from mcp_tools_proxy.api.tries.try_handlers import TryHandlers
+from mcp_tools_proxy.api.tries.try_routes import try_route
 from mcp_tools_proxy.app.gateway import Gateway
 from mcp_tools_proxy.app.health_checks import build_health
 from mcp_tools_proxy.app.mcp import build_server
@@ -207,6 +209,16 @@ def _api_routes(
         ),
         *token_routes(build, TokenHandlers(gate, _tokens_file(gateway))),
         *log_level_routes(build, LogLevelHandlers(gateway.log_level, gate)),
+        try_route(
+            build,
+            TryHandlers(
+                callers,
+                gate,
+                gateway.executor,
+                gateway.explainer,
+                max_text_bytes=settings.max_text_bytes,
+            ),
+        ),
         readable_documents_route(build, ReadableDocumentHandlers(callers, gateway.executor)),
         *api_routes(
             build,

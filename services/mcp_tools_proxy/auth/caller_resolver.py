@@ -6,9 +6,15 @@ from typing import Any, TypeVar
 from mcp_tools_proxy.auth.authenticator import Authenticator, bearer_token, proven_of
 from mcp_tools_proxy.auth.identity_headers import read_headers
 from mcp_tools_proxy.domain.audit.origin import UNKNOWN_ORIGIN, Origin
-from mcp_tools_proxy.domain.caller import NO_TENANT, Caller, narrow_documents
+from mcp_tools_proxy.domain.caller import NO_TENANT, Caller, StandIn, narrow_documents
 from mcp_tools_proxy.domain.errors import AgentRequired, Forbidden, ProxyError
-from mcp_tools_proxy.domain.identity import NO_ASSERTION, AssertedIdentity, CallerJwt, Principal
+from mcp_tools_proxy.domain.identity import (
+    NO_ASSERTION,
+    AssertedIdentity,
+    CallerJwt,
+    OperatorRight,
+    Principal,
+)
 
 CALLER = "mcp_tools_proxy.caller"
 """Key in the ASGI scope for the caller, once known: a refusal is logged with the caller."""
@@ -79,6 +85,25 @@ class CallerResolver:
             agent=asserted.agent,
             origin=origin,
             documents=asserted.documents,
+        )
+
+    def resolve_stand_in(
+        self, scope: Scope, asserted: AssertedIdentity, operator: Principal
+    ) -> Caller:
+        """Return the caller that an operator with the right ``run`` stands in for.
+
+        No JWT is his, so none is exchanged for tokens. What the operator's own token limits, agents
+        and documents, stays so. Raises Forbidden, AgentRequired.
+        """
+        return Caller(
+            tenant_id=asserted.tenant_id or NO_TENANT,
+            user_id=asserted.user_id or "",
+            roles=asserted.roles or (),
+            agent=_agent(operator.agents, asserted.agent),
+            token_log_fields=operator.token_log_fields,
+            origin=self._origin_of(scope),
+            documents=narrow_documents(operator.documents, asserted.documents),
+            stand_in=StandIn(reads_documents=OperatorRight.DOCUMENTS in operator.rights),
         )
 
     @property

@@ -35,6 +35,14 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StandIn:
+    """An operator who makes a call as somebody else: no server is given anything of that one."""
+
+    reads_documents: bool
+    """Whether the operator may read the documents of that tenant."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
     """The tenant (owner of data and budgets) and the user a call is made for.
 
@@ -43,7 +51,7 @@ class Caller:
     empty. ``token_log_fields`` identify the verified token in records, empty without one, and
     ``origin`` is where the request came from. ``documents`` are the only ones of its tenant that
     the caller may use, None for no such limit; each request of a session may have others. Equality
-    and hashes leave these out.
+    and hashes leave these out. With ``stand_in`` the token is an operator's, who is not the user.
     """
 
     tenant_id: str
@@ -55,6 +63,7 @@ class Caller:
     documents: frozenset[str] | None = field(default=None, compare=False)
     jwt: CallerJwt | None = field(default=None, compare=False, repr=False)
     """What proves tenant and user in this very request; None where they were only said."""
+    stand_in: StandIn | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

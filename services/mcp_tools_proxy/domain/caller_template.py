@@ -22,24 +22,27 @@ class CallerPart(Enum):
     def of(self, caller: Caller | None) -> str:
         """Return this part of a caller; several roles are joined by commas.
 
-        Raises IdentityRequired if the caller lacks it; having no roles is no lack.
+        Raises as ``values_of``; having no roles is no lack.
         """
         return ",".join(self.values_of(caller))
 
     def is_known_of(self, caller: Caller | None) -> bool:
-        """Return whether a caller has this part; none is known of no caller."""
+        """Return whether a server may be given this part; none is known of no caller."""
         try:
             self.values_of(caller)
-        except IdentityRequired:
+        except (IdentityRequired, CredentialsMissing):
             return False
         return True
 
     def values_of(self, caller: Caller | None) -> tuple[str, ...]:
         """Return the values of this part: one, or any number of roles.
 
-        Raises IdentityRequired if the caller lacks it.
+        Raises IdentityRequired if the caller lacks it, and CredentialsMissing for an operator who
+        stands in for the caller: a server would take the operator for that one.
         """
         if caller is not None:
+            if caller.stand_in is not None:
+                raise withheld_from_stand_in(self.value)
             match self:
                 case CallerPart.TENANT_ID if caller.tenant_id != NO_TENANT:
                     return (caller.tenant_id,)
@@ -125,6 +128,15 @@ def credentials_missing(reason: str) -> CredentialsMissing:
         "the gateway has no credentials of this caller for the server; do not try again: tell "
         "the user, or an operator",
         reason=reason,
+    )
+
+
+def withheld_from_stand_in(what: str) -> CredentialsMissing:
+    """Build the error of an operator whose call would need what a server is given of the user."""
+    return CredentialsMissing(
+        "the server is given something of who calls, and never for an operator who stands in for "
+        "the user; the user has to make this call",
+        reason=f"for a stand-in there is no {what}",
     )
 
 

@@ -44,7 +44,7 @@ class OperatorRight(StrEnum):
     TOKENS = "tokens"
     CONFIG = "config"
     RUN = "run"
-    """Run tools as somebody else."""
+    """Run a tool as somebody else, without what servers are given of that one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,12 +3,23 @@
 import asyncio
 from dataclasses import replace
 
-from mcp_tools_proxy.domain.caller import Call
+from mcp_tools_proxy.domain.caller import Call, StandIn
 from mcp_tools_proxy.domain.components import DOCUMENT_ARGUMENT, ComponentSpec, ToolSpec
-from mcp_tools_proxy.domain.errors import ContentBlocked
+from mcp_tools_proxy.domain.errors import ContentBlocked, Forbidden
+from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.domain.limits.budget import ChargedCall
 from mcp_tools_proxy.policy.blocklist import Blocked, Blocklist, declared_path
 from mcp_tools_proxy.wire.text import QUOTE_CHARS, quote
+
+
+def check_operator(stand_in: StandIn, spec: ComponentSpec) -> None:
+    """Raise Forbidden for an operator who would read a tenant's documents, and may not."""
+    if spec.server_id is None and spec.needs_tenant and not stand_in.reads_documents:
+        right = OperatorRight.DOCUMENTS
+        raise Forbidden(
+            f'the token does not have the operator right "{right}", without which {spec.name} is '
+            "run for nobody else; send a token that has it"
+        )
 
 
 async def check_blocklist(blocklist: Blocklist, spec: ComponentSpec, call: Call) -> None:

@@ -24,7 +24,12 @@ from mcp_tools_proxy.domain.errors import (
 from mcp_tools_proxy.domain.limits.budget import BudgetStatus, ChargedCall
 from mcp_tools_proxy.domain.oauth.sign_in_pages import SignInOffers
 from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
-from mcp_tools_proxy.gateway.call_checks import charged_call, check_blocklist, recorded_call
+from mcp_tools_proxy.gateway.call_checks import (
+    charged_call,
+    check_blocklist,
+    check_operator,
+    recorded_call,
+)
 from mcp_tools_proxy.gateway.first_attempts import Find, FirstAttempts
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
 from mcp_tools_proxy.idempotency.idempotent_calls import IdempotentCalls
@@ -187,6 +192,8 @@ class Executor:
         spec = component.spec
         if spec.server_id is not None:
             self._on_start(call, spec)
+        if call.caller.stand_in is not None:
+            check_operator(call.caller.stand_in, spec)
         if call.refusal is not None:
             raise call.refusal
         completed = component.complete_arguments(call)

@@ -19,7 +19,7 @@ from mcp_tools_proxy.domain.errors import (
     ServerUnavailable,
 )
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus
-from mcp_tools_proxy.gateway.call_checks import charged_call, check_blocklist
+from mcp_tools_proxy.gateway.call_checks import charged_call, check_blocklist, check_operator
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
 from mcp_tools_proxy.policy.blocklist import Blocklist
@@ -155,6 +155,8 @@ class Explainer:
         self._lifecycle.check_serving()
         passed.add(Check.LIFECYCLE)
         component = self._resolve(call, passed)
+        if call.caller.stand_in is not None:
+            check_operator(call.caller.stand_in, component.spec)
         call = component.complete_arguments(call)
         parsed = component.parse(call.arguments)
         passed.add(Check.ARGUMENTS)

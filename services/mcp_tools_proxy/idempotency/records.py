@@ -70,12 +70,14 @@ def record_key(call: Call, idempotency_key: str) -> RecordKey:
     """Return the key of a call's record: the same caller is the same tenant, user and agent.
 
     A round that brings the input which its server required is a call of its own, by the state that
-    it brings: so what came before the input is not done twice either.
+    it brings: so what came before the input is not done twice either. An operator who stands in for
+    a caller has keys of his own, or would be answered with what the user's call was.
     """
     caller, brought = call.caller, call.input_responses
     state = None if brought is None else brought.state or ""
     whole = (caller.tenant_id, caller.user_id, caller.agent, idempotency_key, state)
-    digest = _digest(ascii(whole).encode())  # a third of the time of JSON
+    operator = () if caller.stand_in is None else ("operator", *caller.token_log_fields.values())
+    digest = _digest(ascii(whole + operator).encode())  # a third of the time of JSON
     return RecordKey(sys.intern(caller.tenant_id), digest)  # one text for all records of a tenant
 
 

@@ -133,6 +133,16 @@ def answer_of(
     return ReplyAnswer(outcomes=kept, messages=pieces)
 
 
+def text_of(outcome: Outcome, *, max_text_bytes: int) -> bytes:
+    """Return, as JSON, the text that a model is shown whose API takes no images in results."""
+    content = document_text(outcome)
+    if content is not None:
+        return content
+    shape = ChatCompletions()
+    shown = show_result(outcome, shape.image_rules(), max_text_bytes=max_text_bytes)
+    return shown.text or shape.content_of(shown.parts)
+
+
 def _not_run(call: ModelCall) -> Outcome:
     by = "the model's provider or the program that offered it to the model"
     return Failed(

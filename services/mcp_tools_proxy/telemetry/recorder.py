@@ -46,6 +46,8 @@ def caller_fields(caller: Caller) -> dict[str, object]:
         fields["roles"] = [cut(role) for role in caller.roles[:MAX_ROLES]]
     if caller.token_log_fields:
         fields |= caller.token_log_fields
+    if caller.stand_in is not None:
+        fields["stand_in"] = True
     entry, peer = caller.origin
     fields["entry"] = str(entry)  # the encoder is slow with an enumeration
     if peer:

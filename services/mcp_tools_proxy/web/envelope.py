@@ -97,15 +97,20 @@ def _budget(status: BudgetStatus | None) -> bytes:
     )
 
 
-def outcome_response(outcome: Outcome, trace_id: str) -> Response:
-    """Build the response to an outcome, with its status and headers."""
+def outcome_response(
+    outcome: Outcome, trace_id: str, more: Mapping[str, object] | None = None
+) -> Response:
+    """Build the response to an outcome, with its status and headers; ``more`` are further keys."""
     if isinstance(outcome, Failed):
         status, headers = status_of(outcome.error).api, error_headers(outcome.error, trace_id)
     else:
         status, headers = 200, {TRACE_HEADER: trace_id}
     if outcome.budget is not None:
         add_rate_limit(headers, outcome.budget)
-    return _JsonResponse(envelope(outcome, trace_id), status, headers)
+    content = envelope(outcome, trace_id)
+    if more:
+        content = b"%b,%b" % (content[:-1], to_json(more)[1:])
+    return _JsonResponse(content, status, headers)
 
 
 def error_response(

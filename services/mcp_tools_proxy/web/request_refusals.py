@@ -69,6 +69,11 @@ def add_to_operation(scope: Scope, event: str | None = None, **fields: object) -
         operation.fields |= fields
 
 
+def end_operation(scope: Scope) -> None:
+    """Forget the operation of a request, which from here on has a record of another kind."""
+    scope.pop(_OPERATION, None)
+
+
 class RequestRefusals:
     """Counts and records refused requests, with their route, peer, and proven sender."""
 

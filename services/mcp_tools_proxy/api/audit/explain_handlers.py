@@ -2,13 +2,12 @@
 
 from fastapi import Response
 
-from mcp_tools_proxy.api.callers import asserted_by_body
+from mcp_tools_proxy.api.callers import asserted_by_body, require_user
 from mcp_tools_proxy.api.endpoint import ParsedRequest
 from mcp_tools_proxy.api.models import ExecuteRequest
 from mcp_tools_proxy.api.operator_gate import OperatorGate
 from mcp_tools_proxy.auth.caller_resolver import CallerResolver
 from mcp_tools_proxy.domain.caller import Call
-from mcp_tools_proxy.domain.errors import InvalidRequest
 from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.gateway.explainer import PASS, CheckVerdict, Explainer, Explanation
@@ -29,12 +28,7 @@ class ExplainHandlers:
         body = parsed.body
         asserted = asserted_by_body(body)
         await self._gate.check(parsed, OperatorRight.AUDIT, tenant_id=asserted.tenant_id)
-        for field, value in (
-            ("user.tenant_id", asserted.tenant_id),
-            ("user.user_id", asserted.user_id),
-        ):
-            if value is None:
-                raise InvalidRequest(f"{field}: is missing", details={"field": field})
+        require_user(asserted)
         call = Call(
             name=body.tool_name,
             arguments=body.arguments or {},
@@ -49,6 +43,11 @@ class ExplainHandlers:
         )
 
 
+def shown_budgets(explanation: Explanation) -> list[dict[str, object]]:
+    """Return what is left of each budget that a call is charged to, and where its rule stands."""
+    return [{**it.as_json, "rule": it.budget.source.as_json} for it in explanation.budgets]
+
+
 def _shown(explanation: Explanation) -> dict[str, object]:
     refusal = explanation.refusal
     shown: dict[str, object] = {"decision": PASS if refusal is None else refusal.verdict}
@@ -59,9 +58,7 @@ def _shown(explanation: Explanation) -> dict[str, object]:
     shown["checks"] = [_verdict(it) for it in explanation.checks]
     if explanation.sends is not None:
         shown["sends"] = without_none(explanation.sends)
-    shown["budgets"] = [
-        {**it.as_json, "rule": it.budget.source.as_json} for it in explanation.budgets
-    ]
+    shown["budgets"] = shown_budgets(explanation)
     version = explanation.registry
     shown["preset"], shown["generation"] = version.preset_id, version.generation
     return without_none(shown)

@@ -125,15 +125,18 @@ def _errors(*statuses: int) -> Responses:
     return {status: SHARED_ANSWERS[status] for status in statuses}
 
 
-CALL_RESPONSES: Responses = {
-    200: Answer(
+def call_responses(model: object) -> Responses:
+    """Return the responses of a route that makes one call."""
+    ended = Answer(
         "How the call ended. What the model or its runtime can react to is 200 as well, with "
         "status `error`.",
-        CallAnswer,
+        model,
         (TRACE_HEADER, RETRY_AFTER, RATE_LIMIT_HEADER, POLICY_HEADER),
-    ),
-    **_errors(401, 403, 413, 422, 500, 503),
-}
+    )
+    return {200: ended, **_errors(401, 403, 413, 422, 500, 503)}
+
+
+CALL_RESPONSES = call_responses(CallAnswer)
 
 BATCH_RESPONSES: Responses = {
     200: Answer(

@@ -169,10 +169,12 @@ class CallerValues:
 
 
 def caller_meta(parts: tuple[CallerPart, ...], caller: Caller) -> Mapping[str, object]:
-    """Return what a call's ``_meta`` says of its caller. Raises IdentityRequired."""
+    """Return what a call's ``_meta`` says of its caller. Raises as ``CallerPart.of``."""
     return {
         CALLER_KEY: {
-            part.value: list(caller.roles) if part is CallerPart.ROLES else part.of(caller)
+            part.value: list(part.values_of(caller))
+            if part is CallerPart.ROLES
+            else part.of(caller)
             for part in parts
         }
     }

@@ -21,6 +21,7 @@ from mcp_tools_proxy.domain.caller import Call, Kind
 from mcp_tools_proxy.domain.components import ComponentSpec, Result
 from mcp_tools_proxy.domain.errors import InternalError, ProxyError, ResultTooLarge, ToolFailed
 from mcp_tools_proxy.downstream.callers.caller_values import caller_meta
+from mcp_tools_proxy.downstream.callers.stand_ins import check_stand_in
 from mcp_tools_proxy.downstream.components.input_rounds import send_with_rounds, supports_all
 from mcp_tools_proxy.downstream.faults import MESSAGE_CHARS
 from mcp_tools_proxy.downstream.reconnecting_session import ReconnectingSession
@@ -114,9 +115,12 @@ class RemoteCall:
     async def send(self, method: str, params: dict[str, Any]) -> Any:
         """Send the request, in rounds where the server needs more input; return the raw result.
 
-        Raises JsonRpcError, what ``send_with_rounds`` raises, and ResultTooLarge.
+        Raises JsonRpcError, what ``check_stand_in`` and ``send_with_rounds`` raise, and
+        ResultTooLarge.
         """
         target, call = self._target, self._call
+        if call.caller.stand_in is not None:
+            check_stand_in(target.session.config)
         with server_span(method, target.session.config, target.spec, target.name) as span:
             meta = params["_meta"] = meta_of(call)
             if target.session.config.forward:

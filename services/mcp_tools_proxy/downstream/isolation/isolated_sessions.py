@@ -4,10 +4,11 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 
 import structlog
 
-from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.domain.caller import Caller, StandIn
 from mcp_tools_proxy.domain.caller_template import CallerPart
 from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.domain.errors import ServerBusy
@@ -23,7 +24,10 @@ SWEEP_S = 5.0
 """The longest pause between two looks for sessions that are idle for too long."""
 
 Key = tuple[str, ...]
-"""The tenant, or tenant and user. Joined, ``a/b`` and ``c`` would be ``a`` and ``b/c``."""
+"""The tenant, or tenant and user. Joined, ``a/b`` and ``c`` would be ``a`` and ``b/c``.
+
+The key of an operator who stands in for them has a part more: a session may hold the user's state.
+"""
 
 _CLOSED = "its session is closed"
 
@@ -89,7 +93,7 @@ class IsolatedSessions:
         self, caller: Caller, waited_s: float
     ) -> AsyncIterator[tuple[ReconnectingSession, float]]:
         """Keep the session of a caller open while the context is entered; see Lease."""
-        key = tuple(part.of(caller) for part in self._parts)
+        key = self._key_of(caller)
         await self._discovery.caller_values.offer(self._config, caller)
         session = self._open.get(key)
         if session is None:
@@ -102,6 +106,12 @@ class IsolatedSessions:
             yield session, waited_s
         finally:
             session.end_use()
+
+    def _key_of(self, caller: Caller) -> Key:
+        """Return whose session a call uses. Raises IdentityRequired."""
+        if caller.stand_in is None:
+            return tuple(part.of(caller) for part in self._parts)
+        return (*self._key_of(replace(caller, stand_in=None)), "stand-in")
 
     async def run(self) -> None:
         """Keep the sessions running, and end those that are idle for too long, until cancelled."""
@@ -175,7 +185,7 @@ class IsolatedSessions:
         promised = len(self._closing)
         for waiting in sorted(self._waiting, key=lambda it: of_tenant[it.key[0]]):
             session = self._open.get(waiting.key)
-            if session is None and not self._is_at_share(waiting.key[0]):
+            if session is None and not self._is_at_share(waiting.key):
                 if len(self._open) + len(self._closing) < self._limit:
                     session = self._add(waiting.key, None)
                 elif promised:
@@ -187,14 +197,17 @@ class IsolatedSessions:
                 waiting.session.set_result(session)
         self._waiting = [it for it in self._waiting if not it.session.done()]
 
-    def _is_at_share(self, tenant_id: str) -> bool:
+    def _is_at_share(self, newcomer: Key) -> bool:
         """Return whether a tenant may have no more sessions, after ending an idle one of its own.
 
-        So a place becomes free for each new user of it, and no other tenant loses one.
+        So a place becomes free for each new user of it, and no other tenant loses one. Operators
+        who stand in for its users have a share of their own: while there is room they end no
+        session of a user.
         """
-        if sum(key[0] == tenant_id for key in self._open) < self._most_of_tenant:
+        own = [it for it in self._open if it[0] == newcomer[0] and len(it) == len(newcomer)]
+        if len(own) < self._most_of_tenant:
             return False
-        idle = self._idle(tenant_id)
+        idle = [it for it in own if not self._open[it].is_busy]
         if not idle:
             return True
         self._end(min(idle, key=lambda key: self._open[key].idle_since), "evicted")
@@ -211,15 +224,15 @@ class IsolatedSessions:
             evicted = select_session_to_evict(idle, tenants, newcomer, limit=self._limit)
             self._end(evicted, "evicted")
 
-    def _idle(self, tenant_id: str | None = None) -> list[Key]:
-        return [
-            key
-            for key, session in self._open.items()
-            if not session.is_busy and tenant_id in (None, key[0])
-        ]
+    def _idle(self) -> list[Key]:
+        return [key for key, session in self._open.items() if not session.is_busy]
 
     def _add(self, key: Key, subscriptions: ResourceSubscriptions | None) -> IsolatedSession:
-        caller = Caller(tenant_id=key[0], user_id=key[1] if len(key) > 1 else "")
+        caller = Caller(
+            tenant_id=key[0],
+            user_id=key[1] if len(self._parts) > 1 else "",
+            stand_in=StandIn(reads_documents=False) if len(key) > len(self._parts) else None,
+        )
         session = IsolatedSession(
             self._discovery,
             self._dial,

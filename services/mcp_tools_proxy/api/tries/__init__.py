@@ -1,0 +1,1 @@
+"""Operators try tools as somebody else."""
