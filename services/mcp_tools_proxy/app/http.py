@@ -42,9 +42,9 @@ from mcp_tools_proxy.api.routes import api_routes
 from mcp_tools_proxy.api.status_handlers import StatusHandlers
 from mcp_tools_proxy.api.tokens.token_handlers import TokenHandlers
 from mcp_tools_proxy.api.tokens.token_routes import token_routes
-from mcp_tools_proxy.app.auth import mcp_callers
 from mcp_tools_proxy.api.tries.try_handlers import TryHandlers
 from mcp_tools_proxy.api.tries.try_routes import try_route
+from mcp_tools_proxy.app.auth import mcp_callers
 from mcp_tools_proxy.app.gateway import Gateway
 from mcp_tools_proxy.app.health_checks import build_health
 from mcp_tools_proxy.app.mcp import build_server

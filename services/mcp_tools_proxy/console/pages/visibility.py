@@ -163,9 +163,11 @@ def _rows(
     """Return a line for each tool that either sees, those of the first look first."""
     others = {} if other is None else other.tools
     names = [*one.tools, *(name for name in others if name not in one.tools)]
-    rows = [{"name": name, "one": one.tools.get(name), "other": others.get(name)} for name in names]
-    if wanted:
-        rows = [row for row in rows if wanted in row["name"].lower()]
+    rows = [
+        {"name": name, "one": one.tools.get(name), "other": others.get(name)}
+        for name in names
+        if wanted in name.lower()
+    ]
     if other is not None and only_differing:
         rows = [row for row in rows if row["one"] is None or row["other"] is None]
     return rows
