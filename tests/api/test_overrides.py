@@ -120,7 +120,7 @@ async def test_a_prompt_is_renamed_and_leaves_its_name_to_another_server_s() -> 
         for name in ("sum_up", "s:summary", "summary", "t:summary"):
             got = await over_mcp(served, "prompts/get", {"name": name})
             assert got["result"]["messages"], name
-        shadowed = served.service.gateway.publisher.shadowed
+        shadowed = served.service.gateway.publisher.preset_state.shadowed
         assert Kind.PROMPT not in {it.kind for it in shadowed}
 
 

@@ -35,7 +35,7 @@ LOST = RemoteStatus(
 
 async def shown(status: RemoteStatus | None) -> httpx.Response:
     """Ask the route of a connector that is like this."""
-    handlers = StatusHandlers(Authenticator(None), servers=tuple, remote=lambda: status)
+    handlers = StatusHandlers(Authenticator(None), remote=lambda: status)
     endpoints = EndpointFactory(
         RequestRefusals(Metrics(), RequestTelemetry(AuditTrail())),
         limits=BodyLimits(max_bytes=1, max_items=1),

@@ -15,6 +15,7 @@ from mcp_tools_proxy.domain.errors import (
     RouteNotFound,
 )
 from mcp_tools_proxy.web.envelope import error_response
+from mcp_tools_proxy.web.fast_routes import DirectRoute
 from mcp_tools_proxy.web.request_refusals import RequestRefusals
 from mcp_tools_proxy.web.trace_headers import trace_id_from
 
@@ -49,7 +50,9 @@ def add_error_handlers(app: FastAPI, refusals: RequestRefusals) -> None:
 
 def _allowed(request: Request) -> Mapping[str, str]:
     """Return ``Allow`` with every method of the path: Starlette lists those of one route only."""
-    described = request.app.openapi()["paths"].get(request.url.path, {"get": {}, "head": {}})
+    route = request.scope.get("route")
+    path = route.path_format if isinstance(route, DirectRoute) else request.url.path
+    described = request.app.openapi()["paths"].get(path, {"get": {}, "head": {}})
     return {"Allow": ", ".join(sorted(method.upper() for method in described))}
 
 

@@ -10,6 +10,7 @@ from starlette.datastructures import Headers, QueryParams
 from mcp_tools_proxy.api.callers import asserted_by_query
 from mcp_tools_proxy.api.endpoint import ParsedRequest, validate
 from mcp_tools_proxy.api.models import CallerQuery, ToolsQuery
+from mcp_tools_proxy.api.previews.tool_previews import ToolPreviews
 from mcp_tools_proxy.auth.caller_resolver import CallerResolver
 from mcp_tools_proxy.domain.caller import Caller, Kind
 from mcp_tools_proxy.domain.errors import InvalidRequest
@@ -26,6 +27,7 @@ _SEVERAL_VALUED = ("names", "roles", "documents")
 _SINGLE_VALUED = (
     *(key for key in CallerQuery.model_fields if key not in _SEVERAL_VALUED),
     "format",
+    "preset_id",
 )
 _ENTITY_TAG = re.compile(r'"[^"]*"')
 
@@ -39,17 +41,24 @@ class ListHandlers:
         registry: RegistryHolder,
         first_attempts: FirstAttempts,
         telemetry: RequestTelemetry,
+        previews: ToolPreviews,
     ) -> None:
         self._callers = callers
         self._registry = registry
         self._first_attempts = first_attempts
         self._telemetry = telemetry
+        self._previews = previews
 
     async def list_tools(self, parsed: ParsedRequest[None]) -> Response:
         """List the tools that the caller may run, in the format that the query names."""
         request = parsed.request
         requested_style = name_style_of(request.scope)
         query = validate(ToolsQuery, _values(request.query_params))
+        if query.preset_id is not None:
+            previewed = await self._previews.list_tools(
+                parsed, query, query.preset_id, requested_style
+            )
+            return _list_response(parsed, previewed.etag, previewed.join)
         caller = await self._callers.resolve(request.scope, asserted_by_query(query))
         registry = self._registry.current
         style = registry.name_styles.over_http(requested_style, caller.agent)

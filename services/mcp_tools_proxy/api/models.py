@@ -163,6 +163,17 @@ class ToolsQuery(CallerQuery):
         ),
     ] = None
 
+    preset_id: Annotated[
+        Name | None,
+        Field(
+            description=(
+                "For operators with the right `audit`: the list that the caller of this query "
+                "would get if this preset were the active one, and `preview`. The active one's id "
+                "shows what that caller gets now."
+            )
+        ),
+    ] = None
+
 
 class PresetChoice(BaseModel):
     """The preset to choose; unless ``persist`` is false, the choice is also written to mcp.json."""

@@ -10,6 +10,7 @@ from mcp_tools_proxy.auth.authenticator import Authenticator
 from mcp_tools_proxy.domain.configuration import Missing
 from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.domain.offers.view import Shadowed
+from mcp_tools_proxy.gateway.building.preset_state import PresetState
 from mcp_tools_proxy.gateway.preset_switch import PresetSwitch
 from mcp_tools_proxy.gateway.registry_publisher import RegistryPublisher
 from mcp_tools_proxy.telemetry.recorder import cut
@@ -61,20 +62,22 @@ class PresetHandlers:
         return self._active(parsed.trace_id)
 
     def _active(self, trace_id: str) -> Response:
-        return json_response(_active(self._publisher), headers={TRACE_HEADER: trace_id})
+        content = shown_state(self._publisher.preset_state)
+        return json_response(content, headers={TRACE_HEADER: trace_id})
 
 
-def _active(publisher: RegistryPublisher) -> dict[str, object]:
+def shown_state(state: PresetState) -> dict[str, object]:
+    """Return what operators are shown of a preset."""
     shown: dict[str, object] = {
-        "preset": {"id": publisher.active_preset.preset_id, "name": publisher.active_preset.name},
-        "missing": [_item(item) for item in publisher.missing],
+        "preset": {"id": state.preset.preset_id, "name": state.preset.name},
+        "missing": [_item(item) for item in state.missing],
     }
-    if pending := publisher.pending:
-        shown["pending"] = pending
-    if publisher.shadowed:
-        shown["shadowed"] = [{**_item(item), "winner": item.winner} for item in publisher.shadowed]
-    if publisher.problems:
-        shown["problems"] = publisher.problems
+    if state.pending:
+        shown["pending"] = state.pending
+    if state.shadowed:
+        shown["shadowed"] = [{**_item(item), "winner": item.winner} for item in state.shadowed]
+    if state.problems:
+        shown["problems"] = state.problems
     return shown
 
 

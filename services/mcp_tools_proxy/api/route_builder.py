@@ -62,9 +62,10 @@ class RouteBuilder:
         summary: str,
         description: str,
         responses: Responses,
-        query: type[BaseModel],
+        query: type[BaseModel] | None = None,
         headers: Sequence[str] = (),
         files: Mapping[str, str] | None = None,
+        path_parameters: type[BaseModel] | None = None,
     ) -> DirectRoute:
         """Build an operator's route whose handler reads the body itself, if there is one."""
         return self._route(
@@ -80,6 +81,7 @@ class RouteBuilder:
                 headers,
                 query,
                 files=files or {},
+                path=path_parameters,
             ),
             needs_token=True,
         )
@@ -141,6 +143,7 @@ class RouteBuilder:
             is_fast=is_fast,
             name=operation.operation_id,
             methods=[method],
+            status_code=min(operation.responses),
             operation_id=operation.operation_id,
             tags=[operation.tag.value],
             summary=operation.summary,

@@ -29,7 +29,6 @@ from mcp_tools_proxy.api.openapi.answer_models import (
     ReadinessAnswer,
     RemoteAnswer,
     ResourcesOrError,
-    ServersAnswer,
     ToolsOrError,
 )
 from mcp_tools_proxy.api.openapi.examples import (
@@ -50,6 +49,7 @@ from mcp_tools_proxy.api.openapi.responses import (
     BATCH_RESPONSES,
     CALL_RESPONSES,
     INVALID_NAME_STYLE,
+    SHARED_ANSWERS,
     SWITCH_RESPONSES,
     Answer,
     budget_responses,
@@ -148,9 +148,15 @@ def api_routes(
             summary="List the tools that this caller may run",
             description=(
                 "In the format of MCP, or in that of a model API, where a tool's name is its "
-                "alias. The same tools give the same bytes."
+                "alias. The same tools give the same bytes. With `preset_id`, the list of another "
+                "caller with another preset, for operators with the right `audit`; only the query "
+                "names that caller."
             ),
-            responses={**list_responses(ToolsOrError), 400: INVALID_NAME_STYLE},
+            responses={
+                **list_responses(ToolsOrError),
+                400: INVALID_NAME_STYLE,
+                404: SHARED_ANSWERS[404],
+            },
             query=ToolsQuery,
             headers=LIST_HEADERS,
         ),
@@ -226,15 +232,6 @@ def api_routes(
             responses=SWITCH_RESPONSES,
             headers=TRACED,
             needs_token=presets.switch_needs_token,
-        ),
-        build.get(
-            "/internal/mcp/servers",
-            status.list_servers,
-            operation_id="list_servers",
-            tag=Tag.STATUS,
-            summary="Show the state of the downstream servers",
-            responses=show_responses(ServersAnswer, "Every server that mcp.json names."),
-            headers=TRACED,
         ),
         build.get(
             "/internal/mcp/remote",

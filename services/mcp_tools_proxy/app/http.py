@@ -37,8 +37,11 @@ from mcp_tools_proxy.api.logins.login_routes import login_routes
 from mcp_tools_proxy.api.openapi.operation import TAGS
 from mcp_tools_proxy.api.operator_gate import OperatorGate
 from mcp_tools_proxy.api.preset_handlers import PresetHandlers
+from mcp_tools_proxy.api.previews.tool_previews import ToolPreviews
 from mcp_tools_proxy.api.route_builder import RouteBuilder
 from mcp_tools_proxy.api.routes import api_routes
+from mcp_tools_proxy.api.servers.server_handlers import ServerHandlers
+from mcp_tools_proxy.api.servers.server_routes import server_routes
 from mcp_tools_proxy.api.status_handlers import StatusHandlers
 from mcp_tools_proxy.api.tokens.token_handlers import TokenHandlers
 from mcp_tools_proxy.api.tokens.token_routes import token_routes
@@ -53,6 +56,8 @@ from mcp_tools_proxy.auth.token_file_verifier import TokenFileVerifier
 from mcp_tools_proxy.domain.audit.origin import Entry
 from mcp_tools_proxy.domain.caller import ANY_TENANT
 from mcp_tools_proxy.domain.errors import ProxyError
+from mcp_tools_proxy.gateway.building.preset_previews import PresetPreviews
+from mcp_tools_proxy.gateway.offers.server_offers import ServerOffers
 from mcp_tools_proxy.mcp_server.http.authentication import (
     json_rpc_error_response,
 )
@@ -177,6 +182,8 @@ def _api_routes(
     )
     origin_of = refusals.peers.origin_at(Entry.API)
     callers = CallerResolver(authenticator, origin_of=origin_of)
+    listers = CallerResolver(authenticator, default_tenant_id=ANY_TENANT, origin_of=origin_of)
+    previews = PresetPreviews(gateway.preset_switch, gateway.publisher, gateway.registry)
     uploads = Uploads(
         max_document_bytes=settings.max_document_bytes,
         keep_originals=settings.documents_keep_originals,
@@ -208,6 +215,16 @@ def _api_routes(
             ),
         ),
         *token_routes(build, TokenHandlers(gate, _tokens_file(gateway))),
+        *server_routes(
+            build,
+            ServerHandlers(
+                authenticator,
+                gate,
+                servers=gateway.statuses,
+                offers=ServerOffers(gateway.publisher, gateway.registry),
+                reconnect=gateway.pool.reconnect,
+            ),
+        ),
         *log_level_routes(build, LogLevelHandlers(gateway.log_level, gate)),
         try_route(
             build,
@@ -233,10 +250,11 @@ def _api_routes(
                 telemetry=gateway.request_telemetry,
             ),
             lists=ListHandlers(
-                CallerResolver(authenticator, default_tenant_id=ANY_TENANT, origin_of=origin_of),
+                listers,
                 gateway.registry,
                 gateway.first_attempts,
                 gateway.request_telemetry,
+                ToolPreviews(previews, gate, listers, gateway.first_attempts),
             ),
             presets=PresetHandlers(
                 gateway.preset_switch,
@@ -246,7 +264,6 @@ def _api_routes(
             ),
             status=StatusHandlers(
                 authenticator,
-                servers=gateway.statuses,
                 remote=lambda: connector.status() if connector else None,
             ),
             limits=LimitHandlers(callers, gate, gateway.registry, gateway.limiter),

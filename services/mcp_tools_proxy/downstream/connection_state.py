@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from mcp_tools_proxy.domain.errors import ServerUnavailable
+from mcp_tools_proxy.domain.server import ServerState
 from mcp_tools_proxy.downstream.connection import Connection, ConnectionFailure, ResponseTooLarge
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 from mcp_tools_proxy.wire.mcp_protocol import HANDSHAKE_VERSIONS
@@ -33,7 +34,9 @@ class ConnectionState:
         self._retry_at = 0.0
         self._decided = asyncio.Event()
         self._needs_login = False
-        self._login_found = asyncio.Event()
+        self._retry_now = asyncio.Event()
+        self._reconnect_wanted = asyncio.Event()
+        """Set from a request to reconnect until the next attempt begins, or one succeeds."""
         self.login_missed = asyncio.Event()
         """Set while the last call found no login, though the server is connected."""
 
@@ -48,7 +51,23 @@ class ConnectionState:
         if self._needs_login:
             self._needs_login = False
             self.mark_connecting()
-            self._login_found.set()
+            self._retry_now.set()
+
+    def request_reconnect(self) -> None:
+        """Close the connection and open it anew, or begin the next attempt now.
+
+        An attempt that is under way counts as the wanted one if it succeeds, so requests in a row
+        are one.
+        """
+        self._reconnect_wanted.set()
+        self._retry_now.set()
+        if self.connection is None:
+            self.mark_connecting()
+
+    def shown(self, state: ServerState) -> ServerState:
+        """Return what operators are shown instead of ``state``: a ready one may be about to end."""
+        is_ending = state is ServerState.READY and self._reconnect_wanted.is_set()
+        return ServerState.RECONNECTING if is_ending else state
 
     # For the owner task
 
@@ -61,6 +80,7 @@ class ConnectionState:
         self.connection = connection
         self.probe_requested.clear()
         self.login_missed.clear()
+        self._reconnect_wanted.clear()
         self._decided.set()
 
     def mark_lost(self, error: str, *, for_operators: str | None = None) -> None:
@@ -83,13 +103,23 @@ class ConnectionState:
         self._decided.set()
 
     async def wait_retry(self, pause_s: float, *, needs_login: bool) -> None:
-        """Wait until the next attempt; where a login was missing, at most until there is one."""
+        """Wait until the next attempt, which is now if somebody asks to reconnect.
+
+        Where a login was missing, at most until there is one.
+        """
         self._needs_login = needs_login
-        self._login_found.clear()
+        if not self._reconnect_wanted.is_set():
+            self._retry_now.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout(pause_s):
-                await self._login_found.wait()
+                await self._retry_now.wait()
         self._needs_login = False
+        self._reconnect_wanted.clear()
+
+    async def wait_reconnect_wanted(self) -> str:
+        """Wait until somebody asks to reconnect; return that as the reason of the loss."""
+        await self._reconnect_wanted.wait()
+        return "an operator asked to reconnect"
 
     async def wait_until_dead(self, connection: Connection, timeout_s: float) -> str:
         """Ping ``connection`` whenever a probe is requested; return the reason once a ping fails.

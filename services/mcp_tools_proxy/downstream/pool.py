@@ -139,6 +139,20 @@ class Pool:
         entry = self._entries.get(server_id)
         return entry.session if entry else None
 
+    def reconnect(self, server_id: str) -> bool:
+        """Close the connections to a server and open them anew; return whether there is a session.
+
+        Calls in flight end as when a connection is lost; a pause before the next attempt ends.
+        Requests in a row are one.
+        """
+        entry = self._entries.get(server_id)
+        if entry is None:
+            return False
+        entry.session.connection_state.request_reconnect()
+        if entry.isolated is not None:
+            entry.isolated.reconnect()
+        return True
+
     async def check_caller(self, server_id: str, caller: Caller) -> bool:
         """Check that a call would have all that the server's entry needs of its caller.
 

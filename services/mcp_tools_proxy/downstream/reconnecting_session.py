@@ -158,6 +158,7 @@ class ReconnectingSession:
         up = self.connection_state.connection is not None
         return replace(
             self._status,
+            state=self.connection_state.shown(self._status.state),
             last_error=self._refresh_error
             if up
             else self.connection_state.error_for_operators or None,
@@ -266,6 +267,7 @@ class ReconnectingSession:
             losses = [
                 tasks.create_task(connection.wait_lost()),
                 tasks.create_task(wait_until_dead),
+                tasks.create_task(self.connection_state.wait_reconnect_wanted()),
                 tasks.create_task(self._wait_outdated()),
                 tasks.create_task(self._wait_login_missed()),
             ]

@@ -74,15 +74,17 @@ class FirstAttempts:
         """The version of the registry in which the next call is resolved."""
         return self._registry.current.version
 
-    def pending_for(self, caller: Caller, kind: Kind) -> Sequence[str]:
+    def pending_for(
+        self, caller: Caller, kind: Kind, registry: Registry | None = None
+    ) -> Sequence[str]:
         """Return the pending servers that may yet have items of this kind for ``caller``.
 
-        Raises AgentNotFound, AgentRequired.
+        In the registry in force, unless another is given. Raises AgentNotFound, AgentRequired.
         """
         pending = self._servers.pending
         if not pending:
             return ()
-        registry = self._registry.current
+        registry = registry or self._registry.current
         permissions = registry.access_rules.permissions_of(caller)
         return [it for it in pending if registry.pending_offers.may_list(it, kind, permissions)]
 

@@ -47,12 +47,13 @@ class PresetSwitch:
                 f"MCP_PROXY_PRESET pins the preset to {quote(self._files.pinned)}; to switch, an "
                 "operator has to unset it and restart"
             )
-        loaded = self._load(preset_id)
+        loaded = self.load(preset_id)
         if persist:
             self._save(preset_id)
         return loaded
 
-    def _load(self, preset_id: str) -> LoadedPreset:
+    def load(self, preset_id: str) -> LoadedPreset:
+        """Load a preset without activating it; blocks. Raises PresetNotFound."""
         try:
             return self._files.load_preset(preset_id)
         except PresetMissing as error:

@@ -7,8 +7,9 @@ import structlog
 
 from mcp_tools_proxy.aiokits.change_signal import ChangeSignal
 from mcp_tools_proxy.config.config_folder import ConfigFolder, folder_changes
+from mcp_tools_proxy.gateway.building.server_pool import ServerPool
 from mcp_tools_proxy.gateway.change_reporter import log_config_changes
-from mcp_tools_proxy.gateway.registry_publisher import RegistryPublisher, ServerPool
+from mcp_tools_proxy.gateway.registry_publisher import RegistryPublisher
 
 log = structlog.get_logger()
 

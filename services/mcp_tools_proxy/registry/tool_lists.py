@@ -60,6 +60,15 @@ class SerializedTools:
         self.bodies = ListCache[bytes](1)
         """The body of the last whole list: its client is likely to request it again."""
 
+    @property
+    def names(self) -> Sequence[str]:
+        """The names of the tools, in the registry's order."""
+        if self._names is not None:
+            return self._names
+        if self.format is ToolFormat.MCP:
+            return [spec.listed_name for spec in self.specs]
+        return [spec.model_name for spec in self.specs]
+
     async def serialize(self, mask: bytes) -> None:
         """Serialize the tools that ``mask`` selects and that are not serialized yet.
 
@@ -104,6 +113,16 @@ class ToolList:
     def specs(self) -> Sequence[ToolSpec]:
         """The tools as the registry describes them."""
         return list(compress(self.serialized.specs, self.mask))
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The names under which the tools are listed."""
+        return list(compress(self.serialized.names, self.mask))
+
+    @property
+    def sizes(self) -> Sequence[int]:
+        """The bytes of each tool as JSON."""
+        return list(map(len, compress(self.serialized.json, self.mask)))
 
     @property
     def definitions(self) -> Sequence[JsonObject]:

@@ -94,7 +94,7 @@ async def test_shadowed_items_are_logged(folder: Path) -> None:
     with capture_logs() as lines:
         await it.reloader.load()
     (line,) = (line for line in lines if line["event"] == "preset.shadowed")
-    assert (line["server_id"], line["names"], it.publisher.shadowed[0].winner) == (
+    assert (line["server_id"], line["names"], it.publisher.preset_state.shadowed[0].winner) == (
         "alpha",
         ["p2"],
         "beta",

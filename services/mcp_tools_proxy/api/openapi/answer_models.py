@@ -163,6 +163,74 @@ Tool = Annotated[
 ]
 
 
+class PresetAnswer(AnswerModel, title="Preset"):
+    """One preset."""
+
+    id: str
+    name: str
+
+
+class PresetsAnswer(AnswerModel, title="PresetList"):
+    """The presets that can be chosen, and the id of the active one."""
+
+    presets: list[PresetAnswer]
+    active: str
+
+
+class MissingAnswer(AnswerModel, title="MissingItem"):
+    """An item that the preset names and no server offers."""
+
+    kind: ItemKindField
+    server_id: str
+    name: str
+
+
+class ShadowedAnswer(MissingAnswer, title="ShadowedItem"):
+    """An item that is hidden: ``winner``, a server before this one, offers the same."""
+
+    winner: str
+
+
+class ProblemAnswer(AnswerModel, title="Problem"):
+    """Something wrong in a configuration file; ``path`` is a JSON path."""
+
+    file: str
+    path: str
+    message: str
+
+
+class ActivePresetAnswer(AnswerModel, title="ActivePreset"):
+    """The active preset, and the items of it that no server offers."""
+
+    preset: PresetAnswer
+    missing: list[MissingAnswer]
+    pending: Pending | None = None
+    shadowed: list[ShadowedAnswer] | None = None
+    problems: list[ProblemAnswer] | None = None
+
+
+class PreviewedToolAnswer(AnswerModel, title="PreviewedTool"):
+    """A tool of the list: where it comes from, and what it costs a model to be told of it.
+
+    A tool of the gateway's own has no server. ``server_name`` is the tool's name at its server.
+    """
+
+    name: str
+    server_id: str | None = None
+    server_name: str | None = None
+    tokens: Annotated[
+        int, Field(description="An estimate: a quarter of the bytes of its JSON in this format.")
+    ]
+
+
+class PresetPreviewAnswer(ActivePresetAnswer, title="PresetPreview"):
+    """A preset, what a switch to it would leave out, and the tools in the order of the list."""
+
+    active: Annotated[bool, Field(description="Whether it is the active preset.")]
+    tokens: Annotated[int, Field(description="Those of all tools of the list.")]
+    tools: list[PreviewedToolAnswer]
+
+
 class ToolsAnswer(AnswerModel, title="ToolList"):
     """The tools that the caller may run, in the format that was requested."""
 
@@ -170,6 +238,7 @@ class ToolsAnswer(AnswerModel, title="ToolList"):
     format: ToolFormat
     warnings: list[ToolWarning] | None = None
     pending: Pending | None = None
+    preview: PresetPreviewAnswer | None = None
 
 
 ToolsOrError = Annotated[
@@ -230,12 +299,6 @@ class ServerAnswer(AnswerModel, title="Server"):
     problems: list[str] | None = None
 
 
-class ServersAnswer(AnswerModel, title="ServerList"):
-    """Every server that mcp.json names."""
-
-    servers: list[ServerAnswer]
-
-
 class RemoteAnswer(AnswerModel, title="RemoteStatus"):
     """The connection to the remote backend; where that is ``off`` there is only ``state``."""
 
@@ -250,52 +313,6 @@ class RemoteAnswer(AnswerModel, title="RemoteStatus"):
     sessions: int | None = None
     open_requests: int | None = None
     waiting_bytes: int | None = None
-
-
-class PresetAnswer(AnswerModel, title="Preset"):
-    """One preset."""
-
-    id: str
-    name: str
-
-
-class PresetsAnswer(AnswerModel, title="PresetList"):
-    """The presets that can be chosen, and the id of the active one."""
-
-    presets: list[PresetAnswer]
-    active: str
-
-
-class MissingAnswer(AnswerModel, title="MissingItem"):
-    """An item that the preset names and no server offers."""
-
-    kind: ItemKindField
-    server_id: str
-    name: str
-
-
-class ShadowedAnswer(MissingAnswer, title="ShadowedItem"):
-    """An item that is hidden: ``winner``, a server before this one, offers the same."""
-
-    winner: str
-
-
-class ProblemAnswer(AnswerModel, title="Problem"):
-    """Something wrong in a configuration file; ``path`` is a JSON path."""
-
-    file: str
-    path: str
-    message: str
-
-
-class ActivePresetAnswer(AnswerModel, title="ActivePreset"):
-    """The active preset, and the items of it that no server offers."""
-
-    preset: PresetAnswer
-    missing: list[MissingAnswer]
-    pending: Pending | None = None
-    shadowed: list[ShadowedAnswer] | None = None
-    problems: list[ProblemAnswer] | None = None
 
 
 class HealthAnswer(AnswerModel, title="Health"):

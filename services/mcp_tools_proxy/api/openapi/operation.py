@@ -10,7 +10,11 @@ from fastapi.security import HTTPBearer
 from pydantic import BaseModel
 
 from mcp_tools_proxy.api.openapi.examples import NO_EXAMPLES, Examples
-from mcp_tools_proxy.api.openapi.parameters import header_parameters, query_parameters
+from mcp_tools_proxy.api.openapi.parameters import (
+    header_parameters,
+    path_parameters,
+    query_parameters,
+)
 from mcp_tools_proxy.api.openapi.responses import Responses, describe_responses
 from mcp_tools_proxy.api.openapi.shared_schemas import JsonSchema, add_schema
 from mcp_tools_proxy.web.fast_routes import Components
@@ -73,6 +77,8 @@ class Operation(NamedTuple):
     examples: Examples = NO_EXAMPLES
     files: Mapping[str, str] = {}
     """Of a body that may be a file: what it is, by media type."""
+    path: type[BaseModel] | None = None
+    """The parameters of the path."""
 
     def describe(self, components: Components) -> Mapping[str, object]:
         """Describe parameters, body and responses; add what they share to ``components``."""
@@ -86,8 +92,9 @@ class Operation(NamedTuple):
         return {**described, "responses": describe_responses(components, self.responses)}
 
     def _parameters(self, components: Components) -> list[JsonSchema]:
+        path = path_parameters(components, self.path) if self.path is not None else []
         query = query_parameters(components, self.query) if self.query is not None else []
-        return [*query, *header_parameters(components, self.headers)]
+        return [*path, *query, *header_parameters(components, self.headers)]
 
     def _request_body(self, components: Components, body: type[BaseModel]) -> JsonSchema:
         content = {

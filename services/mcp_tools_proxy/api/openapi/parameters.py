@@ -72,6 +72,14 @@ def header_parameters(components: Components, names: Sequence[str]) -> list[Json
     return [_shared(components, _parameter(name, "header", _header(name))) for name in names]
 
 
+def path_parameters(components: Components, model: type[BaseModel]) -> list[JsonSchema]:
+    """Return the parameters of a path."""
+    return [
+        _parameter(name, "path", schema, required=True)
+        for name, schema in property_schemas(components, model).items()
+    ]
+
+
 def query_parameters(components: Components, model: type[BaseModel]) -> list[JsonSchema]:
     """Return the parameters of a query, which the endpoint validates as ``model`` itself."""
     fields = {it.alias or name: it for name, it in model.model_fields.items()}

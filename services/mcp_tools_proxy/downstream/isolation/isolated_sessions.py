@@ -131,6 +131,11 @@ class IsolatedSessions:
         finally:
             self._fail_waiting()
 
+    def reconnect(self) -> None:
+        """Close the connections of all sessions; each is opened again while it is used."""
+        for session in self._open.values():
+            session.connection_state.request_reconnect()
+
     def subscribed(self, isolation: Isolation) -> Iterator[tuple[Key, ResourceSubscriptions]]:
         """Yield what is subscribed to, by session; nothing if ``isolation`` is another one."""
         for key, session in self._open.items():

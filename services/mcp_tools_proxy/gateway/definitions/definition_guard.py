@@ -69,15 +69,21 @@ class DefinitionGuard:
     ) -> Findings:
         """Compare what ``view`` shows, and its servers' instructions, with the lock."""
         self._reader.begin()
-        servers = sorted(PresetScope.of(config.preset).servers)
-        shown = (*shown_items(view), *instructions_of(snapshots, servers))
-        return self.compare(shown, snapshots, config)
+        return self.compare(_shown(view, snapshots, config), snapshots, config)
+
+    def compare_uncached(
+        self, view: View, snapshots: Mapping[str, Snapshot], config: ActiveConfig
+    ) -> Findings:
+        """Compare as ``examine`` does, and keep nothing of it; it may be done in a thread."""
+        shown = _shown(view, snapshots, config)
+        return self.compare(shown, snapshots, config, DefinitionReader())
 
     def compare(
         self,
         shown: Sequence[tuple[DefinitionKey, JsonObject]],
         snapshots: Mapping[str, Snapshot],
         config: ActiveConfig,
+        reader: DefinitionReader | None = None,
     ) -> Findings:
         """Compare definitions with the lock of a configuration."""
         tools = ((key.server_id, key.name) for key, _ in shown if key.kind is DefinitionKind.TOOL)
@@ -87,7 +93,7 @@ class DefinitionGuard:
             lock=config.lock.lock,
             mode=self.mode(config),
             names=KnownNames.of(config.server_ids, self._local_names, tools),
-            reader=self._reader,
+            reader=reader or self._reader,
         )
 
     def report(self, findings: Findings, servers: Iterable[str]) -> None:
@@ -120,6 +126,14 @@ class DefinitionGuard:
             for server_id in self._counted - servers:
                 gauge.remove_by_labels({"server": server_id})
         self._counted = servers
+
+
+def _shown(
+    view: View, snapshots: Mapping[str, Snapshot], config: ActiveConfig
+) -> Sequence[tuple[DefinitionKey, JsonObject]]:
+    """Return the definitions that a view shows, and the instructions of the preset's servers."""
+    servers = sorted(PresetScope.of(config.preset).servers)
+    return (*shown_items(view), *instructions_of(snapshots, servers))
 
 
 def _log(event: str, findings: list[Finding]) -> None:

@@ -1,0 +1,1 @@
+"""What callers would see with a preset, for operators."""

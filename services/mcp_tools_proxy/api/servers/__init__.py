@@ -1,0 +1,1 @@
+"""The routes that show the downstream servers and what each offers, and reconnect one."""

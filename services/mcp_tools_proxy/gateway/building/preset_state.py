@@ -1,0 +1,43 @@
+"""A preset, and what of it callers cannot use: what an operator looks at to judge a switch."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from mcp_tools_proxy.config.active_config import ActiveConfig
+from mcp_tools_proxy.domain.configuration import Missing, Preset, Problem
+from mcp_tools_proxy.domain.offers.view import Shadowed, View
+from mcp_tools_proxy.gateway.building.server_pool import ServerPool
+from mcp_tools_proxy.policy.visibility import PresetScope
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PresetState:
+    """A preset with the servers' offers of now."""
+
+    preset: Preset
+    missing: tuple[Missing, ...]
+    """The items that the preset names and no server offers (P-07).
+
+    Items of a server that was not tried yet are not missing yet.
+    """
+    pending: Sequence[str]
+    """The servers of the preset whose first connection attempt is not over."""
+    shadowed: tuple[Shadowed, ...]
+    """The items that are hidden because an earlier server offers the same (P-13)."""
+    problems: tuple[Problem, ...]
+    """The problems of the files, with this preset as the active one."""
+
+    @classmethod
+    def of(cls, config: ActiveConfig, view: View, pool: ServerPool) -> Self:
+        """Return the state of the preset of ``config``, of which ``view`` is the view."""
+        pending = pool.pending
+        untried = set(pending) - pool.snapshots.keys()
+        servers = PresetScope.of(config.preset).servers
+        return cls(
+            preset=config.preset,
+            missing=tuple(it for it in view.missing if it.server_id not in untried),
+            pending=[server_id for server_id in pending if server_id in servers],
+            shadowed=view.shadowed,
+            problems=config.problems,
+        )

@@ -1,0 +1,141 @@
+"""Builds a registry from a configuration and the servers' offers, and changes nothing."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from mcp_tools_proxy.config.active_config import ActiveConfig
+from mcp_tools_proxy.config.loader import NO_AGENTS
+from mcp_tools_proxy.domain.audit.registry_version import RegistryVersion
+from mcp_tools_proxy.domain.components import ResourceTemplate, Tool, ToolNameStyle
+from mcp_tools_proxy.domain.offers.bindings import ServerBindings
+from mcp_tools_proxy.domain.offers.definitions import DefinitionKey, without_items
+from mcp_tools_proxy.domain.offers.snapshot import Snapshot
+from mcp_tools_proxy.domain.offers.view import View
+from mcp_tools_proxy.gateway.agent_bindings import BoundAgents
+from mcp_tools_proxy.gateway.building.server_pool import RemoteComponents
+from mcp_tools_proxy.json_schema.bound_offers import HeldBack, find_held_back
+from mcp_tools_proxy.policy.definitions.comparison import Findings
+from mcp_tools_proxy.policy.definitions.withheld_items import WithheldItems
+from mcp_tools_proxy.policy.exclusions import Exclusions
+from mcp_tools_proxy.policy.preset_filter import accepted_view, filter_capabilities
+from mcp_tools_proxy.policy.visibility import PresetScope
+from mcp_tools_proxy.registry.component_table import drop_name_conflicts
+from mcp_tools_proxy.registry.name_styles import NameStyles
+from mcp_tools_proxy.registry.permissions import (
+    AGENT_IS_REQUIRED,
+    THERE_ARE_PROFILES,
+    AccessRules,
+)
+from mcp_tools_proxy.registry.registry import Registry
+from mcp_tools_proxy.registry.unlisted_offers import UnlistedOffers
+
+BuildComponents = Callable[[View, Mapping[str, ServerBindings]], RemoteComponents]
+Examine = Callable[[View, Mapping[str, Snapshot], ActiveConfig], Findings]
+"""Compares what a view shows with the lock."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuiltRegistry:
+    """A registry, and what was found while it was built."""
+
+    registry: Registry
+    view: View
+    findings: Findings
+    conflicting: tuple[Tool, ...]
+    """The tools that were left out because their name or alias is taken."""
+    held_back: tuple[HeldBack, ...]
+    """The items with an argument that cannot be bound."""
+    bound_agents: BoundAgents
+
+
+class RegistryBuilder:
+    """Builds registries with the gateway's own tools and the present sessions; keeps nothing.
+
+    ``require_agent`` and ``tool_names`` are settings; None for the first means whether there are
+    profiles.
+    """
+
+    def __init__(
+        self,
+        *,
+        local_tools: Iterable[Tool],
+        local_templates: Iterable[ResourceTemplate],
+        build_components: BuildComponents,
+        require_agent: bool | None,
+        tool_names: ToolNameStyle,
+    ) -> None:
+        self.local_tools = tuple(local_tools)
+        self._local_templates = tuple(local_templates)
+        self._build_components = build_components
+        self._require_agent = require_agent
+        self._tool_names = tool_names
+
+    def build(
+        self,
+        wanted: ActiveConfig,
+        snapshots: Mapping[str, Snapshot],
+        *,
+        examine: Examine,
+        generation: int,
+    ) -> BuiltRegistry:
+        """Build the registry of a configuration; for many tools this takes long."""
+        excluded = wanted.configuration.exclude if wanted.configuration else {}
+        exclude = {server_id: Exclusions(entries) for server_id, entries in excluded.items()}
+        bindings = wanted.configuration.bindings if wanted.configuration else {}
+        held_back = find_held_back(snapshots, bindings)
+        usable = without_items(snapshots, frozenset(it.key for it in held_back))
+        view = filter_capabilities(usable, wanted.preset, exclude)
+        findings = examine(view, snapshots, wanted)
+        quarantined = findings.quarantined
+        view = accepted_view(usable, wanted.preset, exclude, view, quarantined)
+        scope = PresetScope.of(wanted.preset)
+        remote = self._build_components(view, bindings)
+        tools, conflicting = drop_name_conflicts(self.local_tools, remote.tools)
+        profiles = (wanted.agents or NO_AGENTS).profiles
+        bound_agents = BoundAgents.of(profiles, tools)
+        access_rules = AccessRules(
+            agents=None if wanted.agents is None else bound_agents.narrowed(wanted.visibilities),
+            agent_required=self._agent_required(wanted),
+            agent_rule=AGENT_IS_REQUIRED if self._require_agent else THERE_ARE_PROFILES,
+            exclude=exclude,
+            servers=wanted.server_ids,
+        )
+        registry = Registry.build(
+            (*self.local_tools, *tools),
+            prompts=remote.prompts,
+            resources=remote.resources,
+            templates=(*self._local_templates, *remote.templates),
+            access_rules=access_rules,
+            name_styles=NameStyles(by_agent=wanted.name_styles, default=self._tool_names),
+            scope=scope,
+            unlisted_offers=UnlistedOffers(
+                snapshots=snapshots,
+                need_task=view.need_task,
+                quarantine=WithheldItems.of(quarantined, scope),
+                unbound=WithheldItems.of(_shown(held_back, scope), scope),
+            ),
+            version=RegistryVersion(wanted.preset.preset_id, generation),
+            bind_by_agent=bound_agents.bind_by_agent,
+        )
+        return BuiltRegistry(
+            registry=registry,
+            view=view,
+            findings=findings,
+            conflicting=conflicting,
+            held_back=held_back,
+            bound_agents=bound_agents,
+        )
+
+    def _agent_required(self, wanted: ActiveConfig) -> bool:
+        """Return whether a call must name an agent: the setting, else whether profiles exist.
+
+        So no caller gets more than its profile allows by leaving the agent out.
+        """
+        return wanted.has_profiles if self._require_agent is None else self._require_agent
+
+
+def _shown(held_back: Iterable[HeldBack], scope: PresetScope) -> Iterator[DefinitionKey]:
+    """Yield the items that the preset would show."""
+    for it in held_back:
+        if scope.allows(it.kind, it.server_id, it.name):
+            yield it.key

@@ -1,0 +1,50 @@
+"""What the gateway asks of the sessions with the downstream servers, and of what they offer."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol
+
+from mcp_tools_proxy.domain.components import Prompt, Resource, ResourceTemplate, Tool
+from mcp_tools_proxy.domain.offers.snapshot import Snapshot
+from mcp_tools_proxy.domain.server import ServerConfig
+
+
+class ServerPool(Protocol):
+    """The sessions with the downstream servers."""
+
+    @property
+    def snapshots(self) -> Mapping[str, Snapshot]:
+        """The last good discovery of each enabled server that was ever reached, by server id."""
+        ...
+
+    @property
+    def pending(self) -> Collection[str]:
+        """The ids of the servers whose first connection attempt is not over."""
+        ...
+
+    def apply(self, wanted: Mapping[str, ServerConfig]) -> None:
+        """Start, stop and replace sessions until they match ``wanted``; returns at once."""
+        ...
+
+
+class RemoteComponents(Protocol):
+    """The callable components of a view, each kind in the view's order."""
+
+    @property
+    def tools(self) -> Sequence[Tool]:
+        """The tools."""
+        ...
+
+    @property
+    def prompts(self) -> Sequence[Prompt]:
+        """The prompts."""
+        ...
+
+    @property
+    def resources(self) -> Sequence[Resource]:
+        """The resources."""
+        ...
+
+    @property
+    def templates(self) -> Sequence[ResourceTemplate]:
+        """The resource templates."""
+        ...

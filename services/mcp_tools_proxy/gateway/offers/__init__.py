@@ -1,0 +1,1 @@
+"""What servers offer, whatever the active preset shows of it."""

@@ -1,0 +1,21 @@
+"""A tool whose name another one has is offered, and shown by no preset."""
+
+from pathlib import Path
+
+from mcp_tools_proxy.domain.offers.view import View
+from mcp_tools_proxy.gateway.offers.server_offers import HiddenFor, ServerOffers
+from tests.support.fakes import FakeComponents, FakeTool
+from tests.unit.gateway.reloader_fixture import Reloading
+
+
+async def test_a_tool_whose_name_is_taken_says_so(folder: Path) -> None:
+    twin = FakeTool(name="alpha:search", alias="local", server_id="alpha")
+
+    def build(_view: View, _bindings: object = None) -> FakeComponents:
+        return FakeComponents((twin,), (), (), ())
+
+    it = Reloading(folder, build=build)
+    await it.reloader.load()
+    items = ServerOffers(it.publisher, it.holder).items_of("alpha")
+    found = {items[place].name: items[place].hidden_for for place in range(len(items))}
+    assert found["search"] is HiddenFor.NAME_TAKEN
