@@ -80,6 +80,7 @@ OPERATIONS = {
     ("GET", "/internal/mcp/tokens"): ("tokens", "list_tokens"),
     ("POST", "/internal/mcp/tokens"): ("tokens", "create_token"),
     ("DELETE", "/internal/mcp/tokens"): ("tokens", "revoke_token"),
+    ("GET", "/internal/mcp/overview"): ("status", "get_overview"),
     ("GET", "/internal/mcp/log-level"): ("status", "get_log_level"),
     ("PUT", "/internal/mcp/log-level"): ("status", "set_log_level"),
     ("GET", "/internal/mcp/servers"): ("status", "list_servers"),

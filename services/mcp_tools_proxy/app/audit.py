@@ -1,9 +1,15 @@
-"""Builds the audit that the settings select."""
+"""Builds the audit that the settings select, and what takes the record of each call."""
+
+from collections.abc import Callable
 
 from mcp_tools_proxy.audit.audit_file import AuditFile
 from mcp_tools_proxy.audit.audit_trail import AuditTrail
+from mcp_tools_proxy.domain.outcome import CallRecord
 from mcp_tools_proxy.settings.audit import read_key
 from mcp_tools_proxy.settings.settings import Settings
+from mcp_tools_proxy.telemetry.call_events import CallTelemetry
+from mcp_tools_proxy.telemetry.recent_calls import RecentCalls
+from mcp_tools_proxy.telemetry.tracing.call_spans import describe_call
 
 
 def build_audit(settings: Settings) -> AuditTrail:
@@ -20,3 +26,22 @@ def build_audit(settings: Settings) -> AuditTrail:
             required=settings.audit_required,
         )
     )
+
+
+def take_records(
+    telemetry: CallTelemetry, recent_calls: RecentCalls | None, *, is_traced: bool
+) -> Callable[[CallRecord], None]:
+    """Return what takes the record of each call that is over: only what the settings want."""
+    takers = [telemetry.log_end]
+    if is_traced:
+        takers.append(describe_call)
+    if recent_calls is not None:
+        takers.append(recent_calls.add)
+    if len(takers) == 1:
+        return telemetry.log_end
+
+    def take(record: CallRecord) -> None:
+        for taker in takers:
+            taker(record)
+
+    return take

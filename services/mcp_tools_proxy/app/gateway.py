@@ -13,7 +13,7 @@ import structlog
 from pydantic import SecretStr
 
 from mcp_tools_proxy.aiokits.change_signal import ChangeSignal
-from mcp_tools_proxy.app.audit import build_audit
+from mcp_tools_proxy.app.audit import build_audit, take_records
 from mcp_tools_proxy.app.auth import build_authenticator, build_tokens
 from mcp_tools_proxy.app.idempotency import build_record_store
 from mcp_tools_proxy.app.open_logins import OpenLogins, build_login_access, build_user_sign_ins
@@ -40,7 +40,6 @@ from mcp_tools_proxy.documents.seed import seed_documents
 from mcp_tools_proxy.documents.tenant_search.search_indexes import build_search_indexes
 from mcp_tools_proxy.documents.tenant_search.tenant_search import TenantSearch
 from mcp_tools_proxy.domain.components import ResourceTemplate, Tool
-from mcp_tools_proxy.domain.outcome import CallRecord
 from mcp_tools_proxy.domain.server import ServerStatus
 from mcp_tools_proxy.downstream.components.build_components import build_components
 from mcp_tools_proxy.downstream.lazy_dialer import LazyDialer
@@ -67,8 +66,8 @@ from mcp_tools_proxy.telemetry.document_events import DocumentChanges
 from mcp_tools_proxy.telemetry.log_level import LogLevel
 from mcp_tools_proxy.telemetry.login_events import LoginChanges
 from mcp_tools_proxy.telemetry.metrics import Metrics
+from mcp_tools_proxy.telemetry.recent_calls import RecentCalls
 from mcp_tools_proxy.telemetry.request_events import RequestTelemetry
-from mcp_tools_proxy.telemetry.tracing.call_spans import describe_call
 from mcp_tools_proxy.tools.catalog.list_documents import documents_tool
 from mcp_tools_proxy.tools.catalog.search_documents import documents_search_tool
 from mcp_tools_proxy.tools.chunk_window import Retrieval, window_tool
@@ -178,12 +177,8 @@ class Gateway:
             self.logins, self.oauth, lambda: publisher.configuration
         )
         call_telemetry = CallTelemetry(self.metrics, self.audit)
+        self.recent_calls = RecentCalls() if settings.console else None
         blocklist = Blocklist(settings.blocklist_keywords)
-
-        def finish(record: CallRecord) -> None:
-            call_telemetry.log_end(record)
-            describe_call(record)
-
         self.executor = Executor(
             first_attempts=self.first_attempts,
             limiter=self.limiter,
@@ -191,7 +186,7 @@ class Gateway:
             lifecycle=self.lifecycle,
             idempotent_calls=IdempotentCalls(self.records, self.metrics),
             max_result_bytes=settings.max_result_bytes,
-            on_finish=finish if self.tracer.is_on else call_telemetry.log_end,
+            on_finish=take_records(call_telemetry, self.recent_calls, is_traced=self.tracer.is_on),
             on_start=call_telemetry.log_start,
             reserve_record=self.audit.reserve,
             sign_ins=self.user_sign_ins.offers,

@@ -36,6 +36,8 @@ from mcp_tools_proxy.api.logins.login_handlers import LoginHandlers
 from mcp_tools_proxy.api.logins.login_routes import login_routes
 from mcp_tools_proxy.api.openapi.operation import TAGS
 from mcp_tools_proxy.api.operator_gate import OperatorGate
+from mcp_tools_proxy.api.overview.overview_handlers import OverviewHandlers
+from mcp_tools_proxy.api.overview.overview_routes import overview_route
 from mcp_tools_proxy.api.preset_handlers import PresetHandlers
 from mcp_tools_proxy.api.previews.tool_previews import ToolPreviews
 from mcp_tools_proxy.api.route_builder import RouteBuilder
@@ -198,6 +200,14 @@ def _api_routes(
         AuditHandlers(gateway.audit, gate),
         ExplainHandlers(gateway.explainer, gate, callers),
     )
+    health = build_health(settings, gateway, connector.status if connector else None)
+    overview = OverviewHandlers(
+        health,
+        gateway.publisher,
+        gate,
+        servers=gateway.statuses,
+        recent_calls=gateway.recent_calls,
+    )
     return (
         *document_routes(build, documents),
         *audit,
@@ -225,6 +235,7 @@ def _api_routes(
                 reconnect=gateway.pool.reconnect,
             ),
         ),
+        overview_route(build, overview),
         *log_level_routes(build, LogLevelHandlers(gateway.log_level, gate)),
         try_route(
             build,
@@ -268,11 +279,7 @@ def _api_routes(
             ),
             limits=LimitHandlers(callers, gate, gateway.registry, gateway.limiter),
             keys=KeyHandlers(_published_keys(gateway)),
-            health=HealthHandlers(
-                build_health(settings, gateway, connector.status if connector else None),
-                gateway.metrics,
-                OperatorCheck(authenticator, refusals),
-            ),
+            health=HealthHandlers(health, gateway.metrics, OperatorCheck(authenticator, refusals)),
         ),
     )
 

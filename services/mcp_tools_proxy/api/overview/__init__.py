@@ -1,0 +1,1 @@
+"""How this replica is, what was called, and what needs a person."""

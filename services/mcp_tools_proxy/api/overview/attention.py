@@ -1,0 +1,189 @@
+"""Finds what needs a person: failing servers, waiting logins, items, files, dependencies."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+
+from mcp_tools_proxy.api.overview.overview_models import AttentionKind
+from mcp_tools_proxy.domain.json_objects import without_none
+from mcp_tools_proxy.domain.oauth.server_auth import LoginFor
+from mcp_tools_proxy.domain.server import ServerConfig, ServerState, ServerStatus
+from mcp_tools_proxy.gateway.definitions.definition_guard import reason_of
+from mcp_tools_proxy.gateway.health import CheckResult
+from mcp_tools_proxy.gateway.registry_publisher import RegistryPublisher
+from mcp_tools_proxy.wire.text import QUOTE_CHARS, printable
+
+MAX_OF_KIND = 50
+"""Entries of one kind that are shown."""
+
+_DOWN = (ServerState.RECONNECTING, ServerState.FAILED, ServerState.INVALID)
+
+_SHOWN_ELSEWHERE = ("config", "preset", "definitions", "agents")
+"""Checks of readiness whose every problem has an entry of its own."""
+
+_REASONS = ("problems", "problem", "failure", "reason", "file", "last_error")
+"""The fields of a check that say why it is degraded."""
+
+Entry = Mapping[str, object]
+"""One entry of the answer."""
+
+
+def for_tenant(
+    statuses: Iterable[ServerStatus], configs: Mapping[str, ServerConfig], tenant_id: str
+) -> Iterator[Entry]:
+    """Yield what somebody who looks after one tenant may know of: no errors, no other's logins."""
+    for status in statuses:
+        if _is_failing(status):
+            yield _failing(status, error=None)
+        waiting = _waiting(status, configs.get(status.server_id))
+        if waiting is not None and waiting.get("tenant_id") == tenant_id:
+            yield waiting
+
+
+def for_all_tenants(
+    statuses: Iterable[ServerStatus],
+    publisher: RegistryPublisher,
+    checks: Mapping[str, CheckResult],
+) -> Iterator[Entry]:
+    """Yield all that needs a person."""
+    configs = publisher.configuration.servers
+    for status in statuses:
+        if _is_failing(status):
+            yield _failing(status, error=status.last_error)
+        waiting = _waiting(status, configs.get(status.server_id))
+        if waiting is not None:
+            yield waiting
+    yield from chain(_items(publisher), _files(publisher), _dependencies(checks))
+
+
+def at_most(entries: Iterable[Entry]) -> tuple[list[Entry], int]:
+    """Return the first MAX_OF_KIND of each kind, and how many were left out."""
+    counts: Counter[object] = Counter()
+    shown: list[Entry] = []
+    left_out = 0
+    for entry in entries:
+        counts[entry["kind"]] += 1
+        if counts[entry["kind"]] > MAX_OF_KIND:
+            left_out += 1
+        else:
+            shown.append(entry)
+    return shown, left_out
+
+
+def _entry(kind: AttentionKind, subject: str, message: str, **ids: object) -> Entry:
+    return without_none({"kind": kind.value, "subject": subject, "message": message, **ids})
+
+
+def _is_failing(status: ServerStatus) -> bool:
+    """Return whether a server does not work, for another reason than a login that is missing."""
+    if status.state in (ServerState.DISABLED, ServerState.LOGIN_REQUIRED):
+        return False
+    is_late = status.state is ServerState.CONNECTING and status.last_error is not None
+    return status.state in _DOWN or status.stale or is_late
+
+
+def _failing(status: ServerStatus, *, error: str | None) -> Entry:
+    state = status.state.value
+    if status.state is ServerState.READY:
+        message = "it is connected, and what it offers could not be read anew"
+    else:
+        message = f"its state is {state}"
+    return _entry(
+        AttentionKind.SERVER_FAILING,
+        status.server_id,
+        message if error is None else f"{message}: {error}",
+        server_id=status.server_id,
+    )
+
+
+def _waiting(status: ServerStatus, config: ServerConfig | None) -> Entry | None:
+    """Return the entry of a server that waits for somebody's login; None for any other."""
+    if status.state is not ServerState.LOGIN_REQUIRED or config is None or config.auth is None:
+        return None
+    login_for = (config.auth.discovery or config.auth).login_for
+    caller = config.discovery_caller
+    is_deployments = caller is None or login_for is LoginFor.DEPLOYMENT
+    return _entry(
+        AttentionKind.LOGIN_WAITING,
+        status.server_id,
+        f"somebody has to sign in to it, as its login is that of the {login_for.value}",
+        server_id=status.server_id,
+        login_for=login_for.value,
+        tenant_id=None if caller is None or is_deployments else caller.tenant_id,
+        user_id=caller.user_id if caller is not None and login_for is LoginFor.USER else None,
+    )
+
+
+def _items(publisher: RegistryPublisher) -> Iterator[Entry]:
+    """Yield the items that are not visible as the preset and the lock have them."""
+    preset_id = publisher.active_preset.preset_id
+    for missing in publisher.missing:
+        yield _entry(
+            AttentionKind.ITEM_MISSING,
+            f"{missing.kind.value} {printable(missing.name[:QUOTE_CHARS])}",
+            f"the preset {preset_id} names it, and its server does not offer it",
+            server_id=missing.server_id,
+            item_kind=missing.kind.value,
+            name=missing.name,
+        )
+    for finding in publisher.definitions.findings.remarkable:
+        if not finding.quarantined and not finding.differs:
+            continue
+        kind = AttentionKind.ITEM_CHANGED
+        message = reason_of(finding)
+        if finding.quarantined:
+            kind = AttentionKind.ITEM_QUARANTINED
+            message += ", so it is neither listed nor callable"
+        item = finding.key
+        yield _entry(
+            kind,
+            f"{item.kind.value} {printable(item.name[:QUOTE_CHARS])}",
+            message,
+            server_id=item.server_id,
+            item_kind=item.kind.value,
+            name=item.name,
+        )
+
+
+def _files(publisher: RegistryPublisher) -> Iterator[Entry]:
+    """Yield the problems of the files of the configuration, and that older versions are used."""
+    for problem in publisher.problems:
+        yield _entry(
+            AttentionKind.FILE_PROBLEM,
+            problem.file,
+            problem.message,
+            file=problem.file,
+            path=problem.path,
+        )
+    last = publisher.last_reload
+    if last is not None and not last.ok:
+        yield _entry(
+            AttentionKind.CONFIG_RETAINED,
+            "config",
+            "the files as they are now cannot be used, so what was good last stays in force",
+            since=last.at,
+        )
+
+
+def _dependencies(checks: Mapping[str, CheckResult]) -> Iterator[Entry]:
+    for name, check in checks.items():
+        if name.startswith("server:") or name in _SHOWN_ELSEWHERE:
+            continue
+        if check["status"] != "ok":
+            reasons = "; ".join(_reasons(check)) or "it does not work as it should"
+            yield _entry(AttentionKind.DEPENDENCY_DEGRADED, name, reasons)
+        if check.get("lost"):
+            yield _entry(
+                AttentionKind.RECORDS_LOST,
+                name,
+                f"{check['lost']} records could not be kept since the start",
+            )
+
+
+def _reasons(check: CheckResult) -> Iterator[str]:
+    for key in _REASONS:
+        value = check.get(key)
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from map(str, value)

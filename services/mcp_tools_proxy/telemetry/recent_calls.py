@@ -1,0 +1,180 @@
+"""Counts the calls of the last hour, minute by minute, for people who look at this replica.
+
+The metrics have no tenants but those that the operator names, and no quantiles of their own. Here
+memory is bounded whatever tenants calls name: what is beyond the bounds of a minute is counted for
+all tenants only.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from mcp_tools_proxy.domain.outcome import CallRecord
+from mcp_tools_proxy.telemetry.call_events import code_of
+from mcp_tools_proxy.telemetry.tight_budgets import TightBudgets
+
+MINUTES = 60
+MINUTE_S = 60
+
+MAX_ROWS = 256
+"""Pairs of tenant and server that one minute counts apart; others count for all tenants only."""
+
+MAX_SERVERS = 256
+"""Servers that one minute counts apart."""
+
+OTHER_SERVERS = "other"
+"""The id under which the servers beyond MAX_SERVERS are counted."""
+
+SHORTEST_S = 0.0001
+GROWTH = 1.15
+"""Each bucket of times is so much longer than the one before: quantiles are within 8 %."""
+
+_LOG_GROWTH = math.log(GROWTH)
+_LAST_BUCKET = 120
+"""The bucket of 20 minutes, which no call takes."""
+
+
+@dataclass(slots=True)
+class CallSum:
+    """Calls by their code, and by the bucket of their time."""
+
+    codes: dict[str, int] = field(default_factory=dict)
+    times: dict[int, int] = field(default_factory=dict)
+
+    def add(self, code: str, bucket: int) -> None:
+        """Add one call; ``bucket`` is that of its time."""
+        self.codes[code] = self.codes.get(code, 0) + 1
+        self.times[bucket] = self.times.get(bucket, 0) + 1
+
+    def update(self, other: "CallSum") -> None:
+        """Add all calls of another sum."""
+        for code, calls in other.codes.items():
+            self.codes[code] = self.codes.get(code, 0) + calls
+        for bucket, calls in other.times.items():
+            self.times[bucket] = self.times.get(bucket, 0) + calls
+
+    @property
+    def total(self) -> int:
+        """How many calls there are."""
+        return sum(self.codes.values())
+
+    @property
+    def errors(self) -> int:
+        """How many of them ended with another code than ``OK``."""
+        return self.total - self.codes.get("OK", 0)
+
+    def quantile_s(self, share: float) -> float | None:
+        """Return the time within which ``share`` of the calls ended; None without calls."""
+        rank, seen = math.ceil(share * self.total), 0
+        for bucket in sorted(self.times):
+            seen += self.times[bucket]
+            if seen >= rank:
+                return _middle_s(bucket)
+        return None
+
+
+class MinuteCalls(NamedTuple):
+    """How many calls ended in one minute, which begins at ``at``, in seconds since 1970."""
+
+    at: int
+    total: int
+    errors: int
+
+
+@dataclass(slots=True)
+class CallFigures:
+    """The calls of the last hour: all, by server (None: the gateway itself), and by minute.
+
+    ``minutes`` has the oldest first. ``is_complete`` is False where some calls could not be counted
+    for their tenant.
+    """
+
+    whole: CallSum = field(default_factory=CallSum)
+    by_server: dict[str | None, CallSum] = field(default_factory=dict)
+    minutes: list[MinuteCalls] = field(default_factory=list)
+    is_complete: bool = True
+
+
+@dataclass(slots=True)
+class _Minute:
+    """The calls of one minute, by server, and by tenant and server; ``number`` is since 1970."""
+
+    number: int
+    by_server: dict[str | None, CallSum] = field(default_factory=dict)
+    rows: dict[tuple[str, str | None], CallSum] = field(default_factory=dict)
+    is_complete: bool = True
+
+    def add(self, tenant_id: str, server_id: str | None, code: str, bucket: int) -> None:
+        """Add a call for all tenants, and for its own if there is room."""
+        if server_id not in self.by_server and len(self.by_server) >= MAX_SERVERS:
+            server_id = OTHER_SERVERS
+        self.by_server.setdefault(server_id, CallSum()).add(code, bucket)
+        row = self.rows.get((tenant_id, server_id))
+        if row is None:
+            if len(self.rows) >= MAX_ROWS:
+                self.is_complete = False
+                return
+            row = self.rows[tenant_id, server_id] = CallSum()
+        row.add(code, bucket)
+
+    def sums_of(self, tenant_id: str | None) -> Iterable[tuple[str | None, CallSum]]:
+        """Return the calls of a tenant by server; None is all tenants."""
+        if tenant_id is None:
+            return self.by_server.items()
+        return ((server, row) for (tenant, server), row in self.rows.items() if tenant == tenant_id)
+
+
+def _now() -> float:
+    return datetime.now(UTC).timestamp()
+
+
+class RecentCalls:
+    """Counts calls as they end; for one event loop. ``clock`` returns seconds since 1970."""
+
+    def __init__(self, clock: Callable[[], float] = _now) -> None:
+        self._clock = clock
+        self._minutes = [_Minute(-1) for _ in range(MINUTES)]
+        self.budgets = TightBudgets(clock)
+        """The budgets that these calls left near their end."""
+
+    def add(self, record: CallRecord) -> None:
+        """Count a call that is over."""
+        tenant_id = record.call.caller.tenant_id
+        number = int(self._clock()) // MINUTE_S
+        minute = self._minutes[number % MINUTES]
+        if minute.number != number:
+            minute = self._minutes[number % MINUTES] = _Minute(number)
+        server_id = None if record.spec is None else record.spec.server_id
+        minute.add(tenant_id, server_id, code_of(record), _bucket(record.duration_s))
+        outcome = record.outcome
+        if outcome is not None and outcome.budget is not None and not outcome.replayed:
+            self.budgets.note(tenant_id, outcome.budget)
+
+    def figures(self, tenant_id: str | None) -> CallFigures:
+        """Return the figures of a tenant; None is all tenants. The present minute is included."""
+        now = int(self._clock()) // MINUTE_S
+        figures = CallFigures()
+        for number in range(now - MINUTES + 1, now + 1):
+            minute, total, errors = self._minutes[number % MINUTES], 0, 0
+            if minute.number == number:
+                for server_id, calls in minute.sums_of(tenant_id):
+                    figures.by_server.setdefault(server_id, CallSum()).update(calls)
+                    total, errors = total + calls.total, errors + calls.errors
+                figures.is_complete = figures.is_complete and minute.is_complete
+            figures.minutes.append(MinuteCalls(number * MINUTE_S, total, errors))
+        for calls in figures.by_server.values():
+            figures.whole.update(calls)
+        return figures
+
+
+def _bucket(seconds: float) -> int:
+    """Return the bucket of a time: 0 is up to SHORTEST_S."""
+    if seconds <= SHORTEST_S:
+        return 0
+    return min(1 + int(math.log(seconds / SHORTEST_S) / _LOG_GROWTH), _LAST_BUCKET)
+
+
+def _middle_s(bucket: int) -> float:
+    return SHORTEST_S * GROWTH ** (bucket - 0.5) if bucket else SHORTEST_S

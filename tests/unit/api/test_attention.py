@@ -1,0 +1,36 @@
+"""Which servers need a person, and what is said of them."""
+
+import pytest
+
+from mcp_tools_proxy.api.overview.attention import for_tenant
+from mcp_tools_proxy.domain.server import ServerState, ServerStatus, Transport
+
+
+def messages(state: ServerState, *, stale: bool = False, error: str | None = None) -> list[object]:
+    status = ServerStatus(
+        server_id="s1", state=state, transport=Transport.HTTP, stale=stale, last_error=error
+    )
+    return [it["message"] for it in for_tenant([status], {}, "t")]
+
+
+@pytest.mark.parametrize(
+    ("state", "stale", "error", "message"),
+    [
+        (ServerState.READY, False, None, None),
+        (
+            *(ServerState.READY, True, "a secret"),
+            "it is connected, and what it offers could not be read anew",
+        ),
+        (ServerState.DISABLED, False, None, None),
+        (ServerState.CONNECTING, False, None, None),
+        (ServerState.CONNECTING, False, "a secret", "its state is connecting"),
+        (ServerState.RECONNECTING, True, "a secret", "its state is reconnecting"),
+        (ServerState.FAILED, False, "a secret", "its state is failed"),
+        (ServerState.INVALID, False, None, "its state is invalid"),
+        (ServerState.LOGIN_REQUIRED, True, "a secret", None),
+    ],
+)
+def test_a_server_that_does_not_work_is_named_with_its_state(
+    state: ServerState, stale: bool, error: str | None, message: str | None
+) -> None:
+    assert messages(state, stale=stale, error=error) == ([] if message is None else [message])
