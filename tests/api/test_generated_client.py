@@ -19,7 +19,7 @@ from tests.support.tokens import file_token, token_settings
 pytestmark = pytest.mark.slow  # it needs programs that ``make quick`` does not install
 
 FUNCTIONS = {
-    "audit": ["explain_call", "list_audit_records"],
+    "audit": ["explain_call", "list_audit_records", "stream_audit_records"],
     "calls": ["execute", "execute_batch", "get_prompt", "read_resource", "try_tool"],
     "documents": [
         "get_document",

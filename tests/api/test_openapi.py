@@ -61,6 +61,7 @@ OPERATIONS = {
     ("GET", "/internal/mcp/resources"): ("lists", "list_resources"),
     ("GET", "/internal/mcp/documents"): ("lists", "list_readable_documents"),
     ("GET", "/internal/mcp/audit"): ("audit", "list_audit_records"),
+    ("GET", "/internal/mcp/calls/stream"): ("audit", "stream_audit_records"),
     ("GET", "/internal/mcp/limits"): ("status", "list_limits"),
     ("POST", "/internal/mcp/explain"): ("audit", "explain_call"),
     ("GET", "/internal/mcp/presets"): ("presets", "list_presets"),

@@ -51,8 +51,19 @@ class OperatorGate:
         An operation without ``tenant_id`` concerns all tenants. Raises InvalidRequest,
         Unauthenticated, Forbidden.
         """
+        principal = await self.admit(parsed, right, tenant_id=tenant_id)
+        _begin(parsed, principal, right, tenant_id)
+        return principal
+
+    async def admit(
+        self, parsed: ParsedRequest[object], right: OperatorRight, *, tenant_id: str | None = None
+    ) -> Principal:
+        """Return who has the right; record nothing, as ``check`` was there at the beginning.
+
+        For what goes on after its request. Raises as ``check``.
+        """
         principal = await self._sender(parsed, right)
-        _admit(parsed, principal, right, tenant_id)
+        _check_right(principal, right, tenant_id)
         return principal
 
     async def check_own(
@@ -64,7 +75,9 @@ class OperatorGate:
         do, and the handler keeps it there.
         """
         principal = await self._sender(parsed, right)
-        _admit(parsed, principal, right, tenant_id or principal.tenant_id)
+        tenant_id = tenant_id or principal.tenant_id
+        _check_right(principal, right, tenant_id)
+        _begin(parsed, principal, right, tenant_id)
         return principal
 
     async def _sender(self, parsed: ParsedRequest[object], right: OperatorRight) -> Principal:
@@ -109,20 +122,24 @@ class OperatorGate:
             )
 
 
-def _admit(
+def _begin(
     parsed: ParsedRequest[object],
     principal: Principal,
     right: OperatorRight,
     tenant_id: str | None,
 ) -> None:
-    """Refuse the request, or begin the record of what its sender does by ``right``."""
-    if refusal := _refusal(principal, right, tenant_id):
-        refusal.proven = proven_of(principal)
-        raise refusal
+    """Begin the record of what somebody does by ``right``."""
     begin_operation(
         parsed.request.scope,
         RecordedOperation.by_right(right, tenant_id, principal.token_log_fields),
     )
+
+
+def _check_right(principal: Principal, right: OperatorRight, tenant_id: str | None) -> None:
+    """Raise Forbidden if ``principal`` may not use ``right``."""
+    if refusal := _refusal(principal, right, tenant_id):
+        refusal.proven = proven_of(principal)
+        raise refusal
 
 
 def _refusal(principal: Principal, right: OperatorRight, tenant_id: str | None) -> Forbidden | None:

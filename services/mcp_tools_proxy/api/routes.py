@@ -269,7 +269,7 @@ def api_routes(
             operation_id="get_metrics",
             tag=Tag.HEALTH,
             summary="Prometheus metrics",
-            responses={200: Answer("The metrics.", headers=(), is_text=True)},
+            responses={200: Answer("The metrics.", headers=(), text="text/plain")},
             needs_token=False,
         ),
         build.get(

@@ -13,6 +13,7 @@ from starlette.types import Scope
 from mcp_tools_proxy.api.audit.audit_handlers import AuditHandlers
 from mcp_tools_proxy.api.audit.audit_routes import audit_routes
 from mcp_tools_proxy.api.audit.explain_handlers import ExplainHandlers
+from mcp_tools_proxy.api.audit.stream_handlers import StreamHandlers
 from mcp_tools_proxy.api.batch.batch_handlers import BatchHandlers
 from mcp_tools_proxy.api.definitions.definition_handlers import DefinitionHandlers
 from mcp_tools_proxy.api.definitions.definition_routes import definition_routes
@@ -199,6 +200,7 @@ def _api_routes(
         build,
         AuditHandlers(gateway.audit, gate),
         ExplainHandlers(gateway.explainer, gate, callers),
+        StreamHandlers(gateway.audit, gate, gateway.lifecycle, refusals),
     )
     health = build_health(settings, gateway, connector.status if connector else None)
     overview = OverviewHandlers(

@@ -1,11 +1,13 @@
 """The one place that audit records go through: to the log, and to the audit file or to memory."""
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import structlog
 
 from mcp_tools_proxy.audit.audit_file import AuditFile
+from mcp_tools_proxy.audit.record_feed import RecordFeed
 from mcp_tools_proxy.audit.record_search import parse_record
 from mcp_tools_proxy.domain.audit.rule_source import SETTINGS, RuleSource
 from mcp_tools_proxy.domain.errors import AuditUnavailable
@@ -27,6 +29,7 @@ class AuditTrail:
         self.file = file
         self._recent: deque[str] = deque(maxlen=MAX_RECENT)  # dicts would occupy the collector
         self._recorded = 0
+        self._feeds: list[RecordFeed] = []
         self._log = structlog.get_logger().bind()  # bound once: the lazy proxy binds for each line
 
     def open(self) -> None:
@@ -75,6 +78,26 @@ class AuditTrail:
             self._recent.append(text)
         else:
             self.file.put(line, reserved=reserved)
+        if self._feeds:
+            for feed in self._feeds:
+                feed.offer(line, text)
+
+    @property
+    def followers(self) -> int:
+        """How many feeds get records now."""
+        return len(self._feeds)
+
+    @contextmanager
+    def following(self, feed: RecordFeed) -> Iterator[None]:
+        """Offer each record to ``feed`` inside the block, before it has a number or a signature.
+
+        The file's own records, of what happened to it, are not offered.
+        """
+        self._feeds.append(feed)
+        try:
+            yield
+        finally:
+            self._feeds.remove(feed)
 
     def recent(self) -> list[dict[str, object]]:
         """Return the records in memory, the oldest first, each with its number under ``seq``."""

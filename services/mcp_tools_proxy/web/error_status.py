@@ -40,7 +40,7 @@ STATUS_OF_CODE: Mapping[str, ErrorStatus] = {
     "RETRIEVAL_NOT_CONFIGURED": ErrorStatus(api=503),
     "AUDIT_UNAVAILABLE": ErrorStatus(api=503, mcp=503),
     "SHUTTING_DOWN": ErrorStatus(api=503, mcp=503),
-    "NO_ROOM": ErrorStatus(mcp=503),
+    "NO_ROOM": ErrorStatus(api=503, mcp=503),
 }
 """HTTP status by code; every other code has the defaults of ErrorStatus."""
 

@@ -3,6 +3,7 @@
 The docstrings of these classes are part of the OpenAPI document: operators read them.
 """
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated
 
@@ -30,8 +31,8 @@ def _has_utc_time(time: datetime) -> datetime:
 _Time = Annotated[AwareDatetime, AfterValidator(_has_utc_time)]
 
 
-class AuditQuery(BaseModel):
-    """Query of GET /internal/mcp/audit; all that is given has to hold."""
+class RecordQuery(BaseModel):
+    """Query of records, whenever they are made; all that is given has to hold."""
 
     model_config = ConfigDict(extra="forbid")
     """A filter whose name is misspelt must not show what it should have left out."""
@@ -49,6 +50,16 @@ class AuditQuery(BaseModel):
     event: Annotated[_Text, Field(description="The kind of record, as `tool.call`.")] = None
     trace_id: _Text = None
     token_id: _Text = None
+
+    @property
+    def wanted(self) -> RecordFilter:
+        """What records have to have."""
+        return RecordFilter(**self.model_dump(include={*RecordQuery.model_fields}))
+
+
+class AuditQuery(RecordQuery):
+    """Query of GET /internal/mcp/audit; all that is given has to hold."""
+
     since: Annotated[
         _Time | None,
         Field(description="Not older than this, in ISO 8601 with a time zone."),
@@ -62,8 +73,8 @@ class AuditQuery(BaseModel):
     @property
     def wanted(self) -> RecordFilter:
         """What records have to have."""
-        return RecordFilter(
-            **self.model_dump(exclude={"since", "until", "cursor", "limit"}),
+        return replace(
+            super().wanted,
             since=None if self.since is None else as_timestamp(self.since),
             until=None if self.until is None else as_timestamp(self.until),
         )

@@ -3,19 +3,29 @@
 from collections.abc import Sequence
 
 from mcp_tools_proxy.api.audit.audit_handlers import AuditHandlers
-from mcp_tools_proxy.api.audit.audit_models import AuditAnswer, AuditQuery, ExplainAnswer
+from mcp_tools_proxy.api.audit.audit_models import (
+    AuditAnswer,
+    AuditQuery,
+    ExplainAnswer,
+    RecordQuery,
+)
 from mcp_tools_proxy.api.audit.explain_handlers import ExplainHandlers
+from mcp_tools_proxy.api.audit.stream_handlers import StreamHandlers
 from mcp_tools_proxy.api.models import ExecuteRequest
 from mcp_tools_proxy.api.openapi.examples import EXECUTE_EXAMPLES
 from mcp_tools_proxy.api.openapi.operation import Tag
 from mcp_tools_proxy.api.openapi.parameters import TRACED
-from mcp_tools_proxy.api.openapi.responses import audit_responses, explain_responses
+from mcp_tools_proxy.api.openapi.responses import (
+    STREAM_RESPONSES,
+    audit_responses,
+    explain_responses,
+)
 from mcp_tools_proxy.api.route_builder import RouteBuilder
 from mcp_tools_proxy.web.fast_routes import DirectRoute
 
 
 def audit_routes(
-    build: RouteBuilder, audit: AuditHandlers, explain: ExplainHandlers
+    build: RouteBuilder, audit: AuditHandlers, explain: ExplainHandlers, streams: StreamHandlers
 ) -> Sequence[DirectRoute]:
     """Build the routes; each needs the operator right ``audit``."""
     return (
@@ -31,6 +41,25 @@ def audit_routes(
             ),
             query=AuditQuery,
             responses=audit_responses(AuditAnswer, "The records."),
+            headers=TRACED,
+            needs_token=True,
+        ),
+        build.get(
+            "/internal/mcp/calls/stream",
+            streams.stream,
+            operation_id="stream_audit_records",
+            tag=Tag.AUDIT,
+            summary="Watch the records of attempts as they come",
+            description=(
+                "Server-sent events of this replica, from now on: `record` has a record as the "
+                "audit shows it, but for `seq` and `mac`, which it gets when it is written; `lost` "
+                "has how many `records` a slow reader has lost in that place; `end` has as "
+                "`reason` the code by which the stream ends, as UNAUTHENTICATED or SHUTTING_DOWN. "
+                "At most 16 streams are open at once. The right is checked again and again. "
+                "Needs the right `audit`."
+            ),
+            query=RecordQuery,
+            responses=STREAM_RESPONSES,
             headers=TRACED,
             needs_token=True,
         ),

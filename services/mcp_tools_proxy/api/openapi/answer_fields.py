@@ -10,13 +10,19 @@ from pydantic import Field
 from mcp_tools_proxy.api.openapi.shared_schemas import open_names
 from mcp_tools_proxy.domain.backend_link import RemoteState
 from mcp_tools_proxy.domain.caller import Kind
+from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.domain.errors import errors_by_code
 from mcp_tools_proxy.domain.server import ServerState, Transport
 
 Object = dict[str, object]
 
 ErrorCodeField = Annotated[
-    str, open_names("ErrorCode", "A stable name of what went wrong.", [*errors_by_code()])
+    str,
+    open_names(
+        "ErrorCode",
+        "A stable name of what went wrong.",
+        [*errors_by_code(), CapacityExceeded.code],
+    ),
 ]
 
 ServerStateField = Annotated[

@@ -11,6 +11,7 @@ from mcp_tools_proxy.api.openapi.answer_models import (
 )
 from mcp_tools_proxy.api.openapi.shared_schemas import JsonSchema, add_schema
 from mcp_tools_proxy.web.fast_routes import Components
+from mcp_tools_proxy.web.headers.event_streams import EVENT_STREAM
 from mcp_tools_proxy.web.headers.rate_limit_headers import POLICY_HEADER, RATE_LIMIT_HEADER
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 
@@ -57,7 +58,8 @@ class Answer(NamedTuple):
     description: str
     model: object = None
     headers: Sequence[str] = (TRACE_HEADER,)
-    is_text: bool = False
+    text: str | None = None
+    """The media type of a body that is text."""
 
 
 class SharedAnswer(NamedTuple):
@@ -198,6 +200,19 @@ def audit_responses(model: object, description: str) -> Responses:
     return {200: Answer(description, model), **_errors(401, 403, 422, 500), 503: unavailable}
 
 
+STREAM_RESPONSES: Responses = {
+    200: Answer("The events.", text=EVENT_STREAM),
+    **_errors(401, 403, 422, 500),
+    503: SharedAnswer(
+        "NoStream",
+        _error(
+            "NO_ROOM: as many streams are open as there may be. SHUTTING_DOWN: the gateway is "
+            "stopping; another replica has records of its own."
+        ),
+    ),
+}
+
+
 def explain_responses(model: object, description: str) -> Responses:
     """Return the responses of the route that explains calls."""
     return {200: Answer(description, model), **_errors(401, 403, 413, 422, 500)}
@@ -259,8 +274,8 @@ def _response(components: Components, answer: Answer) -> JsonSchema:
     described: JsonSchema = {"description": answer.description}
     if answer.headers:
         described["headers"] = {name: _header(components, name) for name in answer.headers}
-    if answer.is_text:
-        described["content"] = {"text/plain": {"schema": {"type": "string"}}}
+    if answer.text is not None:
+        described["content"] = {answer.text: {"schema": {"type": "string"}}}
     elif answer.model is not None:
         schema = add_schema(components, answer.model, "serialization")
         described["content"] = {"application/json": {"schema": schema}}

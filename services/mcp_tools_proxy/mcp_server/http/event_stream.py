@@ -7,23 +7,19 @@ from contextlib import asynccontextmanager
 from starlette.types import Send
 
 from mcp_tools_proxy.mcp_server.results import Json
+from mcp_tools_proxy.web.headers.event_streams import EVENT_STREAM, PING, PING_S, STREAM_HEADERS
 from mcp_tools_proxy.wire.encoded_list import encode_message
 from mcp_tools_proxy.wire.mcp_protocol import HTTP_STATUS_OF_ERROR
 
-PING_S = 15.0
-"""Seconds of silence after which a comment is sent: proxies cut connections that stay silent."""
-
-_PING = b": ping\r\n\r\n"
 Header = tuple[bytes, bytes]
 SendOnly = Callable[[Json, Send], Awaitable[None]]
 """Sends a response that nothing has come before."""
 
 _JSON = [(b"content-type", b"application/json")]
 _STREAM = [
-    (b"content-type", b"text/event-stream"),
-    (b"cache-control", b"no-cache, no-transform"),
+    (b"content-type", EVENT_STREAM.encode()),
     (b"connection", b"keep-alive"),
-    (b"x-accel-buffering", b"no"),
+    *((name.lower().encode(), value.encode()) for name, value in STREAM_HEADERS.items()),
 ]
 
 
@@ -120,7 +116,7 @@ class EventStream:
             if wait_s > 0:
                 await asyncio.sleep(wait_s)
             else:
-                await self.send_frame(_PING)
+                await self.send_frame(PING)
 
     async def send_frame(self, body: bytes) -> None:
         """Send an event as it is on the wire; after the response it is dropped."""

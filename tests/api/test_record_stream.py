@@ -1,0 +1,242 @@
+"""Records as they come, for operators with the right ``audit``: /internal/mcp/calls/stream."""
+
+import asyncio
+import socket
+from contextlib import AsyncExitStack
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from mcp_tools_proxy.api.audit import stream_handlers
+from mcp_tools_proxy.audit.record_feed import MAX_WAITING
+from mcp_tools_proxy.domain.identity import OperatorRight
+from mcp_tools_proxy.gateway.lifecycle import Phase
+from mcp_tools_proxy.web.headers import event_streams
+from tests.api.document_operator import ADMIN
+from tests.support.bounds import until
+from tests.support.mcp_endpoint import Served, serving
+from tests.support.record_streams import STREAM, watching
+from tests.support.service import request_of
+from tests.support.tokens import TOKENS_FILE, bearer, file_token, signed_token, token_settings
+from tests.support.tokens import jwt_settings as of_jwts
+
+AUDIT = "/internal/mcp/audit"
+DOC_1 = {"doc_id": "doc_1"}
+
+
+async def call(served: Served, trace_id: str, *, tenant_id: str = "tenant_1", **more: Any) -> None:
+    """Run a tool that reads a document, as anybody."""
+    name = more.pop("tool", "read_doc_metadata")
+    request = request_of(name, DOC_1, tenant_id=tenant_id, trace_id=trace_id, **more)
+    headers = more.pop("headers", {})
+    await served.http.post("/internal/mcp/execute", json=request, headers=headers)
+
+
+def followers(served: Served) -> int:
+    return served.service.gateway.audit.followers
+
+
+def record_now(served: Served, number: int, **fields: object) -> None:
+    """Record an attempt at once, while no other task runs."""
+    payload = {"code": "OK", "number": number, **fields}
+    served.service.gateway.audit.record("info", "tool.call", f"t-{number}", payload)
+
+
+def write_tokens(text: str) -> None:
+    """Replace the tokens file in one step: no token is good while a file is half written."""
+    draft = TOKENS_FILE.with_suffix(".new")
+    draft.write_text(text)
+    draft.replace(TOKENS_FILE)
+
+
+async def refusal(served: Served, token: str | None = None, **query: str) -> tuple[int, str]:
+    headers = {} if token is None else bearer(token)
+    answer = await served.http.get(STREAM, params=query, headers=headers)
+    return answer.status_code, answer.json()["error"]["code"]
+
+
+async def records_of(served: Served, event: str) -> list[dict[str, Any]]:
+    found = await served.http.get(AUDIT, params={"event": event}, headers=bearer(ADMIN))
+    return [it["payload"] for it in found.json()["records"]]
+
+
+async def test_a_record_comes_as_the_audit_shows_it() -> None:
+    async with serving(admin_token=ADMIN) as served:
+        async with watching(served.http, ADMIN) as reader:
+            await call(served, "t-1")
+            event, record = await reader.next()
+            assert reader.response.headers["content-type"].startswith("text/event-stream")
+        found = await served.http.get(AUDIT, params={"trace_id": "t-1"}, headers=bearer(ADMIN))
+        (audited,) = found.json()["records"]
+        del audited["seq"]
+        assert (event, record) == ("record", audited)
+
+
+async def test_only_what_the_query_wants_comes() -> None:
+    query = {"tool": "read_doc_metadata", "code": "DOCUMENT_NOT_FOUND", "user_id": "user_1"}
+    async with (
+        serving(admin_token=ADMIN) as served,
+        watching(served.http, ADMIN, **query) as reader,
+    ):
+        await call(served, "t-1")
+        await call(served, "t-2", tool="read_doc_pages")
+        await served.http.post(
+            "/internal/mcp/execute",
+            json=request_of("read_doc_metadata", {"doc_id": "none"}, trace_id="t-3"),
+        )
+        assert (await reader.next())[1]["trace_id"] == "t-3"
+
+
+async def test_who_has_the_right_for_one_tenant_sees_its_records_only() -> None:
+    settings = token_settings()
+    token = file_token(tenant="tenant_1", may=[OperatorRight.AUDIT])
+    callers = {tenant: file_token(tenant=tenant, user="u") for tenant in ("tenant_1", "tenant_2")}
+    async with serving(**settings) as served:
+        assert await refusal(served, token) == (403, "FORBIDDEN")
+        assert await refusal(served, token, tenant_id="tenant_2") == (403, "FORBIDDEN")
+        async with watching(served.http, token, tenant_id="tenant_1") as reader:
+            for tenant_id in ("tenant_2", "tenant_1"):
+                await served.http.post(
+                    "/internal/mcp/execute",
+                    json={"tool_name": "read_doc_metadata", "arguments": DOC_1},
+                    headers=bearer(callers[tenant_id]),
+                )
+            _, record = await reader.next()
+            assert record["payload"]["tenant_id"] == "tenant_1"
+
+
+async def test_who_has_not_the_right_sees_nothing() -> None:
+    async with serving() as served:
+        assert await refusal(served) == (403, "FORBIDDEN")
+    async with serving(admin_token=ADMIN) as served:
+        assert await refusal(served, "another") == (401, "UNAUTHENTICATED")
+        assert await refusal(served, ADMIN, since="2026-01-01T00:00:00Z") == (
+            422,
+            "INVALID_REQUEST",
+        )
+
+
+async def test_a_seventeenth_stream_is_refused_until_one_has_ended() -> None:
+    async with serving(admin_token=ADMIN) as served, AsyncExitStack() as open_streams:
+        for _ in range(stream_handlers.MAX_STREAMS - 1):
+            await open_streams.enter_async_context(watching(served.http, ADMIN))
+        async with watching(served.http, ADMIN):
+            assert await refusal(served, ADMIN) == (503, "NO_ROOM")
+        await until(lambda: followers(served) < stream_handlers.MAX_STREAMS)
+        async with watching(served.http, ADMIN):
+            pass
+
+
+async def test_a_slow_reader_loses_records_and_is_told_where() -> None:
+    async with serving(admin_token=ADMIN) as served, watching(served.http, ADMIN) as reader:
+        for number in range(MAX_WAITING + 44):
+            record_now(served, number)
+        found = [await reader.next() for _ in range(MAX_WAITING + 1)]
+        record_now(served, 1000)
+        assert [it["payload"]["number"] for _, it in found[:-1]] == [*range(MAX_WAITING)]
+        assert found[-1] == ("lost", {"records": 44})
+        assert (await reader.next())[1]["payload"]["number"] == 1000
+
+
+async def test_a_reader_who_does_not_read_holds_no_more_than_its_queue() -> None:
+    count, text = 600, "x" * 16_384
+    async with serving(admin_token=ADMIN) as served, AsyncExitStack() as stack:
+        address = urlsplit(served.url)
+        stuck = stack.enter_context(socket.socket())
+        stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+        stuck.setblocking(False)
+        loop = asyncio.get_running_loop()
+        await loop.sock_connect(stuck, (address.hostname, address.port))
+        head = f"GET {STREAM} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {ADMIN}\r\n\r\n"
+        await loop.sock_sendall(stuck, head.encode())
+        await until(lambda: followers(served))
+        for number in range(count):
+            record_now(served, number, text=text)
+            await asyncio.sleep(0)
+        await call(served, "t-1")  # others are served as ever
+        data = b""
+        while b"event: lost" not in data or not data.endswith(b"\r\n\r\n"):
+            data += await loop.sock_recv(stuck, 1 << 20)
+        lost = int(data.partition(b'{"records":')[2].partition(b"}")[0])
+        assert data.count(b"event: record") + lost >= count
+        assert lost > 0
+
+
+async def test_a_stream_ends_when_its_token_is_revoked() -> None:
+    settings = token_settings()
+    kept = file_token(tenant=None, may=[OperatorRight.AUDIT])
+    left = TOKENS_FILE.read_text()
+    revoked = file_token(tenant=None, may=[OperatorRight.AUDIT])
+    async with (
+        serving(**settings) as served,
+        watching(served.http, kept) as other,
+        watching(served.http, revoked) as reader,
+    ):
+        write_tokens(left)
+        *_, end = await reader.rest()
+        assert end == ("end", {"reason": "UNAUTHENTICATED"})
+        opened, changed, ended = [(await other.next())[1] for _ in range(3)]
+        assert (opened["event"], changed["event"]) == ("operator.right_used", "tokens.changed")
+        assert (ended["event"], ended["payload"]["code"]) == (
+            "audit.stream_ended",
+            "UNAUTHENTICATED",
+        )
+
+
+async def test_a_stream_ends_when_the_token_loses_the_right_for_the_tenant() -> None:
+    settings = token_settings()
+    token = file_token(tenant="tenant_1", may=[OperatorRight.AUDIT])
+    tokens = TOKENS_FILE.read_text()
+    async with (
+        serving(**settings) as served,
+        watching(served.http, token, tenant_id="tenant_1") as reader,
+    ):
+        write_tokens(tokens.replace("tenant_1", "tenant_2"))
+        *_, end = await reader.rest()
+        assert end == ("end", {"reason": "FORBIDDEN"})
+
+
+async def test_a_user_with_a_jwt_watches_with_the_right_of_its_claim() -> None:
+    async with serving(**of_jwts()) as served:
+        assert await refusal(served, signed_token()) == (403, "FORBIDDEN")
+        token = signed_token(may=[OperatorRight.AUDIT])
+        async with watching(served.http, token, tenant_id="tenant_1"):
+            assert followers(served) == 1
+
+
+async def test_a_stream_ends_with_the_gateway() -> None:
+    async with serving(admin_token=ADMIN) as served, watching(served.http, ADMIN) as reader:
+        served.service.gateway.lifecycle.phase = Phase.STOPPING
+        assert await reader.rest() == [("end", {"reason": "SHUTTING_DOWN"})]
+        assert await refusal(served, ADMIN) == (503, "SHUTTING_DOWN")
+
+
+async def test_opening_a_stream_and_its_end_are_recorded() -> None:
+    async with serving(admin_token=ADMIN) as served:
+        async with watching(served.http, ADMIN, tenant_id="tenant_1") as reader:
+            await call(served, "t-1")
+            await reader.next()
+        await until(lambda: not followers(served))
+        (ended,) = await records_of(served, "audit.stream_ended")
+        opened = (await records_of(served, "operator.right_used"))[-1]
+    shared = {"right": "audit", "tenant_id": "tenant_1", "token_id": "admin_token"}
+    shared |= {"code": "OK", "route": f"GET {STREAM}", "entry": "api", "peer": "127.0.0.1"}
+    assert opened == shared
+    assert ended == {**shared, "records": 1, "lost": 0}
+
+
+async def test_silence_is_broken_by_comments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcp_tools_proxy.api.audit.record_stream.PING_S", 0.01)
+    assert event_streams.PING_S == 15
+    async with serving(admin_token=ADMIN) as served, watching(served.http, ADMIN) as reader:
+        assert [await reader.next() for _ in range(3)] == [("", ": ping")] * 3
+
+
+async def test_nobody_else_is_held_up_by_a_client_that_is_gone() -> None:
+    async with serving(admin_token=ADMIN) as served:
+        async with httpx.AsyncClient(base_url=served.url) as client, watching(client, ADMIN):
+            assert followers(served) == 1
+        await until(lambda: not followers(served))
+        await call(served, "t-1")
