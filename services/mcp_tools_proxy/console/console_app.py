@@ -1,6 +1,5 @@
 """The console as a whole: its routes, and what signs in where no token can."""
 
-import sys
 from collections.abc import Awaitable, Callable, Sequence
 
 from starlette.requests import Request
@@ -37,12 +36,9 @@ class Console:
         self._assets = assets
         self._close = close
 
-    def announce(self, host: str, port: int) -> None:
-        """Print where to sign in, where that takes a one-time address: on a terminal alone."""
-        address = self._sign_in.open_address(host, port)
-        if address is not None and sys.stderr.isatty():
-            sys.stderr.write(f"Sign in to the console, within ten minutes: {address}\n")
-            sys.stderr.flush()
+    def open_address(self, host: str, port: int) -> str | None:
+        """Return the one-time address of a gateway that listens now; None if none is needed."""
+        return self._sign_in.open_address(host, port)
 
     async def aclose(self) -> None:
         """Close the store of the sessions, and end the one-time addresses."""

@@ -4,11 +4,13 @@ import asyncio
 import errno
 import gc
 import socket
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import structlog
 import uvicorn
@@ -24,6 +26,9 @@ from mcp_tools_proxy.server.listener_drain import drain_listener
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.telemetry.logging import flush_logs
 from mcp_tools_proxy.wire.identifiers import is_loopback
+
+if TYPE_CHECKING:
+    from mcp_tools_proxy.console.console_app import Console
 
 log = structlog.get_logger()
 
@@ -182,8 +187,16 @@ def build_server(settings: Settings) -> GracefulServer:
         grace_s=settings.shutdown_grace_s,
         drain_s=settings.shutdown_drain_s,
         audit=gateway.audit,
-        announce=None if app.state.console is None else app.state.console.announce,
+        announce=partial(_print_address, app.state.console),
     )
+
+
+def _print_address(console: "Console | None", host: str, port: int) -> None:
+    """Print where to sign in to the console by a one-time address: on a terminal alone."""
+    address = None if console is None else console.open_address(host, port)
+    if address is not None and sys.stderr.isatty():
+        sys.stderr.write(f"Sign in to the console, within ten minutes: {address}\n")
+        sys.stderr.flush()
 
 
 def listen(host: str, port: int) -> socket.socket:

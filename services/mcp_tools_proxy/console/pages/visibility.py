@@ -91,14 +91,10 @@ async def _show_tool(page: PageRequest) -> PageResult:
     name = page.query("name")
     shown = []
     for format_ in FORMATS:
-        found = await page.api.get(TOOLS, {**query, "format": format_})
-        names = [it["name"] for it in found["preview"]["tools"]]
-        if name in names:
-            place = names.index(name)
-            line = found["preview"]["tools"][place]
-            shown.append((format_, line["tokens"], found["tools"][place]))
-            name = names[place]
-    context = {"tool": page.query("name"), "shown": shown, "this": _query_of(page, name=None)}
+        found = await page.api.get(TOOLS, {**query, "format": format_, "names": [name]})
+        for line, definition in zip(found["preview"]["tools"], found["tools"], strict=True):
+            shown.append((format_, line["tokens"], definition))
+    context = {"tool": name, "shown": shown, "this": _query_of(page, name=None)}
     return PageView(template="visible_tool.html", context=context)
 
 

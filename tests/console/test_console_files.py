@@ -1,0 +1,59 @@
+"""The templates and the files of the console: what may be in them, and from whom they are."""
+
+import re
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+import mcp_tools_proxy.console
+from tests.support.console_browser import running_console
+
+FOLDER = Path(mcp_tools_proxy.console.__file__).parent
+TEMPLATES = sorted((FOLDER / "templates").glob("*.html"))
+VENDORED = re.findall(
+    r"^\| `([^`]+)` \|.*\| ([\w.-]+), `([^`]+)` \| `([0-9a-f]{64})` \|$",
+    (FOLDER / "assets/VENDORED.md").read_text(encoding="utf-8"),
+    re.MULTILINE,
+)
+FORBIDDEN = re.compile(
+    r"\|\s*safe\b|Markup|autoescape|<script(?![^>]*\bsrc=)|<style|\sstyle=|\son[a-z]+\s*=|"
+    r"javascript:|hx-on|hx-vals=[\"']js|hx-vars|data:"
+)
+"""What would make a text of somebody else run, or be markup."""
+
+
+@pytest.mark.parametrize("template", TEMPLATES, ids=lambda it: it.name)
+def test_no_template_can_make_a_text_markup_or_runs_one(template: Path) -> None:
+    assert FORBIDDEN.findall(template.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize("template", TEMPLATES, ids=lambda it: it.name)
+def test_every_address_of_ours_begins_with_the_path_of_a_proxy(template: Path) -> None:
+    text = template.read_text(encoding="utf-8")
+    assert re.findall(r'(?:href|action|src|hx-get|hx-post|sse-connect)="/[^"]*"', text) == []
+
+
+@pytest.mark.parametrize(("name", "licence", "licence_file", "digest"), VENDORED)
+def test_what_others_wrote_is_as_it_was_published(
+    name: str, licence: str, licence_file: str, digest: str
+) -> None:
+    assert sha256((FOLDER / "assets" / name).read_bytes()).hexdigest() == digest
+    assert (FOLDER / "assets" / licence_file).stat().st_size > 0
+    assert licence in ("0BSD", "OFL-1.1")
+
+
+def test_every_file_that_others_wrote_is_named() -> None:
+    ours = {"console.css", "console.js", "icon.svg", "VENDORED.md"}
+    found = {it.name for it in (FOLDER / "assets").iterdir() if not it.name.endswith(".LICENSE")}
+    assert found - ours == {name for name, *_ in VENDORED}
+
+
+async def test_files_are_sent_to_anybody_and_cached_by_their_content() -> None:
+    async with running_console() as console:
+        browser = console.new_browser()
+        response = await browser.get("/console/assets/console.css")
+        assert response.headers["content-type"] == "text/css; charset=utf-8"
+        assert "immutable" in response.headers["cache-control"]
+        for name in ("VENDORED.md", "..%2fsessions.py", "htmx.LICENSE", "none.css", "%00"):
+            assert (await browser.get(f"/console/assets/{name}")).status_code == 404

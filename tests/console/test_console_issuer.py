@@ -1,0 +1,128 @@
+"""Signing in to the console at the issuer of callers' tokens."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from tests.login_pages.page_gateway import ANN, KEYS, PUBLIC_URL, write_keys
+from tests.support.bounds import BOUND_S
+from tests.support.browser import next_address
+from tests.support.console_browser import ConsoleBrowser, Html, running_console
+from tests.support.oauth_issuer import Issuer, running_issuer
+from tests.support.signing import AUDIENCE
+
+ORIGIN = "https://gateway.example"
+COOKIE = "__Host-mcp-console"
+TRIP = f"{COOKIE}-sign-in"
+SERVERS_PAGE = "/console/servers"
+
+
+@dataclass
+class IssuerConsole:
+    """A console where people sign in at ``issuer``."""
+
+    browser: ConsoleBrowser
+    issuer: Issuer
+
+    async def to_issuer(self) -> str:
+        """Press the button; return where the browser goes."""
+        response = await self.browser.post("/console/issuer", {}, origin=ORIGIN)
+        assert response.status_code == 200, response.text
+        return next_address(response)
+
+    async def at_issuer(self, address: str) -> str:
+        """Sign in at the issuer; return the path at the gateway to which it sends the browser."""
+        async with httpx.AsyncClient(timeout=BOUND_S) as http:
+            response = await http.get(address)
+        location = response.headers["location"]
+        assert location.startswith(f"{PUBLIC_URL}/console/callback?")
+        parts = urlsplit(location)
+        return f"{parts.path.removeprefix('/tools')}?{parts.query}"
+
+    async def sign_in(self) -> httpx.Response:
+        """Sign in, and return the page that leads on to the console."""
+        return await self.browser.get(await self.at_issuer(await self.to_issuer()))
+
+
+@asynccontextmanager
+async def issuer_console(**claims: object) -> AsyncIterator[IssuerConsole]:
+    async with running_issuer() as issuer:
+        issuer.secrets = {"pages": "s1gn-in"}
+        issuer.claims = {**ANN, "aud": AUDIENCE, **claims}
+        write_keys()
+        async with running_console(
+            admin_token=None,
+            auth_mode="jwt",
+            jwt_issuer=issuer.url,
+            jwt_audience=(AUDIENCE,),
+            jwt_jwks_file="jwks.json",
+            jwt_operator_claim="may",
+            public_url=PUBLIC_URL,
+            signin_client_id="pages",
+            signin_client_secret="s1gn-in",
+            credentials_key=KEYS,
+        ) as console:
+            yield IssuerConsole(console.browser, issuer)
+
+
+async def test_a_person_signs_in_at_the_issuer_and_is_shown_what_the_rights_are_for() -> None:
+    async with issuer_console(may=["documents"]) as console:
+        page = await console.sign_in()
+        assert next_address(page) == "/tools/console/servers"
+        assert TRIP not in console.browser.cookies
+        shown = await console.browser.open(SERVERS_PAGE)
+        assert "Signed in as ann for tenant acme" in shown.text
+        assert "/tools/console/documents" in shown.links
+        assert "/tools/console/calls" not in shown.links
+
+
+async def test_who_has_no_right_may_try_tools_in_his_own_name() -> None:
+    async with issuer_console() as console:
+        await console.sign_in()
+        shown = await console.browser.open(SERVERS_PAGE)
+        assert "/tools/console/try" in shown.links
+        assert "/tools/console/tokens" not in shown.links
+
+
+async def test_the_cookie_of_the_session_is_strict_and_that_of_the_trip_is_not() -> None:
+    async with issuer_console() as console:
+        begun = await console.browser.post("/console/issuer", {}, origin=ORIGIN)
+        (trip,) = begun.headers.get_list("set-cookie")
+        assert trip.startswith(f"{TRIP}=")
+        assert {"SameSite=Lax", "Secure", "HttpOnly"} <= {it.strip() for it in trip.split(";")}
+        page = await console.browser.get(await console.at_issuer(next_address(begun)))
+        kept = [it for it in page.headers.get_list("set-cookie") if it.startswith(f"{COOKIE}=")]
+        assert all("SameSite=Strict" in it and "Secure" in it for it in kept)
+        assert len(kept) == 1
+
+
+async def test_an_answer_that_another_browser_brings_signs_nobody_in() -> None:
+    async with issuer_console() as console:
+        callback = await console.at_issuer(await console.to_issuer())
+        victim = ConsoleBrowser(console.browser.http)
+        response = await victim.get(callback)
+        assert (response.status_code, COOKIE in victim.cookies) == (403, False)
+        assert "another browser" in Html(response.text).text
+
+
+@pytest.mark.parametrize("change", ["state=x", "error=access_denied", ""])
+async def test_an_answer_of_another_trip_signs_nobody_in(change: str) -> None:
+    async with issuer_console() as console:
+        callback = await console.at_issuer(await console.to_issuer())
+        query = callback.partition("?")[2]
+        state = next(part for part in query.split("&") if part.startswith("state="))
+        sent = change if not change.startswith("error") else f"{change}&{state}"
+        response = await console.browser.get(f"/console/callback?{sent}")
+        assert (response.status_code, COOKIE in console.browser.cookies) == (403, False)
+
+
+async def test_the_sign_in_form_names_the_issuer_and_needs_our_origin() -> None:
+    async with issuer_console() as console:
+        page = Html((await console.browser.get("/console/sign-in")).text)
+        assert console.issuer.url in page.text
+        response = await console.browser.post("/console/issuer", {}, origin="https://evil.example")
+        assert (response.status_code, TRIP in console.browser.cookies) == (403, False)

@@ -1,0 +1,141 @@
+"""What the overview and the looks at presets show, for whom, and as text whatever it is."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from mcp_tools_proxy.auth.token_store import add_token
+from mcp_tools_proxy.domain.identity import OperatorRight, Principal
+from tests.support.configuration import Config, make_agent, make_preset
+from tests.support.console_browser import ConsoleService, Html, running_console
+from tests.support.mcp_servers.raw_web import running_raw
+
+MARKUP = "<img src=x onerror=alert(1)>"
+SCHEMA = {"type": "object", "properties": {MARKUP: {"type": "string", "description": MARKUP}}}
+VISIBILITY = "/console/visibility"
+TOOL = "s:whoami"
+
+
+@pytest.fixture
+async def console() -> AsyncIterator[ConsoleService]:
+    hostile = {"name": "odd", "description": MARKUP, "title": MARKUP, "inputSchema": SCHEMA}
+    async with running_raw(only=("whoami", "echo"), extra={"tools": [hostile]}) as server:
+        config = Config(
+            servers={
+                "s": server.entry,
+                "dead": {"url": "http://127.0.0.1:9/mcp"},
+                MARKUP: server.entry,
+            },
+            presets=[
+                make_preset("work", tools=[("s", "whoami"), ("s", "odd"), ("s", MARKUP)]),
+                make_preset("all", tools=[("s", "whoami"), ("s", "echo")]),
+            ],
+            agents=[make_agent("helper")],
+            more={"defaultPresetId": "work"},
+        )
+        async with running_console(config=config, require_agent=False) as started:
+            yield started
+
+
+def is_text(page: Html) -> bool:
+    """Return whether markup of somebody else is shown, and is none."""
+    return MARKUP in page.text and all("onerror" not in attributes for _, attributes in page.tags)
+
+
+async def test_the_overview_leads_to_what_needs_a_person(console: ConsoleService) -> None:
+    page = await console.browser.open("/console")
+    assert is_text(page)
+    assert "/console/servers/%3Cimg%20src%3Dx%20onerror%3Dalert%281%29%3E" in page.links
+    assert "Calls in the last hour" in page.text
+
+
+async def test_the_overview_of_a_tenant_has_no_error_of_a_server(
+    console: ConsoleService,
+) -> None:
+    whole = await console.browser.open("/console")
+    page = await console.browser.open("/console", tenant_id="acme")
+    assert ("no connection" in whole.text, "no connection" in page.text) == (True, False)
+
+
+async def test_a_look_has_the_tools_of_a_caller_and_their_tokens(console: ConsoleService) -> None:
+    page = await console.browser.open(VISIBILITY, tenant_id="acme", agent="helper")
+    assert TOOL in page.text
+    assert "s:echo" not in page.text
+    assert "tokens, about" in page.text
+    one = await console.browser.open(f"{VISIBILITY}/tool", name=TOOL, tenant_id="acme")
+    assert ("MCP" in one.text, "OpenAI" in one.text, "input_schema" in one.text) == (True,) * 3
+
+
+async def test_two_looks_side_by_side_show_what_one_does_not_see(
+    console: ConsoleService,
+) -> None:
+    page = await console.browser.open(
+        VISIBILITY, compare="yes", differing="yes", other_preset_id="all", tenant_id="acme"
+    )
+    assert "s:echo" in page.text
+    assert TOOL not in page.text
+
+
+async def test_the_preset_is_switched_after_a_look(console: ConsoleService) -> None:
+    look = f"{VISIBILITY}?preset_id=all"
+    response = await console.browser.press(f"{VISIBILITY}/switch", on=look)
+    assert "The preset all is in force now" in Html(response.text).text
+    page = await console.browser.open(VISIBILITY)
+    assert "s:echo" in page.text
+
+
+async def test_why_a_tool_is_not_seen_names_the_rule(console: ConsoleService) -> None:
+    page = await console.browser.open(f"{VISIBILITY}/why", tool="s:echo", tenant_id="acme")
+    assert "No. The check" in page.text
+    seen = await console.browser.open(f"{VISIBILITY}/why", tool=TOOL, tenant_id="acme")
+    assert "Yes. With the preset work this caller sees it" in seen.text
+
+
+@pytest.mark.parametrize(
+    ("query", "sentence"),
+    [({"tool": ""}, "Name a tool."), ({"tool": "x"}, "Name the tenant")],
+)
+async def test_what_is_missing_is_said_beside_the_field(
+    console: ConsoleService, query: dict[str, str], sentence: str
+) -> None:
+    page = await console.browser.open(f"{VISIBILITY}/why", **query)
+    assert sentence in page.text
+
+
+async def test_markup_of_others_is_text_everywhere(console: ConsoleService) -> None:
+    for path in ("/console/servers", VISIBILITY, f"{VISIBILITY}?preset_id=all"):
+        page = Html((await console.browser.get(path)).text)
+        assert all("onerror" not in attributes for _, attributes in page.tags), path
+    shown = await console.browser.open(f"{VISIBILITY}/tool", name="s:odd", tenant_id="acme")
+    assert is_text(shown)
+    asked = await console.browser.open(f"{VISIBILITY}/why", tool=MARKUP, tenant_id=MARKUP)
+    assert is_text(asked)
+
+
+async def test_a_right_for_one_tenant_looks_at_that_tenant_alone(tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens.jsonl"
+    principal = Principal(tenant_id="acme", rights=frozenset({OperatorRight.AUDIT}))
+    token, _ = add_token(tokens, principal)
+    async with running_console(auth_mode="token", tokens_file=str(tokens)) as console:
+        browser = console.new_browser()
+        await browser.sign_in(token)
+        page = await browser.open(VISIBILITY, tenant_id="rival")
+        assert "tenant acme" in page.text
+        assert "rival" not in page.text
+        assert (await browser.get("/console?tenant_id=rival")).status_code == 200
+        switch = await browser.post(f"{VISIBILITY}/switch", {"preset_id": "all"})
+        assert switch.status_code == 403
+
+
+async def test_who_may_not_see_the_overview_is_led_to_what_is_there(tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens.jsonl"
+    principal = Principal(tenant_id="acme", rights=frozenset({OperatorRight.DOCUMENTS}))
+    token, _ = add_token(tokens, principal)
+    async with running_console(auth_mode="token", tokens_file=str(tokens)) as console:
+        browser = console.new_browser()
+        await browser.sign_in(token)
+        response = await browser.get("/console", follow=False)
+        assert response.headers["location"] == "/console/servers"
+        refused = await browser.get(VISIBILITY)
+        assert (refused.status_code, "audit" in Html(refused.text).text) == (403, True)

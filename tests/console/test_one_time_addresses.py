@@ -1,0 +1,130 @@
+"""One-time addresses: who sees this machine's terminal signs in where no token can."""
+
+import stat
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from mcp_tools_proxy.console.one_time_address import (
+    CODE_S,
+    OneTimeAddresses,
+    key_file,
+    new_address,
+)
+from tests.support.captured_logs import capture_logs
+from tests.support.console_browser import ConsoleBrowser, ConsoleService, Html, running_console
+
+BEGIN = "/console/begin"
+COOKIE = "mcp-console"
+HOST = "127.0.0.1"
+
+
+class Clock:
+    """Seconds since 1970, set by hand."""
+
+    now = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+async def console(tmp_path: Path) -> AsyncIterator[ConsoleService]:
+    async with running_console(admin_token=None, cache_dir=str(tmp_path / "own")) as started:
+        yield started
+
+
+def opened(console: ConsoleService) -> str:
+    """Return the code that a start prints."""
+    return code_of(console.service.app.state.console.open_address(HOST, 8082))
+
+
+def code_of(address: str | None) -> str:
+    assert address is not None
+    assert address.startswith(f"http://{HOST}:8082{BEGIN}?code=")
+    return address.partition("code=")[2]
+
+
+async def test_the_button_signs_in_once_with_four_rights(console: ConsoleService) -> None:
+    code = opened(console)
+    browser = console.browser
+    page = await browser.open(BEGIN, code=code)
+    assert page.form(BEGIN).fields == {"code": code}
+    assert COOKIE not in browser.cookies, "looking uses nothing up"
+    response = await browser.post(BEGIN, {"code": code})
+    assert (response.status_code, COOKIE in browser.cookies) == (303, True)
+    shown = await browser.open("/console/servers")
+    parts = {link for link in shown.links if link.startswith("/console")}
+    assert {"/console/calls", "/console/documents", "/console/try"} <= parts
+    assert "/console/tokens" not in parts
+    other = ConsoleBrowser(browser.http)
+    again = await other.post(BEGIN, {"code": code})
+    assert (again.status_code, COOKIE in other.cookies) == (401, False)
+
+
+@pytest.mark.parametrize("code", ["", "x", "A" * 96, "A" * 10_000, "ключ", "="])
+async def test_a_code_that_was_not_made_here_is_none(console: ConsoleService, code: str) -> None:
+    opened(console)
+    response = await console.browser.post(BEGIN, {"code": code})
+    assert (response.status_code, COOKIE in console.browser.cookies) == (401, False)
+    looked = await console.browser.get(f"{BEGIN}?code=x")
+    assert (looked.status_code, "not good any more" in Html(looked.text).text) == (403, True)
+
+
+async def test_signing_out_ends_the_token_of_the_session(console: ConsoleService) -> None:
+    browser = console.browser
+    await browser.post(BEGIN, {"code": opened(console)})
+    local = console.service.gateway.authenticator.operators.local
+    assert len(local._issued) == 1
+    await browser.press("/console/sign-out", on="/console/servers")
+    assert len(local._issued) == 0
+
+
+async def test_the_address_is_in_no_log(console: ConsoleService) -> None:
+    with capture_logs() as logs:
+        code = opened(console)
+        await console.browser.get(f"{BEGIN}?code={code}")
+        await console.browser.post(BEGIN, {"code": code})
+        await console.browser.post(BEGIN, {"code": code})
+    assert code not in str(logs)
+
+
+def test_a_code_ends_after_ten_minutes(tmp_path: Path) -> None:
+    clock = Clock()
+    addresses = OneTimeAddresses(tmp_path / "own", clock)
+    code = code_of(addresses.open(HOST, 8082))
+    clock.now += CODE_S - 1
+    assert addresses.codes.is_good(code)
+    clock.now += 1
+    assert (addresses.codes.is_good(code), addresses.codes.redeem(code)) == (False, False)
+
+
+def test_the_command_makes_a_code_that_the_gateway_takes(tmp_path: Path) -> None:
+    folder, clock = tmp_path / "own", Clock()
+    addresses = OneTimeAddresses(folder, clock)
+    addresses.open(HOST, 8082)
+    mode = stat.S_IMODE(key_file(folder, 8082).stat().st_mode)
+    assert (mode, stat.S_IMODE(folder.stat().st_mode)) == (0o600, 0o700)
+    code = code_of(new_address(folder, HOST, 8082, clock))
+    assert (addresses.codes.redeem(code), addresses.codes.redeem(code)) == (True, False)
+    addresses.close()
+    assert new_address(folder, HOST, 8082, clock) is None
+
+
+def test_a_code_of_an_earlier_start_is_none(tmp_path: Path) -> None:
+    folder, clock = tmp_path / "own", Clock()
+    earlier = code_of(OneTimeAddresses(folder, clock).open(HOST, 8082))
+    later = OneTimeAddresses(folder, clock)
+    later.open(HOST, 8082)
+    assert not later.codes.redeem(earlier)
+
+
+def test_a_key_that_others_planted_is_not_used(tmp_path: Path) -> None:
+    folder, clock = tmp_path / "own", Clock()
+    folder.mkdir(mode=0o777)
+    folder.chmod(0o777)
+    with capture_logs() as logs:
+        OneTimeAddresses(folder, clock).open(HOST, 8082)
+    assert [line["event"] for line in logs] == ["console.key_not_kept"]
+    assert not key_file(folder, 8082).exists()

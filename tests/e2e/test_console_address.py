@@ -1,0 +1,87 @@
+"""A console that no token can sign in to: what the terminal shows, and the command."""
+
+import os
+import pty
+from collections.abc import Mapping
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.support.program import free_port, started
+from tests.support.program_launch import launch, run
+
+pytestmark = pytest.mark.e2e
+
+CONSOLE: Mapping[str, str] = {"MCP_PROXY_CONSOLE": "true"}
+SENTENCE = "Sign in to the console, within ten minutes: "
+
+
+def sign_in(address: str) -> httpx.Response:
+    """Open an address, and press the button of its page."""
+    assert httpx.get(address).status_code == 200
+    return press(address)
+
+
+def press(address: str) -> httpx.Response:
+    """Send the form of the page of an address."""
+    url = httpx.URL(address)
+    origin = f"http://{url.host}:{url.port}"
+    return httpx.post(address, data={"code": url.params["code"]}, headers={"Origin": origin})
+
+
+def read_line_with(terminal: int, text: str) -> str:
+    shown = ""
+    while text not in shown or not shown.partition(text)[2].endswith("\n"):
+        shown += os.read(terminal, 4096).decode()
+    return shown.partition(text)[2].strip()
+
+
+def test_a_terminal_shows_an_address_that_signs_in_once_and_no_log_has_it(tmp_path: Path) -> None:
+    ours, its = pty.openpty()
+    port = free_port()
+    log = tmp_path / "log"
+    with log.open("wb") as out:
+        process = launch(
+            ["serve", "--port", str(port)], tmp_path, CONSOLE, streams=(its, out.fileno(), its)
+        )
+    os.close(its)
+    try:
+        address = read_line_with(ours, SENTENCE)
+        assert address.startswith(f"http://127.0.0.1:{port}/console/begin?code=")
+        assert sign_in(address).status_code == 303
+        assert press(address).status_code == 401
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+    assert address.partition("code=")[2] not in log.read_text(encoding="utf-8")
+
+
+def test_the_command_prints_another_address_of_the_gateway_that_runs(tmp_path: Path) -> None:
+    with started(tmp_path, CONSOLE) as program:
+        code, printed, complained = run(tmp_path, "console", "--port", str(program.port), **CONSOLE)
+        assert (code, complained) == (0, "")
+        assert sign_in(printed.strip()).status_code == 303
+        assert all(SENTENCE not in str(line) for line in program.log_lines())
+        assert program.stop() in (0, -15)
+    code, _, complained = run(tmp_path, "console", "--port", str(program.port), **CONSOLE)
+    assert (code, "no gateway of this user" in complained) == (1, True)
+
+
+def test_the_command_names_the_page_where_a_token_signs_in(tmp_path: Path) -> None:
+    settings = {**CONSOLE, "MCP_PROXY_ADMIN_TOKEN": "correct-horse-battery"}
+    assert run(tmp_path, "console", **settings)[:2] == (0, "http://127.0.0.1:8082/console\n")
+    public = {**settings, "MCP_PROXY_PUBLIC_URL": "https://gateway.example/tools/"}
+    assert run(tmp_path, "console", **public)[1] == "https://gateway.example/tools/console\n"
+
+
+def test_the_command_says_that_there_is_no_console(tmp_path: Path) -> None:
+    code, _, complained = run(tmp_path, "console")
+    assert (code, "MCP_PROXY_CONSOLE: is not true" in complained) == (1, True)
+
+
+def test_a_console_that_nobody_could_sign_in_to_does_not_start(tmp_path: Path) -> None:
+    code, _, complained = run(tmp_path, "serve", "--host", "0.0.0.0", "--port", "0", **CONSOLE)  # noqa: S104
+    assert code == 2
+    assert complained.startswith("mcp-tools-proxy: MCP_PROXY_ADMIN_TOKEN: is needed")
