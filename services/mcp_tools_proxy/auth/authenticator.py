@@ -40,11 +40,14 @@ class Authenticator:
     async def is_operator(self, authorization: str | None) -> bool:
         """Check the token where callers need one; return whether operators' details are shown.
 
-        They are to whoever has the right PRESETS, and to everybody where callers need no token.
-        Raises Unauthenticated.
+        They are to whoever has the right PRESETS and belongs to no tenant, since errors of servers
+        may be about any tenant's calls, and to everybody where callers need no token. Raises
+        Unauthenticated.
         """
         principal = await self.authenticate(authorization)
-        return principal is None or OperatorRight.PRESETS in principal.rights
+        if principal is None:
+            return True
+        return OperatorRight.PRESETS in principal.rights and principal.tenant_id is None
 
     async def verify(self, token: str) -> None:
         """Check a token. Raises Unauthenticated."""
