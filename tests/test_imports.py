@@ -7,7 +7,10 @@ import pytest
 
 from tests.support.bounds import BOUND_S
 
-SLOW = ("mcp", "mcp_types", "aiohttp", "httpx", "redis", "asyncpg", "jwt", "cryptography")
+SLOW = (
+    *("mcp", "mcp_types", "aiohttp", "httpx", "redis", "asyncpg", "jwt", "cryptography"),
+    *("jinja2", "mcp_tools_proxy.console"),
+)
 """Together they take longer than all else of a start, and half of its memory."""
 
 PROGRAM = f"""
