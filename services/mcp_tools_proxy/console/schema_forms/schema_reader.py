@@ -1,0 +1,160 @@
+"""Reads schemas for forms: follows references, joins ``allOf``, and finds alternatives."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mcp_tools_proxy.json_schema.references import References
+
+Schema = Mapping[str, Any]
+
+MAX_STEPS = 16
+"""References that one field follows, and parts of one ``allOf``."""
+MAX_BRANCHES = 12
+
+_ALTERNATIVES = ("anyOf", "oneOf")
+
+
+class NoForm(Exception):
+    """Fields cannot be made of a schema; the text says why, to follow "it"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A schema without references; ``places`` are the definitions that led to it."""
+
+    schema: Schema
+    places: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Alternatives:
+    """The schemas of which a value follows one; with ``has_null`` it may be null as well."""
+
+    schemas: Sequence[Schema]
+    has_null: bool
+
+
+class SchemaReader:
+    """Reads the parts of one schema."""
+
+    def __init__(self, root: Schema) -> None:
+        self._references = References(root)
+
+    def resolve(self, schema: object, places: frozenset[str], depth: int = 0) -> Resolved:
+        """Return a schema that has neither ``$ref`` nor ``allOf``. Raises NoForm.
+
+        ``places`` are the definitions that the schema stands in.
+        """
+        for _ in range(MAX_STEPS):
+            if schema is True:
+                schema = {}
+            if not isinstance(schema, Mapping):
+                raise NoForm("has no schema")
+            if "$ref" in schema:
+                schema, places = self._target(schema, places)
+            elif isinstance(schema.get("allOf"), list) and schema["allOf"]:
+                schema, places = self._joined(schema, places, depth)
+            else:
+                return Resolved(schema, places)
+        raise NoForm("is defined by a chain of references that is too long")
+
+    def _target(self, schema: Schema, places: frozenset[str]) -> tuple[object, frozenset[str]]:
+        found = self._references.find(schema["$ref"])
+        if found is None:
+            raise NoForm("refers to a definition that is not in the schema")
+        place, target = found
+        if place in places:
+            raise NoForm("is defined by itself")
+        if not isinstance(target, Mapping):
+            return target, places
+        own = {key: value for key, value in schema.items() if key != "$ref"}
+        return {**target, **own}, places | {place}
+
+    def _joined(
+        self, schema: Schema, places: frozenset[str], depth: int
+    ) -> tuple[object, frozenset[str]]:
+        parts = schema["allOf"]
+        if len(parts) > MAX_STEPS or depth > MAX_STEPS:
+            raise NoForm("is defined by too many parts")
+        joined: dict[str, Any] = {}
+        for part in parts:
+            resolved = self.resolve(part, places, depth + 1)
+            joined = _join(joined, resolved.schema)
+            places |= resolved.places
+        return _join(joined, {key: it for key, it in schema.items() if key != "allOf"}), places
+
+
+def alternatives_of(schema: Schema) -> Alternatives:
+    """Return the alternatives of a resolved schema: of most itself alone. Raises NoForm."""
+    if "enum" in schema or "const" in schema or "properties" in schema:
+        return _without_null_type(schema)
+    for keyword in _ALTERNATIVES:
+        branches = schema.get(keyword)
+        if isinstance(branches, list) and branches:
+            own = {key: it for key, it in schema.items() if key not in (keyword, "title")}
+            kept = [it for it in branches if not _is_null(it)]
+            joined = [{**own, **it} if isinstance(it, Mapping) else {} for it in kept]
+            return _alternatives(joined, has_null=len(kept) < len(branches))
+    types = schema.get("type")
+    if isinstance(types, list):
+        kept = [it for it in types if it != "null"]
+        return _alternatives([{**schema, "type": it} for it in kept], has_null="null" in types)
+    return Alternatives([schema], has_null=False)
+
+
+def type_of(schema: Schema) -> str:
+    """Return the type of a value, "" if it may be of several."""
+    named = schema.get("type")
+    if isinstance(named, str):
+        return named
+    if "properties" in schema:
+        return "object"
+    return "array" if isinstance(schema.get("items"), Mapping) else ""
+
+
+def properties_of(schema: Schema) -> Mapping[str, object]:
+    """Return the properties of an object's schema."""
+    found = schema.get("properties")
+    return found if isinstance(found, Mapping) else {}
+
+
+def required_of(schema: Schema) -> frozenset[str]:
+    """Return the names that an object has to have."""
+    found = schema.get("required")
+    return (
+        frozenset(it for it in found if isinstance(it, str))
+        if isinstance(found, list)
+        else (frozenset())
+    )
+
+
+def _without_null_type(schema: Schema) -> Alternatives:
+    """Return a schema alone: an ``enum`` has null among its values, an object by its ``type``."""
+    types = schema.get("type")
+    has_null = isinstance(types, list) and "null" in types and "enum" not in schema
+    if isinstance(types, list) and "properties" in schema:
+        schema = {**schema, "type": "object"}
+    return Alternatives([schema], has_null=has_null)
+
+
+def _alternatives(schemas: Sequence[Schema], *, has_null: bool) -> Alternatives:
+    if len(schemas) > MAX_BRANCHES:
+        raise NoForm(f"has more than {MAX_BRANCHES} alternatives")
+    return Alternatives(schemas or [{}], has_null=has_null)
+
+
+def _is_null(schema: object) -> bool:
+    return isinstance(schema, Mapping) and (
+        schema.get("type") == "null" or schema.get("const", ...) is None
+    )
+
+
+def _join(one: Mapping[str, Any], other: Schema) -> dict[str, Any]:
+    """Join two schemas: properties and required names are those of both, else the latter's."""
+    joined = {**one, **other}
+    if one.get("properties") and other.get("properties"):
+        joined["properties"] = {**properties_of(one), **properties_of(other)}
+    if one.get("required") and other.get("required"):
+        joined["required"] = sorted(required_of(one) | required_of(other))
+    return joined

@@ -1,0 +1,285 @@
+"""The fields of values that have no parts: texts, numbers, choices, and JSON."""
+
+import json
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from mcp_tools_proxy.console.schema_forms.drafts import (
+    ABSENT,
+    Path,
+    Unread,
+    value_of,
+    without_choice,
+)
+from mcp_tools_proxy.console.schema_forms.field_names import Letter, name_of
+from mcp_tools_proxy.console.schema_forms.form_fields import FieldKind, FormField, Option
+from mcp_tools_proxy.console.schema_forms.schema_reader import NoForm, Schema
+from mcp_tools_proxy.console.schema_forms.visible_json import is_plain, visible_json
+from mcp_tools_proxy.wire.strict_json import whole_number
+
+MAX_OPTIONS = 100
+MAX_OPTIONS_CHARS = 6_000
+MAX_SHORT_CHARS = 60
+"""Of a default, a label, or a limit that a hint shows."""
+MAX_DESCRIPTION_CHARS = 300
+LONG_TEXT_CHARS = 400
+"""A text that may be longer gets several lines from the start; so does one that is."""
+
+_LIMITS = (
+    ("minimum", "at least {}"),
+    ("exclusiveMinimum", "more than {}"),
+    ("maximum", "at most {}"),
+    ("exclusiveMaximum", "less than {}"),
+    ("multipleOf", "a multiple of {}"),
+    ("minLength", "at least {} characters"),
+    ("maxLength", "at most {} characters"),
+    ("minItems", "at least {} rows"),
+    ("maxItems", "at most {} rows"),
+    ("format", "{}"),
+    ("pattern", "pattern {}"),
+)
+
+
+def described(field: FormField, schema: Schema) -> FormField:
+    """Add to a field what its schema says of it for people."""
+    description = schema.get("description")
+    if isinstance(description, str) and not field.description:
+        field.description = _cut(description.strip(), MAX_DESCRIPTION_CHARS)
+    if not field.hint:
+        field.hint = _limits_of(schema)
+    return field
+
+
+def text_field(
+    schema: Schema, value: object, path: Path, *, is_sent: bool, has_draft: bool
+) -> FormField:
+    """Return the field of a text; one with characters that a page does not show is JSON."""
+    default = schema.get("default")
+    if value is ABSENT and not has_draft and is_sent and isinstance(default, str):
+        value = default
+    problem = value.problem if isinstance(value, Unread) else ""
+    shown = value.text if isinstance(value, Unread) else value
+    if shown in (ABSENT, None):
+        shown = ""
+    if not isinstance(shown, str):
+        return json_field(path, value, "A text is expected here.")
+    if not is_plain(shown):
+        hint = "A text with characters that are not seen, in JSON's quotation marks."
+        return json_field(path, value, hint)
+    return FormField(
+        kind=FieldKind.TEXT,
+        name=name_of(Letter.SENT_TEXT if is_sent and not _is_row(path) else Letter.TEXT, path),
+        number=0,
+        label="",
+        text=shown,
+        problem=problem,
+        placeholder=_default_of(schema),
+        lines=4 if _is_long(schema, shown) else 1,
+    )
+
+
+def number_field(
+    schema: Schema,
+    value: object,
+    path: Path,
+    *,
+    is_whole: bool,
+    is_sent: bool,
+    has_draft: bool,
+) -> FormField:
+    """Return the field of a number."""
+    default = schema.get("default")
+    if value is ABSENT and not has_draft and is_sent and _is_number(default):
+        value = default
+    if is_whole:
+        value = whole_number(value)
+    if isinstance(value, Unread):
+        text, problem = value.text, value.problem
+    elif isinstance(value, int if is_whole else int | float) and not isinstance(value, bool):
+        text, problem = json.dumps(value), ""
+    elif value in (ABSENT, None):
+        text, problem = "", ""
+    else:
+        return json_field(path, value, "A number is expected here.")
+    return FormField(
+        kind=FieldKind.NUMBER,
+        name=name_of(Letter.INTEGER if is_whole else Letter.NUMBER, path),
+        number=0,
+        label="",
+        text=text,
+        problem=problem,
+        placeholder=_default_of(schema),
+        hint=_range_of(schema, is_whole=is_whole),
+    )
+
+
+def choices_of(schema: Schema) -> list[tuple[object, str]] | None:
+    """Return the values to choose from, with their labels; None if others are possible.
+
+    Raises NoForm for too many.
+    """
+    if "const" in schema:
+        return [(schema["const"], "")]
+    values = schema.get("enum")
+    if isinstance(values, list) and values:
+        return [(it, "") for it in _few(values)]
+    if schema.get("type") == "boolean":
+        return [(True, ""), (False, "")]
+    for keyword in ("anyOf", "oneOf"):
+        branches = schema.get(keyword)
+        if isinstance(branches, list) and branches and all(map(_is_constant, branches)):
+            return [(it["const"], _title_of(it)) for it in _few(branches)]
+    return None
+
+
+def choice_field(
+    schema: Schema,
+    choices: Sequence[tuple[object, str]],
+    draft: object,
+    path: Path,
+    *,
+    is_sent: bool,
+    has_draft: bool,
+) -> FormField:
+    """Return the field of a value that is one of several, or the only one."""
+    value = value_of(draft, keep_texts=True)
+    is_only = len(choices) == 1 and is_sent
+    if value is ABSENT and not has_draft and is_sent and "default" in schema:
+        value = schema["default"]
+    if value is ABSENT and is_only:
+        value = choices[0][0]
+    chosen = "" if value is ABSENT else _json(value)
+    options = [_option(it, label, chosen) for it, label in choices]
+    if chosen and not any(it.is_chosen for it in options):
+        label = f"{_cut(chosen, MAX_SHORT_CHARS)} (not one of the values)"
+        options.append(Option(text=chosen, label=label, is_chosen=True))
+    default = _default_of(schema)
+    return FormField(
+        kind=FieldKind.FIXED if is_only and len(options) == 1 else FieldKind.CHOICE,
+        name=name_of(Letter.CHOICE, path),
+        number=0,
+        label="",
+        options=options,
+        text=chosen,
+        placeholder=_none_label(default, is_sent=is_sent),
+    )
+
+
+def json_field(path: Path, draft: object, hint: str) -> FormField:
+    """Return the field of a value that is typed as JSON."""
+    value = without_choice(draft)
+    problem = ""
+    if isinstance(value, Unread):
+        text, problem = value.text, value.problem
+        if not is_plain(text):
+            text = _json(text)
+    else:
+        kept = value_of(value, keep_texts=True)
+        text = "" if kept is ABSENT else _json(kept, indent=2)
+    return FormField(
+        kind=FieldKind.JSON,
+        name=name_of(Letter.JSON, path),
+        number=0,
+        label="",
+        text=text,
+        problem=problem,
+        hint=hint,
+        lines=min(12, max(2, text.count("\n") + 1)),
+    )
+
+
+def branch_labels(schemas: Sequence[Schema]) -> list[str]:
+    """Return a label for each alternative; two that would be the same are numbered."""
+    labels = [_branch_label(it) for it in schemas]
+    return [
+        f"{label or 'alternative'} {number + 1}" if not label or labels.count(label) > 1 else label
+        for number, label in enumerate(labels)
+    ]
+
+
+def _branch_label(schema: Schema) -> str:
+    reference = schema.get("$ref")
+    named = reference.rpartition("/")[2] if isinstance(reference, str) else schema.get("type")
+    found = _title_of(schema) or (named if isinstance(named, str) else "")
+    return _cut(found, MAX_SHORT_CHARS)
+
+
+def _option(value: object, label: str, chosen: str) -> Option:
+    text = _json(value)
+    shown = label or (value if isinstance(value, str) and value else text)
+    return Option(text=text, label=_cut(shown, MAX_SHORT_CHARS), is_chosen=text == chosen)
+
+
+def _none_label(default: str, *, is_sent: bool) -> str:
+    if is_sent:
+        return "Choose a value"
+    return f"Not sent (default: {default})" if default else "Not sent"
+
+
+def _few(values: Sequence[Any]) -> Sequence[Any]:
+    if len(values) > MAX_OPTIONS:
+        raise NoForm(f"has {len(values):,} values to choose from")
+    if sum(len(_json(it)) for it in values) > MAX_OPTIONS_CHARS:
+        raise NoForm("has values to choose from that are too long")
+    return values
+
+
+def _json(value: object, *, indent: int | None = None) -> str:
+    try:
+        return visible_json(value, indent=indent)
+    except RecursionError:
+        raise NoForm("has a value that is nested too deeply") from None
+
+
+def _is_constant(schema: object) -> bool:
+    return isinstance(schema, Mapping) and "const" in schema
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_row(path: Path) -> bool:
+    return bool(path) and isinstance(path[-1], int)
+
+
+def _is_long(schema: Schema, text: str) -> bool:
+    limit = schema.get("maxLength")
+    is_meant = isinstance(limit, int) and limit > LONG_TEXT_CHARS
+    return is_meant or "\n" in text or len(text) > LONG_TEXT_CHARS
+
+
+def _default_of(schema: Schema) -> str:
+    """Return a default that is short enough to be shown, else ""."""
+    default = schema.get("default")
+    if isinstance(default, str):
+        return _cut(default, MAX_SHORT_CHARS)
+    return _json(default) if isinstance(default, bool | int | float) else ""
+
+
+def _limits_of(schema: Schema) -> str:
+    found = (
+        text.format(_cut(str(schema[key]), MAX_SHORT_CHARS))
+        for key, text in _LIMITS
+        if isinstance(schema.get(key), str | int | float) and not isinstance(schema[key], bool)
+    )
+    return ", ".join(islice(found, 4))
+
+
+def _range_of(schema: Schema, *, is_whole: bool) -> str:
+    low, high = schema.get("minimum"), schema.get("maximum")
+    kind = "whole number" if is_whole else "number"
+    if _is_number(low) and _is_number(high):
+        return f"{kind}, {low} to {high}"
+    limits = _limits_of(schema)
+    return f"{kind}, {limits}" if limits else kind
+
+
+def _title_of(schema: Schema) -> str:
+    title = schema.get("title")
+    return title if isinstance(title, str) else ""
+
+
+def _cut(text: str, max_chars: int) -> str:
+    return text if len(text) <= max_chars else f"{text[:max_chars]}…"

@@ -1,0 +1,288 @@
+"""Forms that are made from JSON Schema: nothing typed is lost, and no schema breaks the page."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_tools_proxy.console.schema_forms.draft_reader import read_draft, read_json
+from mcp_tools_proxy.console.schema_forms.drafts import (
+    ABSENT,
+    Unread,
+    add_row,
+    problems_of,
+    remove_row,
+    value_of,
+)
+from mcp_tools_proxy.console.schema_forms.field_names import Letter, name_of, parse_name
+from mcp_tools_proxy.console.schema_forms.form_builder import MAX_FIELDS, build_form
+from mcp_tools_proxy.console.schema_forms.form_fields import FieldKind
+from tests.unit.console.schema_forms import all_fields, by_label, resent, sent
+
+PLACE = {
+    "type": "object",
+    "description": "A place.",
+    "properties": {"name": {"type": "string"}, "country": {"enum": ["DE", "FR"], "default": "DE"}},
+    "required": ["name"],
+}
+SCHEMA: dict[str, Any] = {
+    "$defs": {"Place": PLACE},
+    "properties": {
+        "place": {"$ref": "#/$defs/Place"},
+        "days": {"type": "integer", "minimum": 1, "maximum": 14, "default": 3},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "stops": {"type": "array", "items": {"$ref": "#/$defs/Place"}},
+        "note": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+        "either": {"oneOf": [{"type": "string"}, {"type": "integer"}, {"$ref": "#/$defs/Place"}]},
+        "exact": {"type": "boolean"},
+        "kind": {"const": "x"},
+        "weight": {"type": ["number", "null"]},
+        "price": {"type": "number", "exclusiveMinimum": 0},
+        "any": {},
+    },
+    "required": ["place", "kind"],
+}
+ARGUMENTS = {
+    "place": {"name": " two\nlines ", "country": "FR"},
+    "days": 2,
+    "tags": ["a", "b"],
+    "stops": [{"name": "x"}, {"name": ""}],
+    "note": None,
+    "either": {"name": "q"},
+    "exact": False,
+    "kind": "x",
+    "weight": 2.5,
+    "any": [1, {"b": None}],
+    "unknown": {"kept": True},
+}
+
+
+def test_arguments_come_back_from_their_form_as_they_were() -> None:
+    assert value_of(resent(SCHEMA, ARGUMENTS)) == ARGUMENTS
+
+
+def test_what_is_left_empty_is_not_sent_and_what_is_required_is() -> None:
+    assert value_of(resent(SCHEMA, ABSENT)) == {"place": {"name": ""}, "kind": "x"}
+
+
+def test_each_kind_of_value_has_its_field() -> None:
+    fields = by_label(build_form(SCHEMA))
+    kinds = {label: field.kind for label, field in fields.items() if label}
+    assert kinds == {
+        "place": FieldKind.OBJECT,
+        "name": FieldKind.TEXT,
+        "country": FieldKind.CHOICE,
+        "days": FieldKind.NUMBER,
+        "tags": FieldKind.ARRAY,
+        "stops": FieldKind.ARRAY,
+        "note": FieldKind.TEXT,
+        "either": FieldKind.TEXT,
+        "exact": FieldKind.CHOICE,
+        "kind": FieldKind.FIXED,
+        "weight": FieldKind.NUMBER,
+        "price": FieldKind.NUMBER,
+        "any": FieldKind.JSON,
+    }
+    assert fields["country"].placeholder == "Not sent (default: DE)"
+    assert [it.label for it in fields["exact"].options] == ["true", "false"]
+    assert (fields["days"].hint, fields["days"].placeholder) == ("whole number, 1 to 14", "3")
+    assert [it.label for it in fields["either"].branches] == ["string", "integer", "Place"]
+    assert fields["price"].hint == "number, more than 0"
+    assert fields["note"].null_name
+    assert fields["place"].description == "A place."
+
+
+def test_a_required_value_begins_with_its_default_and_is_not_filled_in_again() -> None:
+    schema = {"properties": {"a": {"type": "string", "default": "x"}}, "required": ["a"]}
+    assert value_of(resent(schema, ABSENT)) == {"a": "x"}
+    emptied = read_draft([(name_of(Letter.SENT_OBJECT, ()), "")])
+    assert value_of(resent(schema, emptied)) == {"a": ""}
+
+
+@pytest.mark.parametrize("text", ["abc", "2.5", "1e3", "--1", "٣a", "1 2", "9" * 400])
+def test_a_text_that_is_no_whole_number_stays_and_is_told(text: str) -> None:
+    schema = {"properties": {"days": {"type": "integer"}}}
+    draft = read_draft(
+        [(name_of(Letter.OBJECT, ()), ""), (name_of(Letter.INTEGER, ("days",)), text)]
+    )
+    assert list(problems_of(draft)) == ["This is not a whole number."]
+    field = by_label(build_form(schema, draft))["days"]
+    assert (field.text, field.problem) == (text, "This is not a whole number.")
+    assert value_of(draft, keep_texts=True) == {"days": text}
+
+
+def test_rows_are_added_and_removed_where_they_belong() -> None:
+    draft = resent(SCHEMA, ARGUMENTS)
+    assert add_row(draft, ("tags",)) == ("tags", 2)
+    remove_row(draft, ("tags", 0))
+    assert add_row(draft, ("stops",)) == ("stops", 2)
+    for odd in ((), ("nothing", 1), ("tags", 99), ("place", "name")):
+        remove_row(draft, odd)
+    assert add_row(draft, ("place",)) is None
+    form = by_label(build_form(SCHEMA, draft, focus=("tags", 1)))
+    assert [(it.text, it.has_focus) for it in form["tags"].parts] == [("b", False), ("", True)]
+    assert len(form["stops"].parts) == 3
+    value = value_of(resent(SCHEMA, draft))
+    assert isinstance(value, dict)
+    assert (value["tags"], value["stops"][2]) == (["b"], {"name": ""})
+
+
+def test_another_alternative_keeps_what_was_typed() -> None:
+    fields = dict(sent(build_form(SCHEMA, {"either": "abc"})))
+    draft = read_draft([*fields.items(), (name_of(Letter.BRANCH, ("either",)), "1")])
+    field = by_label(build_form(SCHEMA, draft))["either"]
+    assert (field.kind, field.text) == (FieldKind.NUMBER, "abc")
+
+
+def test_values_of_another_type_and_without_a_field_are_shown_as_json() -> None:
+    form = build_form(SCHEMA, {"days": [1], "place": 5, "tags": {}, "more": 1})
+    texts = {it.label: it.text for it in all_fields(form) if it.kind is FieldKind.JSON}
+    assert texts == {"days": "[\n  1\n]", "place": "5", "tags": "{}", "any": ""}
+    assert form.others is not None
+    assert form.others.text == '{\n  "more": 1\n}'
+
+
+HIDDEN = ["a\u200db", "\u202ex", "a\rb", "\x00", "\U000e0041"]
+
+
+@pytest.mark.parametrize("text", HIDDEN)
+def test_a_text_that_a_page_would_not_send_back_is_typed_as_json(text: str) -> None:
+    field = by_label(build_form(SCHEMA, {"note": text}))["note"]
+    assert (field.kind, field.text.isascii()) == (FieldKind.JSON, True)
+    assert value_of(resent(SCHEMA, {"note": text, "kind": "x"})) == {
+        "note": text,
+        "kind": "x",
+        "place": {"name": ""},
+    }
+
+
+NAMES = ["csrf", "do", "tool", "a.b", "a[0]", "q\"'<b>", "", "ключ", "0", "__proto__", "s.WyJhIl0"]
+
+
+def test_no_name_of_a_property_collides_with_another_field() -> None:
+    schema = {"properties": {name: {"type": "string"} for name in NAMES}}
+    arguments = {name: f"value of {name}" for name in NAMES}
+    names = [name for name, _ in sent(build_form(schema, arguments))]
+    assert len(set(names)) == len(NAMES) + 1
+    assert all(name.isascii() and "." in name[1:2] for name in names)
+    assert value_of(resent(schema, arguments)) == arguments
+
+
+@pytest.mark.parametrize(
+    "name", ["csrf", "do", "q.WyJhIl0", "s.!", "s.WzEuNV0", "s.eA", "ss.WyJhIl0"]
+)
+def test_other_fields_are_no_part_of_the_arguments(name: str) -> None:
+    assert parse_name(name) is None
+
+
+def _deep(keyword: str, levels: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "string"}
+    for _ in range(levels):
+        inner: Any = [schema] if keyword in ("allOf", "anyOf", "oneOf") else schema
+        schema = {"properties": {"a": schema}} if keyword == "properties" else {keyword: inner}
+    return schema
+
+
+HOSTILE: dict[str, Any] = {
+    **{it: _deep(it, 10_000) for it in ("properties", "items", "allOf", "anyOf", "oneOf")},
+    "itself": {"$ref": "#"},
+    "refs": {
+        "$defs": {f"d{n}": {"$ref": f"#/$defs/d{n + 1}"} for n in range(5000)},
+        "$ref": "#/$defs/d0",
+    },
+    "tree": {"$defs": {"t": {"properties": {"l": {"$ref": "#/$defs/t"}}}}, "$ref": "#/$defs/t"},
+    "wide": {"properties": {f"p{n}": {"type": "string"} for n in range(5000)}},
+    "doubling": {
+        "$defs": {
+            f"d{n}": {"properties": {k: {"$ref": f"#/$defs/d{n + 1}"} for k in "ab"}}
+            for n in range(40)
+        },
+        "$ref": "#/$defs/d0",
+    },
+    "long name": {"properties": {"x" * 10_000: {"type": "string"}}},
+    "long values": {"properties": {"a": {"enum": ["x" * 100_000]}}},
+    "many values": {"properties": {"a": {"enum": list(range(10_000))}}},
+    "deep default": {
+        "properties": {"a": {"default": _deep("items", 10_000), "enum": [_deep("items", 10_000)]}}
+    },
+    "long text": {
+        "properties": {"a": {"description": "x" * 1_000_000, "pattern": "y" * 1_000_000}}
+    },
+    "odd": {
+        "properties": {"a": 5, "b": None, "c": [], "d": True, "e": False},
+        "required": {"a": 1},
+    },
+    "odd types": {"type": 7, "properties": [], "anyOf": {}, "items": 3, "enum": "abc"},
+    "a list": [1],
+    "none": None,
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_schema_breaks_the_page_or_makes_it_long(name: str) -> None:
+    form = build_form(HOSTILE[name], {"a": {"a": [1, "x"]}, "p1": "y"})
+    fields = list(all_fields(form))
+    assert len(fields) <= MAX_FIELDS + 1
+    size = sum(
+        len(it.name)
+        + len(it.text)
+        + len(it.description)
+        + len(it.hint)
+        + len(it.label)
+        + sum(len(option.text) + len(option.label) for option in it.options)
+        for it in fields
+    )
+    assert size < 60_000
+    assert value_of(resent(HOSTILE[name], {"a": 1})) == {"a": 1}
+
+
+def test_what_is_typed_as_json_says_why() -> None:
+    why = {name: [it.hint for it in all_fields(build_form(HOSTILE[name]))] for name in HOSTILE}
+    assert "Typed as JSON, as it would make more than 80 fields on one page." in why["wide"]
+    assert "Typed as JSON, as it is defined by itself." in why["tree"]
+    assert "Typed as JSON, as it has a name of more than 100 characters." in why["long name"]
+
+
+JSON_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**30), 10**30)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+OPTIONAL = json.loads(json.dumps(SCHEMA).replace('"required"', '"x-required"'))
+
+
+@given(st.dictionaries(st.sampled_from([*SCHEMA["properties"], "z"]), JSON_VALUES))
+def test_any_arguments_come_back_from_the_form(arguments: dict[str, Any]) -> None:
+    """An empty text, list or object may be left out."""
+    value = value_of(resent(OPTIONAL, arguments))
+    value = {} if value is ABSENT else value
+    assert isinstance(value, dict)
+    for key, typed in arguments.items():
+        if typed not in ("", [], {}) and _has_no_empty(typed):
+            assert value[key] == typed
+
+
+def _has_no_empty(value: object) -> bool:
+    if isinstance(value, dict):
+        return bool(value) and all(_has_no_empty(it) for it in value.values())
+    if isinstance(value, list):
+        return bool(value) and all(_has_no_empty(it) for it in value)
+    return value != ""
+
+
+@pytest.mark.parametrize("text", ["{", '{"a": 1, "a": 2}', "NaN", "[" * 100 + "]" * 100, "1e999"])
+def test_what_is_no_json_is_kept_and_told(text: str) -> None:
+    read = read_json(text)
+    assert isinstance(read, Unread)
+    assert (read.text, read.problem.startswith("This ")) == (text, True)
