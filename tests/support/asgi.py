@@ -1,6 +1,6 @@
 """The service called as an HTTP server calls it, for callers that go away."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from tests.support.service import Service
@@ -9,7 +9,10 @@ Message = dict[str, Any]
 
 
 async def post_to_app(
-    service: Service, path: str, receive: Callable[[], Awaitable[Message]]
+    service: Service,
+    path: str,
+    receive: Callable[[], Awaitable[Message]],
+    headers: Mapping[str, str] | None = None,
 ) -> list[Message]:
     """POST what ``receive`` returns, message by message; return what was sent."""
     sent: list[Message] = []
@@ -23,7 +26,10 @@ async def post_to_app(
         "path": path,
         "raw_path": path.encode(),
         "query_string": b"",
-        "headers": [(b"host", b"localhost")],
+        "headers": [
+            (name.encode(), value.encode())
+            for name, value in {"host": "localhost", **(headers or {})}.items()
+        ],
         "http_version": "1.1",
         "scheme": "http",
         "server": ("gateway", 80),

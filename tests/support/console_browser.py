@@ -37,6 +37,9 @@ class Html(HTMLParser):
         self.tags: list[tuple[str, dict[str, str | None]]] = []
         self.forms: list[HtmlForm] = []
         self._unread = 0
+        self._field = ""
+        """The name of the text area or the choice that is read."""
+        self._is_typed = False
         self.feed(page)
         self.close()
         self.text = re.sub(r"\s+", " ", self.text).strip()
@@ -64,12 +67,22 @@ class Html(HTMLParser):
         name = attributes.get("name")
         if tag == "input" and self.forms and name and not is_unchecked:
             self.forms[-1].fields[name] = attributes.get("value") or ""
+        if tag in ("textarea", "select") and self.forms and name:
+            self._field = name
+            self.forms[-1].fields[name] = ""
+        if tag == "option" and self._field and "selected" in attributes:
+            self.forms[-1].fields[self._field] = attributes.get("value") or ""
+        self._is_typed = tag == "textarea"
 
     def handle_endtag(self, tag: str) -> None:
+        if tag in ("textarea", "select"):
+            self._field, self._is_typed = "", False
         if tag in ("script", "style"):
             self._unread -= 1
 
     def handle_data(self, data: str) -> None:
+        if self._is_typed and self._field:
+            self.forms[-1].fields[self._field] += data.removeprefix("\n")
         if not self._unread:
             self.text += data
 

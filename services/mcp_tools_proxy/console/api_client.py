@@ -25,6 +25,7 @@ class ApiRefused(Exception):
         self.status = status
         self.code = str(error.get("code", "INTERNAL_ERROR"))
         self.message = str(error.get("message", "the request failed"))
+        self.retryable = error.get("retryable") is True
         details = error.get("details")
         self.details: Mapping[str, Any] = details if isinstance(details, dict) else {}
         super().__init__(self.message)

@@ -12,12 +12,13 @@ from mcp_tools_proxy.console.page_endpoint import PageEndpoint, Pages
 from mcp_tools_proxy.console.page_request import Done
 from mcp_tools_proxy.console.pages.overview import overview_routes
 from mcp_tools_proxy.console.pages.servers import server_routes
+from mcp_tools_proxy.console.pages.try_page import try_routes
 from mcp_tools_proxy.console.pages.visibility import visibility_routes
 from mcp_tools_proxy.web.request_refusals import CONSOLE_PATH
 
 BuildRoutes = Callable[[Pages], Sequence[Route]]
 
-PARTS: Sequence[BuildRoutes] = (overview_routes, server_routes, visibility_routes)
+PARTS: Sequence[BuildRoutes] = (overview_routes, server_routes, visibility_routes, try_routes)
 """The parts of the console, each with its routes."""
 
 

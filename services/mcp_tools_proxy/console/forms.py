@@ -39,6 +39,10 @@ class Form:
         parts = self.raw(name).replace(",", "\n").splitlines()
         return [part.strip() for part in parts if part.strip()]
 
+    def items(self) -> list[tuple[str, str]]:
+        """Return the fields with their values, the last of several, in their order."""
+        return [(name, values[-1]) for name, values in self._fields.items()]
+
     def names(self) -> list[str]:
         """Return the names of the fields, in their order."""
         return [*self._fields]

@@ -44,6 +44,7 @@ class OwnOrigin:
     """
 
     def __init__(self, public_url: str | None) -> None:
+        self.public_url = public_url
         parts = urlsplit(public_url or "")
         self._origin = f"{parts.scheme}://{parts.netloc}".lower() if parts.netloc else None
 

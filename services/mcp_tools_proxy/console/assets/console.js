@@ -26,13 +26,27 @@
   // Buttons that only a script can serve are hidden until there is one.
   const start = (root) => {
     showTimes(root);
-    for (const button of root.querySelectorAll("button[data-copy][hidden]")) button.hidden = false;
+    for (const button of root.querySelectorAll("button[data-copy][hidden], button[data-abort][hidden]")) button.hidden = false;
   };
 
   document.addEventListener("click", (event) => {
     const button = event.target.closest("button[data-copy]");
     if (button) copy(button).catch(() => { button.textContent = "Select and copy the text"; });
+    const abort = event.target.closest("button[data-abort]");
+    if (abort) htmx.trigger(abort.form, "htmx:abort");
   });
+  // A refusal is shown where results are: the form keeps what was typed.
+  document.addEventListener("htmx:beforeSwap", ({ detail }) => {
+    const result = document.getElementById("result");
+    if (detail.xhr.status < 400 || !result) return;
+    Object.assign(detail, { target: result, selectOverride: "#result", swapOverride: "outerHTML" });
+  });
+  const tell = (text) => {
+    const result = document.getElementById("result");
+    if (result) result.textContent = text;
+  };
+  document.addEventListener("htmx:sendError", () => tell("The gateway could not be reached. Try it again."));
+  document.addEventListener("htmx:sendAbort", () => tell("You stopped waiting, which cancels the call. What its server has done by then is done."));
   document.addEventListener("htmx:load", (event) => start(event.detail.elt));
   start(document);
 })();

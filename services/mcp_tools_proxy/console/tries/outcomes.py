@@ -1,0 +1,119 @@
+"""How a try ended, and what would become of one, for people."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic_core import from_json
+
+from mcp_tools_proxy.console.api_client import ApiRefused
+from mcp_tools_proxy.console.schema_forms.visible_json import visible_json
+from mcp_tools_proxy.console.tries.advice import advice_on
+
+MAX_SHOWN_CHARS = 12_000
+"""Of a text, and of an envelope; the whole is what a program is sent."""
+MAX_TEXT_CHARS = 2_000
+"""Of one text within an envelope: images are long."""
+MAX_PARSED_BYTES = 4 * 1024 * 1024
+_SHOWN_APART = ("text", "elapsed_ms", "budgets")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extract:
+    """A text, cut where it is long; ``length`` is that of the whole."""
+
+    text: str
+    length: int
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether something is left out."""
+        return self.length > len(self.text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TryOutcome:
+    """The end of a call; ``code`` is "OK" or that of an error."""
+
+    code: str
+    elapsed_ms: float
+    envelope: Extract
+    message: str = ""
+    advice: str = ""
+    retryable: bool = False
+    retry_after_s: float | None = None
+    text: Extract | None = None
+    budgets: Sequence[Mapping[str, Any]] = ()
+    argument_names: Sequence[str] = ()
+    """The arguments that the error is about."""
+    trace_id: str = ""
+
+
+def outcome_of(body: bytes, elapsed_ms: float) -> TryOutcome:
+    """Return the outcome of an answer; ``elapsed_ms`` is the time where it names none."""
+    answer = from_json(body)
+    error = answer.get("error") or {}
+    details = error.get("details") or {}
+    names = details.get("arguments") or [details.get("argument")]
+    text = answer.get("text")
+    if text is None:
+        text = _text_of(answer.get("result"))
+    return TryOutcome(
+        code="OK" if answer["status"] == "ok" else str(error.get("code")),
+        elapsed_ms=answer.get("elapsed_ms", elapsed_ms),
+        envelope=_envelope(answer, len(body)),
+        message=str(error.get("message") or ""),
+        advice=advice_on(error.get("code")),
+        retryable=error.get("retryable") is True,
+        retry_after_s=error.get("retry_after_s"),
+        text=None if text is None else _extract(str(text)),
+        budgets=answer.get("budgets") or (),
+        argument_names=[it for it in names if isinstance(it, str)],
+        trace_id=str(answer.get("trace_id") or ""),
+    )
+
+
+def refusal_of(refused: ApiRefused, elapsed_ms: float) -> TryOutcome:
+    """Return the outcome of a request that the API refused as a whole."""
+    error = {"code": refused.code, "message": refused.message, "details": {**refused.details}}
+    return TryOutcome(
+        code=refused.code,
+        elapsed_ms=elapsed_ms,
+        envelope=_extract(visible_json({"status": "error", "error": error})),
+        message=refused.message,
+        advice=advice_on(refused.code),
+        retryable=refused.retryable,
+    )
+
+
+def _envelope(answer: Mapping[str, Any], size: int) -> Extract:
+    """Return the envelope as programs get it; a long text in it is cut, and says so."""
+    kept = {key: it for key, it in answer.items() if key not in _SHOWN_APART}
+    if size > MAX_PARSED_BYTES:
+        return Extract(text=json.dumps(kept)[:MAX_SHOWN_CHARS], length=size)
+    return _extract(visible_json(_shortened(kept)))
+
+
+def _shortened(value: object) -> object:
+    match value:
+        case str() if len(value) > MAX_TEXT_CHARS:
+            return f"{value[:MAX_TEXT_CHARS]}… ({len(value):,} characters)"
+        case list():
+            return [_shortened(it) for it in value]
+        case dict():
+            return {key: _shortened(it) for key, it in value.items()}
+    return value
+
+
+def _extract(text: str) -> Extract:
+    return Extract(text=text[:MAX_SHOWN_CHARS], length=len(text))
+
+
+def _text_of(result: object) -> str | None:
+    """Return the texts of an MCP result; None if it is another one."""
+    content = result.get("content") if isinstance(result, Mapping) else None
+    if not isinstance(content, list):
+        return None
+    texts = (it.get("text") for it in content if isinstance(it, Mapping))
+    return "\n".join(it for it in texts if isinstance(it, str))

@@ -1,0 +1,92 @@
+"""For which caller a tool is tried, as forms and addresses have it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from mcp_tools_proxy.console.forms import Form
+from mcp_tools_proxy.console.navigation import TRY_PATH
+from mcp_tools_proxy.console.page_request import PageRequest
+from mcp_tools_proxy.domain.identity import OperatorRight
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TryCaller:
+    """The caller; "" and () are what is not named. ``is_own``: a person in the own name."""
+
+    tenant_id: str = ""
+    user_id: str = ""
+    agent: str = ""
+    roles: Sequence[str] = ()
+    documents: Sequence[str] = ()
+    is_own: bool = False
+
+    @property
+    def context(self) -> dict[str, Any]:
+        """What the body of a request names of the caller."""
+        user: dict[str, Any] = {"user_id": self.user_id, "tenant_id": self.tenant_id}
+        if self.roles:
+            user["roles"] = [*self.roles]
+        context: dict[str, Any] = {"user": {key: it for key, it in user.items() if it}}
+        if self.agent:
+            context["agent"] = self.agent
+        if self.documents:
+            context["documents"] = [*self.documents]
+        return context
+
+    @property
+    def query(self) -> dict[str, object]:
+        """What the query of a list names of the caller."""
+        return {
+            "tenant_id": self.tenant_id,
+            "user_id": self.user_id,
+            "agent": self.agent,
+            "roles": self.roles,
+            "documents": self.documents,
+        }
+
+    @property
+    def problems(self) -> dict[str, str]:
+        """What is missing for a call, by field."""
+        needed = {"tenant_id": "Name a tenant.", "user_id": "Name a user."}
+        return {key: text for key, text in needed.items() if not getattr(self, key)}
+
+    def path(self, **more: object) -> str:
+        """Return the address of the page for this caller."""
+        given = {key: value for key, value in {**self.query, **more}.items() if value}
+        for key in ("roles", "documents"):
+            if given.get(key):
+                given[key] = ",".join(getattr(self, key))
+        return f"{TRY_PATH}?{urlencode(given)}" if given else TRY_PATH
+
+
+def caller_of(page: PageRequest, form: Form) -> TryCaller:
+    """Return the caller that a form names; who may run nothing for others is the caller himself."""
+    operator = page.operator
+    own_user = operator.user_id if operator.jwt is not None else None
+    tenant_id = page.tenant_id or form.text("tenant_id") or ""
+    user_id = form.text("user_id")
+    if not page.may(OperatorRight.RUN):
+        tenant_id, user_id = operator.tenant_id or "", own_user or ""
+    elif own_user is not None and "user_id" not in form.names():
+        user_id = own_user
+    return TryCaller(
+        tenant_id=tenant_id,
+        user_id=user_id,
+        agent=form.text("agent"),
+        roles=form.lines("roles"),
+        documents=form.lines("documents"),
+        is_own=own_user is not None and (tenant_id, user_id) == (operator.tenant_id, own_user),
+    )
+
+
+def form_of(values: Mapping[str, Any]) -> Form:
+    """Return a kept try as the form that it was made by."""
+    fields = [(key, it) for key, it in values.items() if isinstance(it, str)]
+    lists = [
+        (key, "\n".join(map(str, it)))
+        for key, it in values.items()
+        if isinstance(it, list) and key in ("roles", "documents")
+    ]
+    return Form([*fields, *lists])

@@ -1,0 +1,135 @@
+"""The page "Try" runs tools for others: how a call ended, and what ends with the browser."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import urlencode
+
+from tests.support.asgi import Message, post_to_app
+from tests.support.bounds import BOUND_S
+from tests.support.configuration import Config, make_preset
+from tests.support.console_browser import (
+    FORM_TYPE,
+    ORIGIN,
+    ConsoleService,
+    Html,
+    running_console,
+)
+from tests.support.mcp_servers.raw_web import RawServer, running_raw
+from tests.support.service import eventually
+
+TRY = "/console/try"
+TOOLS = ("echo", "hang", "big", "error", "counter_safe", "big_image")
+MARKUP = "<script>alert(1)</script>"
+
+
+@asynccontextmanager
+async def serving(**settings: Any) -> AsyncIterator[tuple[ConsoleService, RawServer]]:
+    async with running_raw(only=TOOLS) as server:
+        config = Config(
+            servers={"s": server.entry},
+            presets=[make_preset(tools=[("s", it) for it in TOOLS])],
+            more={"defaultPresetId": "work"},
+        )
+        async with running_console(config=config, **settings) as console:
+            yield console, server
+
+
+async def fields_of(console: ConsoleService, tool: str, raw: str = "{}") -> dict[str, str]:
+    page = await console.browser.open(TRY, tool=f"s:{tool}", tenant_id="tenant_1", user_id="ann")
+    return {**page.form(TRY).fields, "do": "run", "mode": "raw", "raw": raw}
+
+
+async def run(console: ConsoleService, tool: str, raw: str = "{}") -> Html:
+    response = await console.browser.post(TRY, await fields_of(console, tool, raw))
+    assert response.status_code == 200
+    assert len(response.text) < 60_000
+    return Html(response.text)
+
+
+async def test_a_run_shows_text_envelope_time_and_budgets() -> None:
+    async with serving(unlimited=False) as (console, _):
+        page = await run(console, "echo", '{"text": "hello"}')
+    assert "It worked" in page.text
+    assert "Text, as the model gets it" in page.text
+    assert '"status": "ok"' in page.text
+    assert "599 of 600 calls left" in page.text
+    assert "MCP_PROXY_RATE_LIMIT_TENANT_CALLS" in page.text
+    assert '"elapsed_ms"' not in page.text
+    assert page.tags.count(("svg", next(it for tag, it in page.tags if tag == "svg"))) >= 1
+
+
+async def test_what_a_tool_answers_is_text() -> None:
+    async with serving() as (console, _):
+        for tool, raw in (
+            ("echo", f'{{"text": "{MARKUP}"}}'),
+            ("error", f'{{"message": "{MARKUP}"}}'),
+        ):
+            page = await run(console, tool, raw)
+            assert MARKUP in page.text
+            assert [tag for tag, _ in page.tags].count("script") == 2
+
+
+async def test_an_error_says_what_it_means_and_whether_to_repeat_it() -> None:
+    async with serving() as (console, server):
+        page = await run(console, "error", '{"message": "no such city"}')
+        assert "TOOL_FAILED" in page.text
+        assert "What to do: The server refused it" in page.text
+        assert "The same call is not worth repeating as it is." in page.text
+        await server.stop()
+        page = await run(console, "counter_safe")
+        assert "SERVER_UNAVAILABLE" in page.text
+        assert "The same call may work later" in page.text
+
+
+async def test_long_results_are_cut_and_say_so() -> None:
+    async with serving() as (console, _):
+        page = await run(console, "big", '{"bytes": 300000}')
+        assert "The first 12,000 of" in page.text
+        page = await run(console, "big_image", '{"bytes": 300000}')
+        assert "… (300,000 characters)" in page.text
+
+
+async def test_long_arguments_stay_in_the_form_and_the_try_is_kept_without_them() -> None:
+    async with serving() as (console, _):
+        raw = '{"text": "%s"}' % ("x" * 50_000)
+        fields = await fields_of(console, "echo", raw)
+        page = Html((await console.browser.post(TRY, fields)).text)
+        assert "It worked" in page.text
+        assert page.form(TRY).fields["raw"] == raw
+        assert "too long to repeat them here" in page.text
+        again = await console.browser.open(f"{TRY}?again=1")
+        assert again.form(TRY).fields["tool"] == "s:echo"
+
+
+async def test_a_call_ends_with_its_browser() -> None:
+    async with serving() as (console, server):
+        fields = await fields_of(console, "hang")
+        body = urlencode(fields).encode()
+        messages: list[Message] = [{"type": "http.request", "body": body}]
+        came = asyncio.Event()
+
+        async def receive() -> Message:
+            if messages:
+                return messages.pop()
+            await came.wait()
+            return {"type": "http.disconnect"}
+
+        async def has_come() -> bool:
+            return server.script.calls["hang"] == 1
+
+        cookies = "; ".join(f"{name}={it}" for name, it in console.browser.cookies.items())
+        headers = {"cookie": cookies, "origin": ORIGIN, "content-type": FORM_TYPE}
+        async with asyncio.timeout(BOUND_S), asyncio.TaskGroup() as tasks:
+            task = tasks.create_task(post_to_app(console.service, TRY, receive, headers))
+            await eventually(has_come)
+            came.set()
+            sent = await task
+        assert 500 not in [it.get("status") for it in sent]
+        assert console.service.gateway.lifecycle.in_flight == 0
+
+        async def is_cancelled() -> bool:
+            return server.script.cancelled_count == 1
+
+        await eventually(is_cancelled)

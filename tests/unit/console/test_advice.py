@@ -1,0 +1,14 @@
+"""Each error that a try can end in comes with what to do about it."""
+
+from mcp_tools_proxy.console.tries.advice import ADVICE
+from mcp_tools_proxy.domain.audit.checks import CHECK_OF_CODE, Check
+
+NOT_OF_TOOLS = {"NOT_FOUND", "METHOD_NOT_ALLOWED"} | {
+    f"{kind}_{end}" for kind in ("PROMPT", "RESOURCE") for end in ("NOT_FOUND", "NOT_ALLOWED")
+}
+
+
+def test_each_code_that_a_call_ends_in_has_advice() -> None:
+    no_call = (Check.OPERATION, Check.CALLER)
+    codes = {code for code, check in CHECK_OF_CODE.items() if check not in no_call}
+    assert set(ADVICE) == codes - NOT_OF_TOOLS
