@@ -68,8 +68,8 @@ async def test_a_code_that_was_not_made_here_is_none(console: ConsoleService, co
     opened(console)
     response = await console.browser.post(BEGIN, {"code": code})
     assert (response.status_code, COOKIE in console.browser.cookies) == (401, False)
-    looked = await console.browser.get(f"{BEGIN}?code=x")
-    assert (looked.status_code, "not good any more" in Html(looked.text).text) == (403, True)
+    refused = await console.browser.get(f"{BEGIN}?code=x")
+    assert (refused.status_code, "not good any more" in Html(refused.text).text) == (403, True)
 
 
 async def test_signing_out_ends_the_token_of_the_session(console: ConsoleService) -> None:

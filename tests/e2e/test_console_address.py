@@ -2,8 +2,8 @@
 
 import os
 import pty
-from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -13,7 +13,7 @@ from tests.support.program_launch import launch, run
 
 pytestmark = pytest.mark.e2e
 
-CONSOLE: Mapping[str, str] = {"MCP_PROXY_CONSOLE": "true"}
+CONSOLE: dict[str, Any] = {"MCP_PROXY_CONSOLE": "true"}
 SENTENCE = "Sign in to the console, within ten minutes: "
 
 
@@ -70,9 +70,9 @@ def test_the_command_prints_another_address_of_the_gateway_that_runs(tmp_path: P
 
 
 def test_the_command_names_the_page_where_a_token_signs_in(tmp_path: Path) -> None:
-    settings = {**CONSOLE, "MCP_PROXY_ADMIN_TOKEN": "correct-horse-battery"}
+    settings: dict[str, Any] = {**CONSOLE, "MCP_PROXY_ADMIN_TOKEN": "correct-horse-battery"}
     assert run(tmp_path, "console", **settings)[:2] == (0, "http://127.0.0.1:8082/console\n")
-    public = {**settings, "MCP_PROXY_PUBLIC_URL": "https://gateway.example/tools/"}
+    public: dict[str, Any] = {**settings, "MCP_PROXY_PUBLIC_URL": "https://gateway.example/tools/"}
     assert run(tmp_path, "console", **public)[1] == "https://gateway.example/tools/console\n"
 
 

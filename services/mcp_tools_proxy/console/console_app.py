@@ -13,7 +13,7 @@ from mcp_tools_proxy.console.page_request import Done
 from mcp_tools_proxy.console.pages.overview import overview_routes
 from mcp_tools_proxy.console.pages.servers import server_routes
 from mcp_tools_proxy.console.pages.try_page import try_routes
-from mcp_tools_proxy.console.pages.visibility import visibility_routes
+from mcp_tools_proxy.console.pages.who_sees_what import visibility_routes
 from mcp_tools_proxy.web.request_refusals import CONSOLE_PATH
 
 BuildRoutes = Callable[[Pages], Sequence[Route]]

@@ -99,7 +99,7 @@ async def _show_tool(page: PageRequest) -> PageResult:
 
 
 async def _explain(page: PageRequest) -> PageResult:
-    """Say why a caller sees a tool, or does not."""
+    """Explain why a caller sees a tool, or does not."""
     tenant, user = page.tenant(), page.query("user_id") or "somebody"
     problem, explanation = "", None
     if not page.query("tool"):
