@@ -78,8 +78,8 @@ async def test_two_looks_side_by_side_show_what_one_does_not_see(
 
 
 async def test_the_preset_is_switched_after_a_look(console: ConsoleService) -> None:
-    look = f"{VISIBILITY}?preset_id=all"
-    response = await console.browser.press(f"{VISIBILITY}/switch", on=look)
+    page = f"{VISIBILITY}?preset_id=all"
+    response = await console.browser.press(f"{VISIBILITY}/switch", on=page)
     assert "The preset all is in force now" in Html(response.text).text
     page = await console.browser.open(VISIBILITY)
     assert "s:echo" in page.text
@@ -109,8 +109,8 @@ async def test_markup_of_others_is_text_everywhere(console: ConsoleService) -> N
         assert all("onerror" not in attributes for _, attributes in page.tags), path
     shown = await console.browser.open(f"{VISIBILITY}/tool", name="s:odd", tenant_id="acme")
     assert is_text(shown)
-    asked = await console.browser.open(f"{VISIBILITY}/why", tool=MARKUP, tenant_id=MARKUP)
-    assert is_text(asked)
+    why = await console.browser.open(f"{VISIBILITY}/why", tool=MARKUP, tenant_id=MARKUP)
+    assert is_text(why)
 
 
 async def test_a_right_for_one_tenant_looks_at_that_tenant_alone(tmp_path: Path) -> None:

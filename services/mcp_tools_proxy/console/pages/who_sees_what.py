@@ -25,7 +25,7 @@ _CALLER = ("preset_id", "tenant_id", "user_id", "agent")
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _Preview:
     """What one caller sees with one preset."""
 
     query: Mapping[str, str]
@@ -55,10 +55,10 @@ def visibility_routes(pages: Pages) -> Sequence[Route]:
 async def _show(page: PageRequest) -> PageResult:
     """Show what a caller sees, and beside it what another one sees."""
     presets = await page.api.get("/internal/mcp/presets")
-    one = await _look(page, _caller_query(page, "", presets["active"]))
+    one = await _preview_of(page, _caller_query(page, "", presets["active"]))
     other_query = _caller_query(page, "other_", presets["active"])
     compares = page.query("compare") == "yes"
-    other = await _look(page, other_query) if compares else None
+    other = await _preview_of(page, other_query) if compares else None
     rows = _rows(one, other, page.query("q").lower(), page.query("differing") == "yes")
     first = _first_of(page, len(rows))
     context = {
@@ -144,15 +144,15 @@ async def _switch(page: PageRequest) -> PageResult:
     return Done(path=PATH, message=f"The preset {preset_id} is in force now.")
 
 
-async def _look(page: PageRequest, query: Mapping[str, str]) -> _Look:
+async def _preview_of(page: PageRequest, query: Mapping[str, str]) -> _Preview:
     found = await page.api.get(TOOLS, {**query, "format": _format_of(page)})
     preview = found["preview"]
-    return _Look(query, preview, {it["name"]: it for it in preview["tools"]})
+    return _Preview(query, preview, {it["name"]: it for it in preview["tools"]})
 
 
 def _rows(
-    one: _Look,
-    other: _Look | None,
+    one: _Preview,
+    other: _Preview | None,
     wanted: str,
     only_differing: bool,
 ) -> list[dict[str, Any]]:
