@@ -10,6 +10,8 @@ from mcp_tools_proxy.console.assets import Assets
 from mcp_tools_proxy.console.console_sign_in import SIGN_OUT_PATH, ConsoleSignIn
 from mcp_tools_proxy.console.page_endpoint import PageEndpoint, Pages
 from mcp_tools_proxy.console.page_request import Done
+from mcp_tools_proxy.console.pages.calls import call_routes
+from mcp_tools_proxy.console.pages.limits import limit_routes
 from mcp_tools_proxy.console.pages.overview import overview_routes
 from mcp_tools_proxy.console.pages.servers import server_routes
 from mcp_tools_proxy.console.pages.try_page import try_routes
@@ -18,7 +20,14 @@ from mcp_tools_proxy.web.request_refusals import CONSOLE_PATH
 
 BuildRoutes = Callable[[Pages], Sequence[Route]]
 
-PARTS: Sequence[BuildRoutes] = (overview_routes, server_routes, visibility_routes, try_routes)
+PARTS: Sequence[BuildRoutes] = (
+    overview_routes,
+    server_routes,
+    visibility_routes,
+    try_routes,
+    call_routes,
+    limit_routes,
+)
 """The parts of the console, each with its routes."""
 
 

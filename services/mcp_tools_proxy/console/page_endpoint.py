@@ -56,6 +56,7 @@ class Pages:
     """What all pages share; ``routes`` are those of the API.
 
     ``base`` is the path below which a proxy serves the gateway, or "": no link has a host.
+    ``trace_url`` is the address of a trace in a trace viewer, with ``{trace_id}`` for its id.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Pages:
         base: str,
         refusals: RequestRefusals,
         dashboard_url: str | None,
+        trace_url: str | None,
         max_form_bytes: int,
     ) -> None:
         self.templates = templates
@@ -78,6 +80,7 @@ class Pages:
         self.origin = origin
         self.identify = identify
         self.refusals = refusals
+        self.trace_url = trace_url
         self._routes = routes
         self._base = base
         self._dashboard_url = dashboard_url

@@ -57,6 +57,7 @@ def build_console(
         base=base,
         refusals=refusals,
         dashboard_url=settings.console_dashboard_url,
+        trace_url=settings.console_trace_url,
         max_form_bytes=settings.max_request_bytes * 3 + FORM_MARGIN_BYTES,
     )
     addresses = None

@@ -4,13 +4,17 @@
 (() => {
   const timeFormat = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 
+  const clockFormat = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
+  const isToday = (time) => time.toDateString() === new Date().toDateString();
+
   // Times are UTC in the page, and are shown in the reader's zone.
   const showTimes = (root) => {
     for (const element of root.querySelectorAll("time[datetime]:not([data-shown])")) {
       const time = new Date(element.dateTime);
       if (Number.isNaN(time.getTime())) continue;
       element.title = element.textContent.trim();
-      element.textContent = timeFormat.format(time);
+      const format = "short" in element.dataset && isToday(time) ? clockFormat : timeFormat;
+      element.textContent = format.format(time);
       element.dataset.shown = "";
     }
   };
@@ -26,8 +30,38 @@
   // Buttons that only a script can serve are hidden until there is one.
   const start = (root) => {
     showTimes(root);
+    showTypedTimes(root);
     for (const button of root.querySelectorAll("button[data-copy][hidden], button[data-abort][hidden]")) button.hidden = false;
   };
+
+  // Times that a person types are in the reader's zone; the page and what it sends are in UTC.
+  const zone = new Intl.DateTimeFormat().resolvedOptions().timeZone;
+  const showTypedTimes = (root) => {
+    for (const input of root.querySelectorAll('input[type="datetime-local"]')) {
+      const time = new Date(`${input.defaultValue}Z`);
+      if (input.defaultValue && !Number.isNaN(time.getTime())) {
+        input.value = new Date(time - time.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+      }
+      const hint = document.getElementById(`hint-${input.name}`);
+      if (hint && hint.className === "hint") hint.textContent = `In your zone, ${zone}`;
+    }
+  };
+  document.addEventListener("formdata", (event) => {
+    for (const input of event.target.querySelectorAll('input[type="datetime-local"]')) {
+      if (input.value) event.formData.set(input.name, `${new Date(input.value).toISOString().slice(0, 19)}Z`);
+    }
+  });
+
+  // The live view: it says when its connection is lost, and keeps the newest rows only.
+  const showLost = (lost) => {
+    for (const notice of document.querySelectorAll("[data-live-lost]")) notice.hidden = !lost;
+  };
+  document.addEventListener("htmx:sseError", () => showLost(true));
+  document.addEventListener("htmx:sseOpen", () => showLost(false));
+  document.addEventListener("htmx:sseMessage", ({ target }) => {
+    const most = Number(target.dataset.mostRows);
+    while (most && target.rows.length > most) target.deleteRow(-1);
+  });
 
   document.addEventListener("click", (event) => {
     const button = event.target.closest("button[data-copy]");

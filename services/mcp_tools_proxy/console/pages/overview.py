@@ -44,7 +44,7 @@ def _place_of(entry: Mapping[str, Any]) -> str | None:
         case "item_missing":
             return "/console/visibility"
         case "records_lost":
-            return f"/console/calls?{urlencode({'show': 'all'})}"
+            return f"/console/calls?{urlencode({'event': 'all'})}"
         case _:
             return None
 

@@ -1,0 +1,115 @@
+"""Which records a person looks for: from the address of the page to the query of the API."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from urllib.parse import urlencode
+
+from mcp_tools_proxy.console.api_client import ApiRefused
+from mcp_tools_proxy.console.calls.shown_record import ShownRecord
+from mcp_tools_proxy.console.page_request import PageRequest
+
+ALL_EVENTS = "all"
+"""The choice of records that are of no call as well."""
+
+FAILED_CODES = "failed"
+"""The choice of every code but OK."""
+
+_TEXTS = ("user_id", "agent", "tool", "server", "doc_id", "trace_id", "token_id", "code", "event")
+_TIMES = ("since", "until")
+
+SHOWN_FIRST = ("tenant_id", "tool", "agent", "code")
+"""The fields that are always there; the others are folded away until one has a value."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallFilter:
+    """The fields of the form, and the tenant, which may be the only one of the person."""
+
+    values: Mapping[str, str]
+    is_of_own_tenant: bool = False
+    times: Mapping[str, datetime] = field(default_factory=dict)
+    problems: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, page: PageRequest) -> "CallFilter":
+        """Read what the address says; a time that is none is a problem of its field."""
+        values = {"tenant_id": page.tenant(), **{name: page.query(name) for name in _TEXTS}}
+        times: dict[str, datetime] = {}
+        problems: dict[str, str] = {}
+        for name in _TIMES:
+            text = page.query(name)
+            try:
+                times |= {name: _utc(text)} if text else {}
+            except (ValueError, OverflowError):
+                problems[name] = "Write a time as 2026-11-26T14:30, in UTC."
+            values[name] = text
+        is_own = page.tenant_id is not None
+        return cls(values=values, is_of_own_tenant=is_own, times=times, problems=problems)
+
+    @property
+    def stream_query(self) -> dict[str, str]:
+        """What the API filters by, whenever it was."""
+        by_page = {"code": FAILED_CODES, "event": ALL_EVENTS}
+        return {
+            name: value
+            for name, value in self.values.items()
+            if name not in _TIMES and value and value != by_page.get(name)
+        }
+
+    @property
+    def query(self) -> dict[str, str]:
+        """The same for records of the past."""
+        times = {name: time.isoformat().replace("+00:00", "Z") for name, time in self.times.items()}
+        return {**self.stream_query, **times}
+
+    @property
+    def is_of_page(self) -> bool:
+        """Whether the API finds more than is wanted."""
+        return not self.values["event"] or self.values["code"] == FAILED_CODES
+
+    def wants(self, record: ShownRecord) -> bool:
+        """Return whether a record is one that the API cannot tell from others."""
+        if not self.values["event"] and not record.is_call:
+            return False
+        return self.values["code"] != FAILED_CODES or record.code not in ("", "OK")
+
+    @property
+    def has_more(self) -> bool:
+        """Whether a field that is folded away has a value."""
+        return any(value for name, value in self.values.items() if name not in SHOWN_FIRST)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the person filters nothing."""
+        given = {name for name, value in self.values.items() if value}
+        return not given - ({"tenant_id"} if self.is_of_own_tenant else set())
+
+    def typed(self, name: str) -> str:
+        """Return a time as its field shows it, in UTC."""
+        time = self.times.get(name)
+        return self.values[name] if time is None else time.strftime("%Y-%m-%dT%H:%M")
+
+    def address(self, path: str = "/console/calls", **more: object) -> str:
+        """Return the address of a page with the same filter, and ``more``."""
+        values = {name: value for name, value in {**self.values, **more}.items() if value}
+        return f"{path}?{urlencode(values)}" if values else path
+
+
+def field_problem(error: ApiRefused) -> dict[str, str]:
+    """Return what is wrong with which field. Raises ``error`` if it is of none."""
+    field_name = error.details.get("field")
+    if not isinstance(field_name, str):
+        raise error
+    return {field_name: sentence(error.message.removeprefix(f"{field_name}: "))}
+
+
+def sentence(message: str) -> str:
+    """Return a message of the API as it stands beside a field."""
+    return f"{message[:1].upper()}{message[1:]}."
+
+
+def _utc(text: str) -> datetime:
+    """Read a time; one without a zone is in UTC. Raises ValueError, OverflowError."""
+    time = datetime.fromisoformat(text)
+    return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)

@@ -1,0 +1,200 @@
+"""What the pages of calls show of a record of the audit."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import log10
+from typing import Any
+from urllib.parse import urlencode
+
+from mcp_tools_proxy.domain.audit.checks import CHECK_OF_CODE, Check
+from mcp_tools_proxy.telemetry.call_events import ANSWERED, CANCELLED, DENIED, FAILED, LOCAL
+
+CALL_EVENTS = frozenset({*LOCAL.values(), ANSWERED, FAILED, *DENIED.values()})
+"""The events of records of calls; each call has one, when it has ended."""
+
+LABELS: Mapping[str, str] = {
+    "batch.received": "Batch of calls",
+    "components.listed": "Tools were listed",
+    "changes.subscribed": "Subscription to changes",
+    "request.refused": "Request refused",
+    "request.tokens_refused": "Bad tokens refused",
+    "operator.right_used": "An operator's right was used",
+    "audit.stream_ended": "Live view ended",
+    "console.signed_in": "Sign-in to the console",
+    "console.signed_out": "Sign-out of the console",
+    "document.added": "Document added",
+    "document.replaced": "Document replaced",
+    "document.removed": "Document removed",
+    "document.rights_changed": "Rights of a document changed",
+    "documents.changed": "Documents changed in their store",
+    "login.signed_in": "Sign-in to a server",
+    "login.offered": "Sign-in to a server offered",
+    "login.ended": "Login to a server ended",
+    "login.changed": "Login to a server changed",
+    "logins.listed": "Logins were listed",
+    "tokens.changed": "Tokens changed",
+    "token.created": "Token made",
+    "token.revoked": "Token revoked",
+    "facade.line_refused": "Line on stdin refused",
+    "facade.line_too_long": "Line on stdin too long",
+    "remote.frame_ignored": "Message of the remote backend ignored",
+    "audit.opened": "Audit file begun",
+    "audit.lost": "Records were lost",
+    "audit.resumed": "Audit file can be written again",
+}
+"""What a record is of that is no call, by its event."""
+
+NAME_KEYS = ("tool", "toolName", "promptName", "resourceUri")
+_SUBJECT_KEYS = ("route", "doc_id", "server_id", "preset_id", "reason")
+_WHO_KEYS = ("user_id", "subject", "token_id")
+
+_FAILURES = frozenset({Check.RETRIEVAL, Check.SERVER, Check.RESULT, Check.GATEWAY})
+"""What goes wrong behind these checks is a failure; the others refuse."""
+
+SLOWEST_MS = 60_000.0
+"""Where the bar of a duration is full. It grows with the logarithm, from 1 ms on."""
+
+
+@dataclass(frozen=True)
+class ShownRecord:
+    """One record; what it lacks is None or ""."""
+
+    record: Mapping[str, Any]
+
+    @cached_property
+    def payload(self) -> Mapping[str, Any]:
+        """What it says besides time, event and trace."""
+        found = self.record.get("payload")
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def seq(self) -> int | None:
+        """Its number in the audit; one that is shown as it comes has none yet."""
+        return self.record.get("seq")
+
+    @property
+    def at(self) -> str:
+        """When it was made, in UTC."""
+        return str(self.record.get("timestamp", ""))
+
+    @property
+    def second(self) -> str:
+        """The same without what is below a second."""
+        whole, dot, _ = self.at.partition(".")
+        return f"{whole}Z" if dot else whole
+
+    @property
+    def event(self) -> str:
+        """The kind of record."""
+        return str(self.record.get("event", ""))
+
+    @property
+    def trace_id(self) -> str | None:
+        """The id by which all records of one request are found."""
+        return self.record.get("trace_id")
+
+    @property
+    def viewer_trace_id(self) -> str | None:
+        """The id of the trace in a trace viewer."""
+        return self.payload.get("otel_trace_id") or self.trace_id
+
+    @property
+    def is_call(self) -> bool:
+        """Whether it is of a call."""
+        return self.event in CALL_EVENTS
+
+    @property
+    def path(self) -> str | None:
+        """The address of its page."""
+        if self.seq is not None:
+            return f"/console/calls/{self.seq}"
+        return None if self.trace_id is None else trace_path(self.trace_id)
+
+    @property
+    def name(self) -> str:
+        """The name of what was called."""
+        return next((str(self.payload[key]) for key in NAME_KEYS if key in self.payload), "")
+
+    @property
+    def component(self) -> str:
+        """What kind of thing that is: tool, prompt or resource."""
+        return str(self.payload.get("kind", "tool"))
+
+    @property
+    def label(self) -> str:
+        """What it is of, in words."""
+        return LABELS.get(self.event) or self.event.replace(".", " ").replace("_", " ")
+
+    @property
+    def subject(self) -> str:
+        """What a record that is of no call is about."""
+        return next((str(self.payload[key]) for key in _SUBJECT_KEYS if key in self.payload), "")
+
+    @property
+    def server(self) -> str | None:
+        """The server that was called."""
+        return self.payload.get("targetServerId") or self.payload.get("server_id")
+
+    @property
+    def who(self) -> str | None:
+        """Who called: the user, else the token."""
+        return next((self.payload[key] for key in _WHO_KEYS if self.payload.get(key)), None)
+
+    @property
+    def code(self) -> str:
+        """How it ended; "" for what has no end."""
+        return str(self.payload.get("code", ""))
+
+    @property
+    def check(self) -> str | None:
+        """The check that decided."""
+        return self.payload.get("check")
+
+    @property
+    def kind(self) -> str:
+        """How its code looks: ok, warn (refused), bad (failed) or idle."""
+        if self.code == "OK":
+            return "ok"
+        if self.code in ("", CANCELLED):
+            return "idle"
+        return "bad" if CHECK_OF_CODE.get(self.code) in _FAILURES else "warn"
+
+    @property
+    def duration_ms(self) -> float | None:
+        """How long the call took."""
+        return self.payload.get("duration_ms")
+
+    @property
+    def duration_share(self) -> float:
+        """How much of its bar the duration fills."""
+        return min(1.0, log10(1 + (self.duration_ms or 0)) / log10(1 + SLOWEST_MS))
+
+    @property
+    def try_path(self) -> str:
+        """The address of the page that tries the same."""
+        return _address("/console/try", self._caller() | {"tool": self.name})
+
+    @property
+    def why_path(self) -> str:
+        """The address of the page that explains what would happen to it now."""
+        return _address("/console/visibility/why", self._caller() | {"tool": self.name})
+
+    @property
+    def limits_path(self) -> str:
+        """The address of the page with the budgets of the call."""
+        tool = {"tool": self.name} if self.component == "tool" else {}
+        document = {"doc_id": self.payload.get("doc_id")}
+        return _address("/console/limits", self._caller() | tool | document)
+
+    def _caller(self) -> dict[str, Any]:
+        return {key: self.payload.get(key) for key in ("tenant_id", "user_id", "agent")}
+
+
+def trace_path(trace_id: str) -> str:
+    """Return the address of the page with all records of a trace; its id may be any text."""
+    return _address("/console/calls/trace", {"trace_id": trace_id})
+
+
+def _address(path: str, query: Mapping[str, object]) -> str:
+    return f"{path}?{urlencode({name: value for name, value in query.items() if value})}"

@@ -1,0 +1,154 @@
+"""The calls: past ones by the audit, one with what decided, and live ones as they come."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from urllib.parse import quote
+
+from starlette.routing import Route
+
+from mcp_tools_proxy.console.api_client import ApiRefused
+from mcp_tools_proxy.console.calls.call_filter import (
+    ALL_EVENTS,
+    FAILED_CODES,
+    CallFilter,
+    field_problem,
+)
+from mcp_tools_proxy.console.calls.call_search import (
+    FoundRecords,
+    find_record,
+    find_records,
+    find_trace,
+)
+from mcp_tools_proxy.console.calls.live_calls import LiveCalls
+from mcp_tools_proxy.console.calls.shown_record import LABELS, ShownRecord
+from mcp_tools_proxy.console.page_endpoint import PageEndpoint, Pages
+from mcp_tools_proxy.console.page_request import PageRequest, PageResult, PageView
+from mcp_tools_proxy.console.templates import Templates
+from mcp_tools_proxy.domain.audit.checks import CHECK_OF_CODE, Check
+from mcp_tools_proxy.domain.identity import OperatorRight
+
+PATH = "/console/calls"
+TRACE = "trace"
+
+MAX_SEQ_DIGITS = 18
+
+CODES = (
+    ("", "Any"),
+    (FAILED_CODES, "All but OK"),
+    ("OK", "OK"),
+    *((code, code) for code in sorted(CHECK_OF_CODE)),
+)
+EVENTS = (("", "Calls"), (ALL_EVENTS, "Everything that is recorded"), *LABELS.items())
+
+CHECKS: Mapping[str, str] = {
+    Check.REQUEST: "whether the request can be read, and its address exists",
+    Check.AUTHENTICATION: "who sends it",
+    Check.AUTHORIZATION: "whether the sender may do this: for that tenant, or with that right",
+    Check.AUDIT: "whether a record of the call can be kept",
+    Check.LIFECYCLE: "whether this replica takes calls",
+    Check.AGENT: "whether the agent that is named has a profile",
+    Check.VISIBILITY: "whether the caller may use what is named",
+    Check.ARGUMENTS: "whether the arguments fit the schema and the limits of sizes",
+    Check.BLOCKLIST: "whether an argument has a blocked word",
+    Check.IDEMPOTENCY: "whether the idempotency key stands for another call",
+    Check.BUDGET: "whether every budget has something left",
+    Check.DOCUMENT: "whether the document is there for this caller",
+    Check.RETRIEVAL: "whether the Retrieval Service answers",
+    Check.SERVER: "whether the server answers",
+    Check.RESULT: "whether the result is within its limit",
+}
+"""The checks of a call in their order, and what each asks."""
+
+OTHER_CHECKS: Mapping[str, str] = {
+    Check.OPERATION: "whether what an operator does can be done",
+    Check.CALLER: "whether the caller waits for the result",
+    Check.GATEWAY: "a defect of the gateway; its log has the details",
+}
+"""What can decide besides."""
+
+
+def call_routes(pages: Pages) -> Sequence[Route]:
+    """Return the routes of this part."""
+    return (
+        Route(PATH, PageEndpoint(pages, GET=_list)),
+        Route(f"{PATH}/stream", PageEndpoint(pages, GET=partial(_stream, pages.templates))),
+        Route(f"{PATH}/{{key:path}}", PageEndpoint(pages, GET=partial(_show_one, pages.trace_url))),
+    )
+
+
+async def _list(page: PageRequest) -> PageResult:
+    """List past calls, or show the page that is sent the live ones."""
+    wanted = CallFilter.of(page)
+    problems = dict(wanted.problems)
+    is_live, found = bool(page.query("live")), FoundRecords([])
+    if not is_live and not problems:
+        try:
+            found = await find_records(page.api, wanted, page.query("cursor"))
+        except ApiRefused as error:
+            problems = field_problem(error)
+    context = {
+        "wanted": wanted,
+        "found": found,
+        "is_live": is_live,
+        "is_later_page": bool(page.query("cursor")),
+        "problems": problems,
+        "codes": _with_value(CODES, wanted.values["code"]),
+        "events": _with_value(EVENTS, wanted.values["event"]),
+    }
+    return PageView(template="calls.html", context=context, status=422 if problems else 200)
+
+
+def _with_value(options: Sequence[tuple[str, str]], value: str) -> list[tuple[str, str]]:
+    """Return the options; a value that is none of them, from a link, becomes one."""
+    known = any(value == option for option, _ in options)
+    return [*options] if known else [*options, (value, value)]
+
+
+async def _stream(templates: Templates, page: PageRequest) -> PageResult:
+    """Send calls as they come."""
+    render = partial(templates.render, "call_event.html")
+    return LiveCalls(page, CallFilter.of(page), render)
+
+
+async def _show_one(trace_url: str | None, page: PageRequest) -> PageResult:
+    """Show one record by its number, or what is recorded of a trace."""
+    key: str = page.request.path_params["key"]
+    trace_id = page.query("trace_id") if key == TRACE else key
+    record: ShownRecord | None = None
+    if key.isascii() and key.isdecimal() and len(key) <= MAX_SEQ_DIGITS:
+        record = await find_record(page.api, page.tenant(), int(key))
+        trace_id = "" if record is None else record.trace_id or ""
+    trace = await find_trace(page.api, page.tenant(), trace_id) if trace_id else []
+    if record is None and trace:
+        record = next((it for it in trace if it.is_call), trace[0])
+    if record is None:
+        return PageView(template="call_missing.html", status=404)
+    context = {
+        "call": record,
+        "trace": trace,
+        "viewer": _viewer_address(trace_url, record),
+        "checks": _check_states(record),
+        "asks": {**CHECKS, **OTHER_CHECKS}.get(record.check or ""),
+        "may_try": page.may(OperatorRight.RUN) or page.operator.jwt is not None,
+    }
+    return PageView(template="call.html", context=context)
+
+
+def _viewer_address(trace_url: str | None, record: ShownRecord) -> str | None:
+    trace_id = record.viewer_trace_id
+    if trace_url is None or trace_id is None:
+        return None
+    return trace_url.replace("{trace_id}", quote(trace_id, safe=""))
+
+
+def _check_states(record: ShownRecord) -> list[tuple[str, str]]:
+    """Return each check of a call and whether it passed, decided, or was not reached.
+
+    Nothing is returned of what is no call, or was ended by none of these checks.
+    """
+    names = [*CHECKS]
+    if not record.is_call or (record.code != "OK" and record.check not in names):
+        return []
+    decided = names.index(record.check) if record.check in names else len(names)
+    states = [*["passed"] * decided, "decided", *["not reached"] * len(names)]
+    return list(zip(names, states, strict=False))

@@ -1,0 +1,235 @@
+"""The calls of the past: who sees which, and what one call shows."""
+
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from mcp_tools_proxy.auth.token_store import add_token
+from mcp_tools_proxy.domain.identity import OperatorRight, Principal
+from tests.support.configuration import Config, make_agent
+from tests.support.console_browser import ConsoleService, Html, running_console
+from tests.support.service import EXECUTE, Service
+
+CALLS = "/console/calls"
+MARKUP = '<img src=x onerror="alert(1)">'
+READER = Config(agents=[make_agent("reader", exclude=["read_doc_pages"])])
+
+
+@pytest.fixture
+async def console() -> AsyncIterator[ConsoleService]:
+    async with running_console(config=READER, require_agent=False) as started:
+        yield started
+
+
+async def call(
+    service: Service, tool: str = "read_doc_metadata", doc_id: str = "doc_1", **more: object
+) -> None:
+    tenant_id = str(more.pop("tenant_id", "tenant_1"))
+    body = {
+        "tool_name": tool,
+        "arguments": {"doc_id": doc_id},
+        "user": {"user_id": "ann", "tenant_id": tenant_id},
+        **more,
+    }
+    await service.http.post(EXECUTE, json=body)
+
+
+def rows(page: Html) -> int:
+    """Return how many records a page lists."""
+    return sum(tag == "tr" for tag, _ in page.tags) - sum(tag == "thead" for tag, _ in page.tags)
+
+
+def record_links(page: Html) -> list[str]:
+    """Return the addresses of the records that a page lists."""
+    return [link for link in page.links if re.fullmatch(rf"{CALLS}/\d+", link)]
+
+
+async def test_calls_are_listed_the_newest_first_and_nothing_else(console: ConsoleService) -> None:
+    await call(console.service)
+    await call(console.service, doc_id="none", tenant_id="tenant_2")
+    page = await console.browser.open(CALLS)
+    assert rows(page) == 2
+    assert page.text.index("read_doc_metadata DOCUMENT_NOT_FOUND tenant_2") < page.text.index(
+        "read_doc_metadata OK tenant_1 ann"
+    )
+    everything = await console.browser.open(CALLS, event="all")
+    assert "An operator's right was used GET /internal/mcp/audit" in everything.text
+    assert "Sign-in to the console" in everything.text
+
+
+@pytest.mark.parametrize(
+    ("query", "count"),
+    [
+        ({"code": "failed"}, 1),
+        ({"code": "OK"}, 1),
+        ({"tenant_id": "tenant_2"}, 1),
+        ({"tenant_id": "tenant_3"}, 0),
+        ({"tool": "read_doc_metadata", "user_id": "ann"}, 2),
+        ({"doc_id": "none"}, 1),
+        ({"since": "2000-01-01T00:00"}, 2),
+        ({"until": "2000-01-01T00:00Z"}, 0),
+        ({"since": "2000-01-01T02:00+02:00"}, 2),
+        ({"event": "tool.call"}, 2),
+        ({"event": "console.signed_in"}, 1),
+        ({"event": "all", "code": "failed"}, 1),
+    ],
+)
+async def test_calls_are_filtered(
+    console: ConsoleService, query: dict[str, str], count: int
+) -> None:
+    await call(console.service)
+    await call(console.service, doc_id="none", tenant_id="tenant_2")
+    page = await console.browser.open(CALLS, **query)
+    assert rows(page) == count
+    assert ("No calls fit" in page.text) == (count == 0)
+    fields = page.form(CALLS).fields
+    assert all(fields[name] == value for name, value in query.items() if name == "tenant_id")
+
+
+@pytest.mark.parametrize(
+    ("query", "problem"),
+    [
+        ("since=yesterday", "Write a time as 2026-11-26T14:30"),
+        ("until=0001-01-01T00:00%2B09:00", "Write a time as 2026-11-26T14:30"),
+        (f"tenant_id={quote(' x' * 300)}", "String should have at most 256 characters"),
+    ],
+)
+async def test_what_cannot_be_a_filter_is_told_beside_its_field(
+    console: ConsoleService, query: str, problem: str
+) -> None:
+    response = await console.browser.get(f"{CALLS}?{query}")
+    assert (response.status_code, problem in Html(response.text).text) == (422, True)
+    assert 'aria-invalid="true"' in response.text
+
+
+async def test_without_calls_it_says_how_to_make_one(console: ConsoleService) -> None:
+    page = await console.browser.open(CALLS)
+    assert "No calls yet" in page.text
+    assert "/console/try" in page.links
+
+
+async def test_many_calls_are_paged(console: ConsoleService) -> None:
+    for number in range(42):
+        await call(console.service, trace_id=f"t-{number}")
+    first = await console.browser.open(CALLS)
+    (older,) = [link for link in first.links if "cursor=" in link]
+    second = await console.browser.open(older)
+    assert (rows(first), rows(second)) == (40, 2)
+    assert "These are the oldest that fit" in second.text
+    assert len({*record_links(first), *record_links(second)}) == 42
+
+
+async def test_rare_calls_are_looked_for_further_back_in_steps(
+    console: ConsoleService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcp_tools_proxy.console.calls.call_search.MANY", 1)
+    await call(console.service)
+    for _ in range(5):
+        await console.browser.open(CALLS, event="all")
+    page = await console.browser.open(CALLS)
+    while not rows(page):
+        assert "Look further back" in page.text
+        (older,) = [link for link in page.links if "cursor=" in link]
+        page = await console.browser.open(older)
+    assert "read_doc_metadata OK" in page.text
+
+
+async def test_one_call_shows_the_check_that_decided_and_where_its_rule_is(
+    console: ConsoleService,
+) -> None:
+    await call(console.service, "read_doc_pages", agent="reader", trace_id="t/1&x")
+    (link,) = record_links(await console.browser.open(CALLS))
+    page = await console.browser.open(link)
+    assert "The check visibility decided: whether the caller may use what is named" in page.text
+    assert 'agents.json at $.agents[?@.name=="reader"].exclude_components[0]' in page.text
+    assert "agent: passed" in page.text
+    assert "visibility: decided" in page.text
+    assert "budget: not reached" in page.text
+    query = "tenant_id=tenant_1&user_id=ann&agent=reader&tool=read_doc_pages"
+    assert f"/console/try?{query}" in page.links
+    assert f"/console/visibility/why?{query}" in page.links
+    assert "traces" not in str(page.links)
+    by_trace = await console.browser.open(f"{CALLS}/trace", trace_id="t/1&x")
+    assert "The check visibility decided" in by_trace.text
+    assert (
+        "The check visibility decided"
+        in (await console.browser.open(f"{CALLS}/{quote('t/1&x', safe='')}")).text
+    )
+
+
+async def test_a_call_that_was_answered_shows_sizes_and_budgets_and_its_trace() -> None:
+    settings = {
+        "rate_limit_tenant_calls": 9,
+        "console_trace_url": "https://traces.example/t?id={trace_id}",
+    }
+    async with running_console(**settings) as console:
+        await call(console.service, trace_id="a&b#c")
+        await call(console.service, trace_id="a&b#c", doc_id="none")
+        page = await console.browser.open(f"{CALLS}/trace", trace_id="a&b#c")
+    assert "Every check passed, and the call was answered" in page.text
+    assert "Left of tenant_calls 8 calls" in page.text
+    assert "https://traces.example/t?id=a%26b%23c" in page.links
+    limits = "tenant_id=tenant_1&user_id=ann&tool=read_doc_metadata&doc_id=doc_1"
+    assert f"/console/limits?{limits}" in page.links
+    assert "Of the same trace" in page.text
+    assert "DOCUMENT_NOT_FOUND" in page.text
+
+
+@pytest.mark.parametrize(
+    "path", ["99999", "9" * 40, "nothing", "trace", "trace?trace_id=none", "..%2f", "0"]
+)
+async def test_what_is_not_recorded_is_not_there(console: ConsoleService, path: str) -> None:
+    response = await console.browser.get(f"{CALLS}/{path}")
+    assert (response.status_code, "This call is not there" in response.text) == (404, True)
+
+
+async def test_what_callers_name_is_text(console: ConsoleService) -> None:
+    await call(console.service, MARKUP, trace_id=MARKUP.replace(" ", "_"), agent="reader")
+    listed = await console.browser.open(CALLS)
+    assert MARKUP in listed.text
+    one = await console.browser.open(f"{CALLS}/trace", trace_id=MARKUP.replace(" ", "_"))
+    filtered = await console.browser.open(CALLS, tool=MARKUP, agent=MARKUP, code=MARKUP)
+    for page in (listed, one, filtered):
+        images = [attributes["src"] for tag, attributes in page.tags if tag == "img"]
+        assert [it for it in images if not str(it).startswith("/console/assets/")] == []
+        assert not any(name.startswith("on") for _, it in page.tags for name in it)
+
+
+async def test_a_right_for_one_tenant_shows_that_tenant_alone(tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens.jsonl"
+    rights = frozenset({OperatorRight.AUDIT})
+    token, _ = add_token(tokens, Principal(tenant_id="tenant_1", rights=rights))
+    other, _ = add_token(tokens, Principal(tenant_id="tenant_2", user_id="eve"))
+    async with running_console(auth_mode="token", tokens_file=str(tokens)) as console:
+        for doc_id in ("doc_1", "doc_2"):
+            await console.service.http.post(
+                EXECUTE,
+                json={"tool_name": "read_doc_metadata", "arguments": {"doc_id": doc_id}},
+                headers={"authorization": f"Bearer {other}"},
+            )
+        browser = console.new_browser()
+        await browser.sign_in(token)
+        for query in ({}, {"tenant_id": "tenant_2"}, {"event": "all"}):
+            page = await browser.open(CALLS, **query)
+            assert "eve" not in page.text
+            assert "tenant_id" not in page.form(CALLS).fields
+        seen = await console.browser.open(CALLS)
+        assert len(record_links(seen)) == 2
+        for link in record_links(seen):
+            assert "eve" in (await console.browser.open(link)).text
+            assert (await browser.get(link)).status_code == 404
+        assert "Try it" not in seen.text
+
+
+async def test_who_has_not_the_right_sees_none(tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens.jsonl"
+    rights = frozenset({OperatorRight.DOCUMENTS})
+    token, _ = add_token(tokens, Principal(tenant_id="tenant_1", rights=rights))
+    async with running_console(auth_mode="token", tokens_file=str(tokens)) as console:
+        browser = console.new_browser()
+        await browser.sign_in(token)
+        for path in (CALLS, f"{CALLS}/1", f"{CALLS}/trace?trace_id=t"):
+            assert (await browser.get(path)).status_code == 403
