@@ -78,8 +78,8 @@ async def test_two_looks_side_by_side_show_what_one_does_not_see(
 
 
 async def test_the_preset_is_switched_after_a_look(console: ConsoleService) -> None:
-    page = f"{VISIBILITY}?preset_id=all"
-    response = await console.browser.press(f"{VISIBILITY}/switch", on=page)
+    shown_on = f"{VISIBILITY}?preset_id=all"
+    response = await console.browser.press(f"{VISIBILITY}/switch", on=shown_on)
     assert "The preset all is in force now" in Html(response.text).text
     page = await console.browser.open(VISIBILITY)
     assert "s:echo" in page.text
