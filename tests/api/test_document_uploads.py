@@ -224,3 +224,21 @@ async def test_an_upload_says_its_language_which_lists_show(in_folder: Operator)
     assert [it["language"] for it in listed["documents"]] == ["pt-BR"]
     shown = (await in_folder.send("GET", CONTENT)).json()
     assert shown["language"] == "pt-BR"
+
+
+async def test_readers_that_the_query_names_are_the_only_ones(in_folder: Operator) -> None:
+    query = {**DOC, "reader_user": ["ann", "eve"], "reader_role": "audit"}
+    put = await in_folder.put_note(query=query)
+    readers = {"users": ["ann", "eve"], "roles": ["audit"]}
+    assert (put.status_code, put.json()["readers"]) == (201, readers)
+    assert [await in_folder.code(user_id=it) for it in ("bob", "ann")] == ["ACCESS_DENIED", "OK"]
+    again = await in_folder.put_note(b"# Newer\n\ntext\n", If_Match="*")
+    assert again.json()["readers"] == readers
+    query = {**DOC, "reader_role": "law"}
+    others = await in_folder.put_note(query=query, If_Match="*")
+    assert others.json()["readers"] == {"users": [], "roles": ["law"]}
+
+
+async def test_a_reader_that_is_no_id_is_refused(in_folder: Operator) -> None:
+    refused = await in_folder.put_note(query={**DOC, "reader_user": ""})
+    assert outcome(refused) == (422, "INVALID_REQUEST")

@@ -40,7 +40,7 @@ from mcp_tools_proxy.documents.importers.import_process import (
     ImportUnavailable,
 )
 from mcp_tools_proxy.documents.versions import rights_tag, version_of
-from mcp_tools_proxy.domain.document import DocumentHead
+from mcp_tools_proxy.domain.document import Document, DocumentHead, Readers
 from mcp_tools_proxy.domain.errors import (
     DocumentsReadOnly,
     DocumentsUnavailable,
@@ -119,7 +119,10 @@ class DocumentHandlers:
     async def put_content(self, parsed: ParsedRequest[None]) -> Response:
         """Put a document: a new one, or a new version in place of the one that is named."""
         request = parsed.request
-        query = validate(UploadQuery, single_values(request.query_params, several=("tag",)))
+        query = validate(
+            UploadQuery,
+            single_values(request.query_params, several=("tag", "reader_user", "reader_role")),
+        )
         kind = media_type(request.headers)
         await self._gate.check(parsed, OperatorRight.DOCUMENTS, tenant_id=query.tenant_id)
         add_to_operation(request.scope, doc_id=query.doc_id)
@@ -127,10 +130,11 @@ class DocumentHandlers:
         with _as_api_errors():
             expected = await self._expected(request.headers, key)
             async with self._uploads.document(request, kind, query) as uploaded:
+                document = _with_readers(uploaded.document, query.readers())
                 head = await self._writer.put(
-                    uploaded.document,
+                    document,
                     expected=expected,
-                    keep_readers=uploaded.document.readers is None,
+                    keep_readers=document.readers is None,
                     original=uploaded.original,
                 )
         self._on_put(key)
@@ -238,6 +242,10 @@ def _api_error(error: Exception) -> ProxyError:
         case DocumentsUnavailable(message=message, reason=why):
             return StoreUnavailable(message, reason=why)
     raise error
+
+
+def _with_readers(document: Document, readers: Readers | None) -> Document:
+    return document if readers is None else dataclasses.replace(document, readers=readers)
 
 
 def _matching(headers: Headers, current: str | None) -> str:

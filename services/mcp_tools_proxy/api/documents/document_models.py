@@ -10,6 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from mcp_tools_proxy.domain.document import Readers
 from mcp_tools_proxy.wire.identifiers import Identifier, LanguageTag
 
+MAX_READERS = 1_000
+"""Users, and roles, that one query names."""
+
 
 class DocumentsQuery(BaseModel):
     """Query of GET /internal/documents."""
@@ -40,6 +43,28 @@ class UploadQuery(DocumentQuery):
     language: Annotated[
         LanguageTag | None, Field(description="Of the text, by its tag of BCP 47, such as `de`.")
     ] = None
+    reader_user: Annotated[
+        list[Identifier] | None,
+        Field(
+            description="A user who may read it, from the first moment on; with this or "
+            "`reader_role` nobody else may. May be repeated.",
+            max_length=MAX_READERS,
+        ),
+    ] = None
+    reader_role: Annotated[
+        list[Identifier] | None,
+        Field(
+            description="A role whose users may read it. May be repeated.", max_length=MAX_READERS
+        ),
+    ] = None
+
+    def readers(self) -> Readers | None:
+        """Return who may read the document; None if the query does not say it."""
+        if self.reader_user is None and self.reader_role is None:
+            return None
+        return Readers(
+            users=frozenset(self.reader_user or ()), roles=frozenset(self.reader_role or ())
+        )
 
 
 class NamedReaders(BaseModel):

@@ -63,7 +63,7 @@ def document_routes(build: RouteBuilder, documents: DocumentHandlers) -> Sequenc
                 "A new one with `If-None-Match: *`, else in place of the version that `If-Match` "
                 "names. A file of another kind than JSON is imported in a process of its own, "
                 "a scan by OCR where it is set. A document that is replaced keeps its readers, "
-                "unless the JSON form has `readers`."
+                "unless the query names readers or the JSON form has `readers`."
             ),
             query=UploadQuery,
             responses={
