@@ -11,6 +11,7 @@ from mcp_tools_proxy.console.console_sign_in import SIGN_OUT_PATH, ConsoleSignIn
 from mcp_tools_proxy.console.page_endpoint import PageEndpoint, Pages
 from mcp_tools_proxy.console.page_request import Done
 from mcp_tools_proxy.console.pages.calls import call_routes
+from mcp_tools_proxy.console.pages.documents.document_page_routes import document_page_routes
 from mcp_tools_proxy.console.pages.limits import limit_routes
 from mcp_tools_proxy.console.pages.overview import overview_routes
 from mcp_tools_proxy.console.pages.servers import server_routes
@@ -27,6 +28,7 @@ PARTS: Sequence[BuildRoutes] = (
     try_routes,
     call_routes,
     limit_routes,
+    document_page_routes,
 )
 """The parts of the console, each with its routes."""
 

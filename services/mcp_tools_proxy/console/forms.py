@@ -1,9 +1,11 @@
 """Reads the forms of pages."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
 from starlette.requests import Request
+from starlette.types import Receive
 
 from mcp_tools_proxy.domain.errors import InvalidRequest
 from mcp_tools_proxy.web.body import read_body
@@ -12,10 +14,24 @@ MAX_FIELDS = 2_000
 FORM_TYPE = "application/x-www-form-urlencoded"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileField:
+    """The file of a form: its ``name`` is "" where none was chosen.
+
+    ``receive`` has its content, once, as the body of a request.
+    """
+
+    name: str
+    receive: Receive
+
+
 class Form:
     """The fields of a form; a field may be there several times."""
 
-    def __init__(self, fields: Sequence[tuple[str, str]] = ()) -> None:
+    def __init__(
+        self, fields: Sequence[tuple[str, str]] = (), file: FileField | None = None
+    ) -> None:
+        self.file = file
         self._fields: Mapping[str, list[str]] = {}
         collected: dict[str, list[str]] = {}
         for name, value in fields:

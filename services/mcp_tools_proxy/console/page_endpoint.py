@@ -10,6 +10,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from mcp_tools_proxy.console.api_client import ApiClient, ApiRefused
+from mcp_tools_proxy.console.file_form import read_file_form
 from mcp_tools_proxy.console.forms import Form, read_form
 from mcp_tools_proxy.console.navigation import current_part, parts_for
 from mcp_tools_proxy.console.page_headers import PAGE_HEADERS, OwnOrigin
@@ -174,21 +175,30 @@ class Pages:
             api=ApiClient(self._routes, request, session.token),
         )
 
-    async def own_form(self, request: Request) -> Form:
-        """Read a form that a page of ours has sent. Raises Forbidden, InvalidRequest."""
+    async def own_form(self, request: Request, *, has_file: bool = False) -> Form:
+        """Read a form that a page of ours has sent. Raises Forbidden, InvalidRequest.
+
+        With ``has_file`` it comes with a file, of which nothing is read yet.
+        """
         if not self.origin.sent(request):
             raise Forbidden(
                 "this form was sent from the page of another address, so nothing was done; where "
                 "the gateway is reached through a proxy, set MCP_PROXY_PUBLIC_URL to its address"
             )
+        if has_file:
+            return await read_file_form(request, FORM_MARGIN_BYTES)
         return await read_form(request, self._max_form_bytes)
 
 
 class PageEndpoint:
-    """The ASGI app of one path, for signed-in browsers: a handler for each method."""
+    """The ASGI app of one path, for signed-in browsers: a handler for each method.
 
-    def __init__(self, pages: Pages, **handlers: PageHandler) -> None:
+    With ``has_file`` its form comes with a file, which the handler is given to read.
+    """
+
+    def __init__(self, pages: Pages, *, has_file: bool = False, **handlers: PageHandler) -> None:
         self._pages = pages
+        self._has_file = has_file
         self._handlers = handlers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -219,7 +229,7 @@ class PageEndpoint:
             raise MethodNotAllowed("this address cannot be used so; open it in a browser")
         if request.method != "POST":
             return await handler(page)
-        form = await self._pages.own_form(request)
+        form = await self._pages.own_form(request, has_file=self._has_file)
         if not page.session.allows(form.raw("csrf")):
             raise Forbidden(
                 "this form is not the one that your browser was shown, so nothing was done; load "

@@ -25,6 +25,7 @@ from mcp_tools_proxy.server.http_protocol import BoundedProtocol
 from mcp_tools_proxy.server.listener_drain import drain_listener
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.telemetry.logging import flush_logs
+from mcp_tools_proxy.web.request_refusals import CONSOLE_UPLOAD
 from mcp_tools_proxy.wire.identifiers import is_loopback
 
 if TYPE_CHECKING:
@@ -175,7 +176,7 @@ def build_server(settings: Settings) -> GracefulServer:
             LimitedProtocol,
             limit=ConnectionLimit(),
             is_stopping=lambda: gateway.lifecycle.phase is Phase.STOPPING,
-            uploads=UPLOADS,
+            uploads=UPLOADS if app.state.console is None else (*UPLOADS, CONSOLE_UPLOAD),
         ),
         server_header=False,
         timeout_keep_alive=settings.keep_alive_s,  # type: ignore[arg-type]  # any number will do

@@ -142,6 +142,8 @@ def entry_of(scope: Scope) -> Entry:
 
 
 CONSOLE_PATH = "/console"
+CONSOLE_UPLOAD = ("POST", f"{CONSOLE_PATH}/documents/upload")
+"""The form whose body is larger than others, and may take longer to arrive."""
 
 
 def is_console_path(path: str) -> bool:

@@ -76,11 +76,23 @@
     Object.assign(detail, { target: result, selectOverride: "#result", swapOverride: "outerHTML" });
   });
   const tell = (text) => {
-    const result = document.getElementById("result");
+    const result = document.getElementById("result") ?? document.querySelector("[data-upload-text]");
     if (result) result.textContent = text;
   };
   document.addEventListener("htmx:sendError", () => tell("The gateway could not be reached. Try it again."));
   document.addEventListener("htmx:sendAbort", () => tell("You stopped waiting, which cancels the call. What its server has done by then is done."));
+  // How much of a file is sent, and that it is read after that.
+  document.addEventListener("htmx:xhr:progress", (event) => {
+    const shown = event.target.querySelector?.("[data-upload]");
+    const { loaded, total } = event.detail;
+    if (!shown || !total) return;
+    const bar = shown.querySelector("progress");
+    shown.hidden = false;
+    if (loaded < total) bar.value = (100 * loaded) / total;
+    else bar.removeAttribute("value");
+    shown.querySelector("[data-upload-text]").textContent = loaded < total
+      ? `Sending the file: ${Math.round((100 * loaded) / total)} %` : "The file is here, and is being read";
+  });
   document.addEventListener("htmx:load", (event) => start(event.detail.elt));
   start(document);
 })();

@@ -1,0 +1,49 @@
+"""The list of documents, of one tenant or of all."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from mcp_tools_proxy.console.api_client import ApiRefused
+from mcp_tools_proxy.console.page_request import PageRequest, PageResult, PageView
+from mcp_tools_proxy.console.pages.documents.one_document import address
+from mcp_tools_proxy.console.pages.documents.tool_runs import may_run
+
+ROWS = 50
+"""Documents of one page; an answer of the API has twice as many."""
+
+
+async def show_list(page: PageRequest) -> PageResult:
+    """List documents; who may see those of all tenants is asked for one where that is needed."""
+    tenant_id = page.tenant()
+    cursor, is_second_half = page.query("cursor"), page.query("half") == "2"
+    answer: Mapping[str, Any] = {"documents": []}
+    refusal = None
+    try:
+        answer = await page.api.get(
+            "/internal/documents", {"tenant_id": tenant_id, "cursor": cursor}
+        )
+    except ApiRefused as error:
+        if error.status in (401, 403):
+            raise
+        refusal = error
+    documents = answer["documents"]
+    next_page = None
+    if not is_second_half and len(documents) > ROWS:
+        next_page = address("", tenant_id=tenant_id, cursor=cursor, half="2")
+    elif "next_cursor" in answer:
+        next_page = address("", tenant_id=tenant_id, cursor=answer["next_cursor"])
+    return PageView(
+        template="documents.html",
+        context={
+            "tenant_id": tenant_id,
+            "own_tenant": page.tenant_id,
+            "documents": documents[ROWS:] if is_second_half else documents[:ROWS],
+            "problems": answer.get("problems", ()),
+            "is_first_page": not (cursor or is_second_half),
+            "next_page": next_page,
+            "refusal": refusal,
+            "may_run": may_run(page),
+            "link": address,
+        },
+        status=200 if refusal is None else refusal.status,
+    )

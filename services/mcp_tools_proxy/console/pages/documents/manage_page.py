@@ -1,0 +1,82 @@
+"""Changes a document: who may read it, and whether it is there at all."""
+
+from collections.abc import Mapping
+
+from mcp_tools_proxy.console.api_client import ApiRefused
+from mcp_tools_proxy.console.page_request import Done, PageRequest, PageResult, PageView
+from mcp_tools_proxy.console.pages.documents.one_document import (
+    CONTENT_REQUEST,
+    RIGHTS_REQUEST,
+    DocumentLoader,
+    address,
+    named_document,
+)
+
+CHANGED = (
+    "The document was changed meanwhile, so nothing was done. This is how it is now: look at it, "
+    "and do it again."
+)
+
+
+class ManagePage:
+    """Shows the facts of a document, and changes its readers or removes it."""
+
+    def __init__(self, loader: DocumentLoader) -> None:
+        self._loader = loader
+
+    async def show(self, page: PageRequest) -> PageResult:
+        """Show facts, readers, and what can be done."""
+        return await self._view(page)
+
+    async def change(self, page: PageRequest) -> PageResult:
+        """Set the readers, or remove the document."""
+        action = self._remove if page.form.text("do") == "remove" else self._set_readers
+        try:
+            return await action(page)
+        except ApiRefused as error:
+            if error.status in (401, 404):
+                raise
+            problem = CHANGED if error.code == "VERSION_MISMATCH" else f"{error.message}."
+            return await self._view(page, problem=problem, status=error.status)
+
+    async def _set_readers(self, page: PageRequest) -> PageResult:
+        key, form = named_document(page), page.form
+        users, roles = form.lines("users"), form.lines("roles")
+        readers: Mapping[str, object] = {"all_users": True}
+        match form.text("readers"):
+            case "some" if not (users or roles):
+                problem = "Name users or roles; to close the document, choose nobody."
+                return await self._view(page, readers_problem=problem, status=422)
+            case "some":
+                readers = {"readers": {"users": users, "roles": roles}}
+            case "nobody":
+                readers = {"readers": {}}
+        headers = {"if-match": form.text("rights_tag")}
+        await page.api.send("PUT", RIGHTS_REQUEST, key, body=readers, headers=headers)
+        return Done(
+            path=address("manage", **key),
+            message="The readers are set; within a second that holds everywhere.",
+        )
+
+    async def _remove(self, page: PageRequest) -> PageResult:
+        key = named_document(page)
+        headers = {"if-match": f'"{page.form.text("version")}"'}
+        await page.api.send("DELETE", CONTENT_REQUEST, key, headers=headers)
+        return Done(
+            path=address("", tenant_id=key["tenant_id"]),
+            message=f"Document {key['doc_id']} is removed.",
+        )
+
+    async def _view(self, page: PageRequest, *, status: int = 200, **more: str) -> PageView:
+        document = await self._loader.load(page)
+        readers = document.readers
+        chosen = "all" if readers is None else "some" if any(readers.values()) else "nobody"
+        context: dict[str, object] = {
+            "document": document,
+            "chosen": page.form.text("readers") or chosen,
+            "users": page.form.text("users") or "\n".join((readers or {}).get("users", ())),
+            "roles": page.form.text("roles") or "\n".join((readers or {}).get("roles", ())),
+            "problem": "",
+            "readers_problem": "",
+        }
+        return PageView(template="document_manage.html", context={**context, **more}, status=status)

@@ -1,0 +1,180 @@
+"""Reads a document: its sections as an outline, and beside it the text of a page or a section."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mcp_tools_proxy.console.page_request import PageRequest, PageResult, PageView
+from mcp_tools_proxy.console.pages.documents.one_document import DocumentLoader, ShownDocument
+from mcp_tools_proxy.console.pages.documents.tool_runs import may_run
+from mcp_tools_proxy.domain.errors import InvalidRequest
+
+PART_CHARS = 8_000
+"""Characters of text on one page of the console; pages of documents rarely have more."""
+
+OUTLINE_ROWS = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """Characters of one page's text, the end excluded."""
+
+    page: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadText:
+    """What is read: its heading, where it stands, and the addresses of what is before and after."""
+
+    heading: str
+    stretches: Sequence[Stretch]
+    query: Mapping[str, object]
+    previous: Mapping[str, object] | None
+    following: Mapping[str, object] | None
+
+
+class ReadingPage:
+    """Shows documents to be read."""
+
+    def __init__(self, loader: DocumentLoader) -> None:
+        self._loader = loader
+
+    async def show(self, page: PageRequest) -> PageResult:
+        """Show a page, a section, or the picture of a page."""
+        document = await self._loader.load(page)
+        section_id = page.query("section")
+        if section_id:
+            reading = _section(document, section_id)
+        else:
+            reading = _page(document, _number(page, "page", 1, len(document.pages)))
+        marked = _marked(page, document, reading)
+        texts = [document.pages[it.page - 1][it.start : it.end] for it in reading.stretches]
+        text = "\n\n".join(texts)
+        parts = max(1, -(-len(text) // PART_CHARS))
+        first_part = 1 if marked is None else min(parts, marked[0] // PART_CHARS + 1)
+        part = _number(page, "part", first_part, parts)
+        begin = (part - 1) * PART_CHARS
+        shown_page = reading.stretches[0].page
+        return PageView(
+            template="document_read.html",
+            context={
+                "document": document,
+                "reading": reading,
+                "pieces": _pieces(text[begin : begin + PART_CHARS], marked, begin),
+                "text_part": part,
+                "text_parts": parts,
+                "page_number": shown_page,
+                "section_id": section_id,
+                "outline": _outline(page, document, shown_page, section_id),
+                "sources": [
+                    document.source(it.page, it.start, it.end) for it in reading.stretches[:20]
+                ],
+                "older_version": _older_version(page, document),
+                "as_picture": page.query("view") == "picture" and not section_id,
+                "may_run": may_run(page),
+            },
+        )
+
+
+def _page(document: ShownDocument, number: int) -> ReadText:
+    last = len(document.pages)
+    return ReadText(
+        heading=f"Page {number} of {last}",
+        stretches=[Stretch(page=number, start=0, end=len(document.pages[number - 1]))],
+        query={"page": number},
+        previous={"page": number - 1} if number > 1 else None,
+        following={"page": number + 1} if number < last else None,
+    )
+
+
+def _section(document: ShownDocument, section_id: str) -> ReadText:
+    """Return a section as it is read. Raises InvalidRequest."""
+    places = {it["section_id"]: place for place, it in enumerate(document.sections)}
+    if section_id not in places:
+        raise InvalidRequest("the document has no such section any more; choose one in its outline")
+    place = places[section_id]
+    section = document.sections[place]
+    first, last = section["page_start"], section["page_end"]
+    ids = [*places]
+    return ReadText(
+        heading=section["title"] or section_id,
+        stretches=[
+            Stretch(
+                page=number,
+                start=section.get("start_char") or 0 if number == first else 0,
+                end=_end_of(document, section, number, is_last=number == last),
+            )
+            for number in range(first, last + 1)
+        ],
+        query={"section": section_id},
+        previous={"section": ids[place - 1]} if place else None,
+        following={"section": ids[place + 1]} if place + 1 < len(ids) else None,
+    )
+
+
+def _end_of(
+    document: ShownDocument, section: Mapping[str, Any], number: int, *, is_last: bool
+) -> int:
+    end = section.get("end_char") if is_last else None
+    return len(document.pages[number - 1]) if end is None else end
+
+
+def _number(page: PageRequest, name: str, default: int, last: int) -> int:
+    """Return a number of the address, from 1 to ``last``; what is none is the default."""
+    text = page.query(name)
+    number = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else default
+    return max(1, min(number, last))
+
+
+def _marked(
+    page: PageRequest, document: ShownDocument, reading: ReadText
+) -> tuple[int, int] | None:
+    """Return the characters of a page that the address marks, of the version that it names."""
+    start, _, end = page.query("mark").partition("-")
+    if "page" not in reading.query or not (start.isdecimal() and end.isdecimal()):
+        return None
+    return None if _older_version(page, document) else (int(start[:9]), int(end[:9]))
+
+
+def _older_version(page: PageRequest, document: ShownDocument) -> str | None:
+    version = page.query("version")
+    return version if version and version != document.version else None
+
+
+def _pieces(text: str, marked: tuple[int, int] | None, begin: int) -> Sequence[tuple[str, bool]]:
+    """Return a text in pieces, each with whether it is marked."""
+    if marked is None:
+        return [(text, False)]
+    start, end = (min(max(it - begin, 0), len(text)) for it in marked)
+    pieces = [(text[:start], False), (text[start:end], True), (text[max(start, end) :], False)]
+    return [it for it in pieces if it[0]]
+
+
+def _section_at(sections: Sequence[Mapping[str, Any]], page: int) -> int:
+    """Return the place of the first section that begins on a page, or of the last one before it."""
+    begins = [n for n, it in enumerate(sections) if it["page_start"] == page]
+    before = [n for n, it in enumerate(sections) if it["page_start"] < page]
+    return begins[0] if begins else before[-1] if before else 0
+
+
+def _outline(
+    page: PageRequest, document: ShownDocument, shown_page: int, section_id: str
+) -> Mapping[str, object]:
+    """Return the sections around what is read, and where those before and after them are."""
+    sections = document.sections
+    here = next((n for n, it in enumerate(sections) if it["section_id"] == section_id), None)
+    if here is None:
+        here = _section_at(sections, shown_page)
+    around = here // OUTLINE_ROWS * OUTLINE_ROWS + 1
+    first = _number(page, "outline", around, max(len(sections), 1)) - 1
+    rows = sections[first : first + OUTLINE_ROWS]
+    return {
+        "rows": rows,
+        "current": sections[here]["section_id"] if sections else None,
+        "first": first + 1,
+        "last": first + len(rows),
+        "before": max(1, first + 1 - OUTLINE_ROWS) if first else None,
+        "after": first + 1 + OUTLINE_ROWS if first + len(rows) < len(sections) else None,
+    }

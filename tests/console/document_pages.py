@@ -1,0 +1,98 @@
+"""What the tests of the pages about documents share: documents put by the API, and file forms."""
+
+from collections.abc import Mapping, Sequence
+from urllib.parse import urlencode
+
+import httpx
+
+from tests.support.console_browser import (
+    ADMIN,
+    ORIGIN,
+    ConsoleBrowser,
+    ConsoleService,
+    Fields,
+    Html,
+)
+from tests.support.tokens import bearer
+
+LIST, READ, SEARCH, VERIFY, UPLOAD, MANAGE = (
+    f"/console/documents{it}" for it in ("", "/read", "/search", "/verify", "/upload", "/manage")
+)
+PICTURE = "/console/documents/picture"
+CONTENT = "/internal/documents/content"
+BOUNDARY = "a-boundary-of-the-tests"
+NOTE = b"# A note\n\nThe tunnel ends after ten minutes.\n\n## On Linux\n\nRun the client.\n"
+
+
+async def put(
+    console: ConsoleService,
+    doc_id: str = "note",
+    content: bytes = NOTE,
+    *,
+    kind: str = "text/markdown",
+    tenant_id: str = "acme",
+    **query: str | Sequence[str],
+) -> str:
+    """Put a document by the API, and return its version."""
+    response = await console.service.http.put(
+        CONTENT,
+        params={"tenant_id": tenant_id, "doc_id": doc_id, **query},
+        content=content,
+        headers=bearer(ADMIN) | {"Content-Type": kind, "If-None-Match": "*"},
+    )
+    assert response.status_code == 201, response.text
+    version: str = response.json()["version"]
+    return version
+
+
+async def facts(console: ConsoleService, tenant_id: str = "acme") -> Mapping[str, object]:
+    """Return what the API says of a tenant's documents, by id."""
+    response = await console.service.http.get(
+        "/internal/documents", params={"tenant_id": tenant_id}, headers=bearer(ADMIN)
+    )
+    return {it["doc_id"]: it for it in response.json()["documents"]}
+
+
+def page_of(name: str, doc_id: str = "note", *, tenant_id: str = "acme", **query: object) -> str:
+    """Return the address of a page about a document."""
+    return f"{name}?{urlencode({'tenant_id': tenant_id, 'doc_id': doc_id, **query})}"
+
+
+def file_form(fields: Fields, file_name: str | None, content: bytes = b"") -> bytes:
+    """Build the body of a form with a file, which comes last, as browsers do."""
+    parts = [
+        f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'.encode()
+        for name, value in fields.items()
+    ]
+    if file_name is not None:
+        head = (
+            f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="file"; filename="{file_name}"'
+        )
+        parts.append(head.encode() + b"\r\nContent-Type: text/x-any\r\n\r\n" + content + b"\r\n")
+    return b"".join([*parts, f"--{BOUNDARY}--\r\n".encode()])
+
+
+async def send_form(
+    browser: ConsoleBrowser, body: bytes, *, origin: str = ORIGIN
+) -> httpx.Response:
+    """Send the form of an upload as it is, and return the answer."""
+    headers = {"content-type": f"multipart/form-data; boundary={BOUNDARY}", "origin": origin}
+    return await browser.send("POST", UPLOAD, body, headers)
+
+
+async def upload(
+    browser: ConsoleBrowser,
+    file_name: str | None = "note.md",
+    content: bytes = NOTE,
+    **fields: str,
+) -> httpx.Response:
+    """Fill in the form of an upload, and return the answer."""
+    page = await browser.open(UPLOAD)
+    csrf = page.form(UPLOAD).fields["csrf"]
+    body = file_form({"csrf": csrf, "tenant_id": "acme", **fields}, file_name, content)
+    return await send_form(browser, body)
+
+
+def problems(page: httpx.Response) -> str:
+    """Return the text of a page that shows a form again."""
+    return Html(page.text).text

@@ -1,0 +1,227 @@
+"""The form that adds a document: what it takes, what it refuses, and that files are streamed."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from starlette.types import Message
+
+from tests.console.document_pages import (
+    BOUNDARY,
+    CONTENT,
+    MANAGE,
+    NOTE,
+    READ,
+    UPLOAD,
+    facts,
+    file_form,
+    page_of,
+    problems,
+    put,
+    send_form,
+    upload,
+)
+from tests.support.console_browser import ADMIN, ORIGIN, ConsoleService, Html, running_console
+from tests.support.tokens import bearer
+
+
+@pytest.fixture
+async def console() -> AsyncIterator[ConsoleService]:
+    async with running_console() as started:
+        yield started
+
+
+async def test_a_file_becomes_a_document(console: ConsoleService) -> None:
+    done = await upload(
+        console.browser, doc_id="note", title="A title", tags="vpn, new", language="en"
+    )
+    assert (done.status_code, done.headers["location"]) == (303, page_of(READ))
+    page = await console.browser.open(done.headers["location"])
+    assert "The document is here" in page.text
+    found = (await facts(console))["note"]
+    assert found | {"version": "", "text_chars": 0} == {  # type: ignore[operator]
+        "tenant_id": "acme",
+        "doc_id": "note",
+        "title": "A title",
+        "tags": ["vpn", "new"],
+        "pages": 1,
+        "sections": 2,
+        "text_chars": 0,
+        "version": "",
+        "language": "en",
+    }
+
+
+async def test_readers_hold_from_the_first_moment(console: ConsoleService) -> None:
+    await upload(console.browser, readers="some", users="ann\nbob", roles="audit")
+    found = (await facts(console))["note"]
+    assert found["readers"] == {"users": ["ann", "bob"], "roles": ["audit"]}  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("file_name", "doc_id"),
+    [("Größe 1%.md", "Größe 1%"), ("C:\\files\\note.MD", "note"), ("a.b.txt", "a.b")],
+)
+async def test_without_an_id_it_is_the_name_of_the_file(
+    console: ConsoleService, file_name: str, doc_id: str
+) -> None:
+    await upload(console.browser, file_name)
+    assert [*await facts(console)] == [doc_id]
+
+
+@pytest.mark.parametrize(
+    ("file_name", "fields", "message"),
+    [
+        (None, {}, "Choose a file."),
+        ("", {}, "Choose a file."),
+        ("table.xlsx", {}, "A document is one of .pdf, .md"),
+        ("note.md", {"tenant_id": ""}, "Say whose document it is."),
+        ("note.md", {"readers": "some"}, "Name users or roles"),
+        ("note.md", {"language": "no language"}, "language: "),
+        ("note.md", {"doc_id": "x" * 300}, "doc_id: "),
+        ("note.pdf", {}, "body: "),
+        ("note.json", {}, "body: "),
+    ],
+)
+async def test_what_is_wrong_is_told_beside_the_form_and_nothing_is_added(
+    console: ConsoleService, file_name: str | None, fields: dict[str, str], message: str
+) -> None:
+    refused = await upload(console.browser, file_name, NOTE, **{"title": "Kept", **fields})
+    assert refused.status_code == 422
+    assert message.lower() in problems(refused).lower()
+    assert Html(refused.text).form(UPLOAD).fields["title"] == "Kept"
+    assert await facts(console) == {}
+
+
+async def test_an_id_that_is_taken_leads_to_the_document(console: ConsoleService) -> None:
+    await put(console)
+    refused = await upload(console.browser, doc_id="note", content=b"# Another\n")
+    assert refused.status_code == 412
+    assert page_of(MANAGE) in Html(refused.text).links
+    assert (await facts(console))["note"]["title"] == "A note"  # type: ignore[index]
+
+
+async def test_a_new_version_takes_the_place_of_the_one_that_was_seen(
+    console: ConsoleService,
+) -> None:
+    version = await put(console, reader_user="ann")
+    manage = await console.browser.open(page_of(MANAGE))
+    (link,) = [it for it in manage.links if it.startswith(UPLOAD)]
+    fields = (await console.browser.open(link)).form(UPLOAD).fields
+    assert (fields["version"], fields["doc_id"], fields["title"]) == (version, "note", "A note")
+    new = file_form({**fields, "title": ""}, "any.md", b"# Newer\n\ntext\n")
+    done = await send_form(console.browser, new)
+    assert done.headers["location"] == page_of(READ)
+    found = (await facts(console))["note"]
+    assert found["title"] == "Newer"  # type: ignore[index]
+    assert found["readers"]["users"] == ["ann"]  # type: ignore[index]
+    refused = await send_form(console.browser, new)
+    assert refused.status_code == 412
+    assert "changed the document meanwhile" in problems(refused)
+
+
+async def test_a_file_over_the_limit_is_told(console: ConsoleService) -> None:
+    async with running_console(max_document_bytes=1_000) as small:
+        refused = await upload(small.browser, content=b"x" * 1_001)
+        assert refused.status_code == 413
+        assert "limit of 1.0 kB" in problems(refused)
+        assert (await upload(small.browser, content=b"x" * 1_000)).status_code == 303
+
+
+async def test_a_form_that_is_not_ours_is_refused_before_its_file(console: ConsoleService) -> None:
+    csrf = (await console.browser.open(UPLOAD)).form(UPLOAD).fields["csrf"]
+    for fields, origin in (
+        ({"tenant_id": "acme"}, ORIGIN),
+        ({"csrf": "x", "tenant_id": "acme"}, ORIGIN),
+        ({"csrf": csrf, "tenant_id": "acme"}, "http://evil.example"),
+    ):
+        refused = await send_form(
+            console.browser, file_form(fields, "note.md", NOTE), origin=origin
+        )
+        assert refused.status_code == 403
+    behind = file_form({"tenant_id": "acme"}, "note.md", NOTE).replace(
+        f"--{BOUNDARY}--".encode(), file_form({"csrf": csrf}, None)
+    )
+    assert (await send_form(console.browser, behind)).status_code == 403
+    assert await facts(console) == {}
+
+
+async def test_a_form_that_cannot_be_read_is_told(console: ConsoleService) -> None:
+    whole = file_form({"csrf": "x"}, "note.md", NOTE)
+    csrf = (await console.browser.open(UPLOAD)).form(UPLOAD).fields["csrf"]
+    cut = file_form({"csrf": csrf, "tenant_id": "acme"}, "note.md", NOTE)[:-30]
+    for body in (b"no form", whole.replace(b"\r\n\r\n", b"\r\n"), b"x" * 100_000):
+        assert (await send_form(console.browser, body)).status_code == 422
+    refused = await send_form(console.browser, cut)
+    assert refused.status_code == 422
+    assert "arrived in part only" in problems(refused)
+    fields = file_form({"csrf": csrf, "title": "x" * 70_000}, "note.md", NOTE)
+    assert (await send_form(console.browser, fields)).status_code == 413
+    assert await facts(console) == {}
+
+
+async def test_only_the_upload_takes_a_file(console: ConsoleService) -> None:
+    await put(console)
+    body = file_form({"csrf": "x"}, "note.md", NOTE)
+    headers = {"content-type": f"multipart/form-data; boundary={BOUNDARY}", "origin": ORIGIN}
+    refused = await console.browser.send("POST", page_of(MANAGE), body, headers)
+    assert refused.status_code == 422
+
+
+async def test_no_more_of_a_file_is_read_than_is_passed_on(console: ConsoleService) -> None:
+    """A form that is refused by its fields leaves its file unread, however large it is."""
+    fields = file_form({"csrf": "wrong"}, "note.md").removesuffix(file_form({}, None))
+    pulled: list[int] = []
+
+    async def receive() -> Message:
+        pulled.append(1)
+        await asyncio.sleep(0)
+        body = fields if len(pulled) == 1 else b"x" * 65_536
+        return {"type": "http.request", "body": body, "more_body": True}
+
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    cookie = "; ".join(f"{name}={it}" for name, it in console.browser.cookies.items())
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": UPLOAD,
+        "raw_path": UPLOAD.encode(),
+        "root_path": "",
+        "query_string": b"",
+        "scheme": "http",
+        "http_version": "1.1",
+        "client": ("127.0.0.1", 1),
+        "server": ("localhost", 80),
+        "headers": [
+            (b"host", b"localhost"),
+            (b"origin", ORIGIN.encode()),
+            (b"cookie", cookie.encode()),
+            (b"content-type", f"multipart/form-data; boundary={BOUNDARY}".encode()),
+        ],
+    }
+    await console.service.app(scope, receive, send)
+    assert sent[0]["status"] == 403
+    assert len(pulled) <= 2
+
+
+async def test_the_page_shows_what_was_uploaded_as_text(console: ConsoleService) -> None:
+    await upload(console.browser, "<b>.md", b"# <script>alert(1)</script>\n\n<img src=x>\n")
+    response = await console.browser.get(page_of(READ, "<b>"))
+    assert "<script>alert(1)" not in response.text
+    assert "<script>alert(1)</script>" in Html(response.text).text
+
+
+async def test_every_byte_of_a_file_arrives(console: ConsoleService) -> None:
+    """Also those that look like the end of a part."""
+    content = f"a\r\n--{BOUNDARY[:-1]}\r\n--\r\r\n\n\r\n-".encode() + b"x" * 200_000
+    await upload(console.browser, "odd.txt", content)
+    query = {"tenant_id": "acme", "doc_id": "odd"}
+    answer = await console.service.http.get(CONTENT, params=query, headers=bearer(ADMIN))
+    await put(console, "by-api", content, kind="text/plain")
+    query["doc_id"] = "by-api"
+    same = await console.service.http.get(CONTENT, params=query, headers=bearer(ADMIN))
+    assert answer.json()["pages"] == same.json()["pages"]

@@ -1,0 +1,289 @@
+"""The pages about documents: list, read, readers, remove, and what is shown to whom."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from mcp_tools_proxy.domain.identity import OperatorRight
+from tests.console.document_pages import (
+    LIST,
+    MANAGE,
+    READ,
+    SEARCH,
+    UPLOAD,
+    VERIFY,
+    facts,
+    page_of,
+    put,
+)
+from tests.support.console_browser import (
+    ConsoleBrowser,
+    ConsoleService,
+    Html,
+    running_console,
+)
+from tests.support.tokens import file_token, token_settings
+
+MARKUP = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
+
+
+@pytest.fixture
+async def console() -> AsyncIterator[ConsoleService]:
+    async with running_console() as started:
+        yield started
+
+
+@asynccontextmanager
+async def operated_by(
+    *may: OperatorRight, tenant: str | None = None
+) -> AsyncIterator[tuple[ConsoleService, ConsoleBrowser]]:
+    """Start a service, and sign in by a token with rights besides the admin token."""
+    token = file_token(tenant=tenant, may=may)
+    async with running_console(**token_settings()) as console:
+        browser = console.new_browser()
+        await browser.sign_in(token)
+        yield console, browser
+
+
+async def test_the_list_has_what_the_api_says_of_each_document(console: ConsoleService) -> None:
+    version = await put(
+        console, title="Handbook", tag=["vpn", "new"], language="en", reader_user="ann"
+    )
+    page = await console.browser.open(LIST, tenant_id="acme")
+    for shown in ("Handbook", "note", "vpn", "new", "en", "user ann", version[:8], "1 2 "):
+        assert shown in page.text
+    assert page_of(READ) in page.links
+
+
+async def test_a_tenant_without_documents_is_told_how_to_add_one(console: ConsoleService) -> None:
+    page = await console.browser.open(LIST, tenant_id="nobody")
+    assert "No documents yet" in page.text
+    assert f"{UPLOAD}?tenant_id=nobody" in page.links
+
+
+async def test_a_long_list_is_paged(console: ConsoleService) -> None:
+    for number in range(120):
+        await put(console, f"d{number:03}", b"text", kind="text/plain")
+    seen: list[str] = []
+    path: str | None = f"{LIST}?tenant_id=acme"
+    for _ in range(3):
+        assert path is not None
+        response = await console.browser.get(path)
+        assert len(response.content) < 60_000
+        page = Html(response.text)
+        seen += [link.rpartition("=")[2] for link in page.links if link.startswith(READ)]
+        path = next((a["href"] for tag, a in page.tags if a.get("rel") == "next"), None)
+    assert seen == [f"d{number:03}" for number in range(120)]
+    assert path is None
+
+
+async def test_a_file_that_is_no_good_is_named() -> None:
+    folder = Path("documents") / "acme"
+    folder.mkdir(parents=True)
+    (folder / "broken<b>.json").write_text("{", encoding="utf-8")
+    async with running_console() as console:
+        page = await console.browser.open(LIST)
+    assert "1 file is no good" in page.text
+    assert "broken<b>.json" in page.text
+
+
+async def test_a_page_is_read_with_the_sections_beside_it(console: ConsoleService) -> None:
+    await put(console)
+    page = await console.browser.open(page_of(READ))
+    assert "Page 1 of 1" in page.text
+    assert "The tunnel ends after ten minutes." in page.text
+    (section,) = [link for link in page.links if "section=on-linux" in link]
+    read = await console.browser.open(section)
+    assert "Run the client." in read.text
+    assert "ten minutes" not in read.text
+
+
+async def test_pages_have_the_ones_before_and_after(console: ConsoleService) -> None:
+    document = {"doc_id": "three", "tenant_id": "acme", "title": "Three", "pages": list("abc")}
+    await put(console, "three", json.dumps(document).encode(), kind="application/json")
+    relations = {}
+    for number in ("1", "2", "3", "99", "x"):
+        page = await console.browser.open(page_of(READ, "three", page=number))
+        shown = {a["rel"] for _, a in page.tags if a.get("rel") in ("prev", "next")}
+        heading = page.text.partition("Page ")[2][:1]
+        relations[number] = (heading, shown)
+    assert relations == {
+        "1": ("1", {"next"}),
+        "2": ("2", {"prev", "next"}),
+        "3": ("3", {"prev"}),
+        "99": ("3", {"prev"}),
+        "x": ("1", {"next"}),
+    }
+
+
+async def test_a_long_text_is_cut_into_parts_that_are_read_on(console: ConsoleService) -> None:
+    text = "".join(f"[{number:05}]" for number in range(4_000))
+    document = {"doc_id": "long", "tenant_id": "acme", "title": "Long", "pages": [text]}
+    await put(console, "long", json.dumps(document).encode(), kind="application/json")
+    response = await console.browser.get(page_of(READ, "long"))
+    assert len(response.content) < 60_000
+    assert "Part 1 of 4" in Html(response.text).text
+    last = await console.browser.open(page_of(READ, "long", part=4))
+    assert "[03999]" in last.text
+    marked = await console.browser.open(page_of(READ, "long", page=1, mark="20000-20007"))
+    assert "Part 3 of 4" in marked.text
+
+
+async def test_a_place_of_another_version_is_told_and_not_marked(console: ConsoleService) -> None:
+    version = await put(console)
+    good = await console.browser.get(page_of(READ, page=1, mark="0-5", version=version))
+    other = await console.browser.get(page_of(READ, page=1, mark="0-5", version="0" * 64))
+    assert "<mark" in good.text
+    assert "<mark" not in other.text
+    assert "cited from another version" in other.text
+
+
+async def test_a_document_of_many_sections_shows_those_around(console: ConsoleService) -> None:
+    sections = [
+        {"section_id": f"s{n}", "title": f"Title {n}", "page_start": 1, "page_end": 1}
+        for n in range(500)
+    ]
+    document = {"doc_id": "many", "tenant_id": "acme", "title": "Many", "pages": ["text"]}
+    content = json.dumps(document | {"sections": sections}).encode()
+    await put(console, "many", content, kind="application/json")
+    response = await console.browser.get(page_of(READ, "many", section="s130"))
+    page = Html(response.text)
+    assert len(response.content) < 60_000
+    assert "Title 130" in page.text
+    assert "Title 60 " not in page.text
+    assert "Earlier sections" in page.text
+    assert "Later sections" in page.text
+
+
+async def test_what_is_not_there_is_told(console: ConsoleService) -> None:
+    response = await console.browser.get(page_of(READ, "no-such"))
+    assert response.status_code == 404
+    assert "has no document" in response.text
+    assert (await console.browser.get(READ)).status_code == 422
+    await put(console)
+    assert (await console.browser.get(page_of(READ, section="no-such"))).status_code == 422
+
+
+async def test_nothing_of_a_document_is_markup(console: ConsoleService) -> None:
+    document = {
+        "doc_id": MARKUP,
+        "tenant_id": MARKUP,
+        "title": MARKUP,
+        "tags": [MARKUP],
+        "pages": [MARKUP],
+        "sections": [{"section_id": MARKUP, "title": MARKUP, "page_start": 1, "page_end": 1}],
+        "readers": {"users": [MARKUP], "roles": [MARKUP]},
+    }
+    content = json.dumps(document).encode()
+    await put(console, MARKUP, content, kind="application/json", tenant_id=MARKUP)
+    of_it = {"tenant_id": MARKUP}
+    addresses = [LIST, *(page_of(it, MARKUP, **of_it) for it in (READ, SEARCH, VERIFY, MANAGE))]
+    for address in (*addresses, page_of(READ, MARKUP, **of_it, section=MARKUP)):
+        page = await console.browser.open(address)
+        assert "<script>alert(1)</script>" in page.text
+        assert not [it for it in page.tags if it[0] == "img" and it[1].get("src") == "x"]
+        assert not [it for it in page.tags if any(name.startswith("on") for name in it[1])]
+
+
+async def test_readers_are_set_and_taken_back(console: ConsoleService) -> None:
+    await put(console)
+    address = page_of(MANAGE)
+    some = {"readers": "some", "users": "ann\nbob", "roles": "audit, law"}
+    done = await console.browser.press(MANAGE, some, on=address)
+    assert "The readers are set" in done.text
+    readers = (await facts(console))["note"]["readers"]  # type: ignore[index]
+    assert readers == {"users": ["ann", "bob"], "roles": ["audit", "law"]}
+    await console.browser.press(MANAGE, {"readers": "nobody"}, on=address)
+    assert (await facts(console))["note"]["readers"] == {"users": [], "roles": []}  # type: ignore[index]
+    await console.browser.press(MANAGE, {"readers": "all"}, on=address)
+    assert "readers" not in (await facts(console))["note"]  # type: ignore[operator]
+
+
+async def test_readers_that_name_nobody_are_asked_for(console: ConsoleService) -> None:
+    await put(console)
+    refused = await console.browser.press(MANAGE, {"readers": "some"}, on=page_of(MANAGE))
+    assert refused.status_code == 422
+    assert "Name users or roles" in refused.text
+    assert "readers" not in (await facts(console))["note"]  # type: ignore[operator]
+
+
+async def test_readers_that_somebody_else_has_changed_are_not_overwritten(
+    console: ConsoleService,
+) -> None:
+    await put(console)
+    page = await console.browser.open(page_of(MANAGE))
+    fields = {**page.form(MANAGE).fields, "readers": "nobody"}
+    await console.browser.press(MANAGE, {"readers": "some", "users": "ann"}, on=page_of(MANAGE))
+    refused = await console.browser.post(MANAGE, fields)
+    assert refused.status_code == 412
+    assert "changed meanwhile" in Html(refused.text).text
+    assert (await facts(console))["note"]["readers"]["users"] == ["ann"]  # type: ignore[index]
+
+
+async def test_a_document_is_removed_after_a_question(console: ConsoleService) -> None:
+    await put(console)
+    page = await console.browser.open(page_of(MANAGE))
+    remove = next(it for it in page.forms if it.fields.get("do") == "remove")
+    removed = await console.browser.post(MANAGE, remove.fields)
+    assert (removed.status_code, removed.headers["location"]) == (303, f"{LIST}?tenant_id=acme")
+    assert "note" not in await facts(console)
+
+
+async def test_a_version_that_was_not_seen_is_not_removed(console: ConsoleService) -> None:
+    await put(console)
+    page = await console.browser.open(page_of(MANAGE))
+    remove = next(it for it in page.forms if it.fields.get("do") == "remove")
+    refused = await console.browser.post(MANAGE, {**remove.fields, "version": "0" * 64})
+    assert refused.status_code == 412
+    assert "note" in await facts(console)
+
+
+async def test_who_lacks_the_right_sees_no_documents() -> None:
+    async with operated_by(OperatorRight.CONFIG, OperatorRight.TOKENS) as (console, browser):
+        await put(console)
+        assert LIST not in (await browser.open("/console/servers")).links
+        for address in (LIST, page_of(READ), page_of(MANAGE)):
+            response = await browser.get(address)
+            assert response.status_code == 403
+            assert "note" not in Html(response.text).text
+
+
+async def test_who_has_the_right_for_one_tenant_sees_and_changes_that_alone() -> None:
+    async with operated_by(OperatorRight.DOCUMENTS, tenant="globex") as (console, browser):
+        await put(console, title="Of acme")
+        await put(console, title="Of globex", tenant_id="globex")
+        page = await browser.open(f"{LIST}?tenant_id=acme")
+        assert "Of globex" in page.text
+        assert "Of acme" not in page.text
+        read = await browser.open(page_of(READ))
+        assert "Of globex" in read.text
+        manage = await browser.open(page_of(MANAGE))
+        remove = next(it for it in manage.forms if it.fields.get("do") == "remove")
+        await browser.post(MANAGE, {**remove.fields, "tenant_id": "acme"})
+        assert "note" in await facts(console)
+        assert "note" not in await facts(console, "globex")
+
+
+@pytest.mark.parametrize("path", [SEARCH, VERIFY])
+async def test_who_may_not_run_tools_is_told_what_that_takes(path: str) -> None:
+    async with operated_by(OperatorRight.DOCUMENTS) as (console, browser):
+        await put(console)
+        page = await browser.open(page_of(path))
+        assert "needs the right run" in page.text
+        assert not [it for it in page.forms if it.action == path]
+
+
+async def test_forms_of_others_change_nothing(console: ConsoleService) -> None:
+    await put(console)
+    page = await console.browser.open(page_of(MANAGE))
+    remove = next(it for it in page.forms if it.fields.get("do") == "remove")
+    for fields, origin in (
+        ({**remove.fields, "csrf": "x"}, "http://localhost"),
+        (remove.fields, "http://evil.example"),
+    ):
+        refused = await console.browser.post(MANAGE, fields, origin=origin)
+        assert refused.status_code == 403
+    assert "note" in await facts(console)

@@ -1,0 +1,169 @@
+"""The pages that run document tools: search, quotations and pictures of pages."""
+
+from collections.abc import AsyncIterator
+from io import BytesIO
+
+import pytest
+from fpdf import FPDF
+from PIL import Image
+
+from tests.console.document_pages import (
+    PICTURE,
+    READ,
+    SEARCH,
+    VERIFY,
+    page_of,
+    put,
+)
+from tests.support.console_browser import ConsoleService, Html, running_console
+
+MANUAL = b"""# Manual
+
+The client renews its certificate every thirty days. Certificates are kept in the store.
+
+## Valves
+
+Turn the valve to 12 bar, and never to 120. <b>Mind</b> the gap.
+"""
+
+
+@pytest.fixture
+async def console() -> AsyncIterator[ConsoleService]:
+    async with running_console() as started:
+        await put(started, "manual", MANUAL)
+        yield started
+
+
+def marked(page: str) -> list[str]:
+    """Return the texts that a page marks."""
+    return [Html(it.partition("</mark>")[0]).text for it in page.split("<mark")[1:]]
+
+
+async def test_a_search_in_a_document_shows_the_places_and_the_words_that_they_have(
+    console: ConsoleService,
+) -> None:
+    address = page_of(SEARCH, "manual", query="how does a VPN renew certificates")
+    response = await console.browser.get(address)
+    page = Html(response.text)
+    assert "1 place" in page.text
+    assert "Score" in page.text
+    assert "2 of 5 words in this excerpt: renew, certificates; not how, does, vpn" in page.text
+    assert {">renews", ">certificate", ">Certificates"} <= set(marked(response.text))
+    (link,) = [it for it in page.links if it.startswith(READ) and "mark=" in it]
+    assert "<mark" in (await console.browser.get(link.partition("#")[0])).text
+
+
+async def test_a_search_over_a_tenant_finds_the_documents_of_its_user(
+    console: ConsoleService,
+) -> None:
+    await put(console, "other", b"# Other\n\nA valve of Ann.\n", reader_user="ann")
+    await put(console, "foreign", b"# Foreign\n\nA valve.\n", tenant_id="globex")
+    places = {}
+    for user in ("bob", "ann"):
+        page = await console.browser.open(SEARCH, tenant_id="acme", query="valve", user_id=user)
+        places[user] = {
+            it for it in ("manual", "other", "foreign") if f"Document {it}" in page.text
+        }
+    assert places == {"bob": {"manual"}, "ann": {"manual", "other"}}
+
+
+async def test_a_document_with_readers_is_searched_for_one_of_them(
+    console: ConsoleService,
+) -> None:
+    for name, readers in (("of-ann", {"reader_user": "ann"}), ("of-law", {"reader_role": "law"})):
+        await put(console, name, MANUAL, **readers)
+        page = await console.browser.open(page_of(SEARCH, name, query="valve"))
+        assert "1 place" in page.text
+
+
+async def test_a_search_that_finds_nothing_says_for_what_it_looked(
+    console: ConsoleService,
+) -> None:
+    page = await console.browser.open(page_of(SEARCH, "manual", query="zebras"))
+    assert "Nothing found" in page.text
+    assert "zebras" in page.text.partition("Nothing found")[2]
+    everywhere = await console.browser.open(SEARCH, tenant_id="acme", query="zebras")
+    assert "Nothing found" in everywhere.text
+
+
+async def test_a_quotation_that_stands_there_is_shown_with_how_to_cite_it(
+    console: ConsoleService,
+) -> None:
+    quote = "never to 120. <b>Mind</b> the gap."
+    verified = await console.browser.press(VERIFY, {"quote": quote}, on=page_of(VERIFY, "manual"))
+    page = Html(verified.text)
+    assert "It stands there, word for word" in page.text
+    assert f"“{quote}” (Manual, page 1)" in page.text
+    assert '"start_char"' in page.text
+    assert f">{quote}" in marked(verified.text)
+
+
+async def test_a_quotation_with_another_figure_is_shown_beside_what_stands_there(
+    console: ConsoleService,
+) -> None:
+    quote = "Turn the valve to 21 bar, and never to 120."
+    near = await console.browser.press(VERIFY, {"quote": quote}, on=page_of(VERIFY, "manual"))
+    page = Html(near.text)
+    assert "It does not stand there; this is most like it" in page.text
+    assert '<del class="removed">21</del>' in near.text
+    assert '<ins class="added">12</ins>' in near.text
+    again = [it for it in page.forms if "quote" in it.fields][-1]
+    verified = await console.browser.post(VERIFY, again.fields)
+    assert "It stands there, word for word" in verified.text
+
+
+async def test_a_quotation_that_nothing_is_like_is_told(console: ConsoleService) -> None:
+    quote = "Zebras quietly jump over xylophones."
+    none = await console.browser.press(VERIFY, {"quote": quote}, on=page_of(VERIFY, "manual"))
+    assert "Nothing in the document is like it" in none.text
+    everywhere = await console.browser.press(
+        VERIFY, {"quote": quote}, on=f"{VERIFY}?tenant_id=acme"
+    )
+    assert "No document has anything like it" in everywhere.text
+
+
+async def test_without_a_document_a_quotation_is_looked_for_in_what_a_search_finds(
+    console: ConsoleService,
+) -> None:
+    quote = "renews its certificate every thirty days"
+    found = await console.browser.press(
+        VERIFY, {"quote": quote, "tenant_id": "acme"}, on=f"{VERIFY}?tenant_id=acme"
+    )
+    page = Html(found.text)
+    assert "It stands there, word for word" in page.text
+    assert "Looked in manual" in page.text
+
+
+@pytest.mark.parametrize("quote", ["", "short", "x" * 2_001])
+async def test_a_quotation_that_is_none_is_told(console: ConsoleService, quote: str) -> None:
+    refused = await console.browser.press(VERIFY, {"quote": quote}, on=page_of(VERIFY, "manual"))
+    assert refused.status_code == 422
+    assert 'role="alert"' in refused.text
+
+
+async def test_a_page_is_shown_as_a_picture_and_as_nothing_else() -> None:
+    pdf = FPDF()
+    pdf.set_font("helvetica", size=12)
+    pdf.add_page()
+    pdf.cell(text="Turn the valve to 12 bar.")
+    async with running_console(documents_keep_originals=True) as console:
+        await put(console, "pdf", bytes(pdf.output()), kind="application/pdf", reader_user="ann")
+        await put(console)
+        page = await console.browser.open(page_of(READ, "pdf", page=1, view="picture"))
+        (source,) = [a["src"] for tag, a in page.tags if tag == "img" and PICTURE in str(a["src"])]
+        picture = await console.browser.get(str(source))
+        assert picture.status_code == 200
+        assert picture.headers["content-type"] in ("image/png", "image/jpeg")
+        assert picture.headers["x-content-type-options"] == "nosniff"
+        assert Image.open(BytesIO(picture.content)).width > 100
+        none = await console.browser.get(page_of(PICTURE, "note", page=1))
+        assert none.status_code >= 400
+        assert "PAGE_IMAGE_UNAVAILABLE" in none.text
+
+
+async def test_where_no_originals_are_kept_a_picture_is_an_error_that_says_so(
+    console: ConsoleService,
+) -> None:
+    none = await console.browser.get(page_of(PICTURE, "manual", page=1))
+    assert none.status_code >= 400
+    assert "text/html" in none.headers["content-type"]
