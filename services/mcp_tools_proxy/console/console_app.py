@@ -15,6 +15,7 @@ from mcp_tools_proxy.console.pages.documents.document_page_routes import documen
 from mcp_tools_proxy.console.pages.limits import limit_routes
 from mcp_tools_proxy.console.pages.overview import overview_routes
 from mcp_tools_proxy.console.pages.servers import server_routes
+from mcp_tools_proxy.console.pages.tokens.token_pages import token_page_routes
 from mcp_tools_proxy.console.pages.try_page import try_routes
 from mcp_tools_proxy.console.pages.who_sees_what import visibility_routes
 from mcp_tools_proxy.web.request_refusals import CONSOLE_PATH
@@ -29,6 +30,7 @@ PARTS: Sequence[BuildRoutes] = (
     call_routes,
     limit_routes,
     document_page_routes,
+    token_page_routes,
 )
 """The parts of the console, each with its routes."""
 

@@ -17,7 +17,7 @@ def _is_part(wanted: frozenset[str] | None, limit: frozenset[str] | None) -> boo
     return limit is None or (wanted is not None and wanted <= limit)
 
 
-def _is_anybody(holder: Principal) -> bool:
+def may_name_any_user(holder: Principal) -> bool:
     """Return whether any user with any role can be meant by what the holder may do.
 
     A token that merely names no user is proven to have its own roles: it takes no others.
@@ -29,8 +29,8 @@ def _is_anybody(holder: Principal) -> bool:
 _WITHIN: Mapping[str, Callable[[Principal, Principal], bool]] = {
     "tenant_id": lambda wanted, holder: holder.tenant_id in (None, wanted.tenant_id),
     "user_id": lambda wanted, holder: holder.user_id in (None, wanted.user_id),
-    "asserts_users": lambda wanted, holder: not wanted.asserts_users or _is_anybody(holder),
-    "roles": lambda wanted, holder: _is_anybody(holder) or {*wanted.roles} <= {*holder.roles},
+    "asserts_users": lambda wanted, holder: not wanted.asserts_users or may_name_any_user(holder),
+    "roles": lambda wanted, holder: may_name_any_user(holder) or {*wanted.roles} <= {*holder.roles},
     "agents": lambda wanted, holder: _is_part(wanted.agents, holder.agents),
     "documents": lambda wanted, holder: _is_part(wanted.documents, holder.documents),
     "rights": lambda wanted, holder: wanted.rights <= holder.rights,

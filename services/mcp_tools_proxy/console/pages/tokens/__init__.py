@@ -1,0 +1,1 @@
+"""The pages of bearer tokens: which there are, make one, revoke one."""

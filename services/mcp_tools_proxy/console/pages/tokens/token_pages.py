@@ -1,0 +1,187 @@
+"""Lists tokens, shows one, makes one, and revokes one."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urlencode
+
+from starlette.routing import Route
+
+from mcp_tools_proxy.console.api_client import ApiRefused
+from mcp_tools_proxy.console.forms import Form
+from mcp_tools_proxy.console.page_endpoint import PageEndpoint, Pages
+from mcp_tools_proxy.console.page_request import Done, PageRequest, PageResult, PageView
+from mcp_tools_proxy.console.pages.tokens.token_form import (
+    DEFAULT_EXPIRY,
+    FieldProblems,
+    choices_of,
+    problem_by_field,
+    request_of,
+    sentence,
+)
+from mcp_tools_proxy.domain.identity import OperatorRight
+
+API_PATH = "/internal/mcp/tokens"
+LIST_PATH = "/console/tokens"
+NEW_PATH = f"{LIST_PATH}/new"
+REVOKE_PATH = f"{LIST_PATH}/revoke"
+
+PAGE_TOKENS = 25
+SOON = timedelta(days=14)
+"""How long before its end a token is marked."""
+
+ANYWHERE = "http://HOST:PORT"
+"""Stands for the gateway's address in examples, where that is not known."""
+
+_DEFAULTS = (("users", "any"), ("for_documents", "any"), ("expires", DEFAULT_EXPIRY))
+
+
+def token_page_routes(pages: Pages) -> Sequence[Route]:
+    """Return the routes of this part."""
+    made = _TokenMaker(pages.origin.public_url)
+    return (
+        Route(LIST_PATH, PageEndpoint(pages, GET=_list)),
+        Route(NEW_PATH, PageEndpoint(pages, GET=made.show, POST=made.make)),
+        Route(REVOKE_PATH, PageEndpoint(pages, GET=_show, POST=_revoke)),
+    )
+
+
+class _TokenMaker:
+    """Makes tokens; examples of their use are to ``public_url``, if it is known."""
+
+    def __init__(self, public_url: str | None) -> None:
+        self._base = (public_url or ANYWHERE).rstrip("/")
+
+    async def show(self, page: PageRequest) -> PageResult:
+        """Show the form; asks for one token, to find out whether any can be made here."""
+        try:
+            await page.api.get(API_PATH, {"limit": 1})
+        except ApiRefused as error:
+            return _not_here(page, error)
+        form = Form([*_DEFAULTS, ("tenant_id", page.query("tenant_id"))])
+        return _form(page, form, {})
+
+    async def make(self, page: PageRequest) -> PageResult:
+        """Create a token and show it, this once; or show the form again, with what is wrong."""
+        try:
+            body = request_of(page.form, page.operator)
+        except FieldProblems as error:
+            return _form(page, page.form, error.problems, HTTPStatus.BAD_REQUEST)
+        try:
+            token = await page.api.post(API_PATH, body)
+        except ApiRefused as error:
+            if error.status == HTTPStatus.UNAUTHORIZED:
+                raise
+            problems = problem_by_field(error.message, error.details)
+            return _form(page, page.form, problems, error.status)
+        context = {"token": _shown(token), "secret": token["token"], "base_url": self._base}
+        return PageView(template="token_made.html", context=context)
+
+
+async def _list(page: PageRequest) -> PageResult:
+    """List the tokens that the person may revoke, the newest first."""
+    try:
+        answer = await _page_of(page)
+    except ApiRefused as error:
+        return _not_here(page, error)
+    return PageView(
+        template="tokens.html",
+        context={
+            "tokens": [_shown(it) for it in answer["tokens"]],
+            "problems": answer.get("problems", [])[:20],
+            "tenant_id": page.tenant(),
+            "cursor": page.query("cursor"),
+            "next": _address(LIST_PATH, page, cursor=answer.get("next_cursor")),
+            "own_id": page.operator.token_log_fields.get("token_id"),
+        },
+    )
+
+
+async def _show(page: PageRequest) -> PageResult:
+    """Show one token of a page of the list, and what its revocation ends."""
+    try:
+        answer = await _page_of(page)
+    except ApiRefused as error:
+        return _not_here(page, error)
+    wanted = page.query("token_id")
+    found = [it for it in answer["tokens"] if it["id"] == wanted]
+    context = {
+        "token": _shown(found[0]) if found else None,
+        "is_own": wanted == page.operator.token_log_fields.get("token_id"),
+        "revoking": page.query("revoke") == "1",
+        "back": _address(LIST_PATH, page, cursor=page.query("cursor")),
+    }
+    status = HTTPStatus.OK if found else HTTPStatus.NOT_FOUND
+    return PageView(template="token.html", context=context, status=status)
+
+
+async def _revoke(page: PageRequest) -> PageResult:
+    """Revoke one token."""
+    token_id = page.form.text("token_id")
+    try:
+        await page.api.send("DELETE", API_PATH, {"token_id": token_id})
+    except ApiRefused as error:
+        return _not_here(page, error)
+    return Done(path=LIST_PATH, message=f"Token {token_id} is revoked. Who sends it is refused.")
+
+
+async def _page_of(page: PageRequest) -> Mapping[str, Any]:
+    """Return the page of the list that the address names. Raises ApiRefused."""
+    query = {"tenant_id": page.tenant(), "cursor": page.query("cursor"), "limit": PAGE_TOKENS}
+    answer: Mapping[str, Any] = await page.api.get(API_PATH, query)
+    return answer
+
+
+def _not_here(page: PageRequest, error: ApiRefused) -> PageView:
+    """Return a page that says why tokens are not looked after here. Raises any other refusal."""
+    is_read_only = error.code == "CONFIG_READ_ONLY"
+    if not is_read_only and not (error.code == "FORBIDDEN" and page.may(OperatorRight.TOKENS)):
+        raise error
+    context = {"reason": sentence(error.message), "is_read_only": is_read_only}
+    return PageView(
+        template="tokens_elsewhere.html",
+        context=context,
+        status=error.status if is_read_only else HTTPStatus.OK,
+    )
+
+
+def _form(
+    page: PageRequest, form: Form, problems: Mapping[str, str], status: int = HTTPStatus.OK
+) -> PageView:
+    choices = choices_of(page.operator)
+    shown = {"users", "tenant_id", "user_id", "roles", "agents", "documents", "rights", "expires"}
+    return PageView(
+        template="token_new.html",
+        context={
+            **choices,
+            "form": form,
+            "problems": problems,
+            "others": [text for field, text in problems.items() if field not in shown],
+            "own_tenant": page.tenant_id,
+        },
+        status=status,
+    )
+
+
+def _shown(token: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a token with how near its end is: ok, warn, bad, or idle for none."""
+    expires, now = token.get("expires"), datetime.now(UTC)
+    if expires is None:
+        kind, label = "idle", "never expires"
+    elif token["is_expired"]:
+        kind, label = "bad", "expired"
+    elif datetime.fromisoformat(expires) - now < SOON:
+        kind, label = "warn", "expires soon"
+    else:
+        kind, label = "ok", "good"
+    return {**token, "kind": kind, "label": label}
+
+
+def _address(path: str, page: PageRequest, *, cursor: str | None) -> str | None:
+    """Return a page of the list for the tenant of this one; None without a cursor for another."""
+    if cursor is None:
+        return None
+    wanted = {"tenant_id": page.query("tenant_id"), "cursor": cursor}
+    query = urlencode({name: value for name, value in wanted.items() if value})
+    return f"{path}?{query}" if query else path

@@ -1,0 +1,293 @@
+"""Tokens in the console: listed, made, shown once, revoked, with the rights of who looks."""
+
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_tools_proxy.auth.token_format import TokenEntry, read_lines, sha256_of
+from mcp_tools_proxy.domain.identity import OperatorRight
+from tests.support.console_browser import ConsoleBrowser, ConsoleService, Html, running_console
+from tests.support.service import TOOLS, eventually
+from tests.support.tokens import TOKENS_FILE, bearer, file_token, token_settings
+
+LIST = "/console/tokens"
+NEW = f"{LIST}/new"
+REVOKE = f"{LIST}/revoke"
+MARKUP = "<img src=x onerror=alert(1)>\"'&amp;"
+
+
+@pytest.fixture
+async def console() -> AsyncIterator[ConsoleService]:
+    async with running_console(**token_settings()) as started:
+        yield started
+
+
+def entries() -> tuple[TokenEntry, ...]:
+    return read_lines(TOKENS_FILE.read_bytes()).entries
+
+
+def secret_on(page: Html) -> str:
+    (found,) = set(re.findall(r"mtp_[A-Za-z0-9_-]{43}", page.text))
+    return str(found)
+
+
+async def signed_in(console: ConsoleService, **holder: Any) -> ConsoleBrowser:
+    """Return the browser of an operator whose token has the right TOKENS, at least."""
+    token = file_token(**{"may": [OperatorRight.TOKENS], **holder})
+    assert console.service.gateway.tokens is not None
+    await console.service.gateway.tokens.load()
+    browser = console.new_browser()
+    await browser.sign_in(token)
+    return browser
+
+
+async def make(browser: ConsoleBrowser, **fields: str | list[str]) -> tuple[int, Html]:
+    response = await browser.press(NEW, fields)
+    return response.status_code, Html(response.text)
+
+
+async def test_an_empty_list_says_how_to_fill_it(console: ConsoleService) -> None:
+    page = await console.browser.open(LIST)
+    assert "No tokens yet" in page.text
+    assert NEW in page.links
+
+
+async def test_a_service_gets_a_token_for_one_agent_and_can_use_it(
+    console: ConsoleService,
+) -> None:
+    status, page = await make(
+        console.browser, tenant_id="acme", agents="reader", note="nightly report"
+    )
+    assert (status, "Copy it now" in page.text) == (200, True)
+    secret = secret_on(page)
+    (entry,) = entries()
+    assert entry.hash == sha256_of(secret)
+    assert (entry.principal.tenant_id, entry.principal.agents) == ("acme", frozenset({"reader"}))
+    assert entry.expires is not None
+    assert entry.created is not None
+    assert (entry.expires - entry.created).days == 90
+    used = await console.service.http.get(TOOLS, headers=bearer(secret))
+    assert used.status_code == 200
+    assert "/internal/mcp/tools" in page.text
+    assert "Authorization: Bearer" in page.text
+
+
+async def test_the_token_is_shown_once_and_kept_by_nobody(console: ConsoleService) -> None:
+    form = (await console.browser.open(NEW)).form(NEW)
+    response = await console.browser.post(NEW, {**form.fields, "tenant_id": "acme"})
+    secret = secret_on(Html(response.text))
+    assert (response.status_code, response.headers["cache-control"]) == (200, "no-store")
+    assert "set-cookie" not in response.headers
+    (entry,) = entries()
+    for path in (LIST, NEW, f"{REVOKE}?token_id={entry.id}"):
+        assert secret not in (await console.browser.get(path)).text
+
+
+async def test_every_choice_of_the_form_is_the_token_s(console: ConsoleService) -> None:
+    await make(
+        console.browser,
+        tenant_id="acme",
+        users="one",
+        user_id="jo",
+        roles="editor, lead",
+        agents="a,b",
+        for_documents="some",
+        documents="d1\nd2",
+        rights=["audit", "run"],
+        expires="never",
+    )
+    await make(console.browser, tenant_id="acme", users="asserted", roles="x", user_id="y")
+    await make(console.browser, tenant_id="acme", for_documents="none", documents="d1")
+    one, service, without = entries()
+    assert (one.principal.user_id, one.principal.roles) == ("jo", ("editor", "lead"))
+    assert one.principal.agents == frozenset({"a", "b"})
+    assert one.principal.documents == frozenset({"d1", "d2"})
+    assert one.principal.rights == {OperatorRight.AUDIT, OperatorRight.RUN}
+    assert one.expires is None
+    assert (service.principal.asserts_users, service.principal.user_id) == (True, None)
+    assert service.principal.roles == ()
+    assert without.principal.documents == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({}, "Name the tenant"),
+        ({"tenant_id": "a", "users": "one"}, "Name the user"),
+        ({"tenant_id": "a", "for_documents": "some"}, "Name at least one document"),
+        ({"tenant_id": "a", "expires": "other"}, "Say when"),
+        ({"tenant_id": "a", "expires": "other", "expires_at": "soon"}, "Should be like 90d"),
+        ({"tenant_id": "a", "agents": "x" * 257}, "at most 256 characters"),
+        ({"tenant_id": "a", "note": "x" * 1001}, "at most 1000 characters"),
+        ({"tenant_id": "a", "rights": ["everything"]}, "Input should be"),
+    ],
+)
+async def test_what_is_wrong_is_said_beside_the_field(
+    console: ConsoleService, fields: dict[str, str], problem: str
+) -> None:
+    status, page = await make(console.browser, **{"note": MARKUP, **fields})
+    assert status in (400, 422)
+    assert problem in page.text
+    assert "problem" in {attributes.get("class") for _, attributes in page.tags}
+    assert page.form(NEW).fields["note"] == fields.get("note", MARKUP)
+    assert not TOKENS_FILE.exists()
+
+
+async def test_the_list_is_paged_and_filtered_by_tenant(console: ConsoleService) -> None:
+    for number in range(40):
+        file_token(tenant=f"t{number % 2}")
+    assert console.service.gateway.tokens is not None
+    await console.service.gateway.tokens.load()
+    first = await console.browser.open(LIST)
+    (older,) = [link for link in first.links if "cursor=" in link and "token_id" not in link]
+    second = await console.browser.open(older)
+    shown = [link for page in (first, second) for link in page.links if link.endswith("#revoke")]
+    assert len(set(shown)) == 40
+    of_one = await console.browser.open(LIST, tenant_id="t1")
+    assert "t0" not in of_one.text
+    assert "This tenant has no tokens" in (await console.browser.open(LIST, tenant_id="x")).text
+
+
+async def test_an_expired_token_and_one_that_ends_soon_look_so(console: ConsoleService) -> None:
+    for expires in ("1d", "90d", "never"):
+        await make(console.browser, tenant_id="acme", expires=expires)
+    page = await console.browser.open(LIST)
+    assert [word in page.text for word in ("expires soon", "good", "never expires")] == [True] * 3
+    lines = TOKENS_FILE.read_text(encoding="utf-8").splitlines()
+    TOKENS_FILE.write_text(
+        "\n".join(
+            line.replace(line.split('"expires":"')[1][:4], "2001") if "expires" in line else line
+            for line in lines
+        )
+    )
+    assert console.service.gateway.tokens is not None
+    await console.service.gateway.tokens.load()
+    assert (await console.browser.open(LIST)).text.count("expired") == 2
+
+
+async def test_revoking_says_what_it_ends_and_ends_it(console: ConsoleService) -> None:
+    _, made = await make(console.browser, tenant_id="acme", note="nightly report")
+    secret, (entry,) = secret_on(made), entries()
+    address = next(it for it in (await console.browser.open(LIST)).links if "#revoke" in it)
+    page = await console.browser.open(address.partition("#")[0])
+    assert "the tenant acme (nightly report)" in page.text
+    done = await console.browser.press(REVOKE, {"token_id": entry.id}, on=address.partition("#")[0])
+    assert f"Token {entry.id} is revoked" in done.text
+    assert entries() == ()
+    used = await console.service.http.get(TOOLS, headers=bearer(secret))
+    assert used.status_code == 401
+    absent = await console.browser.get(address.partition("#")[0])
+    assert (absent.status_code, "may have been revoked" in absent.text) == (404, True)
+
+
+async def test_who_revokes_the_own_token_is_told_and_signed_out(console: ConsoleService) -> None:
+    browser = await signed_in(console, tenant="acme")
+    (entry,) = entries()
+    address = f"{REVOKE}?token_id={entry.id}"
+    assert "you will be signed out" in (await browser.open(address)).text
+    done = await browser.press(REVOKE, on=address)
+    assert "Your session has ended" in done.text
+
+
+async def test_nobody_gives_away_more_than_the_own_token_may(console: ConsoleService) -> None:
+    browser = await signed_in(
+        console,
+        tenant="acme",
+        user="jo",
+        roles=("editor",),
+        agents=("reader", "writer"),
+        documents=("d1",),
+        may=[OperatorRight.TOKENS, OperatorRight.AUDIT],
+    )
+    page = await browser.open(NEW)
+    names = {attributes.get("name") for tag, attributes in page.tags if tag == "input"}
+    assert names.isdisjoint({"tenant_id", "user_id", "users", "agents", "roles"})
+    offered = {(it["name"], it["value"]) for _, it in page.tags if it.get("type") == "checkbox"}
+    assert offered == {
+        ("own_roles", "editor"),
+        ("own_agents", "reader"),
+        ("own_agents", "writer"),
+        ("own_documents", "d1"),
+        ("rights", "audit"),
+        ("rights", "tokens"),
+    }
+    status, page = await make(browser, own_agents="reader", own_documents="d1")
+    assert status == 200
+    made = entries()[-1].principal
+    assert (made.tenant_id, made.user_id, made.agents) == ("acme", "jo", frozenset({"reader"}))
+    for wider in ({"rights": "config"}, {"own_agents": "other"}, {"own_roles": "boss"}):
+        status, page = await make(
+            browser, **{"own_agents": "reader", "own_documents": "d1", **wider}
+        )
+        assert (status, "do more than yours" in page.text) == (403, True), wider
+    assert len(entries()) == 2
+
+
+async def test_a_tenant_s_operator_sees_the_own_tenant_alone(console: ConsoleService) -> None:
+    await make(console.browser, tenant_id="globex", note="of globex")
+    browser = await signed_in(console, tenant="acme", asserts_users=True)
+    page = await browser.open(LIST, tenant_id="globex")
+    assert "globex" not in page.text
+    assert "yours" in page.text
+    await make(browser, tenant_id="globex", note="forged")
+    assert entries()[-1].principal.tenant_id == "acme"
+    (foreign,) = [it.id for it in entries() if it.note == "of globex"]
+    csrf = (await browser.open(NEW)).form(NEW).fields["csrf"]
+    refused = await browser.post(REVOKE, {"csrf": csrf, "token_id": foreign})
+    assert (refused.status_code, "that you may revoke" in refused.text) == (404, True)
+
+
+async def test_who_lacks_the_right_is_refused(console: ConsoleService) -> None:
+    browser = await signed_in(console, tenant="acme", may=[OperatorRight.RUN])
+    assert LIST not in (await browser.open("/console/servers")).links
+    for path in (LIST, NEW, f"{REVOKE}?token_id=x"):
+        assert (await browser.get(path)).status_code == 403
+    csrf = (await browser.open("/console/servers")).form("/console/sign-out").fields["csrf"]
+    for path in (NEW, REVOKE):
+        response = await browser.post(path, {"csrf": csrf, "tenant_id": "a", "token_id": "x"})
+        assert response.status_code == 403
+
+
+async def test_texts_of_tokens_are_no_markup(console: ConsoleService) -> None:
+    await make(console.browser, tenant_id=MARKUP, agents=MARKUP, note=MARKUP, users="asserted")
+    (entry,) = entries()
+    for path in (LIST, f"{REVOKE}?token_id={entry.id}", f"{NEW}?tenant_id=%3Cimg%3E"):
+        page = await console.browser.get(path)
+        assert "<img src=x" not in page.text
+        assert [it for tag, it in Html(page.text).tags if "onerror" in it] == []
+
+
+async def test_elsewhere_it_is_said_what_to_do_instead() -> None:
+    async with running_console() as console:
+        for path in (LIST, NEW, f"{REVOKE}?token_id=x"):
+            page = await console.browser.open(path)
+            assert "mcp-tools-proxy tokens" in page.text
+            assert "MCP_PROXY_AUTH_MODE=token" in page.text
+
+
+async def test_a_file_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    (tmp_path / "no-folder").write_text("")
+    settings = {**token_settings(), "tokens_file": tmp_path / "no-folder" / "tokens.jsonl"}
+    async with running_console(**settings) as console:
+        status, page = await make(console.browser, tenant_id="acme")
+        assert (status, "cannot be written" in page.text) == (409, True)
+        csrf = page.form(NEW).fields["csrf"]
+        revoked = await console.browser.post(REVOKE, {"csrf": csrf, "token_id": "x"})
+        assert (revoked.status_code, "cannot be written" in revoked.text) == (409, True)
+        assert "cannot be read" in (await console.browser.open(LIST)).text
+
+
+async def test_the_page_of_many_tokens_stays_small(console: ConsoleService) -> None:
+    for number in range(41):
+        agents = tuple(f"<agent {number} {place}>" for place in range(50))
+        file_token(tenant="<" * 256, user="u" * 256, agents=agents, may=[*OperatorRight])
+
+    async def known() -> bool:
+        return len(console.service.gateway.tokens.entries) == 41  # type: ignore[union-attr]
+
+    await eventually(known)
+    response = await console.browser.get(LIST)
+    assert len(response.content) < 60_000
