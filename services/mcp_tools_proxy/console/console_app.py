@@ -14,7 +14,7 @@ from mcp_tools_proxy.console.pages.calls import call_routes
 from mcp_tools_proxy.console.pages.documents.document_page_routes import document_page_routes
 from mcp_tools_proxy.console.pages.limits import limit_routes
 from mcp_tools_proxy.console.pages.overview import overview_routes
-from mcp_tools_proxy.console.pages.servers import server_routes
+from mcp_tools_proxy.console.pages.servers.server_pages import server_routes
 from mcp_tools_proxy.console.pages.tokens.token_pages import token_page_routes
 from mcp_tools_proxy.console.pages.try_page import try_routes
 from mcp_tools_proxy.console.pages.who_sees_what import visibility_routes

@@ -1,0 +1,158 @@
+"""The definitions of one server that are not as accepted: how each differs, in bounded parts."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mcp_tools_proxy.console.page_request import PageRequest
+from mcp_tools_proxy.console.pages.servers.bounded_text import page_cost, page_text
+
+PAGE_CHANGES = 20
+INLINE_COST = 3_000
+"""A longer change has a page, or several, of its own: nobody accepts what was cut."""
+
+LIST_COST = 26_000
+PART_COST = 24_000
+PIECE_CHARS = 4_000
+CONTEXT_CHARS = 160
+"""What is shown of the same words before and after a change."""
+
+FLAGS: Mapping[str, str] = {
+    "bidi_control": "has characters that change the direction of text",
+    "tag_character": "has characters that no font shows, and that models read",
+    "zero_width": "has characters without a width",
+    "format_character": "has control characters, or others without a shape",
+    "html_comment": "has an HTML comment, which people may not see and models read",
+    "lookalike_name": "looks like the name of another tool",
+}
+
+STATUSES: Mapping[str, tuple[str, str]] = {
+    "changed": ("warn", "changed"),
+    "new": ("warn", "new"),
+    "missing": ("idle", "not offered any more"),
+    "unlocked": ("idle", "nothing to compare with"),
+    "as_locked": ("ok", "as accepted, and flagged"),
+}
+
+KINDS: Mapping[str, str] = {
+    "tool": "Tool",
+    "prompt": "Prompt",
+    "resource": "Resource",
+    "resource_template": "Resource template",
+    "instructions": "Instructions of the server",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ShownPiece:
+    """Some words: ``same``, ``removed``, ``added``, or ``left_out`` with how many there are."""
+
+    edit: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShownField:
+    """A field of a definition that differs, or the part of it that a page holds."""
+
+    name: str
+    pieces: Sequence[ShownPiece]
+
+
+Part = Sequence[ShownField]
+
+
+async def definitions_of(page: PageRequest, server_id: str) -> Mapping[str, Any]:
+    """Return the mode and the state of the lock, and what is not as accepted of one server."""
+    answer = await page.api.get("/internal/mcp/definitions")
+    items = [it for it in answer["items"] if it["server_id"] == server_id]
+    return {"mode": answer["mode"], "lock": answer["lock"], "items": items}
+
+
+def listed(definitions: Mapping[str, Any], begin: int) -> list[Mapping[str, Any]]:
+    """Return a page of changes, each with its difference if that is short."""
+    left = LIST_COST
+    shown: list[Mapping[str, Any]] = []
+    for item in definitions["items"][begin : begin + PAGE_CHANGES]:
+        parts = parts_of(item, PART_COST)
+        cost = sum(map(_cost, parts))
+        is_inline = len(parts) <= 1 and cost <= min(INLINE_COST, left)
+        left -= 800 + (cost if is_inline else 0)
+        shown.append(
+            {
+                **facts(item),
+                "fields": parts[0] if is_inline and parts else None,
+                "is_long": not is_inline,
+            }
+        )
+    return shown
+
+
+def facts(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what a page says of a definition besides its difference."""
+    kind, label = STATUSES.get(item["status"], ("bad", item["status"]))
+    name = item.get("shown_name") or item["name"]
+    return {
+        "kind": item["kind"],
+        "kind_label": KINDS.get(item["kind"], item["kind"]),
+        "key": item["name"],
+        "name": page_text(name, 400),
+        "state_kind": "bad" if item["quarantined"] else kind,
+        "state": f"{label}, quarantined" if item["quarantined"] else label,
+        "status": item["status"],
+        "sha256": item.get("sha256"),
+        "flags": [(FLAGS.get(it["reason"], it["reason"]), it["field"]) for it in item["flags"]],
+        "may_accept": item["status"] in ("changed", "new") and item.get("sha256") is not None,
+    }
+
+
+def parts_of(item: Mapping[str, Any], max_cost: int) -> list[Part]:
+    """Return the difference in parts that each fit a page; all that has changed is in one."""
+    parts: list[list[ShownField]] = []
+    left = 0
+    for difference in item["difference"]:
+        name = page_text(difference["field"], 400).text
+        pieces: list[ShownPiece] = []
+        for piece in _pieces(difference["words"]):
+            cost = page_cost(piece.text) + 60
+            if cost > left:
+                if pieces:
+                    parts[-1].append(ShownField(name, pieces))
+                    pieces = []
+                parts.append([])
+                left = max_cost - page_cost(name) - 60
+            left -= cost
+            pieces.append(piece)
+        if pieces:
+            left -= page_cost(name) + 60
+            parts[-1].append(ShownField(name, pieces))
+    return [part for part in parts if part]
+
+
+def _cost(part: Part) -> int:
+    return sum(
+        60 + page_cost(field.name) + sum(60 + page_cost(it.text) for it in field.pieces)
+        for field in part
+    )
+
+
+def _pieces(words: Sequence[Mapping[str, str]]) -> Iterator[ShownPiece]:
+    """Yield the words: those that are the same in short, the others whole, in bounded pieces."""
+    last = len(words) - 1
+    for place, word in enumerate(words):
+        text = word["text"]
+        if word["edit"] != "same":
+            for begin in range(0, len(text), PIECE_CHARS):
+                yield ShownPiece(word["edit"], text[begin : begin + PIECE_CHARS])
+            continue
+        head = 0 if place == 0 else CONTEXT_CHARS
+        tail = 0 if place == last else CONTEXT_CHARS
+        left_out = len(text) - head - tail
+        if left_out <= CONTEXT_CHARS:
+            yield ShownPiece("same", text)
+            continue
+        if head:
+            yield ShownPiece("same", text[:head])
+        yield ShownPiece("left_out", f"{left_out:,}")
+        if tail:
+            yield ShownPiece("same", text[-tail:])

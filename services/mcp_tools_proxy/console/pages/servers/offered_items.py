@@ -1,0 +1,195 @@
+"""What a server offers: a page of it as a list, and one item of that page as a whole."""
+
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+from pydantic_core import to_json
+from starlette.responses import Response
+
+from mcp_tools_proxy.console.page_headers import PAGE_HEADERS
+from mcp_tools_proxy.console.page_request import PageRequest, PageView
+from mcp_tools_proxy.console.pages.servers.bounded_text import page_cost, page_text
+from mcp_tools_proxy.console.pages.servers.schema_outline import outline_of
+
+Item = Mapping[str, Any]
+
+KINDS: Mapping[str, str] = {
+    "tool": "Tools",
+    "prompt": "Prompts",
+    "resource": "Resources",
+    "resource_template": "Resource templates",
+}
+
+HIDDEN_FOR: Mapping[str, tuple[str, str]] = {
+    "invalid": (
+        "not usable",
+        "It breaks a rule, so nobody is shown it. Its server has to mend it.",
+    ),
+    "needs_task": ("not usable", "It can be run as a task only, which the gateway does not do."),
+    "excluded": ("excluded", "“exclude” in the server’s entry in mcp.json leaves it out."),
+    "not_in_preset": (
+        "not in the preset",
+        "The active preset does not name it. Add it there, or switch to a preset that has it.",
+    ),
+    "cannot_bind": (
+        "not bound",
+        "“bind” in the server’s entry sets an argument that it does not "
+        "take so. See the problems of the server.",
+    ),
+    "quarantined": (
+        "quarantined",
+        "Its definition is not the one that was accepted. Look at the change, and accept it.",
+    ),
+    "shadowed": ("shadowed", "A server before this one in mcp.json offers the same name."),
+    "name_taken": (
+        "name taken",
+        "Another tool has its name. Give it one of its own by “overrides” in the preset.",
+    ),
+}
+"""Why nobody sees an item: in a word or two, and what to do about it."""
+
+WARNS = "may destroy something"
+"""What is shown of a tool in the list as well."""
+
+ANNOTATIONS: Mapping[str, tuple[str, str]] = {
+    "readOnlyHint": ("changes nothing", "may change something"),
+    "destructiveHint": (WARNS, "destroys nothing"),
+    "idempotentHint": ("may be repeated without harm", "does more when repeated"),
+    "openWorldHint": ("reaches others’ systems", "stays in its own system"),
+}
+"""What a tool says of itself, where that is true, and where it is false."""
+
+NAME_CHARS = 120
+LIST_COST = 34_000
+TEXT_COST = 8_000
+SCHEMA_COST = 12_000
+JSON_COST = 9_000
+
+
+async def show_offers(page: PageRequest, server_id: str) -> Mapping[str, Any]:
+    """Return what the list of a server's offers shows."""
+    offers = await _page_of(page, server_id)
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    left = LIST_COST
+    for item in offers["items"]:
+        row = _row(item, narrow=left <= 0)
+        left -= 350 + sum(page_cost(str(row[key])) for key in ("name", "about", "arguments"))
+        groups.setdefault(item["kind"], []).append(row)
+    return {
+        "total": offers["total"],
+        "groups": [(KINDS.get(kind, kind), rows) for kind, rows in groups.items()],
+        "next_cursor": offers.get("next_cursor"),
+        "cursor": page.query("cursor"),
+    }
+
+
+async def show_item(page: PageRequest, server: Item) -> PageView | Response:
+    """Show one item of a page of the offers, or send its definition as JSON."""
+    kind, name = page.query("kind"), page.request.query_params.get("name", "")
+    offers = await _page_of(page, server["server_id"])
+    found = [it for it in offers["items"] if (it["kind"], it["name"]) == (kind, name)]
+    context: dict[str, Any] = {"server": server, "cursor": page.query("cursor"), "item": None}
+    if not found:
+        return PageView(template="offered_item.html", context=context, status=HTTPStatus.NOT_FOUND)
+    item, definition = found[0], found[0].get("definition", {})
+    if page.query("as") == "json":
+        headers = {**PAGE_HEADERS, "Content-Disposition": 'attachment; filename="definition.json"'}
+        return Response(to_json(definition, indent=2), 200, headers, "application/json")
+    text = definition.get("description")
+    context |= {
+        "item": item,
+        "title": _title(definition),
+        "shown_name": page_text(name, 2_000),
+        "description": page_text(text if isinstance(text, str) else "", TEXT_COST),
+        "hidden": HIDDEN_FOR.get(item.get("hidden_for", "")),
+        "notes": _annotations(definition),
+        "warns": WARNS,
+        "schemas": list(_schemas(definition)),
+        "arguments": _arguments(definition),
+        "uri": page_text(str(definition.get("uri") or definition.get("uriTemplate") or ""), 2_000),
+        "mime_type": str(definition.get("mimeType") or "")[:200],
+        "json": page_text(to_json(definition, indent=2).decode(), JSON_COST),
+    }
+    return PageView(template="offered_item.html", context=context)
+
+
+async def _page_of(page: PageRequest, server_id: str) -> Mapping[str, Any]:
+    query = {"offers": server_id, "cursor": page.query("cursor")}
+    offers: Mapping[str, Any] = (await page.api.get("/internal/mcp/servers", query))["offers"]
+    return offers
+
+
+def _row(item: Item, *, narrow: bool) -> Mapping[str, Any]:
+    """Return an item as a line of the list; a narrow one where the page is full."""
+    definition = item.get("definition", {})
+    about = item.get("problem") or definition.get("description") or _title(definition)
+    about = " ".join(about[:400].split()) if isinstance(about, str) else ""
+    hidden = HIDDEN_FOR.get(item.get("hidden_for", ""))
+    return {
+        "kind": item["kind"],
+        "key": item["name"],
+        "name": item["name"][:NAME_CHARS] + ("…" if len(item["name"]) > NAME_CHARS else ""),
+        "about": "" if narrow else about[:140] + ("…" if len(about) > 140 else ""),
+        "arguments": "" if narrow else _arguments_in_short(definition),
+        "destroys": WARNS in _annotations(definition),
+        "shown": item["shown"],
+        "hidden": None if hidden is None else hidden[0],
+        "is_bad": item.get("hidden_for") in ("invalid", "needs_task", "quarantined", "cannot_bind"),
+    }
+
+
+def _title(definition: Item) -> str:
+    notes = definition.get("annotations")
+    for title in (definition.get("title"), notes.get("title") if isinstance(notes, dict) else None):
+        if isinstance(title, str):
+            return title[:200]
+    return ""
+
+
+def _annotations(definition: Item) -> list[str]:
+    found = definition.get("annotations")
+    notes = found if isinstance(found, dict) else {}
+    return [
+        texts[0] if notes[key] else texts[1]
+        for key, texts in ANNOTATIONS.items()
+        if isinstance(notes.get(key), bool)
+    ]
+
+
+def _schemas(definition: Item) -> list[tuple[str, object]]:
+    """Return the outlines of a tool's schemas, each with what it is of."""
+    named = (("What it takes", "inputSchema"), ("What it answers", "outputSchema"))
+    return [
+        (title, outline_of(definition[key], SCHEMA_COST))
+        for title, key in named
+        if key in definition
+    ]
+
+
+def _arguments(definition: Item) -> Sequence[Mapping[str, Any]]:
+    """Return the arguments of a prompt."""
+    found = definition.get("arguments")
+    listed = found if isinstance(found, list) else []
+    return [
+        {
+            "name": str(it.get("name", ""))[:100],
+            "required": it.get("required") is True,
+            "description": str(it.get("description") or "")[:300],
+        }
+        for it in listed[:40]
+        if isinstance(it, dict)
+    ]
+
+
+def _arguments_in_short(definition: Item) -> str:
+    """Return the names of the arguments, a question mark after each that may be left out."""
+    schema = definition.get("inputSchema")
+    if isinstance(schema, dict) and isinstance(schema.get("properties"), dict):
+        required = schema.get("required")
+        needed = required if isinstance(required, list) else []
+        named = [(name, name in needed) for name in schema["properties"]]
+    else:
+        named = [(it["name"], it["required"]) for it in _arguments(definition)]
+    texts = [name[:30] + ("" if is_needed else "?") for name, is_needed in named]
+    return ", ".join(texts[:6]) + (f" and {len(texts) - 6} more" if len(texts) > 6 else "")

@@ -1,0 +1,45 @@
+"""Lists the servers: the state of each, its figures of the last hour, and what has changed."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mcp_tools_proxy.console.page_request import PageRequest, PageResult, PageView
+from mcp_tools_proxy.console.pages.servers.server_facts import calls_of_servers, is_for_all
+from mcp_tools_proxy.domain.identity import OperatorRight
+
+SORTED_BY = ("total", "errors", "p99_ms")
+"""The figures that the list is sorted by on demand, the greatest first."""
+
+Server = Mapping[str, Any]
+
+
+async def list_servers(page: PageRequest) -> PageResult:
+    """List the servers with their state."""
+    servers: Sequence[Server] = (await page.api.get("/internal/mcp/servers"))["servers"]
+    calls = await calls_of_servers(page)
+    sort = page.query("sort")
+    rows = [(server, (calls or {}).get(server["server_id"], {})) for server in servers]
+    if sort in SORTED_BY:
+        rows.sort(key=lambda row: row[1].get(sort) or 0, reverse=True)
+    slowest = max((it.get("p99_ms") or 0 for _, it in rows), default=0)
+    context = {
+        "rows": rows,
+        "shows_calls": calls is not None,
+        "slowest_ms": slowest,
+        "sort": sort,
+        "changed": await _changed(page),
+    }
+    return PageView(template="servers.html", context=context)
+
+
+async def _changed(page: PageRequest) -> Mapping[str, int]:
+    """Return how many definitions of each server are not as accepted, for who may accept them."""
+    if not is_for_all(page, OperatorRight.DEFINITIONS):
+        return {}
+    answer = await page.api.get("/internal/mcp/definitions")
+    if answer["mode"] == "open":
+        return {}
+    return Counter(
+        it["server_id"] for it in answer["items"] if it["status"] in ("changed", "new", "unlocked")
+    )

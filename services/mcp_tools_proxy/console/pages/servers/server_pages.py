@@ -1,0 +1,191 @@
+"""One server: how it is, what it offers, what has changed, who is signed in, and what to do."""
+
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import quote, unquote, urlencode
+
+from starlette.routing import Route
+
+from mcp_tools_proxy.console.api_client import ApiRefused
+from mcp_tools_proxy.console.page_endpoint import PageEndpoint, Pages
+from mcp_tools_proxy.console.page_request import Done, PageRequest, PageResult, PageView
+from mcp_tools_proxy.console.pages.servers.definition_changes import (
+    PAGE_CHANGES,
+    PART_COST,
+    definitions_of,
+    facts,
+    listed,
+    parts_of,
+)
+from mcp_tools_proxy.console.pages.servers.offered_items import show_item, show_offers
+from mcp_tools_proxy.console.pages.servers.server_advice import advice_on, sign_in_command
+from mcp_tools_proxy.console.pages.servers.server_facts import calls_of_servers, is_for_all
+from mcp_tools_proxy.console.pages.servers.server_list import list_servers
+from mcp_tools_proxy.console.pages.servers.server_logins import end_login, show_logins
+from mcp_tools_proxy.domain.errors import InvalidRequest, RouteNotFound
+from mcp_tools_proxy.domain.identity import OperatorRight
+
+LIST_PATH = "/console/servers"
+
+Server = Mapping[str, Any]
+
+
+def server_routes(pages: Pages) -> Sequence[Route]:
+    """Return the routes of this part."""
+    return (
+        Route(LIST_PATH, PageEndpoint(pages, GET=list_servers)),
+        Route(f"{LIST_PATH}/{{server_id:path}}", PageEndpoint(pages, GET=_show, POST=_act)),
+    )
+
+
+def server_path(server_id: str, **query: object) -> str:
+    """Return the address of a server's page."""
+    path = f"{LIST_PATH}/{quote(server_id, safe='')}"
+    return f"{path}?{urlencode(query)}" if query else path
+
+
+async def _show(page: PageRequest) -> PageResult:
+    """Show a server, with the tab that the address names; or one item, or one change, of it."""
+    server = await _server_of(page)
+    if page.query("kind") and is_for_all(page, OperatorRight.AUDIT):
+        return await show_item(page, server)
+    if page.query("change") and is_for_all(page, OperatorRight.DEFINITIONS):
+        return await _show_change(page, server)
+    return await _show_tab(page, server)
+
+
+async def _act(page: PageRequest) -> PageResult:
+    """Serve what a button of a server's page is for."""
+    server = await _server_of(page)
+    action = page.form.text("action")
+    if action == "reconnect":
+        return await _reconnect(page, server)
+    if action == "accept":
+        return await _accept(page, server)
+    if action == "end_login":
+        message = await end_login(page, server["server_id"])
+        return Done(path=server_path(server["server_id"], tab="logins"), message=message)
+    raise InvalidRequest("action: is none that a server's page has; load the page again")
+
+
+async def _reconnect(page: PageRequest, server: Server) -> PageResult:
+    server_id = server["server_id"]
+    await page.api.send("POST", f"/internal/mcp/servers/{server_id}/reconnect")
+    return Done(
+        path=server_path(server_id),
+        message=f"{server_id} is being reconnected. Load this page again to see how it went.",
+    )
+
+
+async def _accept(page: PageRequest, server: Server) -> PageResult:
+    """Accept the definition that was shown; if it is another one by now, show that instead."""
+    form, server_id = page.form, server["server_id"]
+    kind, name = form.text("kind"), unquote(form.text("name"))
+    body = {"server_id": server_id, "kind": kind, "name": name, "sha256": form.text("sha256")}
+    try:
+        await page.api.send("PUT", "/internal/mcp/definitions", body=body)
+    except ApiRefused as error:
+        if error.code not in ("VERSION_MISMATCH", "CONFIG_READ_ONLY", "INVALID_REQUEST"):
+            raise
+        problem = (
+            "It has changed once more while you looked, so nothing was accepted. Below is how it "
+            "differs now: read that before you accept it."
+            if error.code == "VERSION_MISMATCH"
+            else f"Nothing was accepted: {error.message}."
+        )
+        return await _show_tab(page, server, "changes", problem, error.status)
+    what = "The instructions are" if kind == "instructions" else f"{kind} {name[:80]} is"
+    return Done(
+        path=server_path(server_id, tab="changes"),
+        message=f"{what[:1].upper()}{what[1:]} accepted. Later calls find it as it is now.",
+    )
+
+
+async def _server_of(page: PageRequest) -> Server:
+    """Return the server that the address names. Raises RouteNotFound."""
+    wanted: str = page.request.path_params["server_id"]
+    for server in (await page.api.get("/internal/mcp/servers"))["servers"]:
+        if server["server_id"] == wanted:
+            found: Server = server
+            return found
+    raise RouteNotFound("there is no server of this id in mcp.json; look in the list of servers")
+
+
+async def _show_tab(
+    page: PageRequest,
+    server: Server,
+    tab: str = "",
+    problem: str = "",
+    status: int = HTTPStatus.OK,
+) -> PageView:
+    tabs = _tabs(page)
+    wanted = tab or page.query("tab")
+    current = wanted if wanted in dict(tabs) else next(iter(dict(tabs)), "")
+    calls = await calls_of_servers(page)
+    context: dict[str, Any] = {
+        "server": server,
+        "calls": None if calls is None else calls.get(server["server_id"], {"total": 0}),
+        "advice": advice_on(server),
+        "command": sign_in_command(server),
+        "may_reconnect": is_for_all(page, OperatorRight.CONFIG)
+        and server["state"] not in ("disabled", "invalid"),
+        "tabs": tabs,
+        "tab": current,
+        "problem": problem,
+    }
+    match current:
+        case "offers":
+            context |= await show_offers(page, server["server_id"])
+        case "changes":
+            context |= await _changes(page, server)
+        case "logins":
+            context |= await show_logins(page, server["server_id"])
+    return PageView(template="server.html", context=context, status=status)
+
+
+def _tabs(page: PageRequest) -> list[tuple[str, str]]:
+    tabs = []
+    if is_for_all(page, OperatorRight.AUDIT):
+        tabs.append(("offers", "What it offers"))
+    if is_for_all(page, OperatorRight.DEFINITIONS):
+        tabs.append(("changes", "Changed definitions"))
+    if page.may(OperatorRight.LOGINS):
+        tabs.append(("logins", "Logins"))
+    return tabs
+
+
+async def _changes(page: PageRequest, server: Server) -> Mapping[str, Any]:
+    definitions = await definitions_of(page, server["server_id"])
+    begin = _number(page.query("begin"))
+    end = begin + PAGE_CHANGES
+    return {
+        "mode": definitions["mode"],
+        "lock": definitions["lock"],
+        "changes": listed(definitions, begin),
+        "count": len(definitions["items"]),
+        "begin": begin,
+        "end": end if end < len(definitions["items"]) else None,
+    }
+
+
+async def _show_change(page: PageRequest, server: Server) -> PageView:
+    """Show one change in parts; the last one has the button that accepts it."""
+    definitions = await definitions_of(page, server["server_id"])
+    kind, name = page.query("change"), page.request.query_params.get("name", "")
+    found = [it for it in definitions["items"] if (it["kind"], it["name"]) == (kind, name)]
+    parts = parts_of(found[0], PART_COST) if found else []
+    part = min(max(_number(page.query("part")), 1), max(len(parts), 1))
+    context = {
+        "server": server,
+        "change": facts(found[0]) if found else None,
+        "fields": parts[part - 1] if parts else [],
+        "part": part,
+        "part_count": len(parts),
+    }
+    status = HTTPStatus.OK if found else HTTPStatus.NOT_FOUND
+    return PageView(template="definition_change.html", context=context, status=status)
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 7 else 0
