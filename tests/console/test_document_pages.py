@@ -65,8 +65,9 @@ async def test_a_tenant_without_documents_is_told_how_to_add_one(console: Consol
 
 
 async def test_a_long_list_is_paged(console: ConsoleService) -> None:
-    for number in range(120):
-        await put(console, f"d{number:03}", b"text", kind="text/plain")
+    for name in (f"d{number:03}" for number in range(120)):
+        document = {"doc_id": name, "tenant_id": "acme", "title": name, "pages": ["text"]}
+        await put(console, name, json.dumps(document).encode(), kind="application/json")
     seen: list[str] = []
     path: str | None = f"{LIST}?tenant_id=acme"
     for _ in range(3):
