@@ -93,7 +93,7 @@ class ConsoleSignIn:
         except Unauthenticated as error:
             self._record_refusal(request, error)
             return self._form(request, problem=f"{error.message}.", status=401)
-        if not parts_for(operator)[1:]:
+        if not operator.rights and operator.jwt is None:
             refusal = Forbidden("the token has no operator right; sign in by one that has")
             self._record_refusal(request, refusal)
             return self._form(request, problem=f"{refusal.message}.", status=403)

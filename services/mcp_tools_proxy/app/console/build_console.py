@@ -1,6 +1,7 @@
 """Builds the console of a gateway; its libraries are slow to import."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import structlog
@@ -9,7 +10,6 @@ from starlette.routing import Route
 from mcp_tools_proxy.api.operator_gate import OperatorGate
 from mcp_tools_proxy.app.console.sign_in_check import needs_one_time_address
 from mcp_tools_proxy.app.gateway import Gateway
-from mcp_tools_proxy.app.user_sign_ins.login_pages import own_client
 from mcp_tools_proxy.app.user_sign_ins.open_sign_in_store import open_sign_in_store
 from mcp_tools_proxy.console.assets import Assets
 from mcp_tools_proxy.console.console_app import Console
@@ -22,10 +22,13 @@ from mcp_tools_proxy.console.sessions import Sessions
 from mcp_tools_proxy.console.templates import Templates
 from mcp_tools_proxy.documents.cache_folder import default_folder
 from mcp_tools_proxy.downstream.oauth.oauth_access import now
-from mcp_tools_proxy.downstream.oauth.pages.console_flow import ConsoleFlow
 from mcp_tools_proxy.encryption.record_cipher import RecordCipher
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.web.request_refusals import RequestRefusals
+from mcp_tools_proxy.wire.identifiers import is_loopback
+
+if TYPE_CHECKING:
+    from mcp_tools_proxy.downstream.oauth.pages.console_flow import ConsoleFlow
 
 log = structlog.get_logger()
 
@@ -43,6 +46,13 @@ def build_console(
             "console.sessions_in_memory",
             reason="people are signed in at this replica alone, and until it stops; with "
             "MCP_PROXY_STATE_URL, or documents in PostgreSQL, all replicas know them",
+        )
+    if settings.public_url is None and not is_loopback(settings.host):
+        log.warning(
+            "console.no_public_url",
+            problem="where browsers reach the gateway through a proxy, the console refuses their "
+            "forms, and its cookie is not kept to https; set MCP_PROXY_PUBLIC_URL to the address "
+            "that browsers open",
         )
     base = urlsplit(settings.public_url or "").path.rstrip("/")
     assets = Assets(base)
@@ -74,7 +84,7 @@ def build_console(
     return Console(pages, sign_in, assets, store.aclose)
 
 
-def _issuer(settings: Settings, gateway: Gateway) -> ConsoleFlow | None:
+def _issuer(settings: Settings, gateway: Gateway) -> "ConsoleFlow | None":
     """Return what signs people in at the issuer of callers' tokens; None where there are no pages.
 
     These are the pages by which users sign in to servers: this takes the same settings.
@@ -82,6 +92,10 @@ def _issuer(settings: Settings, gateway: Gateway) -> ConsoleFlow | None:
     pages_url = settings.pages_url
     if pages_url is None:
         return None
+    # the libraries of OAuth and MCP are 36 MB
+    from mcp_tools_proxy.app.user_sign_ins.login_pages import own_client  # noqa: PLC0415
+    from mcp_tools_proxy.downstream.oauth.pages.console_flow import ConsoleFlow  # noqa: PLC0415
+
     keys = [key.get_secret_value().encode() for key in settings.credentials_key]
     return ConsoleFlow(
         own_client(settings),

@@ -40,7 +40,7 @@ def _place_of(entry: Mapping[str, Any]) -> str | None:
         case "server_failing" | "login_waiting" if server_id:
             return f"/console/servers/{quote(server_id, safe='')}"
         case "item_quarantined" | "item_changed" if server_id:
-            return f"/console/servers/{quote(server_id, safe='')}#definitions"
+            return f"/console/servers/{quote(server_id, safe='')}?tab=changes"
         case "item_missing":
             return "/console/visibility"
         case "records_lost":

@@ -9,6 +9,7 @@ from mcp_tools_proxy.console.page_request import PageRequest
 from mcp_tools_proxy.domain.identity import OperatorRight
 
 TRY_REQUEST = "/internal/mcp/try"
+EXECUTE_REQUEST = "/internal/mcp/execute"
 
 STAND_IN = "console"
 """The user in whose name a document is asked that all of its tenant may read."""
@@ -61,9 +62,13 @@ def reader_of(
 async def run_tool(
     page: PageRequest, tool_name: str, arguments: Mapping[str, object], user: ToolUser
 ) -> ToolRun:
-    """Run a tool. Raises ApiRefused, also for what the tool itself refuses."""
+    """Run a tool. Raises ApiRefused, also for what the tool itself refuses.
+
+    Who may run nothing as somebody else makes the call himself: ``user`` is then who signed in.
+    """
     body = {"tool_name": tool_name, "arguments": arguments, "user": user.as_user}
-    envelope = await page.api.post(TRY_REQUEST, body)
+    path = TRY_REQUEST if page.may(OperatorRight.RUN) else EXECUTE_REQUEST
+    envelope = await page.api.post(path, body)
     if envelope["status"] != "ok":
         raise ApiRefused(422, envelope["error"])
     return ToolRun(result=envelope["result"], elapsed_ms=envelope.get("elapsed_ms"))
