@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from fastapi.dependencies import models
 from hypothesis import HealthCheck, settings
 
 from mcp_tools_proxy.documents import cache_folder
@@ -15,6 +16,7 @@ from mcp_tools_proxy.downstream.mcp_client.http import http_clients
 from mcp_tools_proxy.downstream.mcp_client.streams import stdio_process
 from mcp_tools_proxy.ratelimit import failover, limiter
 from mcp_tools_proxy.redis_client import connection_pool
+from mcp_tools_proxy.server.uvicorn_server import COLLECT_AFTER
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.settings.types import ENV_PREFIX
 from retrieval_service.settings import RetrievalSettings
@@ -31,6 +33,9 @@ OF_SETTINGS = {
     *(f"RETRIEVAL_{name.upper()}" for name in RetrievalSettings.model_fields),
 }
 """The variables that the programs read."""
+
+ENDPOINTS_KEPT = [it for it in vars(models).values() if hasattr(it, "cache_clear")]
+"""What FastAPI has found out about endpoints."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -67,10 +72,21 @@ def pytest_collection_finish() -> None:
     """Leave what was there before the first test out of later collections of garbage.
 
     Tests that look for what was left behind collect it each time, 0.2 s of CPU with all the tests
-    in memory; what they made themselves is found as before.
+    in memory; what they made themselves is found as before. Garbage is collected as seldom as in
+    the program that serves.
     """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(COLLECT_AFTER, 10, 10)
+
+
+def pytest_runtest_teardown() -> None:
+    """Release the services of tests: FastAPI keeps 4,096 endpoints, those of a hundred services.
+
+    Each collection of garbage would go through them.
+    """
+    for kept in ENDPOINTS_KEPT:
+        kept.cache_clear()
 
 
 @pytest.fixture(autouse=True)
