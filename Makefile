@@ -17,7 +17,7 @@ TEST_WORKERS = $(shell expr 2 '*' "$$(getconf _NPROCESSORS_ONLN)")  # tests wait
 .DEFAULT_GOAL := help
 unexport PYTHONDONTWRITEBYTECODE  # each worker would compile all tests anew: 8 s of CPU
 
-.PHONY: help run quick test test-interop test-system roll-out breaks chart node check fmt lint types layers spell cov bench bench-peers docs retrieval dist sbom lock clean
+.PHONY: help run quick install-all test test-interop test-system roll-out breaks chart node check fmt lint types layers spell cov bench bench-peers docs retrieval dist sbom lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -30,6 +30,9 @@ retrieval: $(VENV)/.run  ## serve the reference Retrieval Service on 127.0.0.1:8
 
 quick: $(VENV)/.dev  ## run what is tested in process, but for what takes long: for the loop of a day
 	$(BIN)/pytest --numprocesses $(TEST_WORKERS) --dist worksteal --hypothesis-profile quick -m "not e2e and not slow" $(QUICK)
+
+install-all: node $(VENV)/.dev $(MCP1)/.installed $(GENERATOR)/.installed $(INTEROP)/node_modules/.installed  ## install what tests, checks and the documentation need
+	$(MAKE) $(VENV)/.docs
 
 test: $(VENV)/.dev $(MCP1)/.installed $(GENERATOR)/.installed  ## run every test
 	$(BIN)/pytest --numprocesses $(TEST_WORKERS) --dist worksteal
