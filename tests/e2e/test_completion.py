@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from mcp_tools_proxy.domain.identity import OperatorRight
 from tests.support.bounds import BOUND_S
 from tests.support.configuration import Config, make_agent
-from tests.support.program_launch import CLEAN, run
+from tests.support.program_launch import CLEAN, PATH_WITH_PYTHON, run
 
 pytestmark = pytest.mark.e2e
 
@@ -102,9 +101,8 @@ def test_bash_completes_with_its_script(tmp_path: Path) -> None:
         _mcp_tools_proxy_completion mcp-tools-proxy
         printf '%s\\n' "${{COMPREPLY[@]}}"
     """
-    folder = Path(sys.executable).parent
     done = subprocess.run(  # noqa: S603 - our own script
-        ["/bin/bash", "-c", script], cwd=tmp_path, env={**CLEAN, "PATH": f"{folder}:/usr/bin:/bin"},
+        ["/bin/bash", "-c", script], cwd=tmp_path, env={**CLEAN, "PATH": PATH_WITH_PYTHON},
         capture_output=True, text=True, timeout=BOUND_S, check=True,
     )  # fmt: skip
     assert (done.stdout.split("\n"), done.stderr) == (["reader", "writer", ""], "")

@@ -23,6 +23,7 @@ from mcp_tools_proxy.settings.settings import Settings
 from tests.support.bounds import BOUND_S
 from tests.support.pages import blocks_of
 from tests.support.printed_examples import calls_of, check_answer, example_gateway, link_root
+from tests.support.program_launch import PATH_WITH_PYTHON, run
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -38,9 +39,6 @@ PAGES = [
     *sorted(page for page in DOCS.rglob("*.md") if page.parent.name != "contributing"),
 ]
 
-_PROGRAM = Path(sys.executable).parent / "mcp-tools-proxy"
-
-
 CALLS = [
     pytest.param(body, answer, id=f"{page.stem} {number}")
     for page in SESSIONS
@@ -48,13 +46,11 @@ CALLS = [
 ]
 
 
-def run(command: str, folder: Path) -> str:
+def output_of(command: str, folder: Path) -> str:
     """Run a printed command of ours; return what it prints."""
-    words = [str(_PROGRAM), *shlex.split(command)[1:]]
-    done = subprocess.run(  # noqa: S603 - our own program
-        words, cwd=folder, capture_output=True, text=True, timeout=BOUND_S, check=True
-    )
-    return done.stdout
+    code, output, problem = run(folder, *shlex.split(command)[1:], PATH=PATH_WITH_PYTHON)
+    assert code == 0, problem
+    return output
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +73,7 @@ def printed(page: Path, command: str) -> tuple[str, str]:
 @pytest.fixture(scope="module")
 def imported(folder: Path) -> str:
     command, _ = printed(SESSIONS[1], "documents import")
-    return run(command, folder)
+    return output_of(command, folder)
 
 
 @pytest.mark.parametrize("page", SESSIONS[:2], ids=lambda page: page.stem)
@@ -88,7 +84,7 @@ def test_the_import_prints_what_is_shown(imported: str, page: Path) -> None:
 @pytest.mark.parametrize("page", [SESSIONS[0], SESSIONS[2]], ids=lambda page: page.stem)
 def test_check_prints_what_is_shown_but_for_the_time(folder: Path, page: Path) -> None:
     command, shown = printed(page, "mcp-tools-proxy check")
-    found = run(f"{command} --config-dir examples/config", folder)
+    found = output_of(f"{command} --config-dir examples/config", folder)
     milliseconds = re.compile(r"(resource templates?) +\d+")
     assert milliseconds.sub(r"\1 N", found).split() == milliseconds.sub(r"\1 N", shown).split()
 
@@ -100,7 +96,7 @@ def test_check_of_agents_prints_what_the_reference_shows(folder: Path) -> None:
     sessions = [it.partition("\n") for it in block.removeprefix("$ ").split("\n$ ")]
     assert len(sessions) == 2
     for command, _, shown in sessions:
-        found = " ".join(run(command, folder).split())
+        found = " ".join(output_of(command, folder).split())
         for part in shown.split("…"):
             assert " ".join(part.split()) in found
 

@@ -31,6 +31,8 @@ CLEAN = {
 """The least environment: programs run the package that the tests import, wherever that is, and stop
 at once, whatever connections a test has open."""
 
+PATH_WITH_PYTHON = f"{Path(sys.executable).parent}:{CLEAN['PATH']}"
+"""Where programs find ``python3``, and what is installed for the tests."""
 
 CACHES = ("MCP_PROXY_CACHE_DIR", "RETRIEVAL_CACHE_DIR")
 """Each program keeps what it finds in document files where it is started."""
