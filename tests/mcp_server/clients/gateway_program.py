@@ -8,11 +8,15 @@ from pathlib import Path
 import pytest
 
 from tests.mcp_server.clients.client_report import Json
+from tests.support.bounds import BOUND_S
 from tests.support.configuration import Config, make_preset
 from tests.support.mcp_servers.server_programs import raw_entry
 from tests.support.program import UNLIMITED, started
 
 SETTINGS = {**UNLIMITED, "MCP_PROXY_DEFAULT_TENANT_ID": "tenant_1"}
+PATIENT = {"MCP_PROXY_STARTUP_WAIT_S": str(BOUND_S)}
+"""After 5 s a busy machine had not started the server, and clients list once."""
+
 STDIO = ["-m", "mcp_tools_proxy.cli.main", "stdio", "--tenant", "tenant_1", "--user", "user_1"]
 TRANSPORTS = ["http", "sse", "stdio"]
 
@@ -34,7 +38,7 @@ def serving(folder: Path) -> Iterator[dict[str, Json]]:
             "stdio": {
                 "command": sys.executable,
                 "args": STDIO,
-                "env": UNLIMITED,
+                "env": UNLIMITED | PATIENT,
                 "cwd": str(folder),
             },
         }
