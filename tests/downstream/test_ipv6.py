@@ -11,8 +11,9 @@ from aiohttp import web
 from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from tests.downstream.connections import dialled
 from tests.support.bounds import BOUND_S
+from tests.support.held_port import free_port
 from tests.support.mcp_servers.raw_web import running_raw
-from tests.support.program import free_port, wait_until
+from tests.support.program import wait_until
 from tests.support.program_launch import launch
 
 LONG = "[0:0:0:0:0:0:0:1]"

@@ -18,7 +18,7 @@ from mcp_tools_proxy.downstream.oauth.oauth_web import (
 )
 from mcp_tools_proxy.downstream.oauth.reach import Reach, Zone, reach_of, zone_of
 from tests.support.bounds import BOUND_S
-from tests.support.program import free_port
+from tests.support.held_port import free_port
 
 LOCAL = Reach(loopback=True)
 

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.support.bounds import BOUND_S
+from tests.support.held_port import free_port
 from tests.support.key_file import write_key
 from tests.support.pages import blocks_of
 from tests.support.printed_examples import ROOT, calls_of, link_root
-from tests.support.program import Program, free_port, started
+from tests.support.program import Program, started
 
 pytestmark = [pytest.mark.e2e]
 PAGE = ROOT / "docs/how-to/caller-credentials.md"

@@ -15,7 +15,8 @@ from tests.e2e.terminal import run_on_terminal
 from tests.support import program_launch
 from tests.support.bounds import BOUND_S
 from tests.support.fork_server import PROGRAM, RETRIEVAL_SERVICE
-from tests.support.program import free_port, wait_until
+from tests.support.held_port import free_port
+from tests.support.program import wait_until
 from tests.support.program_launch import launch
 
 SETTINGS_OF_SERVING = {

@@ -13,9 +13,10 @@ from subprocess import DEVNULL
 import pytest
 
 from tests.support.configuration import Config, Json, make_preset
+from tests.support.held_port import free_port
 from tests.support.mcp_servers.raw_web import RawServer, running_raw
 from tests.support.oauth_issuer import Issuer, protect, running_issuer
-from tests.support.program import UNLIMITED, Program, free_port, started, wait_until
+from tests.support.program import UNLIMITED, Program, started, wait_until
 from tests.support.program_launch import launch, run
 from tests.support.service import EXECUTE, SERVERS, eventually, request_of
 

@@ -13,7 +13,8 @@ import pytest
 
 from tests.e2e.hanging_retrieval import HangingRetrieval
 from tests.support.bounds import BOUND_S
-from tests.support.program import UNLIMITED, Program, free_port, started, wait_until
+from tests.support.held_port import free_port
+from tests.support.program import UNLIMITED, Program, started, wait_until
 from tests.support.program_launch import run
 from tests.support.service import BATCH, EXECUTE, request_of
 

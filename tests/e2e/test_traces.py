@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.held_port import free_port
 from tests.support.otlp_receiver import ENDPOINT, Receiver, receiving, sdk_variables
-from tests.support.program import Program, free_port, started, wait_until
+from tests.support.program import Program, started, wait_until
 from tests.support.program_launch import CLEAN, run
 from tests.support.service import EXECUTE, request_of
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.bounds import BOUND_S
+from tests.support.held_port import free_port
 
 PACKAGE = Path(__file__).parent / "node_modules/@modelcontextprotocol/server-everything"
 PROGRAM = PACKAGE / "dist/index.js"
@@ -37,9 +38,7 @@ class Everything:
     def __init__(self, transport: str) -> None:
         self._transport = transport
         self._process: subprocess.Popen[bytes] | None = None
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self._port: int = probe.getsockname()[1]
+        self._port = free_port()
 
     @property
     def entry(self) -> dict[str, Any]:

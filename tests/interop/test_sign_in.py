@@ -26,8 +26,9 @@ from tests.interop.oidc_provider import running_issuer, sign_in
 from tests.mcp_server.clients.client_report import ECHO, EXPECTED, SECTION, Json, report, request
 from tests.support.bounds import BOUND_S
 from tests.support.configuration import Config, make_preset, write_json
+from tests.support.held_port import free_port
 from tests.support.mcp_servers.server_programs import raw_entry
-from tests.support.program import UNLIMITED, free_port, started, wait_until
+from tests.support.program import UNLIMITED, started, wait_until
 from tests.support.program_launch import launch, run
 from tests.support.service import EXECUTE, SERVERS, request_of
 

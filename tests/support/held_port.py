@@ -1,6 +1,20 @@
-"""A port that no other test takes while the server to which it belongs is stopped."""
+"""Ports that no other test takes: of a server to be started, and of one that is stopped."""
 
+import secrets
 import socket
+from contextlib import suppress
+
+PORTS = range(20_000, 32_768)
+"""Below those that the system gives to connections, one of which took a port before its server."""
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on."""
+    while True:
+        port = secrets.choice(PORTS)  # every worker has the same seed for ``random``
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def hold_port(host: str, port: int = 0) -> socket.socket:

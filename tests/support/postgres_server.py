@@ -5,7 +5,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.bounds import BOUND_S
+from tests.support.held_port import free_port
 
 OWNER = "documents_owner"
 GATEWAY = "gateway"
@@ -34,9 +34,7 @@ class PostgresServer:
         self._folder = folder
         self._data = folder / "data"
         self._process: subprocess.Popen[bytes] | None = None
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port: int = free.getsockname()[1]
+        self.port = free_port()
 
     def url(self, role: str, database: str, *, port: int | None = None) -> str:
         """Return the URL of a database for a role; through a proxy with ``port``."""

