@@ -8,7 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.program import free_port, started
+from tests.support.held_port import free_port
+from tests.support.program import started
 from tests.support.program_launch import launch, run
 
 pytestmark = pytest.mark.e2e
