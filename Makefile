@@ -17,7 +17,7 @@ TEST_WORKERS = $(shell expr 2 '*' "$$(getconf _NPROCESSORS_ONLN)")  # tests wait
 .DEFAULT_GOAL := help
 unexport PYTHONDONTWRITEBYTECODE  # each worker would compile all tests anew: 8 s of CPU
 
-.PHONY: help run quick install-all test test-interop test-system roll-out breaks chart node check fmt lint types layers spell cov bench bench-peers docs retrieval dist sbom lock clean
+.PHONY: help run quick install-all test test-interop test-system roll-out breaks chart node check fmt lint types layers spell cov bench bench-peers docs console-pictures retrieval dist sbom lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -33,6 +33,7 @@ quick: $(VENV)/.dev  ## run what is tested in process, but for what takes long: 
 
 install-all: node $(VENV)/.dev $(MCP1)/.installed $(GENERATOR)/.installed $(INTEROP)/node_modules/.installed  ## install what tests, checks and the documentation need
 	$(MAKE) $(VENV)/.docs
+	$(MAKE) $(VENV)/.browser
 
 test: $(VENV)/.dev $(MCP1)/.installed $(GENERATOR)/.installed  ## run every test
 	$(BIN)/pytest --numprocesses $(TEST_WORKERS) --dist worksteal
@@ -40,7 +41,7 @@ test: $(VENV)/.dev $(MCP1)/.installed $(GENERATOR)/.installed  ## run every test
 test-interop: node $(VENV)/.dev $(MCP1)/.installed $(INTEROP)/node_modules/.installed  ## run the tests with programs from npm: servers, clients, the conformance suite (needs Node)
 	$(BIN)/pytest --numprocesses 2 --dist loadscope $(INTEROP)
 
-test-system: $(VENV)/.dev  ## run the tests with what Debian has: Prometheus' promtool, languages of Tesseract (.ci/setup installs them)
+test-system: $(VENV)/.browser  ## run the tests with what Debian has: Chromium, Prometheus' promtool, languages of Tesseract (.ci/setup installs them)
 	$(BIN)/pytest $(SYSTEM)
 
 roll-out: $(VENV)/.dev  ## replace two pods under load in Docker, with the constraints of the chart (needs Docker and the image)
@@ -87,6 +88,9 @@ docs: $(VENV)/.docs  ## build the documentation into site/; a dead link or ancho
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "site/index.html is the first page"
 
+console-pictures: $(VENV)/.browser  ## take the pictures of the console that the documentation shows, of the demo of its tests
+	$(BIN)/python -m tests.system.console.pictures
+
 dist: $(RELEASE)/.installed  ## build the sdist and the wheel into dist/, and check what an index would show of them
 	rm -f dist/*.whl dist/*.tar.gz
 	$(RELEASE)/bin/python -m build --no-isolation
@@ -99,7 +103,7 @@ chart: $(VENV)/.dev  ## write deploy/kubernetes, and what the chart has of the s
 	$(BIN)/python -m deploy.render
 
 lock: $(VENV)/.dev  ## pin what pyproject.toml asks for, with hashes (needs uv)
-	for part in build runtime dev ocr formats docs release mcp1 client-generator peer-fastmcp peer-mcp-proxy; do \
+	for part in build runtime dev browser ocr formats docs release mcp1 client-generator peer-fastmcp peer-mcp-proxy; do \
 	  uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	    --no-emit-index-url --no-emit-find-links --no-header --no-annotate \
 	    $$(case $$part in \
@@ -107,7 +111,7 @@ lock: $(VENV)/.dev  ## pin what pyproject.toml asks for, with hashes (needs uv)
 	      runtime) echo pyproject.toml --extra embeddings --extra otel ;; \
 	      dev) echo pyproject.toml --extra dev --constraint requirements/runtime.lock ;; \
 	      ocr | formats) echo pyproject.toml --extra embeddings --extra otel --extra $$part --constraint requirements/dev.lock ;; \
-	      docs) echo pyproject.toml --extra docs --constraint requirements/dev.lock ;; esac) \
+	      browser | docs) echo pyproject.toml --extra $$part --constraint requirements/dev.lock ;; esac) \
 	    --output-file requirements/$$part.lock || exit 1; \
 	done
 
@@ -126,6 +130,10 @@ $(VENV)/.run: $(BIN)/python requirements/build.lock requirements/runtime.lock py
 
 $(VENV)/.dev: $(VENV)/.run requirements/dev.lock
 	$(PIP) install --quiet --no-deps --require-hashes -r requirements/dev.lock
+	@touch $@
+
+$(VENV)/.browser: $(VENV)/.dev requirements/browser.lock
+	$(PIP) install --quiet --no-deps --require-hashes -r requirements/browser.lock
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.run requirements/docs.lock

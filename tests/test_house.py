@@ -265,7 +265,7 @@ def test_few_modules_share_a_file_name() -> None:
     assert len([name for name, files in names.items() if files > 1]) <= MAX_SHARED_NAMES
 
 
-@pytest.mark.parametrize("name", ["runtime", "dev", "docs", "build"])
+@pytest.mark.parametrize("name", ["runtime", "dev", "browser", "docs", "build"])
 def test_a_lock_has_hashes_and_no_registry(name: str) -> None:
     lock = (ROOT / f"requirements/{name}.lock").read_text(encoding="utf-8")
     assert ("--hash=sha256:" in lock, "://" in lock, "index-url" in lock) == (True, False, False)
