@@ -1,0 +1,30 @@
+"""What people do in the console, as they would do it."""
+
+from playwright.async_api import Locator, Page, expect
+
+
+async def sign_in(page: Page, token: str) -> None:
+    """Sign in by a token, on the page for it."""
+    await page.goto("/console/sign-in")
+    await page.get_by_label("Token").fill(token)
+    await page.get_by_role("button", name="Sign in", exact=True).click()
+    await expect(page.get_by_role("button", name="Sign out")).to_be_visible()
+
+
+async def tab_to(page: Page, wanted: Locator) -> None:
+    """Press Tab until something has the focus. Fails when all others had it."""
+    for _ in range(200):
+        await page.keyboard.press("Tab")
+        if await wanted.evaluate("(it) => it === document.activeElement"):
+            return
+    raise AssertionError(f"Tab does not come to {wanted}")
+
+
+def row_of(page: Page, words: str) -> Locator:
+    """Return the row of a table that has these words."""
+    return page.get_by_role("row").filter(has_text=words)
+
+
+async def expect_done(page: Page, words: str) -> None:
+    """Wait for the message that something was done."""
+    await expect(page.get_by_role("status").filter(has_text=words)).to_be_visible()

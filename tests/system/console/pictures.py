@@ -1,0 +1,88 @@
+"""Takes the pictures of the documentation: python -m tests.system.console.pictures."""
+
+import asyncio
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping
+from io import BytesIO
+from pathlib import Path
+
+from PIL import Image
+from playwright.async_api import Page, expect
+
+from mcp_tools_proxy.console.navigation import PARTS, Part
+from tests.support.program_launch import ROOT
+from tests.system.console.demo_gateway import ADMIN, HANDBOOK, TENANT, running_demo
+from tests.system.console.opened_pages import FONTS, HEIGHT, WIDTH, running_chromium
+from tests.system.console.people import sign_in
+
+FOLDER = ROOT / "docs/images"
+MAX_BYTES = 150_000
+COLOURS = 128
+
+
+def picture_of(part: Part) -> Path:
+    """Return the file with the picture of a part of the console."""
+    return FOLDER / f"console-{part.title.lower().replace(' ', '-')}.png"
+
+
+async def _compare(page: Page) -> None:
+    await page.goto("/console/visibility?compare=yes&other_agent=helpdesk")
+
+
+async def _try_a_tool(page: Page) -> None:
+    await page.goto(f"/console/try?tenant_id={TENANT}&user_id=ann&tool=weather:forecast")
+    await page.get_by_label("name").fill("Berlin")
+    await page.get_by_role("button", name="Run", exact=True).click()
+    await expect(page.get_by_role("heading", name="It worked")).to_be_visible()
+    await page.evaluate("scrollTo(0, 0)")
+
+
+async def _read_a_document(page: Page) -> None:
+    await page.goto(f"/console/documents/read?tenant_id={TENANT}&doc_id={HANDBOOK}&page=2")
+
+
+async def _show_budgets(page: Page) -> None:
+    await page.goto("/console/limits?tenant_id=initech")
+
+
+_SCENES: Mapping[str, Callable[[Page], Awaitable[None]]] = {
+    "/console/visibility": _compare,
+    "/console/try": _try_a_tool,
+    "/console/documents": _read_a_document,
+    "/console/limits": _show_budgets,
+}
+"""What is shown of a part; of others it is their first page."""
+
+
+async def _take(page: Page, part: Part) -> None:
+    scene = _SCENES.get(part.path)
+    if scene is None:
+        await page.goto(part.path)
+    else:
+        await scene(page)
+    await page.evaluate(FONTS)
+    shot = Image.open(BytesIO(await page.screenshot())).convert("RGB")
+    shot.quantize(COLOURS).save(picture_of(part), optimize=True)
+
+
+async def _take_all(url: str) -> None:
+    async with running_chromium() as browser:
+        page = await browser.new_page(
+            base_url=url, viewport={"width": WIDTH, "height": HEIGHT}, locale="en-GB"
+        )
+        await sign_in(page, ADMIN)
+        for part in PARTS:
+            await _take(page, part)
+
+
+def main() -> None:
+    """Write a picture of each part of the console into docs/images."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        running_demo(Path(folder), has_markup=False) as demo,
+    ):
+        asyncio.run(_take_all(demo.url))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""Calls, past and live, in a browser; times are in the reader's zone."""
+
+import re
+
+import pytest
+from playwright.async_api import Page, expect
+
+from tests.system.console.demo_gateway import OTHER_TENANT, Demo
+from tests.system.console.people import row_of
+
+
+async def test_a_call_appears_while_the_page_is_looked_at(page: Page, demo: Demo) -> None:
+    await page.goto("/console/calls?live=1&tool=weather:forecast")
+    await expect(page.get_by_text("each call appears here when it ends")).to_be_visible()
+    demo.call("weather:forecast", {"place": {"name": "Kiel"}}, user_id="live-user")
+    await expect(row_of(page, "live-user")).to_contain_text("OK")
+    await row_of(page, "live-user").get_by_role("link").click()
+    await expect(page.get_by_role("heading", level=1)).to_have_text("weather:forecast")
+
+
+async def test_find_calls_that_failed_and_see_what_decided(page: Page) -> None:
+    await page.goto("/console/calls")
+    await page.get_by_label("Result").select_option("All but OK")
+    await page.get_by_label("Tool, prompt or resource").fill("notes:search")
+    await page.get_by_role("button", name="Show", exact=True).click()
+    await row_of(page, "TOOL_NOT_ALLOWED").first.get_by_role("link").click()
+    await expect(page.get_by_role("heading", name="What decided")).to_be_visible()
+    trace = page.get_by_role("link", name="Open its trace")
+    await expect(trace).to_have_attribute("href", re.compile(r"^https://traces\.example/trace/\w+"))
+
+
+async def test_budgets_of_a_tenant(page: Page) -> None:
+    await page.goto("/console")
+    await page.get_by_role("link", name=OTHER_TENANT).first.click()
+    budgets = page.get_by_role("region", name="Budgets", exact=True)
+    await expect(budgets.get_by_role("row", name="trial")).to_contain_text("1 of 12 calls")
+
+
+@pytest.mark.parametrize("options", [{"timezone_id": "Asia/Kolkata"}], ids=["india"])
+async def test_times_are_in_the_zone_of_the_reader(page: Page) -> None:
+    await page.goto("/console/servers/weather")
+    time = page.get_by_role("time").first
+    utc = await time.get_attribute("datetime")
+    shown = await page.evaluate(
+        """(utc) => new Date(utc).toLocaleString("en-GB", {dateStyle: "medium",
+          timeStyle: "medium", timeZone: "Asia/Kolkata"})""",
+        utc,
+    )
+    await expect(time).to_have_text(shown)
+    await expect(time).to_have_attribute("title", re.compile("UTC$"))

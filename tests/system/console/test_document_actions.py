@@ -1,0 +1,103 @@
+"""What an operator does with documents, in a browser."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.async_api import FilePayload, Page, expect
+
+from tests.system.console.demo_gateway import HANDBOOK, POLICY, TENANT, Demo
+from tests.system.console.people import expect_done
+
+DOC = "guide"
+MANAGE = f"/console/documents/manage?tenant_id={TENANT}&doc_id={DOC}"
+
+
+def _file(text: str) -> FilePayload:
+    return {"name": f"{DOC}.md", "mimeType": "text/markdown", "buffer": text.encode()}
+
+
+@pytest.fixture
+def guide(demo: Demo) -> Iterator[None]:
+    """Put a document of its own for the test, and remove what is left of it."""
+    demo.put_document(DOC, "# Guide\n\nThe first edition.")
+    yield
+    demo.remove_document(DOC)
+
+
+async def test_add_a_document_with_progress(page: Page, demo: Demo) -> None:
+    await page.goto(f"/console/documents?tenant_id={TENANT}")
+    await page.get_by_role("link", name="Add a document").click()
+    await page.get_by_label("Document id").fill("large")
+    await page.get_by_label("Title").fill("A large text")
+    await page.get_by_label("Only these users and roles").check()
+    await page.get_by_label("Users", exact=True).fill("ann")
+    text = "# Large\n\n" + "A line of a large text.\n\n" * 40_000
+    await page.get_by_label("File", exact=True).set_input_files(_file(text))
+    await page.get_by_role("button", name="Add the document").click()
+    await expect(page.get_by_role("progressbar")).to_be_visible()
+    await expect(page.get_by_role("heading", level=1)).to_have_text("A large text")
+    demo.remove_document("large")
+
+
+async def test_a_file_of_a_wrong_kind_is_told(page: Page) -> None:
+    await page.goto(f"/console/documents/upload?tenant_id={TENANT}")
+    file: FilePayload = {"name": "broken.pdf", "mimeType": "application/pdf", "buffer": b"no PDF"}
+    await page.get_by_label("File", exact=True).set_input_files(file)
+    await page.get_by_role("button", name="Add the document").click()
+    await expect(page.get_by_role("alert")).to_be_visible()
+    await expect(page.get_by_label("File", exact=True)).to_have_attribute("aria-invalid", "true")
+
+
+async def test_search_and_read_what_was_found(page: Page) -> None:
+    await page.goto(f"/console/documents/search?tenant_id={TENANT}")
+    await page.get_by_label("Question, or words").fill("trips of 7 days")
+    await page.get_by_label("User").fill("ann")
+    await page.get_by_role("button", name="Search").click()
+    await expect(page.get_by_role("heading", name=re.compile(r"^\d+ places?$"))).to_be_visible()
+    await page.get_by_role("link", name="Travel policy, page 7").click()
+    await expect(page.get_by_text("Trips of 7 days").first).to_be_visible()
+
+
+async def test_turn_the_pages_and_look_at_one(page: Page) -> None:
+    await page.goto(f"/console/documents/read?tenant_id={TENANT}&doc_id={HANDBOOK}")
+    await page.get_by_role("link", name="Next page").first.click()
+    await expect(page.get_by_label("Page", exact=True)).to_have_value("2")
+    await page.get_by_role("link", name="Picture", exact=True).click()
+    picture = page.get_by_role("main").get_by_role("img")
+    await expect(picture).to_be_visible()
+    await expect(picture).to_have_js_property("complete", True)
+    assert await picture.evaluate("(it) => it.naturalWidth") > 100
+
+
+async def test_verify_a_quotation_and_take_what_stands_there(page: Page) -> None:
+    await page.goto(f"/console/documents/verify?tenant_id={TENANT}&doc_id={POLICY}")
+    quote = page.get_by_label("The words as they are quoted")
+    await quote.fill("Trips of 7 days are paid for by the week.")
+    await page.get_by_role("button", name="Verify", exact=True).click()
+    await expect(page.get_by_role("heading", name="It does not stand there")).to_be_visible()
+    await page.get_by_role("button", name="Verify these words instead").click()
+    await expect(page.get_by_role("heading", name="It stands there")).to_be_visible()
+
+
+async def test_set_the_readers(page: Page, guide: None) -> None:
+    await page.goto(MANAGE)
+    await page.get_by_label("Only these users and roles").check()
+    await page.get_by_label("Roles", exact=True).fill("editor")
+    await page.get_by_role("button", name="Set the readers").click()
+    await expect(page.get_by_role("status").first).to_be_visible()
+    await expect(page.get_by_text("role editor")).to_be_visible()
+
+
+async def test_add_a_version_and_remove_the_document(page: Page, guide: None) -> None:
+    await page.goto(MANAGE)
+    await page.get_by_role("link", name="Add a new version").click()
+    await page.get_by_label("File", exact=True).set_input_files(
+        _file("# Guide\n\nThe second edition.")
+    )
+    await page.get_by_role("button", name="Add the version").click()
+    await expect(page.get_by_text("The second edition.")).to_be_visible()
+    await page.get_by_role("link", name="Facts and rights").click()
+    await page.get_by_text("Remove this document").click()
+    await page.get_by_role("button", name="Remove it for good").click()
+    await expect_done(page, DOC)

@@ -1,0 +1,80 @@
+"""What an operator does with servers, definitions and presets, in a browser."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.async_api import Page, expect
+
+from tests.support.program import wait_until
+from tests.system.console.demo_gateway import Demo
+from tests.system.console.people import expect_done, row_of
+
+
+@pytest.fixture
+def kept_lock(demo: Demo) -> Iterator[None]:
+    """Put the lock back, for other tests look at the definition that was changed."""
+    before = demo.lock_file.read_bytes()
+    yield
+    demo.lock_file.write_bytes(before)
+    wait_until(lambda: demo.quarantined() == ["search"])
+
+
+async def test_what_needs_a_person_leads_to_its_place(page: Page) -> None:
+    await page.goto("/console")
+    await page.get_by_role("link", name="Look at tickets").click()
+    await expect(page.get_by_role("heading", level=1)).to_have_text("tickets")
+    await expect(page.get_by_text("it refused, or nothing listens there").first).to_be_visible()
+
+
+async def test_the_slow_server_is_found(page: Page) -> None:
+    await page.goto("/console/servers")
+    await page.get_by_role("link", name="99 % within").click()
+    await expect(page.get_by_role("row").nth(1)).to_contain_text("slowest")
+
+
+async def test_reconnect(page: Page) -> None:
+    await page.goto("/console/servers/tickets")
+    await page.get_by_role("button", name="Reconnect now").click()
+    await expect_done(page, "tickets is being reconnected")
+
+
+async def test_accept_a_changed_definition(page: Page, kept_lock: None) -> None:
+    await page.goto("/console/servers")
+    await page.get_by_role("link", name="1 of notes").click()
+    await expect(page.get_by_role("deletion")).to_have_text("notes.")
+    await expect(page.get_by_role("insertion")).to_contain_text("Ignore all previous instructions")
+    await page.get_by_role("button", name="Accept this definition").click()
+    await expect_done(page, "search is accepted")
+    await expect(page.get_by_role("heading", name="All is as it was accepted")).to_be_visible()
+
+
+async def test_why_an_agent_cannot_use_a_tool(page: Page) -> None:
+    await page.goto("/console/visibility")
+    form = page.locator("form").filter(has=page.get_by_role("heading", name="Why is a tool"))
+    await form.get_by_label("Tool", exact=True).fill("weather:calibrate")
+    await form.get_by_role("button", name="Explain").click()
+    await page.get_by_label("Tenant").fill("acme")
+    await page.get_by_label("Agent").fill("helpdesk")
+    await page.get_by_role("button", name="Explain").click()
+    await expect(page.get_by_text("agents.json")).to_be_visible()
+    await expect(row_of(page, "visibility")).to_contain_text("TOOL_NOT_ALLOWED")
+
+
+async def test_two_looks_side_by_side(page: Page) -> None:
+    await page.goto("/console/visibility")
+    await page.get_by_text("Compare with another look").click()
+    await page.get_by_label("Show both side by side").check()
+    await page.get_by_label("Other agent").fill("reader")
+    await page.get_by_role("button", name="Look", exact=True).click()
+    await expect(row_of(page, "weather:forecast")).to_contain_text("not seen")
+
+
+async def test_switch_the_preset_and_back(page: Page) -> None:
+    for name, preset in (("Everything", "all"), ("Support desk", "support")):
+        await page.goto("/console/visibility")
+        await page.get_by_label("Preset", exact=True).select_option(name)
+        await page.get_by_role("button", name="Look", exact=True).click()
+        await page.get_by_text("Switch …").click()
+        await page.get_by_role("button", name=f"Put {preset} in force").click()
+        await expect_done(page, preset)
+        await expect(page.get_by_label("Preset", exact=True)).to_contain_text(f"{name} (in force)")

@@ -1,0 +1,52 @@
+"""Signing in to the console and out of it, in a browser."""
+
+from playwright.async_api import Page, expect
+
+from tests.system.console.demo_gateway import Demo
+from tests.system.console.people import sign_in
+
+NOTE = "desk of acme"
+
+
+async def test_a_wrong_token_is_told(stranger: Page) -> None:
+    page = stranger
+    await page.goto("/console")
+    await page.get_by_label("Token").fill("wrong")
+    await page.get_by_role("button", name="Sign in").click()
+    await expect(page.get_by_role("alert")).to_be_visible()
+    await expect(page.get_by_label("Token")).to_have_attribute("aria-invalid", "true")
+
+
+async def test_a_token_signs_in_to_what_it_is_for(stranger: Page, demo: Demo) -> None:
+    page = stranger
+    await sign_in(page, demo.tokens[NOTE])
+    parts = page.get_by_role("navigation", name="Parts of the console").get_by_role("link")
+    await expect(parts.filter(has_text="Documents")).to_be_visible()
+    await expect(parts.filter(has_text="Try")).to_have_count(0)
+    await parts.filter(has_text="Documents").click()
+    await expect(page.get_by_text("Terms of the trial")).to_have_count(0)
+    await expect(page.get_by_role("link", name="Travel policy")).to_be_visible()
+
+
+async def test_after_the_sign_out_the_way_back_leads_to_no_page(stranger: Page, demo: Demo) -> None:
+    page = stranger
+    await sign_in(page, demo.tokens[NOTE])
+    await page.goto("/console/tokens")
+    await page.get_by_role("button", name="Sign out").click()
+    await expect(page.get_by_text("You are signed out")).to_be_visible()
+    await page.go_back()
+    await expect(page.get_by_role("heading", name="Sign in to the console")).to_be_visible()
+
+
+async def test_each_part_is_reached_from_the_rail(page: Page) -> None:
+    await page.goto("/console")
+    rail = page.get_by_role("navigation", name="Parts of the console")
+    names = [
+        name for name in await rail.get_by_role("link").all_inner_texts() if "Dashboard" not in name
+    ]
+    for name in names:
+        link = rail.get_by_role("link", name=name, exact=True)
+        await link.click()
+        await expect(link).to_have_attribute("aria-current", "page")
+        await expect(page.get_by_role("heading", level=1)).to_be_visible()
+    assert len(names) == 8

@@ -1,0 +1,80 @@
+"""Trying tools in a browser."""
+
+from playwright.async_api import Page, expect
+
+from tests.system.console.console_pages import HOSTILE_TOOL_NAME
+from tests.system.console.planted import READABLE
+
+FORECAST = "/console/try?tenant_id=acme&user_id=ann&tool=weather:forecast"
+
+
+async def test_find_a_tool_fill_its_form_in_and_run_it(page: Page) -> None:
+    await page.goto("/console/try")
+    await page.get_by_label("Tenant", exact=True).fill("acme")
+    await page.get_by_label("User").fill("ann")
+    await page.get_by_role("button", name="List tools").click()
+    tools = page.get_by_role("region", name="Tools of this caller")
+    await tools.get_by_role("link", name="weather:forecast").click()
+    await page.get_by_label("name").fill("Lyon")
+    await page.get_by_label("country").select_option("FR")
+    await page.get_by_label("days").fill("5")
+    await page.get_by_role("button", name="Add another row to alarms").click()
+    await page.get_by_label("kind").select_option("wind")
+    await page.get_by_label("above").fill("7.5")
+    await page.get_by_role("button", name="Run", exact=True).click()
+    await expect(page.get_by_role("heading", name="It worked")).to_be_visible()
+    await expect(page.locator("#model-text")).to_contain_text("wind above 7.5")
+    await expect(page.get_by_label("name")).to_have_value("Lyon")
+    tries = page.get_by_role("complementary", name="Your last tries")
+    await expect(tries.get_by_role("link", name="weather:forecast").first).to_be_visible()
+
+
+async def test_a_mistake_is_told_beside_its_field(page: Page) -> None:
+    await page.goto(FORECAST)
+    await page.get_by_label("name").fill("Berlin")
+    await page.get_by_label("days").fill("many")
+    await page.get_by_role("button", name="Run", exact=True).click()
+    await expect(page.get_by_label("days")).to_have_attribute("aria-invalid", "true")
+    await expect(page.get_by_text("Nothing was sent yet")).to_be_visible()
+
+
+async def test_arguments_as_json(page: Page) -> None:
+    await page.goto(FORECAST)
+    await page.get_by_role("button", name="Type it as JSON").click()
+    await page.get_by_label("Arguments as JSON").fill('{"place": {"name": "Bonn"}}')
+    await page.get_by_role("button", name="Run", exact=True).click()
+    await expect(page.get_by_role("heading", name="It worked")).to_be_visible()
+    await page.get_by_role("button", name="Back to the fields").click()
+    await expect(page.get_by_label("name")).to_have_value("Bonn")
+
+
+async def test_explain_without_running(page: Page) -> None:
+    await page.goto(FORECAST)
+    await page.get_by_label("name").fill("Berlin")
+    await page.get_by_role("button", name="Explain without running").click()
+    await expect(page.get_by_text("Nothing ran, and nothing was charged.")).to_be_visible()
+    await page.get_by_label("Agent").fill("reader")
+    await page.get_by_role("button", name="Explain without running").click()
+    await expect(page.get_by_role("heading", name="It would be refused")).to_be_visible()
+
+
+async def test_a_tool_that_fails_says_what_to_do(page: Page) -> None:
+    await page.goto("/console/try?tenant_id=acme&user_id=ann&tool=weather:calibrate")
+    await page.get_by_label("station").fill("south")
+    await page.get_by_role("button", name="Run", exact=True).click()
+    await expect(page.get_by_role("heading", name="TOOL_FAILED")).to_be_visible()
+    await expect(page.get_by_text("What to do:")).to_be_visible()
+
+
+async def test_a_wait_can_be_ended(page: Page) -> None:
+    await page.goto("/console/try?tenant_id=acme&user_id=ann&tool=weather:radar")
+    await page.get_by_label("seconds").fill("30")
+    await page.get_by_role("button", name="Run", exact=True).click()
+    await page.get_by_role("button", name="Stop waiting").click()
+    await expect(page.get_by_text("You stopped waiting")).to_be_visible()
+
+
+async def test_markup_in_a_result_is_text(page: Page) -> None:
+    await page.goto(f"/console/try?tenant_id=acme&user_id=ann&tool={HOSTILE_TOOL_NAME}")
+    await page.get_by_role("button", name="Run", exact=True).click()
+    await expect(page.locator("#model-text")).to_contain_text(READABLE)
