@@ -12,7 +12,7 @@ from playwright.async_api import (
 
 from tests.system.console.demo_gateway import ADMIN, Demo, running_demo
 from tests.system.console.opened_pages import new_page, running_chromium
-from tests.system.console.people import sign_in
+from tests.system.console.people import run_a_tool, sign_in
 
 
 @pytest.fixture(scope="session")
@@ -37,9 +37,14 @@ async def chromium(anyio_backend: str) -> AsyncIterator[Browser]:
 
 @pytest.fixture(scope="session")
 async def admin_state(chromium: Browser, demo: Demo) -> StorageState:
-    """Sign in by the admin token, once; return what the browser keeps of it."""
+    """Sign in by the admin token, once; return what the browser keeps of it.
+
+    A tool is run there, so that each test, in any order, finds it among the last tries.
+    """
     context = await chromium.new_context(base_url=demo.url)
-    await sign_in(await context.new_page(), ADMIN)
+    page = await context.new_page()
+    await sign_in(page, ADMIN)
+    await run_a_tool(page)
     state = await context.storage_state()
     await context.close()
     return state

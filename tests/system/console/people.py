@@ -11,6 +11,14 @@ async def sign_in(page: Page, token: str) -> None:
     await expect(page.get_by_role("button", name="Sign out")).to_be_visible()
 
 
+async def run_a_tool(page: Page) -> None:
+    """Run a tool of the demo for a user of the tenant."""
+    await page.goto("/console/try?tenant_id=acme&user_id=ann&tool=weather:forecast")
+    await page.get_by_label("name").fill("Berlin")
+    await page.get_by_role("button", name="Run", exact=True).click()
+    await expect(page.get_by_role("heading", name="It worked")).to_be_visible()
+
+
 async def tab_to(page: Page, wanted: Locator) -> None:
     """Press Tab until something has the focus. Fails when all others had it."""
     for _ in range(200):

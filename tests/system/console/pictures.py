@@ -7,13 +7,13 @@ from io import BytesIO
 from pathlib import Path
 
 from PIL import Image
-from playwright.async_api import Page, expect
+from playwright.async_api import Page
 
 from mcp_tools_proxy.console.navigation import PARTS, Part
 from tests.support.program_launch import ROOT
 from tests.system.console.demo_gateway import ADMIN, HANDBOOK, TENANT, running_demo
 from tests.system.console.opened_pages import FONTS, HEIGHT, WIDTH, running_chromium
-from tests.system.console.people import sign_in
+from tests.system.console.people import run_a_tool, sign_in
 
 FOLDER = ROOT / "docs/images"
 MAX_BYTES = 150_000
@@ -30,10 +30,7 @@ async def _compare(page: Page) -> None:
 
 
 async def _try_a_tool(page: Page) -> None:
-    await page.goto(f"/console/try?tenant_id={TENANT}&user_id=ann&tool=weather:forecast")
-    await page.get_by_label("name").fill("Berlin")
-    await page.get_by_role("button", name="Run", exact=True).click()
-    await expect(page.get_by_role("heading", name="It worked")).to_be_visible()
+    await run_a_tool(page)
     await page.evaluate("scrollTo(0, 0)")
 
 
