@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from mcp_tools_proxy.auth.token_store import add_token, remove_entry
+from mcp_tools_proxy.console.sessions import MAX_SESSIONS_EACH
 from mcp_tools_proxy.domain.identity import OperatorRight, Principal
 from tests.support.captured_logs import capture_logs
 from tests.support.console_browser import (
@@ -208,6 +209,28 @@ async def test_a_token_without_a_right_does_not_sign_in(tmp_path: Path) -> None:
         browser = console.new_browser()
         response = await browser.press(SIGN_IN, {"token": token})
         assert (response.status_code, COOKIE in browser.cookies) == (403, False)
+
+
+@pytest.mark.parametrize("right", list(OperatorRight))
+async def test_each_right_alone_signs_in(right: OperatorRight, tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens.jsonl"
+    token, _ = add_token(tokens, Principal(tenant_id=None, rights=frozenset({right})))
+    async with running_console(auth_mode="token", tokens_file=str(tokens)) as console:
+        browser = console.new_browser()
+        assert (await browser.sign_in(token)).status_code == 200
+
+
+async def test_nobody_signs_in_so_often_that_others_cannot(tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens.jsonl"
+    rights = frozenset({OperatorRight.RUN})
+    token, _ = add_token(tokens, Principal(tenant_id=None, rights=rights))
+    async with running_console(auth_mode="token", tokens_file=str(tokens)) as console:
+        browsers = [console.new_browser() for _ in range(MAX_SESSIONS_EACH + 2)]
+        for browser in browsers:
+            await browser.sign_in(token)
+        found = [(await it.get(SERVERS_PAGE, follow=False)).status_code for it in browsers]
+        assert found == [303, 303, *[200] * MAX_SESSIONS_EACH]
+        assert (await console.browser.get(SERVERS_PAGE, follow=False)).status_code == 200
 
 
 async def test_pages_allow_nothing_inline_and_no_frame(console: ConsoleService) -> None:

@@ -172,7 +172,8 @@ class ConsoleSignIn:
         if old is not None:
             await self._pages.sessions.end(old)
         ends_at = None if operator.jwt is None else operator.jwt[1]
-        session = await self._pages.sessions.begin(token, ends_at=ends_at)
+        owner = tuple(sorted(operator.token_log_fields.items()))
+        session = await self._pages.sessions.begin(token, owner, ends_at=ends_at)
         begin_operation(request.scope, RecordedOperation(SIGNED_IN, operator.token_log_fields))
         self._pages.refusals.record_operation(request.scope, "OK", new_trace_id())
         return session

@@ -15,11 +15,19 @@ from mcp_tools_proxy.logins.sign_ins.sign_in_store import RecordKind, SignInStor
 SESSION_S = 8 * 3600.0
 """Longest time from a sign-in to the end of its session, in seconds."""
 
+MAX_SESSIONS_EACH = 20
+"""Sessions of one token, or one person: those of a store are shared by all, and whoever has any
+right could sign in until nobody else can."""
+
 MAX_TRIES = 20
 """Tries that a session remembers."""
 
 MAX_TRIES_BYTES = 256 * 1024
 """Bytes that a session's tries may take: those of a store are shared by all sessions."""
+
+
+Owner = tuple[tuple[str, str], ...]
+"""Whose sessions are counted together: what records name of a token, or of a person."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,10 +60,16 @@ class Sessions:
     def __init__(self, store: SignInStore, now: Callable[[], float]) -> None:
         self._store = store
         self._now = now
+        self._begun: dict[Owner, dict[str, tuple[float, str]]] = {}
+        """Of each owner at this replica, the oldest first: names of records, and when they end."""
 
-    async def begin(self, token: str, *, ends_at: float | None = None) -> Session:
-        """Begin a session of a token; it ends at ``ends_at``, and after SESSION_S in any case."""
+    async def begin(self, token: str, owner: Owner, *, ends_at: float | None = None) -> Session:
+        """Begin a session of a token; it ends at ``ends_at``, and after SESSION_S in any case.
+
+        The oldest of the same owner ends where there would be over MAX_SESSIONS_EACH.
+        """
         now = self._now()
+        await self._end_oldest(owner)
         until = now + SESSION_S if ends_at is None else min(ends_at, now + SESSION_S)
         session = Session(cookie=secrets.token_urlsafe(32), token=token, ends_at=until)
         content = _seal(session.cookie, "session", {"token": token, "ends_at": until})
@@ -66,6 +80,8 @@ class Sessions:
                 "too many people are signed in to the console; try again later",
                 reason="all sessions are used",
             )
+        begun = self._begun.setdefault(owner, {})
+        begun[name] = until, _name_of(session.cookie, "tries")
         return session
 
     async def find(self, cookie: str) -> Session | None:
@@ -77,8 +93,10 @@ class Sessions:
 
     async def end(self, session: Session) -> None:
         """Forget a session, and what its browser has tried."""
-        for part in ("session", "tries"):
-            await self._store.take(RecordKind.CONSOLE, _name_of(session.cookie, part))
+        name = _name_of(session.cookie, "session")
+        for begun in self._begun.values():
+            begun.pop(name, None)
+        await self._forget(name, _name_of(session.cookie, "tries"))
 
     async def tries(self, session: Session) -> list[dict[str, Any]]:
         """Return what a session has tried, the newest first."""
@@ -95,6 +113,23 @@ class Sessions:
         ttl_s = max(1.0, session.ends_at - self._now())
         if await self._store.add(RecordKind.CONSOLE, name, content, ttl_s) != content:
             await self._store.replace(RecordKind.CONSOLE, name, content)
+
+    async def _end_oldest(self, owner: Owner) -> None:
+        """End the oldest sessions of an owner, so that there is room for one more."""
+        now = self._now()
+        for begun in self._begun.values():
+            for name in [name for name, (until, _) in begun.items() if until <= now]:
+                del begun[name]
+        self._begun = {it: begun for it, begun in self._begun.items() if begun}
+        begun = self._begun.get(owner, {})
+        while len(begun) >= MAX_SESSIONS_EACH:
+            name = next(iter(begun))
+            _, tries = begun.pop(name)
+            await self._forget(name, tries)
+
+    async def _forget(self, *names: str) -> None:
+        for name in names:
+            await self._store.take(RecordKind.CONSOLE, name)
 
     async def _find(self, cookie: str, part: str) -> Any:
         name = _name_of(cookie, part)
