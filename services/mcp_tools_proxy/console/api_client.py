@@ -14,6 +14,8 @@ from starlette.types import Message, Receive, Scope, Send
 from mcp_tools_proxy.domain.audit.origin import Entry
 from mcp_tools_proxy.web.client_address import ENTRY, FORWARDED_FOR
 
+TOOLS_PATH = "/internal/mcp/tools"
+
 Query = Mapping[str, object]
 """Parameters by name; None, "" and () are left out, and a list is one that may be repeated."""
 
@@ -60,6 +62,13 @@ class ApiClient:
     async def get(self, path: str, query: Query | None = None) -> Any:
         """Return the JSON of an answer. Raises ApiRefused."""
         return (await self.send("GET", path, query)).json
+
+    async def tools(self, query: Query) -> Any:
+        """Return a list of tools. Raises ApiRefused, also for an agent without a profile."""
+        listed = await self.get(TOOLS_PATH, query)
+        if listed.get("status") == "error":  # to programs this is an answer, with status 200
+            raise ApiRefused(422, listed["error"])
+        return listed
 
     async def post(self, path: str, body: object) -> Any:
         """Return the JSON of an answer. Raises ApiRefused."""

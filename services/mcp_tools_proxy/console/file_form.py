@@ -7,7 +7,7 @@ refused by its fields costs nothing, however large its file is.
 from collections import deque
 from enum import Enum, auto
 
-from python_multipart.exceptions import MultipartParseError
+from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message, Receive
@@ -57,7 +57,7 @@ class _Parts:
     """Takes a body apart as it arrives: no more is read while something is left to be taken."""
 
     def __init__(self, receive: Receive, content_type: str) -> None:
-        """Raise InvalidRequest for a type without a boundary."""
+        """Raise InvalidRequest for a type without a boundary, or with one that is too long."""
         self._receive = receive
         self._events: deque[tuple[_Event, bytes]] = deque()
         self._header, self._value, self._disposition = bytearray(), bytearray(), b""
@@ -65,17 +65,24 @@ class _Parts:
         boundary = parse_options_header(content_type)[1].get(b"boundary")
         if not boundary:
             raise InvalidRequest(_UNREADABLE)
-        self._parser = MultipartParser(
-            boundary,
-            {
-                "on_header_field": lambda data, start, end: self._header.extend(data[start:end]),
-                "on_header_value": lambda data, start, end: self._value.extend(data[start:end]),
-                "on_header_end": self._end_header,
-                "on_headers_finished": self._end_head,
-                "on_part_data": lambda data, start, end: self._add(_Event.DATA, data[start:end]),
-                "on_part_end": lambda: self._add(_Event.END),
-            },
-        )
+        try:
+            self._parser = MultipartParser(
+                boundary,
+                {
+                    "on_header_field": lambda data, start, end: self._header.extend(
+                        data[start:end]
+                    ),
+                    "on_header_value": lambda data, start, end: self._value.extend(data[start:end]),
+                    "on_header_end": self._end_header,
+                    "on_headers_finished": self._end_head,
+                    "on_part_data": lambda data, start, end: self._add(
+                        _Event.DATA, data[start:end]
+                    ),
+                    "on_part_end": lambda: self._add(_Event.END),
+                },
+            )
+        except FormParserError:
+            raise InvalidRequest(_UNREADABLE) from None
 
     async def next(self) -> tuple[_Event, bytes] | None:
         """Return what comes next; None at the end. Raises ClientDisconnect, InvalidRequest."""
@@ -88,7 +95,7 @@ class _Parts:
             self._is_read = not message.get("more_body", False)
             try:
                 self._parser.write(message.get("body", b""))
-            except MultipartParseError:
+            except FormParserError:
                 raise InvalidRequest(_UNREADABLE) from None
         return self._events.popleft()
 

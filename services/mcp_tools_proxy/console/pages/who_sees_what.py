@@ -12,11 +12,19 @@ from mcp_tools_proxy.console.page_request import Done, PageRequest, PageResult, 
 from mcp_tools_proxy.domain.identity import OperatorRight
 
 PATH = "/console/visibility"
-TOOLS = "/internal/mcp/tools"
 ACTIVE = "/internal/mcp/presets/active"
 
 ROWS = 100
 """Tools on one page."""
+
+MISSING_ROWS = 20
+"""Missing and shadowed items, and problems, that are named: a preset may have thousands."""
+
+MAX_SHOWN_CHARS = 8_000
+"""Of a definition in each format; a server may send a megabyte of schema."""
+
+MAX_KEPT_CHARS = 300
+"""Of a parameter that links repeat; names and ids are shorter."""
 
 FORMATS = ("mcp", "openai", "anthropic")
 
@@ -65,6 +73,7 @@ async def _show(page: PageRequest) -> PageResult:
         "presets": presets["presets"],
         "active": presets["active"],
         "formats": FORMATS,
+        "most_missing": MISSING_ROWS,
         "format": _format_of(page),
         "one": one,
         "other": other,
@@ -91,10 +100,15 @@ async def _show_tool(page: PageRequest) -> PageResult:
     name = page.query("name")
     shown = []
     for format_ in FORMATS:
-        found = await page.api.get(TOOLS, {**query, "format": format_, "names": [name]})
+        found = await page.api.tools({**query, "format": format_, "names": [name]})
         for line, definition in zip(found["preview"]["tools"], found["tools"], strict=True):
             shown.append((format_, line["tokens"], definition))
-    context = {"tool": name, "shown": shown, "this": _query_of(page, name=None)}
+    context = {
+        "tool": name,
+        "shown": shown,
+        "most_chars": MAX_SHOWN_CHARS,
+        "this": _query_of(page, name=None),
+    }
     return PageView(template="visible_tool.html", context=context)
 
 
@@ -145,7 +159,7 @@ async def _switch(page: PageRequest) -> PageResult:
 
 
 async def _preview_of(page: PageRequest, query: Mapping[str, str]) -> _Preview:
-    found = await page.api.get(TOOLS, {**query, "format": _format_of(page)})
+    found = await page.api.tools({**query, "format": _format_of(page)})
     preview = found["preview"]
     return _Preview(query, preview, {it["name"]: it for it in preview["tools"]})
 
@@ -199,6 +213,8 @@ def _first_of(page: PageRequest, total: int) -> int:
 
 
 def _query_of(page: PageRequest, **changes: object) -> dict[str, object]:
-    """Return the parameters of this page with changes, for a link to it."""
-    query: dict[str, object] = {**dict(page.request.query_params), **changes}
+    """Return the parameters of this page with changes, for a link to it; each row has one."""
+    given = page.request.query_params.items()
+    kept = {name: value for name, value in given if len(name) + len(value) <= MAX_KEPT_CHARS}
+    query: dict[str, object] = {**kept, **changes}
     return {name: value for name, value in query.items() if value not in (None, "")}

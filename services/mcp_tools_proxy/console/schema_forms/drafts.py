@@ -1,6 +1,6 @@
 """Drafts of arguments: JSON values, and texts that are not values yet."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -67,15 +67,23 @@ def value_of(draft: object, *, keep_texts: bool = False) -> object:
         case Unread(text, _):
             return text if keep_texts and text else ABSENT
         case DraftRows(items, is_sent):
-            values = [value_of(it, keep_texts=keep_texts) for it in items]
-            found = [it for it in values if it is not ABSENT]
+            found = _values_of(items, keep_texts=keep_texts)
             return found if found or is_sent else ABSENT
         case DraftMembers(members, is_sent):
             pairs = {key: value_of(it, keep_texts=keep_texts) for key, it in members.items()}
             kept = {key: value for key, value in pairs.items() if value is not ABSENT}
             return kept if kept or is_sent else ABSENT
+        case list() as items:  # of JSON; a forged form adds a row to one as to any array
+            return _values_of(items, keep_texts=keep_texts)
+        case dict() as members:
+            return {key: value_of(it, keep_texts=keep_texts) for key, it in members.items()}
         case value:
             return value
+
+
+def _values_of(items: Iterable[object], *, keep_texts: bool) -> list[object]:
+    values = (value_of(it, keep_texts=keep_texts) for it in items)
+    return [it for it in values if it is not ABSENT]
 
 
 def problems_of(draft: object) -> Iterator[str]:

@@ -36,6 +36,7 @@ from mcp_tools_proxy.console.schema_forms.schema_reader import (
 )
 from mcp_tools_proxy.console.schema_forms.simple_fields import (
     branch_labels,
+    chars_of,
     choice_field,
     choices_of,
     described,
@@ -46,6 +47,8 @@ from mcp_tools_proxy.console.schema_forms.simple_fields import (
 
 MAX_FIELDS = 80
 """Fields of one page; what has more is typed as JSON."""
+MAX_CHOICE_CHARS = 20_000
+"""Of all choices of one page, with the markup around each."""
 MAX_LEVEL = 5
 MAX_TURNS = 8
 MAX_ROWS = 40
@@ -107,6 +110,7 @@ class _FormBuilder:
         self._focus = focus
         self._has_draft = has_draft
         self._left = MAX_FIELDS
+        self._choice_chars_left = MAX_CHOICE_CHARS
         self._number = 0
 
     def build(self, schema: object, draft: object, place: Place) -> FormField:
@@ -135,6 +139,7 @@ class _FormBuilder:
         place = replace(place, definitions=resolved.places, turns=place.turns + 1)
         choices = choices_of(resolved.schema)
         if choices is not None:
+            self._reserve_choices(choices)
             field = choice_field(resolved.schema, choices, draft, place.path, **self._given(place))
             return described(field, resolved.schema)
         alternatives = alternatives_of(resolved.schema)
@@ -293,6 +298,13 @@ class _FormBuilder:
     def _check_level(self, place: Place) -> None:
         if len(place.path) >= MAX_LEVEL:
             raise NoForm(f"is nested deeper than {MAX_LEVEL} levels")
+
+    def _reserve_choices(self, choices: Sequence[tuple[object, str]]) -> None:
+        """Count the characters of choices. Raises NoForm where the page would be too long."""
+        chars = chars_of(choices)
+        if chars > self._choice_chars_left:
+            raise NoForm("would make the page too long by its choices")
+        self._choice_chars_left -= chars
 
     def _reserve(self, parts: Sequence[object] | Mapping[str, object]) -> None:
         """Count fields before any is built. Raises NoForm where the page would have too many."""

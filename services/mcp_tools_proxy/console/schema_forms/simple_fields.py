@@ -20,6 +20,8 @@ from mcp_tools_proxy.wire.strict_json import whole_number
 
 MAX_OPTIONS = 100
 MAX_OPTIONS_CHARS = 6_000
+OPTION_CHARS = 40
+"""Of the markup around a value to choose."""
 MAX_SHORT_CHARS = 60
 """Of a default, a label, or a limit that a hint shows."""
 MAX_DESCRIPTION_CHARS = 300
@@ -131,6 +133,11 @@ def choices_of(schema: Schema) -> list[tuple[object, str]] | None:
         if isinstance(branches, list) and branches and all(map(_is_constant, branches)):
             return [(it["const"], _title_of(it)) for it in _few(branches)]
     return None
+
+
+def chars_of(choices: Sequence[tuple[object, str]]) -> int:
+    """Return about how many characters of a page choices take."""
+    return sum(len(_json(value)) + OPTION_CHARS for value, _ in choices)
 
 
 def choice_field(

@@ -11,7 +11,6 @@ from mcp_tools_proxy.domain.identity import OperatorRight
 
 PAGE_ITEMS = 50
 MAX_SUMMARY_CHARS = 160
-TOOLS_PATH = "/internal/mcp/tools"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,10 +112,7 @@ async def _list(page: PageRequest, caller: TryCaller, more: Mapping[str, object]
     if page.may(OperatorRight.AUDIT) and not caller.is_own:
         active = await page.api.get("/internal/mcp/presets/active")
         query["preset_id"] = active["preset"]["id"]
-    listed = await page.api.get(TOOLS_PATH, query)
-    if listed.get("status") == "error":  # a list for an agent without a profile
-        raise ApiRefused(200, listed["error"])
-    return listed
+    return await page.api.tools(query)
 
 
 def _fits(tool: Mapping[str, Any], words: str) -> bool:

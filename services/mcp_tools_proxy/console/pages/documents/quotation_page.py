@@ -1,5 +1,6 @@
 """Verifies quotations: whether the words stand in a document, what is like them, how to cite."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -25,7 +26,8 @@ MAX_SEARCHED = 3
 
 MAX_SHOWN = 10
 CONTEXT_CHARS = 160
-MAX_COMPARED_WORDS = 500
+MAX_COMPARED_WORDS = 350
+"""Time grows with the third power: 500 words that repeat two took 3.4 s."""
 SEARCHED_CHARS = 1_000
 
 Words = Sequence[tuple[str, bool]]
@@ -73,10 +75,13 @@ class QuotationPage:
                 raise
             return _view(page, document, problem=f"{error.message}.", status=422)
         best = max(verdicts, key=lambda it: it.rank, default=None)
+        verdict = None
+        if best is not None:
+            verdict = await asyncio.to_thread(_shown, best, quote, tenant_id, document)
         return _view(
             page,
             document,
-            verdict=None if best is None else _shown(best, quote, tenant_id, document),
+            verdict=verdict,
             searched=[it.doc_id for it in verdicts],
             is_checked=True,
         )

@@ -1,0 +1,95 @@
+"""What an attacker sends to the console, and what odd servers offer: no crash, no endless page."""
+
+from base64 import urlsafe_b64encode
+from typing import Any
+
+import pytest
+
+from tests.console.document_pages import UPLOAD
+from tests.support.configuration import Config, make_preset
+from tests.support.console_browser import ORIGIN, ConsoleBrowser, Html, running_console
+from tests.support.mcp_servers.raw_web import running_raw
+
+VISIBILITY = "/console/visibility"
+TRY = "/console/try"
+CALLER = {"tenant_id": "acme", "user_id": "ann"}
+MAX_PAGE_CHARS = 150_000
+
+LONG = {
+    "name": "long",
+    "inputSchema": {
+        "type": "object",
+        "properties": {
+            f"p{n}": {"enum": [f"{'<' * 90}{it}" for it in range(40)]} for n in range(80)
+        },
+    },
+}
+
+
+async def odd_page(browser: ConsoleBrowser, path: str, expected: int = 200) -> Html:
+    response = await browser.get(path)
+    assert response.status_code == expected, Html(response.text).text
+    assert len(response.text) < MAX_PAGE_CHARS
+    return Html(response.text)
+
+
+@pytest.mark.parametrize("path", [VISIBILITY, f"{VISIBILITY}/tool"])
+async def test_a_look_as_an_agent_without_a_profile_is_told(path: str) -> None:
+    async with running_console() as console:
+        page = await odd_page(console.browser, f"{path}?agent=nobody&name=x", 422)
+        assert "AGENT_NOT_FOUND" in page.text
+        page = await odd_page(console.browser, f"{VISIBILITY}?compare=yes&other_agent=nobody", 422)
+        assert "AGENT_NOT_FOUND" in page.text
+
+
+async def test_a_preset_with_thousands_of_missing_tools_is_no_endless_page() -> None:
+    missing = [("dead", f"tool{n:04}") for n in range(3000)]
+    config = Config(
+        servers={"dead": {"url": "http://127.0.0.1:9/mcp"}},
+        presets=[make_preset("work", tools=missing)],
+        more={"defaultPresetId": "work"},
+    )
+    async with running_console(config=config) as console:
+        page = await odd_page(console.browser, VISIBILITY)
+        assert "tool0019" in page.text
+        assert "tool0020" not in page.text
+        assert "And 2,980 more" in page.text
+
+
+@pytest.mark.parametrize("path", [f"{VISIBILITY}/tool?name=s:long", f"{TRY}?tool=s:long"])
+async def test_a_schema_of_many_long_values_is_no_endless_page(path: str) -> None:
+    async with running_raw(only=("echo",), extra={"tools": [LONG]}) as server:
+        config = Config(
+            servers={"s": server.entry},
+            presets=[make_preset("work", tools=[("s", "long")])],
+            more={"defaultPresetId": "work"},
+        )
+        async with running_console(config=config, require_agent=False) as console:
+            page = await odd_page(console.browser, f"{path}&tenant_id=acme&user_id=ann")
+            assert "characters" in page.text or "too long by its choices" in page.text
+
+
+async def test_a_forged_form_adds_a_row_to_json() -> None:
+    def named(letter: str, path: str) -> str:
+        return f"{letter}.{urlsafe_b64encode(path.encode()).decode().rstrip('=')}"
+
+    async with running_console(require_agent=False) as console:
+        page = await console.browser.open(TRY, tool="no-such", **CALLER)
+        fields: dict[str, Any] = {
+            "csrf": page.form(TRY).fields["csrf"],
+            "tool": "no-such",
+            **CALLER,
+            named("j", "[]"): '[[1], {"a": [2]}]',
+        }
+        for place in ("", named("x", "[0]")[2:], named("x", '[1,"a"]')[2:]):
+            response = await console.browser.post(TRY, {**fields, "do": f"add.{place}"})
+            assert response.status_code == 200
+
+
+async def test_a_boundary_that_is_too_long_is_told() -> None:
+    async with running_console() as console:
+        kind = f"multipart/form-data; boundary={'b' * 5000}"
+        headers = {"content-type": kind, "origin": ORIGIN}
+        response = await console.browser.send("POST", UPLOAD, b"", headers)
+        assert response.status_code == 422
+        assert "form cannot be read" in Html(response.text).text
