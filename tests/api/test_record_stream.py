@@ -129,6 +129,19 @@ async def test_a_seventeenth_stream_is_refused_until_one_has_ended() -> None:
             pass
 
 
+async def test_the_operators_of_one_tenant_do_not_take_all_streams() -> None:
+    token, other = (
+        file_token(tenant=tenant, may={OperatorRight.AUDIT}) for tenant in ("acme", "rival")
+    )
+    async with serving(**token_settings()) as served, AsyncExitStack() as open_streams:
+        for _ in range(stream_handlers.MAX_OF_TENANT):
+            stream = watching(served.http, token, tenant_id="acme")
+            await open_streams.enter_async_context(stream)
+        assert await refusal(served, token, tenant_id="acme") == (503, "NO_ROOM")
+        async with watching(served.http, other, tenant_id="rival"):
+            pass
+
+
 async def test_a_slow_reader_loses_records_and_is_told_where() -> None:
     async with serving(admin_token=ADMIN) as served, watching(served.http, ADMIN) as reader:
         for number in range(MAX_WAITING + 44):

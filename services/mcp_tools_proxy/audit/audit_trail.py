@@ -87,6 +87,10 @@ class AuditTrail:
         """How many feeds get records now."""
         return len(self._feeds)
 
+    def followers_of(self, tenant_id: str) -> int:
+        """Return how many of them operators of one tenant read."""
+        return sum(feed.reader_tenant == tenant_id for feed in self._feeds)
+
     @contextmanager
     def following(self, feed: RecordFeed) -> Iterator[None]:
         """Offer each record to ``feed`` inside the block, before it has a number or a signature.

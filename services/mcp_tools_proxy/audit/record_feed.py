@@ -23,7 +23,9 @@ class RecordFeed:
     the loss has one place among the records.
     """
 
-    def __init__(self, wanted: RecordFilter) -> None:
+    def __init__(self, wanted: RecordFilter, *, reader_tenant: str | None = None) -> None:
+        """``reader_tenant`` is the tenant of whoever reads, None for an operator of all."""
+        self.reader_tenant = reader_tenant
         self.lost = 0
         """All records that were lost."""
         self._wanted = wanted

@@ -19,6 +19,9 @@ from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 MAX_STREAMS = 16
 """Streams of records that one replica has open at once."""
 
+MAX_OF_TENANT = 4
+"""Of these the operators of one tenant have so many: one of them had taken all 16."""
+
 STREAM_ENDED = "audit.stream_ended"
 
 
@@ -36,14 +39,10 @@ class StreamHandlers:
     async def stream(self, parsed: ParsedRequest[None]) -> Response:
         """Send the records that the query wants as they come."""
         query = validate(RecordQuery, single_values(parsed.request.query_params))
-        await self._gate.check(parsed, OperatorRight.AUDIT, tenant_id=query.tenant_id)
+        operator = await self._gate.check(parsed, OperatorRight.AUDIT, tenant_id=query.tenant_id)
         self._lifecycle.check_serving()
-        if self._trail.followers >= MAX_STREAMS:
-            raise CapacityExceeded(
-                f"{MAX_STREAMS} streams of records are open at this replica, which is the limit; "
-                "close one, or try again later"
-            )
-        feed = RecordFeed(query.wanted)
+        self._check_capacity(operator.tenant_id)
+        feed = RecordFeed(query.wanted, reader_tenant=operator.tenant_id)
         # the response follows the trail before anything else is awaited, so no 17th comes between
         return RecordStream(
             self._trail,
@@ -53,6 +52,19 @@ class StreamHandlers:
             on_end=partial(self._end, parsed, feed),
             headers={TRACE_HEADER: parsed.trace_id},
         )
+
+    def _check_capacity(self, tenant_id: str | None) -> None:
+        """Raise CapacityExceeded if nobody, or nobody of this tenant, may open one more stream."""
+        if self._trail.followers >= MAX_STREAMS:
+            raise CapacityExceeded(
+                f"{MAX_STREAMS} streams of records are open at this replica, which is the limit; "
+                "close one, or try again later"
+            )
+        if tenant_id is not None and self._trail.followers_of(tenant_id) >= MAX_OF_TENANT:
+            raise CapacityExceeded(
+                f"operators of this tenant have {MAX_OF_TENANT} streams of records open at this "
+                "replica, which is the limit; close one, or try again later"
+            )
 
     def _end(self, parsed: ParsedRequest[None], feed: RecordFeed, code: str, sent: int) -> None:
         scope = parsed.request.scope

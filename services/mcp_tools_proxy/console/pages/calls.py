@@ -25,6 +25,7 @@ from mcp_tools_proxy.console.page_endpoint import PageEndpoint, Pages
 from mcp_tools_proxy.console.page_request import PageRequest, PageResult, PageView
 from mcp_tools_proxy.console.templates import Templates
 from mcp_tools_proxy.domain.audit.checks import CHECK_OF_CODE, Check
+from mcp_tools_proxy.domain.errors import MethodNotAllowed
 from mcp_tools_proxy.domain.identity import OperatorRight
 
 PATH = "/console/calls"
@@ -105,7 +106,9 @@ def _with_value(options: Sequence[tuple[str, str]], value: str) -> list[tuple[st
 
 
 async def _stream(templates: Templates, page: PageRequest) -> PageResult:
-    """Send calls as they come."""
+    """Send calls as they come. A HEAD would stay open, and nobody would read it."""
+    if page.request.method == "HEAD":
+        raise MethodNotAllowed("this address is a stream; open it with GET")
     render = partial(templates.render, "call_event.html")
     return LiveCalls(page, CallFilter.of(page), render)
 
