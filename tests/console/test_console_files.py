@@ -56,4 +56,5 @@ async def test_files_are_sent_to_anybody_and_cached_by_their_content() -> None:
         assert response.headers["content-type"] == "text/css; charset=utf-8"
         assert "immutable" in response.headers["cache-control"]
         for name in ("VENDORED.md", "..%2fsessions.py", "htmx.LICENSE", "none.css", "%00"):
-            assert (await browser.get(f"/console/assets/{name}")).status_code == 404
+            response = await browser.get(f"/console/assets/{name}", follow=False)
+            assert response.status_code in (303, 404), name

@@ -62,7 +62,7 @@ async def test_a_look_has_the_tools_of_a_caller_and_their_tokens(console: Consol
     page = await console.browser.open(VISIBILITY, tenant_id="acme", agent="helper")
     assert TOOL in page.text
     assert "s:echo" not in page.text
-    assert "tokens, about" in page.text
+    assert "tokens (estimated)" in page.text
     one = await console.browser.open(f"{VISIBILITY}/tool", name=TOOL, tenant_id="acme")
     assert ("MCP" in one.text, "OpenAI" in one.text, "input_schema" in one.text) == (True,) * 3
 
@@ -75,6 +75,24 @@ async def test_two_looks_side_by_side_show_what_one_does_not_see(
     )
     assert "s:echo" in page.text
     assert TOOL not in page.text
+
+
+async def test_an_agent_that_is_nobody_is_said_beside_the_field(
+    console: ConsoleService,
+) -> None:
+    for query in ({"agent": "nobody"}, {"other_agent": "nobody"}):
+        page = await console.browser.open(VISIBILITY, **query)
+        assert "No agent profile is named" in page.text
+
+
+async def test_what_the_other_caller_is_compares_without_a_tick(console: ConsoleService) -> None:
+    page = await console.browser.open(VISIBILITY, other_agent="helper")
+    assert "Other caller" in page.text
+
+
+async def test_an_address_of_no_page_is_a_page(console: ConsoleService) -> None:
+    response = await console.browser.get("/console/nothing")
+    assert (response.status_code, "There is no such page" in response.text) == (404, True)
 
 
 async def test_the_preset_is_switched_after_a_look(console: ConsoleService) -> None:

@@ -42,11 +42,13 @@ class CallSum:
 
     codes: dict[str, int] = field(default_factory=dict)
     times: dict[int, int] = field(default_factory=dict)
+    longest_s: float = 0.0
 
-    def add(self, code: str, bucket: int) -> None:
+    def add(self, code: str, seconds: float, bucket: int) -> None:
         """Add one call; ``bucket`` is that of its time."""
         self.codes[code] = self.codes.get(code, 0) + 1
         self.times[bucket] = self.times.get(bucket, 0) + 1
+        self.longest_s = max(self.longest_s, seconds)
 
     def update(self, other: "CallSum") -> None:
         """Add all calls of another sum."""
@@ -54,6 +56,7 @@ class CallSum:
             self.codes[code] = self.codes.get(code, 0) + calls
         for bucket, calls in other.times.items():
             self.times[bucket] = self.times.get(bucket, 0) + calls
+        self.longest_s = max(self.longest_s, other.longest_s)
 
     @property
     def total(self) -> int:
@@ -66,12 +69,15 @@ class CallSum:
         return self.total - self.codes.get("OK", 0)
 
     def quantile_s(self, share: float) -> float | None:
-        """Return the time within which ``share`` of the calls ended; None without calls."""
+        """Return the time within which ``share`` of the calls ended; None without calls.
+
+        It is at most that of the slowest call: a p99 above that was not believed.
+        """
         rank, seen = math.ceil(share * self.total), 0
         for bucket in sorted(self.times):
             seen += self.times[bucket]
             if seen >= rank:
-                return _middle_s(bucket)
+                return min(_middle_s(bucket), self.longest_s)
         return None
 
 
@@ -106,18 +112,19 @@ class _Minute:
     rows: dict[tuple[str, str | None], CallSum] = field(default_factory=dict)
     is_complete: bool = True
 
-    def add(self, tenant_id: str, server_id: str | None, code: str, bucket: int) -> None:
+    def add(self, tenant_id: str, server_id: str | None, code: str, seconds: float) -> None:
         """Add a call for all tenants, and for its own if there is room."""
+        bucket = _bucket(seconds)
         if server_id not in self.by_server and len(self.by_server) >= MAX_SERVERS:
             server_id = OTHER_SERVERS
-        self.by_server.setdefault(server_id, CallSum()).add(code, bucket)
+        self.by_server.setdefault(server_id, CallSum()).add(code, seconds, bucket)
         row = self.rows.get((tenant_id, server_id))
         if row is None:
             if len(self.rows) >= MAX_ROWS:
                 self.is_complete = False
                 return
             row = self.rows[tenant_id, server_id] = CallSum()
-        row.add(code, bucket)
+        row.add(code, seconds, bucket)
 
     def sums_of(self, tenant_id: str | None) -> Iterable[tuple[str | None, CallSum]]:
         """Return the calls of a tenant by server; None is all tenants."""
@@ -147,7 +154,7 @@ class RecentCalls:
         if minute.number != number:
             minute = self._minutes[number % MINUTES] = _Minute(number)
         server_id = None if record.spec is None else record.spec.server_id
-        minute.add(tenant_id, server_id, code_of(record), _bucket(record.duration_s))
+        minute.add(tenant_id, server_id, code_of(record), record.duration_s)
         outcome = record.outcome
         if outcome is not None and outcome.budget is not None and not outcome.replayed:
             self.budgets.note(tenant_id, outcome.budget)

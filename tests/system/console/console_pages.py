@@ -62,6 +62,8 @@ HOSTILE_TOOL_NAME = f"hostile:{HOSTILE_TOOL}"
 PAGES = [
     _page("overview"),
     _page("overview-of-a-tenant", "", {"tenant_id": OTHER_TENANT}),
+    _page("no-page", "/nothing", status=404),
+    _page("visibility-of-nobody", "/visibility", {"agent": "nobody"}),
     _page("servers", "/servers"),
     _page("server", "/servers/weather"),
     _page("server-away", "/servers/tickets"),

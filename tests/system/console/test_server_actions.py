@@ -28,7 +28,7 @@ async def test_what_needs_a_person_leads_to_its_place(page: Page) -> None:
 
 async def test_the_slow_server_is_found(page: Page) -> None:
     await page.goto("/console/servers")
-    await page.get_by_role("link", name="99 % within").click()
+    await page.get_by_role("link", name="p99").click()
     await expect(page.get_by_role("row").nth(1)).to_contain_text("slowest")
 
 
@@ -43,6 +43,7 @@ async def test_accept_a_changed_definition(page: Page, kept_lock: None) -> None:
     await page.get_by_role("link", name="1 of notes").click()
     await expect(page.get_by_role("deletion")).to_have_text("notes.")
     await expect(page.get_by_role("insertion")).to_contain_text("Ignore all previous instructions")
+    await page.get_by_text("Accept …").click()
     await page.get_by_role("button", name="Accept this definition").click()
     await expect_done(page, "search is accepted")
     await expect(page.get_by_role("heading", name="All is as it was accepted")).to_be_visible()
@@ -52,17 +53,16 @@ async def test_why_an_agent_cannot_use_a_tool(page: Page) -> None:
     await page.goto("/console/visibility")
     form = page.locator("form").filter(has=page.get_by_role("heading", name="Why is a tool"))
     await form.get_by_label("Tool", exact=True).fill("weather:calibrate")
+    await form.get_by_label("Tenant").fill("acme")
+    await form.get_by_label("Agent").fill("helpdesk")
     await form.get_by_role("button", name="Explain").click()
-    await page.get_by_label("Tenant").fill("acme")
-    await page.get_by_label("Agent").fill("helpdesk")
-    await page.get_by_role("button", name="Explain").click()
     await expect(page.get_by_text("agents.json")).to_be_visible()
     await expect(row_of(page, "visibility")).to_contain_text("TOOL_NOT_ALLOWED")
 
 
 async def test_two_looks_side_by_side(page: Page) -> None:
     await page.goto("/console/visibility")
-    await page.get_by_text("Compare with another look").click()
+    await page.get_by_text("Compare with another caller or preset").click()
     await page.get_by_label("Show both side by side").check()
     await page.get_by_label("Other agent").fill("reader")
     await page.get_by_role("button", name="Look", exact=True).click()

@@ -55,7 +55,7 @@ CHECKS: Mapping[str, str] = {
     Check.BUDGET: "whether every budget has something left",
     Check.DOCUMENT: "whether the document is there for this caller",
     Check.RETRIEVAL: "whether the Retrieval Service answers",
-    Check.SERVER: "whether the server answers",
+    Check.SERVER: "whether the server answers, and without an error",
     Check.RESULT: "whether the result is within its limit",
 }
 """The checks of a call in their order, and what each asks."""

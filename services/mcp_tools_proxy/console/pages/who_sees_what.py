@@ -40,6 +40,8 @@ class _Preview:
     preview: Mapping[str, Any]
     tools: Mapping[str, Mapping[str, Any]]
     """The lines of the preview by the tool's name, in the order of the list."""
+    problem: str = ""
+    """Why there is nothing to see: no agent has that name."""
 
     @property
     def caller(self) -> str:
@@ -65,7 +67,8 @@ async def _show(page: PageRequest) -> PageResult:
     presets = await page.api.get("/internal/mcp/presets")
     one = await _preview_of(page, _caller_query(page, "", presets["active"]))
     other_query = _caller_query(page, "other_", presets["active"])
-    compares = page.query("compare") == "yes"
+    others = [key for key in _CALLER[1:] if page.query(f"other_{key}")]
+    compares = page.query("compare") == "yes" or bool(others)
     other = await _preview_of(page, other_query) if compares else None
     rows = _rows(one, other, page.query("q").lower(), page.query("differing") == "yes")
     first = _first_of(page, len(rows))
@@ -114,7 +117,7 @@ async def _show_tool(page: PageRequest) -> PageResult:
 
 async def _explain(page: PageRequest) -> PageResult:
     """Explain why a caller sees a tool, or does not."""
-    tenant, user = page.tenant(), page.query("user_id") or "somebody"
+    tenant, user = page.tenant(), page.query("user_id")
     problem, explanation = "", None
     if not page.query("tool"):
         problem = "Name a tool."
@@ -123,7 +126,7 @@ async def _explain(page: PageRequest) -> PageResult:
     else:
         body = {
             "tool_name": page.query("tool"),
-            "user": {"tenant_id": tenant, "user_id": user},
+            "user": {"tenant_id": tenant, "user_id": user or "console"},
             **({"agent": page.query("agent")} if page.query("agent") else {}),
         }
         try:
@@ -159,7 +162,13 @@ async def _switch(page: PageRequest) -> PageResult:
 
 
 async def _preview_of(page: PageRequest, query: Mapping[str, str]) -> _Preview:
-    found = await page.api.tools({**query, "format": _format_of(page)})
+    try:
+        found = await page.api.tools({**query, "format": _format_of(page)})
+    except ApiRefused as error:
+        if error.code != "AGENT_NOT_FOUND":
+            raise
+        nothing = {"missing": [], "tokens": 0, "active": True}
+        return _Preview(query, nothing, {}, f"{error.message[:1].upper()}{error.message[1:]}.")
     preview = found["preview"]
     return _Preview(query, preview, {it["name"]: it for it in preview["tools"]})
 

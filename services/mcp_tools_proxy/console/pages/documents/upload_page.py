@@ -67,7 +67,7 @@ async def upload(page: PageRequest) -> PageResult:
     except ApiRefused as error:
         if error.status == 401:
             raise
-        return _again(page, {_place_of(error): f"{error.message}."}, error, doc_id)
+        return _again(page, {_place_of(error): _problem_of(error)}, error, doc_id)
     done = "The new version is in place" if version else "The document is here"
     return Done(
         path=address("read", tenant_id=tenant_id, doc_id=doc_id),
@@ -102,9 +102,18 @@ def _facts(form: Form) -> Mapping[str, object]:
 
 def _place_of(error: ApiRefused) -> str:
     """Return beside which field a refusal is shown."""
+    if error.code == "VERSION_MISMATCH":
+        return "doc_id"
     named = str(error.details.get("field", "")).partition(".")[0]
     field = _FIELD_OF.get(named, named)
     return field if field in FIELDS else "file"
+
+
+def _problem_of(error: ApiRefused) -> str:
+    """Return what is wrong with that field."""
+    if error.code == "VERSION_MISMATCH":
+        return "There is a document of this id."
+    return f"{error.message}."
 
 
 def _again(
