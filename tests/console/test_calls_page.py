@@ -122,6 +122,15 @@ async def test_many_calls_are_paged(console: ConsoleService) -> None:
     assert len({*record_links(first), *record_links(second)}) == 42
 
 
+async def test_slow_calls_are_found_by_how_long_they_took(console: ConsoleService) -> None:
+    await call(console.service)
+    assert rows(await console.browser.open(CALLS, min_ms="0.000001")) == 1
+    assert rows(await console.browser.open(CALLS, min_ms="3600000")) == 0
+    for text in ("soon", "-1", "inf", "nan"):
+        response = await console.browser.get(f"{CALLS}?min_ms={text}")
+        assert (response.status_code, "number of milliseconds" in response.text) == (422, True)
+
+
 async def test_rare_calls_are_looked_for_further_back_in_steps(
     console: ConsoleService, monkeypatch: pytest.MonkeyPatch
 ) -> None:

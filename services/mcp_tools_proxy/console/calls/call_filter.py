@@ -17,6 +17,7 @@ FAILED_CODES = "failed"
 
 _TEXTS = ("user_id", "agent", "tool", "server", "doc_id", "trace_id", "token_id", "code", "event")
 _TIMES = ("since", "until")
+_LEAST = "min_ms"
 
 SHOWN_FIRST = ("tenant_id", "tool", "agent", "code")
 """The fields that are always there; the others are folded away until one has a value."""
@@ -30,6 +31,8 @@ class CallFilter:
     is_of_own_tenant: bool = False
     times: Mapping[str, datetime] = field(default_factory=dict)
     problems: Mapping[str, str] = field(default_factory=dict)
+    min_ms: float = 0.0
+    """Only records of what took so many milliseconds, or longer."""
 
     @classmethod
     def of(cls, page: PageRequest) -> "CallFilter":
@@ -44,8 +47,17 @@ class CallFilter:
             except (ValueError, OverflowError):
                 problems[name] = "Write a time as 2026-11-26T14:30, in UTC."
             values[name] = text
-        is_own = page.tenant_id is not None
-        return cls(values=values, is_of_own_tenant=is_own, times=times, problems=problems)
+        values[_LEAST] = page.query(_LEAST)
+        min_ms = _milliseconds(values[_LEAST])
+        if min_ms is None:
+            problems[_LEAST] = "Write a number of milliseconds, such as 500."
+        return cls(
+            values=values,
+            is_of_own_tenant=page.tenant_id is not None,
+            times=times,
+            problems=problems,
+            min_ms=min_ms or 0.0,
+        )
 
     @property
     def stream_query(self) -> dict[str, str]:
@@ -54,7 +66,7 @@ class CallFilter:
         return {
             name: value
             for name, value in self.values.items()
-            if name not in _TIMES and value and value != by_page.get(name)
+            if name not in (*_TIMES, _LEAST) and value and value != by_page.get(name)
         }
 
     @property
@@ -66,11 +78,13 @@ class CallFilter:
     @property
     def is_of_page(self) -> bool:
         """Whether the API finds more than is wanted."""
-        return not self.values["event"] or self.values["code"] == FAILED_CODES
+        return not self.values["event"] or self.values["code"] == FAILED_CODES or self.min_ms > 0
 
     def wants(self, record: ShownRecord) -> bool:
         """Return whether a record is one that the API cannot tell from others."""
         if not self.values["event"] and not record.is_call:
+            return False
+        if self.min_ms and (record.duration_ms or 0) < self.min_ms:
             return False
         return self.values["code"] != FAILED_CODES or record.code not in ("", "OK")
 
@@ -107,6 +121,15 @@ def field_problem(error: ApiRefused) -> dict[str, str]:
 def sentence(message: str) -> str:
     """Return a message of the API as it stands beside a field."""
     return f"{message[:1].upper()}{message[1:]}."
+
+
+def _milliseconds(text: str) -> float | None:
+    """Read a number of milliseconds, 0 for none; None for what is no number."""
+    try:
+        number = float(text or 0)
+    except ValueError:
+        return None
+    return number if 0 <= number < float("inf") else None
 
 
 def _utc(text: str) -> datetime:
