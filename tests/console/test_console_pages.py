@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 
@@ -81,8 +82,9 @@ async def test_an_agent_that_is_nobody_is_said_beside_the_field(
     console: ConsoleService,
 ) -> None:
     for query in ({"agent": "nobody"}, {"other_agent": "nobody"}):
-        page = await console.browser.open(VISIBILITY, **query)
-        assert "No agent profile is named" in page.text
+        response = await console.browser.get(f"{VISIBILITY}?{urlencode(query)}")
+        page = Html(response.text)
+        assert (response.status_code, "No agent profile is named" in page.text) == (422, True)
 
 
 async def test_what_the_other_caller_is_compares_without_a_tick(console: ConsoleService) -> None:

@@ -63,7 +63,7 @@ PAGES = [
     _page("overview"),
     _page("overview-of-a-tenant", "", {"tenant_id": OTHER_TENANT}),
     _page("no-page", "/nothing", status=404),
-    _page("visibility-of-nobody", "/visibility", {"agent": "nobody"}),
+    _page("visibility-of-nobody", "/visibility", {"agent": "nobody"}, status=422),
     _page("servers", "/servers"),
     _page("server", "/servers/weather"),
     _page("server-away", "/servers/tickets"),

@@ -28,6 +28,8 @@ MAX_KEPT_CHARS = 300
 
 FORMATS = ("mcp", "openai", "anthropic")
 
+_SEEN_BY = ("request", "authentication", "audit", "lifecycle", "agent", "visibility")
+
 _CALLER = ("preset_id", "tenant_id", "user_id", "agent")
 """What says through whose eyes is looked; the second look has the same names with ``other_``."""
 
@@ -93,7 +95,8 @@ async def _show(page: PageRequest) -> PageResult:
         "may_switch": page.may(OperatorRight.PRESETS),
         "this": _query_of(page),
     }
-    return PageView(template="visibility.html", context=context)
+    is_refused = one.problem or (other is not None and other.problem)
+    return PageView(template="visibility.html", context=context, status=422 if is_refused else 200)
 
 
 async def _show_tool(page: PageRequest) -> PageResult:
@@ -135,7 +138,7 @@ async def _explain(page: PageRequest) -> PageResult:
             if error.status != 422:
                 raise
             problem = error.message
-    deciding = None if explanation is None else _deciding(explanation)
+    checks = [] if explanation is None else _checks_of_seeing(explanation)
     context = {
         "tool": page.query("tool"),
         "user": user,
@@ -144,7 +147,8 @@ async def _explain(page: PageRequest) -> PageResult:
         "own_tenant": page.tenant_id,
         "problem": problem,
         "explanation": explanation,
-        "deciding": deciding,
+        "checks": checks,
+        "deciding": _deciding(checks),
         "this": _query_of(page, tool=None),
     }
     return PageView(template="why_not_seen.html", context=context)
@@ -192,14 +196,14 @@ def _rows(
     return rows
 
 
-def _deciding(explanation: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _checks_of_seeing(explanation: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the checks that a tool has to pass to be seen; the others are about a call's input."""
+    return [it for it in explanation["checks"] if it["check"] in _SEEN_BY]
+
+
+def _deciding(checks: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
     """Return the check that keeps a tool from being seen; None if it is seen."""
-    seen_before = ("request", "authentication", "audit", "lifecycle", "agent", "visibility")
-    refused = (
-        it
-        for it in explanation["checks"]
-        if it["check"] in seen_before and it["verdict"] not in ("pass", "not_reached")
-    )
+    refused = (it for it in checks if it["verdict"] not in ("pass", "not_reached"))
     return next(refused, None)
 
 
