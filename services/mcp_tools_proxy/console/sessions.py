@@ -104,7 +104,9 @@ class Sessions:
         return found
 
     async def add_try(self, session: Session, tried: dict[str, Any]) -> None:
-        """Remember what a session has tried; the oldest are forgotten."""
+        """Remember what a session has tried; the oldest are forgotten, and so is one too large."""
+        if len(json.dumps(tried)) > MAX_TRIES_BYTES // 2:
+            return
         kept = [tried, *await self.tries(session)][:MAX_TRIES]
         while kept and len(json.dumps(kept)) > MAX_TRIES_BYTES:
             kept.pop()

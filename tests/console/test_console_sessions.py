@@ -1,0 +1,111 @@
+"""What a session is in its store, when it ends, and that replicas share it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from mcp_tools_proxy.console.sessions import (
+    MAX_TRIES,
+    MAX_TRIES_BYTES,
+    SESSION_S,
+    Sessions,
+)
+from mcp_tools_proxy.logins.sign_ins.memory_sign_ins import MemorySignIns
+from tests.support.console_browser import ADMIN, ConsoleBrowser, running_console
+from tests.support.postgres_databases import Databases
+from tests.support.redis_server import RedisServer, running_redis
+from tests.support.service import running
+from tests.support.sign_in_stores import HeldClock
+
+TOKEN = "mtp_a-token-of-somebody"
+OWNER = (("token_id", "ann"),)
+SERVERS_PAGE = "/console/servers"
+
+
+@pytest.fixture
+def clock() -> HeldClock:
+    return HeldClock()
+
+
+@pytest.fixture
+def store(clock: HeldClock) -> MemorySignIns:
+    return clock.store()
+
+
+@pytest.fixture
+def sessions(store: MemorySignIns, clock: HeldClock) -> Sessions:
+    return Sessions(store, clock)
+
+
+async def test_a_session_ends_after_eight_hours(sessions: Sessions, clock: HeldClock) -> None:
+    session = await sessions.begin(TOKEN, OWNER)
+    await clock.advance(SESSION_S - 1)
+    assert await sessions.find(session.cookie) == session
+    await clock.advance(1)
+    assert await sessions.find(session.cookie) is None
+
+
+async def test_the_session_of_a_jwt_ends_with_it(sessions: Sessions, clock: HeldClock) -> None:
+    session = await sessions.begin(TOKEN, OWNER, ends_at=300.0)
+    await clock.advance(299)
+    assert await sessions.find(session.cookie) == session
+    await clock.advance(1)
+    assert await sessions.find(session.cookie) is None
+
+
+async def test_who_reads_the_store_learns_no_cookie_and_no_token(
+    sessions: Sessions, store: MemorySignIns
+) -> None:
+    session = await sessions.begin(TOKEN, OWNER)
+    await sessions.add_try(session, {"tool": "a-secret-tool"})
+    kept = repr(store._records)
+    for secret in (session.cookie, TOKEN, "a-secret-tool", session.csrf):
+        assert secret not in kept
+
+
+async def test_a_record_in_the_place_of_another_is_none(
+    sessions: Sessions, store: MemorySignIns
+) -> None:
+    one, other = await sessions.begin(TOKEN, OWNER), await sessions.begin("another", OWNER)
+    (first, one_record), (second, other_record) = store._records.items()
+    store._records = {first: other_record, second: one_record}
+    assert (await sessions.find(one.cookie), await sessions.find(other.cookie)) == (None, None)
+
+
+async def test_a_session_remembers_its_last_tries(sessions: Sessions) -> None:
+    session = await sessions.begin(TOKEN, OWNER)
+    for number in range(MAX_TRIES + 5):
+        await sessions.add_try(session, {"number": number})
+    found = [tried["number"] for tried in await sessions.tries(session)]
+    assert found == [*range(MAX_TRIES + 4, 4, -1)]
+    await sessions.add_try(session, {"number": -1, "arguments": "x" * MAX_TRIES_BYTES})
+    assert len(await sessions.tries(session)) == MAX_TRIES
+    await sessions.end(session)
+    assert (await sessions.find(session.cookie), await sessions.tries(session)) == (None, [])
+
+
+@pytest.fixture(scope="module")
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    with running_redis(tmp_path_factory.mktemp("redis")) as server:
+        yield server
+
+
+@pytest.mark.parametrize("kind", ["redis", "postgres"])
+async def test_a_person_is_signed_in_at_every_replica(
+    kind: str, databases: Databases, redis_server: RedisServer
+) -> None:
+    shared: dict[str, Any] = {"state_url": redis_server.url}
+    if kind == "postgres":
+        shared = {"documents_url": (await databases.new()).url}
+    async with (
+        running_console(**shared) as console,
+        running(console=True, admin_token=ADMIN, **shared) as other,
+    ):
+        elsewhere = ConsoleBrowser(other.http)
+        elsewhere.cookies = console.browser.cookies
+        page = await elsewhere.open(SERVERS_PAGE)
+        assert "Signed in as" in page.text
+        await elsewhere.press("/console/sign-out", on=SERVERS_PAGE)
+        response = await console.browser.get(SERVERS_PAGE, follow=False)
+        assert response.status_code == 303
