@@ -25,7 +25,12 @@ WAIT_MS = 60_000
 
 WIDTH, HEIGHT = 1440, 900
 NARROW = 360
-_VIEWS: Sequence[tuple[int, Literal["light", "dark"]]] = ((WIDTH, "light"), (NARROW, "dark"))
+_VIEWS: Sequence[tuple[int, Literal["light", "dark"]]] = (
+    (WIDTH, "light"),
+    (WIDTH, "dark"),
+    (NARROW, "dark"),
+    (NARROW, "light"),
+)
 
 AXE = Axe().axe_script
 _AXE_TAGS = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice")
@@ -129,10 +134,7 @@ async def size_of(page: Page) -> int:
 
 
 async def faults_of(page: Page) -> Sequence[str]:
-    """Return what axe and the layout find, wide and narrow, light and dark.
-
-    Colours are the same in each width, and boxes in each scheme: so each is looked at once.
-    """
+    """Return what axe and the layout find, wide and narrow, light and dark."""
     await page.evaluate(FONTS)
     await page.evaluate(AXE)
     found: list[str] = []
