@@ -46,11 +46,6 @@ class Templates:
         """Return a page."""
         return self._environment.get_template(name).render(**context)
 
-    def render_block(self, name: str, block: str, **context: Any) -> str:
-        """Return one block of a page."""
-        template = self._environment.get_template(name)
-        return "".join(template.blocks[block](template.new_context(context)))
-
 
 def signed_in_as(operator: Principal) -> str:
     """Return by what name the console shows who is signed in."""
