@@ -32,6 +32,22 @@ def test_a_start_without_servers_imports_nothing_slow(module: str) -> None:
     assert done.stdout.strip() == "[]"
 
 
+CONSOLE = """
+import sys
+from mcp_tools_proxy.app.http import create_app
+from mcp_tools_proxy.settings.settings import Settings
+create_app(Settings(console=True, admin_token="correct-horse-battery"))
+print([name for name in ("mcp", "aiohttp", "httpx", "redis", "asyncpg") if name in sys.modules])
+"""
+
+
+def test_a_console_imports_neither_the_stores_nor_the_issuers_that_it_does_not_use() -> None:
+    done = subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, "-c", CONSOLE], capture_output=True, text=True, timeout=BOUND_S, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
 TOGETHER = """
 import asyncio
 from mcp_tools_proxy.downstream.module_import import import_in_thread

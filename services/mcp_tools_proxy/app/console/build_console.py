@@ -1,6 +1,7 @@
 """Builds the console of a gateway; its libraries are slow to import."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -21,7 +22,6 @@ from mcp_tools_proxy.console.session_cookie import SessionCookie
 from mcp_tools_proxy.console.sessions import Sessions
 from mcp_tools_proxy.console.templates import Templates
 from mcp_tools_proxy.documents.cache_folder import default_folder
-from mcp_tools_proxy.downstream.oauth.oauth_access import now
 from mcp_tools_proxy.encryption.record_cipher import RecordCipher
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.web.request_refusals import RequestRefusals
@@ -59,7 +59,7 @@ def build_console(
     gate = OperatorGate(host=settings.host, authenticator=gateway.authenticator)
     pages = Pages(
         templates=Templates(assets, base),
-        sessions=Sessions(store, now),
+        sessions=Sessions(store, _now),
         cookie=SessionCookie(settings.public_url),
         origin=OwnOrigin(settings.public_url),
         identify=gate.identify,
@@ -73,7 +73,7 @@ def build_console(
     addresses = None
     if needs_one_time_address(settings):
         folder = settings.cache_dir or default_folder()
-        addresses = OneTimeAddresses(folder, now)
+        addresses = OneTimeAddresses(folder, _now)
     sign_in = ConsoleSignIn(
         pages,
         gateway.authenticator.operators.local,
@@ -102,6 +102,11 @@ def _issuer(settings: Settings, gateway: Gateway) -> "ConsoleFlow | None":
         gateway.oauth.open,
         lambda token: gateway.authenticator.authenticate(f"Bearer {token}"),
         RecordCipher(keys),
-        now,
+        _now,
         redirect_uri=f"{pages_url}{CALLBACK_PATH}",
     )
+
+
+def _now() -> float:
+    """Return seconds since 1970."""
+    return datetime.now(UTC).timestamp()
