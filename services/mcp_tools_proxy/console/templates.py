@@ -8,6 +8,7 @@ from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 
 from mcp_tools_proxy.console.assets import Assets
+from mcp_tools_proxy.console.one_time_address import GUEST
 from mcp_tools_proxy.domain.identity import Principal
 from mcp_tools_proxy.wire.text import readable
 
@@ -52,6 +53,8 @@ def signed_in_as(operator: Principal) -> str:
     fields = operator.token_log_fields
     if operator.user_id is not None:
         return operator.user_id
+    if fields == GUEST.token_log_fields:
+        return "one-time address"
     return fields.get("subject") or fields.get("token_id", "operator").replace("_", " ")
 
 

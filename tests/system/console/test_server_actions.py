@@ -26,6 +26,14 @@ async def test_what_needs_a_person_leads_to_its_place(page: Page) -> None:
     await expect(page.get_by_text("it refused, or nothing listens there").first).to_be_visible()
 
 
+async def test_the_overview_brings_itself_up_to_date(page: Page) -> None:
+    await page.clock.install()
+    await page.goto("/console")
+    for _ in range(2):  # the second time by the part that the first has put in place
+        async with page.expect_response(lambda it: it.url.endswith("/console")):
+            await page.clock.run_for(30_000)
+
+
 async def test_the_slow_server_is_found(page: Page) -> None:
     await page.goto("/console/servers")
     await page.get_by_role("link", name="p99").click()

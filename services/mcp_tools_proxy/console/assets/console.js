@@ -93,6 +93,15 @@
     shown.querySelector("[data-upload-text]").textContent = loaded < total
       ? `Sending the file: ${Math.round((100 * loaded) / total)} %` : "The file is here, and is being read";
   });
+  // Each look is recorded as one, so a page that nobody sees does not look again.
+  const REFRESH_MS = 30_000;
+  setInterval(() => {
+    if (document.visibilityState !== "visible") return;
+    for (const element of document.querySelectorAll("[data-refresh]")) {
+      element.dispatchEvent(new CustomEvent("console:refresh"));
+    }
+  }, REFRESH_MS);
+
   document.addEventListener("htmx:load", (event) => start(event.detail.elt));
   start(document);
 })();
