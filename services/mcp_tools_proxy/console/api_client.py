@@ -15,6 +15,9 @@ from mcp_tools_proxy.domain.audit.origin import Entry
 from mcp_tools_proxy.web.client_address import ENTRY, FORWARDED_FOR
 
 TOOLS_PATH = "/internal/mcp/tools"
+EXECUTE_PATH = "/internal/mcp/execute"
+TRIES_PATH = "/internal/mcp/try"
+EXPLAIN_PATH = "/internal/mcp/explain"
 
 Query = Mapping[str, object]
 """Parameters by name; None, "" and () are left out, and a list is one that may be repeated."""
@@ -60,15 +63,15 @@ class ApiClient:
         self._token = token
 
     async def get(self, path: str, query: Query | None = None) -> Any:
-        """Return the JSON of an answer. Raises ApiRefused."""
-        return (await self.send("GET", path, query)).json
+        """Return the JSON of an answer. Raises ApiRefused.
 
-    async def tools(self, query: Query) -> Any:
-        """Return a list of tools. Raises ApiRefused, also for an agent without a profile."""
-        listed = await self.get(TOOLS_PATH, query)
-        if listed.get("status") == "error":  # to programs this is an answer, with status 200
-            raise ApiRefused(422, listed["error"])
-        return listed
+        A list for an agent without a profile, or a budget of an unknown tool, is an error too: to
+        programs that is an answer with status 200.
+        """
+        found = (await self.send("GET", path, query)).json
+        if found.get("status") == "error":
+            raise ApiRefused(422, found["error"])
+        return found
 
     async def post(self, path: str, body: object) -> Any:
         """Return the JSON of an answer. Raises ApiRefused."""

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -28,6 +29,11 @@ class PageRequest:
         """Return a parameter of the address without blanks around it; "" if it is not there."""
         return (self.request.query_params.get(name) or "").strip()
 
+    def number(self, name: str) -> int:
+        """Return a whole number of the address; 0 if it is not there, or no such number."""
+        text = self.query(name)
+        return int(text) if text.isascii() and text.isdecimal() and len(text) < 7 else 0
+
     def may(self, right: OperatorRight) -> bool:
         """Return whether the person has a right: for all tenants, or for the own one."""
         return right in self.operator.rights
@@ -40,6 +46,12 @@ class PageRequest:
     def tenant(self, field_name: str = "tenant_id") -> str:
         """Return the tenant to look at: the person's own, else that of the address, or ""."""
         return self.tenant_id or self.query(field_name)
+
+
+def page_address(path: str, query: Mapping[str, object]) -> str:
+    """Return the address of a page; what is empty is left out of its query."""
+    given = {name: value for name, value in query.items() if value}
+    return f"{path}?{urlencode(given)}" if given else path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

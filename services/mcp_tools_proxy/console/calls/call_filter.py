@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from urllib.parse import urlencode
 
 from mcp_tools_proxy.console.api_client import ApiRefused
 from mcp_tools_proxy.console.calls.shown_record import ShownRecord
-from mcp_tools_proxy.console.page_request import PageRequest
+from mcp_tools_proxy.console.page_request import PageRequest, page_address
+from mcp_tools_proxy.console.sentences import sentence
 
 ALL_EVENTS = "all"
 """The choice of records that are of no call as well."""
@@ -106,8 +106,7 @@ class CallFilter:
 
     def address(self, path: str = "/console/calls", **more: object) -> str:
         """Return the address of a page with the same filter, and ``more``."""
-        values = {name: value for name, value in {**self.values, **more}.items() if value}
-        return f"{path}?{urlencode(values)}" if values else path
+        return page_address(path, {**self.values, **more})
 
 
 def field_problem(error: ApiRefused) -> dict[str, str]:
@@ -116,11 +115,6 @@ def field_problem(error: ApiRefused) -> dict[str, str]:
     if not isinstance(field_name, str):
         raise error
     return {field_name: sentence(error.message.removeprefix(f"{field_name}: "))}
-
-
-def sentence(message: str) -> str:
-    """Return a message of the API as it stands beside a field."""
-    return f"{message[:1].upper()}{message[1:]}."
 
 
 def _milliseconds(text: str) -> float | None:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import log10
 from typing import Any
-from urllib.parse import urlencode
 
+from mcp_tools_proxy.console.page_request import page_address
 from mcp_tools_proxy.domain.audit.checks import CHECK_OF_CODE, Check
 from mcp_tools_proxy.telemetry.call_events import ANSWERED, CANCELLED, DENIED, FAILED, LOCAL
 
@@ -173,19 +173,19 @@ class ShownRecord:
     @property
     def try_path(self) -> str:
         """The address of the page that tries the same."""
-        return _address("/console/try", self._caller() | {"tool": self.name})
+        return page_address("/console/try", self._caller() | {"tool": self.name})
 
     @property
     def why_path(self) -> str:
         """The address of the page that explains what would happen to it now."""
-        return _address("/console/visibility/why", self._caller() | {"tool": self.name})
+        return page_address("/console/visibility/why", self._caller() | {"tool": self.name})
 
     @property
     def limits_path(self) -> str:
         """The address of the page with the budgets of the call."""
         tool = {"tool": self.name} if self.component == "tool" else {}
         document = {"doc_id": self.payload.get("doc_id")}
-        return _address("/console/limits", self._caller() | tool | document)
+        return page_address("/console/limits", self._caller() | tool | document)
 
     def _caller(self) -> dict[str, Any]:
         return {key: self.payload.get(key) for key in ("tenant_id", "user_id", "agent")}
@@ -193,8 +193,4 @@ class ShownRecord:
 
 def trace_path(trace_id: str) -> str:
     """Return the address of the page with all records of a trace; its id may be any text."""
-    return _address("/console/calls/trace", {"trace_id": trace_id})
-
-
-def _address(path: str, query: Mapping[str, object]) -> str:
-    return f"{path}?{urlencode({name: value for name, value in query.items() if value})}"
+    return page_address("/console/calls/trace", {"trace_id": trace_id})

@@ -6,9 +6,10 @@ from typing import Any
 from starlette.routing import Route
 
 from mcp_tools_proxy.console.api_client import ApiRefused
-from mcp_tools_proxy.console.calls.call_filter import field_problem, sentence
+from mcp_tools_proxy.console.calls.call_filter import field_problem
 from mcp_tools_proxy.console.page_endpoint import PageEndpoint, Pages
 from mcp_tools_proxy.console.page_request import PageRequest, PageResult, PageView
+from mcp_tools_proxy.console.sentences import sentence
 from mcp_tools_proxy.ratelimit.budget_limits import VARIABLES
 
 PATH = "/console/limits"
@@ -45,9 +46,9 @@ async def _left(
     try:
         answer = await page.api.get("/internal/mcp/limits", query)
     except ApiRefused as error:
+        if error.status == 422 and "field" not in error.details:  # the tool cannot be called
+            return [], {"tool": sentence(error.message)}
         return [], field_problem(error)
-    if "error" in answer:  # a tool that cannot be called is no refused request
-        return [], {"tool": sentence(answer["error"]["message"])}
     return answer["limits"], {}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from starlette.routing import Route
 
-from mcp_tools_proxy.console.api_client import ApiRefused
+from mcp_tools_proxy.console.api_client import EXECUTE_PATH, EXPLAIN_PATH, TRIES_PATH, ApiRefused
 from mcp_tools_proxy.console.forms import Form
 from mcp_tools_proxy.console.navigation import TRY_PATH
 from mcp_tools_proxy.console.page_endpoint import PageEndpoint, Pages
@@ -26,15 +26,12 @@ from mcp_tools_proxy.console.schema_forms.drafts import (
 from mcp_tools_proxy.console.schema_forms.field_names import path_of
 from mcp_tools_proxy.console.schema_forms.form_builder import build_form
 from mcp_tools_proxy.console.schema_forms.visible_json import visible_json
-from mcp_tools_proxy.console.tries.call_samples import EXECUTE_PATH, samples_of
+from mcp_tools_proxy.console.tries.call_samples import samples_of
 from mcp_tools_proxy.console.tries.outcomes import TryOutcome, outcome_of, refusal_of
 from mcp_tools_proxy.console.tries.tool_choice import ChosenTool, find_tool, page_of_tools
 from mcp_tools_proxy.console.tries.try_caller import TryCaller, caller_of, form_of
 from mcp_tools_proxy.domain.errors import Forbidden
 from mcp_tools_proxy.domain.identity import OperatorRight
-
-TRIES_PATH = "/internal/mcp/try"
-EXPLAIN_PATH = "/internal/mcp/explain"
 
 MAX_KEPT_CHARS = 16_000
 """Arguments that a try is remembered with; longer ones are not."""

@@ -6,9 +6,10 @@ from typing import Any
 
 from starlette.routing import Route
 
-from mcp_tools_proxy.console.api_client import ApiRefused
+from mcp_tools_proxy.console.api_client import EXPLAIN_PATH, TOOLS_PATH, ApiRefused
 from mcp_tools_proxy.console.page_endpoint import PageEndpoint, Pages
 from mcp_tools_proxy.console.page_request import Done, PageRequest, PageResult, PageView
+from mcp_tools_proxy.console.sentences import sentence
 from mcp_tools_proxy.domain.identity import OperatorRight
 
 PATH = "/console/visibility"
@@ -106,7 +107,7 @@ async def _show_tool(page: PageRequest) -> PageResult:
     name = page.query("name")
     shown = []
     for format_ in FORMATS:
-        found = await page.api.tools({**query, "format": format_, "names": [name]})
+        found = await page.api.get(TOOLS_PATH, {**query, "format": format_, "names": [name]})
         for line, definition in zip(found["preview"]["tools"], found["tools"], strict=True):
             shown.append((format_, line["tokens"], definition))
     context = {
@@ -133,7 +134,7 @@ async def _explain(page: PageRequest) -> PageResult:
             **({"agent": page.query("agent")} if page.query("agent") else {}),
         }
         try:
-            explanation = await page.api.post("/internal/mcp/explain", body)
+            explanation = await page.api.post(EXPLAIN_PATH, body)
         except ApiRefused as error:
             if error.status != 422:
                 raise
@@ -167,12 +168,12 @@ async def _switch(page: PageRequest) -> PageResult:
 
 async def _preview_of(page: PageRequest, query: Mapping[str, str]) -> _Preview:
     try:
-        found = await page.api.tools({**query, "format": _format_of(page)})
+        found = await page.api.get(TOOLS_PATH, {**query, "format": _format_of(page)})
     except ApiRefused as error:
         if error.code != "AGENT_NOT_FOUND":
             raise
         nothing = {"missing": [], "tokens": 0, "active": True}
-        return _Preview(query, nothing, {}, f"{error.message[:1].upper()}{error.message[1:]}.")
+        return _Preview(query, nothing, {}, sentence(error.message))
     preview = found["preview"]
     return _Preview(query, preview, {it["name"]: it for it in preview["tools"]})
 
@@ -220,8 +221,7 @@ def _format_of(page: PageRequest) -> str:
 
 
 def _first_of(page: PageRequest, total: int) -> int:
-    text = page.query("first")
-    first = int(text) if text.isdecimal() and len(text) < 7 else 0
+    first = page.number("first")
     return first - first % ROWS if first < total else 0
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+from mcp_tools_proxy.console.api_client import EXECUTE_PATH
 from mcp_tools_proxy.console.schema_forms.visible_json import is_plain, visible_json
 from mcp_tools_proxy.console.tries.try_caller import TryCaller
 from mcp_tools_proxy.wire.mcp_protocol import (
@@ -20,7 +21,6 @@ from mcp_tools_proxy.wire.mcp_protocol import (
 )
 
 PLACEHOLDER_URL = "http://HOST:PORT"
-EXECUTE_PATH = "/internal/mcp/execute"
 DOCUMENTS_META_KEY = "io.github.mcp-tools-proxy/documents"
 MAX_SAMPLE_CHARS = 8_000
 """Arguments that are longer are not repeated in three samples."""

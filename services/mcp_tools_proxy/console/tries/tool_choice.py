@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mcp_tools_proxy.console.api_client import ApiRefused
+from mcp_tools_proxy.console.api_client import TOOLS_PATH, ApiRefused
 from mcp_tools_proxy.console.page_request import PageRequest
 from mcp_tools_proxy.console.tries.try_caller import TryCaller
 from mcp_tools_proxy.domain.identity import OperatorRight
@@ -74,8 +74,7 @@ async def page_of_tools(page: PageRequest, caller: TryCaller) -> ToolPage:
     tools = listed["tools"]
     fitting = [it for it in tools if _fits(it, page.query("q").lower())]
     pages = max(1, -(-len(fitting) // PAGE_ITEMS))
-    wanted = page.query("page")
-    number = min(max(1, int(wanted) if wanted.isdecimal() and len(wanted) < 7 else 1), pages)
+    number = min(max(1, page.number("page")), pages)
     return ToolPage(
         rows=[_row(it) for it in fitting[(number - 1) * PAGE_ITEMS : number * PAGE_ITEMS]],
         found=len(fitting),
@@ -112,7 +111,7 @@ async def _list(page: PageRequest, caller: TryCaller, more: Mapping[str, object]
     if page.may(OperatorRight.AUDIT) and not caller.is_own:
         active = await page.api.get("/internal/mcp/presets/active")
         query["preset_id"] = active["preset"]["id"]
-    return await page.api.tools(query)
+    return await page.api.get(TOOLS_PATH, query)
 
 
 def _fits(tool: Mapping[str, Any], words: str) -> bool:

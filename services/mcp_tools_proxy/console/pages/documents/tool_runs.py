@@ -4,12 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mcp_tools_proxy.console.api_client import ApiRefused
+from mcp_tools_proxy.console.api_client import EXECUTE_PATH, TRIES_PATH, ApiRefused
 from mcp_tools_proxy.console.page_request import PageRequest
 from mcp_tools_proxy.domain.identity import OperatorRight
-
-TRY_REQUEST = "/internal/mcp/try"
-EXECUTE_REQUEST = "/internal/mcp/execute"
 
 STAND_IN = "console"
 """The user in whose name a document is asked that all of its tenant may read."""
@@ -67,7 +64,7 @@ async def run_tool(
     Who may run nothing as somebody else makes the call himself: ``user`` is then who signed in.
     """
     body = {"tool_name": tool_name, "arguments": arguments, "user": user.as_user}
-    path = TRY_REQUEST if page.may(OperatorRight.RUN) else EXECUTE_REQUEST
+    path = TRIES_PATH if page.may(OperatorRight.RUN) else EXECUTE_PATH
     envelope = await page.api.post(path, body)
     if envelope["status"] != "ok":
         raise ApiRefused(422, envelope["error"])

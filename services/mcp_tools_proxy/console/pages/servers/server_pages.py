@@ -23,6 +23,7 @@ from mcp_tools_proxy.console.pages.servers.server_advice import advice_on, sign_
 from mcp_tools_proxy.console.pages.servers.server_facts import calls_of_servers, is_for_all
 from mcp_tools_proxy.console.pages.servers.server_list import list_servers
 from mcp_tools_proxy.console.pages.servers.server_logins import end_login, show_logins
+from mcp_tools_proxy.console.sentences import capitalized
 from mcp_tools_proxy.domain.errors import InvalidRequest, RouteNotFound
 from mcp_tools_proxy.domain.identity import OperatorRight
 
@@ -98,7 +99,7 @@ async def _accept(page: PageRequest, server: Server) -> PageResult:
     what = "The instructions are" if kind == "instructions" else f"{kind} {name[:80]} is"
     return Done(
         path=server_path(server_id, tab="changes"),
-        message=f"{what[:1].upper()}{what[1:]} accepted. Later calls find it as it is now.",
+        message=f"{capitalized(what)} accepted. Later calls find it as it is now.",
     )
 
 
@@ -157,7 +158,7 @@ def _tabs(page: PageRequest) -> list[tuple[str, str]]:
 
 async def _changes(page: PageRequest, server: Server) -> Mapping[str, Any]:
     definitions = await definitions_of(page, server["server_id"])
-    begin = _number(page.query("begin"))
+    begin = page.number("begin")
     end = begin + PAGE_CHANGES
     return {
         "mode": definitions["mode"],
@@ -175,7 +176,7 @@ async def _show_change(page: PageRequest, server: Server) -> PageView:
     kind, name = page.query("change"), page.request.query_params.get("name", "")
     found = [it for it in definitions["items"] if (it["kind"], it["name"]) == (kind, name)]
     parts = parts_of(found[0], PART_COST) if found else []
-    part = min(max(_number(page.query("part")), 1), max(len(parts), 1))
+    part = min(max(page.number("part"), 1), max(len(parts), 1))
     context = {
         "server": server,
         "change": facts(found[0]) if found else None,
@@ -185,7 +186,3 @@ async def _show_change(page: PageRequest, server: Server) -> PageView:
     }
     status = HTTPStatus.OK if found else HTTPStatus.NOT_FOUND
     return PageView(template="definition_change.html", context=context, status=status)
-
-
-def _number(text: str) -> int:
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 7 else 0

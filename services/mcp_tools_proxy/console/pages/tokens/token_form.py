@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mcp_tools_proxy.console.forms import Form
+from mcp_tools_proxy.console.sentences import sentence
 from mcp_tools_proxy.domain.identity import OperatorRight, Principal
 from mcp_tools_proxy.policy.token_limits import may_name_any_user
 
@@ -94,11 +95,6 @@ def problem_by_field(message: str, details: Mapping[str, Any]) -> Mapping[str, s
         return {"": sentence(message)}
     field = _PLACE.split(place)[0]
     return {field: sentence(message.removeprefix(f"{place}: "))}
-
-
-def sentence(text: str) -> str:
-    """Return a message of the API as a sentence of its own."""
-    return f"{text[:1].upper()}{text[1:]}."
 
 
 def _names(form: Form, field: str) -> list[str]:

@@ -4,22 +4,27 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import urlencode
 
 from starlette.routing import Route
 
 from mcp_tools_proxy.console.api_client import ApiRefused
 from mcp_tools_proxy.console.forms import Form
 from mcp_tools_proxy.console.page_endpoint import PageEndpoint, Pages
-from mcp_tools_proxy.console.page_request import Done, PageRequest, PageResult, PageView
+from mcp_tools_proxy.console.page_request import (
+    Done,
+    PageRequest,
+    PageResult,
+    PageView,
+    page_address,
+)
 from mcp_tools_proxy.console.pages.tokens.token_form import (
     DEFAULT_EXPIRY,
     FieldProblems,
     choices_of,
     problem_by_field,
     request_of,
-    sentence,
 )
+from mcp_tools_proxy.console.sentences import sentence
 from mcp_tools_proxy.domain.identity import OperatorRight
 
 API_PATH = "/internal/mcp/tokens"
@@ -182,6 +187,4 @@ def _address(path: str, page: PageRequest, *, cursor: str | None) -> str | None:
     """Return a page of the list for the tenant of this one; None without a cursor for another."""
     if cursor is None:
         return None
-    wanted = {"tenant_id": page.query("tenant_id"), "cursor": cursor}
-    query = urlencode({name: value for name, value in wanted.items() if value})
-    return f"{path}?{query}" if query else path
+    return page_address(path, {"tenant_id": page.query("tenant_id"), "cursor": cursor})
