@@ -1,4 +1,5 @@
 import asyncio
+import threading
 from typing import Any
 
 import pytest
@@ -50,15 +51,31 @@ def large_tool() -> dict[str, Any]:
     return tool("large") | {"inputSchema": {"type": "object", "properties": properties}}
 
 
-@pytest.mark.parametrize(
-    "tools",
-    [[tool(f"t{i}") for i in range(2000)], [large_tool()]],
-    ids=["a long list", "a large schema"],
-)
-async def test_other_tasks_go_on_while_tools_are_looked_at(tools: list[dict[str, Any]]) -> None:
+async def test_other_tasks_go_on_between_the_tools_of_a_long_list() -> None:
+    tools = [tool(f"t{i}") for i in range(2000)]
     async with neighbour_task(steps=80) as neighbour:
         snapshot = await found(FakeServer(*tools))
         assert (len(snapshot.checks), neighbour.done()) == (len(tools), True)
+
+
+class ReadWhenSet(dict[str, Any]):
+    """A tool that can be read only once an event is set: a check that takes as long as that."""
+
+    def __init__(self, listed: dict[str, Any], event: threading.Event) -> None:
+        super().__init__(listed)
+        self._event = event
+
+    def get(self, key: str, default: Any = None) -> Any:
+        assert self._event.wait(timeout=20), "nothing else ran while the tool was checked"
+        return super().get(key, default)
+
+
+async def test_other_tasks_go_on_while_a_large_schema_is_checked() -> None:
+    others_went_on = threading.Event()
+    async with neighbour_task(steps=80) as neighbour:
+        neighbour.add_done_callback(lambda _: others_went_on.set())
+        snapshot = await found(FakeServer(ReadWhenSet(large_tool(), others_went_on)))
+        assert [*snapshot.checks] == ["large"]
 
 
 @pytest.fixture
