@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from mcp_tools_proxy.downstream.discovery.items import NEEDS_TASK
 from tests.support.captured_logs import capture_logs
 from tests.support.configuration import Config, Json, Pair, make_agent, make_preset
 from tests.support.mcp_servers.raw_web import running_raw
-from tests.support.service import ACTIVE, PROMPTS, RESOURCES, TOOLS, Service, running
+from tests.support.service import ACTIVE, EXECUTE, PROMPTS, RESOURCES, TOOLS, Service, running
 
 USER = {"user_id": "u", "tenant_id": "tenant_1"}
 OBJECT = {"type": "object"}
@@ -118,6 +119,26 @@ async def test_a_resource_that_the_preset_hides_leaves_its_line(uri: str) -> Non
         assert (code, lines) == ("RESOURCE_NOT_FOUND", [("proxy.resource.denied", HIDDEN)])
         code, lines = await denied(service, f"{RESOURCES}/read", uri="hidden://nosuch/7/8")
         assert (code, lines) == ("RESOURCE_NOT_FOUND", [("facade_to_llm.error", None)])
+
+
+@pytest.mark.requirement("F-22")
+@pytest.mark.parametrize("agents", [(), (make_agent("one"),)], ids=["no agent", "an agent"])
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("s1:either", HIDDEN),
+        ("s1:nosuch", 'server "s1" offers no tool of this name'),
+        ("s1:research", f'the tool that server "s1" lists is not usable: {NEEDS_TASK}'),
+        ("away:echo", 'no server "away" has listed its tools'),
+    ],
+)
+async def test_the_line_of_a_tool_says_whether_its_server_has_it(
+    name: str, reason: str, agents: tuple[Json, ...]
+) -> None:
+    named = {"agent": "one"} if agents else {}
+    async with serving([("s1", "echo")], agents) as service:
+        code, lines = await denied(service, EXECUTE, tool_name=name, **named)
+    assert (code, lines) == ("TOOL_NOT_ALLOWED", [("proxy.tool.denied", reason)])
 
 
 async def test_what_is_hidden_and_what_is_not_there_look_alike_to_the_caller() -> None:

@@ -83,6 +83,19 @@ async def test_the_rule_of_a_withheld_tool_is_named_and_no_answer_has_it(
     assert "bind" not in str(answer)
 
 
+@pytest.mark.parametrize("agent", [None, "writer"])
+async def test_no_preset_is_the_rule_for_a_tool_that_its_server_does_not_offer(
+    agent: str | None,
+) -> None:
+    body = {"tool_name": "s:nosuch", "user": USER, "agent": agent}
+    async with serving(preset=["find"]) as service:
+        answer = await service.http.post(EXPLAIN, json=body, headers=bearer(ADMIN))
+    explained = answer.json()
+    (refused,) = [it for it in explained["checks"] if it["check"] == "visibility"]
+    assert "rule" not in explained
+    assert refused["reason"] == 'server "s" offers no tool of this name'
+
+
 async def test_the_rule_of_a_withheld_prompt_is_named_in_its_record() -> None:
     async with serving(preset=["find"], **REQUIRED) as service:
         with capture_logs() as lines:

@@ -51,7 +51,7 @@ class NameResolver:
             raise ambiguous(name, candidates)
         raise_if_denied(Kind.TOOL, name, self.tools.denial(name, permissions), permissions)
         self._raise_if_quarantined(Kind.TOOL, name, permissions)
-        raise_if_unknown_qualified(name, permissions)
+        raise_if_unknown_qualified(name, permissions, self.unlisted_offers.tool_reason(name))
         visible = self.tools.visible_to(permissions)
         raise not_found(Kind.TOOL, name, (tool.spec.listed_name for tool in visible))
 

@@ -70,17 +70,18 @@ def raise_if_quarantined(
     raise _outside_the_preset(kind, name, QUARANTINED)
 
 
-def raise_if_unknown_qualified(name: str, permissions: Permissions) -> None:
+def raise_if_unknown_qualified(name: str, permissions: Permissions, reason: str) -> None:
     """Raise ToolNotAllowed if ``name``, which resolves to no tool, is a ``server_id:tool``.
 
-    It may be a tool outside the active preset, so it is refused like one (contract §6).
+    It may be a tool outside the active preset, so it is refused like one (contract §6); ``reason``
+    goes to the log only.
     """
     server_id, _, tool_name = name.partition(":")
     if not (server_id and tool_name):
         return
     if permissions.agent is not None:
-        raise _not_allowed(Kind.TOOL, name, permissions.agent, None)
-    raise _outside_the_preset(Kind.TOOL, name, OUTSIDE_THE_PRESET)
+        raise _not_allowed(Kind.TOOL, name, permissions.agent, None, reason=reason)
+    raise _outside_the_preset(Kind.TOOL, name, reason)
 
 
 def not_found(
@@ -127,7 +128,7 @@ def _outside_the_preset(kind: Kind, name: str, reason: str) -> NotAllowed:
 
 
 def _not_allowed(
-    kind: Kind, name: str, agent: str, denial: Denial | None, *, reason: str = OUTSIDE_THE_PRESET
+    kind: Kind, name: str, agent: str, denial: Denial | None, *, reason: str = ""
 ) -> NotAllowed:
     """Build the error for an agent whose profile denies ``name``.
 

@@ -182,8 +182,10 @@ class Registry:
                 server_id = named if named in self.access_rules.servers else None
             else:
                 server_id = self.unlisted_offers.server_of(kind, name)
-            error.rule = self.rules.of_name(kind, name, permissions, server_id)
             error.denied_server = server_id
+            if kind is Kind.TOOL and self.unlisted_offers.is_missing(name):
+                server_id = None  # no rule of a server or preset hides what the server has not
+            error.rule = self.rules.of_name(kind, name, permissions, server_id)
 
     def resource(self, call: Call) -> Resource:
         """Return the resource whose URI the call names. Raises like ``resolve``."""

@@ -9,6 +9,7 @@ from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
 from mcp_tools_proxy.policy.definitions.withheld_items import NOTHING_WITHHELD, WithheldItems
 from mcp_tools_proxy.registry.permissions import Permissions
 from mcp_tools_proxy.registry.refusals import OUTSIDE_THE_PRESET
+from mcp_tools_proxy.wire.text import quote
 
 NEEDS_TASK = (
     'it can only be run as a task (its execution.taskSupport is "required"), which this gateway '
@@ -33,6 +34,25 @@ class UnlistedOffers:
     def reason(self, kind: Kind, name: str) -> str | None:
         """Return why a prompt or resource is hidden; None if no server offers ``name``."""
         return None if self.server_of(kind, name) is None else OUTSIDE_THE_PRESET
+
+    def tool_reason(self, qualified: str) -> str:
+        """Return why a ``server_id:tool`` that nothing has is hidden, for logs and operators."""
+        server_id, _, name = qualified.partition(":")
+        snapshot = self.snapshots.get(server_id)
+        if snapshot is None:
+            return f"no server {quote(server_id)} has listed its tools"
+        if name in snapshot.tools:
+            return OUTSIDE_THE_PRESET
+        for item in snapshot.dropped:
+            if (item.kind, item.name) == (Kind.TOOL, name):
+                return f"the tool that server {quote(server_id)} lists is not usable: {item.reason}"
+        return f"server {quote(server_id)} offers no tool of this name"
+
+    def is_missing(self, qualified: str) -> bool:
+        """Return whether a ``server_id:tool`` is none of the tools that its server offers."""
+        server_id, _, name = qualified.partition(":")
+        snapshot = self.snapshots.get(server_id)
+        return snapshot is not None and name not in snapshot.tools
 
     def server_of(self, kind: Kind, name: str) -> str | None:
         """Return the first server that offers a prompt or resource ``name``, None without one."""
