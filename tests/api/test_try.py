@@ -1,4 +1,7 @@
-"""Operators with the right ``run`` run tools as somebody else, and the record says so."""
+"""Operators with the right ``run`` run tools as somebody else, and the record says so.
+
+Whose JWT names the user runs them in the own name.
+"""
 
 import json
 from collections.abc import AsyncIterator
@@ -8,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from mcp_tools_proxy.domain.document import Readers
 from mcp_tools_proxy.domain.identity import OperatorRight
 from tests.support.builders import make_document
 from tests.support.captured_logs import capture_logs
@@ -101,7 +105,7 @@ async def test_the_text_is_what_a_model_is_sent_whose_api_takes_text(tool: str) 
 async def test_only_who_has_the_right_for_the_tenant_runs_anything(mode: str) -> None:
     settings, mint = MODES[mode]
     without = (
-        mint(user="ann"),
+        mint(user="bob"),
         mint(tenant=None, may=EVERY_OTHER, admin=True),
         mint(tenant="tenant_2", may=OperatorRight),
     )
@@ -177,6 +181,40 @@ async def test_the_record_has_the_operators_jwt_and_a_refusal_the_right() -> Non
         *("INVALID_REQUEST", "run", "carla"),
     )
     assert (own["user_id"], own["subject"], "stand_in" in own) == ("carla", "carla", False)
+
+
+async def test_who_is_named_by_a_jwt_makes_the_call_in_the_own_name() -> None:
+    settings, _ = MODES["jwt"]
+    async with serving(**settings()) as (service, server):
+        token = signed_token(user="ann", roles=("staff",))
+        with capture_logs() as lines:
+            answers = [
+                await attempt(service, token, user={**USER, **more})
+                for more in ({}, {"roles": ["staff"]}, {"roles": ["chief"]}, {"user_id": "bob"})
+            ]
+    assert [code(it) for it in answers] == ["OK", "OK", "FORBIDDEN", "FORBIDDEN"]
+    assert [key in answers[0].json() for key in ("text", "elapsed_ms", "budgets")] == [True] * 3
+    own, same, *refused = [it for it in lines if "code" in it]
+    assert (own["user_id"], own["subject"], own["route"]) == ("ann", "ann", f"POST {TRY}")
+    assert ["stand_in" in it or "right" in it for it in (own, same)] == [False, False]
+    assert len(refused) == 2
+    assert server.script.calls["counter"] == 2
+
+
+@pytest.mark.parametrize("may", [(), (RUN, DOCUMENTS)])
+async def test_in_the_own_name_the_roles_are_those_of_the_jwt(
+    may: tuple[OperatorRight, ...],
+) -> None:
+    settings, _ = MODES["jwt"]
+    document = make_document(doc_id="staff", readers=Readers(roles=frozenset({"staff"})))
+    async with running(document, **settings()) as service:
+        token = signed_token(user="ann", roles=("staff",), may=may)
+        answers = [
+            await attempt(service, token, METADATA[0], {"doc_id": "staff"}, user={**USER, **more})
+            for more in ({}, {"user_id": "bob"})
+        ]
+    other = "ACCESS_DENIED" if may else "FORBIDDEN"
+    assert [code(it) for it in answers] == ["OK", other]
 
 
 async def test_it_is_charged_to_the_budgets_of_the_tenant() -> None:

@@ -87,6 +87,20 @@ class CallerResolver:
             documents=asserted.documents,
         )
 
+    async def resolve_own(self, scope: Scope, asserted: AssertedIdentity) -> Caller | None:
+        """Return the caller of a request that a JWT proves to be in its sender's own name.
+
+        None if it is in another name: of another user, or with a role that the JWT does not grant.
+        Raises as ``resolve``.
+        """
+        authorization, _ = read_headers(scope["headers"])
+        sender = await self._authenticator.authenticate(authorization)
+        if sender is None or sender.own_name != (asserted.tenant_id, asserted.user_id):
+            return None
+        if not set(asserted.roles or ()) <= set(sender.roles):
+            return None
+        return await self.resolve(scope, asserted)
+
     def resolve_stand_in(
         self, scope: Scope, asserted: AssertedIdentity, operator: Principal
     ) -> Caller:
@@ -129,7 +143,7 @@ class CallerResolver:
 
 def _jwt_of(principal: Principal, authorization: str | None) -> CallerJwt | None:
     """Return the JWT of a request, if it proves a tenant and a user."""
-    if principal.jwt is None or principal.tenant_id is None or principal.user_id is None:
+    if principal.jwt is None or principal.own_name is None:
         return None
     issuer, expires_at = principal.jwt
     token = bearer_token(authorization) or ""

@@ -70,6 +70,13 @@ class Principal:
     jwt: tuple[str, float] | None = field(default=None, compare=False)
     """Issuer and expiry of the JWT, in seconds since 1970; None for another token."""
 
+    @property
+    def own_name(self) -> tuple[str, str] | None:
+        """Tenant and user, if a JWT proves both; None for another token."""
+        if self.jwt is None or self.tenant_id is None or self.user_id is None:
+            return None
+        return self.tenant_id, self.user_id
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallerJwt:

@@ -1,4 +1,7 @@
-"""The handler that runs a tool as somebody else, for operators with the right ``run``."""
+"""The handler that runs a tool for a person who wants to see how it ends.
+
+It runs in the own name, or, for operators with the right ``run``, as somebody else.
+"""
 
 from time import perf_counter
 
@@ -13,7 +16,8 @@ from mcp_tools_proxy.api.idempotency_header import carry_out, idempotency_key_of
 from mcp_tools_proxy.api.models import ExecuteRequest
 from mcp_tools_proxy.api.operator_gate import OperatorGate
 from mcp_tools_proxy.auth.caller_resolver import CallerResolver
-from mcp_tools_proxy.domain.identity import OperatorRight
+from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.domain.identity import AssertedIdentity, OperatorRight
 from mcp_tools_proxy.gateway.executor import Executor
 from mcp_tools_proxy.gateway.explainer import Explainer
 from mcp_tools_proxy.web.envelope import outcome_response
@@ -21,9 +25,10 @@ from mcp_tools_proxy.web.request_refusals import end_operation
 
 
 class TryHandlers:
-    """Runs tools for operators who stand in for the caller that the body names.
+    """Runs tools for the caller that the body names.
 
-    No server is given anything of that caller: the domain's ``StandIn`` sees to it.
+    Where that is not the sender himself, an operator stands in, and no server is given anything of
+    that caller: the domain's ``StandIn`` sees to it.
     """
 
     def __init__(
@@ -42,18 +47,18 @@ class TryHandlers:
         self._max_text_bytes = max_text_bytes
 
     async def try_tool(self, parsed: ParsedRequest[ExecuteRequest]) -> Response:
-        """Run one tool; the record of the call names the operator, and is that of the request."""
+        """Run one tool, and add what people want to see of it."""
         # used with tries and replies only
         from mcp_tools_proxy.model_replies.reply import text_of  # noqa: PLC0415
 
-        body, scope = parsed.body, parsed.request.scope
+        body = parsed.body
         asserted = asserted_by_body(body)
-        operator = await self._gate.check(parsed, OperatorRight.RUN, tenant_id=asserted.tenant_id)
-        require_user(asserted)
-        caller = self._callers.resolve_stand_in(scope, asserted, operator)
+        caller = await self._callers.resolve_own(parsed.request.scope, asserted)
+        if caller is None:
+            caller = await self._stand_in(parsed, asserted)
         key = idempotency_key_of(parsed, body.idempotency_key)
         call = call_of(parsed, caller, body.tool_name, body.arguments, idempotency_key=key)
-        end_operation(scope)
+        end_operation(parsed.request.scope)
         started = perf_counter()
         outcome = await carry_out(parsed, self._executor.execute(call), [call])
         elapsed_ms = (perf_counter() - started) * 1000
@@ -64,3 +69,11 @@ class TryHandlers:
             "budgets": shown_budgets(explained),
         }
         return outcome_response(outcome, parsed.trace_id, more)
+
+    async def _stand_in(
+        self, parsed: ParsedRequest[ExecuteRequest], asserted: AssertedIdentity
+    ) -> Caller:
+        """Return whom an operator stands in for; the record of the call names the operator."""
+        operator = await self._gate.check(parsed, OperatorRight.RUN, tenant_id=asserted.tenant_id)
+        require_user(asserted)
+        return self._callers.resolve_stand_in(parsed.request.scope, asserted, operator)
