@@ -16,6 +16,7 @@ MARKUP = "<img src=x onerror=alert(1)>"
 SCHEMA = {"type": "object", "properties": {MARKUP: {"type": "string", "description": MARKUP}}}
 VISIBILITY = "/console/visibility"
 TOOL = "s:whoami"
+DESCRIBED = {"serverId": "s", "toolName": "whoami", "overrides": {"description": "Says who calls."}}
 
 
 @pytest.fixture
@@ -31,8 +32,9 @@ async def console() -> AsyncIterator[ConsoleService]:
             presets=[
                 make_preset("work", tools=[("s", "whoami"), ("s", "odd"), ("s", MARKUP)]),
                 make_preset("all", tools=[("s", "whoami"), ("s", "echo")]),
+                {"id": "described", "name": "Described", "tools": [DESCRIBED]},
             ],
-            agents=[make_agent("helper")],
+            agents=[make_agent("helper"), make_agent("narrow", exclude=[TOOL])],
             more={"defaultPresetId": "work"},
         )
         async with running_console(config=config, require_agent=False) as started:
@@ -78,6 +80,22 @@ async def test_two_looks_side_by_side_show_what_one_does_not_see(
     assert TOOL not in page.text
 
 
+async def test_a_tool_that_a_preset_describes_otherwise_differs(console: ConsoleService) -> None:
+    query = {"preset_id": "described", "other_preset_id": "work", "tenant_id": "acme"}
+    page = await console.browser.open(VISIBILITY, compare="yes", differing="yes", **query)
+    assert "defined otherwise" in page.text
+    assert "list_documents" not in page.text
+
+
+async def test_what_a_caller_does_not_see_leads_to_the_reason(console: ConsoleService) -> None:
+    page = await console.browser.open(
+        VISIBILITY, compare="yes", other_agent="narrow", other_preset_id="work", tenant_id="acme"
+    )
+    (reason,) = [it for it in page.links if it.startswith(f"{VISIBILITY}/why?")]
+    why = await console.browser.open(reason)
+    assert "Take that entry out of the agent’s profile" in why.text
+
+
 async def test_an_agent_that_is_nobody_is_said_beside_the_field(
     console: ConsoleService,
 ) -> None:
@@ -107,7 +125,12 @@ async def test_the_preset_is_switched_after_a_look(console: ConsoleService) -> N
 
 async def test_why_a_tool_is_not_seen_names_the_rule(console: ConsoleService) -> None:
     page = await console.browser.open(f"{VISIBILITY}/why", tool="s:echo", tenant_id="acme")
-    assert "No. The check" in page.text
+    assert "No. Not visible under the active preset." in page.text
+    assert "Name it there, or put another preset in force." in page.text
+    assert "The caller is not told that" in page.text
+    absent = await console.browser.open(f"{VISIBILITY}/why", tool="s:none", tenant_id="acme")
+    assert 'No. Server "s" offers no tool of this name.' in absent.text
+    assert "The rule stands in" not in absent.text
     seen = await console.browser.open(f"{VISIBILITY}/why", tool=TOOL, tenant_id="acme")
     assert "Yes. With the preset work this caller sees it" in seen.text
 

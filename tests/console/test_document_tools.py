@@ -7,6 +7,7 @@ import pytest
 from fpdf import FPDF
 from PIL import Image
 
+from mcp_tools_proxy.domain.identity import OperatorRight
 from tests.console.document_pages import (
     PICTURE,
     READ,
@@ -15,7 +16,10 @@ from tests.console.document_pages import (
     page_of,
     put,
 )
+from tests.support.captured_logs import capture_logs
+from tests.support.configuration import Config, make_agent
 from tests.support.console_browser import ConsoleService, Html, running_console
+from tests.support.tokens import jwt_settings, signed_token
 
 MANUAL = b"""# Manual
 
@@ -149,7 +153,7 @@ async def test_a_page_is_shown_as_a_picture_and_as_nothing_else() -> None:
     async with running_console(documents_keep_originals=True) as console:
         await put(console, "pdf", bytes(pdf.output()), kind="application/pdf", reader_user="ann")
         await put(console)
-        page = await console.browser.open(page_of(READ, "pdf", page=1, view="picture"))
+        page = await console.browser.open(page_of(READ, "pdf", page=1, view="drawn"))
         (source,) = [a["src"] for tag, a in page.tags if tag == "img" and PICTURE in str(a["src"])]
         picture = await console.browser.get(str(source))
         assert picture.status_code == 200
@@ -167,3 +171,36 @@ async def test_where_no_originals_are_kept_a_picture_is_an_error_that_says_so(
     none = await console.browser.get(page_of(PICTURE, "manual", page=1))
     assert none.status_code >= 400
     assert "text/html" in none.headers["content-type"]
+
+
+async def test_where_there_are_agents_documents_are_used_by_the_one_that_is_named() -> None:
+    config = Config(agents=[make_agent("desk"), make_agent("narrow", exclude=["verify_quote"])])
+    async with running_console(config=config) as console:
+        await put(console, "manual", MANUAL)
+        none = await console.browser.get(page_of(SEARCH, "manual", query="valve"))
+        assert (none.status_code, "Name an agent" in Html(none.text).text) == (422, True)
+        found = await console.browser.open(page_of(SEARCH, "manual", query="valve", agent="desk"))
+        (link,) = [it for it in found.links if it.startswith(READ) and "mark=" in it]
+        read = await console.browser.open(link.partition("#")[0])
+        verify = next(it for it in read.links if it.startswith(VERIFY))
+        quote = {"quote": "Turn the valve to 12 bar"}
+        verified = await console.browser.press(VERIFY, quote, on=verify)
+        assert "It stands there, word for word" in verified.text
+        refused = await console.browser.press(VERIFY, {**quote, "agent": "narrow"}, on=verify)
+        assert "not permitted for agent" in Html(refused.text).text
+
+
+async def test_who_is_named_by_a_jwt_searches_in_the_own_name() -> None:
+    may = (OperatorRight.DOCUMENTS, OperatorRight.RUN)
+    async with running_console(**jwt_settings()) as console:
+        await put(console, "staff", MANUAL, tenant_id="tenant_1", reader_role="staff")
+        browser = console.new_browser()
+        await browser.sign_in(signed_token(user="ann", roles=("staff",), may=may))
+        with capture_logs() as lines:
+            for user in ("ann", "bob"):
+                await browser.open(SEARCH, query="valve", user_id=user)
+    searches = [it for it in lines if it.get("tool") == "search_documents"]
+    assert [(it["user_id"], it.get("stand_in", False)) for it in searches] == [
+        ("ann", False),
+        ("bob", True),
+    ]

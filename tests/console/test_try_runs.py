@@ -3,8 +3,11 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
+
+import pytest
 
 from tests.support.asgi import Message, post_to_app
 from tests.support.bounds import BOUND_S
@@ -16,7 +19,10 @@ from tests.support.console_browser import (
     Html,
     running_console,
 )
+from tests.support.mcp_servers import raw_script
+from tests.support.mcp_servers.raw_tools import Run, text_result
 from tests.support.mcp_servers.raw_web import RawServer, running_raw
+from tests.support.redis_server import running_redis
 from tests.support.service import eventually
 
 TRY = "/console/try"
@@ -101,6 +107,22 @@ async def test_long_arguments_stay_in_the_form_and_the_try_is_kept_without_them(
         assert "too long to repeat them here" in page.text
         again = await console.browser.open(f"{TRY}?again=1")
         assert again.form(TRY).fields["tool"] == "s:echo"
+
+
+async def test_a_result_is_shown_though_the_try_cannot_be_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running_redis(tmp_path) as redis:
+
+        async def echo(run: Run) -> Any:
+            redis.stop()
+            return text_result("done", {})
+
+        monkeypatch.setitem(raw_script.ALL, "echo", echo)
+        async with serving(state_url=redis.url) as (console, _):
+            page = await run(console, "echo")
+    assert "It worked" in page.text
+    assert "It ran, and is not among your last tries" in page.text
 
 
 async def test_a_call_ends_with_its_browser() -> None:

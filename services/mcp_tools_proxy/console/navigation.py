@@ -14,10 +14,15 @@ class Part:
     rights: frozenset[OperatorRight] = frozenset()
 
     def is_for(self, operator: Principal) -> bool:
-        """Return whether a person can use it. A user with a JWT tries tools in his own name."""
-        if self.path == TRY_PATH and operator.jwt is not None:
-            return True
+        """Return whether a person can use it."""
+        if self.path == TRY_PATH:
+            return may_run(operator)
         return not self.rights or bool(self.rights & operator.rights)
+
+
+def may_run(operator: Principal) -> bool:
+    """Return whether a person may run tools: by a right for others, or in the own name."""
+    return OperatorRight.RUN in operator.rights or operator.own_name is not None
 
 
 TRY_PATH = "/console/try"

@@ -177,15 +177,17 @@ class Registry:
         elif (withheld := self.rules.of_withheld(kind, name, self.unlisted_offers)) is not None:
             error.rule, error.denied_server = withheld
         else:
-            if kind is Kind.TOOL:
-                named = name.partition(":")[0]
-                server_id = named if named in self.access_rules.servers else None
-            else:
-                server_id = self.unlisted_offers.server_of(kind, name)
-            error.denied_server = server_id
+            server_id = error.denied_server = self._server_of_name(kind, name)
             if kind is Kind.TOOL and self.unlisted_offers.is_missing(name):
                 server_id = None  # no rule of a server or preset hides what the server has not
             error.rule = self.rules.of_name(kind, name, permissions, server_id)
+
+    def _server_of_name(self, kind: Kind, name: str) -> str | None:
+        """Return the server that a tool is named with, or that has a prompt or resource."""
+        if kind is not Kind.TOOL:
+            return self.unlisted_offers.server_of(kind, name)
+        named = name.partition(":")[0]
+        return named if named in self.access_rules.servers else None
 
     def resource(self, call: Call) -> Resource:
         """Return the resource whose URI the call names. Raises like ``resolve``."""

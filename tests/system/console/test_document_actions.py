@@ -64,6 +64,7 @@ async def test_turn_the_pages_and_look_at_one(page: Page) -> None:
     await page.get_by_role("link", name="Next page").first.click()
     await expect(page.get_by_label("Page", exact=True)).to_have_value("2")
     await page.get_by_role("link", name="Picture", exact=True).click()
+    await page.get_by_role("button", name="Draw page 2").click()
     picture = page.get_by_role("main").get_by_role("img")
     await expect(picture).to_be_visible()
     await expect(picture).to_have_js_property("complete", True)

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from mcp_tools_proxy.console.tries.call_samples import MAX_SAMPLE_CHARS, samples_of
-from mcp_tools_proxy.console.tries.try_caller import TryCaller
+from mcp_tools_proxy.console.tries.tool_caller import ToolCaller
 from mcp_tools_proxy.wire.text import readable
 
-CALLER = TryCaller(
+CALLER = ToolCaller(
     tenant_id="acme", user_id="o'neil", agent="a b/c", roles=["x,y"], documents=["d"]
 )
 TEXTS = [

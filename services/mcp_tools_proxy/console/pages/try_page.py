@@ -8,9 +8,9 @@ from typing import Any
 
 from starlette.routing import Route
 
-from mcp_tools_proxy.console.api_client import EXECUTE_PATH, EXPLAIN_PATH, TRIES_PATH, ApiRefused
+from mcp_tools_proxy.console.api_client import EXPLAIN_PATH, TRIES_PATH, ApiRefused
 from mcp_tools_proxy.console.forms import Form
-from mcp_tools_proxy.console.navigation import TRY_PATH
+from mcp_tools_proxy.console.navigation import TRY_PATH, may_run
 from mcp_tools_proxy.console.page_endpoint import PageEndpoint, Pages
 from mcp_tools_proxy.console.page_request import PageRequest, PageResult, PageView
 from mcp_tools_proxy.console.schema_forms.draft_reader import read_draft, read_json
@@ -28,9 +28,9 @@ from mcp_tools_proxy.console.schema_forms.form_builder import build_form
 from mcp_tools_proxy.console.schema_forms.visible_json import visible_json
 from mcp_tools_proxy.console.tries.call_samples import samples_of
 from mcp_tools_proxy.console.tries.outcomes import TryOutcome, outcome_of, refusal_of
+from mcp_tools_proxy.console.tries.tool_caller import ToolCaller, caller_of, form_of, is_own
 from mcp_tools_proxy.console.tries.tool_choice import ChosenTool, find_tool, page_of_tools
-from mcp_tools_proxy.console.tries.try_caller import TryCaller, caller_of, form_of
-from mcp_tools_proxy.domain.errors import Forbidden
+from mcp_tools_proxy.domain.errors import Forbidden, LoginsUnavailable
 from mcp_tools_proxy.domain.identity import OperatorRight
 
 MAX_KEPT_CHARS = 16_000
@@ -108,7 +108,7 @@ class _TryPage:
     async def _form(
         self,
         page: PageRequest,
-        caller: TryCaller,
+        caller: ToolCaller,
         tool: ChosenTool,
         typed: _Typed,
         result: Mapping[str, Any] | None = None,
@@ -128,15 +128,16 @@ class _TryPage:
         return await self._view(page, caller, context)
 
     async def _view(
-        self, page: PageRequest, caller: TryCaller, context: dict[str, Any]
+        self, page: PageRequest, caller: ToolCaller, context: dict[str, Any]
     ) -> PageView:
         is_blank = not page.form.names()
         return PageView(
             template="try.html",
             context={
                 "who": caller,
+                "is_own": is_own(page, caller),
                 "problems": {} if is_blank else caller.problems,
-                "tries": await page.sessions.tries(page.session),
+                "tries": await _kept_tries(page),
                 "may_run_as": page.may(OperatorRight.RUN),
                 "may_explain": page.may(OperatorRight.AUDIT),
                 "tenant_is_fixed": page.tenant_id is not None,
@@ -147,9 +148,7 @@ class _TryPage:
 
 def _check_may_try(page: PageRequest) -> None:
     """Raise Forbidden for who can run nothing, neither for others nor in the own name."""
-    operator = page.operator
-    has_own_name = operator.jwt is not None and operator.tenant_id and operator.user_id
-    if not page.may(OperatorRight.RUN) and not has_own_name:
+    if not may_run(page.operator):
         raise Forbidden(
             'the token does not have the operator right "run", and names no user to try tools as; '
             "sign in by another one"
@@ -194,24 +193,27 @@ async def _explained(page: PageRequest, body: Mapping[str, Any]) -> dict[str, An
         return {"outcome": refusal_of(refused, 0.0)}
 
 
-async def _tried(page: PageRequest, caller: TryCaller, body: Mapping[str, Any]) -> dict[str, Any]:
-    """Run the call, and remember it; a person in the own name makes it as any client does."""
-    path = EXECUTE_PATH if caller.is_own else TRIES_PATH
+async def _tried(page: PageRequest, caller: ToolCaller, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Run the call, and remember it."""
     started = perf_counter()
     try:
-        answer = await page.api.send("POST", path, body=body)
+        answer = await page.api.send("POST", TRIES_PATH, body=body)
         outcome = outcome_of(answer.body, (perf_counter() - started) * 1000)
     except ApiRefused as refused:
         if refused.status == 401:
             raise
         outcome = refusal_of(refused, (perf_counter() - started) * 1000)
-    await _remember(page, caller, body, outcome)
+    try:
+        await _remember(page, caller, body, outcome)
+    except LoginsUnavailable:  # it ran: who was told of an error instead would run it again
+        return {"outcome": outcome, "is_forgotten": True}
     return {"outcome": outcome}
 
 
 async def _remember(
-    page: PageRequest, caller: TryCaller, body: Mapping[str, Any], outcome: TryOutcome
+    page: PageRequest, caller: ToolCaller, body: Mapping[str, Any], outcome: TryOutcome
 ) -> None:
+    """Keep a try for its browser. Raises LoginsUnavailable."""
     tries = await page.sessions.tries(page.session)
     arguments = body["arguments"]
     kept = {
@@ -231,8 +233,16 @@ async def _remember(
     await page.sessions.add_try(page.session, kept)
 
 
+async def _kept_tries(page: PageRequest) -> Sequence[Mapping[str, Any]] | None:
+    """Return the last tries of this browser; None while they cannot be read."""
+    try:
+        return await page.sessions.tries(page.session)
+    except LoginsUnavailable:
+        return None
+
+
 async def _kept_try(page: PageRequest, number: str) -> Mapping[str, Any]:
-    for kept in await page.sessions.tries(page.session):
+    for kept in await _kept_tries(page) or ():
         if str(kept["number"]) == number:
             return kept
     return {}

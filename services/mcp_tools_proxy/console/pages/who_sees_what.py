@@ -7,8 +7,10 @@ from typing import Any
 from starlette.routing import Route
 
 from mcp_tools_proxy.console.api_client import EXPLAIN_PATH, TOOLS_PATH, ApiRefused
+from mcp_tools_proxy.console.navigation import may_run
 from mcp_tools_proxy.console.page_endpoint import PageEndpoint, Pages
 from mcp_tools_proxy.console.page_request import Done, PageRequest, PageResult, PageView
+from mcp_tools_proxy.console.pages.rule_advice import what_to_change
 from mcp_tools_proxy.console.sentences import sentence
 from mcp_tools_proxy.domain.identity import OperatorRight
 
@@ -42,7 +44,7 @@ class _Preview:
     query: Mapping[str, str]
     preview: Mapping[str, Any]
     tools: Mapping[str, Mapping[str, Any]]
-    """The lines of the preview by the tool's name, in the order of the list."""
+    """The lines of the preview by the tool's name, in the order of the list, with definitions."""
     problem: str = ""
     """Why there is nothing to see: no agent has that name."""
 
@@ -140,6 +142,8 @@ async def _explain(page: PageRequest) -> PageResult:
                 raise
             problem = error.message
     checks = [] if explanation is None else _checks_of_seeing(explanation)
+    deciding = _deciding(checks)
+    rule = None if deciding is None else deciding.get("rule")
     context = {
         "tool": page.query("tool"),
         "user": user,
@@ -149,7 +153,9 @@ async def _explain(page: PageRequest) -> PageResult:
         "problem": problem,
         "explanation": explanation,
         "checks": checks,
-        "deciding": _deciding(checks),
+        "deciding": deciding,
+        "to_change": "" if rule is None else what_to_change(rule),
+        "may_try": may_run(page.operator),
         "this": _query_of(page, tool=None),
     }
     return PageView(template="why_not_seen.html", context=context)
@@ -175,7 +181,11 @@ async def _preview_of(page: PageRequest, query: Mapping[str, str]) -> _Preview:
         nothing = {"missing": [], "tokens": 0, "active": True}
         return _Preview(query, nothing, {}, sentence(error.message))
     preview = found["preview"]
-    return _Preview(query, preview, {it["name"]: it for it in preview["tools"]})
+    tools = {
+        line["name"]: {**line, "definition": definition}
+        for line, definition in zip(preview["tools"], found["tools"], strict=True)
+    }
+    return _Preview(query, preview, tools)
 
 
 def _rows(
@@ -192,8 +202,12 @@ def _rows(
         for name in names
         if wanted in name.lower()
     ]
+    for row in rows if other is not None else ():
+        row["is_changed"] = None not in (row["one"], row["other"]) and (
+            row["one"]["definition"] != row["other"]["definition"]
+        )
     if other is not None and only_differing:
-        rows = [row for row in rows if row["one"] is None or row["other"] is None]
+        rows = [it for it in rows if None in (it["one"], it["other"]) or it["is_changed"]]
     return rows
 
 

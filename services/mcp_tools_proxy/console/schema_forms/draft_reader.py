@@ -20,7 +20,8 @@ from mcp_tools_proxy.wire.strict_json import parse_strict
 MAX_LEVELS = 16
 """Levels of a path that are followed; forms have fewer."""
 
-_INTEGER = re.compile(r"[+-]?\d{1,300}")
+_INTEGER = re.compile(r"[+-]?\d{1,309}")
+"""The largest float has 309 digits."""
 _NUMBER = re.compile(r"[+-]?(\d{1,300}(\.\d{0,300})?|\.\d{1,300})([eE][+-]?\d{1,3})?")
 
 

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from mcp_tools_proxy.console.api_client import EXECUTE_PATH
 from mcp_tools_proxy.console.schema_forms.visible_json import is_plain, visible_json
-from mcp_tools_proxy.console.tries.try_caller import TryCaller
+from mcp_tools_proxy.console.tries.tool_caller import ToolCaller
 from mcp_tools_proxy.wire.mcp_protocol import (
     CLIENT_CAPABILITIES_META_KEY,
     CLIENT_INFO_META_KEY,
@@ -36,7 +36,7 @@ class CallSamples:
 
 
 def samples_of(
-    public_url: str | None, caller: TryCaller, tool_name: str, arguments: object
+    public_url: str | None, caller: ToolCaller, tool_name: str, arguments: object
 ) -> CallSamples | None:
     """Return the samples of a call, to the public address if it is known; None if too long."""
     base = (public_url or PLACEHOLDER_URL).rstrip("/")
@@ -103,7 +103,7 @@ def _python_character(char: str) -> str:
     return f"\\U{ord(char):08x}" if ord(char) > 0xFFFF else f"\\u{ord(char):04x}"
 
 
-def _mcp(base: str, caller: TryCaller, tool_name: str, arguments: object) -> str:
+def _mcp(base: str, caller: ToolCaller, tool_name: str, arguments: object) -> str:
     version = MODERN_VERSIONS[-1]
     meta: dict[str, object] = {
         PROTOCOL_VERSION_META_KEY: version,

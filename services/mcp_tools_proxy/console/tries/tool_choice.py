@@ -6,7 +6,7 @@ from typing import Any
 
 from mcp_tools_proxy.console.api_client import TOOLS_PATH, ApiRefused
 from mcp_tools_proxy.console.page_request import PageRequest
-from mcp_tools_proxy.console.tries.try_caller import TryCaller
+from mcp_tools_proxy.console.tries.tool_caller import ToolCaller, is_own
 from mcp_tools_proxy.domain.identity import OperatorRight
 
 PAGE_ITEMS = 50
@@ -63,7 +63,7 @@ class ChosenTool:
         return _is_read_only(self.definition or {})
 
 
-async def page_of_tools(page: PageRequest, caller: TryCaller) -> ToolPage:
+async def page_of_tools(page: PageRequest, caller: ToolCaller) -> ToolPage:
     """Return the page of the list that the address names."""
     try:
         listed = await _list(page, caller, {})
@@ -84,7 +84,7 @@ async def page_of_tools(page: PageRequest, caller: TryCaller) -> ToolPage:
     )
 
 
-async def find_tool(page: PageRequest, caller: TryCaller, name: str) -> ChosenTool:
+async def find_tool(page: PageRequest, caller: ToolCaller, name: str) -> ChosenTool:
     """Return the tool of a name, with its definition if the caller sees it."""
     try:
         listed = await _list(page, caller, {"names": name})
@@ -102,13 +102,13 @@ async def find_tool(page: PageRequest, caller: TryCaller, name: str) -> ChosenTo
     return ChosenTool(name=name, definition=found[0])
 
 
-async def _list(page: PageRequest, caller: TryCaller, more: Mapping[str, object]) -> Any:
+async def _list(page: PageRequest, caller: ToolCaller, more: Mapping[str, object]) -> Any:
     """List tools as the caller sees them. Raises ApiRefused.
 
     Who has no right to look for others is shown what the own token may use.
     """
     query = {**caller.query, **more}
-    if page.may(OperatorRight.AUDIT) and not caller.is_own:
+    if page.may(OperatorRight.AUDIT) and not is_own(page, caller):
         active = await page.api.get("/internal/mcp/presets/active")
         query["preset_id"] = active["preset"]["id"]
     return await page.api.get(TOOLS_PATH, query)

@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from mcp_tools_proxy.console.page_request import PageRequest
+from mcp_tools_proxy.console.pages.documents.tool_runs import named_agent
 from mcp_tools_proxy.domain.errors import InvalidRequest
 
 DOCUMENTS_PATH = "/console/documents"
@@ -14,7 +15,7 @@ CONTENT_REQUEST = "/internal/documents/content"
 RIGHTS_REQUEST = "/internal/documents/rights"
 
 MAX_READS = 2
-"""Whole documents in memory at once: the API gives no part of one, and one may have 60 MB."""
+"""Whole documents that are read and parsed at once; a text of one may have 60 MB."""
 
 
 def address(page_name: str, **query: object) -> str:
@@ -28,7 +29,8 @@ def address(page_name: str, **query: object) -> str:
 class ShownDocument:
     """A document with its whole text, and who may read it.
 
-    ``rights_tag`` is the ETag that a change of the readers has to name.
+    ``rights_tag`` is the ETag that a change of the readers has to name. ``agent`` is the one that
+    tools are run with on the pages about it.
     """
 
     tenant_id: str
@@ -42,6 +44,7 @@ class ShownDocument:
     ocr: Sequence[int | None]
     readers: Mapping[str, Sequence[str]] | None
     rights_tag: str
+    agent: str
 
     @property
     def text_chars(self) -> int:
@@ -55,7 +58,7 @@ class ShownDocument:
 
     def address(self, page_name: str, **query: object) -> str:
         """Return the address of a page about it."""
-        return address(page_name, **self.key, **query)
+        return address(page_name, **self.key, agent=self.agent, **query)
 
     def ocr_of(self, page: int) -> int | None:
         """Return how sure OCR was of a page, counted from 1; None for text of the file's own."""
@@ -84,7 +87,7 @@ def named_document(page: PageRequest) -> Mapping[str, str]:
 
 
 class DocumentLoader:
-    """Reads documents, so that many large ones at once do not fill the memory."""
+    """Reads documents, few at a time: the API gives no part of one, and parsing takes its time."""
 
     def __init__(self) -> None:
         self._places = asyncio.Semaphore(MAX_READS)
@@ -107,4 +110,5 @@ class DocumentLoader:
             ocr=content.get("ocr", ()),
             readers=rights.json.get("readers"),
             rights_tag=rights.headers["etag"],
+            agent=named_agent(page),
         )

@@ -7,6 +7,7 @@ from difflib import SequenceMatcher
 from typing import Any
 
 from mcp_tools_proxy.console.api_client import ApiRefused
+from mcp_tools_proxy.console.navigation import may_run
 from mcp_tools_proxy.console.page_request import PageRequest, PageResult, PageView
 from mcp_tools_proxy.console.pages.documents.one_document import (
     DocumentLoader,
@@ -14,12 +15,13 @@ from mcp_tools_proxy.console.pages.documents.one_document import (
     address,
 )
 from mcp_tools_proxy.console.pages.documents.tool_runs import (
-    ToolUser,
-    may_run,
+    named_agent,
     reader_of,
     run_tool,
-    stand_in,
+    user_of_tenant,
 )
+from mcp_tools_proxy.console.tries.advice import advice_on
+from mcp_tools_proxy.console.tries.tool_caller import ToolCaller
 
 MAX_SEARCHED = 3
 """Documents in which a quotation is searched that was given without one."""
@@ -73,11 +75,16 @@ class QuotationPage:
         except ApiRefused as error:
             if error.status == 401:
                 raise
-            return _view(page, document, problem=f"{error.message}.", status=422)
+            advice = advice_on(error.code)
+            return _view(
+                page, document, problem=f"{error.message}.", advice=advice, status=error.status
+            )
         best = max(verdicts, key=lambda it: it.rank, default=None)
         verdict = None
         if best is not None:
-            verdict = await asyncio.to_thread(_shown, best, quote, tenant_id, document)
+            verdict = await asyncio.to_thread(
+                _shown, best, quote, tenant_id, document, named_agent(page)
+            )
         return _view(
             page,
             document,
@@ -96,8 +103,10 @@ def _view(
         "tenant_id": tenant_id,
         "own_tenant": page.tenant_id,
         "quote": page.form.text("quote"),
-        "may_run": may_run(page),
+        "agent": named_agent(page),
+        "may_run": may_run(page.operator),
         "problem": "",
+        "advice": "",
         "verdict": None,
         "searched": (),
         "is_checked": False,
@@ -112,7 +121,7 @@ async def _verdicts(
     if document is not None:
         user = reader_of(page, tenant_id, document.readers)
         return [await _verdict(page, document.doc_id, quote, user)]
-    user = stand_in(page, tenant_id, "", ())
+    user = user_of_tenant(page, tenant_id)
     arguments = {"query": quote[:SEARCHED_CHARS], "max_results": 10}
     found = (await run_tool(page, "search_documents", arguments, user)).result["places"]
     verdicts: list[Verdict] = []
@@ -123,13 +132,13 @@ async def _verdicts(
     return verdicts
 
 
-async def _verdict(page: PageRequest, doc_id: str, quote: str, user: ToolUser) -> Verdict:
+async def _verdict(page: PageRequest, doc_id: str, quote: str, user: ToolCaller) -> Verdict:
     run = await run_tool(page, "verify_quote", {"doc_id": doc_id, "quote": quote}, user)
     return Verdict(doc_id=doc_id, result=run.result)
 
 
 def _shown(
-    verdict: Verdict, quote: str, tenant_id: str, document: ShownDocument | None
+    verdict: Verdict, quote: str, tenant_id: str, document: ShownDocument | None, agent: str
 ) -> Mapping[str, object]:
     """Return a verdict with its places, their texts, and how the nearest passage differs."""
     nearest = verdict.result.get("nearest")
@@ -137,7 +146,7 @@ def _shown(
     shown: dict[str, object] = {
         "doc_id": verdict.doc_id,
         "verified": verdict.result["verified"],
-        "places": [_place(source, tenant_id, document) for source in matches],
+        "places": [_place(source, tenant_id, document, agent) for source in matches],
         "nearest": None,
     }
     if nearest is not None:
@@ -147,13 +156,13 @@ def _shown(
             "similarity": nearest["similarity"],
             "quoted": quoted,
             "standing": standing,
-            "place": _place(nearest["source"], tenant_id, document),
+            "place": _place(nearest["source"], tenant_id, document, agent),
         }
     return shown
 
 
 def _place(
-    source: Mapping[str, Any], tenant_id: str, document: ShownDocument | None
+    source: Mapping[str, Any], tenant_id: str, document: ShownDocument | None, agent: str
 ) -> Mapping[str, object]:
     """Return a place with its address; of a document that is at hand with the text around it."""
     start, end = source["start_char"], source["end_char"]
@@ -174,6 +183,7 @@ def _place(
             tenant_id=tenant_id,
             doc_id=source["doc_id"],
             page=source["page"],
+            agent=agent,
             mark=f"{start}-{end}",
             version=source["version"],
         ),

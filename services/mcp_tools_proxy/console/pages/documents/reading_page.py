@@ -4,15 +4,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mcp_tools_proxy.console.navigation import may_run
 from mcp_tools_proxy.console.page_request import PageRequest, PageResult, PageView
 from mcp_tools_proxy.console.pages.documents.one_document import DocumentLoader, ShownDocument
-from mcp_tools_proxy.console.pages.documents.tool_runs import may_run
 from mcp_tools_proxy.domain.errors import InvalidRequest
 
 PART_CHARS = 8_000
 """Characters of text on one page of the console; pages of documents rarely have more."""
 
 OUTLINE_ROWS = 60
+
+PICTURE_VIEWS = ("picture", "drawn")
+"""Views of a page beside its text: the form that draws it, and its picture with that form."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +60,7 @@ class ReadingPage:
         part = _number(page, "part", first_part, parts)
         begin = (part - 1) * PART_CHARS
         shown_page = reading.stretches[0].page
+        view = "" if section_id or page.query("view") not in PICTURE_VIEWS else page.query("view")
         return PageView(
             template="document_read.html",
             context={
@@ -72,8 +76,10 @@ class ReadingPage:
                     document.source(it.page, it.start, it.end) for it in reading.stretches[:20]
                 ],
                 "older_version": _older_version(page, document),
-                "as_picture": page.query("view") == "picture" and not section_id,
-                "may_run": may_run(page),
+                "view": view,
+                "as_picture": bool(view),
+                "is_drawn": view == "drawn",
+                "may_run": may_run(page.operator),
             },
         )
 

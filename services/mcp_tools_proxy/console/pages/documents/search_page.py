@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mcp_tools_proxy.console.api_client import ApiRefused
+from mcp_tools_proxy.console.navigation import may_run
 from mcp_tools_proxy.console.page_request import PageRequest, PageResult, PageView
 from mcp_tools_proxy.console.pages.documents.one_document import (
     DocumentLoader,
@@ -13,11 +14,12 @@ from mcp_tools_proxy.console.pages.documents.one_document import (
 )
 from mcp_tools_proxy.console.pages.documents.tool_runs import (
     ToolRun,
-    may_run,
+    named_agent,
     reader_of,
     run_tool,
-    stand_in,
+    user_of_tenant,
 )
+from mcp_tools_proxy.console.tries.advice import advice_on
 from mcp_tools_proxy.domain.identity import OperatorRight
 
 MAX_PLACES = 10
@@ -46,14 +48,16 @@ class SearchPage:
         found: ToolRun | None = None
         refusal = None
         query = page.query("query")
-        if query and tenant_id and may_run(page):
+        if query and tenant_id and may_run(page.operator):
             try:
                 found = await _found(page, document, query)
             except ApiRefused as error:
                 if error.status == 401:
                     raise
                 refusal = error
-        places = [] if found is None else _places(tenant_id, document, found.result, query)
+        places: Sequence[Mapping[str, object]] = ()
+        if found is not None:
+            places = _places(tenant_id, document, found.result, query, named_agent(page))
         return PageView(
             template="document_search.html",
             context={
@@ -63,12 +67,14 @@ class SearchPage:
                 "query": query,
                 "user_id": page.query("user_id"),
                 "roles": page.query("roles"),
+                "agent": named_agent(page),
                 "tag": page.query("tag"),
                 "may_choose": page.may(OperatorRight.RUN),
-                "may_run": may_run(page),
+                "may_run": may_run(page.operator),
                 "found": found,
                 "places": places,
                 "refusal": refusal,
+                "advice": "" if refusal is None else advice_on(refusal.code),
             },
             status=200 if refusal is None else refusal.status,
         )
@@ -76,7 +82,7 @@ class SearchPage:
 
 async def _found(page: PageRequest, document: ShownDocument | None, query: str) -> ToolRun:
     user_id, roles = page.query("user_id"), _listed(page.query("roles"))
-    user = stand_in(page, page.tenant(), user_id, roles)
+    user = user_of_tenant(page, page.tenant(), user_id, roles)
     if document is None:
         tags = _listed(page.query("tag"))
         arguments = {"query": query, "max_results": MAX_PLACES, **({"tags": tags} if tags else {})}
@@ -92,7 +98,11 @@ def _listed(text: str) -> list[str]:
 
 
 def _places(
-    tenant_id: str, document: ShownDocument | None, result: Mapping[str, Any], query: str
+    tenant_id: str,
+    document: ShownDocument | None,
+    result: Mapping[str, Any],
+    query: str,
+    agent: str,
 ) -> Sequence[Mapping[str, object]]:
     """Return the places that were found, each with its address and the words that it has."""
     places = result["places"] if document is None else result["snippets"]
@@ -106,7 +116,9 @@ def _places(
             "missing": [word for word in words if word not in marked[1]],
             "share": place["score"] / best if best else 0,
             "source": place["sources"][0] if place["sources"] else None,
-            "address": _address(tenant_id, document.doc_id if document else place["doc_id"], place),
+            "address": _address(
+                tenant_id, document.doc_id if document else place["doc_id"], place, agent
+            ),
         }
         for place in places
     ]
@@ -143,11 +155,11 @@ def _is_form(found: str, word: str) -> bool:
     return len(found) >= least and found[:least] == word[:least]
 
 
-def _address(tenant_id: str, doc_id: str, place: Mapping[str, Any]) -> str:
+def _address(tenant_id: str, doc_id: str, place: Mapping[str, Any], agent: str) -> str:
     """Return the address where a place is read, its words marked."""
     where: dict[str, object] = {"page": place["page"]}
     if place["sources"]:
         source = place["sources"][0]
         where["mark"] = f"{source['start_char']}-{source['end_char']}"
         where["version"] = source["version"]
-    return address("read", tenant_id=tenant_id, doc_id=doc_id, **where)
+    return address("read", tenant_id=tenant_id, doc_id=doc_id, agent=agent, **where)

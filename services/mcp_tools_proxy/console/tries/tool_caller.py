@@ -1,4 +1,4 @@
-"""For which caller a tool is tried, as forms and addresses have it."""
+"""For whom a tool is run, as forms and addresses name the caller."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,15 +12,14 @@ from mcp_tools_proxy.domain.identity import OperatorRight
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TryCaller:
-    """The caller; "" and () are what is not named. ``is_own``: a person in the own name."""
+class ToolCaller:
+    """The caller; "" and () are what is not named."""
 
     tenant_id: str = ""
     user_id: str = ""
     agent: str = ""
     roles: Sequence[str] = ()
     documents: Sequence[str] = ()
-    is_own: bool = False
 
     @property
     def context(self) -> dict[str, Any]:
@@ -61,24 +60,28 @@ class TryCaller:
         return f"{TRY_PATH}?{urlencode(given)}" if given else TRY_PATH
 
 
-def caller_of(page: PageRequest, form: Form) -> TryCaller:
+def caller_of(page: PageRequest, form: Form) -> ToolCaller:
     """Return the caller that a form names; who may run nothing for others is the caller himself."""
-    operator = page.operator
-    own_user = operator.user_id if operator.jwt is not None else None
+    own_tenant, own_user = page.operator.own_name or ("", "")
     tenant_id = page.tenant_id or form.text("tenant_id") or ""
     user_id = form.text("user_id")
     if not page.may(OperatorRight.RUN):
-        tenant_id, user_id = operator.tenant_id or "", own_user or ""
-    elif own_user is not None and "user_id" not in form.names():
+        tenant_id, user_id = own_tenant, own_user
+    elif own_user and "user_id" not in form.names():
         user_id = own_user
-    return TryCaller(
+    return ToolCaller(
         tenant_id=tenant_id,
         user_id=user_id,
         agent=form.text("agent"),
         roles=form.lines("roles"),
         documents=form.lines("documents"),
-        is_own=own_user is not None and (tenant_id, user_id) == (operator.tenant_id, own_user),
     )
+
+
+def is_own(page: PageRequest, caller: ToolCaller) -> bool:
+    """Return whether the API takes a call of this caller as one in the person's own name."""
+    named = (caller.tenant_id, caller.user_id)
+    return page.operator.own_name == named and set(caller.roles) <= set(page.operator.roles)
 
 
 def form_of(values: Mapping[str, Any]) -> Form:
