@@ -26,6 +26,7 @@ from tests.api.token_operator import (
     serving,
 )
 from tests.support.captured_logs import capture_logs
+from tests.support.configuration import Config, make_agent
 from tests.support.service import TOOLS, Service, running
 from tests.support.tokens import TOKENS_FILE, bearer, file_token, jwt_settings, token_settings
 
@@ -60,12 +61,31 @@ async def test_what_was_wanted_is_answered_listed_and_in_the_file(service: Servi
     }
     made = (await create(service, **wanted, expires="90d")).json()
     (shown,) = (await listed(service))["tokens"]
-    assert made == {"token": made["token"], **shown}
+    assert made == {"token": made["token"], "warnings": made["warnings"], **shown}
     entry = entry_of(made["token"])
     created, expires = (datetime.fromisoformat(shown.pop(it)) for it in ("created", "expires"))
     assert shown == {**wanted, "id": entry.id, "is_expired": False}
     assert (created, expires) == (entry.created, created + timedelta(days=90))
     assert entry.principal.agents == frozenset("ab")
+
+
+async def test_of_agents_without_a_profile_the_maker_is_warned(service: Service) -> None:
+    config = Config(agents=[make_agent("desk")])
+    async with serving(config=config) as started:
+        made = (await create(started, tenant_id="acme", agents=["desk", "dsek"])).json()
+        known = (await create(started, tenant_id="acme", agents=["desk"])).json()
+    assert made["warnings"] == [
+        'agent "dsek" has no profile in agents.json: until it has, its calls are refused'
+    ]
+    assert "warnings" not in known
+
+
+async def test_one_token_is_listed_by_its_id(service: Service) -> None:
+    ids = [(await create(service, tenant_id="acme")).json()["id"] for _ in range(3)]
+    for it in ids:
+        found = await listed(service, token_id=it, tenant_id="acme")
+        assert [token["id"] for token in found["tokens"]] == [it]
+    assert (await listed(service, token_id=ids[0], tenant_id="rival"))["tokens"] == []
 
 
 async def test_what_limits_nothing_is_missing_and_no_documents_are_an_empty_list(

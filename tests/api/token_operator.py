@@ -17,9 +17,9 @@ TOKENS = OperatorRight.TOKENS
 
 
 @asynccontextmanager
-async def serving() -> AsyncIterator[Service]:
+async def serving(**settings: Any) -> AsyncIterator[Service]:
     """Serve with an admin token, and a file whose tokens are made by each test."""
-    async with running(**token_settings(), admin_token=ADMIN) as service:
+    async with running(**token_settings(), admin_token=ADMIN, **settings) as service:
         yield service
 
 

@@ -10,7 +10,7 @@ import pytest
 from mcp_tools_proxy.auth.token_format import TokenEntry, read_lines, sha256_of
 from mcp_tools_proxy.domain.identity import OperatorRight
 from tests.support.console_browser import ConsoleBrowser, ConsoleService, Html, running_console
-from tests.support.service import TOOLS, eventually
+from tests.support.service import EXECUTE, TOOLS, eventually
 from tests.support.tokens import TOKENS_FILE, bearer, file_token, token_settings
 
 LIST = "/console/tokens"
@@ -73,6 +73,17 @@ async def test_a_service_gets_a_token_for_one_agent_and_can_use_it(
     assert used.status_code == 200
     assert "/internal/mcp/tools" in page.text
     assert "Authorization: Bearer" in page.text
+
+
+async def test_the_call_that_is_shown_works_with_the_token(console: ConsoleService) -> None:
+    _, page = await make(console.browser, tenant_id="acme", agents="d'or,b")
+    assert 'Agent "d\'or" has no profile in agents.json' in page.text
+    _, page = await make(console.browser, tenant_id="acme")
+    shown = re.search(r"internal/mcp/execute' -H .* -d '([^']*)'", page.text)
+    assert shown is not None
+    headers = {**bearer(secret_on(page)), "Content-Type": "application/json"}
+    answer = await console.service.http.post(EXECUTE, content=shown[1], headers=headers)
+    assert answer.json()["status"] == "ok"
 
 
 async def test_the_token_is_shown_once_and_kept_by_nobody(console: ConsoleService) -> None:

@@ -226,7 +226,14 @@ def _api_routes(
                 jwt_issuer=settings.jwt_issuer if settings.auth_mode == "jwt" else None,
             ),
         ),
-        *token_routes(build, TokenHandlers(gate, _tokens_file(gateway))),
+        *token_routes(
+            build,
+            TokenHandlers(
+                gate,
+                _tokens_file(gateway),
+                lambda: gateway.registry.current.access_rules.agents,
+            ),
+        ),
         *server_routes(
             build,
             ServerHandlers(

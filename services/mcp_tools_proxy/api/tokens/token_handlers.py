@@ -1,7 +1,7 @@
 """Lists, makes and revokes bearer tokens, for operators (contract §1)."""
 
 import asyncio
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -37,12 +37,19 @@ from mcp_tools_proxy.wire.text import quote
 class TokenHandlers:
     """Handlers of tokens; all need the right TOKENS, and concern what the sender's token may do.
 
-    ``tokens`` is None where callers do not prove themselves by the tokens file.
+    ``tokens`` is None where callers do not prove themselves by the tokens file. ``agents`` returns
+    the agents that have a profile, None while that cannot be known.
     """
 
-    def __init__(self, gate: OperatorGate, tokens: TokenFileVerifier | None) -> None:
+    def __init__(
+        self,
+        gate: OperatorGate,
+        tokens: TokenFileVerifier | None,
+        agents: Callable[[], Collection[str] | None],
+    ) -> None:
         self._gate = gate
         self._tokens = tokens
+        self._agents = agents
 
     async def list_tokens(self, parsed: ParsedRequest[None]) -> Response:
         """List the tokens that may do at most what the sender's may."""
@@ -74,6 +81,8 @@ class TokenHandlers:
             token, entry = await tokens.change(add)
         add_to_operation(parsed.request.scope, affected_token_id=entry.id)
         content = {"token": token, **without_none(token_facts(entry))}
+        if warnings := _warnings(principal, self._agents()):
+            content["warnings"] = warnings
         headers = {TRACE_HEADER: parsed.trace_id, "Cache-Control": "no-store"}
         return json_response(content, headers=headers)
 
@@ -113,6 +122,7 @@ def _page(
         _place(entry): entry
         for entry in entries
         if query.tenant_id in (None, entry.principal.tenant_id)
+        and query.token_id in (None, entry.id)
         and excess_of(entry.principal, holder) is None
     }
     places = sorted(
@@ -154,6 +164,14 @@ def _checked(wanted: Principal, holder: Principal) -> Principal:
             details={"field": field},
         )
     return wanted
+
+
+def _warnings(wanted: Principal, agents: Collection[str] | None) -> list[str]:
+    return [
+        f"agent {quote(name)} has no profile in agents.json: until it has, its calls are refused"
+        for name in sorted(wanted.agents or ())
+        if agents is not None and name not in agents
+    ]
 
 
 def _expiry(text: str, now: datetime) -> datetime:

@@ -28,6 +28,9 @@ class TokensQuery(BaseModel):
         Identifier | None,
         Field(description="Only this tenant's; without it all that your own token may see."),
     ] = None
+    token_id: Annotated[
+        str | None, Field(description="Only the token of this `id`.", pattern=ID_PATTERN)
+    ] = None
     cursor: Annotated[
         str | None,
         Field(
@@ -107,9 +110,13 @@ class TokenItem(AnswerModel, title="Token"):
 
 
 class NewToken(TokenItem, title="NewToken"):
-    """A token that was made: `token` is shown this once."""
+    """A token that was made: `token` is shown this once.
+
+    `warnings` say which of its agents have no profile, so that calls with them are refused.
+    """
 
     token: str
+    warnings: list[str] | None = None
 
 
 class TokensAnswer(AnswerModel, title="TokenList"):

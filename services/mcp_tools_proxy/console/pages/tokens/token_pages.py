@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from typing import Any
 
+from pydantic_core import to_json
 from starlette.routing import Route
 
 from mcp_tools_proxy.console.api_client import ApiRefused
@@ -80,7 +81,14 @@ class _TokenMaker:
                 raise
             problems = problem_by_field(error.message, error.details)
             return _form(page, page.form, problems, error.status)
-        context = {"token": _shown(token), "secret": token["token"], "base_url": self._base}
+        context = {
+            "token": _shown(token),
+            "secret": token["token"],
+            "base_url": self._base,
+            "is_base_known": self._base != ANYWHERE,
+            "names_users": "user_id" not in token,
+            "example": _example(token),
+        }
         return PageView(template="token_made.html", context=context)
 
 
@@ -104,18 +112,18 @@ async def _list(page: PageRequest) -> PageResult:
 
 
 async def _show(page: PageRequest) -> PageResult:
-    """Show one token of a page of the list, and what its revocation ends."""
+    """Show one token, and what its revocation ends."""
     try:
-        answer = await _page_of(page)
+        wanted = page.query("token_id")
+        answer = await page.api.get(API_PATH, {"token_id": wanted, "limit": 1})
     except ApiRefused as error:
         return _not_here(page, error)
-    wanted = page.query("token_id")
     found = [it for it in answer["tokens"] if it["id"] == wanted]
     context = {
         "token": _shown(found[0]) if found else None,
         "is_own": wanted == page.operator.token_log_fields.get("token_id"),
         "revoking": page.query("revoke") == "1",
-        "back": _address(LIST_PATH, page, cursor=page.query("cursor")),
+        "may_see_calls": page.may(OperatorRight.AUDIT),
     }
     status = HTTPStatus.OK if found else HTTPStatus.NOT_FOUND
     return PageView(template="token.html", context=context, status=status)
@@ -167,6 +175,16 @@ def _form(
         },
         status=status,
     )
+
+
+def _example(token: Mapping[str, Any]) -> str:
+    """Return the body of a call as the holder of a token sends it."""
+    body: dict[str, object] = {"tool_name": "list_available_tools", "arguments": {}}
+    if "user_id" not in token:
+        body["user"] = {"user_id": "ann"}
+    if len(token.get("agents") or ()) > 1:
+        body["agent"] = token["agents"][0]
+    return to_json(body).decode().replace("'", "\\u0027")
 
 
 def _shown(token: Mapping[str, Any]) -> Mapping[str, Any]:
