@@ -1,5 +1,6 @@
 """The pages that run document tools: search, quotations and pictures of pages."""
 
+import re
 from collections.abc import AsyncIterator
 from io import BytesIO
 
@@ -100,6 +101,17 @@ async def test_a_quotation_that_stands_there_is_shown_with_how_to_cite_it(
     assert f"“{quote}” (Manual, page 1)" in page.text
     assert '"start_char"' in page.text
     assert f">{quote}" in marked(verified.text)
+
+
+async def test_the_words_around_a_quotation_are_whole(console: ConsoleService) -> None:
+    text = "abcdefg " * 50 + "Turn the valve to 12 bar. " + "hijklmn " * 50
+    await put(console, "long", text.encode(), kind="text/plain")
+    quote = {"quote": "Turn the valve to 12 bar."}
+    verified = await console.browser.press(VERIFY, quote, on=page_of(VERIFY, "long"))
+    (around,) = re.findall(
+        r"…([a-z ]+) Turn the valve to 12 bar. ([a-z ]+)…", Html(verified.text).text
+    )
+    assert {*around[0].split(), *around[1].split()} == {"abcdefg", "hijklmn"}
 
 
 async def test_a_quotation_with_another_figure_is_shown_beside_what_stands_there(

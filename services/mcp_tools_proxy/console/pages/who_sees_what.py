@@ -198,17 +198,22 @@ def _rows(
     others = {} if other is None else other.tools
     names = [*one.tools, *(name for name in others if name not in one.tools)]
     rows = [
-        {"name": name, "one": one.tools.get(name), "other": others.get(name)}
+        _row(name, one.tools.get(name), others.get(name))
         for name in names
         if wanted in name.lower()
     ]
-    for row in rows if other is not None else ():
-        row["is_changed"] = None not in (row["one"], row["other"]) and (
-            row["one"]["definition"] != row["other"]["definition"]
-        )
     if other is not None and only_differing:
-        rows = [it for it in rows if None in (it["one"], it["other"]) or it["is_changed"]]
+        rows = [it for it in rows if it["one"] is None or it["other"] is None or it["is_changed"]]
     return rows
+
+
+def _row(
+    name: str, one: Mapping[str, Any] | None, other: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    is_changed = False
+    if one is not None and other is not None:
+        is_changed = one["definition"] != other["definition"]
+    return {"name": name, "one": one, "other": other, "is_changed": is_changed}
 
 
 def _checks_of_seeing(explanation: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -170,11 +170,13 @@ def _place(
     if document is not None and source["version"] == document.version:
         page = document.pages[source["page"] - 1]
         before, after = page[:start], page[end:]
-        text = (
-            f"…{before[-CONTEXT_CHARS:]}" if len(before) > CONTEXT_CHARS else before,
-            page[start:end],
-            f"{after[:CONTEXT_CHARS]}…" if len(after) > CONTEXT_CHARS else after,
-        )
+        if len(before) > CONTEXT_CHARS:
+            cut = before[-CONTEXT_CHARS:]
+            before = f"…{cut.partition(' ')[2] or cut}"
+        if len(after) > CONTEXT_CHARS:
+            cut = after[:CONTEXT_CHARS]
+            after = f"{cut.rpartition(' ')[0] or cut}…"
+        text = (before, page[start:end], after)
     return {
         "source": source,
         "text": text,
