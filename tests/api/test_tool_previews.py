@@ -256,6 +256,25 @@ async def test_only_who_may_audit_for_the_tenant_is_shown_a_preview(server: RawS
     assert no_token.status_code == 401
 
 
+async def test_an_operator_of_one_tenant_is_shown_no_problem_of_a_file(server: RawServer) -> None:
+    settings = {**token_settings(), "admin_token": ADMIN, "require_agent": False}
+    of_tenant = file_token(may={OperatorRight.AUDIT})
+    async with serving(server, **settings) as service:
+        (CONFIG_DIR / "limits.json").write_text("{")
+
+        async def preview_for(token: str) -> Envelope:
+            answer = await preview_response(service, token=token, tenant_id="tenant_1")
+            found: Envelope = answer.json()["preview"]
+            return found
+
+        async def problem() -> bool:
+            return "problems" in await preview_for(ADMIN)
+
+        await eventually(problem)
+        whole, shown = await preview_for(ADMIN), await preview_for(of_tenant)
+    assert shown == {key: it for key, it in whole.items() if key != "problems"}
+
+
 async def test_without_tokens_a_preview_needs_the_admin_token(server: RawServer) -> None:
     async with serving(server, admin_token=None) as service:
         assert (await service.http.get(TOOLS, params={"preset_id": "play"})).status_code == 403

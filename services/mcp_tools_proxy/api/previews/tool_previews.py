@@ -58,7 +58,7 @@ class ToolPreviews:
         requested_style: ToolNameStyle | None,
     ) -> PreviewBody:
         """List the tools with a preset. Raises as the gate and a switch do, and as any list."""
-        await self._gate.check(parsed, OperatorRight.AUDIT, tenant_id=query.tenant_id)
+        operator = await self._gate.check(parsed, OperatorRight.AUDIT, tenant_id=query.tenant_id)
         named = {"preset_id": preset_id, "user_id": query.user_id, "agent": query.agent}
         add_to_operation(parsed.request.scope, **{key: cut(it) for key, it in named.items() if it})
         caller = self._callers.resolve_trusted(asserted_by_query(query))
@@ -69,7 +69,10 @@ class ToolPreviews:
         more: dict[str, object] = {}
         if pending := self._first_attempts.pending_for(caller, Kind.TOOL, registry):
             more["pending"] = pending
-        end = b"," + to_json({**more, "preview": _shown(preview, tools)})[1:]
+        shown = _shown(preview, tools)
+        if operator.tenant_id is not None:  # paths and values of files are of all tenants
+            shown.pop("problems", None)
+        end = b"," + to_json({**more, "preview": shown})[1:]
         return PreviewBody(etag_of(tools.etag.encode() + end), tools.body, end)
 
 
