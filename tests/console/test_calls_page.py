@@ -3,7 +3,7 @@
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote
 
 import pytest
 
@@ -44,7 +44,7 @@ def rows(page: Html) -> int:
 
 def record_links(page: Html) -> list[str]:
     """Return the addresses of the records that a page lists."""
-    return [link for link in page.links if re.fullmatch(rf"{CALLS}/\d+", link)]
+    return [link for link in page.links if re.match(rf"{CALLS}/\d+\?at=", link)]
 
 
 async def test_calls_are_listed_the_newest_first_and_nothing_else(console: ConsoleService) -> None:
@@ -193,6 +193,34 @@ async def test_a_call_that_was_answered_shows_sizes_and_budgets_and_its_trace() 
 async def test_what_is_not_recorded_is_not_there(console: ConsoleService, path: str) -> None:
     response = await console.browser.get(f"{CALLS}/{path}")
     assert (response.status_code, "This call is not there" in response.text) == (404, True)
+
+
+async def test_the_address_of_a_call_never_shows_another_one() -> None:
+    traces = {"console_trace_url": "https://traces.example/{trace_id}"}
+    async with running_console() as console:
+        await call(console.service, trace_id="t-1")
+        (link,) = record_links(await console.browser.open(CALLS))
+    async with running_console(**traces) as console:
+        for number in range(2, 9):
+            await call(console.service, doc_id="none", trace_id=f"t-{number}")
+        response = await console.browser.get(link)
+        page = Html(response.text)
+        assert (response.status_code, "DOCUMENT_NOT_FOUND" in page.text) == (404, False)
+        assert "does not have this record, or not any more" in page.text
+        assert "https://traces.example/t-1" in page.links
+        await call(console.service, trace_id="t-1")
+        assert "it may be another call" in (await console.browser.open(link)).text
+
+
+async def test_a_number_without_its_time_is_the_address_of_no_call(
+    console: ConsoleService,
+) -> None:
+    await call(console.service)
+    (link,) = record_links(await console.browser.open(CALLS))
+    path, _, query = link.partition("?")
+    assert (await console.browser.get(path)).status_code == 404
+    time = dict(parse_qsl(query))["at"]
+    assert "read_doc_metadata" in (await console.browser.open(path, at=time)).text
 
 
 async def test_what_callers_name_is_text(console: ConsoleService) -> None:

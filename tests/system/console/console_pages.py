@@ -12,6 +12,7 @@ from tests.system.console.demo_gateway import (
     PLANTED_NOTE,
     POLICY,
     PRESET,
+    REFUSED_TRACE,
     TENANT,
     Demo,
 )
@@ -95,7 +96,7 @@ PAGES = [
     ),
     _page("calls-none", "/calls", {"user_id": SHORT, "tool": PLANTED[:100]}),
     _page("calls-live", "/calls", {"live": "1"}),
-    _page("call", "/calls/12"),
+    _page("call", "/calls/trace", {"trace_id": REFUSED_TRACE}),
     _page("call-missing", "/calls/999999", status=404),
     _page("limits", "/limits"),
     _page("limits-of-a-tenant", "/limits", {"tenant_id": OTHER_TENANT}),

@@ -29,6 +29,7 @@ AWAY = "tickets"
 """A server that cannot be reached."""
 HANDBOOK, POLICY, HOSTILE_DOC, TERMS = "handbook", "travel-policy", "markup", "terms"
 PRESET, OTHER_PRESET = "support", "all"
+REFUSED_TRACE = "refused-search"
 CONTENT = "/internal/documents/content"
 PLANTED_NOTE = PLANTED[:200]
 
@@ -247,7 +248,7 @@ def _make_calls(demo: Demo) -> None:
         demo.call("search_documents", {"query": "trips"}, user_id=name)
     demo.call("weather:forecast", {**place, "days": 99})
     demo.call("weather:calibrate", {"station": "north"})
-    demo.call("notes:search", {"query": "quarantined"})
+    demo.call("notes:search", {"query": "quarantined"}, trace_id=REFUSED_TRACE)
     demo.call("tickets:open", {})
     headers = _bearer(demo.tokens["trial"])
     for _ in range(11):

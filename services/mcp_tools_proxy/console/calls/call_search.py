@@ -49,11 +49,15 @@ async def find_records(
     return FoundRecords(found, answer.get("next_cursor"))
 
 
-async def find_record(api: ApiClient, tenant_id: str, seq: int) -> ShownRecord | None:
-    """Return the record of a number. Raises ApiRefused."""
+async def find_record(api: ApiClient, tenant_id: str, seq: int, at: str) -> ShownRecord | None:
+    """Return the record of a number and a time. Raises ApiRefused.
+
+    Each replica counts its own records, and without an audit file each start counts anew: the
+    number alone had found another call.
+    """
     query = {"tenant_id": tenant_id, "cursor": seq + 1, "limit": 1}
     for record in map(ShownRecord, (await api.get(AUDIT, query))["records"]):
-        if record.seq == seq:
+        if (record.seq, record.at) == (seq, at):
             return record
     return None
 

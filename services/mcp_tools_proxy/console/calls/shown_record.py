@@ -106,9 +106,10 @@ class ShownRecord:
 
     @property
     def path(self) -> str | None:
-        """The address of its page."""
+        """The address of its page; with its time, since others have its number elsewhere."""
         if self.seq is not None:
-            return f"/console/calls/{self.seq}"
+            query = {"at": self.at, "trace_id": self.trace_id}
+            return page_address(f"/console/calls/{self.seq}", query)
         return None if self.trace_id is None else trace_path(self.trace_id)
 
     @property

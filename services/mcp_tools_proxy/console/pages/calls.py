@@ -114,22 +114,27 @@ async def _stream(templates: Templates, page: PageRequest) -> PageResult:
 
 
 async def _show_one(trace_url: str | None, page: PageRequest) -> PageResult:
-    """Show one record by its number, or what is recorded of a trace."""
+    """Show one record by its number and time, or what is recorded of a trace."""
     key: str = page.request.path_params["key"]
-    trace_id = page.query("trace_id") if key == TRACE else key
+    at = page.query("at")
+    trace_id = page.query("trace_id") if at or key == TRACE else key
     record: ShownRecord | None = None
-    if key.isascii() and key.isdecimal() and len(key) <= MAX_SEQ_DIGITS:
-        record = await find_record(page.api, page.tenant(), int(key))
-        trace_id = "" if record is None else record.trace_id or ""
+    if at and key.isascii() and key.isdecimal() and len(key) <= MAX_SEQ_DIGITS:
+        record = await find_record(page.api, page.tenant(), int(key), at)
+    if record is not None:
+        trace_id = record.trace_id or ""
     trace = await find_trace(page.api, page.tenant(), trace_id) if trace_id else []
+    is_other = bool(at) and record is None
     if record is None and trace:
         record = next((it for it in trace if it.is_call), trace[0])
     if record is None:
-        return PageView(template="call_missing.html", status=404)
+        missing = {"at": at, "trace_id": trace_id, "viewer": _viewer_address(trace_url, trace_id)}
+        return PageView(template="call_missing.html", context=missing, status=404)
     context = {
         "call": record,
+        "is_other": is_other,
         "trace": trace,
-        "viewer": _viewer_address(trace_url, record),
+        "viewer": _viewer_address(trace_url, record.viewer_trace_id),
         "checks": _check_states(record),
         "asks": {**CHECKS, **OTHER_CHECKS}.get(record.check or ""),
         "may_try": page.may(OperatorRight.RUN) or page.operator.jwt is not None,
@@ -137,9 +142,8 @@ async def _show_one(trace_url: str | None, page: PageRequest) -> PageResult:
     return PageView(template="call.html", context=context)
 
 
-def _viewer_address(trace_url: str | None, record: ShownRecord) -> str | None:
-    trace_id = record.viewer_trace_id
-    if trace_url is None or trace_id is None:
+def _viewer_address(trace_url: str | None, trace_id: str | None) -> str | None:
+    if trace_url is None or not trace_id:
         return None
     return trace_url.replace("{trace_id}", quote(trace_id, safe=""))
 
