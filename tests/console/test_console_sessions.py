@@ -1,17 +1,24 @@
 """What a session is in its store, when it ends, and that replicas share it."""
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from mcp_tools_proxy.console.sessions import (
+    MAX_SESSIONS_TENANT,
     MAX_TRIES,
     MAX_TRIES_BYTES,
     SESSION_S,
+    Session,
     Sessions,
 )
+from mcp_tools_proxy.domain.errors import LoginsUnavailable
 from mcp_tools_proxy.logins.sign_ins.memory_sign_ins import MemorySignIns
+from mcp_tools_proxy.logins.sign_ins.redis_sign_ins import MAX_CONNECTIONS, RedisSignIns
+from mcp_tools_proxy.logins.sign_ins.sign_in_store import MAX_CONSOLE_SESSIONS
+from mcp_tools_proxy.redis_client.connection_pool import open_pool
 from tests.support.console_browser import ADMIN, ConsoleBrowser, running_console
 from tests.support.postgres_databases import Databases
 from tests.support.redis_server import RedisServer, running_redis
@@ -68,7 +75,8 @@ async def test_a_record_in_the_place_of_another_is_none(
     sessions: Sessions, store: MemorySignIns
 ) -> None:
     one, other = await sessions.begin(TOKEN, OWNER), await sessions.begin("another", OWNER)
-    (first, one_record), (second, other_record) = store._records.items()
+    # the two of a session hold its tries and its token
+    (first, one_record), (second, other_record) = [*store._records.items()][1::2]
     store._records = {first: other_record, second: one_record}
     assert (await sessions.find(one.cookie), await sessions.find(other.cookie)) == (None, None)
 
@@ -76,13 +84,54 @@ async def test_a_record_in_the_place_of_another_is_none(
 async def test_a_session_remembers_its_last_tries(sessions: Sessions) -> None:
     session = await sessions.begin(TOKEN, OWNER)
     for number in range(MAX_TRIES + 5):
-        await sessions.add_try(session, {"number": number})
-    found = [tried["number"] for tried in await sessions.tries(session)]
-    assert found == [*range(MAX_TRIES + 4, 4, -1)]
-    await sessions.add_try(session, {"number": -1, "arguments": "x" * MAX_TRIES_BYTES})
+        await sessions.add_try(session, {"tool": f"t{number}"})
+    found = [(tried["number"], tried["tool"]) for tried in await sessions.tries(session)]
+    assert found == [(it + 1, f"t{it}") for it in range(MAX_TRIES + 4, 4, -1)]
+    await sessions.add_try(session, {"tool": "large", "arguments": "x" * MAX_TRIES_BYTES})
     assert len(await sessions.tries(session)) == MAX_TRIES
     await sessions.end(session)
     assert (await sessions.find(session.cookie), await sessions.tries(session)) == (None, [])
+
+
+async def test_a_try_that_ends_after_its_session_leaves_nothing(
+    sessions: Sessions, store: MemorySignIns
+) -> None:
+    session = await sessions.begin(TOKEN, OWNER)
+    await sessions.end(session)
+    await sessions.add_try(session, {"tool": "slow"})
+    assert (await sessions.tries(session), store._records) == ([], {})
+
+
+async def test_one_tenant_has_a_part_of_all_sessions(sessions: Sessions) -> None:
+    async def begin(number: int, tenant_id: str | None) -> Session:
+        return await sessions.begin(TOKEN, (("subject", str(number)),), tenant_id=tenant_id)
+
+    others = [await begin(number, tenant_id) for number, tenant_id in ((1, "rival"), (2, None))]
+    begun = [await begin(number, "acme") for number in range(10, 12 + MAX_SESSIONS_TENANT)]
+    found = [await sessions.find(it.cookie) is not None for it in (*others, *begun)]
+    assert found == [True, True, False, False, *[True] * MAX_SESSIONS_TENANT]
+
+
+async def test_where_all_sessions_are_used_nothing_is_left_of_another(
+    sessions: Sessions, store: MemorySignIns
+) -> None:
+    for number in range(MAX_CONSOLE_SESSIONS):
+        await sessions.begin(TOKEN, (("subject", str(number)),))
+    with pytest.raises(LoginsUnavailable, match="too many people are signed in"):
+        await sessions.begin(TOKEN, OWNER)
+    assert len(store._records) == 2 * MAX_CONSOLE_SESSIONS
+
+
+async def test_tries_that_end_at_once_are_all_remembered(redis_server: RedisServer) -> None:
+    pool = open_pool(redis_server.url, max_connections=MAX_CONNECTIONS, variable="state_url")
+    sessions = Sessions(RedisSignIns(pool), HeldClock())
+    session = await sessions.begin(TOKEN, OWNER)
+    await asyncio.gather(*[sessions.add_try(session, {"tool": f"t{it}"}) for it in range(5)])
+    tries = await sessions.tries(session)
+    assert {it["tool"] for it in tries} == {f"t{it}" for it in range(5)}
+    assert [it["number"] for it in tries] == [5, 4, 3, 2, 1]
+    await sessions.end(session)
+    await pool.connections.disconnect()
 
 
 @pytest.fixture(scope="module")

@@ -233,6 +233,25 @@ async def test_nobody_signs_in_so_often_that_others_cannot(tmp_path: Path) -> No
         assert (await console.browser.get(SERVERS_PAGE, follow=False)).status_code == 200
 
 
+async def test_people_of_one_tenant_leave_room_for_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcp_tools_proxy.console.sessions.MAX_SESSIONS_TENANT", 1)
+    tokens = tmp_path / "tokens.jsonl"
+    people = [
+        Principal(tenant_id=tenant_id, rights=frozenset({OperatorRight.RUN}))
+        for tenant_id in ("acme", "acme", "rival")
+    ]
+    given = [add_token(tokens, it)[0] for it in people]
+    async with running_console(auth_mode="token", tokens_file=str(tokens)) as console:
+        browsers = [console.new_browser() for _ in given]
+        for browser, token in zip(browsers, given, strict=True):
+            await browser.sign_in(token)
+        everybody = (*browsers, console.browser)
+        found = [(await it.get(SERVERS_PAGE, follow=False)).status_code for it in everybody]
+    assert found == [303, 200, 200, 200]
+
+
 async def test_pages_allow_nothing_inline_and_no_frame(console: ConsoleService) -> None:
     response = await console.browser.get(SERVERS_PAGE)
     policy = response.headers["content-security-policy"]

@@ -173,7 +173,9 @@ class ConsoleSignIn:
             await self._pages.sessions.end(old)
         ends_at = None if operator.jwt is None else operator.jwt[1]
         owner = tuple(sorted(operator.token_log_fields.items()))
-        session = await self._pages.sessions.begin(token, owner, ends_at=ends_at)
+        session = await self._pages.sessions.begin(
+            token, owner, tenant_id=operator.tenant_id, ends_at=ends_at
+        )
         begin_operation(request.scope, RecordedOperation(SIGNED_IN, operator.token_log_fields))
         self._pages.refusals.record_operation(request.scope, "OK", new_trace_id())
         return session

@@ -1,12 +1,14 @@
 """Sessions of browsers: what is kept of each is sealed by a key that only the browser has."""
 
+import asyncio
 import hmac
 import json
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
+from weakref import WeakValueDictionary
 
 from mcp_tools_proxy.domain.errors import LoginsUnavailable
 from mcp_tools_proxy.encryption.record_cipher import RecordCipher
@@ -19,6 +21,9 @@ MAX_SESSIONS_EACH = 20
 """Sessions of one token, or one person: those of a store are shared by all, and whoever has any
 right could sign in until nobody else can."""
 
+MAX_SESSIONS_TENANT = 250
+"""Sessions of the people of one tenant: a hundred of them could sign in until no operator could."""
+
 MAX_TRIES = 20
 """Tries that a session remembers."""
 
@@ -28,6 +33,17 @@ MAX_TRIES_BYTES = 256 * 1024
 
 Owner = tuple[tuple[str, str], ...]
 """Whose sessions are counted together: what records name of a token, or of a person."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A session that was begun at this replica: whose it is, and when it ends."""
+
+    owner: Owner
+    tenant_id: str | None
+    ends_at: float
+    tries: str
+    """The name of the record of its tries."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,28 +76,30 @@ class Sessions:
     def __init__(self, store: SignInStore, now: Callable[[], float]) -> None:
         self._store = store
         self._now = now
-        self._begun: dict[Owner, dict[str, tuple[float, str]]] = {}
-        """Of each owner at this replica, the oldest first: names of records, and when they end."""
+        self._begun: dict[str, _Begun] = {}
+        """By the names of their records, the oldest first."""
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    async def begin(self, token: str, owner: Owner, *, ends_at: float | None = None) -> Session:
+    async def begin(
+        self,
+        token: str,
+        owner: Owner,
+        *,
+        tenant_id: str | None = None,
+        ends_at: float | None = None,
+    ) -> Session:
         """Begin a session of a token; it ends at ``ends_at``, and after SESSION_S in any case.
 
-        The oldest of the same owner ends where there would be over MAX_SESSIONS_EACH.
+        The oldest of the same owner, or of the same tenant, ends where there would be over
+        MAX_SESSIONS_EACH, or over MAX_SESSIONS_TENANT.
         """
         now = self._now()
-        await self._end_oldest(owner)
+        await self._make_room(owner, tenant_id)
         until = now + SESSION_S if ends_at is None else min(ends_at, now + SESSION_S)
         session = Session(cookie=secrets.token_urlsafe(32), token=token, ends_at=until)
-        content = _seal(session.cookie, "session", {"token": token, "ends_at": until})
-        name = _name_of(session.cookie, "session")
-        added = await self._store.add(RecordKind.CONSOLE, name, content, max(1.0, until - now))
-        if added is None:
-            raise LoginsUnavailable(
-                "too many people are signed in to the console; try again later",
-                reason="all sessions are used",
-            )
-        begun = self._begun.setdefault(owner, {})
-        begun[name] = until, _name_of(session.cookie, "tries")
+        tries = await self._add(session, "tries", [])
+        name = await self._add(session, "session", {"token": token, "ends_at": until})
+        self._begun[name] = _Begun(owner, tenant_id, until, tries)
         return session
 
     async def find(self, cookie: str) -> Session | None:
@@ -94,8 +112,7 @@ class Sessions:
     async def end(self, session: Session) -> None:
         """Forget a session, and what its browser has tried."""
         name = _name_of(session.cookie, "session")
-        for begun in self._begun.values():
-            begun.pop(name, None)
+        self._begun.pop(name, None)
         await self._forget(name, _name_of(session.cookie, "tries"))
 
     async def tries(self, session: Session) -> list[dict[str, Any]]:
@@ -104,30 +121,52 @@ class Sessions:
         return found
 
     async def add_try(self, session: Session, tried: dict[str, Any]) -> None:
-        """Remember what a session has tried; the oldest are forgotten, and so is one too large."""
+        """Remember what a session has tried, under a ``number`` that no other try of it has.
+
+        The oldest are forgotten, one that is too large is not kept, and of a session that has ended
+        nothing is.
+        """
         if len(json.dumps(tried)) > MAX_TRIES_BYTES // 2:
             return
-        kept = [tried, *await self.tries(session)][:MAX_TRIES]
-        while kept and len(json.dumps(kept)) > MAX_TRIES_BYTES:
-            kept.pop()
-        content = _seal(session.cookie, "tries", kept)
         name = _name_of(session.cookie, "tries")
-        ttl_s = max(1.0, session.ends_at - self._now())
-        if await self._store.add(RecordKind.CONSOLE, name, content, ttl_s) != content:
+        lock = self._locks.setdefault(name, asyncio.Lock())
+        async with lock:  # two that end at once had the same number, and one was lost
+            known = await self.tries(session)
+            number = 1 + max((it["number"] for it in known), default=0)
+            kept = [{**tried, "number": number}, *known][:MAX_TRIES]
+            while len(json.dumps(kept)) > MAX_TRIES_BYTES:
+                kept.pop()
+            content = _seal(session.cookie, "tries", kept)
             await self._store.replace(RecordKind.CONSOLE, name, content)
 
-    async def _end_oldest(self, owner: Owner) -> None:
-        """End the oldest sessions of an owner, so that there is room for one more."""
+    async def _add(self, session: Session, part: str, content: object) -> str:
+        """Add a record of a new session, and return its name."""
+        name = _name_of(session.cookie, part)
+        sealed = _seal(session.cookie, part, content)
+        ttl_s = max(1.0, session.ends_at - self._now())
+        if await self._store.add(RecordKind.CONSOLE, name, sealed, ttl_s) is None:
+            await self._forget(_name_of(session.cookie, "tries"))
+            raise LoginsUnavailable(
+                "too many people are signed in to the console; try again later",
+                reason="all sessions are used",
+            )
+        return name
+
+    async def _make_room(self, owner: Owner, tenant_id: str | None) -> None:
+        """End the oldest sessions of an owner and of a tenant, so that there is room for one."""
         now = self._now()
-        for begun in self._begun.values():
-            for name in [name for name, (until, _) in begun.items() if until <= now]:
-                del begun[name]
-        self._begun = {it: begun for it, begun in self._begun.items() if begun}
-        begun = self._begun.get(owner, {})
-        while len(begun) >= MAX_SESSIONS_EACH:
-            name = next(iter(begun))
-            _, tries = begun.pop(name)
-            await self._forget(name, tries)
+        self._begun = {name: it for name, it in self._begun.items() if it.ends_at > now}
+        own = [name for name, it in self._begun.items() if it.owner == owner]
+        await self._end_oldest(own, MAX_SESSIONS_EACH)
+        if tenant_id is not None:
+            of_tenant = [name for name, it in self._begun.items() if it.tenant_id == tenant_id]
+            await self._end_oldest(of_tenant, MAX_SESSIONS_TENANT)
+
+    async def _end_oldest(self, names: Sequence[str], most: int) -> None:
+        """End all but the newest, of which one less than ``most`` stay."""
+        for name in names[: max(0, len(names) - most + 1)]:
+            if (begun := self._begun.pop(name, None)) is not None:
+                await self._forget(name, begun.tries)
 
     async def _forget(self, *names: str) -> None:
         for name in names:

@@ -23,7 +23,7 @@ class RecordKind(StrEnum):
     BROWSER = "browser"
     """A step of one browser, the slot of its address that it uses, or how its sign-in ended."""
     CONSOLE = "console"
-    """A session of the console, and what its browser has tried there."""
+    """A session of the console, or what its browser has tried there: each session has both."""
 
     @property
     def limit(self) -> int:
