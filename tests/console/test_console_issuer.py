@@ -8,12 +8,14 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
+from mcp_tools_proxy.domain.identity import OperatorRight
 from tests.login_pages.page_gateway import ANN, KEYS, PUBLIC_URL, write_keys
 from tests.support.bounds import BOUND_S
 from tests.support.browser import next_address
 from tests.support.console_browser import ConsoleBrowser, Html, running_console
 from tests.support.oauth_issuer import Issuer, running_issuer
 from tests.support.signing import AUDIENCE
+from tests.support.tokens import jwt_settings, signed_token
 
 ORIGIN = "https://gateway.example"
 COOKIE = "__Host-mcp-console"
@@ -86,6 +88,18 @@ async def test_who_has_no_right_may_try_tools_in_his_own_name() -> None:
         shown = await console.browser.open(SERVERS_PAGE)
         assert "/tools/console/try" in shown.links
         assert "/tools/console/tokens" not in shown.links
+
+
+async def test_a_jwt_that_is_pasted_signs_in_with_the_rights_of_its_claim() -> None:
+    async with running_console(admin_token=None, **jwt_settings()) as console:
+        assert console.service.app.state.console.open_address("127.0.0.1", 8082) is None
+        for may, is_shown in (([OperatorRight.AUDIT], True), ([], False)):
+            browser = console.new_browser()
+            await browser.sign_in(signed_token(tenant="acme", user="ann", may=may))
+            shown = await browser.open(SERVERS_PAGE)
+            assert "Signed in as ann for tenant acme" in shown.text
+            assert ("/console/calls" in shown.links) == is_shown
+            assert "/console/try" in shown.links
 
 
 async def test_the_cookie_of_the_session_is_strict_and_that_of_the_trip_is_not() -> None:

@@ -77,6 +77,21 @@ def test_the_command_names_the_page_where_a_token_signs_in(tmp_path: Path) -> No
     assert run(tmp_path, "console", **public)[1] == "https://gateway.example/tools/console\n"
 
 
+def test_where_a_jwt_gives_rights_it_signs_in_and_no_address_is_needed(tmp_path: Path) -> None:
+    jwt: dict[str, Any] = {
+        **CONSOLE,
+        "MCP_PROXY_AUTH_MODE": "jwt",
+        "MCP_PROXY_JWT_ISSUER": "https://login.example",
+        "MCP_PROXY_JWT_AUDIENCE": "us",
+        "MCP_PROXY_JWT_JWKS_URL": "https://login.example/keys",
+    }
+    claim = "MCP_PROXY_JWT_OPERATOR_CLAIM"
+    assert run(tmp_path, "console", **{**jwt, claim: "may"})[1] == "http://127.0.0.1:8082/console\n"
+    everywhere = ("serve", "--host", "0.0.0.0", "--port", "0")  # noqa: S104 - it does not start
+    code, _, complained = run(tmp_path, *everywhere, **jwt)
+    assert (code, claim in complained, "no operator could sign in" in complained) == (2, True, True)
+
+
 def test_the_command_says_that_there_is_no_console(tmp_path: Path) -> None:
     code, _, complained = run(tmp_path, "console")
     assert (code, "MCP_PROXY_CONSOLE: is not true" in complained) == (1, True)
