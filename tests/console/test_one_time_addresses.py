@@ -120,6 +120,18 @@ def test_a_code_of_an_earlier_start_is_none(tmp_path: Path) -> None:
     assert not later.codes.redeem(earlier)
 
 
+def test_a_process_that_stops_late_leaves_the_key_of_the_next(tmp_path: Path) -> None:
+    folder, clock = tmp_path / "own", Clock()
+    earlier, later = OneTimeAddresses(folder, clock), OneTimeAddresses(folder, clock)
+    earlier.open(HOST, 8082)
+    later.open(HOST, 8082)
+    earlier.close()
+    assert later.codes.redeem(code_of(new_address(folder, HOST, 8082, clock)))
+    later.close()
+    later.close()
+    assert not key_file(folder, 8082).exists()
+
+
 def test_a_key_that_others_planted_is_not_used(tmp_path: Path) -> None:
     folder, clock = tmp_path / "own", Clock()
     folder.mkdir(mode=0o777)

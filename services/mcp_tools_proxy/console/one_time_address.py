@@ -9,6 +9,7 @@ import os
 import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
@@ -99,14 +100,15 @@ class OneTimeAddresses:
         self._folder = folder
         self._now = now
         self._file: Path | None = None
-        self.codes = OneTimeCodes(secrets.token_bytes(_NONCE_BYTES), now)
+        self._key = secrets.token_bytes(_NONCE_BYTES)
+        self.codes = OneTimeCodes(self._key, now)
 
     def open(self, host: str, port: int) -> str:
         """Keep a new key in the file of this port, and return the first address.
 
         Without a file, in a folder that cannot be written, only this address is there.
         """
-        key = secrets.token_bytes(_NONCE_BYTES)
+        key = self._key = secrets.token_bytes(_NONCE_BYTES)
         self.codes = OneTimeCodes(key, self._now)
         file = key_file(self._folder, port)
         try:
@@ -119,9 +121,12 @@ class OneTimeAddresses:
         return address_of(self.codes.make(), host, port)
 
     def close(self) -> None:
-        """Remove the file: the gateway serves no more."""
-        if self._file is not None:
-            self._file.unlink(missing_ok=True)
+        """Remove the file, if it is ours yet: who has taken over the port may have begun before."""
+        if self._file is None:
+            return
+        with suppress(FileNotFoundError):
+            if self._file.read_bytes() == self._key:
+                self._file.unlink()
 
 
 def new_address(folder: Path, host: str, port: int, now: Callable[[], float]) -> str | None:
