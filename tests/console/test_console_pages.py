@@ -9,8 +9,10 @@ import pytest
 from mcp_tools_proxy.auth.token_store import add_token
 from mcp_tools_proxy.domain.identity import OperatorRight, Principal
 from tests.support.configuration import Config, make_agent, make_preset
-from tests.support.console_browser import ConsoleService, Html, running_console
+from tests.support.console_browser import ADMIN, ConsoleService, Html, running_console
 from tests.support.mcp_servers.raw_web import running_raw
+from tests.support.service import ACTIVE
+from tests.support.tokens import bearer
 
 MARKUP = "<img src=x onerror=alert(1)>"
 SCHEMA = {"type": "object", "properties": {MARKUP: {"type": "string", "description": MARKUP}}}
@@ -167,8 +169,27 @@ async def test_a_right_for_one_tenant_looks_at_that_tenant_alone(tmp_path: Path)
         assert "tenant acme" in page.text
         assert "rival" not in page.text
         assert (await browser.get("/console?tenant_id=rival")).status_code == 200
-        switch = await browser.post(f"{VISIBILITY}/switch", {"preset_id": "all"})
-        assert switch.status_code == 403
+
+
+async def test_who_may_not_switch_the_preset_has_no_button_and_is_refused(tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens.jsonl"
+    principal = Principal(tenant_id="acme", rights=frozenset({OperatorRight.AUDIT}))
+    token, _ = add_token(tokens, principal)
+    config = Config(
+        presets=[make_preset("work"), make_preset("all")], more={"defaultPresetId": "work"}
+    )
+    settings = {"config": config, "auth_mode": "token", "tokens_file": str(tokens)}
+    async with running_console(**settings) as console:
+        switch = f"{VISIBILITY}/switch"
+        browser = console.new_browser()
+        await browser.sign_in(token)
+        page = await browser.open(VISIBILITY, preset_id="all")
+        assert switch not in [it.action for it in page.forms]
+        fields = {"preset_id": "all", "csrf": page.form("/console/sign-out").fields["csrf"]}
+        refused = await browser.post(switch, fields)
+        assert (refused.status_code, "operator right" in refused.text) == (403, True)
+        active = await console.service.http.get(ACTIVE, headers=bearer(ADMIN))
+        assert active.json()["preset"]["id"] == "work"
 
 
 async def test_who_may_not_see_the_overview_is_led_to_what_is_there(tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ from tests.support.console_browser import (
     Html,
     running_console,
 )
-from tests.support.service import SERVERS, eventually, running
+from tests.support.service import ACTIVE, EXECUTE, SERVERS, eventually, request_of, running
+from tests.support.tokens import token_settings
 
 SERVERS_PAGE = "/console/servers"
 SIGN_OUT = "/console/sign-out"
@@ -111,13 +112,31 @@ async def test_signing_out_ends_the_session_for_every_holder_of_the_cookie(
     assert (await thief.get(SERVERS_PAGE, follow=False)).status_code == 303
 
 
-async def test_the_api_does_not_look_at_the_cookie(console: ConsoleService) -> None:
-    cookie = console.browser.cookies[COOKIE]
-    for method, path in (("GET", "/internal/mcp/audit"), ("GET", "/internal/documents")):
-        response = await console.service.http.request(
-            method, path, headers={"cookie": f"{COOKIE}={cookie}"}
-        )
-        assert response.status_code == 401, path
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("GET", "/internal/mcp/audit", None),
+        ("GET", "/internal/documents", None),
+        ("POST", EXECUTE, request_of("read_doc_metadata", {"doc_id": "doc_1"})),
+        ("POST", "/internal/mcp/try", request_of("read_doc_metadata", {"doc_id": "doc_1"})),
+        ("PUT", ACTIVE, {"preset_id": "work"}),
+        ("DELETE", "/internal/mcp/tokens?token_id=t", None),
+        ("DELETE", "/internal/documents/content?tenant_id=tenant_1&doc_id=doc_1", None),
+        ("POST", "/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}),
+        ("GET", "/mcp", None),
+        ("DELETE", "/mcp", None),
+    ],
+)
+async def test_the_api_does_not_look_at_the_cookie(
+    method: str, path: str, body: dict[str, object] | None
+) -> None:
+    async with running_console(**token_settings()) as console:
+        cookie = f"{COOKIE}={console.browser.cookies[COOKIE]}"
+        shown = await console.service.http.get(SERVERS_PAGE, headers={"cookie": cookie})
+        assert shown.status_code == 200
+        headers = {"cookie": cookie, "accept": "application/json, text/event-stream"}
+        response = await console.service.http.request(method, path, headers=headers, json=body)
+        assert (response.status_code, "set-cookie" in response.headers) == (401, False)
 
 
 @pytest.mark.parametrize("origin", [None, "null", "https://evil.example", "http://localhost:81"])
