@@ -9,9 +9,11 @@ import pytest
 
 from mcp_tools_proxy.auth.token_store import add_token
 from mcp_tools_proxy.domain.identity import OperatorRight, Principal
-from tests.support.configuration import Config, make_agent
-from tests.support.console_browser import ConsoleService, Html, running_console
-from tests.support.service import EXECUTE, Service
+from tests.support.configuration import Config, make_agent, make_preset
+from tests.support.console_browser import ADMIN, ConsoleService, Html, running_console
+from tests.support.mcp_servers.raw_web import running_raw
+from tests.support.service import ACTIVE, EXECUTE, Service
+from tests.support.tokens import bearer
 
 CALLS = "/console/calls"
 MARKUP = '<img src=x onerror="alert(1)">'
@@ -72,6 +74,8 @@ async def test_calls_are_listed_the_newest_first_and_nothing_else(console: Conso
         ({"since": "2000-01-01T00:00"}, 2),
         ({"until": "2000-01-01T00:00Z"}, 0),
         ({"since": "2000-01-01T02:00+02:00"}, 2),
+        ({"tool": "metadata"}, 0),
+        ({"event": "deeds"}, 3),
         ({"event": "tool.call"}, 2),
         ({"event": "console.signed_in"}, 1),
         ({"event": "all", "code": "failed"}, 1),
@@ -103,6 +107,76 @@ async def test_what_cannot_be_a_filter_is_told_beside_its_field(
     response = await console.browser.get(f"{CALLS}?{query}")
     assert (response.status_code, problem in Html(response.text).text) == (422, True)
     assert 'aria-invalid="true"' in response.text
+
+
+async def test_a_part_of_a_name_finds_nothing_and_the_page_says_so(
+    console: ConsoleService,
+) -> None:
+    await call(console.service)
+    page = await console.browser.open(CALLS, tool="metadata")
+    assert "by its whole name" in page.text
+    assert "by its whole name" not in (await console.browser.open(CALLS, agent="x")).text
+    live = await console.browser.open(CALLS, live="1")
+    assert "The whole name, such as weather:radar" in live.text
+
+
+async def test_what_operators_did_is_found_among_the_looks_of_the_console(
+    console: ConsoleService,
+) -> None:
+    await console.browser.open(CALLS)
+    await console.service.http.put(ACTIVE, json={"preset_id": "work"}, headers=bearer(ADMIN))
+    page = await console.browser.open(CALLS, event="deeds")
+    assert "PUT /internal/mcp/presets/active" in page.text
+    assert "GET /internal/mcp/audit" not in page.text
+
+
+async def test_one_call_leads_on_to_what_it_is_about() -> None:
+    async with running_raw(only=("error",)) as server:
+        config = Config(
+            servers={"s": server.entry},
+            presets=[make_preset("work", tools=[("s", "error")])],
+            agents=[make_agent("reader")],
+            more={"defaultPresetId": "work"},
+        )
+        async with running_console(config=config, require_agent=False) as console:
+            await call(console.service, "s:error", agent="reader", trace_id="t-1")
+            await call(console.service, trace_id="t-2")
+            page = await console.browser.open(f"{CALLS}/trace", trace_id="t-1")
+            own = await console.browser.open(f"{CALLS}/trace", trace_id="t-2")
+    assert {
+        "/console/servers/s",
+        f"{CALLS}?tenant_id=tenant_1",
+        f"{CALLS}?tenant_id=tenant_1&user_id=ann",
+        f"{CALLS}?agent=reader",
+        f"{CALLS}?tool=s%3Aerror",
+        f"{CALLS}?trace_id=t-1&event=all",
+    } <= {*page.links}
+    assert "TOOL_FAILED" in page.text
+    assert "What the server said is in no record. Try it with the same arguments" in page.text
+    assert f"{CALLS}?tenant_id=tenant_1&doc_id=doc_1" in own.links
+    assert "What the server said" not in own.text
+
+
+async def test_a_token_leads_to_its_page_for_who_may_see_it(tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens.jsonl"
+    auditor = Principal(tenant_id=None, rights=frozenset({OperatorRight.AUDIT}))
+    audit, _ = add_token(tokens, auditor)
+    token, entry = add_token(tokens, Principal(tenant_id="tenant_1", user_id="ann"))
+    async with running_console(auth_mode="token", tokens_file=str(tokens)) as console:
+        body = {"tool_name": "read_doc_metadata", "arguments": {"doc_id": "doc_1"}}
+        await console.service.http.post(EXECUTE, json=body, headers=bearer(token))
+        (link,) = record_links(await console.browser.open(CALLS))
+        of_token = f"/console/tokens/revoke?token_id={entry.id}"
+        page = await console.browser.open(link)
+        assert of_token in page.links
+        assert entry.id in (await console.browser.open(of_token)).text
+        (look,) = record_links(await console.browser.open(CALLS, event="operator.right_used"))[-1:]
+        shown = await console.browser.open(look)
+        assert f"{CALLS}?token_id=admin_token" in shown.links
+        reader = console.new_browser()
+        await reader.sign_in(audit)
+        links = (await reader.open(link)).links
+        assert (of_token in links, f"{CALLS}?token_id={entry.id}" in links) == (False, True)
 
 
 async def test_without_calls_it_says_how_to_make_one(console: ConsoleService) -> None:

@@ -147,6 +147,25 @@ async def test_records_that_are_lost_are_told_in_their_place(
             return "left out here" in view.text
 
         await eventually(is_sent)
+        assert "Not all of them would be shown" in view.text
+
+
+async def test_records_that_are_lost_would_all_be_shown_where_all_are(
+    console: ConsoleService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcp_tools_proxy.audit.record_feed.MAX_WAITING", 1)
+    async with live_view(console.service, console.browser, STREAM, "event=all") as view:
+        await view.until("began")
+        calls = [{"tool_name": "nothing"}] * 8
+        await console.service.http.post(
+            f"{EXECUTE}/batch", json={"calls": calls, "user": request_of("x")["user"]}
+        )
+
+        async def is_sent() -> bool:
+            return "left out here" in view.text
+
+        await eventually(is_sent)
+        assert "Not all of them would be shown" not in view.text
 
 
 async def test_who_is_not_signed_in_gets_no_stream(console: ConsoleService) -> None:

@@ -12,6 +12,9 @@ from mcp_tools_proxy.console.sentences import sentence
 ALL_EVENTS = "all"
 """The choice of records that are of no call as well."""
 
+DEEDS = "deeds"
+"""The same without the looks of the console, which are most of them."""
+
 FAILED_CODES = "failed"
 """The choice of every code but OK."""
 
@@ -62,11 +65,11 @@ class CallFilter:
     @property
     def stream_query(self) -> dict[str, str]:
         """What the API filters by, whenever it was."""
-        by_page = {"code": FAILED_CODES, "event": ALL_EVENTS}
+        by_page = {("code", FAILED_CODES), ("event", ALL_EVENTS), ("event", DEEDS)}
         return {
             name: value
             for name, value in self.values.items()
-            if name not in (*_TIMES, _LEAST) and value and value != by_page.get(name)
+            if name not in (*_TIMES, _LEAST) and value and (name, value) not in by_page
         }
 
     @property
@@ -78,11 +81,14 @@ class CallFilter:
     @property
     def is_of_page(self) -> bool:
         """Whether the API finds more than is wanted."""
-        return not self.values["event"] or self.values["code"] == FAILED_CODES or self.min_ms > 0
+        is_of_events = self.values["event"] in ("", DEEDS)
+        return is_of_events or self.values["code"] == FAILED_CODES or self.min_ms > 0
 
     def wants(self, record: ShownRecord) -> bool:
         """Return whether a record is one that the API cannot tell from others."""
         if not self.values["event"] and not record.is_call:
+            return False
+        if self.values["event"] == DEEDS and record.is_look:
             return False
         if self.min_ms and (record.duration_ms or 0) < self.min_ms:
             return False

@@ -127,7 +127,7 @@ class _Events:
             if self._wanted.wants(record):
                 await self._emit("record", call=record)
         elif event == "lost":
-            await self._emit("record", lost=data["records"])
+            await self._emit("record", lost=data["records"], is_of_page=self._wanted.is_of_page)
         elif event == "end":
             self._ended = True
             await self._emit("end", end=data["reason"])

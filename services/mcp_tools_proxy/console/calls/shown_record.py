@@ -8,7 +8,9 @@ from typing import Any
 
 from mcp_tools_proxy.console.page_request import page_address
 from mcp_tools_proxy.domain.audit.checks import CHECK_OF_CODE, Check
+from mcp_tools_proxy.domain.audit.origin import Entry
 from mcp_tools_proxy.telemetry.call_events import ANSWERED, CANCELLED, DENIED, FAILED, LOCAL
+from mcp_tools_proxy.web.request_refusals import RIGHT_USED
 
 CALL_EVENTS = frozenset({*LOCAL.values(), ANSWERED, FAILED, *DENIED.values()})
 """The events of records of calls; each call has one, when it has ended."""
@@ -103,6 +105,15 @@ class ShownRecord:
     def is_call(self) -> bool:
         """Whether it is of a call."""
         return self.event in CALL_EVENTS
+
+    @property
+    def is_look(self) -> bool:
+        """Whether a page of the console has only looked at something."""
+        return (
+            self.event == RIGHT_USED
+            and self.payload.get("entry") == Entry.CONSOLE
+            and str(self.payload.get("route", "")).startswith("GET ")
+        )
 
     @property
     def path(self) -> str | None:

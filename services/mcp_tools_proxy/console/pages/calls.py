@@ -6,9 +6,11 @@ from urllib.parse import quote
 
 from starlette.routing import Route
 
+from mcp_tools_proxy.auth.admin_token import OPERATOR
 from mcp_tools_proxy.console.api_client import ApiRefused
 from mcp_tools_proxy.console.calls.call_filter import (
     ALL_EVENTS,
+    DEEDS,
     FAILED_CODES,
     CallFilter,
     field_problem,
@@ -21,12 +23,21 @@ from mcp_tools_proxy.console.calls.call_search import (
 )
 from mcp_tools_proxy.console.calls.live_calls import LiveCalls
 from mcp_tools_proxy.console.calls.shown_record import LABELS, ShownRecord
+from mcp_tools_proxy.console.one_time_address import GUEST
 from mcp_tools_proxy.console.page_endpoint import PageEndpoint, Pages
-from mcp_tools_proxy.console.page_request import PageRequest, PageResult, PageView
+from mcp_tools_proxy.console.page_request import (
+    PageRequest,
+    PageResult,
+    PageView,
+    page_address,
+)
+from mcp_tools_proxy.console.pages.servers.server_pages import server_path
+from mcp_tools_proxy.console.pages.tokens.token_pages import REVOKE_PATH
 from mcp_tools_proxy.console.templates import Templates
 from mcp_tools_proxy.domain.audit.checks import CHECK_OF_CODE, Check
-from mcp_tools_proxy.domain.errors import MethodNotAllowed
+from mcp_tools_proxy.domain.errors import MethodNotAllowed, ToolFailed
 from mcp_tools_proxy.domain.identity import OperatorRight
+from mcp_tools_proxy.telemetry.call_events import UNKNOWN_SERVER
 
 PATH = "/console/calls"
 TRACE = "trace"
@@ -39,7 +50,12 @@ CODES = (
     ("OK", "OK"),
     *((code, code) for code in sorted(CHECK_OF_CODE)),
 )
-EVENTS = (("", "Calls"), (ALL_EVENTS, "Everything that is recorded"), *LABELS.items())
+EVENTS = (
+    ("", "Calls"),
+    (DEEDS, "Everything but looks of the console"),
+    (ALL_EVENTS, "Everything that is recorded"),
+    *LABELS.items(),
+)
 
 CHECKS: Mapping[str, str] = {
     Check.REQUEST: "whether the request can be read, and its address exists",
@@ -138,6 +154,10 @@ async def _show_one(trace_url: str | None, page: PageRequest) -> PageResult:
         "checks": _check_states(record),
         "asks": {**CHECKS, **OTHER_CHECKS}.get(record.check or ""),
         "may_try": page.may(OperatorRight.RUN) or page.operator.jwt is not None,
+        "has_words": record.code == ToolFailed.code,
+        "calls_of": partial(page_address, PATH),
+        "server_path": _server_path(record),
+        "token_path": _token_path(page, record),
     }
     return PageView(template="call.html", context=context)
 
@@ -146,6 +166,20 @@ def _viewer_address(trace_url: str | None, trace_id: str | None) -> str | None:
     if trace_url is None or not trace_id:
         return None
     return trace_url.replace("{trace_id}", quote(trace_id, safe=""))
+
+
+def _server_path(record: ShownRecord) -> str | None:
+    is_known = record.server not in (None, UNKNOWN_SERVER)
+    return server_path(str(record.server)) if is_known else None
+
+
+def _token_path(page: PageRequest, record: ShownRecord) -> str | None:
+    """Return the page of the token of a call, for who may see it; those of no file have none."""
+    token_id = record.payload.get("token_id")
+    of_no_file = [it.token_log_fields["token_id"] for it in (OPERATOR, GUEST)]
+    if not token_id or token_id in of_no_file or not page.may(OperatorRight.TOKENS):
+        return None
+    return page_address(REVOKE_PATH, {"token_id": token_id})
 
 
 def _check_states(record: ShownRecord) -> list[tuple[str, str]]:
