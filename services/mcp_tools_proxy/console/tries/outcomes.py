@@ -3,19 +3,20 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 from pydantic_core import from_json
 
 from mcp_tools_proxy.console.api_client import ApiRefused
-from mcp_tools_proxy.console.schema_forms.visible_json import visible_json
+from mcp_tools_proxy.console.schema_forms.visible_json import visible, visible_json
 from mcp_tools_proxy.console.tries.advice import advice_on
 
 MAX_SHOWN_CHARS = 12_000
 """Of a text, and of an envelope; the whole is what a program is sent."""
 MAX_TEXT_CHARS = 2_000
 """Of one text within an envelope: images are long."""
-MAX_PARSED_BYTES = 4 * 1024 * 1024
+_ENCODER = json.JSONEncoder(ensure_ascii=False, indent=2)
 _SHOWN_APART = ("text", "elapsed_ms", "budgets")
 
 
@@ -88,22 +89,44 @@ def refusal_of(refused: ApiRefused, elapsed_ms: float) -> TryOutcome:
 
 
 def _envelope(answer: Mapping[str, Any], size: int) -> Extract:
-    """Return the envelope as programs get it; a long text in it is cut, and says so."""
+    """Return the envelope as programs get it; a long text in it is cut, and says so.
+
+    No more of it is written than is shown: 4 MB held up every call of the gateway for 2 seconds.
+    """
     kept = {key: it for key, it in answer.items() if key not in _SHOWN_APART}
-    if size > MAX_PARSED_BYTES:
-        return Extract(text=json.dumps(kept)[:MAX_SHOWN_CHARS], length=size)
-    return _extract(visible_json(_shortened(kept)))
+    pieces: list[str] = []
+    chars = 0
+    for piece in _ENCODER.iterencode(_Beginning().of(kept)):
+        pieces.append(piece)
+        chars += len(piece)
+        if chars > MAX_SHOWN_CHARS:
+            break
+    text = visible("".join(pieces))[:MAX_SHOWN_CHARS]
+    return Extract(text=text, length=max(chars, size) if chars > MAX_SHOWN_CHARS else len(text))
 
 
-def _shortened(value: object) -> object:
-    match value:
-        case str() if len(value) > MAX_TEXT_CHARS:
-            return f"{value[:MAX_TEXT_CHARS]}… ({len(value):,} characters)"
-        case list():
-            return [_shortened(it) for it in value]
-        case dict():
-            return {key: _shortened(it) for key, it in value.items()}
-    return value
+class _Beginning:
+    """Copies as much of a value as can be shown, with its long texts cut."""
+
+    def __init__(self) -> None:
+        self._left = MAX_SHOWN_CHARS + 1
+        """How many values: each takes up a character at least."""
+
+    def of(self, value: object) -> object:
+        """Return the copy."""
+        self._left -= 1
+        match value:
+            case str() if len(value) > MAX_TEXT_CHARS:
+                return f"{value[:MAX_TEXT_CHARS]}… ({len(value):,} characters)"
+            case list():
+                return [self.of(it) for it in takewhile(self._has_room, value)]
+            case dict():
+                items = takewhile(self._has_room, value.items())
+                return {key: self.of(it) for key, it in items}
+        return value
+
+    def _has_room(self, _: object) -> bool:
+        return self._left > 0
 
 
 def _extract(text: str) -> Extract:

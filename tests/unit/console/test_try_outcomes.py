@@ -1,0 +1,38 @@
+"""How a try ended, of an answer of any size and shape: only its beginning is written out."""
+
+import json
+
+import pytest
+
+from mcp_tools_proxy.console.tries.outcomes import MAX_SHOWN_CHARS, outcome_of
+
+ROWS = [{"id": number, "name": f"row {number}", "values": [1, 2, 3]} for number in range(80_000)]
+
+
+def answer_with(result: object) -> bytes:
+    answer = {"status": "ok", "result": result, "trace_id": "t", "text": "x"}
+    return json.dumps(answer, separators=(",", ":")).encode()
+
+
+@pytest.mark.parametrize("count", [2_000, 80_000])
+def test_a_large_envelope_is_shown_from_its_beginning_as_a_small_one_is(count: int) -> None:
+    small, large = (outcome_of(answer_with(ROWS[:it]), 1.0) for it in (200, count))
+    assert large.envelope.text[:10_000] == small.envelope.text[:10_000]
+    assert (large.envelope.is_cut, len(large.envelope.text)) == (True, MAX_SHOWN_CHARS)
+    assert large.envelope.length == len(answer_with(ROWS[:count]))
+    assert (large.code, large.trace_id) == ("OK", "t")
+
+
+@pytest.mark.parametrize(
+    "result", [[1] * 5_000, {"a": {"b": [[1, {"c": "d"}], []]}}, ["y" * 1_999], [], "", None]
+)
+def test_an_envelope_that_is_not_long_is_whole(result: object) -> None:
+    shown = outcome_of(answer_with(result), 1.0).envelope
+    whole = json.dumps({"status": "ok", "result": result, "trace_id": "t"}, indent=2)
+    assert shown.text == whole[:MAX_SHOWN_CHARS]
+    assert shown.is_cut == (len(whole) > MAX_SHOWN_CHARS)
+
+
+def test_a_long_text_in_it_is_cut_and_says_so() -> None:
+    shown = outcome_of(answer_with({"data": "z" * 3_000_000}), 1.0).envelope
+    assert ("… (3,000,000 characters)" in shown.text, shown.is_cut) == (True, False)
