@@ -19,7 +19,7 @@ from mcp_tools_proxy.logins.sign_ins.memory_sign_ins import MemorySignIns
 from mcp_tools_proxy.logins.sign_ins.redis_sign_ins import MAX_CONNECTIONS, RedisSignIns
 from mcp_tools_proxy.logins.sign_ins.sign_in_store import MAX_CONSOLE_SESSIONS
 from mcp_tools_proxy.redis_client.connection_pool import open_pool
-from tests.support.console_browser import ADMIN, ConsoleBrowser, running_console
+from tests.support.console_browser import ADMIN, ConsoleBrowser, Html, running_console
 from tests.support.postgres_databases import Databases
 from tests.support.redis_server import RedisServer, running_redis
 from tests.support.service import running
@@ -158,3 +158,18 @@ async def test_a_person_is_signed_in_at_every_replica(
         await elsewhere.press("/console/sign-out", on=SERVERS_PAGE)
         response = await console.browser.get(SERVERS_PAGE, follow=False)
         assert response.status_code == 303
+
+
+async def test_while_the_store_does_not_work_no_page_looks_like_an_answer(
+    redis_server: RedisServer,
+) -> None:
+    async with running_console(state_url=redis_server.url) as console:
+        assert (await console.browser.get("/console")).status_code == 200
+        redis_server.stop()
+        try:
+            response = await console.browser.get("/console")
+            signing_in = await console.browser.post("/console/sign-in", {"token": ADMIN})
+        finally:
+            redis_server.start()
+    assert (response.status_code, signing_in.status_code) == (503, 503)
+    assert "cannot be kept now" in Html(response.text).text

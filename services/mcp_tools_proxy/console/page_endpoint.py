@@ -2,6 +2,7 @@
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from http import HTTPStatus
 from typing import Any
 
 from starlette.requests import Request
@@ -118,7 +119,7 @@ class Pages:
         """Count and record a refused request, and render what was refused."""
         trace_id = new_trace_id()
         self.refusals.record_refusal(request.scope, error, trace_id)
-        view = refusal_view(status_of(error).api, error.code, error.message, error.details or {})
+        view = refusal_view(page_status(error), error.code, error.message, error.details or {})
         response = self.render(
             request,
             view,
@@ -263,6 +264,18 @@ def _with_form(page: PageRequest, form: Form) -> PageRequest:
         api=page.api,
         form=form,
     )
+
+
+def page_status(error: ProxyError) -> int:
+    """Return the status of a page that shows an error, which is never one of success.
+
+    To programs some errors are answers with status 200; a page of these would take the place of
+    what is looked at.
+    """
+    status = status_of(error).api
+    if status >= HTTPStatus.BAD_REQUEST:
+        return status
+    return HTTPStatus.SERVICE_UNAVAILABLE if error.retryable else HTTPStatus.UNPROCESSABLE_ENTITY
 
 
 def refusal_view(status: int, code: str, message: str, details: Mapping[str, Any]) -> PageView:
