@@ -21,6 +21,8 @@ FORBIDDEN = re.compile(
     r"javascript:|hx-on|hx-vals=[\"']js|hx-vars|data:"
 )
 """What would make a text of somebody else run, or be markup."""
+NEVER_HIDDEN = ("page_number", "change.kind", "change.sha256", 'login["for"]')
+"""Values of ours that a form sends back."""
 
 
 @pytest.mark.parametrize("template", TEMPLATES, ids=lambda it: it.name)
@@ -32,6 +34,27 @@ def test_no_template_can_make_a_text_markup_or_runs_one(template: Path) -> None:
 def test_every_address_of_ours_begins_with_the_path_of_a_proxy(template: Path) -> None:
     text = template.read_text(encoding="utf-8")
     assert re.findall(r'(?:href|action|src|hx-get|hx-post|sse-connect)="/[^"]*"', text) == []
+
+
+@pytest.mark.parametrize("template", TEMPLATES, ids=lambda it: it.name)
+def test_every_value_that_comes_back_is_left_as_it_is(template: Path) -> None:
+    text = template.read_text(encoding="utf-8")
+    printed = [
+        *re.findall(r'\svalue="\{\{(.*?)\}\}"', text),
+        *re.findall(r"\{\{([^}]*)\}\}</textarea>", text),
+    ]
+    changed = [it.strip() for it in printed if not re.search(r"\|(verbatim|urlencode) $", it)]
+    assert [it for it in changed if it not in NEVER_HIDDEN] == []
+
+
+@pytest.mark.parametrize("template", TEMPLATES, ids=lambda it: it.name)
+def test_a_template_imports_what_it_uses(template: Path) -> None:
+    text = template.read_text(encoding="utf-8")
+    code = re.findall(r"\{[{%](.*?)[%}]\}", text, re.DOTALL)
+    imports = [it for it in code if re.match(r" (from|import) ", it)]
+    used = " ".join(it for it in code if it not in imports)
+    names = [name for it in imports for name in re.split(r" (?:import|as) ", it)[-1].split(",")]
+    assert [it for it in map(str.strip, names) if not re.search(rf"\b{it}[(.]", used)] == []
 
 
 @pytest.mark.parametrize(("name", "licence", "licence_file", "digest"), VENDORED)

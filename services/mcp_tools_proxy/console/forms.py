@@ -1,5 +1,6 @@
 """Reads the forms of pages."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import parse_qsl
@@ -51,8 +52,11 @@ class Form:
         return [value.strip() for value in self._fields.get(name, ()) if value.strip()]
 
     def lines(self, name: str) -> list[str]:
-        """Return the lines of a field, where commas end lines as well, without blank ones."""
-        parts = self.raw(name).replace(",", "\n").splitlines()
+        """Return the lines of a field, where commas end lines as well, without blank ones.
+
+        Only what a browser makes of the end of a line is one: ids may have other separators.
+        """
+        parts = re.split("[\r\n,]", self.raw(name))
         return [part.strip() for part in parts if part.strip()]
 
     def items(self) -> list[tuple[str, str]]:

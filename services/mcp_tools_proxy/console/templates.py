@@ -17,7 +17,8 @@ from mcp_tools_proxy.wire.text import readable
 class Templates:
     """The templates of all pages; every text in them is escaped, and hidden characters are shown.
 
-    A template cannot be told that a text is markup: a test looks for ``|safe`` and its like. Links
+    Only a value that a form sends back has the filter ``verbatim``: it has to stay what it is. A
+    template cannot be told that a text is markup: a test looks for ``|safe`` and its like. Links
     begin with ``base``, the path below which a proxy serves the gateway, or "".
     """
 
@@ -43,6 +44,7 @@ class Templates:
             "number": _number,
             "seconds": _seconds,
             "utc": _utc,
+            "verbatim": _verbatim,
         }
 
     def render(self, name: str, **context: Any) -> str:
@@ -76,9 +78,20 @@ def state_kind(state: str) -> str:
     return _STATE_KINDS.get(state, "bad")
 
 
+class Verbatim(str):
+    """A text of which hidden characters stay hidden; it is escaped as any other."""
+
+    __slots__ = ()
+
+
+def _verbatim(value: object) -> Verbatim:
+    """Return a value that a form sends back, so that it comes back as it is."""
+    return Verbatim("" if value is None else value)
+
+
 def _shown(value: object) -> object:
     """Return what a template prints of a value: nothing of it is hidden, and None is nothing."""
-    if isinstance(value, Markup):  # a part that another template has rendered
+    if isinstance(value, Markup | Verbatim):  # Markup is a part that another template has rendered
         return value
     if value is None:
         return ""
