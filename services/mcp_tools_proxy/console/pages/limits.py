@@ -15,6 +15,9 @@ from mcp_tools_proxy.ratelimit.budget_limits import VARIABLES
 PATH = "/console/limits"
 FIELDS = ("user_id", "agent", "tool", "doc_id")
 
+MOST_TIGHT = 100
+"""Budgets near their end that the API names at most."""
+
 LOW, EMPTY = 0.2, 0.0
 """Shares of a budget from which on it is shown as nearly used up, and as used up."""
 
@@ -34,6 +37,7 @@ async def _show(page: PageRequest) -> PageResult:
         "has_asked": bool(query["tenant_id"]) and not problems,
         "limits": sorted(map(_shown, limits), key=lambda it: it["share"]),
         "tight": [_shown(it) for it in tight.get("budgets", ())],
+        "most_tight": MOST_TIGHT,
         "problems": problems,
     }
     return PageView(template="limits.html", context=context, status=422 if problems else 200)
