@@ -112,6 +112,14 @@ async def test_signing_out_ends_the_session_for_every_holder_of_the_cookie(
     assert (await thief.get(SERVERS_PAGE, follow=False)).status_code == 303
 
 
+async def test_signing_out_leaves_what_other_applications_of_the_host_keep(
+    console: ConsoleService,
+) -> None:
+    form = (await console.browser.open(SERVERS_PAGE)).form(SIGN_OUT)
+    response = await console.browser.post(SIGN_OUT, form.fields)
+    assert response.headers["clear-site-data"] == '"cache"'
+
+
 @pytest.mark.parametrize(
     ("method", "path", "body"),
     [

@@ -9,7 +9,7 @@ from starlette.routing import Route
 from mcp_tools_proxy.console.assets import Assets
 from mcp_tools_proxy.console.console_sign_in import SIGN_OUT_PATH, ConsoleSignIn
 from mcp_tools_proxy.console.page_endpoint import PageEndpoint, Pages
-from mcp_tools_proxy.console.page_request import Done, PageRequest, PageResult, PageView
+from mcp_tools_proxy.console.page_request import PageRequest, PageResult, PageView
 from mcp_tools_proxy.console.pages.calls import call_routes
 from mcp_tools_proxy.console.pages.documents.document_page_routes import document_page_routes
 from mcp_tools_proxy.console.pages.limits import limit_routes
@@ -73,7 +73,7 @@ class Console:
 
     async def _to_console(self, _: Request) -> Response:
         """Lead whoever opens the gateway's address in a browser to the console."""
-        return self._pages.redirect(Done(path=CONSOLE_PATH, message=""))
+        return self._pages.redirect(CONSOLE_PATH)
 
 
 async def _missing(_: PageRequest) -> PageResult:

@@ -8,10 +8,10 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from mcp_tools_proxy.auth.admin_token import LocalTokens
-from mcp_tools_proxy.console.navigation import parts_for
+from mcp_tools_proxy.console.navigation import parts_for, wanted_page
 from mcp_tools_proxy.console.one_time_address import GUEST, OneTimeAddresses
 from mcp_tools_proxy.console.page_endpoint import SIGN_IN_PATH, Pages
-from mcp_tools_proxy.console.page_request import Done, PageRequest, PageResult, PageView
+from mcp_tools_proxy.console.page_request import PageRequest, PageResult, PageView
 from mcp_tools_proxy.console.sessions import SESSION_S, Session
 from mcp_tools_proxy.domain.errors import (
     Forbidden,
@@ -79,25 +79,30 @@ class ConsoleSignIn:
 
     async def show(self, request: Request) -> Response:
         """Show the form that takes a token."""
-        return self._form(request, ended="ended" in request.query_params)
+        query = request.query_params
+        return self._form(
+            request,
+            query.get("wanted", ""),
+            notice="ended" if "ended" in query else "signed_out" if "signed_out" in query else "",
+        )
 
     async def by_token(self, request: Request) -> Response:
         """Sign in by a token that proves an operator."""
         form = await self._pages.own_form(request)
-        token = form.text("token")
+        token, wanted = form.text("token"), form.raw("wanted")
         self._check_brake(request)
         if not token:
-            return self._form(request, problem="Paste a token first.", status=400)
+            return self._form(request, wanted, problem="Paste a token first.", status=400)
         try:
             operator = await self._pages.identify(token)
         except Unauthenticated as error:
             self._record_refusal(request, error)
-            return self._form(request, problem=f"{error.message}.", status=401)
+            return self._form(request, wanted, problem=f"{error.message}.", status=401)
         if not operator.rights and operator.jwt is None:
             refusal = Forbidden("the token has no operator right; sign in by one that has")
             self._record_refusal(request, refusal)
-            return self._form(request, problem=f"{refusal.message}.", status=403)
-        return await self._begin(request, token, operator)
+            return self._form(request, wanted, problem=f"{refusal.message}.", status=403)
+        return await self._begin(request, token, operator, wanted)
 
     async def show_code(self, request: Request) -> Response:
         """Show the button that uses a code up: a preview of the address by a program does not."""
@@ -113,20 +118,20 @@ class ConsoleSignIn:
         if self._addresses is None or not self._addresses.codes.redeem(form.text("code")):
             raise Unauthenticated(UNKNOWN_CODE, token_refused=True)
         token = self._local_tokens.issue(GUEST, SESSION_S)
-        return await self._begin(request, token, GUEST)
+        return await self._begin(request, token, GUEST, "")
 
     async def to_issuer(self, request: Request) -> Response:
         """Lead the browser to the issuer of callers' tokens, by a page that goes on at once.
 
         A redirect would not do: Chromium applies ``form-action`` to each one after a form.
         """
-        await self._pages.own_form(request)
+        form = await self._pages.own_form(request)
         if self._issuer is None:
             raise RouteNotFound("people cannot sign in at an issuer here")
         going = await self._issuer.begin()
         context = {"url": going.url, "issuer": self._issuer_name}
         response = self._pages.render(request, PageView(template="to_issuer.html", context=context))
-        self._pages.cookie.set_trip_on(response, going.cookie)
+        self._pages.cookie.set_trip_on(response, going.cookie, wanted_page(form.raw("wanted")))
         return response
 
     async def from_issuer(self, request: Request) -> Response:
@@ -139,7 +144,8 @@ class ConsoleSignIn:
         token = await self._issuer.finish(answer, self._pages.cookie.trip_in(request))
         operator = await self._pages.identify(token)
         session = await self._new_session(request, token, operator)
-        context = {"path": parts_for(operator)[0].path}
+        wanted = wanted_page(self._pages.cookie.wanted_in(request))
+        context = {"path": wanted or parts_for(operator)[0].path}
         response = self._pages.render(request, PageView(template="signed_in.html", context=context))
         self._pages.cookie.drop_trip_on(response)
         self._pages.cookie.set_on(response, session.cookie)
@@ -153,15 +159,17 @@ class ConsoleSignIn:
         await self._pages.sessions.end(page.session)
         self._local_tokens.revoke(page.session.token)
         self._pages.refusals.record_operation(page.request.scope, "OK", new_trace_id())
-        response = self._pages.redirect(Done(path=SIGN_IN_PATH, message="You are signed out."))
+        response = self._pages.redirect(f"{SIGN_IN_PATH}?signed_out=1")
         self._pages.cookie.drop_on(response)
-        response.headers["Clear-Site-Data"] = '"cache", "storage"'
+        response.headers["Clear-Site-Data"] = '"cache"'  # "storage" is of other applications, too
         return response
 
-    async def _begin(self, request: Request, token: str, operator: Principal) -> Response:
-        """Sign in, and go on to the first part that is there."""
+    async def _begin(
+        self, request: Request, token: str, operator: Principal, wanted: str
+    ) -> Response:
+        """Sign in, and go on to the page that was wanted, or to the first part that is there."""
         session = await self._new_session(request, token, operator)
-        response = self._pages.redirect(Done(path=parts_for(operator)[0].path, message=""))
+        response = self._pages.redirect(wanted_page(wanted) or parts_for(operator)[0].path)
         self._pages.cookie.set_on(response, session.cookie)
         return response
 
@@ -181,11 +189,18 @@ class ConsoleSignIn:
         return session
 
     def _form(
-        self, request: Request, *, problem: str = "", ended: bool = False, status: int = 200
+        self,
+        request: Request,
+        wanted: str,
+        *,
+        problem: str = "",
+        notice: str = "",
+        status: int = 200,
     ) -> HTMLResponse:
         context = {
             "problem": problem,
-            "ended": ended,
+            "notice": notice,
+            "wanted": wanted_page(wanted),
             "has_addresses": self._addresses is not None,
             "issuer": "" if self._issuer is None else self._issuer_name,
         }

@@ -1,6 +1,10 @@
-"""The parts of the console, and who sees which."""
+"""The parts of the console, who sees which, and the address of a page that was wanted."""
 
+import re
 from dataclasses import dataclass
+from urllib.parse import quote, unquote
+
+from starlette.requests import Request
 
 from mcp_tools_proxy.domain.identity import OperatorRight, Principal
 
@@ -50,3 +54,38 @@ def current_part(path: str) -> Part | None:
     """Return the part that a page belongs to."""
     found = [it for it in PARTS if path == it.path or path.startswith(f"{it.path}/")]
     return max(found, key=lambda it: len(it.path), default=None)
+
+
+MAX_ADDRESS_CHARS = 2_000
+
+_PATH_CHARS = "/%!$&'()*+,;=:@"
+_ADDRESS = re.compile(
+    r"/console(?:/[\w.~%!$&'()*+,;=:@-]+)*(?:\?[\w.~%!$&'()*+,;=:@/?-]*)?", re.ASCII
+)
+
+_NO_PAGES = frozenset(
+    f"/console/{it}"
+    for it in ("begin", "callback", "calls/stream", "issuer", "sign-in", "sign-out")
+)
+"""What is below the console, and is nothing to go on to after a sign-in."""
+
+
+def address_of(request: Request) -> str:
+    """Return path and query of a request, in characters that a query may have."""
+    path = request.scope.get("raw_path") or quote(request.scope["path"]).encode()
+    query = request.scope["query_string"]
+    address = b"?".join(filter(None, (path.partition(b"?")[0], query)))
+    return quote(address.decode("latin-1"), safe=f"{_PATH_CHARS}?", encoding="latin-1")
+
+
+def wanted_page(address: str) -> str:
+    """Return the address of a page of the console, below any path of a proxy; "" for any other.
+
+    Anybody can make a link to the sign-in. So nothing counts as an address that a browser or a
+    proxy could take for another host, or for something outside the console.
+    """
+    if len(address) > MAX_ADDRESS_CHARS or _ADDRESS.fullmatch(address) is None:
+        return ""
+    path = unquote(address.partition("?")[0])
+    names = re.split(r"[/\\]", path)
+    return "" if ".." in names or "." in names or path in _NO_PAGES else address

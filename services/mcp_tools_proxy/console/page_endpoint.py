@@ -1,6 +1,5 @@
 """Serves pages: finds the session, checks forms, renders, and shows refusals as pages."""
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
@@ -13,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 from mcp_tools_proxy.console.api_client import ApiClient, ApiRefused
 from mcp_tools_proxy.console.file_form import read_file_form
 from mcp_tools_proxy.console.forms import Form, read_form
-from mcp_tools_proxy.console.navigation import current_part, parts_for
+from mcp_tools_proxy.console.navigation import address_of, current_part, parts_for, wanted_page
 from mcp_tools_proxy.console.page_headers import PAGE_HEADERS, OwnOrigin
 from mcp_tools_proxy.console.page_request import (
     Done,
@@ -21,6 +20,7 @@ from mcp_tools_proxy.console.page_request import (
     PageRequest,
     PageResult,
     PageView,
+    page_address,
 )
 from mcp_tools_proxy.console.session_cookie import SessionCookie
 from mcp_tools_proxy.console.sessions import Session, Sessions
@@ -33,22 +33,14 @@ from mcp_tools_proxy.domain.errors import (
     Unauthenticated,
 )
 from mcp_tools_proxy.domain.identity import Principal
-from mcp_tools_proxy.web.cookies import single_cookie
 from mcp_tools_proxy.web.error_status import error_headers, status_of
-from mcp_tools_proxy.web.request_refusals import RequestRefusals
+from mcp_tools_proxy.web.request_refusals import CONSOLE_PATH, RequestRefusals
 from mcp_tools_proxy.web.trace_headers import new_trace_id
 
 SIGN_IN_PATH = "/console/sign-in"
 
 FORM_MARGIN_BYTES = 64 * 1024
 """What a form may have beyond the largest request of the API that it makes."""
-
-MESSAGE_COOKIE = "mcp-console-message"
-"""A cookie with what was just done, for the page that shows it once; it proves nothing."""
-
-MAX_MESSAGE_CHARS = 300
-
-_FOR_PAGES = "; Path=/; HttpOnly; SameSite=Strict"
 
 Identify = Callable[[str], Awaitable[Principal]]
 """Returns whom a bearer token proves. Raises Unauthenticated."""
@@ -97,7 +89,7 @@ class Pages:
         operator: Principal | None = None,
     ) -> HTMLResponse:
         """Render a page, with what every page shows around it."""
-        message = single_cookie(request, MESSAGE_COOKIE)
+        message = None if session is None else self.cookie.message_in(request, session)
         html = self.templates.render(
             view.template,
             parts=[] if operator is None else parts_for(operator),
@@ -105,12 +97,12 @@ class Pages:
             operator=operator,
             csrf="" if session is None else session.csrf,
             dashboard_url=self._dashboard_url,
-            message=None if message is None else _message_of(message),
+            message=message,
             **view.context,
         )
         response = HTMLResponse(html, view.status, PAGE_HEADERS)
         if message is not None:
-            response.headers.append("Set-Cookie", f"{MESSAGE_COOKIE}=; Max-Age=0{_FOR_PAGES}")
+            self.cookie.drop_message_on(response)
         return response
 
     def refuse(
@@ -130,22 +122,25 @@ class Pages:
             response.headers[name] = value
         return response
 
-    def redirect(self, done: Done) -> Response:
+    def redirect(self, path: str) -> Response:
+        """Lead the browser to a page."""
+        return RedirectResponse(f"{self._base}{path}", 303, PAGE_HEADERS)
+
+    def done(self, done: Done, session: Session) -> Response:
         """Lead the browser to the page that shows what was done."""
-        response = RedirectResponse(f"{self._base}{done.path}", 303, PAGE_HEADERS)
+        response = self.redirect(done.path)
         if done.message:
-            content = done.message[:MAX_MESSAGE_CHARS].encode()
-            text = urlsafe_b64encode(content).decode().rstrip("=")
-            response.headers.append(
-                "Set-Cookie", f"{MESSAGE_COOKIE}={text}; Max-Age=30{_FOR_PAGES}"
-            )
+            self.cookie.set_message_on(response, session, done.message)
         return response
 
-    def to_sign_in(self, request: Request) -> Response:
-        """Lead the browser to sign in; htmx would put that page into this one, so it is told."""
+    def to_sign_in(self, request: Request, wanted: str) -> Response:
+        """Lead the browser to sign in, and then to the page that it wanted.
+
+        htmx would put the page of the sign-in into this one, so it is told.
+        """
         had_cookie = self.cookie.value_in(request) is not None
-        target = f"{SIGN_IN_PATH}{'?ended=1' if had_cookie else ''}"
-        response = self.redirect(Done(path=target, message=""))
+        query = {"ended": "1" if had_cookie else "", "wanted": wanted}
+        response = self.redirect(page_address(SIGN_IN_PATH, query))
         if request.headers.get("hx-request") == "true":
             headers = {**PAGE_HEADERS, "HX-Redirect": response.headers["location"]}
             response = Response(status_code=204, headers=headers)
@@ -214,7 +209,7 @@ class PageEndpoint:
         except LoginsUnavailable as error:
             return self._pages.refuse(request, error)
         if page is None:
-            return self._pages.to_sign_in(request)
+            return self._to_sign_in(request)
         try:
             result = await self._result(page)
         except ApiRefused as error:
@@ -242,15 +237,21 @@ class PageEndpoint:
         if isinstance(result, Response):
             return result
         if isinstance(result, Done):
-            return self._pages.redirect(result)
+            return self._pages.done(result, page.session)
         return self._pages.render(
             page.request, result, session=page.session, operator=page.operator
         )
 
+    def _to_sign_in(self, request: Request) -> Response:
+        """Lead to the sign-in; what was wanted is a page, and never something to be done."""
+        is_page = request.method == "GET" and "GET" in self._handlers
+        wanted = wanted_page(address_of(request)) if is_page else ""
+        return self._pages.to_sign_in(request, "" if wanted == CONSOLE_PATH else wanted)
+
     def _refused_by_api(self, page: PageRequest, error: ApiRefused) -> Response:
         """Show a refusal of the API, which has counted and recorded it."""
         if error.status == 401:
-            return self._pages.to_sign_in(page.request)
+            return self._to_sign_in(page.request)
         view = refusal_view(error.status, error.code, error.message, error.details)
         return self._pages.render(page.request, view, session=page.session, operator=page.operator)
 
@@ -282,10 +283,3 @@ def refusal_view(status: int, code: str, message: str, details: Mapping[str, Any
     """Return the page that shows why something was not done."""
     context = {"code": code, "text": message, "details": details}
     return PageView(template="refused.html", context=context, status=status)
-
-
-def _message_of(cookie: str) -> str | None:
-    try:
-        return urlsafe_b64decode(cookie + "=" * (-len(cookie) % 4)).decode()[:MAX_MESSAGE_CHARS]
-    except ValueError:
-        return None

@@ -60,6 +60,10 @@ class Session:
         """The secret that each form of this session carries."""
         return _derived(self.cookie, b"csrf").hex()
 
+    def seal_of(self, content: bytes) -> str:
+        """Return the seal of what the browser brings back: only who has the cookie can make it."""
+        return hmac.digest(_derived(self.cookie, b"content"), content, sha256).hex()
+
     def allows(self, csrf: str) -> bool:
         """Return whether a form is one of this session, in constant time."""
         return hmac.compare_digest(self.csrf.encode(), csrf.encode("utf-8", "surrogatepass"))

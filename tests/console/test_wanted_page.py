@@ -1,0 +1,120 @@
+"""After a sign-in people are where they wanted to be, and never where somebody else wants them."""
+
+from collections.abc import AsyncIterator
+from urllib.parse import urlencode
+
+import pytest
+
+from tests.console.test_console_issuer import ORIGIN, issuer_console
+from tests.support.browser import next_address
+from tests.support.console_browser import (
+    ADMIN,
+    SIGN_IN,
+    ConsoleBrowser,
+    ConsoleService,
+    Html,
+    running_console,
+)
+from tests.support.console_browser import ORIGIN as OURS
+from tests.support.service import running
+
+WANTED = "/console/documents?tenant_id=a%C3%A9+b&q=%22x%22"
+HOSTILE = [
+    "https://evil.example/console",
+    "//evil.example/console",
+    "/\\evil.example",
+    "\\\\evil.example",
+    "/console//evil.example",
+    "/console/\\evil.example",
+    "/console/../internal/mcp/audit",
+    "/console/%2e%2E/internal",
+    "/console/..%2finternal",
+    "/console/x%5c..%5c..%5cinternal",
+    "/console/./x",
+    "/console\t/x",
+    "/console/x\r\nset-cookie: a=b",
+    "/console/x\x00",
+    "/console/ü",
+    "/console#x",
+    "/consoles",
+    "/console.evil.example",
+    "console",
+    "javascript:alert(1)",
+    "/internal/mcp/audit",
+    "/console/sign-in",
+    "/console/sign-out",
+    "/console/begin?code=x",
+    "/console/callback?code=x&state=y",
+    "/console/%63allback?code=x",
+    f"/console/{'x' * 2000}",
+    " /console/servers",
+]
+
+
+@pytest.fixture
+async def console() -> AsyncIterator[ConsoleService]:
+    async with running_console() as started:
+        yield started
+
+
+async def test_a_page_that_needs_a_sign_in_is_gone_on_to(console: ConsoleService) -> None:
+    browser = console.new_browser()
+    led = await browser.get(WANTED, follow=False)
+    sign_in = led.headers["location"]
+    await browser.press(SIGN_IN, {"token": "wrong"}, on=sign_in)
+    again = Html((await browser.press(SIGN_IN, {"token": "wrong"}, on=sign_in)).text)
+    fields = {**again.form(SIGN_IN).fields, "token": ADMIN}
+    response = await browser.post(SIGN_IN, fields)
+    assert (response.status_code, response.headers["location"]) == (303, WANTED)
+
+
+async def test_who_comes_by_no_page_is_led_to_the_first_part(console: ConsoleService) -> None:
+    browser = console.new_browser()
+    assert (await browser.get("/console", follow=False)).headers["location"] == SIGN_IN
+    fields = (await browser.open(SIGN_IN)).form(SIGN_IN).fields
+    response = await browser.post(SIGN_IN, {**fields, "token": ADMIN})
+    assert response.headers["location"] == "/console"
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("POST", "/console/documents/manage"), ("GET", "/console/visibility/switch")],
+)
+async def test_what_is_done_by_a_form_is_not_gone_on_to(
+    console: ConsoleService, method: str, path: str
+) -> None:
+    response = await console.new_browser().send(method, path)
+    assert response.headers["location"] == SIGN_IN
+
+
+@pytest.mark.parametrize("address", HOSTILE)
+async def test_no_link_to_the_sign_in_leads_elsewhere(
+    console: ConsoleService, address: str
+) -> None:
+    browser = console.new_browser()
+    page = await browser.open(f"{SIGN_IN}?{urlencode({'wanted': address})}")
+    assert "wanted" not in page.form(SIGN_IN).fields
+    response = await browser.post(SIGN_IN, {"token": ADMIN, "wanted": address})
+    assert response.headers["location"] == "/console"
+
+
+async def test_below_the_path_of_a_proxy_it_is_a_page_of_the_console() -> None:
+    async with running(console=True, admin_token=ADMIN, public_url=f"{OURS}/tools") as service:
+        browser = ConsoleBrowser(service.http)
+        led = await browser.get(WANTED, follow=False)
+        assert led.headers["location"].startswith(f"/tools{SIGN_IN}?wanted=%2Fconsole")
+        response = await browser.post(SIGN_IN, {"token": ADMIN, "wanted": WANTED})
+        assert response.headers["location"] == f"/tools{WANTED}"
+
+
+@pytest.mark.parametrize(("wanted", "at"), [("/console/try?tool=a", 0), ("//evil.example", 1)])
+async def test_the_issuer_leads_back_to_it(wanted: str, at: int) -> None:
+    async with issuer_console() as console:
+        begun = await console.browser.post("/console/issuer", {"wanted": wanted}, origin=ORIGIN)
+        page = await console.browser.get(await console.at_issuer(next_address(begun)))
+        expected = ("/tools/console/try?tool=a", "/tools/console/servers")[at]
+        assert next_address(page) == expected
+        assert not [it for it in console.browser.cookies if "wanted" in it]
+        console.browser.cookies["__Host-mcp-console-wanted"] = "Ly9ldmlsLmV4YW1wbGU"
+        planted = await console.sign_in()
+        assert next_address(planted) == "/tools/console/servers"
