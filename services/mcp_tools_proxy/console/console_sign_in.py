@@ -97,11 +97,11 @@ class ConsoleSignIn:
             operator = await self._pages.identify(token)
         except Unauthenticated as error:
             self._record_refusal(request, error)
-            return self._form(request, wanted, problem=f"{error.message}.", status=401)
+            return self._form(request, wanted, problem=error.message, status=401)
         if not operator.rights and operator.jwt is None:
             refusal = Forbidden("the token has no operator right; sign in by one that has")
             self._record_refusal(request, refusal)
-            return self._form(request, wanted, problem=f"{refusal.message}.", status=403)
+            return self._form(request, wanted, problem=refusal.message, status=403)
         return await self._begin(request, token, operator, wanted)
 
     async def show_code(self, request: Request) -> Response:

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from mcp_tools_proxy.console.assets import Assets
 from mcp_tools_proxy.console.one_time_address import GUEST
-from mcp_tools_proxy.console.sentences import capitalized
+from mcp_tools_proxy.console.sentences import sentence
 from mcp_tools_proxy.domain.identity import Principal
 from mcp_tools_proxy.wire.text import readable
 
@@ -39,10 +39,10 @@ class Templates:
         self._environment.filters |= {
             "as_json": _as_json,
             "bytes": _bytes,
-            "capitalized": capitalized,
             "milliseconds": _milliseconds,
             "number": _number,
             "seconds": _seconds,
+            "sentence": sentence,
             "utc": _utc,
             "verbatim": _verbatim,
         }

@@ -11,6 +11,7 @@ from mcp_tools_proxy.console.pages.documents.one_document import (
     address,
     named_document,
 )
+from mcp_tools_proxy.console.sentences import sentence
 
 CHANGED = (
     "The document was changed meanwhile, so nothing was done. This is how it is now: look at it, "
@@ -36,7 +37,7 @@ class ManagePage:
         except ApiRefused as error:
             if error.status in (401, 404):
                 raise
-            problem = CHANGED if error.code == "VERSION_MISMATCH" else f"{error.message}."
+            problem = CHANGED if error.code == "VERSION_MISMATCH" else sentence(error.message)
             return await self._view(page, problem=problem, status=error.status)
 
     async def _set_readers(self, page: PageRequest) -> PageResult:

@@ -20,6 +20,7 @@ from mcp_tools_proxy.console.pages.documents.tool_runs import (
     run_tool,
     user_of_tenant,
 )
+from mcp_tools_proxy.console.sentences import sentence
 from mcp_tools_proxy.console.tries.advice import advice_on
 from mcp_tools_proxy.console.tries.tool_caller import ToolCaller
 
@@ -75,9 +76,12 @@ class QuotationPage:
         except ApiRefused as error:
             if error.status == 401:
                 raise
-            advice = advice_on(error.code)
             return _view(
-                page, document, problem=f"{error.message}.", advice=advice, status=error.status
+                page,
+                document,
+                problem=sentence(error.message),
+                advice=advice_on(error.code),
+                status=error.status,
             )
         best = max(verdicts, key=lambda it: it.rank, default=None)
         verdict = None

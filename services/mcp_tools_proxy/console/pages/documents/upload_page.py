@@ -7,6 +7,7 @@ from mcp_tools_proxy.console.api_client import ApiRefused
 from mcp_tools_proxy.console.forms import Form
 from mcp_tools_proxy.console.page_request import Done, PageRequest, PageResult, PageView
 from mcp_tools_proxy.console.pages.documents.one_document import CONTENT_REQUEST, address
+from mcp_tools_proxy.console.sentences import sentence
 
 TYPES: Mapping[str, str] = {
     ".pdf": "application/pdf",
@@ -113,7 +114,7 @@ def _problem_of(error: ApiRefused) -> str:
     """Return what is wrong with that field."""
     if error.code == "VERSION_MISMATCH":
         return "There is a document of this id."
-    return f"{error.message}."
+    return sentence(error.message)
 
 
 def _again(

@@ -7,6 +7,7 @@ from urllib.parse import unquote
 
 from mcp_tools_proxy.console.api_client import ApiRefused
 from mcp_tools_proxy.console.page_request import PageRequest
+from mcp_tools_proxy.console.sentences import sentence
 from mcp_tools_proxy.domain.identity import OperatorRight
 
 API_PATH = "/internal/mcp/logins"
@@ -22,7 +23,12 @@ async def show_logins(page: PageRequest, server_id: str) -> Mapping[str, Any]:
         if error.status == HTTPStatus.FORBIDDEN and page.may(OperatorRight.LOGINS):
             return {**shown, "logins_elsewhere": error.message}
         if error.status == HTTPStatus.UNPROCESSABLE_ENTITY:
-            return {**shown, "logins": [], "login_problem": error.message, "logins_left_out": 0}
+            return {
+                **shown,
+                "logins": [],
+                "login_problem": sentence(error.message),
+                "logins_left_out": 0,
+            }
         raise
     logins = answer["logins"]
     return {

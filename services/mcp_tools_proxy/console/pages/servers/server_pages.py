@@ -23,7 +23,7 @@ from mcp_tools_proxy.console.pages.servers.server_advice import advice_on, sign_
 from mcp_tools_proxy.console.pages.servers.server_facts import calls_of_servers, is_for_all
 from mcp_tools_proxy.console.pages.servers.server_list import list_servers
 from mcp_tools_proxy.console.pages.servers.server_logins import end_login, show_logins
-from mcp_tools_proxy.console.sentences import capitalized
+from mcp_tools_proxy.console.sentences import sentence
 from mcp_tools_proxy.domain.errors import InvalidRequest, RouteNotFound
 from mcp_tools_proxy.domain.identity import OperatorRight
 
@@ -93,13 +93,13 @@ async def _accept(page: PageRequest, server: Server) -> PageResult:
             "It has changed once more while you looked, so nothing was accepted. Below is how it "
             "differs now: read that before you accept it."
             if error.code == "VERSION_MISMATCH"
-            else f"Nothing was accepted: {error.message}."
+            else sentence(f"Nothing was accepted: {error.message}")
         )
         return await _show_tab(page, server, "changes", problem, error.status)
-    what = "The instructions are" if kind == "instructions" else f"{kind} {name[:80]} is"
+    what = "the instructions are" if kind == "instructions" else f"{kind} {name[:80]} is"
     return Done(
         path=server_path(server_id, tab="changes"),
-        message=f"{capitalized(what)} accepted. Later calls find it as it is now.",
+        message=sentence(f"{what} accepted. Later calls find it as it is now."),
     )
 
 
