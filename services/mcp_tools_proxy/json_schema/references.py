@@ -1,11 +1,15 @@
 """Resolves references within one JSON Schema document, of any draft."""
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any
 from urllib.parse import unquote
 
 from mcp_tools_proxy.json_schema.keywords import LISTS, SINGLES, TABLES, Node
+
+_INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
+"""Of a JSON pointer. Python makes no number of 5,000 digits: one ended the gateway."""
 
 _OLD_TABLES = frozenset({"definitions", "dependencies"})
 
@@ -61,7 +65,8 @@ class References:
         for step in pointer.split("/"):
             key = step.replace("~1", "/").replace("~0", "~")
             if isinstance(found, list):
-                found = found[int(key)] if key.isdecimal() and int(key) < len(found) else None
+                is_there = _INDEX.fullmatch(key) is not None and int(key) < len(found)
+                found = found[int(key)] if is_there else None
             else:
                 found = found.get(key) if isinstance(found, Mapping) else None
         return found

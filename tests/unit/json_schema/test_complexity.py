@@ -113,6 +113,12 @@ def test_references_within_the_schema_are_followed(
         check({"n": value})
 
 
+@pytest.mark.parametrize("index", ["1", "00", "٠", "9" * 5_000])
+def test_a_reference_beyond_a_list_leads_nowhere(index: str) -> None:
+    with pytest.raises(BrokenSchema, match="leads nowhere"):
+        compile_check({"allOf": [{"not": {"$ref": f"#/allOf/{index}"}}]})
+
+
 @pytest.mark.parametrize(
     ("named", "reference"), [({"$anchor": "x"}, "#x"), ({"$id": "urn:x"}, "#/$defs/string")]
 )
