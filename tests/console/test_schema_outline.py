@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from mcp_tools_proxy.console.pages.servers.bounded_text import page_cost, page_text
 from mcp_tools_proxy.console.pages.servers.schema_outline import OutlineLine, outline_of
+from mcp_tools_proxy.console.schema_forms.form_builder import build_form
 
 KEYS = (
     "type",
@@ -33,6 +34,19 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner),
     max_leaves=30,
 )
+
+REFERENCES = ("#", "#/$defs/a", "#/$defs/b", "#/properties/a", "#/$defs/a/anyOf/0", "#/none")
+PARTS = st.recursive(
+    st.sampled_from([{"$ref": it} for it in REFERENCES]) | JSON,
+    lambda inner: (
+        st.dictionaries(st.sampled_from(["anyOf", "oneOf", "allOf"]), st.lists(inner, max_size=4))
+        | st.dictionaries(st.sampled_from(["items", "additionalProperties"]), inner)
+        | st.fixed_dictionaries({"properties": st.dictionaries(st.sampled_from("ab"), inner)})
+    ),
+    max_leaves=12,
+)
+NAMED = st.fixed_dictionaries({"a": PARTS, "b": PARTS})
+DOCUMENTS = st.fixed_dictionaries({"$defs": NAMED, "properties": NAMED})
 
 
 def lines_of(schema: Any) -> dict[str, OutlineLine]:
@@ -77,6 +91,32 @@ def test_a_schema_that_holds_itself_ends() -> None:
     assert (after.name, after.kind, after.children) == ("next", "as #/$defs/node", ())
 
 
+def test_alternatives_of_alternatives_are_not_all_named() -> None:
+    number: dict[str, Any] = {"type": "number"}
+    inner = {"anyOf": [{"type": "string"}, {"anyOf": [number, {"anyOf": [number]}]}]}
+    assert lines_of(properties(a=inner))["a"].kind == "text or number or one of several"
+    definitions: dict[str, Any] = {
+        f"n{level}": {"anyOf": [{"$ref": f"#/$defs/n{level + 1}"}] * 6} for level in range(30)
+    }
+    line = lines_of({"$defs": definitions, **properties(a={"$ref": "#/$defs/n0"})})["a"]
+    assert line.kind == "one of several"
+
+
+def test_a_union_that_holds_itself_ends() -> None:
+    loop = {"anyOf": [{"$ref": "#/$defs/loop"}, {"type": "string"}]}
+    line = lines_of({"$defs": {"loop": loop}, **properties(a={"$ref": "#/$defs/loop"})})["a"]
+    assert line.kind == "as #/$defs/loop or text"
+
+
+def test_parts_that_cannot_be_joined_are_shown_one_by_one() -> None:
+    parts = [properties(x={}), {"$ref": "#/$defs/none"}]
+    children = lines_of(properties(a={"allOf": parts}))["a"].children
+    assert [(it.name, it.kind) for it in children] == [
+        ("part 1", "object"),
+        ("part 2", "as #/$defs/none"),
+    ]
+
+
 def test_a_schema_that_is_too_large_is_cut_and_says_so() -> None:
     outline = outline_of(properties(**{f"p{it}": {} for it in range(1_000)}), 10_000)
     assert (outline.is_cut, 20 < len(outline.lines) < 100) == (True, True)
@@ -86,9 +126,30 @@ def test_a_schema_that_is_too_large_is_cut_and_says_so() -> None:
     assert outline_of(deep, 10_000).is_cut
 
 
+def test_a_large_part_is_not_read_for_each_reference_to_it() -> None:
+    large: dict[str, Any] = properties(**{f"p{it}": {} for it in range(10_000)})
+    members = {f"a{it}": {"$ref": "#/$defs/large"} for it in range(20)}
+    schema = {"$defs": {"large": {"allOf": [large, {"type": "object"}]}}, **properties(**members)}
+    outline = outline_of(schema, 1_000_000_000)
+    read = [line for line in outline.lines if line.kind != "as #/$defs/large"]
+    assert (outline.is_cut, 0 < len(read) < 5) == (True, True)
+
+
+def test_a_long_value_is_not_written_to_show_its_beginning() -> None:
+    long = [{"a": 1}] * 10_000
+    line = lines_of(properties(a={"enum": [long, {"a": long}, "x" * 10_000, [1]]}))["a"]
+    assert line.values == ["[…]", "{…}", f'"{"x" * 59}…', "[1]"]
+
+
 @given(JSON)
 def test_no_schema_breaks_it(schema: Any) -> None:
     outline_of(schema, 2_000)
+
+
+@given(DOCUMENTS)
+def test_no_reference_breaks_it(schema: Any) -> None:
+    outline_of(schema, 2_000)
+    build_form(schema)
 
 
 @given(st.text(), st.integers(0, 50))

@@ -230,6 +230,21 @@ async def test_a_schema_is_shown_for_people_and_its_definition_as_json(server: R
         assert (absent.status_code, "not offered any more" in absent.text) == (404, True)
 
 
+async def test_a_schema_of_unions_without_end_has_a_page() -> None:
+    definitions: Json = {
+        f"n{level}": {"anyOf": [{"$ref": f"#/$defs/n{(level + 1) % 30}"}] * 6}
+        for level in range(30)
+    }
+    answer: Json = {"$defs": definitions, "properties": {"a": {"$ref": "#/$defs/n0"}}}
+    tool: Json = {"name": "endless", "inputSchema": OBJECT, "outputSchema": answer}
+    async with (
+        running_raw(only=(), extra={"tools": [tool]}) as server,
+        serving(server.entry, tools=["endless"]) as console,
+    ):
+        page = await console.browser.open(f"{S1}?kind=tool&name=endless")
+        assert "a one of several" in page.text
+
+
 async def test_texts_of_a_server_are_no_markup_anywhere() -> None:
     long = {"name": "long", "description": MARKUP * 5_000, "inputSchema": OBJECT}
     async with (

@@ -18,7 +18,7 @@ from mcp_tools_proxy.console.schema_forms.drafts import (
 )
 from mcp_tools_proxy.console.schema_forms.field_names import Letter, name_of, parse_name
 from mcp_tools_proxy.console.schema_forms.form_builder import MAX_FIELDS, build_form
-from mcp_tools_proxy.console.schema_forms.form_fields import FieldKind
+from mcp_tools_proxy.console.schema_forms.form_fields import FieldKind, FormField
 from tests.unit.console.schema_forms import all_fields, by_label, resent, sent
 
 PLACE = {
@@ -185,6 +185,14 @@ def _deep(keyword: str, levels: int) -> dict[str, Any]:
     return schema
 
 
+def _referring(part: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """Return a schema of 60 members that are all of one part."""
+    members = {f"a{n}": {"$ref": "#/$defs/part"} for n in range(60)}
+    return {"$defs": {"part": part, **more}, "properties": members}
+
+
+LARGE = {"properties": {f"p{n}": {} for n in range(5000)}}
+UNIONS = {f"n{n}": {"anyOf": [{"$ref": f"#/$defs/n{n + 1}"}] * 6} for n in range(30)}
 HOSTILE: dict[str, Any] = {
     **{it: _deep(it, 10_000) for it in ("properties", "items", "allOf", "anyOf", "oneOf")},
     "itself": {"$ref": "#"},
@@ -210,6 +218,14 @@ HOSTILE: dict[str, Any] = {
     "long text": {
         "properties": {"a": {"description": "x" * 1_000_000, "pattern": "y" * 1_000_000}}
     },
+    "unions": _referring({"$ref": "#/$defs/n0"}, **UNIONS),
+    "large part": _referring({"allOf": [LARGE, {"type": "object"}, {"title": "x"}]}),
+    "many alternatives": _referring({**dict.fromkeys(map(str, range(5000))), "anyOf": [{}] * 5000}),
+    "long reference": _referring({"$ref": "#/" + "a/" * 100_000}),
+    "hidden characters": _referring({"const": "\u200b" * 100_000}),
+    "hidden choices": _referring({"enum": ["\u200b" * 5_000]}),
+    "nested values": _referring({"enum": [{"a": [1] * 100_000}]}),
+    "long number": _referring({"type": "integer", "default": 10**4000, "minimum": 10**4000}),
     "odd": {
         "properties": {"a": 5, "b": None, "c": [], "d": True, "e": False},
         "required": {"a": 1},
@@ -220,28 +236,45 @@ HOSTILE: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-def test_no_schema_breaks_the_page_or_makes_it_long(name: str) -> None:
-    form = build_form(HOSTILE[name], {"a": {"a": [1, "x"]}, "p1": "y"})
-    fields = list(all_fields(form))
-    assert len(fields) <= MAX_FIELDS + 1
-    size = sum(
+def _size(form: FormField) -> int:
+    return sum(
         len(it.name)
         + len(it.text)
+        + len(it.placeholder)
         + len(it.description)
         + len(it.hint)
         + len(it.label)
         + sum(len(option.text) + len(option.label) for option in it.options)
-        for it in fields
+        for it in all_fields(form)
     )
-    assert size < 60_000
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_schema_breaks_the_page_or_makes_it_long(name: str) -> None:
+    form = build_form(HOSTILE[name], {"a": {"a": [1, "x"]}, "p1": "y"})
+    assert len(list(all_fields(form))) <= MAX_FIELDS + 1
+    assert _size(form) < 60_000
     assert value_of(resent(HOSTILE[name], {"a": 1})) == {"a": 1}
+
+
+@pytest.mark.parametrize("part", [{"type": "string"}, {"enum": ["a"]}, {"enum": ["a", "b"]}])
+def test_a_default_that_is_too_long_is_left_to_the_person(part: dict[str, Any]) -> None:
+    schema = _referring({**part, "default": "x" * 100_000})
+    form = build_form({**schema, "required": [*schema["properties"]]})
+    assert _size(form) < 60_000
 
 
 def test_what_is_typed_as_json_says_why() -> None:
     why = {name: [it.hint for it in all_fields(build_form(HOSTILE[name]))] for name in HOSTILE}
     assert "Typed as JSON, as it would make more than 80 fields on one page." in why["wide"]
     assert "Typed as JSON, as it is defined by itself." in why["tree"]
+    for name in ("large part", "many alternatives"):
+        assert "Typed as JSON, as it has more parts than are read for one page." in why[name]
+    for name in ("hidden characters", "nested values"):
+        assert "Typed as JSON, as it has values to choose from that are too long." in why[name]
+    assert (
+        "Typed as JSON, as it would make the page too long by its choices." in why["hidden choices"]
+    )
     assert "Typed as JSON, as it has a name of more than 100 characters." in why["long name"]
 
 

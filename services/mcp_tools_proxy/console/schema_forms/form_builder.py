@@ -216,8 +216,8 @@ class _FormBuilder:
         if not properties and place.path:
             return json_field(place.path, value, "A JSON object.")
         self._check_level(place)
-        _check_names(properties, place.path)
         self._reserve(properties)
+        _check_names(properties, place.path)
         required = required_of(schema)
         parts = [
             self.build(
@@ -300,11 +300,14 @@ class _FormBuilder:
             raise NoForm(f"is nested deeper than {MAX_LEVEL} levels")
 
     def _reserve_choices(self, choices: Sequence[tuple[object, str]]) -> None:
-        """Count the characters of choices. Raises NoForm where the page would be too long."""
-        chars = chars_of(choices)
-        if chars > self._choice_chars_left:
+        """Count the characters of choices. Raises NoForm where the page would be too long.
+
+        After that none are counted: that takes 2 µs for each hidden character.
+        """
+        if self._choice_chars_left >= 0:
+            self._choice_chars_left -= chars_of(choices)
+        if self._choice_chars_left < 0:
             raise NoForm("would make the page too long by its choices")
-        self._choice_chars_left -= chars
 
     def _reserve(self, parts: Sequence[object] | Mapping[str, object]) -> None:
         """Count fields before any is built. Raises NoForm where the page would have too many."""

@@ -11,6 +11,25 @@ Schema = Mapping[str, Any]
 MAX_STEPS = 16
 """References that one field follows, and parts of one ``allOf``."""
 MAX_BRANCHES = 12
+MAX_REFERENCE_CHARS = 1_000
+MAX_WORK = 50_000
+"""Keywords, and what each holds, that are read of one schema: a part counts as often as it is
+referred to. Sixty references to one of 10,000 properties took 8 s."""
+
+LIMITS: Mapping[str, str] = {
+    "minimum": "at least {}",
+    "exclusiveMinimum": "more than {}",
+    "maximum": "at most {}",
+    "exclusiveMaximum": "less than {}",
+    "multipleOf": "a multiple of {}",
+    "minLength": "at least {} characters",
+    "maxLength": "at most {} characters",
+    "minItems": "at least {} items",
+    "maxItems": "at most {} items",
+    "format": "format {}",
+    "pattern": "pattern {}",
+}
+"""Limits of a value, in words."""
 
 _ALTERNATIVES = ("anyOf", "oneOf")
 
@@ -36,10 +55,16 @@ class Alternatives:
 
 
 class SchemaReader:
-    """Reads the parts of one schema."""
+    """Reads the parts of one schema, until MAX_WORK is done."""
 
     def __init__(self, root: Schema) -> None:
         self._references = References(root)
+        self._left = MAX_WORK
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether nothing more is read."""
+        return self._left < 0
 
     def resolve(self, schema: object, places: frozenset[str], depth: int = 0) -> Resolved:
         """Return a schema that has neither ``$ref`` nor ``allOf``. Raises NoForm.
@@ -51,6 +76,7 @@ class SchemaReader:
                 schema = {}
             if not isinstance(schema, Mapping):
                 raise NoForm("has no schema")
+            self._spend(schema)
             if "$ref" in schema:
                 schema, places = self._target(schema, places)
             elif isinstance(schema.get("allOf"), list) and schema["allOf"]:
@@ -60,7 +86,9 @@ class SchemaReader:
         raise NoForm("is defined by a chain of references that is too long")
 
     def _target(self, schema: Schema, places: frozenset[str]) -> tuple[object, frozenset[str]]:
-        found = self._references.find(schema["$ref"])
+        reference = schema["$ref"]
+        is_short = isinstance(reference, str) and len(reference) <= MAX_REFERENCE_CHARS
+        found = self._references.find(reference) if is_short else None
         if found is None:
             raise NoForm("refers to a definition that is not in the schema")
         place, target = found
@@ -81,8 +109,17 @@ class SchemaReader:
         for part in parts:
             resolved = self.resolve(part, places, depth + 1)
             joined = _join(joined, resolved.schema)
+            self._spend(joined)
             places |= resolved.places
         return _join(joined, {key: it for key, it in schema.items() if key != "allOf"}), places
+
+    def _spend(self, schema: Schema) -> None:
+        """Count what is about to be read. Raises NoForm where that is too much."""
+        if not self.is_exhausted:
+            held = (len(it) for it in schema.values() if isinstance(it, Mapping | list))
+            self._left -= 1 + len(schema) + sum(held)
+        if self.is_exhausted:
+            raise NoForm("has more parts than are read for one page")
 
 
 def alternatives_of(schema: Schema) -> Alternatives:
@@ -94,12 +131,11 @@ def alternatives_of(schema: Schema) -> Alternatives:
         if isinstance(branches, list) and branches:
             own = {key: it for key, it in schema.items() if key not in (keyword, "title")}
             kept = [it for it in branches if not _is_null(it)]
-            joined = [{**own, **it} if isinstance(it, Mapping) else {} for it in kept]
-            return _alternatives(joined, has_null=len(kept) < len(branches))
+            return _alternatives(own, kept, has_null=len(kept) < len(branches))
     types = schema.get("type")
     if isinstance(types, list):
-        kept = [it for it in types if it != "null"]
-        return _alternatives([{**schema, "type": it} for it in kept], has_null="null" in types)
+        kept = [{"type": it} for it in types if it != "null"]
+        return _alternatives(schema, kept, has_null="null" in types)
     return Alternatives([schema], has_null=False)
 
 
@@ -138,10 +174,12 @@ def _without_null_type(schema: Schema) -> Alternatives:
     return Alternatives([schema], has_null=has_null)
 
 
-def _alternatives(schemas: Sequence[Schema], *, has_null: bool) -> Alternatives:
-    if len(schemas) > MAX_BRANCHES:
+def _alternatives(own: Schema, branches: Sequence[object], *, has_null: bool) -> Alternatives:
+    """Join what all alternatives have to each."""
+    if len(branches) > MAX_BRANCHES:
         raise NoForm(f"has more than {MAX_BRANCHES} alternatives")
-    return Alternatives(schemas or [{}], has_null=has_null)
+    joined = [{**own, **it} if isinstance(it, Mapping) else {} for it in branches]
+    return Alternatives(joined or [{}], has_null=has_null)
 
 
 def _is_null(schema: object) -> bool:

@@ -14,8 +14,8 @@ from mcp_tools_proxy.console.schema_forms.drafts import (
 )
 from mcp_tools_proxy.console.schema_forms.field_names import Letter, name_of
 from mcp_tools_proxy.console.schema_forms.form_fields import FieldKind, FormField, Option
-from mcp_tools_proxy.console.schema_forms.schema_reader import NoForm, Schema
-from mcp_tools_proxy.console.schema_forms.visible_json import is_plain, visible_json
+from mcp_tools_proxy.console.schema_forms.schema_reader import LIMITS, NoForm, Schema
+from mcp_tools_proxy.console.schema_forms.visible_json import is_longer, is_plain, visible_json
 from mcp_tools_proxy.wire.strict_json import whole_number
 
 MAX_OPTIONS = 100
@@ -25,22 +25,10 @@ OPTION_CHARS = 40
 MAX_SHORT_CHARS = 60
 """Of a default, a label, or a limit that a hint shows."""
 MAX_DESCRIPTION_CHARS = 300
+MAX_DEFAULT_CHARS = 1_000
+"""Of a default that a field begins with."""
 LONG_TEXT_CHARS = 400
 """A text that may be longer gets several lines from the start; so does one that is."""
-
-_LIMITS = (
-    ("minimum", "at least {}"),
-    ("exclusiveMinimum", "more than {}"),
-    ("maximum", "at most {}"),
-    ("exclusiveMaximum", "less than {}"),
-    ("multipleOf", "a multiple of {}"),
-    ("minLength", "at least {} characters"),
-    ("maxLength", "at most {} characters"),
-    ("minItems", "at least {} rows"),
-    ("maxItems", "at most {} rows"),
-    ("format", "{}"),
-    ("pattern", "pattern {}"),
-)
 
 
 def described(field: FormField, schema: Schema) -> FormField:
@@ -58,7 +46,8 @@ def text_field(
 ) -> FormField:
     """Return the field of a text; one with characters that a page does not show is JSON."""
     default = schema.get("default")
-    if value is ABSENT and not has_draft and is_sent and isinstance(default, str):
+    is_given = isinstance(default, str) and len(default) <= MAX_DEFAULT_CHARS
+    if value is ABSENT and not has_draft and is_sent and is_given:
         value = default
     problem = value.problem if isinstance(value, Unread) else ""
     shown = value.text if isinstance(value, Unread) else value
@@ -122,7 +111,7 @@ def choices_of(schema: Schema) -> list[tuple[object, str]] | None:
     Raises NoForm for too many.
     """
     if "const" in schema:
-        return [(schema["const"], "")]
+        return [(it, "") for it in _few([schema["const"]])]
     values = schema.get("enum")
     if isinstance(values, list) and values:
         return [(it, "") for it in _few(values)]
@@ -152,7 +141,8 @@ def choice_field(
     """Return the field of a value that is one of several, or the only one."""
     value = value_of(draft, keep_texts=True)
     is_only = len(choices) == 1 and is_sent
-    if value is ABSENT and not has_draft and is_sent and "default" in schema:
+    is_given = any(schema.get("default", ABSENT) == it for it, _ in choices)
+    if value is ABSENT and not has_draft and is_sent and is_given:
         value = schema["default"]
     if value is ABSENT and is_only:
         value = choices[0][0]
@@ -227,7 +217,7 @@ def _none_label(default: str, *, is_sent: bool) -> str:
 def _few(values: Sequence[Any]) -> Sequence[Any]:
     if len(values) > MAX_OPTIONS:
         raise NoForm(f"has {len(values):,} values to choose from")
-    if sum(len(_json(it)) for it in values) > MAX_OPTIONS_CHARS:
+    if is_longer(values, MAX_OPTIONS_CHARS):
         raise NoForm("has values to choose from that are too long")
     return values
 
@@ -262,13 +252,15 @@ def _default_of(schema: Schema) -> str:
     default = schema.get("default")
     if isinstance(default, str):
         return _cut(default, MAX_SHORT_CHARS)
-    return _json(default) if isinstance(default, bool | int | float) else ""
+    if isinstance(default, bool | int | float):
+        return _cut(_json(default), MAX_SHORT_CHARS)
+    return ""
 
 
 def _limits_of(schema: Schema) -> str:
     found = (
-        text.format(_cut(str(schema[key]), MAX_SHORT_CHARS))
-        for key, text in _LIMITS
+        text.format(_short(schema[key]))
+        for key, text in LIMITS.items()
         if isinstance(schema.get(key), str | int | float) and not isinstance(schema[key], bool)
     )
     return ", ".join(islice(found, 4))
@@ -278,9 +270,13 @@ def _range_of(schema: Schema, *, is_whole: bool) -> str:
     low, high = schema.get("minimum"), schema.get("maximum")
     kind = "whole number" if is_whole else "number"
     if _is_number(low) and _is_number(high):
-        return f"{kind}, {low} to {high}"
+        return f"{kind}, {_short(low)} to {_short(high)}"
     limits = _limits_of(schema)
     return f"{kind}, {limits}" if limits else kind
+
+
+def _short(limit: object) -> str:
+    return _cut(str(limit), MAX_SHORT_CHARS)
 
 
 def _title_of(schema: Schema) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
+from itertools import islice
 from typing import Any
 
 from pydantic_core import to_json
@@ -11,6 +12,7 @@ from mcp_tools_proxy.console.page_headers import PAGE_HEADERS
 from mcp_tools_proxy.console.page_request import PageRequest, PageView
 from mcp_tools_proxy.console.pages.servers.bounded_text import page_cost, page_text
 from mcp_tools_proxy.console.pages.servers.schema_outline import outline_of
+from mcp_tools_proxy.console.schema_forms.schema_reader import properties_of, required_of
 
 Item = Mapping[str, Any]
 
@@ -61,6 +63,9 @@ ANNOTATIONS: Mapping[str, tuple[str, str]] = {
 """What a tool says of itself, where that is true, and where it is false."""
 
 NAME_CHARS = 120
+SHORT_ARGUMENTS = 6
+"""Arguments that the list names."""
+
 LIST_COST = 34_000
 TEXT_COST = 8_000
 SCHEMA_COST = 12_000
@@ -183,13 +188,15 @@ def _arguments(definition: Item) -> Sequence[Mapping[str, Any]]:
 
 
 def _arguments_in_short(definition: Item) -> str:
-    """Return the names of the arguments, a question mark after each that may be left out."""
+    """Return the first names of the arguments, a question mark after each that may be left out."""
     schema = definition.get("inputSchema")
-    if isinstance(schema, dict) and isinstance(schema.get("properties"), dict):
-        required = schema.get("required")
-        needed = required if isinstance(required, list) else []
-        named = [(name, name in needed) for name in schema["properties"]]
+    if isinstance(schema, dict) and (properties := properties_of(schema)):
+        required = required_of(schema)
+        named = [(name, name in required) for name in islice(properties, SHORT_ARGUMENTS)]
+        left_out = len(properties) - len(named)
     else:
-        named = [(it["name"], it["required"]) for it in _arguments(definition)]
+        arguments = _arguments(definition)
+        named = [(it["name"], it["required"]) for it in arguments[:SHORT_ARGUMENTS]]
+        left_out = len(arguments) - len(named)
     texts = [name[:30] + ("" if is_needed else "?") for name, is_needed in named]
-    return ", ".join(texts[:6]) + (f" and {len(texts) - 6} more" if len(texts) > 6 else "")
+    return ", ".join(texts) + (f" and {left_out} more" if left_out else "")

@@ -1,38 +1,40 @@
 """Reads a JSON Schema as an outline for people: what each value is, bounded in depth and size."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from mcp_tools_proxy.console.pages.servers.bounded_text import page_cost
-from mcp_tools_proxy.json_schema.references import References
+from mcp_tools_proxy.console.schema_forms.schema_reader import (
+    LIMITS,
+    NoForm,
+    Resolved,
+    SchemaReader,
+    properties_of,
+    required_of,
+)
+from mcp_tools_proxy.console.schema_forms.visible_json import is_longer
 
 MAX_DEPTH = 8
 MAX_VALUES = 12
 """Values of an ``enum`` that are shown."""
 
 MAX_BRANCHES = 6
+MAX_UNIONS = 2
+"""Alternatives within alternatives, and lists, that the kind of a value names. Six each on 8 levels
+took 9 s."""
+
 DESCRIPTION_CHARS = 300
 NAME_CHARS = 100
 VALUE_CHARS = 60
+MAX_VALUE_CHARS = 2_000
+"""Of an object or a list whose beginning is shown."""
+
 _MARKUP_BYTES = 180
 """What a page has around the texts of one line."""
 
-_LIMITS: Mapping[str, str] = {
-    "minimum": "at least {}",
-    "maximum": "at most {}",
-    "exclusiveMinimum": "more than {}",
-    "exclusiveMaximum": "less than {}",
-    "multipleOf": "a multiple of {}",
-    "minLength": "at least {} characters",
-    "maxLength": "at most {} characters",
-    "minItems": "at least {} items",
-    "maxItems": "at most {} items",
-    "format": "format {}",
-    "pattern": "pattern {}",
-    "default": "by default {}",
-}
+_LIMITS: Mapping[str, str] = {**LIMITS, "default": "by default {}"}
 
 Node = Mapping[str, Any]
 
@@ -64,10 +66,10 @@ def outline_of(schema: object, max_cost: int) -> SchemaOutline:
     if not isinstance(schema, Mapping):
         return SchemaOutline((), is_cut=False)
     reader = _Reader(schema, max_cost)
-    node, places = reader.resolve(schema, frozenset())
-    lines = tuple(reader.children(node, places, 0))
-    if not lines and set(node) - {"type", "properties", "title", "$schema", "$defs"}:
-        lines = tuple(reader.lines([("", schema, False)], frozenset(), 0))
+    root = reader.resolve(schema, frozenset({"#"}))
+    lines = tuple(reader.children(root, 0))
+    if not lines and set(root.schema) - {"type", "properties", "title", "$schema", "$defs"}:
+        lines = tuple(reader.lines([("", schema, False)], root.places, 0))
     return SchemaOutline(lines, is_cut=reader.is_cut)
 
 
@@ -75,67 +77,50 @@ class _Reader:
     """Reads one schema until its share of the page is used up."""
 
     def __init__(self, root: Node, max_cost: int) -> None:
-        self._references = References(root)
+        self._reader = SchemaReader(root)
         self._left = max_cost
-        self.is_cut = False
+        self._is_full = False
 
-    def resolve(
-        self, schema: object, places: frozenset[str], depth: int = 0
-    ) -> tuple[Node, frozenset[str]]:
-        """Follow references, and join what is said by ``allOf``; a loop ends in what it is named.
+    @property
+    def is_cut(self) -> bool:
+        """Whether some of the schema is not shown."""
+        return self._is_full or self._reader.is_exhausted
 
-        ``places`` are the definitions that led here.
+    def resolve(self, schema: object, places: frozenset[str]) -> Resolved:
+        """Follow references, and join what is said by ``allOf``.
+
+        A loop, and what is too large, stay as they are. ``places`` are the definitions that led
+        here.
         """
-        for _ in range(MAX_DEPTH):
-            if not isinstance(schema, Mapping):
-                return {}, places
-            if "$ref" not in schema:
-                return self._joined(schema, places, depth)
-            own = {key: it for key, it in schema.items() if key != "$ref"}
-            found = self._references.find(schema["$ref"])
-            if found is None or found[0] in places or not isinstance(found[1], Mapping):
-                return {"$comment": str(schema["$ref"]), **own}, places
-            places |= {found[0]}
-            schema = {**found[1], **own}
-        return {}, places
+        try:
+            return self._reader.resolve(schema, places)
+        except NoForm:
+            return Resolved(schema if isinstance(schema, Mapping) else {}, places)
 
-    def _joined(
-        self, schema: Node, places: frozenset[str], depth: int
-    ) -> tuple[Node, frozenset[str]]:
-        parts = schema.get("allOf")
-        if not isinstance(parts, list) or depth >= MAX_DEPTH:
-            return schema, places
-        joined: dict[str, Any] = {}
-        for part in parts[:MAX_BRANCHES]:
-            node, places = self.resolve(part, places, depth + 1)
-            joined = _both(joined, node)
-        return _both(joined, {key: it for key, it in schema.items() if key != "allOf"}), places
-
-    def children(self, node: Node, places: frozenset[str], depth: int) -> Iterator[OutlineLine]:
+    def children(self, found: Resolved, depth: int) -> Iterator[OutlineLine]:
         """Yield the values in a value: of an object its properties, of an array its items."""
-        return self.lines(_parts(node), places, depth)
+        return self.lines(_parts(found.schema), found.places, depth)
 
     def lines(
-        self, parts: Sequence[tuple[str, object, bool]], places: frozenset[str], depth: int
+        self, parts: Iterable[tuple[str, object, bool]], places: frozenset[str], depth: int
     ) -> Iterator[OutlineLine]:
         """Yield a line for each schema, as long as there is room."""
         for name, schema, is_required in parts:
             if self._left <= 0 or depth >= MAX_DEPTH:
-                self.is_cut = True
+                self._is_full = True
                 return
-            node, inner = self.resolve(schema, places)
-            yield self._line(name[:NAME_CHARS], node, inner, depth, required=is_required)
+            found = self.resolve(schema, places)
+            yield self._line(name[:NAME_CHARS], found, depth, required=is_required)
 
-    def _line(
-        self, name: str, node: Node, places: frozenset[str], depth: int, *, required: bool
-    ) -> OutlineLine:
+    def _line(self, name: str, found: Resolved, depth: int, *, required: bool) -> OutlineLine:
+        node = found.schema
         values = node.get("enum") if isinstance(node.get("enum"), list) else None
         values = [node["const"]] if "const" in node else values or []
         description = node.get("description")
         text = description if isinstance(description, str) else ""
         shown = [_value(value) for value in values[:MAX_VALUES]]
         limits = [form.format(_value(node[key])) for key, form in _LIMITS.items() if key in node]
-        kind = self._kind(node)
+        kind = self._kind(found)
         texts = (name, kind, text[:DESCRIPTION_CHARS], *shown, *limits)
         self._left -= _MARKUP_BYTES + sum(map(page_cost, texts))
         return OutlineLine(
@@ -146,24 +131,27 @@ class _Reader:
             values=shown,
             more_values=len(values) - len(shown),
             limits=limits,
-            children=tuple(self.children(node, places, depth + 1)),
+            children=tuple(self.children(found, depth + 1)),
         )
 
-    def _kind(self, node: Node, depth: int = 0) -> str:
+    def _kind(self, found: Resolved, depth: int = 0) -> str:
         """Return what a value is, in words: ``list of text``."""
+        node = found.schema
+        named, items, branches = node.get("type"), node.get("items"), _branches(node)
         if "enum" in node or "const" in node:
             return "one of these"
-        if branches := _branches(node):
-            kinds = [self._kind(self.resolve(it, frozenset())[0], depth + 1) for it in branches]
-            return " or ".join(dict.fromkeys(kinds)) if depth < 2 else "one of several"
-        named = node.get("type")
+        if branches and depth >= MAX_UNIONS:
+            return "one of several"
+        if branches:
+            kinds = [self._kind(self.resolve(it, found.places), depth + 1) for it in branches]
+            return " or ".join(dict.fromkeys(kinds))
         if isinstance(named, list):
             return " or ".join(_word(it) for it in named[:MAX_BRANCHES])
-        if named == "array" and depth < 2 and isinstance(node.get("items"), Mapping):
-            return f"list of {self._kind(self.resolve(node['items'], frozenset())[0], depth + 1)}"
-        if named is None and "$comment" in node and len(node) == 1:
-            return f"as {str(node['$comment'])[:60]}"
-        return _word(named if named is not None else "object" if "properties" in node else None)
+        if named == "array" and depth < MAX_UNIONS and isinstance(items, Mapping):
+            return f"list of {self._kind(self.resolve(items, found.places), depth + 1)}"
+        if named is None and "$ref" in node:
+            return f"as {str(node['$ref'])[:60]}"
+        return _word("object" if named is None and "properties" in node else named)
 
 
 _WORDS = {"string": "text", "array": "list", "boolean": "true or false", "integer": "whole number"}
@@ -175,23 +163,23 @@ def _word(kind: object) -> str:
     return _WORDS.get(kind, kind[:40]) if isinstance(kind, str) else "anything"
 
 
-def _parts(node: Node) -> list[tuple[str, object, bool]]:
-    """Return the schemas in a schema, each with a name for people, and whether it is required."""
-    properties = node.get("properties")
-    found: list[tuple[str, object, bool]] = []
-    if isinstance(properties, Mapping):
-        required = node.get("required")
-        names = required if isinstance(required, list) else []
-        found += [(str(key), it, key in names) for key, it in properties.items()]
+def _parts(node: Node) -> Iterator[tuple[str, object, bool]]:
+    """Yield the schemas in a schema, each with a name for people, and whether it is required."""
+    required = required_of(node)
+    for name, part in properties_of(node).items():
+        yield str(name), part, name in required
     items = node.get("items")
     if isinstance(items, Mapping) and not _is_plain(items):
-        found.append(("each", items, False))
+        yield "each", items, False
     extra = node.get("additionalProperties")
     if isinstance(extra, Mapping):
-        found.append(("any other name", extra, False))
-    branches = [it for it in _branches(node) if not _is_plain(it)]
-    found += [(f"form {number}", it, False) for number, it in enumerate(branches, start=1)]
-    return found
+        yield "any other name", extra, False
+    branches = (it for it in _branches(node) if not _is_plain(it))
+    for number, part in enumerate(branches, start=1):
+        yield f"form {number}", part, False
+    unjoined = node.get("allOf")
+    for number, part in enumerate(unjoined if isinstance(unjoined, list) else (), start=1):
+        yield f"part {number}", part, False
 
 
 def _branches(node: Node) -> Sequence[Any]:
@@ -209,14 +197,10 @@ def _is_plain(schema: object) -> bool:
 
 def _value(value: object) -> str:
     """Return a value as JSON, or its beginning."""
-    text = json.dumps(value, ensure_ascii=False)
+    if isinstance(value, str):
+        text = json.dumps(value[: VALUE_CHARS + 1], ensure_ascii=False)
+    elif is_longer(value, MAX_VALUE_CHARS):
+        text = "{…}" if isinstance(value, Mapping) else "[…]"
+    else:
+        text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= VALUE_CHARS else f"{text[:VALUE_CHARS]}…"
-
-
-def _both(one: Mapping[str, Any], other: Node) -> dict[str, Any]:
-    """Join two schemas: the properties and required names of both, else what the latter says."""
-    joined = {**one, **other}
-    for key, kind in (("properties", Mapping), ("required", list)):
-        if isinstance(one.get(key), kind) and isinstance(other.get(key), kind):
-            joined[key] = {**one[key], **other[key]} if kind is Mapping else one[key] + other[key]
-    return joined
