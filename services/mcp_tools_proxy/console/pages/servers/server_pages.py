@@ -171,15 +171,22 @@ async def _changes(page: PageRequest, server: Server) -> Mapping[str, Any]:
 
 
 async def _show_change(page: PageRequest, server: Server) -> PageView:
-    """Show one change in parts; the last one has the button that accepts it."""
+    """Show one change in parts; the last one has the button that accepts it.
+
+    A part belongs to one definition: where that is another one by now, the first is shown.
+    """
     definitions = await definitions_of(page, server["server_id"])
     kind, name = page.query("change"), page.request.query_params.get("name", "")
     found = [it for it in definitions["items"] if (it["kind"], it["name"]) == (kind, name)]
     parts = parts_of(found[0], PART_COST) if found else []
-    part = min(max(page.number("part"), 1), max(len(parts), 1))
+    change = facts(found[0]) if found else None
+    is_another = change is not None and page.query("sha256") not in ("", change["sha256"])
+    part = 1 if is_another or not page.query("sha256") else page.number("part")
+    part = min(max(part, 1), max(len(parts), 1))
     context = {
         "server": server,
-        "change": facts(found[0]) if found else None,
+        "change": change,
+        "is_another": is_another,
         "fields": parts[part - 1] if parts else [],
         "part": part,
         "part_count": len(parts),
