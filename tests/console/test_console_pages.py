@@ -203,3 +203,18 @@ async def test_who_may_not_see_the_overview_is_led_to_what_is_there(tmp_path: Pa
         assert response.headers["location"] == "/console/servers"
         refused = await browser.get(VISIBILITY)
         assert (refused.status_code, "audit" in Html(refused.text).text) == (403, True)
+
+
+async def test_what_a_refusal_says_in_detail_is_a_list() -> None:
+    broken = {**make_preset("broken"), "tools": MARKUP, "prompts": 5}
+    async with running_console(config=Config(presets=[make_preset("work"), broken])) as console:
+        page = await console.browser.open(VISIBILITY)
+        csrf = page.form("/console/sign-out").fields["csrf"]
+        form = {"csrf": csrf, "preset_id": "broken"}
+        response = await console.browser.post(f"{VISIBILITY}/switch", form)
+    refused = Html(response.text)
+    assert (response.status_code, "This could not be done" in refused.text) == (404, True)
+    details = refused.text.partition("PRESET_NOT_FOUND")[2]
+    assert details.startswith(" problems preset_broken.json: $.")
+    assert response.text.partition("PRESET_NOT_FOUND")[2].count("<li>") >= 2
+    assert "['" not in details
