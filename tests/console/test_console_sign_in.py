@@ -12,6 +12,7 @@ from tests.support.captured_logs import capture_logs
 from tests.support.console_browser import (
     ADMIN,
     SIGN_IN,
+    ConsoleBrowser,
     ConsoleService,
     Html,
     running_console,
@@ -165,6 +166,29 @@ async def test_nobody_is_signed_in_by_a_form_of_another_page(
     browser = console.new_browser()
     response = await browser.post(SIGN_IN, {"token": ADMIN}, origin=origin)
     assert (response.status_code, COOKIE in browser.cookies) == (403, False)
+
+
+@pytest.mark.parametrize(
+    ("public_url", "origin"),
+    [
+        ("https://gateway.example:443/tools", "https://gateway.example"),
+        ("https://Gateway.Example", "https://gateway.example"),
+        ("http://gateway.example:80", "http://gateway.example"),
+        ("https://gateway.example:8443", "https://gateway.example:8443"),
+        ("https://münchen.example", "https://xn--mnchen-3ya.example"),
+        ("https://[2001:DB8:0::1]:443", "https://[2001:db8::1]"),
+    ],
+)
+async def test_forms_are_taken_from_the_address_as_a_browser_writes_it(
+    public_url: str, origin: str
+) -> None:
+    async with running(console=True, admin_token=ADMIN, public_url=public_url) as service:
+        browser = ConsoleBrowser(service.http)
+        for other in (f"{origin}:444", f"{origin}.evil.example", origin.replace("://", "://x.")):
+            foreign = await browser.post(SIGN_IN, {"token": ADMIN}, origin=other, host="x.example")
+            assert foreign.status_code == 403, other
+        response = await browser.post(SIGN_IN, {"token": ADMIN}, origin=origin)
+        assert response.status_code == 303
 
 
 async def test_a_form_needs_the_csrf_token_of_its_own_session(console: ConsoleService) -> None:

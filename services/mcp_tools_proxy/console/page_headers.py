@@ -1,6 +1,7 @@
 """The headers of every page, and the check of where a form comes from."""
 
 from collections.abc import Mapping
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
@@ -45,8 +46,7 @@ class OwnOrigin:
 
     def __init__(self, public_url: str | None) -> None:
         self.public_url = public_url
-        parts = urlsplit(public_url or "")
-        self._origin = f"{parts.scheme}://{parts.netloc}".lower() if parts.netloc else None
+        self._origin = None if public_url is None else _origin_of(public_url)
 
     def sent(self, request: Request) -> bool:
         """Return whether a form was sent by a page of ours; browsers name its origin themselves."""
@@ -59,6 +59,24 @@ class OwnOrigin:
         if self._origin is not None and not is_loopback(_name_of(host)):
             return False
         return origin in (f"http://{host}", f"https://{host}")
+
+
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+def _origin_of(url: str) -> str:
+    """Return the origin of a URL as browsers write it.
+
+    They leave the usual port out, and write names of other letters than ASCII with ``xn--``.
+    """
+    parts = urlsplit(url)
+    try:
+        host, port = parts.hostname or "", parts.port
+        name = f"[{ip_address(host)}]" if ":" in host else host.encode("idna").decode()
+    except ValueError:  # no browser has been led there
+        return f"{parts.scheme}://{parts.netloc}".lower()
+    shown = "" if port in (None, _DEFAULT_PORTS.get(parts.scheme)) else f":{port}"
+    return f"{parts.scheme}://{name}{shown}"
 
 
 def _name_of(host: str) -> str:
