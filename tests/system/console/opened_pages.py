@@ -56,6 +56,9 @@ _EXPECTED = (
 )
 """Messages of what is no mistake: an answer that says no, and a request that a person ended."""
 
+BY_THE_TEST = "x-by-the-test"
+"""A header of an answer that a test gives in the gateway's place: it may be an error."""
+
 _PAGE_REQUESTS = ("document", "xhr", "fetch", "eventsource")
 """What the gateway may refuse: a form that is filled in wrongly, a page that is not there."""
 
@@ -91,6 +94,8 @@ class PageProblems:
             self.found.append(f"on the console: {message.text}")
 
     def _on_response(self, response: Response) -> None:
+        if BY_THE_TEST in response.headers:
+            return
         is_page = response.request.resource_type in _PAGE_REQUESTS
         if response.status >= (500 if is_page else 400):
             self.found.append(f"answered with {response.status}: {response.url}")

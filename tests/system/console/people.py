@@ -1,6 +1,8 @@
 """What people do in the console, as they would do it."""
 
-from playwright.async_api import Locator, Page, expect
+from playwright.async_api import Locator, Page, Route, expect
+
+from tests.system.console.opened_pages import BY_THE_TEST
 
 
 async def sign_in(page: Page, token: str) -> None:
@@ -36,3 +38,12 @@ def row_of(page: Page, words: str) -> Locator:
 async def expect_done(page: Page, words: str) -> None:
     """Wait for the message that something was done."""
     await expect(page.get_by_role("status").filter(has_text=words)).to_be_visible()
+
+
+async def refuse_once(page: Page, path: str, status: int = 503) -> None:
+    """Answer the next request for an address as a proxy does without the gateway."""
+
+    async def refuse(route: Route) -> None:
+        await route.fulfill(status=status, body="no upstream", headers={BY_THE_TEST: "1"})
+
+    await page.route(path, refuse, times=1)

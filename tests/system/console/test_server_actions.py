@@ -7,7 +7,7 @@ from playwright.async_api import Page, expect
 
 from tests.support.program import wait_until
 from tests.system.console.demo_gateway import Demo
-from tests.system.console.people import expect_done, row_of
+from tests.system.console.people import expect_done, refuse_once, row_of
 
 
 @pytest.fixture
@@ -32,6 +32,35 @@ async def test_the_overview_brings_itself_up_to_date(page: Page) -> None:
     for _ in range(2):  # the second time by the part that the first has put in place
         async with page.expect_response(lambda it: it.url.endswith("/console")):
             await page.clock.run_for(30_000)
+
+
+async def test_the_overview_stays_when_it_cannot_be_brought_up_to_date(page: Page) -> None:
+    await page.clock.install()
+    await page.goto("/console")
+    await refuse_once(page, "**/console")
+    await page.clock.run_for(30_000)
+    await expect(page.get_by_role("alert")).to_contain_text("503")
+    await expect(page.get_by_role("heading", name="Needs attention")).to_be_visible()
+    async with page.expect_response(lambda it: it.url.endswith("/console") and it.ok):
+        await page.clock.run_for(30_000)
+    await expect(page.get_by_role("alert")).to_have_count(0)
+    await expect(page.get_by_role("heading", name="Needs attention")).to_be_visible()
+
+
+async def test_the_overview_waits_while_somebody_is_at_it(page: Page) -> None:
+    await page.clock.install()
+    await page.goto("/console")
+    link = page.get_by_role("link", name="Look at tickets")
+    await link.focus()
+    await page.clock.run_for(60_000)
+    await expect(link).to_be_focused()
+    await link.blur()
+    await page.get_by_text("Calls in the last hour").select_text()
+    await page.clock.run_for(60_000)
+    assert await page.evaluate("getSelection().toString()") == "Calls in the last hour"
+    await page.evaluate("getSelection().empty()")
+    async with page.expect_response(lambda it: it.url.endswith("/console")):
+        await page.clock.run_for(30_000)
 
 
 async def test_the_slow_server_is_found(page: Page) -> None:

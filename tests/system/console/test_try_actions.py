@@ -3,6 +3,7 @@
 from playwright.async_api import Page, expect
 
 from tests.system.console.console_pages import HOSTILE_TOOL_NAME
+from tests.system.console.people import refuse_once
 from tests.system.console.planted import READABLE
 
 FORECAST = "/console/try?tenant_id=acme&user_id=ann&tool=weather:forecast"
@@ -36,6 +37,29 @@ async def test_a_mistake_is_told_beside_its_field(page: Page) -> None:
     await page.get_by_role("button", name="Run", exact=True).click()
     await expect(page.get_by_label("days")).to_have_attribute("aria-invalid", "true")
     await expect(page.get_by_text("Nothing was sent yet")).to_be_visible()
+
+
+async def test_what_is_typed_stays_when_nothing_answers(page: Page) -> None:
+    await page.goto(FORECAST)
+    await page.get_by_label("name").fill("Berlin")
+    await refuse_once(page, "**/console/try")
+    await page.get_by_role("button", name="Run", exact=True).click()
+    await expect(page.get_by_role("alert")).to_contain_text("503")
+    await expect(page.get_by_label("name")).to_have_value("Berlin")
+    await page.get_by_role("button", name="Run", exact=True).click()
+    await expect(page.get_by_role("heading", name="It worked")).to_be_visible()
+    await expect(page.get_by_role("alert")).to_have_count(0)
+
+
+async def test_a_refusal_is_told_beside_what_is_typed(page: Page) -> None:
+    await page.goto(FORECAST)
+    await page.get_by_label("name").fill("Berlin")
+    await page.locator("form [name=csrf]").last.evaluate(
+        "(it) => { it.value = 'of another page'; }"
+    )
+    await page.get_by_role("button", name="Run", exact=True).click()
+    await expect(page.get_by_role("alert")).to_contain_text("load the page again")
+    await expect(page.get_by_label("name")).to_have_value("Berlin")
 
 
 async def test_arguments_as_json(page: Page) -> None:

@@ -69,18 +69,36 @@
     const abort = event.target.closest("button[data-abort]");
     if (abort) htmx.trigger(abort.form, "htmx:abort");
   });
-  // A refusal is shown where results are: the form keeps what was typed.
-  document.addEventListener("htmx:beforeSwap", ({ detail }) => {
-    const result = document.getElementById("result");
-    if (detail.xhr.status < 400 || !result) return;
-    Object.assign(detail, { target: result, selectOverride: "#result", swapOverride: "outerHTML" });
-  });
-  const tell = (text) => {
-    const result = document.getElementById("result") ?? document.querySelector("[data-upload-text]");
-    if (result) result.textContent = text;
+  // What became of a request is told where results are, else beside what made it: the page stays.
+  const tell = (element, content, kind = "bad") => {
+    document.getElementById("told")?.remove();
+    const notice = document.createElement("div");
+    notice.id = "told";
+    notice.className = `notice ${kind}`;
+    notice.setAttribute("role", "alert");
+    notice.append(...content);
+    for (const shown of element.querySelectorAll("[data-upload]")) shown.hidden = true;
+    const result = document.querySelector("#result[aria-live]");
+    if (result) result.replaceChildren(notice);
+    else if (element.matches("form")) element.append(notice);
+    else element.before(notice);
   };
-  document.addEventListener("htmx:sendError", () => tell("The gateway could not be reached. Try it again."));
-  document.addEventListener("htmx:sendAbort", () => tell("You stopped waiting, which cancels the call. What its server has done by then is done."));
+  const tellNoAnswer = (element, reason) => tell(element, [element.matches("[data-refresh]")
+    ? `${reason} What stands here is from before; it is asked for again by itself.`
+    : `${reason} Nothing here was changed: try it again.`]);
+  document.addEventListener("htmx:beforeSwap", ({ detail }) => {
+    const { xhr, requestConfig: { elt } } = detail;
+    const answer = new DOMParser().parseFromString(xhr.responseText, "text/html");
+    const parts = ["hx-select", "hx-select-oob"].map((name) => elt.getAttribute(name)).filter(Boolean);
+    const refusal = answer.querySelector("[data-refusal]");
+    detail.shouldSwap = !refusal && answer.querySelector(parts.join(", ")) !== null;
+    if (detail.shouldSwap) document.getElementById("told")?.remove();
+    else if (refusal) tell(elt, refusal.children);
+    else tellNoAnswer(elt, `The gateway's answer is none of the console's (status ${xhr.status}).`);
+  });
+  document.addEventListener("htmx:sendError", ({ detail }) => tellNoAnswer(detail.elt, "The gateway could not be reached."));
+  document.addEventListener("htmx:sendAbort", ({ detail }) =>
+    tell(detail.elt, ["You stopped waiting, which cancels the call. What its server has done by then is done."], "warn"));
   // How much of a file is sent, and that it is read after that.
   document.addEventListener("htmx:xhr:progress", (event) => {
     const shown = event.target.querySelector?.("[data-upload]");
@@ -93,12 +111,17 @@
     shown.querySelector("[data-upload-text]").textContent = loaded < total
       ? `Sending the file: ${Math.round((100 * loaded) / total)} %` : "The file is here, and is being read";
   });
-  // Each look is recorded as one, so a page that nobody sees does not look again.
+  // Each look is recorded as one, so a page that nobody sees does not look again; and what somebody
+  // is at would lose the focus or the selection.
   const REFRESH_MS = 30_000;
+  const isInUse = (element) => {
+    const selection = getSelection();
+    return element.contains(document.activeElement) || (!selection.isCollapsed && selection.containsNode(element, true));
+  };
   setInterval(() => {
     if (document.visibilityState !== "visible") return;
     for (const element of document.querySelectorAll("[data-refresh]")) {
-      element.dispatchEvent(new CustomEvent("console:refresh"));
+      if (!isInUse(element)) element.dispatchEvent(new CustomEvent("console:refresh"));
     }
   }, REFRESH_MS);
 
