@@ -294,6 +294,12 @@ async def _is_kept_until_the_sign_out(
     assert "None yet" in (await browser.open(TRY)).text
 
 
+def states(page: Html) -> set[str]:
+    """Return how what has a state looks."""
+    classes = [(it.get("class") or "").split() for _, it in page.tags]
+    return {it[1] for it in classes if it[:1] == ["state"]}
+
+
 async def test_what_fails_says_what_to_do_and_marks_the_argument() -> None:
     async with serving(**jwt(), admin_token=None) as console:
         browser = console.new_browser()
@@ -301,6 +307,7 @@ async def test_what_fails_says_what_to_do_and_marks_the_argument() -> None:
         page = await open_plan(browser)
         page = await send(browser, "run", page, **{named(page, "i", "days"): "0"})
         assert "INVALID_ARGUMENTS" in page.text
+        assert states(page) == {"warn"}
         assert "What to do: Correct what the message names" in page.text
         marked = [it["name"] for _, it in page.tags if it.get("aria-invalid") == "true"]
         assert marked == [named(page, "i", "days")]

@@ -8,6 +8,7 @@ from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 
 from mcp_tools_proxy.console.assets import Assets
+from mcp_tools_proxy.console.calls.shown_record import code_kind
 from mcp_tools_proxy.console.one_time_address import GUEST
 from mcp_tools_proxy.console.sentences import sentence
 from mcp_tools_proxy.domain.identity import Principal
@@ -33,6 +34,7 @@ class Templates:
         self._environment.globals |= {
             "asset": assets.url,
             "base": base,
+            "code_kind": code_kind,
             "signed_in_as": signed_in_as,
             "state_kind": state_kind,
         }

@@ -95,6 +95,7 @@ PAGES = [
         "calls-filtered", "/calls", {"tenant_id": TENANT, "tool": "weather:forecast", "code": "OK"}
     ),
     _page("calls-none", "/calls", {"user_id": SHORT, "tool": PLANTED[:100]}),
+    _page("calls-refused", "/calls", {"cursor": "none"}, status=422),
     _page("calls-live", "/calls", {"live": "1"}),
     _page("call", "/calls/trace", {"trace_id": REFUSED_TRACE}),
     _page("call-missing", "/calls/999999", status=404),

@@ -70,6 +70,14 @@
     const parent = text.parentElement;
     if (!text.textContent.trim() || parent.closest("svg, option, script, noscript, textarea")) continue;
     if (!isShown(parent)) continue;
+    if (parent.closest("td, th")) {
+      for (const { 0: word, index } of text.textContent.matchAll(/(?<!\S)[\p{L}\p{N}_:]{2,12}[,.;?]*(?!\S)/gu)) {
+        range.setStart(text, index);
+        range.setEnd(text, index + word.length);
+        const lines = new Set([...range.getClientRects()].map(({ top }) => Math.round(top)));
+        if (lines.size > 1) problems.add(`the word “${word}” of ${describe(parent)} is broken, to ${lines.size} lines`);
+      }
+    }
     range.selectNodeContents(text);
     for (const piece of range.getClientRects()) {
       if (piece.width < SPACE_PX) continue; // where lines are kept, the space at an end hangs over

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal
 
+import pytest
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import (
     Browser,
@@ -24,10 +25,11 @@ WAIT_MS = 60_000
 """How long a browser waits for what has to come; alone it comes within a second."""
 
 WIDTH, HEIGHT = 1440, 900
-NARROW = 360
+MIDDLE, NARROW = 1024, 360
 _VIEWS: Sequence[tuple[int, Literal["light", "dark"]]] = (
     (WIDTH, "light"),
     (WIDTH, "dark"),
+    (MIDDLE, "dark"),
     (NARROW, "dark"),
     (NARROW, "light"),
 )
@@ -139,7 +141,10 @@ async def size_of(page: Page) -> int:
 
 
 async def faults_of(page: Page) -> Sequence[str]:
-    """Return what axe and the layout find, wide and narrow, light and dark."""
+    """Return what axe and the layout find, wide and narrow, light and dark.
+
+    Between wide and narrow only the layout is other than at both.
+    """
     await page.evaluate(FONTS)
     await page.evaluate(AXE)
     found: list[str] = []
@@ -148,6 +153,16 @@ async def faults_of(page: Page) -> Sequence[str]:
         if width == NARROW:
             await page.evaluate(OPEN_DETAILS)
         await page.emulate_media(color_scheme=scheme)
-        faults = await page.evaluate(_RUN_AXE, _AXE_TAGS) + await page.evaluate(_LAYOUT)
+        faults = await page.evaluate(_LAYOUT)
+        if width != MIDDLE:
+            faults += await page.evaluate(_RUN_AXE, _AXE_TAGS)
         found += [f"{width} px, {scheme}: {fault}" for fault in faults]
+    await page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
     return found
+
+
+async def expect_for_everybody(page: Page) -> None:
+    """Fail with what axe and the layout find."""
+    faults = await faults_of(page)
+    if faults:
+        pytest.fail("\n".join(faults))

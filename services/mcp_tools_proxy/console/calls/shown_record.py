@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from math import log10
 from typing import Any
 
 from mcp_tools_proxy.console.page_request import page_address
@@ -54,8 +53,17 @@ _WHO_KEYS = ("user_id", "subject", "token_id")
 _FAILURES = frozenset({Check.RETRIEVAL, Check.SERVER, Check.RESULT, Check.GATEWAY})
 """What goes wrong behind these checks is a failure; the others refuse."""
 
-SLOWEST_MS = 60_000.0
-"""Where the bar of a duration is full. It grows with the logarithm, from 1 ms on."""
+SLOWEST_MS = 1000.0
+"""Where the bar of a duration is full."""
+
+
+def code_kind(code: str) -> str:
+    """Return how the code of a call looks: ok, warn (refused), bad (failed) or idle."""
+    if code == "OK":
+        return "ok"
+    if code in ("", CANCELLED):
+        return "idle"
+    return "bad" if CHECK_OF_CODE.get(code) in _FAILURES else "warn"
 
 
 @dataclass(frozen=True)
@@ -165,12 +173,8 @@ class ShownRecord:
 
     @property
     def kind(self) -> str:
-        """How its code looks: ok, warn (refused), bad (failed) or idle."""
-        if self.code == "OK":
-            return "ok"
-        if self.code in ("", CANCELLED):
-            return "idle"
-        return "bad" if CHECK_OF_CODE.get(self.code) in _FAILURES else "warn"
+        """How its code looks."""
+        return code_kind(self.code)
 
     @property
     def duration_ms(self) -> float | None:
@@ -180,7 +184,7 @@ class ShownRecord:
     @property
     def duration_share(self) -> float:
         """How much of its bar the duration fills."""
-        return min(1.0, log10(1 + (self.duration_ms or 0)) / log10(1 + SLOWEST_MS))
+        return min(1.0, (self.duration_ms or 0) / SLOWEST_MS)
 
     @property
     def try_path(self) -> str:
