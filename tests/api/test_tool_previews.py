@@ -272,7 +272,8 @@ async def test_an_operator_of_one_tenant_is_shown_no_problem_of_a_file(server: R
 
         await eventually(problem)
         whole, shown = await preview_for(ADMIN), await preview_for(of_tenant)
-    assert shown == {key: it for key, it in whole.items() if key != "problems"}
+    assert whole["agents"] == ["narrow", "plain"]
+    assert shown == {key: it for key, it in whole.items() if key not in ("problems", "agents")}
 
 
 async def test_without_tokens_a_preview_needs_the_admin_token(server: RawServer) -> None:

@@ -68,6 +68,7 @@ async def test_a_look_has_the_tools_of_a_caller_and_their_tokens(console: Consol
     assert TOOL in page.text
     assert "s:echo" not in page.text
     assert "tokens (estimated)" in page.text
+    assert ("option", {"value": "narrow"}) in page.tags
     one = await console.browser.open(f"{VISIBILITY}/tool", name=TOOL, tenant_id="acme")
     assert ("MCP" in one.text, "OpenAI" in one.text, "input_schema" in one.text) == (True,) * 3
 

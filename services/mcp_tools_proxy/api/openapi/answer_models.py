@@ -227,6 +227,10 @@ class PresetPreviewAnswer(ActivePresetAnswer, title="PresetPreview"):
     """A preset, what a switch to it would leave out, and the tools in the order of the list."""
 
     active: Annotated[bool, Field(description="Whether it is the active preset.")]
+    agents: Annotated[
+        list[str] | None,
+        Field(description="All that agents.json has; for an operator without a tenant only."),
+    ] = None
     tokens: Annotated[int, Field(description="Those of all tools of the list.")]
     tools: list[PreviewedToolAnswer]
 

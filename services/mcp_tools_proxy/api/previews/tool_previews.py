@@ -70,7 +70,9 @@ class ToolPreviews:
         if pending := self._first_attempts.pending_for(caller, Kind.TOOL, registry):
             more["pending"] = pending
         shown = _shown(preview, tools)
-        if operator.tenant_id is not None:  # paths and values of files are of all tenants
+        if operator.tenant_id is None:
+            shown["agents"] = sorted(registry.access_rules.agents or ())
+        else:  # paths and values of files are of all tenants
             shown.pop("problems", None)
         end = b"," + to_json({**more, "preview": shown})[1:]
         return PreviewBody(etag_of(tools.etag.encode() + end), tools.body, end)

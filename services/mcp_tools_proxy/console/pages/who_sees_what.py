@@ -80,6 +80,7 @@ async def _show(page: PageRequest) -> PageResult:
     context = {
         "presets": presets["presets"],
         "active": presets["active"],
+        "agents": one.preview.get("agents", ()),
         "formats": FORMATS,
         "most_missing": MISSING_ROWS,
         "format": _format_of(page),
