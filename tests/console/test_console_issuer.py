@@ -140,3 +140,20 @@ async def test_the_sign_in_form_names_the_issuer_and_needs_our_origin() -> None:
         assert console.issuer.url in page.text
         response = await console.browser.post("/console/issuer", {}, origin="https://evil.example")
         assert (response.status_code, TRIP in console.browser.cookies) == (403, False)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "path"),
+    [("/console/try?tool=a", "/console/try?tool=a"), ("//evil.example", "/console/servers")],
+)
+async def test_a_sign_in_at_the_issuer_leads_back_to_the_page_that_was_wanted(
+    wanted: str, path: str
+) -> None:
+    async with issuer_console() as console:
+        begun = await console.browser.post("/console/issuer", {"wanted": wanted}, origin=ORIGIN)
+        page = await console.browser.get(await console.at_issuer(next_address(begun)))
+        assert next_address(page) == f"/tools{path}"
+        assert not [it for it in console.browser.cookies if "wanted" in it]
+        console.browser.cookies["__Host-mcp-console-wanted"] = "Ly9ldmlsLmV4YW1wbGU"
+        planted = await console.sign_in()
+        assert next_address(planted) == "/tools/console/servers"

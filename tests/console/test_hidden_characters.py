@@ -10,7 +10,7 @@ from tests.support.console_browser import ConsoleService, Html, running_console
 from tests.support.mcp_servers.raw_web import running_raw
 
 TRY = "/console/try"
-NOBODY: dict[str, list[str]] = {"users": [], "roles": []}
+NO_READERS: dict[str, list[str]] = {"users": [], "roles": []}
 NAMES = [
     pytest.param(f"an{hidden}n", id=f"U+{ord(hidden):04X}")
     for hidden in ("\u00ad", "\u200d", "\u202e", "\u2028", "\ufeff", "\U000e0041")
@@ -45,7 +45,7 @@ async def test_a_document_is_changed_and_removed_by_its_own_id(
     readers, remove = [it for it in page.forms if it.action == MANAGE]
     changed = await console.browser.post(MANAGE, {**readers.fields, "readers": "nobody"})
     assert changed.status_code == 303
-    assert (await facts(console))[name]["readers"] == NOBODY  # type: ignore[index]
+    assert (await facts(console))[name]["readers"] == NO_READERS  # type: ignore[index]
     fields = (await console.browser.open(page_of(READ, name))).form(READ).fields
     assert fields["doc_id"] == name
     removed = await console.browser.post(MANAGE, remove.fields)

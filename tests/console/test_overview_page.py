@@ -47,8 +47,8 @@ async def test_a_document_that_is_no_good_leads_to_the_documents(tmp_path: Path)
         assert "documents: 1 of the files is no good Look at documents" in page.text
         shown = page.text.partition("Needs attention")[2]
         assert "Look at tokens" in shown
-        looks = [it for it in page.links if it in ("/console/documents", "/console/tokens")]
-        assert sorted(looks) == ["/console/documents"] * 2 + ["/console/tokens"] * 2
+        found = [it for it in page.links if it in ("/console/documents", "/console/tokens")]
+        assert sorted(found) == ["/console/documents"] * 2 + ["/console/tokens"] * 2
         browser = console.new_browser()
         await browser.sign_in(token)
         without = await browser.open(OVERVIEW)

@@ -5,17 +5,15 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tests.console.test_console_issuer import ORIGIN, issuer_console
-from tests.support.browser import next_address
 from tests.support.console_browser import (
     ADMIN,
+    ORIGIN,
     SIGN_IN,
     ConsoleBrowser,
     ConsoleService,
     Html,
     running_console,
 )
-from tests.support.console_browser import ORIGIN as OURS
 from tests.support.service import running
 
 WANTED = "/console/documents?tenant_id=a%C3%A9+b&q=%22x%22"
@@ -99,22 +97,9 @@ async def test_no_link_to_the_sign_in_leads_elsewhere(
 
 
 async def test_below_the_path_of_a_proxy_it_is_a_page_of_the_console() -> None:
-    async with running(console=True, admin_token=ADMIN, public_url=f"{OURS}/tools") as service:
+    async with running(console=True, admin_token=ADMIN, public_url=f"{ORIGIN}/tools") as service:
         browser = ConsoleBrowser(service.http)
         led = await browser.get(WANTED, follow=False)
         assert led.headers["location"].startswith(f"/tools{SIGN_IN}?wanted=%2Fconsole")
         response = await browser.post(SIGN_IN, {"token": ADMIN, "wanted": WANTED})
         assert response.headers["location"] == f"/tools{WANTED}"
-
-
-@pytest.mark.parametrize(("wanted", "at"), [("/console/try?tool=a", 0), ("//evil.example", 1)])
-async def test_the_issuer_leads_back_to_it(wanted: str, at: int) -> None:
-    async with issuer_console() as console:
-        begun = await console.browser.post("/console/issuer", {"wanted": wanted}, origin=ORIGIN)
-        page = await console.browser.get(await console.at_issuer(next_address(begun)))
-        expected = ("/tools/console/try?tool=a", "/tools/console/servers")[at]
-        assert next_address(page) == expected
-        assert not [it for it in console.browser.cookies if "wanted" in it]
-        console.browser.cookies["__Host-mcp-console-wanted"] = "Ly9ldmlsLmV4YW1wbGU"
-        planted = await console.sign_in()
-        assert next_address(planted) == "/tools/console/servers"
