@@ -161,7 +161,7 @@ async def faults_of(page: Page) -> Sequence[str]:
     return found
 
 
-async def expect_for_everybody(page: Page) -> None:
+async def expect_accessible(page: Page) -> None:
     """Fail with what axe and the layout find."""
     faults = await faults_of(page)
     if faults:

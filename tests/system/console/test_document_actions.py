@@ -7,7 +7,7 @@ import pytest
 from playwright.async_api import FilePayload, Page, expect
 
 from tests.system.console.demo_gateway import HANDBOOK, POLICY, TENANT, Demo
-from tests.system.console.opened_pages import expect_for_everybody
+from tests.system.console.opened_pages import expect_accessible
 from tests.system.console.people import expect_done
 
 DOC = "guide"
@@ -48,7 +48,7 @@ async def test_a_file_of_a_wrong_kind_is_told(page: Page) -> None:
     await page.get_by_role("button", name="Add the document").click()
     await expect(page.get_by_role("alert")).to_be_visible()
     await expect(page.get_by_label("File", exact=True)).to_have_attribute("aria-invalid", "true")
-    await expect_for_everybody(page)
+    await expect_accessible(page)
 
 
 async def test_search_and_read_what_was_found(page: Page) -> None:
@@ -79,10 +79,10 @@ async def test_verify_a_quotation_and_take_what_stands_there(page: Page) -> None
     await quote.fill("Trips of 7 days are paid for by the week.")
     await page.get_by_role("button", name="Verify", exact=True).click()
     await expect(page.get_by_role("heading", name="It does not stand there")).to_be_visible()
-    await expect_for_everybody(page)
+    await expect_accessible(page)
     await page.get_by_role("button", name="Verify these words instead").click()
     await expect(page.get_by_role("heading", name="It stands there")).to_be_visible()
-    await expect_for_everybody(page)
+    await expect_accessible(page)
 
 
 async def test_set_the_readers(page: Page, guide: None) -> None:

@@ -8,7 +8,7 @@ from mcp_tools_proxy.app.http import create_app
 from mcp_tools_proxy.settings.settings import Settings
 from tests.system.console.console_pages import NO_PAGES, PAGES, SIGNED_OUT_PAGES, ConsolePage
 from tests.system.console.demo_gateway import ADMIN, Demo
-from tests.system.console.opened_pages import MAX_PAGE_BYTES, expect_for_everybody, size_of
+from tests.system.console.opened_pages import MAX_PAGE_BYTES, expect_accessible, size_of
 
 
 @pytest.mark.parametrize("wanted", PAGES, ids=lambda it: it.name)
@@ -29,7 +29,7 @@ async def _check(page: Page, demo: Demo, wanted: ConsolePage) -> None:
     assert response.status == wanted.status
     assert await page.get_by_role("heading", level=1).count() == 1
     assert await size_of(page) <= MAX_PAGE_BYTES
-    await expect_for_everybody(page)
+    await expect_accessible(page)
 
 
 async def test_no_page_is_left_out(page: Page) -> None:

@@ -8,7 +8,7 @@ from playwright.async_api import Browser, expect
 from tests.support.program import started
 from tests.support.program_launch import run
 from tests.system.console.demo_gateway import ADMIN
-from tests.system.console.opened_pages import expect_for_everybody, new_page
+from tests.system.console.opened_pages import expect_accessible, new_page
 from tests.system.console.people import sign_in
 
 CONSOLE: dict[str, Any] = {"MCP_PROXY_CONSOLE": "true"}
@@ -19,7 +19,7 @@ async def test_sign_in_by_a_one_time_address(chromium: Browser, tmp_path: Path) 
         _, printed, _ = run(tmp_path, "console", "--port", str(program.port), **CONSOLE)
         async with new_page(chromium, f"http://127.0.0.1:{program.port}") as page:
             await page.goto(printed.strip())
-            await expect_for_everybody(page)
+            await expect_accessible(page)
             await page.get_by_role("button", name="Sign in").click()
             await expect(page.get_by_text("one-time address")).to_be_visible()
 
@@ -30,4 +30,4 @@ async def test_tokens_where_callers_have_none(chromium: Browser, tmp_path: Path)
             await sign_in(page, ADMIN)
             await page.goto("/console/tokens")
             await expect(page.get_by_text("do not use tokens of its own")).to_be_visible()
-            await expect_for_everybody(page)
+            await expect_accessible(page)

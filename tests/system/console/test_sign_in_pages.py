@@ -3,7 +3,7 @@
 from playwright.async_api import Page, expect
 
 from tests.system.console.demo_gateway import Demo
-from tests.system.console.opened_pages import expect_for_everybody
+from tests.system.console.opened_pages import expect_accessible
 from tests.system.console.people import sign_in
 
 NOTE = "desk of acme"
@@ -16,7 +16,7 @@ async def test_a_wrong_token_is_told(stranger: Page) -> None:
     await page.get_by_role("button", name="Sign in").click()
     await expect(page.get_by_role("alert")).to_be_visible()
     await expect(page.get_by_label("Token")).to_have_attribute("aria-invalid", "true")
-    await expect_for_everybody(page)
+    await expect_accessible(page)
 
 
 async def test_a_token_signs_in_to_what_it_is_for(stranger: Page, demo: Demo) -> None:

@@ -3,7 +3,7 @@
 from playwright.async_api import Page, expect
 
 from tests.system.console.demo_gateway import TENANT, Demo
-from tests.system.console.opened_pages import expect_for_everybody
+from tests.system.console.opened_pages import expect_accessible
 from tests.system.console.people import row_of
 
 
@@ -16,7 +16,7 @@ async def test_a_token_is_shown_once_works_and_is_revoked(page: Page, demo: Demo
     await page.get_by_role("button", name="Make the token").click()
     secret = await page.locator("#new-token").inner_text()
     assert demo.status_with(secret.strip()) == 200
-    await expect_for_everybody(page)
+    await expect_accessible(page)
     await page.get_by_role("link", name="I have copied it").click()
     row = row_of(page, "desk robot")
     await expect(row).to_contain_text("helpdesk")
@@ -36,4 +36,4 @@ async def test_a_mistake_is_told_beside_its_field(page: Page) -> None:
     await page.get_by_role("button", name="Make the token").click()
     await expect(page.get_by_role("alert")).to_be_visible()
     await expect(page.get_by_label("Tenant", exact=True)).to_have_value(TENANT)
-    await expect_for_everybody(page)
+    await expect_accessible(page)

@@ -3,7 +3,7 @@
 from playwright.async_api import Page, expect
 
 from tests.system.console.console_pages import HOSTILE_TOOL_NAME
-from tests.system.console.opened_pages import expect_for_everybody
+from tests.system.console.opened_pages import expect_accessible
 from tests.system.console.people import refuse_once
 from tests.system.console.planted import READABLE
 
@@ -29,7 +29,7 @@ async def test_find_a_tool_fill_its_form_in_and_run_it(page: Page) -> None:
     await expect(page.get_by_label("name")).to_have_value("Lyon")
     tries = page.get_by_role("complementary", name="Your last tries")
     await expect(tries.get_by_role("link", name="weather:forecast").first).to_be_visible()
-    await expect_for_everybody(page)
+    await expect_accessible(page)
 
 
 async def test_a_mistake_is_told_beside_its_field(page: Page) -> None:
@@ -39,7 +39,7 @@ async def test_a_mistake_is_told_beside_its_field(page: Page) -> None:
     await page.get_by_role("button", name="Run", exact=True).click()
     await expect(page.get_by_label("days")).to_have_attribute("aria-invalid", "true")
     await expect(page.get_by_text("Nothing was sent yet")).to_be_visible()
-    await expect_for_everybody(page)
+    await expect_accessible(page)
 
 
 async def test_what_is_typed_stays_when_nothing_answers(page: Page) -> None:
@@ -62,7 +62,7 @@ async def test_a_refusal_is_told_beside_what_is_typed(page: Page) -> None:
     )
     await page.get_by_role("button", name="Run", exact=True).click()
     await expect(page.get_by_role("alert")).to_contain_text("load the page again")
-    await expect_for_everybody(page)
+    await expect_accessible(page)
     await expect(page.get_by_label("name")).to_have_value("Berlin")
 
 
@@ -84,7 +84,7 @@ async def test_explain_without_running(page: Page) -> None:
     await page.get_by_label("Agent").fill("reader")
     await page.get_by_role("button", name="Explain without running").click()
     await expect(page.get_by_role("heading", name="It would be refused")).to_be_visible()
-    await expect_for_everybody(page)
+    await expect_accessible(page)
 
 
 async def test_a_tool_that_fails_says_what_to_do(page: Page) -> None:
@@ -93,7 +93,7 @@ async def test_a_tool_that_fails_says_what_to_do(page: Page) -> None:
     await page.get_by_role("button", name="Run", exact=True).click()
     await expect(page.get_by_role("heading", name="TOOL_FAILED")).to_be_visible()
     await expect(page.get_by_text("What to do:")).to_be_visible()
-    await expect_for_everybody(page)
+    await expect_accessible(page)
 
 
 async def test_a_wait_can_be_ended(page: Page) -> None:
@@ -108,4 +108,4 @@ async def test_markup_in_a_result_is_text(page: Page) -> None:
     await page.goto(f"/console/try?tenant_id=acme&user_id=ann&tool={HOSTILE_TOOL_NAME}")
     await page.get_by_role("button", name="Run", exact=True).click()
     await expect(page.locator("#model-text")).to_contain_text(READABLE)
-    await expect_for_everybody(page)
+    await expect_accessible(page)
