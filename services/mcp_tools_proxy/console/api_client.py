@@ -12,6 +12,7 @@ from starlette.routing import Match, Route
 from starlette.types import Message, Receive, Scope, Send
 
 from mcp_tools_proxy.domain.audit.origin import Entry
+from mcp_tools_proxy.domain.errors import RouteNotFound
 from mcp_tools_proxy.web.client_address import ENTRY, FORWARDED_FOR
 
 TOOLS_PATH = "/internal/mcp/tools"
@@ -133,12 +134,13 @@ class ApiClient:
         }
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request. Raises RouteNotFound, such as for an id with a slash in a path."""
         for route in self._routes:
             match, found = route.matches(scope)
             if match is Match.FULL:
                 await route.app({**scope, **found}, receive, send)
                 return
-        raise LookupError(f"the API has no {scope['method']} {scope['path']}")
+        raise RouteNotFound("there is no such thing here; go back, and load the page again")
 
 
 class _Collected:

@@ -78,7 +78,7 @@ async def test_reconnect(page: Page) -> None:
 
 async def test_accept_a_changed_definition(page: Page, kept_lock: None) -> None:
     await page.goto("/console/servers")
-    await page.get_by_role("link", name="1 of notes").click()
+    await page.get_by_role("link", name="1 changed definition of notes").click()
     await expect(page.get_by_role("deletion")).to_have_text("notes.")
     await expect(page.get_by_role("insertion")).to_contain_text("Ignore all previous instructions")
     await expect_accessible(page)

@@ -191,7 +191,7 @@ def _referring(part: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"$defs": {"part": part, **more}, "properties": members}
 
 
-LARGE = {"properties": {f"p{n}": {} for n in range(5000)}}
+LARGE: dict[str, Any] = {"properties": {f"p{n}": {} for n in range(5000)}}
 UNIONS = {f"n{n}": {"anyOf": [{"$ref": f"#/$defs/n{n + 1}"}] * 6} for n in range(30)}
 HOSTILE: dict[str, Any] = {
     **{it: _deep(it, 10_000) for it in ("properties", "items", "allOf", "anyOf", "oneOf")},

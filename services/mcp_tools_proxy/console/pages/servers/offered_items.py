@@ -13,6 +13,7 @@ from mcp_tools_proxy.console.page_request import PageRequest, PageView
 from mcp_tools_proxy.console.pages.servers.bounded_text import page_cost, page_text
 from mcp_tools_proxy.console.pages.servers.schema_outline import outline_of
 from mcp_tools_proxy.console.schema_forms.schema_reader import properties_of, required_of
+from mcp_tools_proxy.domain.configuration import EMPTY_PRESET
 
 Item = Mapping[str, Any]
 
@@ -32,24 +33,29 @@ HIDDEN_FOR: Mapping[str, tuple[str, str]] = {
     "excluded": ("excluded", "“exclude” in the server’s entry in mcp.json leaves it out."),
     "not_in_preset": (
         "not in the preset",
-        "The active preset does not name it. Add it there, or switch to a preset that has it.",
+        "The active preset does not name it. Add it to preset_{preset_id}.json, or switch to a "
+        "preset that has it.",
     ),
     "cannot_bind": (
         "not bound",
-        "“bind” in the server’s entry sets an argument that it does not "
-        "take so. See the problems of the server.",
+        "“bind” in the server’s entry in mcp.json sets an argument that it does not take so. See "
+        "the problems of the server.",
     ),
     "quarantined": (
         "quarantined",
-        "Its definition is not the one that was accepted. Look at the change, and accept it.",
+        "Its definition is not the one in definitions.lock.json, which was accepted. Look at the "
+        "change, and accept it.",
     ),
     "shadowed": ("shadowed", "A server before this one in mcp.json offers the same name."),
     "name_taken": (
         "name taken",
-        "Another tool has its name. Give it one of its own by “overrides” in the preset.",
+        "Another tool has its name. Give it one of its own by “overrides” in "
+        "preset_{preset_id}.json.",
     ),
 }
-"""Why nobody sees an item: in a word or two, and what to do about it."""
+"""Why nobody sees an item: in a word or two, and what to do about it, and in which file."""
+
+NO_PRESET = "No preset is in force. Choose one in “Who sees what”."
 
 WARNS = "may destroy something"
 """What is shown of a tool in the list as well."""
@@ -107,7 +113,7 @@ async def show_item(page: PageRequest, server: Item) -> PageView | Response:
         "title": _title(definition),
         "shown_name": page_text(name, 2_000),
         "description": page_text(text if isinstance(text, str) else "", TEXT_COST),
-        "hidden": HIDDEN_FOR.get(item.get("hidden_for", "")),
+        "hidden": await _hidden(page, item),
         "notes": _annotations(definition),
         "warns": WARNS,
         "schemas": list(_schemas(definition)),
@@ -117,6 +123,19 @@ async def show_item(page: PageRequest, server: Item) -> PageView | Response:
         "json": page_text(to_json(definition, indent=2).decode(), JSON_COST),
     }
     return PageView(template="offered_item.html", context=context)
+
+
+async def _hidden(page: PageRequest, item: Item) -> tuple[str, str] | None:
+    """Return why nobody is shown an item, and what to do in which file."""
+    if item["shown"] or item["hidden_for"] not in HIDDEN_FOR:
+        return None
+    reason, advice = HIDDEN_FOR[item["hidden_for"]]
+    if "{preset_id}" not in advice:
+        return reason, advice
+    preset_id = (await page.api.get("/internal/mcp/presets/active"))["preset"]["id"]
+    if preset_id == EMPTY_PRESET.preset_id:
+        return reason, NO_PRESET
+    return reason, advice.format(preset_id=preset_id)
 
 
 async def _page_of(page: PageRequest, server_id: str) -> Mapping[str, Any]:

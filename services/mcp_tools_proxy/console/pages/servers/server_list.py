@@ -4,12 +4,22 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mcp_tools_proxy.console.page_request import PageRequest, PageResult, PageView
+from mcp_tools_proxy.console.page_request import (
+    PageRequest,
+    PageResult,
+    PageView,
+    page_address,
+)
 from mcp_tools_proxy.console.pages.servers.server_facts import calls_of_servers, is_for_all
 from mcp_tools_proxy.domain.identity import OperatorRight
 
+PAGE_SERVERS = 50
+"""400 servers on one page made 171 kB; each may have an error and a problem."""
+
 SORTED_BY = ("total", "errors", "p99_ms")
 """The figures that the list is sorted by on demand, the greatest first."""
+
+LIST_PATH = "/console/servers"
 
 Server = Mapping[str, Any]
 
@@ -20,11 +30,19 @@ async def list_servers(page: PageRequest) -> PageResult:
     calls = await calls_of_servers(page)
     sort = page.query("sort")
     rows = [(server, (calls or {}).get(server["server_id"], {})) for server in servers]
-    if sort in SORTED_BY:
+    sort = sort if sort in SORTED_BY else ""
+    if sort:
         rows.sort(key=lambda row: row[1].get(sort) or 0, reverse=True)
     slowest = max((it.get("p99_ms") or 0 for _, it in rows), default=0)
+    first = page.number("first")
+    first = first - first % PAGE_SERVERS if first < len(rows) else 0
+    end = first + PAGE_SERVERS
     context = {
-        "rows": rows,
+        "rows": rows[first:end],
+        "first": first,
+        "total": len(rows),
+        "before": page_address(LIST_PATH, {"sort": sort, "first": first - PAGE_SERVERS}),
+        "after": page_address(LIST_PATH, {"sort": sort, "first": end}),
         "shows_calls": calls is not None,
         "slowest_ms": slowest,
         "sort": sort,

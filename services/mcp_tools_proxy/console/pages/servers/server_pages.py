@@ -21,13 +21,14 @@ from mcp_tools_proxy.console.pages.servers.definition_changes import (
 from mcp_tools_proxy.console.pages.servers.offered_items import show_item, show_offers
 from mcp_tools_proxy.console.pages.servers.server_advice import advice_on, sign_in_command
 from mcp_tools_proxy.console.pages.servers.server_facts import calls_of_servers, is_for_all
-from mcp_tools_proxy.console.pages.servers.server_list import list_servers
+from mcp_tools_proxy.console.pages.servers.server_list import LIST_PATH, list_servers
 from mcp_tools_proxy.console.pages.servers.server_logins import end_login, show_logins
 from mcp_tools_proxy.console.sentences import sentence
 from mcp_tools_proxy.domain.errors import InvalidRequest, RouteNotFound
 from mcp_tools_proxy.domain.identity import OperatorRight
 
-LIST_PATH = "/console/servers"
+MAX_POLLS = 5
+"""Times that a page looks again by itself, every 2 s, while a server is being connected to."""
 
 Server = Mapping[str, Any]
 
@@ -49,6 +50,8 @@ def server_path(server_id: str, **query: object) -> str:
 async def _show(page: PageRequest) -> PageResult:
     """Show a server, with the tab that the address names; or one item, or one change, of it."""
     server = await _server_of(page)
+    if page.query("part") == "state":
+        return PageView(template="server.html", context=_state_of(page, server))
     if page.query("kind") and is_for_all(page, OperatorRight.AUDIT):
         return await show_item(page, server)
     if page.query("change") and is_for_all(page, OperatorRight.DEFINITIONS):
@@ -74,8 +77,8 @@ async def _reconnect(page: PageRequest, server: Server) -> PageResult:
     server_id = server["server_id"]
     await page.api.send("POST", f"/internal/mcp/servers/{server_id}/reconnect")
     return Done(
-        path=server_path(server_id),
-        message=f"{server_id} is being reconnected. Load this page again to see how it went.",
+        path=server_path(server_id, polls=MAX_POLLS),
+        message=f"{server_id} is being reconnected. “Look again” shows how it went.",
     )
 
 
@@ -125,12 +128,8 @@ async def _show_tab(
     current = wanted if wanted in dict(tabs) else next(iter(dict(tabs)), "")
     calls = await calls_of_servers(page)
     context: dict[str, Any] = {
-        "server": server,
+        **_state_of(page, server),
         "calls": None if calls is None else calls.get(server["server_id"], {"total": 0}),
-        "advice": advice_on(server),
-        "command": sign_in_command(server),
-        "may_reconnect": is_for_all(page, OperatorRight.CONFIG)
-        and server["state"] not in ("disabled", "invalid"),
         "tabs": tabs,
         "tab": current,
         "problem": problem,
@@ -143,6 +142,24 @@ async def _show_tab(
         case "logins":
             context |= await show_logins(page, server["server_id"])
     return PageView(template="server.html", context=context, status=status)
+
+
+def _state_of(page: PageRequest, server: Server) -> dict[str, Any]:
+    """Return what is shown of a server's state; nothing of it is recorded as a look."""
+    state = server["state"]
+    is_on = state not in ("disabled", "invalid")
+    is_polled = "polls" in page.request.query_params
+    polls = MAX_POLLS if state in ("connecting", "reconnecting") else 0
+    if is_polled and state != "ready":
+        polls = min(page.number("polls"), MAX_POLLS)
+    return {
+        "server": server,
+        "calls": None,
+        "advice": advice_on(server),
+        "command": sign_in_command(server),
+        "may_reconnect": is_on and is_for_all(page, OperatorRight.CONFIG),
+        "polls": polls if is_on and (is_polled or state != "ready") else None,
+    }
 
 
 def _tabs(page: PageRequest) -> list[tuple[str, str]]:
@@ -185,6 +202,7 @@ async def _show_change(page: PageRequest, server: Server) -> PageView:
     part = min(max(part, 1), max(len(parts), 1))
     context = {
         "server": server,
+        "mode": definitions["mode"],
         "change": change,
         "is_another": is_another,
         "fields": parts[part - 1] if parts else [],
