@@ -170,8 +170,8 @@ async def test_a_token_leads_to_its_page_for_who_may_see_it(tmp_path: Path) -> N
         page = await console.browser.open(link)
         assert of_token in page.links
         assert entry.id in (await console.browser.open(of_token)).text
-        (look,) = record_links(await console.browser.open(CALLS, event="operator.right_used"))[-1:]
-        shown = await console.browser.open(look)
+        (use,) = record_links(await console.browser.open(CALLS, event="operator.right_used"))[-1:]
+        shown = await console.browser.open(use)
         assert f"{CALLS}?token_id=admin_token" in shown.links
         reader = console.new_browser()
         await reader.sign_in(audit)

@@ -298,8 +298,8 @@ async def test_people_of_one_tenant_leave_room_for_others(
         browsers = [console.new_browser() for _ in given]
         for browser, token in zip(browsers, given, strict=True):
             await browser.sign_in(token)
-        everybody = (*browsers, console.browser)
-        found = [(await it.get(SERVERS_PAGE, follow=False)).status_code for it in everybody]
+        signed_in = (*browsers, console.browser)
+        found = [(await it.get(SERVERS_PAGE, follow=False)).status_code for it in signed_in]
     assert found == [303, 200, 200, 200]
 
 

@@ -98,7 +98,7 @@ class Sessions:
         MAX_SESSIONS_EACH, or over MAX_SESSIONS_TENANT.
         """
         now = self._now()
-        await self._make_room(owner, tenant_id)
+        await self._free_places(owner, tenant_id)
         until = now + SESSION_S if ends_at is None else min(ends_at, now + SESSION_S)
         session = Session(cookie=secrets.token_urlsafe(32), token=token, ends_at=until)
         tries = await self._add(session, "tries", [])
@@ -156,7 +156,7 @@ class Sessions:
             )
         return name
 
-    async def _make_room(self, owner: Owner, tenant_id: str | None) -> None:
+    async def _free_places(self, owner: Owner, tenant_id: str | None) -> None:
         """End the oldest sessions of an owner and of a tenant, so that there is room for one."""
         now = self._now()
         self._begun = {name: it for name, it in self._begun.items() if it.ends_at > now}

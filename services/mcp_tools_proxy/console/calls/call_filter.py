@@ -88,7 +88,7 @@ class CallFilter:
         """Return whether a record is one that the API cannot tell from others."""
         if not self.values["event"] and not record.is_call:
             return False
-        if self.values["event"] == DEEDS and record.is_look:
+        if self.values["event"] == DEEDS and record.is_page_view:
             return False
         if self.min_ms and (record.duration_ms or 0) < self.min_ms:
             return False

@@ -115,7 +115,7 @@ class ShownRecord:
         return self.event in CALL_EVENTS
 
     @property
-    def is_look(self) -> bool:
+    def is_page_view(self) -> bool:
         """Whether a page of the console has only looked at something."""
         return (
             self.event == RIGHT_USED

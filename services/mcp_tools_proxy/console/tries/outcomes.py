@@ -119,13 +119,13 @@ class _Beginning:
             case str() if len(value) > MAX_TEXT_CHARS:
                 return f"{value[:MAX_TEXT_CHARS]}… ({len(value):,} characters)"
             case list():
-                return [self.of(it) for it in takewhile(self._has_room, value)]
+                return [self.of(it) for it in takewhile(self._is_wanted, value)]
             case dict():
-                items = takewhile(self._has_room, value.items())
+                items = takewhile(self._is_wanted, value.items())
                 return {key: self.of(it) for key, it in items}
         return value
 
-    def _has_room(self, _: object) -> bool:
+    def _is_wanted(self, _: object) -> bool:
         return self._left > 0
 
 
