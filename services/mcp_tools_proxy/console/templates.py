@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from mcp_tools_proxy.console.assets import Assets
 from mcp_tools_proxy.console.calls.shown_record import code_kind
+from mcp_tools_proxy.console.navigation import may_run
 from mcp_tools_proxy.console.one_time_address import GUEST
 from mcp_tools_proxy.console.sentences import sentence
 from mcp_tools_proxy.domain.identity import Principal
@@ -35,6 +36,7 @@ class Templates:
             "asset": assets.url,
             "base": base,
             "code_kind": code_kind,
+            "may_run": may_run,
             "signed_in_as": signed_in_as,
             "state_kind": state_kind,
         }

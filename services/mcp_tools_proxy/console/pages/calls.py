@@ -153,7 +153,6 @@ async def _show_one(trace_url: str | None, page: PageRequest) -> PageResult:
         "viewer": _viewer_address(trace_url, record.viewer_trace_id),
         "checks": _check_states(record),
         "asks": {**CHECKS, **OTHER_CHECKS}.get(record.check or ""),
-        "may_try": page.may(OperatorRight.RUN) or page.operator.jwt is not None,
         "has_words": record.code == ToolFailed.code,
         "calls_of": partial(page_address, PATH),
         "server_path": _server_path(record),

@@ -214,10 +214,8 @@ async def _remember(
     page: PageRequest, caller: ToolCaller, body: Mapping[str, Any], outcome: TryOutcome
 ) -> None:
     """Keep a try for its browser. Raises LoginsUnavailable."""
-    tries = await page.sessions.tries(page.session)
     arguments = body["arguments"]
     kept = {
-        "number": 1 + max((it["number"] for it in tries), default=0),
         "at": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
         "tool": body["tool_name"],
         "tenant_id": caller.tenant_id,

@@ -7,7 +7,6 @@ from typing import Any
 from starlette.routing import Route
 
 from mcp_tools_proxy.console.api_client import EXPLAIN_PATH, TOOLS_PATH, ApiRefused
-from mcp_tools_proxy.console.navigation import may_run
 from mcp_tools_proxy.console.page_endpoint import PageEndpoint, Pages
 from mcp_tools_proxy.console.page_request import Done, PageRequest, PageResult, PageView
 from mcp_tools_proxy.console.pages.rule_advice import what_to_change
@@ -156,7 +155,6 @@ async def _explain(page: PageRequest) -> PageResult:
         "checks": checks,
         "deciding": deciding,
         "to_change": "" if rule is None else what_to_change(rule),
-        "may_try": may_run(page.operator),
         "this": _query_of(page, tool=None),
     }
     return PageView(template="why_not_seen.html", context=context)

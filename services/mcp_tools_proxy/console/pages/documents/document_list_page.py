@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from mcp_tools_proxy.console.api_client import ApiRefused
-from mcp_tools_proxy.console.navigation import may_run
 from mcp_tools_proxy.console.page_request import PageRequest, PageResult, PageView
 from mcp_tools_proxy.console.pages.documents.one_document import address
 
@@ -42,7 +41,6 @@ async def show_list(page: PageRequest) -> PageResult:
             "is_first_page": not (cursor or is_second_half),
             "next_page": next_page,
             "refusal": refusal,
-            "may_run": may_run(page.operator),
             "link": address,
         },
         status=200 if refusal is None else refusal.status,

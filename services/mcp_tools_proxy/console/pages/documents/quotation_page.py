@@ -7,7 +7,6 @@ from difflib import SequenceMatcher
 from typing import Any
 
 from mcp_tools_proxy.console.api_client import ApiRefused
-from mcp_tools_proxy.console.navigation import may_run
 from mcp_tools_proxy.console.page_request import PageRequest, PageResult, PageView
 from mcp_tools_proxy.console.pages.documents.one_document import (
     DocumentLoader,
@@ -108,7 +107,6 @@ def _view(
         "own_tenant": page.tenant_id,
         "quote": page.form.text("quote"),
         "agent": named_agent(page),
-        "may_run": may_run(page.operator),
         "problem": "",
         "advice": "",
         "verdict": None,

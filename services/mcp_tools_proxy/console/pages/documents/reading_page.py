@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mcp_tools_proxy.console.navigation import may_run
 from mcp_tools_proxy.console.page_request import PageRequest, PageResult, PageView
 from mcp_tools_proxy.console.pages.documents.one_document import DocumentLoader, ShownDocument
 from mcp_tools_proxy.domain.errors import InvalidRequest
@@ -79,7 +78,6 @@ class ReadingPage:
                 "view": view,
                 "as_picture": bool(view),
                 "is_drawn": view == "drawn",
-                "may_run": may_run(page.operator),
             },
         )
 

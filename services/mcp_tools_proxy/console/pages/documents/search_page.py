@@ -70,7 +70,6 @@ class SearchPage:
                 "agent": named_agent(page),
                 "tag": page.query("tag"),
                 "may_choose": page.may(OperatorRight.RUN),
-                "may_run": may_run(page.operator),
                 "found": found,
                 "places": places,
                 "refusal": refusal,
