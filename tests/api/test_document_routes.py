@@ -274,3 +274,20 @@ async def test_a_database_that_is_away_is_503() -> None:
         ):
             assert outcome(refused) == (503, "DOCUMENTS_UNAVAILABLE")
             assert "secret" not in refused.text
+
+
+async def test_one_document_is_listed_with_its_older_versions(operator: Operator) -> None:
+    first = (await operator.put_note()).json()["version"]
+    changed = await operator.put_note(b"# Another\n", **{"If-Match": f'"{first}"'})
+    await operator.put_note(query={**DOC, "doc_id": "b"})
+    listed = (await operator.send("GET", LIST, DOC)).json()
+    assert listed == {"documents": [{**changed.json(), "older_versions": [first]}]}
+    none = await operator.send("GET", LIST, {**DOC, "doc_id": "none"})
+    assert none.json() == {"documents": []}
+    whole = (await operator.send("GET", LIST, {"tenant_id": "acme"})).json()["documents"]
+    assert [(it["doc_id"], "older_versions" in it) for it in whole] == [
+        (DOC["doc_id"], False),
+        ("b", False),
+    ]
+    without_tenant = await operator.send("GET", LIST, {"doc_id": "b"})
+    assert outcome(without_tenant) == (422, "INVALID_REQUEST")

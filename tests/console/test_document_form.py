@@ -112,6 +112,9 @@ async def test_a_new_version_takes_the_place_of_the_one_that_was_seen(
     new = file_form({**fields, "title": ""}, "any.md", b"# Newer\n\ntext\n")
     done = await send_form(console.browser, new)
     assert done.headers["location"] == page_of(READ)
+    assert "None is kept from before" in manage.text
+    kept = (await console.browser.open(page_of(MANAGE))).text.partition("Kept from before")[2]
+    assert version in kept
     found = (await facts(console))["note"]
     assert found["title"] == "Newer"  # type: ignore[index]
     assert found["readers"]["users"] == ["ann"]  # type: ignore[index]

@@ -90,6 +90,8 @@ class DocumentHandlers:
         query = validate(DocumentsQuery, single_values(parsed.request.query_params))
         after = None if query.cursor is None else _key_of(query.cursor)
         await self._gate.check(parsed, OperatorRight.DOCUMENTS, tenant_id=query.tenant_id)
+        if query.tenant_id is not None and query.doc_id is not None:
+            return await self._list_one(parsed, (query.tenant_id, query.doc_id))
         with _as_api_errors():
             heads = await self._writer.list_heads(query.tenant_id, after=after, limit=PAGE + 1)
             problems = await self._writer.problems() if query.tenant_id is None else {}
@@ -101,6 +103,15 @@ class DocumentHandlers:
                 {"file": name, "reason": reason} for name, reason in sorted(problems.items())
             ]
         return json_response(listed, headers={TRACE_HEADER: parsed.trace_id})
+
+    async def _list_one(self, parsed: ParsedRequest[None], key: Key) -> Response:
+        """List one document with its older versions, which are not looked up for a whole list."""
+        add_to_operation(parsed.request.scope, doc_id=key[1])
+        with _as_api_errors():
+            head = await self._writer.head(key)
+            older = [] if head is None else await self._writer.older_versions(key)
+        listed = [] if head is None else [{**_facts(head), "older_versions": [*older]}]
+        return json_response({"documents": listed}, headers={TRACE_HEADER: parsed.trace_id})
 
     async def show_content(self, parsed: ParsedRequest[None]) -> Response:
         """Show a whole document in the JSON form."""

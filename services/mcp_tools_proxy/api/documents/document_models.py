@@ -21,9 +21,19 @@ class DocumentsQuery(BaseModel):
         Identifier | None,
         Field(description="Only this tenant's; without it those of all tenants."),
     ] = None
+    doc_id: Annotated[
+        Identifier | None,
+        Field(description="Only this document of the tenant, with its older versions."),
+    ] = None
     cursor: Annotated[
         str | None, Field(description="The `next_cursor` of the page before.", max_length=4096)
     ] = None
+
+    @model_validator(mode="after")
+    def _check_document(self) -> Self:
+        if self.doc_id is not None and self.tenant_id is None:
+            raise ValueError("give tenant_id with doc_id")
+        return self
 
 
 class DocumentQuery(BaseModel):

@@ -35,6 +35,10 @@ class DocumentFacts(AnswerModel):
     version: Annotated[str, Field(description="The SHA-256 of the content; its `ETag` is this.")]
     readers: ReadersField = None
     language: LanguageField = None
+    older_versions: Annotated[
+        list[str] | None,
+        Field(description="Those that are kept, the newest first; of a list of one `doc_id` only."),
+    ] = None
 
 
 class DocumentProblem(AnswerModel):

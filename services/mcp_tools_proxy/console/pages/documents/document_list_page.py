@@ -5,7 +5,7 @@ from typing import Any
 
 from mcp_tools_proxy.console.api_client import ApiRefused
 from mcp_tools_proxy.console.page_request import PageRequest, PageResult, PageView
-from mcp_tools_proxy.console.pages.documents.one_document import address
+from mcp_tools_proxy.console.pages.documents.one_document import DOCUMENTS_REQUEST, address
 
 ROWS = 50
 """Documents of one page; an answer of the API has twice as many."""
@@ -18,9 +18,7 @@ async def show_list(page: PageRequest) -> PageResult:
     answer: Mapping[str, Any] = {"documents": []}
     refusal = None
     try:
-        answer = await page.api.get(
-            "/internal/documents", {"tenant_id": tenant_id, "cursor": cursor}
-        )
+        answer = await page.api.get(DOCUMENTS_REQUEST, {"tenant_id": tenant_id, "cursor": cursor})
     except ApiRefused as error:
         if error.status in (401, 403):
             raise

@@ -6,6 +6,7 @@ from mcp_tools_proxy.console.api_client import ApiRefused
 from mcp_tools_proxy.console.page_request import Done, PageRequest, PageResult, PageView
 from mcp_tools_proxy.console.pages.documents.one_document import (
     CONTENT_REQUEST,
+    DOCUMENTS_REQUEST,
     RIGHTS_REQUEST,
     DocumentLoader,
     address,
@@ -70,10 +71,12 @@ class ManagePage:
 
     async def _view(self, page: PageRequest, *, status: int = 200, **more: str) -> PageView:
         document = await self._loader.load(page)
+        listed = await page.api.get(DOCUMENTS_REQUEST, document.key)
         readers = document.readers
         chosen = "all" if readers is None else "some" if any(readers.values()) else "nobody"
         context: dict[str, object] = {
             "document": document,
+            "older": [it for facts in listed["documents"] for it in facts["older_versions"]],
             "chosen": page.form.text("readers") or chosen,
             "users": page.form.text("users") or "\n".join((readers or {}).get("users", ())),
             "roles": page.form.text("roles") or "\n".join((readers or {}).get("roles", ())),

@@ -11,6 +11,7 @@ from mcp_tools_proxy.console.pages.documents.tool_runs import named_agent
 from mcp_tools_proxy.domain.errors import InvalidRequest
 
 DOCUMENTS_PATH = "/console/documents"
+DOCUMENTS_REQUEST = "/internal/documents"
 CONTENT_REQUEST = "/internal/documents/content"
 RIGHTS_REQUEST = "/internal/documents/rights"
 
