@@ -114,6 +114,15 @@ async def test_the_cookie_of_the_session_is_strict_and_that_of_the_trip_is_not()
         assert len(kept) == 1
 
 
+async def test_a_program_that_checks_a_link_does_not_use_the_sign_in_up() -> None:
+    async with issuer_console() as console:
+        callback = await console.at_issuer(await console.to_issuer())
+        cookies = "; ".join(f"{name}={it}" for name, it in console.browser.cookies.items())
+        checked = await console.browser.http.head(callback, headers={"cookie": cookies})
+        assert (checked.status_code, "set-cookie" in checked.headers) == (405, False)
+        assert "You are signed in" in (await console.browser.get(callback)).text
+
+
 async def test_an_answer_that_another_browser_brings_signs_nobody_in() -> None:
     async with issuer_console() as console:
         callback = await console.at_issuer(await console.to_issuer())

@@ -140,6 +140,8 @@ class ConsoleSignIn:
         """
         if self._issuer is None:
             raise RouteNotFound("people cannot sign in at an issuer here")
+        if request.method == "HEAD":  # a program that checks links would use the sign-in up
+            raise MethodNotAllowed("this address is opened in a browser, by GET")
         answer = dict(request.query_params)
         token = await self._issuer.finish(answer, self._pages.cookie.trip_in(request))
         operator = await self._pages.identify(token)
