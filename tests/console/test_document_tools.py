@@ -216,3 +216,19 @@ async def test_who_is_named_by_a_jwt_searches_in_the_own_name() -> None:
         ("ann", False),
         ("bob", True),
     ]
+
+
+async def test_a_page_of_another_host_runs_no_tool(console: ConsoleService) -> None:
+    cookies = "; ".join(f"{name}={it}" for name, it in console.browser.cookies.items())
+    search = page_of(SEARCH, "manual", query="valve")
+    shown = {}
+    with capture_logs() as lines:
+        for site in ("same-site", "cross-site", "same-origin", "none"):
+            headers = {"cookie": cookies, "sec-fetch-site": site}
+            answer = await console.service.http.get(search, headers=headers)
+            shown[site] = "Score" in answer.text
+    assert shown == {"same-site": False, "cross-site": False, "same-origin": True, "none": True}
+    assert len([it for it in lines if it.get("tool") == "doc_local_search"]) == 2
+    headers = {"cookie": cookies, "sec-fetch-site": "same-site"}
+    picture = await console.service.http.get(page_of(PICTURE, "manual", page=1), headers=headers)
+    assert (picture.status_code, "another host" in picture.text) == (403, True)

@@ -34,6 +34,15 @@ class PageRequest:
         text = self.query(name)
         return int(text) if text.isascii() and text.isdecimal() and len(text) < 7 else 0
 
+    @property
+    def is_from_elsewhere(self) -> bool:
+        """Whether a page of another host has made the browser send this (Fetch Metadata).
+
+        The cookie comes along from hosts of the same site. So what would run a tool waits for a
+        click of the person.
+        """
+        return self.request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
+
     def may(self, right: OperatorRight) -> bool:
         """Return whether the person has a right: for all tenants, or for the own one."""
         return right in self.operator.rights

@@ -12,6 +12,7 @@ from mcp_tools_proxy.console.pages.documents.one_document import (
     named_document,
 )
 from mcp_tools_proxy.console.pages.documents.tool_runs import reader_of, run_tool
+from mcp_tools_proxy.domain.errors import Forbidden
 
 IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/webp"})
 """What a page may be sent as: never HTML or SVG, which could hold a script."""
@@ -19,6 +20,8 @@ IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/webp"})
 
 async def show_picture(page: PageRequest) -> PageResult:
     """Send the picture of a page. Raises ApiRefused, whose page says why there is none."""
+    if page.is_from_elsewhere:
+        raise Forbidden("a page of another host wants this picture; open it in the console")
     key = named_document(page)
     readers = (await page.api.get(RIGHTS_REQUEST, key)).get("readers")
     number = page.query("page")

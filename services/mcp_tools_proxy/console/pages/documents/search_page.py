@@ -48,7 +48,8 @@ class SearchPage:
         found: ToolRun | None = None
         refusal = None
         query = page.query("query")
-        if query and tenant_id and may_run(page.operator):
+        runs = may_run(page.operator) and not page.is_from_elsewhere
+        if query and tenant_id and runs:
             try:
                 found = await _found(page, document, query)
             except ApiRefused as error:
@@ -73,6 +74,7 @@ class SearchPage:
                 "found": found,
                 "places": places,
                 "refusal": refusal,
+                "is_from_elsewhere": page.is_from_elsewhere,
                 "advice": "" if refusal is None else advice_on(refusal.code),
             },
             status=200 if refusal is None else refusal.status,
