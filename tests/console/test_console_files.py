@@ -8,6 +8,7 @@ import pytest
 
 import mcp_tools_proxy.console
 from tests.support.console_browser import running_console
+from tests.support.program_launch import ROOT
 
 FOLDER = Path(mcp_tools_proxy.console.__file__).parent
 TEMPLATES = sorted((FOLDER / "templates").glob("*.html"))
@@ -16,6 +17,7 @@ VENDORED = re.findall(
     (FOLDER / "assets/VENDORED.md").read_text(encoding="utf-8"),
     re.MULTILINE,
 )
+DOCUMENTS = sorted((ROOT / "docs/how-to/console").glob("*.md"))
 FORBIDDEN = re.compile(
     r"\|\s*safe\b|Markup|autoescape|<script(?![^>]*\bsrc=)|<style|\sstyle=|\son[a-z]+\s*=|"
     r"javascript:|hx-on|hx-vals=[\"']js|hx-vars|data:"
@@ -81,3 +83,13 @@ async def test_files_are_sent_to_anybody_and_cached_by_their_content() -> None:
         for name in ("VENDORED.md", "..%2fsessions.py", "htmx.LICENSE", "none.css", "%00"):
             response = await browser.get(f"/console/assets/{name}", follow=False)
             assert response.status_code in (303, 404), name
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda it: it.name)
+def test_what_the_documentation_names_in_bold_stands_on_a_page(document: Path) -> None:
+    files = [*TEMPLATES, *FOLDER.rglob("*.py")]
+    pages = " ".join(" ".join(it.read_text(encoding="utf-8") for it in files).split())
+    named = re.findall(r"\*\*(.+?)\*\*", document.read_text(encoding="utf-8"), re.DOTALL)
+    parts = [" ".join(it.split()) for name in named for it in re.split(r"…|\.$", name)]
+    assert named
+    assert [it for it in parts if it not in pages] == []
