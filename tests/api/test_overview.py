@@ -68,6 +68,7 @@ async def test_calls_of_the_last_hour_are_shown(server: RawServer) -> None:
         (None, 2, 1),
         ("s1", 1, 0),
     ]
+    assert [sum(it["per_minute"]) for it in calls["by_server"]] == [2, 1]
     assert 0 < calls["p50_ms"] <= calls["p99_ms"]
     assert (len(calls["minutes"]), sum(it["total"] for it in calls["minutes"])) == (60, 3)
     assert (of_one["by_code"], of_one["total"]) == ({"DOCUMENT_NOT_FOUND": 1}, 1)

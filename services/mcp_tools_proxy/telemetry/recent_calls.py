@@ -93,12 +93,14 @@ class MinuteCalls(NamedTuple):
 class CallFigures:
     """The calls of the last hour: all, by server (None: the gateway itself), and by minute.
 
-    ``minutes`` has the oldest first. ``is_complete`` is False where some calls could not be counted
-    for their tenant.
+    ``minutes`` has the oldest first, and so has each list of ``per_minute``: how many calls of a
+    server ended in each. ``is_complete`` is False where some calls could not be counted for their
+    tenant.
     """
 
     whole: CallSum = field(default_factory=CallSum)
     by_server: dict[str | None, CallSum] = field(default_factory=dict)
+    per_minute: dict[str | None, list[int]] = field(default_factory=dict)
     minutes: list[MinuteCalls] = field(default_factory=list)
     is_complete: bool = True
 
@@ -163,11 +165,13 @@ class RecentCalls:
         """Return the figures of a tenant; None is all tenants. The present minute is included."""
         now = int(self._clock()) // MINUTE_S
         figures = CallFigures()
-        for number in range(now - MINUTES + 1, now + 1):
+        for place, number in enumerate(range(now - MINUTES + 1, now + 1)):
             minute, total, errors = self._minutes[number % MINUTES], 0, 0
             if minute.number == number:
                 for server_id, calls in minute.sums_of(tenant_id):
                     figures.by_server.setdefault(server_id, CallSum()).update(calls)
+                    counts = figures.per_minute.setdefault(server_id, [0] * MINUTES)
+                    counts[place] = calls.total
                     total, errors = total + calls.total, errors + calls.errors
                 figures.is_complete = figures.is_complete and minute.is_complete
             figures.minutes.append(MinuteCalls(number * MINUTE_S, total, errors))

@@ -71,6 +71,9 @@ def test_calls_are_counted_by_code_server_and_minute() -> None:
         "mail": 1,
         None: 1,
     }
+    last = {server: counts[-2:] for server, counts in figures.per_minute.items()}
+    assert last == {"notes": [1, 0], "mail": [1, 0], None: [0, 1]}
+    assert {len(counts) for counts in figures.per_minute.values()} == {60}
     minutes = [it for it in figures.minutes if it.total]
     assert minutes == [(NOON, 2, 1), (NOON + MINUTE_S, 1, 0)]
     assert [it.at for it in figures.minutes] == [

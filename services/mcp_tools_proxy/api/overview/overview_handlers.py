@@ -104,7 +104,11 @@ def _calls(recent: RecentCalls, tenant_id: str | None) -> Mapping[str, object]:
         "by_code": figures.whole.codes,
         **_sum(figures.whole),
         "by_server": [
-            {**without_none({"server_id": server_id}), **_sum(calls)}
+            {
+                **without_none({"server_id": server_id}),
+                **_sum(calls),
+                "per_minute": figures.per_minute[server_id],
+            }
             for server_id, calls in by_server
         ],
         "minutes": list(minutes),

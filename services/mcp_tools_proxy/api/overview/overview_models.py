@@ -72,6 +72,9 @@ class ServerCallsAnswer(AnswerModel, title="ServerCalls"):
     errors: int
     p50_ms: float | None = None
     p99_ms: float | None = None
+    per_minute: Annotated[
+        list[int], Field(description="Those that ended in each minute, the oldest first.")
+    ]
 
 
 class MinuteCallsAnswer(AnswerModel, title="MinuteCalls"):
