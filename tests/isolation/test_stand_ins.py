@@ -231,7 +231,7 @@ async def try_as_ann(gateway: PageGateway, tool: str, **claims: object) -> Json:
     return envelope
 
 
-@pytest.mark.parametrize("operator", [{}, {"sub": "carla"}, {"sub": ..., "tenant_id": ...}])
+@pytest.mark.parametrize("operator", [{"sub": "carla"}, {"sub": ..., "tenant_id": ...}])
 async def test_no_login_of_the_user_or_tenant_is_used(operator: Json) -> None:
     async with protected() as gateway:
         for name in "scx":  # ann's calls are sent what is hers
@@ -246,9 +246,15 @@ async def test_no_login_of_the_user_or_tenant_is_used(operator: Json) -> None:
         assert code(await try_as_ann(gateway, "d:headers", **operator)) == "OK"
 
 
+async def test_in_the_own_name_the_own_logins_are_used() -> None:
+    async with protected() as gateway:
+        for name in "scx":
+            assert code(await try_as_ann(gateway, f"{name}:headers")) == "OK"
+
+
 async def test_where_the_user_has_no_login_no_sign_in_begins() -> None:
     async with page_gateway() as gateway:
-        envelope = await try_as_ann(gateway, "s:headers")
+        envelope = await try_as_ann(gateway, "s:headers", sub="carla")
         check_refusal(envelope, "LOGIN_REQUIRED")
         assert envelope["error"]["details"] == {"server_id": "s"}
         headers = bearer(gateway.token(sub=...))
