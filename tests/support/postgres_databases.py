@@ -105,9 +105,10 @@ class OpenStore:
         url: str | None = None,
         timeout_s: float = BOUND_S,
         stale_s: float = BOUND_S,
+        beat_s: float = 0.2,
     ) -> None:
         self.database = Database(url or database.url, timeout_s=timeout_s)
-        self.feed = ChangeFeed(self.database, stale_s=stale_s, beat_s=0.2, retry_s=0.05)
+        self.feed = ChangeFeed(self.database, stale_s=stale_s, beat_s=beat_s, retry_s=0.05)
         self.store = PostgresStore(self.database, self.feed)
         self.writer = PostgresWriter(Database(database.url, timeout_s=BOUND_S))
         self._tasks = asyncio.TaskGroup()
