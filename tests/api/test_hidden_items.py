@@ -22,6 +22,7 @@ EXTRA: dict[str, list[Any]] = {
     "resources": [{"uri": "hidden://x", "name": "x"}],
     "resourceTemplates": [{"uriTemplate": "hidden://items/{id}", "name": "items"}],
 }
+UNUSED_URL = "http://127.0.0.1:9/mcp"
 ALL = [("s1", "echo"), ("s1", "research"), ("s1", "either")]
 
 
@@ -31,7 +32,7 @@ async def serving(
 ) -> AsyncIterator[Service]:
     async with running_raw(extra=EXTRA) as server:
         config = Config(
-            servers={"s1": server.entry},
+            servers={"s1": server.entry, "away": {"url": UNUSED_URL, "enabled": False}},
             presets=[make_preset(tools=tools, **more)],
             agents=agents or None,
         )
@@ -129,7 +130,8 @@ async def test_a_resource_that_the_preset_hides_leaves_its_line(uri: str) -> Non
         ("s1:either", HIDDEN),
         ("s1:nosuch", 'server "s1" offers no tool of this name'),
         ("s1:research", f'the tool that server "s1" lists is not usable: {NEEDS_TASK}'),
-        ("away:echo", 'no server "away" has listed its tools'),
+        ("away:echo", 'server "away" has not listed its tools yet: see its state'),
+        ("no:echo", 'mcp.json has no server "no"'),
     ],
 )
 async def test_the_line_of_a_tool_says_whether_its_server_has_it(

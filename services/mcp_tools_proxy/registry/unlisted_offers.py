@@ -1,6 +1,6 @@
 """Items that servers offer and a registry does not have: outside the preset, or unsupported."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mcp_tools_proxy.domain.caller import Kind
@@ -21,12 +21,14 @@ NEEDS_TASK = (
 class UnlistedOffers:
     """What the servers offer in all, to explain why an item is not in the registry.
 
-    ``need_task`` has server id and name of each tool that the preset allows and that can only be
-    run as a task, which this gateway does not support. ``quarantine`` has the items that are not
-    as locked, ``unbound`` those with an argument that their server's entry cannot bind.
+    ``servers`` are the ids of all that mcp.json has. ``need_task`` has server id and name of each
+    tool that the preset allows and that can only be run as a task, which this gateway does not
+    support. ``quarantine`` has the items that are not as locked, ``unbound`` those with an argument
+    that their server's entry cannot bind.
     """
 
     snapshots: Mapping[str, Snapshot] = field(default_factory=dict)
+    servers: Collection[str] = ()
     need_task: Sequence[tuple[str, str]] = ()
     quarantine: WithheldItems = NOTHING_WITHHELD
     unbound: WithheldItems = NOTHING_WITHHELD
@@ -39,8 +41,10 @@ class UnlistedOffers:
         """Return why a ``server_id:tool`` that nothing has is hidden, for logs and operators."""
         server_id, _, name = qualified.partition(":")
         snapshot = self.snapshots.get(server_id)
+        if snapshot is None and server_id in self.servers:
+            return f"server {quote(server_id)} has not listed its tools yet: see its state"
         if snapshot is None:
-            return f"no server {quote(server_id)} has listed its tools"
+            return f"mcp.json has no server {quote(server_id)}"
         if name in snapshot.tools:
             return OUTSIDE_THE_PRESET
         for item in snapshot.dropped:

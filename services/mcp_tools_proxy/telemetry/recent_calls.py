@@ -71,9 +71,12 @@ class CallSum:
     def quantile_s(self, share: float) -> float | None:
         """Return the time within which ``share`` of the calls ended; None without calls.
 
-        It is at most that of the slowest call: a p99 above that was not believed.
+        It is at most that of the slowest call, and just that where it is the one that counts: a p99
+        above or below it was not believed.
         """
         rank, seen = math.ceil(share * self.total), 0
+        if 0 < self.total <= rank:
+            return self.longest_s
         for bucket in sorted(self.times):
             seen += self.times[bucket]
             if seen >= rank:

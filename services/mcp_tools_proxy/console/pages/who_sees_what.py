@@ -12,6 +12,7 @@ from mcp_tools_proxy.console.page_request import Done, PageRequest, PageResult, 
 from mcp_tools_proxy.console.pages.rule_advice import what_to_change
 from mcp_tools_proxy.console.sentences import sentence
 from mcp_tools_proxy.domain.identity import OperatorRight
+from mcp_tools_proxy.wire.text import quote
 
 PATH = "/console/visibility"
 ACTIVE = "/internal/mcp/presets/active"
@@ -154,6 +155,7 @@ async def _explain(page: PageRequest) -> PageResult:
         "explanation": explanation,
         "checks": checks,
         "deciding": deciding,
+        "server": _server_of(page.query("tool"), deciding),
         "to_change": "" if rule is None else what_to_change(rule),
         "this": _query_of(page, tool=None),
     }
@@ -224,6 +226,13 @@ def _deciding(checks: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
     """Return the check that keeps a tool from being seen; None if it is seen."""
     refused = (it for it in checks if it["verdict"] not in ("pass", "not_reached"))
     return next(refused, None)
+
+
+def _server_of(tool: str, deciding: Mapping[str, Any] | None) -> str:
+    """Return the server that a tool is named with, if the reason is about that server."""
+    server_id = tool.partition(":")[0]
+    reason = "" if deciding is None else deciding.get("reason", "")
+    return server_id if f"server {quote(server_id)} " in reason else ""
 
 
 def _caller_query(page: PageRequest, prefix: str, active: str) -> dict[str, str]:

@@ -110,6 +110,7 @@ class RegistryBuilder:
             scope=scope,
             unlisted_offers=UnlistedOffers(
                 snapshots=snapshots,
+                servers=access_rules.servers,
                 need_task=view.need_task,
                 quarantine=WithheldItems.of(quarantined, scope),
                 unbound=WithheldItems.of(_shown(held_back, scope), scope),
