@@ -4,6 +4,7 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import asyncpg
 import pytest
@@ -64,20 +65,13 @@ class Gateway:
 
 @asynccontextmanager
 async def gateway(
-    database: PostgresDatabase,
-    *,
-    url: str | None = None,
-    stale_s: float = BOUND_S,
-    timeout_s: float = SOON_S,
-    beat_s: float = 0.2,
+    database: PostgresDatabase, *, stale_s: float = BOUND_S, timeout_s: float = SOON_S, **more: Any
 ) -> AsyncIterator[Gateway]:
     """A gateway with two documents, of which "cached" was read.
 
-    It stays in memory for sure where no beat comes: one that is late on a busy machine has the log
-    of changes read, which tells of its writing once more.
+    A beat that is late on a busy machine has it read anew; with a long ``beat_s`` there is none.
     """
-    opening = OpenStore(database, url=url, stale_s=stale_s, timeout_s=timeout_s, beat_s=beat_s)
-    async with opening as opened:
+    async with OpenStore(database, stale_s=stale_s, timeout_s=timeout_s, **more) as opened:
         changes = Changes()
         opened.store.listen(changes)
         made = Gateway(opened)

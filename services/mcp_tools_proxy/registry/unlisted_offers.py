@@ -1,6 +1,6 @@
 """Items that servers offer and a registry does not have: outside the preset, or unsupported."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mcp_tools_proxy.domain.caller import Kind
@@ -28,7 +28,7 @@ class UnlistedOffers:
     """
 
     snapshots: Mapping[str, Snapshot] = field(default_factory=dict)
-    servers: Collection[str] = ()
+    servers: Container[str] = ()
     need_task: Sequence[tuple[str, str]] = ()
     quarantine: WithheldItems = NOTHING_WITHHELD
     unbound: WithheldItems = NOTHING_WITHHELD
