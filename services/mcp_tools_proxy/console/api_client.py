@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -35,6 +36,10 @@ class ApiRefused(Exception):
         details = error.get("details")
         self.details: Mapping[str, Any] = details if isinstance(details, dict) else {}
         super().__init__(self.message)
+
+
+class SessionEnded(Exception):
+    """The API does not take the token of a session any more: its person has to sign in again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +93,7 @@ class ApiClient:
         headers: Mapping[str, str] | None = None,
         receive: Receive | None = None,
     ) -> ApiAnswer:
-        """Return an answer that is no refusal. Raises ApiRefused.
+        """Return an answer that is no refusal. Raises ApiRefused, SessionEnded.
 
         ``body`` is sent as JSON; ``receive`` is where a body of another kind comes from.
         """
@@ -98,7 +103,9 @@ class ApiClient:
         collected = _Collected()
         await self._serve(scope, receive or _body(content, self._browser.receive), collected)
         answer = ApiAnswer(collected.status, Headers(raw=collected.headers), collected.body())
-        if answer.status >= 400:
+        if answer.status == HTTPStatus.UNAUTHORIZED:
+            raise SessionEnded
+        if answer.status >= HTTPStatus.BAD_REQUEST:
             raise ApiRefused(answer.status, _error_of(answer))
         return answer
 

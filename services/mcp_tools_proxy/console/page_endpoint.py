@@ -9,7 +9,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from mcp_tools_proxy.console.api_client import ApiClient, ApiRefused
+from mcp_tools_proxy.console.api_client import ApiClient, ApiRefused, SessionEnded
 from mcp_tools_proxy.console.file_form import read_file_form
 from mcp_tools_proxy.console.forms import Form, read_form
 from mcp_tools_proxy.console.navigation import address_of, current_part, parts_for, wanted_page
@@ -212,6 +212,8 @@ class PageEndpoint:
             return self._to_sign_in(request)
         try:
             result = await self._result(page)
+        except SessionEnded:
+            return self._to_sign_in(request)
         except ApiRefused as error:
             return self._refused_by_api(page, error)
         except ProxyError as error:
@@ -250,8 +252,6 @@ class PageEndpoint:
 
     def _refused_by_api(self, page: PageRequest, error: ApiRefused) -> Response:
         """Show a refusal of the API, which has counted and recorded it."""
-        if error.status == 401:
-            return self._to_sign_in(page.request)
         view = refusal_view(error.status, error.code, error.message, error.details)
         return self._pages.render(page.request, view, session=page.session, operator=page.operator)
 

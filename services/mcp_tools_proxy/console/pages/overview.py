@@ -2,7 +2,6 @@
 
 from collections.abc import Container, Mapping, Sequence
 from typing import Any
-from urllib.parse import quote
 
 from starlette.routing import Route
 
@@ -15,15 +14,16 @@ from mcp_tools_proxy.console.page_request import (
     PageView,
     page_address,
 )
+from mcp_tools_proxy.console.pages.servers.server_list import LIST_PATH
+from mcp_tools_proxy.console.pages.servers.server_pages import server_path
 from mcp_tools_proxy.domain.identity import OperatorRight
+from mcp_tools_proxy.telemetry.recent_calls import OTHER_SERVERS
 
 MAX_BUDGETS = 10
 """Budgets that are listed here; the page of the limits has the others."""
 
-OTHER_SERVERS = "other"
-
-SERVERS_PAGE, VISIBILITY_PAGE = "/console/servers", "/console/visibility"
-DOCUMENTS_PAGE, TOKENS_PAGE, LIMITS_PAGE = (
+VISIBILITY_PAGE, DOCUMENTS_PAGE, TOKENS_PAGE, LIMITS_PAGE = (
+    "/console/visibility",
     "/console/documents",
     "/console/tokens",
     "/console/limits",
@@ -87,9 +87,9 @@ def _link_of(entry: Entry, checks: Checks, parts: Container[str]) -> str | None:
     server_id = entry.get("server_id")
     match entry["kind"]:
         case "server_failing" | "login_waiting" if server_id:
-            return _server_page(server_id)
+            return server_path(server_id)
         case "item_quarantined" | "item_changed" if server_id:
-            return f"{_server_page(server_id)}?tab=changes"
+            return server_path(server_id, tab="changes")
         case "item_missing":
             return VISIBILITY_PAGE
         case "records_lost":
@@ -107,14 +107,10 @@ def _page_of_file(name: str, place: str, checks: Checks) -> str | None:
     """Return the page that shows what a file of the configuration sets up."""
     if name == "mcp.json":
         server_id = place.removeprefix("$.mcpServers.").partition(".")[0]
-        return _server_page(server_id) if f"server:{server_id}" in checks else SERVERS_PAGE
+        return server_path(server_id) if f"server:{server_id}" in checks else LIST_PATH
     if name.startswith("preset_"):
         return VISIBILITY_PAGE
     return LIMITS_PAGE if name == "limits.json" else None
-
-
-def _server_page(server_id: str) -> str:
-    return f"{SERVERS_PAGE}/{quote(server_id, safe='')}"
 
 
 def _has_calls(server_id: str | None, checks: Checks) -> bool:

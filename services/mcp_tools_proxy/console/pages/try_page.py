@@ -188,8 +188,6 @@ async def _explained(page: PageRequest, body: Mapping[str, Any]) -> dict[str, An
     try:
         return {"explanation": await page.api.post(EXPLAIN_PATH, body)}
     except ApiRefused as refused:
-        if refused.status == 401:
-            raise
         return {"outcome": refusal_of(refused, 0.0)}
 
 
@@ -200,8 +198,6 @@ async def _tried(page: PageRequest, caller: ToolCaller, body: Mapping[str, Any])
         answer = await page.api.send("POST", TRIES_PATH, body=body)
         outcome = outcome_of(answer.body, (perf_counter() - started) * 1000)
     except ApiRefused as refused:
-        if refused.status == 401:
-            raise
         outcome = refusal_of(refused, (perf_counter() - started) * 1000)
     try:
         await _remember(page, caller, body, outcome)

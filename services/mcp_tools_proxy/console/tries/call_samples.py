@@ -21,6 +21,8 @@ from mcp_tools_proxy.wire.mcp_protocol import (
 )
 
 PLACEHOLDER_URL = "http://HOST:PORT"
+"""Stands for the gateway's address in examples, where that is not known."""
+
 DOCUMENTS_META_KEY = "io.github.mcp-tools-proxy/documents"
 MAX_SAMPLE_CHARS = 8_000
 """Arguments that are longer are not repeated in three samples."""

@@ -58,8 +58,6 @@ def outcome_of(body: bytes, elapsed_ms: float) -> TryOutcome:
     details = error.get("details") or {}
     names = details.get("arguments") or [details.get("argument")]
     text = answer.get("text")
-    if text is None:
-        text = _text_of(answer.get("result"))
     return TryOutcome(
         code="OK" if answer["status"] == "ok" else str(error.get("code")),
         elapsed_ms=answer.get("elapsed_ms", elapsed_ms),
@@ -131,12 +129,3 @@ class _Beginning:
 
 def _extract(text: str) -> Extract:
     return Extract(text=text[:MAX_SHOWN_CHARS], length=len(text))
-
-
-def _text_of(result: object) -> str | None:
-    """Return the texts of an MCP result; None if it is another one."""
-    content = result.get("content") if isinstance(result, Mapping) else None
-    if not isinstance(content, list):
-        return None
-    texts = (it.get("text") for it in content if isinstance(it, Mapping))
-    return "\n".join(it for it in texts if isinstance(it, str))

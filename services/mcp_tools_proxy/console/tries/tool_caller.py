@@ -3,11 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlencode
 
 from mcp_tools_proxy.console.forms import Form
 from mcp_tools_proxy.console.navigation import TRY_PATH
-from mcp_tools_proxy.console.page_request import PageRequest
+from mcp_tools_proxy.console.page_request import PageRequest, page_address
 from mcp_tools_proxy.domain.identity import OperatorRight
 
 
@@ -53,11 +52,8 @@ class ToolCaller:
 
     def path(self, **more: object) -> str:
         """Return the address of the page for this caller."""
-        given = {key: value for key, value in {**self.query, **more}.items() if value}
-        for key in ("roles", "documents"):
-            if given.get(key):
-                given[key] = ",".join(getattr(self, key))
-        return f"{TRY_PATH}?{urlencode(given)}" if given else TRY_PATH
+        lists = {"roles": ",".join(self.roles), "documents": ",".join(self.documents)}
+        return page_address(TRY_PATH, {**self.query, **lists, **more})
 
 
 def caller_of(page: PageRequest, form: Form) -> ToolCaller:

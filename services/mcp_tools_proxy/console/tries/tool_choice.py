@@ -73,8 +73,6 @@ async def page_of_tools(page: PageRequest, caller: ToolCaller) -> ToolPage:
     try:
         listed = await _list(page, caller, {})
     except ApiRefused as error:
-        if error.status == 401:
-            raise
         return ToolPage(problem=error.message)
     tools = listed["tools"]
     fitting = [it for it in tools if _fits(it, page.query("q").lower())]
@@ -95,8 +93,6 @@ async def find_tool(page: PageRequest, caller: ToolCaller, name: str) -> ChosenT
     try:
         listed = await _list(page, caller, {"names": name})
     except ApiRefused as error:
-        if error.status == 401:
-            raise
         return ChosenTool(name=name, problem=error.message)
     tools = listed["tools"]
     found = [it for it in tools if it.get("name") == name] or tools

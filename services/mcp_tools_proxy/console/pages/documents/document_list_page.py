@@ -20,7 +20,7 @@ async def show_list(page: PageRequest) -> PageResult:
     try:
         answer = await page.api.get(DOCUMENTS_REQUEST, {"tenant_id": tenant_id, "cursor": cursor})
     except ApiRefused as error:
-        if error.status in (401, 403):
+        if error.status == 403:
             raise
         refusal = error
     documents = answer["documents"]

@@ -36,7 +36,7 @@ class ManagePage:
         try:
             return await action(page)
         except ApiRefused as error:
-            if error.status in (401, 404):
+            if error.status == 404:
                 raise
             problem = CHANGED if error.code == "VERSION_MISMATCH" else sentence(error.message)
             return await self._view(page, problem=problem, status=error.status)

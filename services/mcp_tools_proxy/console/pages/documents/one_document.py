@@ -4,9 +4,8 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlencode
 
-from mcp_tools_proxy.console.page_request import PageRequest
+from mcp_tools_proxy.console.page_request import PageRequest, page_address
 from mcp_tools_proxy.console.pages.documents.tool_runs import named_agent
 from mcp_tools_proxy.domain.errors import InvalidRequest
 
@@ -20,10 +19,8 @@ MAX_READS = 2
 
 
 def address(page_name: str, **query: object) -> str:
-    """Return the address of a page of this part; what is None or "" is left out of its query."""
-    given = {name: value for name, value in query.items() if value not in (None, "")}
-    path = f"{DOCUMENTS_PATH}/{page_name}".rstrip("/")
-    return f"{path}?{urlencode(given)}" if given else path
+    """Return the address of a page of this part; what is empty is left out of its query."""
+    return page_address(f"{DOCUMENTS_PATH}/{page_name}".rstrip("/"), query)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

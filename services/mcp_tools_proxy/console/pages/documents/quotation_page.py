@@ -73,8 +73,6 @@ class QuotationPage:
         try:
             verdicts = await _verdicts(page, document, tenant_id, quote)
         except ApiRefused as error:
-            if error.status == 401:
-                raise
             return _view(
                 page,
                 document,

@@ -53,8 +53,6 @@ class SearchPage:
             try:
                 found = await _found(page, document, query)
             except ApiRefused as error:
-                if error.status == 401:
-                    raise
                 refusal = error
         places: Sequence[Mapping[str, object]] = ()
         if found is not None:

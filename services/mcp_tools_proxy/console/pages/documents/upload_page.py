@@ -66,8 +66,6 @@ async def upload(page: PageRequest) -> PageResult:
             receive=form.file.receive,
         )
     except ApiRefused as error:
-        if error.status == 401:
-            raise
         return _again(page, {_place_of(error): _problem_of(error)}, error, doc_id)
     done = "The new version is in place" if version else "The document is here"
     return Done(

@@ -3,13 +3,19 @@
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import quote, unquote, urlencode
+from urllib.parse import quote, unquote
 
 from starlette.routing import Route
 
 from mcp_tools_proxy.console.api_client import ApiRefused
 from mcp_tools_proxy.console.page_endpoint import PageEndpoint, Pages
-from mcp_tools_proxy.console.page_request import Done, PageRequest, PageResult, PageView
+from mcp_tools_proxy.console.page_request import (
+    Done,
+    PageRequest,
+    PageResult,
+    PageView,
+    page_address,
+)
 from mcp_tools_proxy.console.pages.servers.definition_changes import (
     PAGE_CHANGES,
     PART_COST,
@@ -43,8 +49,7 @@ def server_routes(pages: Pages) -> Sequence[Route]:
 
 def server_path(server_id: str, **query: object) -> str:
     """Return the address of a server's page."""
-    path = f"{LIST_PATH}/{quote(server_id, safe='')}"
-    return f"{path}?{urlencode(query)}" if query else path
+    return page_address(f"{LIST_PATH}/{quote(server_id, safe='')}", query)
 
 
 async def _show(page: PageRequest) -> PageResult:

@@ -26,6 +26,7 @@ from mcp_tools_proxy.console.pages.tokens.token_form import (
     request_of,
 )
 from mcp_tools_proxy.console.sentences import sentence
+from mcp_tools_proxy.console.tries.call_samples import PLACEHOLDER_URL
 from mcp_tools_proxy.domain.identity import OperatorRight
 
 API_PATH = "/internal/mcp/tokens"
@@ -36,9 +37,6 @@ REVOKE_PATH = f"{LIST_PATH}/revoke"
 PAGE_TOKENS = 25
 SOON = timedelta(days=14)
 """How long before its end a token is marked."""
-
-ANYWHERE = "http://HOST:PORT"
-"""Stands for the gateway's address in examples, where that is not known."""
 
 _DEFAULTS = (("users", "any"), ("for_documents", "any"), ("expires", DEFAULT_EXPIRY))
 
@@ -57,7 +55,7 @@ class _TokenMaker:
     """Makes tokens; examples of their use are to ``public_url``, if it is known."""
 
     def __init__(self, public_url: str | None) -> None:
-        self._base = (public_url or ANYWHERE).rstrip("/")
+        self._base = (public_url or PLACEHOLDER_URL).rstrip("/")
 
     async def show(self, page: PageRequest) -> PageResult:
         """Show the form; asks for one token, to find out whether any can be made here."""
@@ -77,15 +75,13 @@ class _TokenMaker:
         try:
             token = await page.api.post(API_PATH, body)
         except ApiRefused as error:
-            if error.status == HTTPStatus.UNAUTHORIZED:
-                raise
             problems = problem_by_field(error.message, error.details)
             return _form(page, page.form, problems, error.status)
         context = {
             "token": _shown(token),
             "secret": token["token"],
             "base_url": self._base,
-            "is_base_known": self._base != ANYWHERE,
+            "is_base_known": self._base != PLACEHOLDER_URL,
             "names_users": "user_id" not in token,
             "example": _example(token),
         }
