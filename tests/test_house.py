@@ -1,4 +1,4 @@
-"""House rules that no linter knows: documents that cannot rot, files that stay small."""
+"""Checks that no linter has: the documentation matches the code."""
 
 import ast
 import re
@@ -213,8 +213,6 @@ def test_every_error_is_in_the_drawing_of_the_tree() -> None:
     assert [e.__name__ for e in errors_by_code().values() if e.__name__ not in drawing] == []
 
 
-MAX_LINES = 400
-MAX_MODULES = 15
 MAX_SHARED_NAMES = 12
 MAX_README_LINES = 250
 
@@ -240,11 +238,6 @@ def test_the_documentation_asks_no_other_host_for_anything() -> None:
     )
 
 
-def test_no_file_is_over_the_limit_of_lines() -> None:
-    lines = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in SOURCES}
-    assert [f"{path.relative_to(ROOT)}: {n}" for path, n in lines.items() if n > MAX_LINES] == []
-
-
 def test_every_package_says_what_it_is_for() -> None:
     silent = [
         package.relative_to(ROOT)
@@ -252,11 +245,6 @@ def test_every_package_says_what_it_is_for() -> None:
         if not ast.get_docstring(ast.parse((package / "__init__.py").read_text(encoding="utf-8")))
     ]
     assert silent == []
-
-
-def test_no_package_has_too_many_modules() -> None:
-    modules = {package: len(list(package.glob("[!_]*.py"))) for package in PACKAGES}
-    assert [f"{package.name}: {n}" for package, n in modules.items() if n > MAX_MODULES] == []
 
 
 def test_few_modules_share_a_file_name() -> None:
