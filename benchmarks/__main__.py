@@ -30,6 +30,7 @@ from benchmarks.machine_use import MachineUse
 from benchmarks.mcp_lists import measure_mcp_lists
 from benchmarks.memory import measure_memory
 from benchmarks.narrowed_calls import measure_narrowed_calls
+from benchmarks.new_clients import measure_new_clients
 from benchmarks.quotes import measure_quotes
 from benchmarks.ratios import measure_ratios
 from benchmarks.redis_budgets import measure_redis_budgets
@@ -78,6 +79,7 @@ EXPERIMENTS: Mapping[str, Callable[[Bench], Result]] = {
     "mcp-lists": measure_mcp_lists,
     "connector": measure_connector,
     "connections": measure_connections,
+    "new-clients": measure_new_clients,
 }
 
 LONG = "endurance takes about four minutes by itself."

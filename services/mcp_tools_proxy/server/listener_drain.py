@@ -41,7 +41,7 @@ async def drain_listener(listener: socket.socket) -> None:
     for _ in range(MAX_BACKLOG):
         if not backlog.poll(0):
             return
-        await asyncio.sleep(0)  # the loop accepts one in each round
+        await asyncio.sleep(0)  # the loop accepts at least one in each turn
 
 
 def _drop_new_connections(listener: socket.socket) -> None:

@@ -22,6 +22,7 @@ from mcp_tools_proxy.audit.audit_trail import AuditTrail
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
 from mcp_tools_proxy.server.connection_limit import ConnectionLimit, LimitedProtocol
 from mcp_tools_proxy.server.http_protocol import BoundedProtocol
+from mcp_tools_proxy.server.listener_copies import copies_of
 from mcp_tools_proxy.server.listener_drain import drain_listener
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.telemetry.logging import flush_logs
@@ -70,10 +71,13 @@ class GracefulServer(uvicorn.Server):
         self._grace_s = grace_s
         self._drain_s = drain_s
         self._stop_by: float | None = None
+        self._copies: list[socket.socket] = []
+        """Copies of the listeners: see listener_copies.py."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start the application and log the address."""
-        await super().startup(sockets)
+        self._copies = [copy for listener in sockets or () for copy in copies_of(listener)]
+        await super().startup([*sockets, *self._copies] if sockets else sockets)
         _tune_garbage_collector()
         if self.started and sockets:
             host, port = sockets[0].getsockname()[:2]
@@ -130,7 +134,7 @@ class GracefulServer(uvicorn.Server):
                 await drain_listener(listener)
         for server in self.servers:
             server.close()
-        for listener in sockets or ():
+        for listener in (*(sockets or ()), *self._copies):
             listener.close()
         await self._answer_last_requests(begun)
         await super().shutdown(sockets)
