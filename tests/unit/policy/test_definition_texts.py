@@ -126,6 +126,39 @@ def test_names_that_look_like_others_are_flagged(
     assert names.is_lookalike(key) == suspicious
 
 
+EXCEL = (
+    *(("excel", "copy_sheet"), ("excel", "format_range"), ("sheets-mcp", "add_row")),
+    *(("office", "excel_copy_sheet"), ("office", "excel_format_range")),
+)
+
+
+@pytest.mark.parametrize(
+    ("server_id", "name", "suspicious"),
+    [
+        ("office", "excel_copy_sheet", False),
+        ("office", "excel_format_range", False),
+        ("office", "excel-copy-sheet", False),
+        ("office", "sheets_mcp_add_row", False),
+        ("elasticsearch", "search_documents", False),
+        ("elasticsearch", "list_documents", False),
+        ("elasticsearch", "search-documents", True),
+        ("elasticsearch", "seаrch_documents", True),  # a Cyrillic letter
+        ("office", "excel__copy_sheet", True),
+        ("office", "excel：copy_sheet", True),  # a fullwidth colon
+        ("office", "excel.copy_sheet", True),
+        ("office", "exce1_copy_sheet", True),  # the digit
+        ("office", "еxcel_copy_sheet", True),  # a Cyrillic letter
+        ("office", "excel_copy__sheet", True),
+    ],
+)
+def test_a_topic_in_front_of_a_name_and_an_equal_plain_name_are_no_lookalikes(
+    server_id: str, name: str, suspicious: bool
+) -> None:
+    servers = ("excel", "office", "elasticsearch", "sheets-mcp")
+    names = KnownNames.of(servers, ["search_documents", "list_documents"], EXCEL)
+    assert names.is_lookalike(DefinitionKey(server_id, DefinitionKind.TOOL, name)) == suspicious
+
+
 def test_a_difference_names_its_place_and_shows_words() -> None:
     schema = {"properties": {"q": {"description": "What to find"}}}
     before = {"name": "find", "inputSchema": schema}

@@ -79,10 +79,10 @@ class KnownNames:
 
     servers: frozenset[str] = frozenset()
     """The ids of all servers, folded."""
-    local: frozenset[str] = frozenset()
-    """The joined skeletons of the local tools' names."""
-    full: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """The servers with a tool whose qualified name or alias has this joined skeleton."""
+    local: Mapping[str, str] = field(default_factory=dict)
+    """The local tools' names, by their joined skeletons."""
+    full: Mapping[str, frozenset[tuple[str, str]]] = field(default_factory=dict)
+    """The server of each tool, and its qualified name or alias, by the joined skeleton of that."""
     bare: Mapping[str, frozenset[tuple[str, str]]] = field(default_factory=dict)
     """The server and folded name of each tool, by the skeleton of its bare name."""
 
@@ -91,17 +91,18 @@ class KnownNames:
         cls, servers: Iterable[str], local: Iterable[str], tools: Iterable[tuple[str, str]]
     ) -> Self:
         """Collect the names; ``tools`` are server ids and bare names."""
-        full: dict[str, set[str]] = {}
+        full: dict[str, set[tuple[str, str]]] = {}
         bare: dict[str, set[tuple[str, str]]] = {}
         for server_id, name in tools:
             bare.setdefault(skeleton(name), set()).add((server_id, folded(name)))
-            full.setdefault(joined_skeleton(qualified_name(server_id, name)), set()).add(server_id)
+            names = [qualified_name(server_id, name)]
             if not has_plain_alias(server_id, name):  # a plain one differs in what joins it only
-                alias = joined_skeleton(alias_of(server_id, name))
-                full.setdefault(alias, set()).add(server_id)
+                names.append(alias_of(server_id, name))
+            for it in names:
+                full.setdefault(joined_skeleton(it), set()).add((server_id, it))
         return cls(
             servers=frozenset(map(folded, servers)),
-            local=frozenset(map(joined_skeleton, local)),
+            local={joined_skeleton(name): name for name in local},
             full={it: frozenset(owners) for it, owners in full.items()},
             bare={it: frozenset(owners) for it, owners in bare.items()},
         )
@@ -109,8 +110,9 @@ class KnownNames:
     def is_lookalike(self, key: DefinitionKey) -> bool:
         """Return whether an item's name looks like one of another server or of the gateway.
 
-        Two servers may well have a tool of the same plain name: of those only a name that is the
-        same to the eye and other to a program counts.
+        A lookalike is the same to the eye and different to a program. So an equal plain name is
+        not one (Elasticsearch has a ``search_documents``, too), and neither is a name that starts
+        with its topic: ``excel_copy_sheet`` next to ``copy_sheet`` of a server ``excel``.
         """
         if key.kind not in (DefinitionKind.TOOL, DefinitionKind.PROMPT):
             return False
@@ -122,9 +124,32 @@ class KnownNames:
 
     def _is_like_a_tool(self, key: DefinitionKey, plain: str) -> bool:
         joined = joined_skeleton(key.name)
-        if joined in self.local or self.full.get(joined, frozenset()) - {key.server_id}:
+        if self.local.get(joined, key.name) != key.name:
+            return True
+        if any(
+            owner != key.server_id and not _is_topic_prefix(key.name, other)
+            for owner, other in self.full.get(joined, frozenset())
+        ):
             return True
         return any(
             owner != key.server_id and other != plain
             for owner, other in self.bare.get(skeleton(key.name), frozenset())
         )
+
+
+_WORDS = re.compile(r"[A-Za-z0-9]+(?:[_-][A-Za-z0-9]+)*")
+
+
+def _is_topic_prefix(name: str, full_name: str) -> bool:
+    """Return whether ``name`` is plain words that repeat the words of ``server_id:tool``.
+
+    Words are joined by one ``_`` or ``-``. The gateway's own names have ``:`` or ``__`` between
+    server and tool, so a reader can tell both kinds apart.
+    """
+    if not _WORDS.fullmatch(name) or ":" not in full_name:
+        return False
+    return _plain_words(name) == _plain_words(full_name)
+
+
+def _plain_words(name: str) -> str:
+    return name.lower().replace(":", "_").replace("-", "_")
