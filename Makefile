@@ -47,7 +47,7 @@ test-system: $(VENV)/.browser  ## run the tests with what Debian has: Chromium, 
 roll-out: $(VENV)/.dev  ## replace two pods under load in Docker, with the constraints of the chart (needs Docker and the image)
 	$(BIN)/python -m tests.roll_out
 
-breaks: $(VENV)/.dev  ## break the code on purpose: does a test notice each break? (ONLY=auth for a room, or a part of an id)
+breaks: $(VENV)/.dev  ## break the code on purpose: does a test notice each break? (ONLY=auth for a theme, or a part of an id)
 	$(BIN)/python -m tests.breaks $(ONLY)
 
 node:

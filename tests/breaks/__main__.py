@@ -1,6 +1,7 @@
-"""Breaks the product on purpose, one break at a time: which of them does no test notice?
+"""Breaks the code on purpose, one break at a time, and reports the breaks that no test notices.
 
-``make breaks`` tries all, ``make breaks ONLY=auth`` those of a room, or whose id contains the word.
+``make breaks`` tries all of them; ``make breaks ONLY=auth`` those of a theme, or with an id that
+contains the word.
 """
 
 import argparse
@@ -17,19 +18,19 @@ from tests.breaks.runner import Verdict, try_all
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Return 0 if every break was caught, 1 if not, 2 without a break, 130 if interrupted."""
+    """Return 0 if every break was caught, 1 if not, 2 if none was chosen, 130 if interrupted."""
     parser = argparse.ArgumentParser(prog="python -m tests.breaks", description=__doc__)
-    parser.add_argument("only", nargs="*", help="a room, or a part of an id")
+    parser.add_argument("only", nargs="*", help="a theme, or a part of an id")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args(arguments)
     breaks = choose(load_breaks(), options.only)
     if not breaks:
-        parser.error("there is no such break")
+        parser.error("no break has this theme or id")
     counts: Counter[Verdict] = Counter()
 
     def report(change: Break, verdict: Verdict) -> None:
         counts[verdict] += 1
-        where = f"{change.package}: {change.id}"
+        where = f"{change.theme}: {change.id}"
         _print(f"{verdict.value:15}{where:55} {change.problem() or change.what}")
 
     try:

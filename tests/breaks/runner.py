@@ -11,15 +11,15 @@ from enum import Enum
 from importlib.util import cache_from_source
 from pathlib import Path
 
-from tests.breaks.catalogue import ROOT, Break
+from tests.breaks.catalogue import ROOT, Break, CannotApply
 
 _LEFT_OUT = shutil.ignore_patterns(
     ".git", ".venv*", ".mypy_cache", ".ruff_cache", ".pytest_cache", "node_modules", "site"
 )
-_HANG_S = 60  # a break may make a test wait for what never comes
+_HANG_S = 60  # a break can make a test wait for ever
 _PYTEST = (
     *("-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider", f"--timeout={_HANG_S}"),
-    "--timeout-method=thread",  # ends pytest: what spins in the event loop takes no signal
+    "--timeout-method=thread",  # ends pytest: a busy event loop handles no signal
 )
 _FAILED = 1  # pytest's exit code when tests ran and some failed
 
@@ -29,10 +29,10 @@ class Verdict(Enum):
 
     CAUGHT = "caught"
     SURVIVED = "SURVIVED"
-    """All tests passed: what protects from this fault is missing."""
+    """All tests passed: a test for this fault is missing."""
     STALE = "DOES NOT APPLY"
     RED = "RED WITHOUT IT"
-    """Its tests fail without the break, too, and so prove nothing."""
+    """Its tests also fail without the break, so they prove nothing."""
     UNRUN = "NOT RUN"
     """No test could be run, for example because the changed module cannot be imported."""
 
@@ -46,11 +46,12 @@ class Tree:
 
     async def try_break(self, change: Break) -> Verdict:
         """Apply one break, run its tests until the first failure, and undo the break."""
-        if change.problem(self.path) is not None:
+        try:
+            file, changed = change.path_in(self.path), change.changed_text(self.path)
+        except CannotApply:
             return Verdict.STALE
-        file = change.path_in(self.path)
         original = file.read_text(encoding="utf-8")
-        _write(file, change.applied_to(original))
+        _write(file, changed)
         try:
             code, _ = await self.run_tests(change.tests, "--exitfirst")
         finally:
@@ -77,8 +78,8 @@ class Tree:
 
     async def run_tests(self, tests: Sequence[str], *options: str) -> tuple[int, str]:
         """Run pytest here; return its exit code and output."""
-        services = str(self.path / "services")  # before what the environment has installed
-        # a file: a pipe would stay open with what a test left behind
+        services = str(self.path / "services")  # before the installed package
+        # a file: a process that a test left behind would keep a pipe open
         output = self.path.with_suffix(".out")
         with output.open("wb") as file:
             process = await asyncio.create_subprocess_exec(
