@@ -1,10 +1,13 @@
 """The blocklist: keywords that no argument of a call may hold (T-06)."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
+from unicodedata import combining
 
 from mcp_tools_proxy.wire.text import normalize
+from mcp_tools_proxy.wire.unicode.hidden_characters import HIDDEN_IN_WORDS
+from mcp_tools_proxy.wire.unicode.lookalikes import letters_like, mixes_scripts
 
 IDENTIFIER_ARGUMENTS = frozenset(
     {"tenant_id", "user_id", "doc_id", "section_id", "anchor_chunk_id"}
@@ -16,6 +19,13 @@ LONG_CHARS = 20_000
 
 VALUE_CHARS = 10
 """Cost of one value, however short, in characters of text."""
+
+_GAP = "\0"
+"""Stands for hidden characters. It is no part of a word, so it also ends one."""
+
+_GAP_BEFORE = re.compile(f"{_GAP}([^\x00-\x7f])")
+
+_WORD = re.compile(r"\w+")
 
 Path = tuple[str | int, ...]
 """Where a value stands in the arguments: keys, and places in lists."""
@@ -29,17 +39,22 @@ class Blocked(NamedTuple):
 
 
 class Blocklist:
-    """Finds keywords as whole words, after NFKC and case folding; off without keywords."""
+    """Finds keywords as whole words, after NFKC and case folding; off without keywords.
+
+    Hidden characters in a word, and around it, do not matter. In a word that mixes scripts, letters
+    that look alike are equal; a word of one script is read as it is.
+    """
 
     def __init__(self, keywords: Iterable[str]) -> None:
-        words = sorted({_fold(word) for word in keywords}, key=len, reverse=True)
-        alternatives = "|".join(re.escape(word) for word in words if word)
-        self._pattern = re.compile(rf"(?<!\w)(?:{alternatives})(?!\w)") if alternatives else None
-        self.is_on = bool(alternatives)
+        words = {_fold(HIDDEN_IN_WORDS.sub("", word)) for word in keywords} - {""}
+        self._words = sorted(words, key=len, reverse=True)
+        self._pattern = _pattern_of(self._words, re.escape)
+        self._lookalikes = _pattern_of(self._words, _class_of)
+        self.is_on = bool(words)
 
     def is_long(self, arguments: Mapping[str, object], filled_in: Collection[Path] = ()) -> bool:
         """Return whether searching ``arguments`` may take more than a few milliseconds."""
-        if self._pattern is None:
+        if not self.is_on:
             return False
         chars = 0
         for _, text in self._texts(arguments, filled_in):
@@ -56,12 +71,29 @@ class Blocklist:
         What stands at a path of ``filled_in`` is not searched: it is an operator's, or an
         identifier, and its keyword would be in the log.
         """
-        if self._pattern is None:
+        if not self.is_on:
             return None
         for path, text in self._texts(arguments, filled_in):
-            if text and (found := self._pattern.search(_fold(text))):
-                return Blocked(path, found[0])
+            if text and (keyword := self._keyword_in(text)) is not None:
+                return Blocked(path, keyword)
         return None
+
+    def _keyword_in(self, text: str) -> str | None:
+        folded = _fold(text if text.isascii() and text.isprintable() else _with_gaps(text))
+        if found := self._pattern.search(folded):
+            return self._word_of(found)
+        if folded.isascii():
+            return None
+        lookalikes = self._lookalikes.finditer(folded)
+        return next((it for found in lookalikes if (it := self._lookalike_of(found))), None)
+
+    def _lookalike_of(self, found: re.Match[str]) -> str | None:
+        word = self._word_of(found)
+        pairs = zip(_WORD.findall(found[0].replace(_GAP, "")), _WORD.findall(word), strict=True)
+        return word if all(one == other or mixes_scripts(one) for one, other in pairs) else None
+
+    def _word_of(self, found: re.Match[str]) -> str:
+        return self._words[(found.lastindex or 1) - 1]
 
     def _texts(
         self, arguments: Mapping[str, object], filled_in: Collection[Path]
@@ -73,6 +105,25 @@ class Blocklist:
 
 def _fold(text: str) -> str:
     return normalize("NFKC", text).casefold()
+
+
+def _with_gaps(text: str) -> str:
+    """Return ``text`` with a gap in place of hidden characters, which may be in or between words.
+
+    A letter and the mark that combines with it make one character, with hidden ones between, too.
+    """
+    text = HIDDEN_IN_WORDS.sub(_GAP, text)
+    return _GAP_BEFORE.sub(lambda it: it[0].lstrip(_GAP) if combining(it[1]) else it[0], text)
+
+
+def _pattern_of(words: Iterable[str], letter: Callable[[str], str]) -> re.Pattern[str]:
+    # the empty group names the word; one around the word would make the search 60 times slower
+    each = (f"{_GAP}?".join(map(letter, word)) + "()" for word in words)
+    return re.compile(rf"(?<!\w)(?:{'|'.join(each)})(?!\w)")
+
+
+def _class_of(letter: str) -> str:
+    return f"[{re.escape(letters_like(letter))}]"
 
 
 def _strings(value: object, path: Path, left_out: Collection[Path]) -> Iterator[tuple[Path, str]]:

@@ -26,6 +26,71 @@ def test_a_part_of_a_word_does_not_block(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "hidden",
+    ["\u200b", "\u200d", "\u2060", "\ufeff", "\u00ad", "\u202e", "\u2066", "\u200f", "\u034f",
+     "\u3164", "\ufe0f", "\ufe01", "\U000e0100", "\U000e0061", "\u180e", "\x08",
+     "\u200b\u00ad\u202e"],
+    ids=ascii,
+)  # fmt: skip
+@pytest.mark.parametrize("text", ["le|ak", "l|e|a|k", "|leak|", "leak|now", "l|eak|now", "у|течка",
+                                  "drop| |table", "(leak|)"])  # fmt: skip
+def test_hidden_characters_do_not_hide_a_keyword(text: str, hidden: str) -> None:
+    assert BLOCKLIST.find({"query": text.replace("|", hidden)})
+
+
+def test_hidden_characters_between_a_letter_and_its_accent_do_not_hide_a_keyword() -> None:
+    assert Blocklist(["café"]).find({"query": "cafe\u200b\u0301"})
+
+
+def test_hidden_characters_of_a_keyword_do_not_matter() -> None:
+    assert Blocklist(["le\u00adak"]).find({"query": "leak"}) == Blocked(("query",), "leak")
+
+
+@pytest.mark.parametrize(
+    ("text", "keyword"),
+    [
+        ("lеаk", "leak"),  # Cyrillic е and а
+        ("LEАК", "leak"),  # Cyrillic capitals
+        ("lεak", "leak"),  # Greek
+        ("leⲁk", "leak"),  # Coptic
+        ("lᎬak", "leak"),  # Cherokee
+        ("l\u200bе\u200bak", "leak"),
+        ("утечкa", "утечка"),  # Latin a
+        ("УТEЧKA", "утечка"),
+        ("drop tаble", "drop table"),
+        ("drоp tаble", "drop table"),
+    ],
+    ids=ascii,
+)
+def test_a_keyword_in_letters_of_several_scripts_blocks(text: str, keyword: str) -> None:
+    found = BLOCKLIST.find({"query": f"please {text} it"})
+    assert found == Blocked(("query",), keyword)
+
+
+@pytest.mark.parametrize(
+    ("keyword", "text"),
+    [
+        ("cop", "вынеси сор"),  # a Russian word that looks like it, letter by letter
+        ("сор", "a cop"),
+        ("pop", "рор"),
+        ("bok", "βοκ"),
+        ("cop", "сор и lеаk"),  # beside another word that mixes scripts
+        ("cop", "сорt"),
+        ("cop", "сор_cop"),
+    ],
+    ids=ascii,
+)
+def test_a_word_of_one_script_is_read_as_it_is(keyword: str, text: str) -> None:
+    assert not Blocklist([keyword]).find({"query": text})
+
+
+def test_a_text_of_hidden_characters_and_lookalikes_is_searched_in_linear_time() -> None:
+    """The count of steps is bounded: a quadratic search would take hours."""
+    text = ("lеа\u200b" * 100_000) + ("\u200b" * 200_000) + "у" * 200_000
+    assert not BLOCKLIST.find({"query": text})
+
+
+@pytest.mark.parametrize(
     "arguments",
     [{"a": {"b": ["x", {"c": "leak"}]}}, {"a": [["leak"]]}, {"x": 1, "y": None, "z": "leak"}],
 )

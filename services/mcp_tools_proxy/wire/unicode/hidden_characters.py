@@ -41,6 +41,9 @@ _KINDS = (
 HIDDEN = re.compile(f"[{_BIDI}{_TAG}{_ZERO_WIDTH}{_FORMAT}]|{_SELECTOR}")
 """Matches each hidden character; a tab and the ends of lines are none."""
 
+HIDDEN_IN_WORDS = re.compile(f"[{_BIDI}{_TAG}{_ZERO_WIDTH}{_FORMAT}\ufe0e\ufe0f]+")
+"""Matches a run of hidden characters, also the selectors of an emoji, which no word needs."""
+
 
 def hidden_kinds(text: str) -> tuple[HiddenKind, ...]:
     """Return the kinds of hidden characters that ``text`` holds, each once."""
