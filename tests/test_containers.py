@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 import yaml  # type: ignore[import-untyped] # no stubs; it comes with schemathesis
+from packaging.requirements import Requirement
+from packaging.version import Version
 
 ROOT = Path(__file__).parent.parent
 DOCKERFILE = (ROOT / "docker/Dockerfile").read_text(encoding="utf-8")
@@ -72,6 +74,20 @@ def test_an_extra_of_the_image_is_locked_with_the_versions_that_are_tested(extra
     )
     assert found
     assert found <= tested
+
+
+@pytest.mark.parametrize("lock", sorted(ROOT.glob("requirements/*.lock")), ids=lambda it: it.stem)
+@pytest.mark.parametrize("system", ["linux", "darwin", "win32"])
+def test_no_lock_has_an_old_onnxruntime(lock: Path, system: str) -> None:
+    """Magika's limit for Windows held the image at 1.20.1."""
+    pins = re.findall(r"^onnxruntime\S*==.*?(?= \\$)", lock.read_text(), re.MULTILINE)
+    found = [it for it in map(Requirement, pins) if installs_on(it, system)]
+    assert [it for it in found if Version(next(iter(it.specifier)).version) < Version("1.24")] == []
+    assert [it.name for it in found] == ["onnxruntime"] * (lock.stem in ("formats", "dev"))
+
+
+def installs_on(it: Requirement, system: str) -> bool:
+    return it.marker is None or it.marker.evaluate({"sys_platform": system})
 
 
 def test_an_image_without_extras_reads_no_scan() -> None:
