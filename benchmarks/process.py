@@ -29,9 +29,16 @@ class Process:
         return cpu_s(self.process.pid)
 
     def rss_bytes(self) -> int:
-        """Resident memory of the process."""
-        rollup = Path(f"/proc/{self.process.pid}/smaps_rollup").read_text(encoding="ascii")
-        match = re.search(r"^Rss:\s+(\d+) kB$", rollup, re.MULTILINE)
+        """Resident memory of the process.
+
+        Only root may read the exact smaps_rollup of a gateway, which is not dumpable; the counters
+        in status lag behind by some pages.
+        """
+        try:
+            memory = Path(f"/proc/{self.process.pid}/smaps_rollup").read_text(encoding="ascii")
+        except PermissionError:
+            memory = Path(f"/proc/{self.process.pid}/status").read_text(encoding="ascii")
+        match = re.search(r"^(?:Vm)?R(?:ss|SS):\s+(\d+) kB$", memory, re.MULTILINE)
         assert match is not None
         return int(match[1]) * _KIB
 

@@ -17,6 +17,7 @@ from mcp_tools_proxy.app.audit import build_audit, take_records
 from mcp_tools_proxy.app.auth import build_authenticator, build_tokens
 from mcp_tools_proxy.app.idempotency import build_record_store
 from mcp_tools_proxy.app.open_logins import OpenLogins, build_login_access, build_user_sign_ins
+from mcp_tools_proxy.app.process_warnings import process_warnings
 from mcp_tools_proxy.app.retrieval_service import build_retrieval_client
 from mcp_tools_proxy.app.search_by_meaning import build_meaning
 from mcp_tools_proxy.app.server_identity import (
@@ -315,6 +316,8 @@ class Gateway:
         )  # shown at every log level
         for warning in self._warnings:
             warn("settings.warning", variable=warning.variable, reason=warning.message)
+        for reason in process_warnings(process_environment()):
+            warn("process.warning", reason=reason)
         self.tracer.open()
         try:
             self.audit.open()

@@ -26,6 +26,7 @@ from mcp_tools_proxy.documents.open_documents import prepare_documents
 from mcp_tools_proxy.domain.errors import ConfigReadOnly
 from mcp_tools_proxy.domain.identity import AssertedIdentity, roles_of
 from mcp_tools_proxy.domain.json_objects import without_none
+from mcp_tools_proxy.sandbox.system_calls import hide_memory
 from mcp_tools_proxy.settings.audit import AuditSettings
 from mcp_tools_proxy.settings.auth import TokensFileSettings
 from mcp_tools_proxy.settings.client import ClientSettings
@@ -293,6 +294,7 @@ def _fail(message: str) -> NoReturn:
 
 def main() -> None:
     """Run the command line; every error is one line on stderr."""
+    hide_memory()  # before a secret is read from .env
     try:
         sys.exit(app(prog_name="mcp-tools-proxy", standalone_mode=False))
     except typer.Abort:

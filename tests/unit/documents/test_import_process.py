@@ -25,9 +25,11 @@ from mcp_tools_proxy.documents.importers.import_process import (
     ImporterBusy,
     ImportUnavailable,
 )
+from mcp_tools_proxy.documents.page_images.page_renderer import NotRendered, PageRenderer
 from mcp_tools_proxy.domain.document import Document
 from mcp_tools_proxy.filesystem.temporary import write_all
 from tests.support.bounds import BOUND_S, until
+from tests.support.kernel import needs_confinement
 
 LIMITED = "from mcp_tools_proxy.documents.importers.import_worker import limit_process as limit\n"
 DOCUMENT = '{"doc_id": "doc", "tenant_id": "acme", "title": "t", "pages": ["text"]%s}'
@@ -251,8 +253,9 @@ async def test_it_has_no_environment_no_descriptors_and_a_folder_of_its_own(
     program = (
         "import json, os, resource\n"
         "from mcp_tools_proxy.documents.importers.import_worker import limit_process\n"
+        "opened = sorted(map(int, os.listdir('/proc/self/fd')))\n"
         "limit_process()\n"
-        "found = [sorted(os.environ), sorted(map(int, os.listdir('/proc/self/fd'))), os.getcwd(),\n"
+        "found = [sorted(os.environ), opened, os.getcwd(),\n"
         "  os.listdir(), resource.getrlimit(resource.RLIMIT_AS), "
         "resource.getrlimit(resource.RLIMIT_CPU), resource.getrlimit(resource.RLIMIT_NPROC)]\n"
         "print('failed', json.dumps(json.dumps(found)))"
@@ -269,6 +272,70 @@ async def test_it_has_no_environment_no_descriptors_and_a_folder_of_its_own(
     assert ("mcp-tools-proxy-import-" in folder, files) == (True, [])
     assert not await anyio.Path(folder).exists()
     assert (memory, cpu, started) == ([2**30, 2**30], [120, 121], [0, 0])
+
+
+HOSTILE = """
+import json, os, socket, sys
+from mcp_tools_proxy.documents.importers.import_worker import limit_process
+limit_process()
+def of(attempt):
+    try:
+        return str(attempt())
+    except OSError as error:
+        return type(error).__name__
+def put(path):
+    with open(path, "w") as file:
+        return file.write("x")
+def text(path):
+    with open(path, "rb") as file:
+        return file.read(10)
+def connected(family, address):
+    with socket.socket(family) as connection:
+        return connection.connect(address)
+secret = %r
+found = {
+    "dotenv": of(lambda: text(secret + "/.env")),
+    "by a link": of(lambda: (os.symlink(secret + "/.env", "link"), text("link"))),
+    "tokens": of(lambda: text(secret + "/tokens.json")),
+    "listed": of(lambda: os.listdir(secret)),
+    "written": of(lambda: put(secret + "/new")),
+    "environment": of(lambda: text(f"/proc/{os.getppid()}/environ")),
+    "memory": of(lambda: text(f"/proc/{os.getppid()}/mem")),
+    "command": of(lambda: text(f"/proc/{os.getppid()}/cmdline")),
+    "signal": of(lambda: os.kill(os.getppid(), 0)),
+    "tcp": of(lambda: connected(socket.AF_INET, ("127.0.0.1", 9))),
+    "unix": of(lambda: connected(socket.AF_UNIX, secret + "/socket")),
+    "started": of(os.fork),
+    "own folder": of(lambda: put("scratch")),
+    "libraries": of(lambda: bool(text(json.__file__))),
+}
+print("failed", json.dumps(json.dumps(found)))
+"""
+
+
+@needs_confinement
+async def test_a_file_that_takes_over_its_parser_finds_no_secret_and_no_network(
+    note: Path, tmp_path: Path
+) -> None:
+    (tmp_path / ".env").write_text("MCP_PROXY_ADMIN_TOKEN=secret")
+    (tmp_path / "tokens.json").write_text("{}")
+    with pytest.raises(ImportFailed) as failed:
+        await imported(running(HOSTILE % str(tmp_path)), note, ".md", options())
+    found = json.loads(failed.value.reason)
+    assert (found.pop("own folder"), found.pop("libraries")) == ("1", "True")
+    assert found == dict.fromkeys(found, "PermissionError")
+    assert len(found) == 12
+
+
+@needs_confinement
+async def test_a_page_that_takes_over_its_renderer_finds_none_either(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("MCP_PROXY_ADMIN_TOKEN=secret")
+    probe = "print('failed', json.dumps(of(lambda: text(secret + '/.env'))))"
+    hostile = f"{HOSTILE % str(tmp_path)}".split("found = {")[0] + probe
+    renderer = PageRenderer(max_image_bytes=1000, worker=(sys.executable, "-c", hostile))
+    with pytest.raises(NotRendered) as refused:
+        await renderer.render(b"", 1)
+    assert refused.value.reason == "PermissionError"
 
 
 async def test_one_of_a_tenant_and_two_in_all_run_at_once(note: Path) -> None:

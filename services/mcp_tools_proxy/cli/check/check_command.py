@@ -16,6 +16,7 @@ import typer
 from rich.console import Console
 
 from mcp_tools_proxy.app.gateway import Gateway
+from mcp_tools_proxy.app.process_warnings import confinement_warnings
 from mcp_tools_proxy.cli.check.check_report import lines, print_report
 from mcp_tools_proxy.cli.check.json_report import report_facts
 from mcp_tools_proxy.cli.check.token_check import check_tokens
@@ -92,7 +93,12 @@ def check(settings: Settings, folder: Path, options: CheckOptions) -> bool:
     report = replace(
         report,
         problems=(*tokens.problems, *report.problems),
-        warnings=(*_settings_warnings(settings), *tokens.warnings, *report.warnings),
+        warnings=(
+            *_settings_warnings(settings),
+            *_process_warnings(),
+            *tokens.warnings,
+            *report.warnings,
+        ),
     )
     notes = upgrade_notes(settings, tuple(files.configuration.servers.values()))
     if options.as_json:
@@ -106,6 +112,10 @@ def _settings_warnings(settings: Settings) -> list[Problem]:
     return [
         Problem(file="settings", path=it.variable, message=it.message) for it in settings.warnings
     ]
+
+
+def _process_warnings() -> list[Problem]:
+    return [Problem(file="process", path="$", message=it) for it in confinement_warnings()]
 
 
 def _print(report: CheckReport, notes: Sequence[str] | None, options: CheckOptions) -> None:

@@ -5,11 +5,14 @@ Started by ``import_process``. What a file can do to its parser, it does to this
 
 import json
 import math
+import os
 import resource
 import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
+
+from mcp_tools_proxy.sandbox.confinement import confine_parser
 
 MEMORY_BYTES = 1024 * 1024 * 1024
 CPU_S = 120
@@ -18,7 +21,10 @@ FILE_BYTES = 1024 * 1024
 OPEN_FILES = 32
 PROCESSES = 0
 """Limits of the process; a parser needs no files but its libraries, and starts nothing: what it
-started could outlive it. The system does not hold root to the last one."""
+started could outlive it. The system does not hold root to the last one, where there is no
+seccomp."""
+
+OCR_DATA = ("/usr/share/tesseract-ocr", "/usr/share/tessdata")
 
 
 def main() -> None:
@@ -31,7 +37,10 @@ def main() -> None:
 
 
 def limit_process(cpu_s: int = CPU_S) -> None:
-    """Limit memory, CPU and files, and be the first to be ended where memory runs out."""
+    """Limit memory, CPU and files, and be the first to be ended where memory runs out.
+
+    Then confine the process to its libraries and its folder, without network.
+    """
     # beyond its soft limit of CPU a process gets SIGXCPU, while SIGKILL may be memory as well
     limits = {
         resource.RLIMIT_AS: (MEMORY_BYTES, MEMORY_BYTES),
@@ -46,6 +55,10 @@ def limit_process(cpu_s: int = CPU_S) -> None:
             resource.setrlimit(kind, most)
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
+    own = Path(__file__).parents[2]
+    confine_parser(
+        read=[*sys.path, f"{sys.base_prefix}/lib", str(own), *OCR_DATA], write=[os.getcwd()]
+    )
 
 
 def _answer(request: dict[str, object], source: BinaryIO, sink: BinaryIO) -> bytes:

@@ -1,0 +1,131 @@
+"""Confines the process that calls it, for good."""
+
+import os
+import resource
+import sys
+from collections.abc import Iterable, Sequence
+
+SYSTEM_PATHS = (
+    *("/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin"),
+    *("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom"),
+    *("/etc/ld.so.cache", "/etc/ld.so.preload", "/etc/alternatives"),
+    *("/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/localtime", "/etc/os-release"),
+    *("/etc/hosts", "/etc/host.conf", "/etc/resolv.conf", "/etc/gai.conf", "/etc/services"),
+    *("/etc/protocols", "/etc/mime.types", "/etc/fonts", "/run/systemd/resolve"),
+    # not the whole of /etc/ssl and /etc/pki, where private keys are
+    *("/etc/ssl/certs", "/etc/ssl/cert.pem", "/etc/ssl/openssl.cnf", "/etc/ca-certificates"),
+    *("/etc/pki/tls/certs", "/etc/pki/tls/cert.pem", "/etc/pki/ca-trust"),
+    # of other processes only what is about the whole machine
+    *("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/sys", "/proc/version"),
+    *("/proc/filesystems", "/proc/loadavg", "/proc/uptime"),
+    *("/sys/devices/system/cpu", "/sys/fs/cgroup", "/sys/kernel/mm/transparent_hugepage"),
+)
+"""Programs, libraries and facts of the machine, which nearly every program reads."""
+
+LIBRARY_PATHS = (
+    *("/usr/lib", "/usr/lib64", "/usr/local/lib", "/lib", "/lib32", "/lib64"),
+    *("/usr/share/zoneinfo", "/usr/share/fonts", "/etc/fonts", "/etc/localtime"),
+    *("/etc/ld.so.cache", "/dev/null", "/dev/random", "/dev/urandom", "/sys/devices/system/cpu"),
+    "/proc/cpuinfo",  # onnxruntime, which markitdown loads, aborts without it
+)
+"""What a process reads that runs libraries only."""
+
+
+def missing_for(*, read: bool = False, write: bool = False, calls: bool = False) -> str | None:
+    """Return what this machine lacks to restrict reading, writing, system calls; None for nothing.
+
+    Restricting processors and memory needs system calls restricted as well.
+    """
+    if sys.platform != "linux":
+        return "Linux"
+    from mcp_tools_proxy.sandbox import landlock, seccomp  # noqa: PLC0415 - Linux only
+
+    version = landlock.abi() if read or write else 0
+    if read and not version:
+        return "Landlock, which Linux has since 5.13: it is missing or off in this kernel"
+    if write and version < landlock.WRITE_ABI:
+        return (
+            f"version {landlock.WRITE_ABI} of Landlock, which Linux has since 6.2: this kernel has "
+            + (f"version {version}" if version else "none, or it is off")
+        )
+    if (calls or read or write) and not seccomp.is_supported():
+        return "seccomp, on x86-64 or aarch64"
+    return None
+
+
+def confine_server(
+    *,
+    command: str,
+    network: bool | None = None,
+    read: Sequence[str] | None = None,
+    write: Sequence[str] | None = None,
+    memory: int | None = None,
+    cpu: int | None = None,
+) -> None:
+    """Confine this process before it becomes ``command``; None restricts nothing. Raises OSError.
+
+    With ``read`` the program of the command, the system's libraries and what may be written can be
+    read as well.
+    """
+    from mcp_tools_proxy.sandbox import seccomp, system_calls  # noqa: PLC0415 - Linux only
+
+    rules: list[seccomp.Rule] = []
+    closes_files = read is not None or write is not None
+    if network is False or closes_files:
+        rules += seccomp.OTHER_PROCESSES
+    if network is False:
+        rules += seccomp.NETWORK
+    if cpu is not None:
+        _use_cores(cpu)
+        rules += seccomp.AFFINITY
+    if memory is not None:
+        resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+    if not rules and memory is None:
+        return
+    system_calls.drop_capabilities()
+    system_calls.forbid_new_privileges()
+    if closes_files or network is False:
+        _close_files(None if read is None else [*read, *_program(command)], write, SYSTEM_PATHS)
+    if rules:
+        seccomp.deny_calls(rules)
+
+
+def confine_parser(read: Iterable[str], write: Iterable[str]) -> None:
+    """Confine a process that parses untrusted files: no network, and nothing started.
+
+    It does what this machine can do; ``missing_for`` says what it cannot. Raises OSError.
+    """
+    if sys.platform != "linux":
+        return
+    from mcp_tools_proxy.sandbox import seccomp, system_calls  # noqa: PLC0415 - Linux only
+
+    system_calls.drop_capabilities()
+    system_calls.forbid_new_privileges()
+    _close_files([], write, [*LIBRARY_PATHS, *read])
+    if seccomp.is_supported():
+        rules = (*seccomp.OTHER_PROCESSES, *seccomp.NETWORK, *seccomp.NEW_PROCESSES)
+        seccomp.deny_calls(rules)
+
+
+def _close_files(
+    read: Sequence[str] | None, write: Iterable[str] | None, optional: Sequence[str]
+) -> None:
+    from mcp_tools_proxy.sandbox import landlock  # noqa: PLC0415 - Linux only
+
+    if landlock.abi():
+        landlock.restrict_files(read, write, optional=optional)
+
+
+def _use_cores(count: int) -> None:
+    """Run on so many processors: others than the processes that were started before this one."""
+    allowed = sorted(os.sched_getaffinity(0))
+    first = os.getpid() % len(allowed)
+    os.sched_setaffinity(0, (allowed + allowed)[first : first + count])
+
+
+def _program(command: str) -> Sequence[str]:
+    """Return the file of a command, as exec finds it; none if there is none."""
+    if "/" in command:
+        return [command]
+    paths = (os.path.join(folder, command) for folder in os.get_exec_path())
+    return [path for path in paths if os.access(path, os.X_OK)][:1]

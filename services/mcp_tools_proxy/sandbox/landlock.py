@@ -1,0 +1,109 @@
+"""Restricts which files a process may read and write, by Landlock."""
+
+import ctypes
+import os
+import stat
+import struct
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+
+from mcp_tools_proxy.sandbox.system_calls import failure, libc
+
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+"""The same numbers on every architecture."""
+
+_VERSION_FLAG = 1
+_PATH_BENEATH = 1
+_SCOPES = 0b11
+"""Abstract sockets and signals."""
+
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = (1 << bit for bit in range(4))
+_MAKE_CHAR, _MAKE_BLOCK = 1 << 6, 1 << 11
+_REFER, _TRUNCATE, _IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
+_READ = _EXECUTE | _READ_FILE | _READ_DIR
+_CHANGE_ENTRIES = (1 << 13) - (1 << 4)
+"""Remove, create and link: bits 4 to 12."""
+
+_WRITE = _WRITE_FILE | _CHANGE_ENTRIES | _REFER | _TRUNCATE | _IOCTL_DEV
+_OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
+_DEVICES = _MAKE_CHAR | _MAKE_BLOCK
+"""Never allowed: with a device of its own root reads the whole disk."""
+
+_SINCE = {_REFER: 2, _TRUNCATE: 3, _IOCTL_DEV: 5}
+_SCOPE_ABI = 6
+_NET_ABI = 4
+
+WRITE_ABI = 3
+"""The least version that restricts writing: before it a file could be truncated anywhere."""
+
+
+def abi() -> int:
+    """Return the version of Landlock in this kernel; 0 if it has none, or it is off."""
+    version: int = libc().syscall(
+        ctypes.c_long(_CREATE_RULESET), None, ctypes.c_size_t(0), ctypes.c_uint32(_VERSION_FLAG)
+    )
+    return max(0, version)
+
+
+def restrict_files(
+    read: Iterable[str] | None, write: Iterable[str] | None, *, optional: Sequence[str] = ()
+) -> None:
+    """Allow reading below ``read`` and writing below ``write`` only; None restricts nothing.
+
+    What may be written may be read. ``optional`` are further paths to read, of which missing ones
+    are skipped. Where the kernel can do it, signals and abstract sockets reach no process outside.
+    No process outside can be traced, and so neither its memory nor its environment be read. Needs
+    ``forbid_new_privileges``. Raises OSError.
+    """
+    version = abi()
+    known = ~sum(right for right, since in _SINCE.items() if version < since)
+    handled = ((_READ if read is not None else 0) | (_WRITE if write is not None else 0)) & known
+    ruleset = _create(handled, version)
+    try:
+        for path in read or ():
+            _allow(ruleset, path, _READ & handled)
+        for path in write or ():
+            _allow(ruleset, path, handled & ~_DEVICES)
+        for path in optional if read is not None else ():
+            with suppress(OSError):
+                _allow(ruleset, path, _READ & handled)
+        if write is not None:
+            with suppress(OSError):
+                _allow(ruleset, os.devnull, (_READ | _WRITE_FILE | _TRUNCATE) & handled)
+        if _landlock(_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint32(0)) == -1:
+            raise failure()
+    finally:
+        os.close(ruleset)
+
+
+def _create(handled: int, version: int) -> int:
+    """Return the descriptor of a set of rules."""
+    scopes = _SCOPES if version >= _SCOPE_ABI else 0
+    size = 24 if version >= _SCOPE_ABI else 16 if version >= _NET_ABI else 8
+    if not handled and not scopes:
+        handled = _MAKE_BLOCK  # a set may not be empty
+    attributes = struct.pack("QQQ", handled, 0, scopes)
+    ruleset = _landlock(_CREATE_RULESET, attributes, ctypes.c_size_t(size), ctypes.c_uint32(0))
+    if ruleset == -1:
+        raise failure()
+    return ruleset
+
+
+def _allow(ruleset: int, path: str, rights: int) -> None:
+    """Allow something below a path. Raises OSError, with the path, where it does not exist."""
+    opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISDIR(os.fstat(opened).st_mode):
+            rights &= _OF_FILES
+        rule = struct.pack("=Qi", rights, opened)
+        if rights and (
+            _landlock(_ADD_RULE, ctypes.c_int(ruleset), ctypes.c_int(_PATH_BENEATH), rule, 0) == -1
+        ):
+            raise failure()
+    finally:
+        os.close(opened)
+
+
+def _landlock(call: int, *arguments: object) -> int:
+    result: int = libc().syscall(ctypes.c_long(call), *arguments)
+    return result

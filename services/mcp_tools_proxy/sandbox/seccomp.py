@@ -1,0 +1,153 @@
+"""Denies system calls to a process, by a seccomp filter."""
+
+import ctypes
+import errno
+import os
+import struct
+import sys
+from collections.abc import Mapping, Sequence
+
+from mcp_tools_proxy.sandbox.system_calls import prctl
+
+_ARCHITECTURES: Mapping[str, tuple[int, int]] = {
+    "x86_64": (0xC000003E, 0),
+    "aarch64": (0xC00000B7, 1),
+}
+"""The kernel's number of an architecture, and its column in ``_NUMBERS``."""
+
+_NUMBERS: Mapping[str, tuple[int | None, int | None]] = {
+    "socket": (41, 198),
+    "socketpair": (53, 199),
+    "clone": (56, 220),
+    "fork": (57, None),
+    "vfork": (58, None),
+    "execve": (59, 221),
+    "ptrace": (101, 117),
+    "init_module": (175, 105),
+    "delete_module": (176, 106),
+    "sched_setaffinity": (203, 122),
+    "kexec_load": (246, 104),
+    "add_key": (248, 217),
+    "request_key": (249, 218),
+    "keyctl": (250, 219),
+    "perf_event_open": (298, 241),
+    "prlimit64": (302, 261),
+    "open_by_handle_at": (304, 265),
+    "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271),
+    "kcmp": (312, 272),
+    "finit_module": (313, 273),
+    "kexec_file_load": (320, 294),
+    "bpf": (321, 280),
+    "execveat": (322, 281),
+    "userfaultfd": (323, 282),
+    "io_uring_setup": (425, 425),
+    "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427),
+    "clone3": (435, 435),
+    "pidfd_getfd": (438, 438),
+    "process_madvise": (440, 440),
+}
+
+_ARCH_OFFSET, _ARGUMENTS_OFFSET = 4, 16
+_LOAD, _AND, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x06
+_ALLOW, _ERRNO, _KILL_PROCESS = 0x7FFF0000, 0x00050000, 0x80000000
+_X32 = 0x40000000
+"""Set in the numbers of a second table of calls, which x86-64 kernels may have."""
+
+_PR_SET_SECCOMP, _MODE_FILTER = 22, 2
+_CLONE_THREAD = 0x00010000
+_TYPE_OF_SOCKET = 0xF
+_SOCK_STREAM = 1
+
+Rule = tuple[str, int, tuple[int, int, int] | None]
+"""A call, its error, and the argument with which it is allowed: index, mask, value."""
+
+
+def _denied(*calls: str) -> tuple[Rule, ...]:
+    return tuple((call, errno.EPERM, None) for call in calls)
+
+
+OTHER_PROCESSES: Sequence[Rule] = (
+    *_denied("ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "kcmp"),
+    *_denied("pidfd_getfd", "perf_event_open", "bpf", "userfaultfd", "open_by_handle_at"),
+    *_denied("add_key", "request_key", "keyctl"),
+    *_denied("init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load"),
+    # io_uring opens sockets without the call socket; ENOSYS makes libraries do without it
+    *((f"io_uring_{call}", errno.ENOSYS, None) for call in ("setup", "enter", "register")),
+    ("prlimit64", errno.EPERM, (0, 0xFFFFFFFF, 0)),
+)
+"""Memory, descriptors, keys and limits of other processes, and ways around the filter."""
+
+NETWORK: Sequence[Rule] = (
+    # sockets of the machine as well: Docker's and D-Bus start programs outside of the sandbox
+    ("socket", errno.EACCES, None),
+    # a pair of another type can send to any socket with a path
+    ("socketpair", errno.EACCES, (1, _TYPE_OF_SOCKET, _SOCK_STREAM)),
+)
+
+AFFINITY: Sequence[Rule] = _denied("sched_setaffinity")
+
+NEW_PROCESSES: Sequence[Rule] = (
+    *_denied("fork", "vfork", "execve", "execveat"),
+    ("clone", errno.EPERM, (0, _CLONE_THREAD, _CLONE_THREAD)),
+    ("clone3", errno.ENOSYS, None),  # libraries use clone then, whose flags can be read here
+)
+
+
+def is_supported() -> bool:
+    """Return whether filters for this architecture are known here."""
+    return (
+        sys.platform == "linux"
+        and os.uname().machine in _ARCHITECTURES
+        and sys.maxsize > 2**32  # a 32-bit program on a 64-bit kernel makes other calls
+        and os.path.exists("/proc/sys/kernel/seccomp/actions_avail")
+    )
+
+
+def deny_calls(rules: Sequence[Rule]) -> None:
+    """Deny system calls to this process and to all that it starts. Raises OSError.
+
+    Needs ``forbid_new_privileges``. A call by the numbers of another architecture ends the process.
+    """
+    program = b"".join(_program(rules))
+    code = ctypes.create_string_buffer(program, len(program))
+    filter_ = struct.pack("HP", len(program) // 8, ctypes.addressof(code))
+    prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.create_string_buffer(filter_, len(filter_)))
+
+
+def _program(rules: Sequence[Rule]) -> list[bytes]:
+    """Return the instructions of a filter."""
+    architecture, column = _ARCHITECTURES[os.uname().machine]
+    program = [
+        _step(_LOAD, _ARCH_OFFSET),
+        _step(_EQUAL, architecture, when_true=1),
+        _step(_RETURN, _KILL_PROCESS),
+        _step(_LOAD, 0),
+        _step(_AT_LEAST, _X32, when_false=1),
+        _step(_RETURN, _KILL_PROCESS),
+    ]
+    for call, error, allowed in rules:
+        number = _NUMBERS[call][column]
+        if number is not None:
+            program += _steps(number, _step(_RETURN, _ERRNO | error), allowed)
+    return [*program, _step(_RETURN, _ALLOW)]
+
+
+def _steps(number: int, deny: bytes, allowed: tuple[int, int, int] | None) -> list[bytes]:
+    """Return the instructions of one rule; each begins and ends with the call's number loaded."""
+    if allowed is None:
+        return [_step(_EQUAL, number, when_false=1), deny]
+    index, mask, value = allowed
+    return [
+        _step(_EQUAL, number, when_false=5),
+        _step(_LOAD, _ARGUMENTS_OFFSET + 8 * index),
+        _step(_AND, mask),
+        _step(_EQUAL, value, when_true=1),
+        deny,
+        _step(_LOAD, 0),
+    ]
+
+
+def _step(code: int, value: int, when_true: int = 0, when_false: int = 0) -> bytes:
+    return struct.pack("HBBI", code, when_true, when_false, value)

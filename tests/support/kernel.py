@@ -1,0 +1,13 @@
+"""What the kernel that the tests run on can confine."""
+
+import pytest
+
+from mcp_tools_proxy.sandbox.confinement import missing_for
+
+_LACK = missing_for(read=True, write=True, calls=True)
+
+needs_confinement = pytest.mark.skipif(
+    _LACK is not None,
+    reason=f"NOT TESTED: that processes are confined, because this machine lacks {_LACK}",
+)
+"""Skips a test, and says so in the summary, where the kernel cannot confine processes."""

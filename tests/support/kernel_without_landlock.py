@@ -1,0 +1,13 @@
+"""The program on a kernel without Landlock: ``python -m … serve``; its calls do not exist there."""
+
+import errno
+
+from mcp_tools_proxy.cli.main import main
+from mcp_tools_proxy.sandbox import seccomp
+from mcp_tools_proxy.sandbox.system_calls import forbid_new_privileges
+
+if __name__ == "__main__":
+    seccomp._NUMBERS = {"landlock_create_ruleset": (444, 444)}
+    forbid_new_privileges()
+    seccomp.deny_calls([("landlock_create_ruleset", errno.ENOSYS, None)])
+    main()

@@ -1,0 +1,307 @@
+"""Confinement: what a process can no longer do, shown by a process that tries it."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_tools_proxy.sandbox.confinement import missing_for
+from tests.support.kernel import needs_confinement
+
+pytestmark = needs_confinement
+
+PRELUDE = """
+import ctypes, json, mmap, os, resource, signal, socket, subprocess, sys, threading
+from mcp_tools_proxy.sandbox.confinement import confine_parser, confine_server
+given = json.loads(sys.argv[1])
+def of(attempt):
+    try:
+        return attempt()
+    except BaseException as error:
+        return type(error).__name__
+def syscall(number, *arguments):
+    libc = ctypes.CDLL(None, use_errno=True)
+    return "done" if libc.syscall(number, *arguments) >= 0 else os.strerror(ctypes.get_errno())
+def text(path):
+    with open(path) as file:
+        return file.read()
+def put(path):
+    with open(path, "w") as file:
+        file.write("x")
+    return "written"
+"""
+
+DENIED = "PermissionError"
+
+
+def tried(script: str, **given: object) -> Any:
+    """Run a script that prints what it could do, as JSON."""
+    ended = subprocess.run(  # noqa: S603 - our own script
+        [sys.executable, "-c", f"{PRELUDE}\n{script}", json.dumps(given)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    return json.loads(ended.stdout)
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    for name in ("in", "out", "secret"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text(name)
+    (tmp_path / "in" / "link").symlink_to(tmp_path / "secret" / "file")
+    (tmp_path / ".env").write_text("MCP_PROXY_ADMIN_TOKEN=secret")
+    return tmp_path
+
+
+def test_only_what_is_listed_can_be_read(tree: Path) -> None:
+    found = tried(
+        """
+confine_server(command="sh", read=[given["tree"] + "/in"])
+tree = given["tree"]
+print(json.dumps({
+    "listed": of(lambda: text(tree + "/in/file")),
+    "dotenv": of(lambda: text(tree + "/.env")),
+    "link": of(lambda: text(tree + "/in/link")),
+    "dots": of(lambda: text(tree + "/in/../secret/file")),
+    "folder": of(lambda: os.listdir(tree)),
+    "root": of(lambda: text("/proc/self/root" + tree + "/.env")),
+    "of the parent": of(lambda: text(f"/proc/{os.getppid()}/environ")),
+    "memory of the parent": of(lambda: open(f"/proc/{os.getppid()}/mem", "rb").read(0)),
+    "command of the parent": of(lambda: text(f"/proc/{os.getppid()}/cmdline")),
+    "own": of(lambda: bool(text("/proc/self/status"))),
+    "written": of(lambda: put(tree + "/out/new")),
+    "run": subprocess.run(["sh", "-c", "echo run"], capture_output=True, text=True).stdout,
+    "run beside it": subprocess.run(["cat", tree + "/.env"], capture_output=True, text=True).stdout,
+}))
+""",
+        tree=str(tree),
+    )
+    assert found == {
+        "listed": "in",
+        **dict.fromkeys(("dotenv", "link", "dots", "folder", "root", "of the parent"), DENIED),
+        "memory of the parent": DENIED,
+        "command of the parent": DENIED,
+        "own": True,
+        "written": "written",  # write is absent, and restricts nothing
+        "run": "run\n",
+        "run beside it": "",
+    }
+
+
+def test_only_what_is_listed_can_be_written(tree: Path) -> None:
+    found = tried(
+        """
+confine_server(command="sh", write=[given["tree"] + "/out"])
+tree = given["tree"]
+def moved():
+    os.rename(tree + "/out/file", tree + "/secret/moved")
+print(json.dumps({
+    "listed": of(lambda: put(tree + "/out/new")),
+    "changed": of(lambda: put(tree + "/.env")),
+    "created": of(lambda: put(tree + "/secret/new")),
+    "truncated": of(lambda: os.truncate(tree + "/.env", 0)),
+    "opened to truncate": of(lambda: os.open(tree + "/.env", os.O_RDONLY | os.O_TRUNC)),
+    "removed": of(lambda: os.remove(tree + "/secret/file")),
+    "moved out": of(moved),
+    "linked in": of(lambda: os.link(tree + "/.env", tree + "/out/hard")),
+    "device": of(lambda: os.mknod(tree + "/out/disk", 0o60600, os.makedev(8, 0))),
+    "null": of(lambda: put("/dev/null")),
+    "read": of(lambda: text(tree + "/.env")),
+}))
+""",
+        tree=str(tree),
+    )
+    assert found.pop("moved out") in {"OSError", DENIED}  # EXDEV, as between file systems
+    assert found.pop("linked in") in {"OSError", DENIED}
+    assert found == {
+        "listed": "written",
+        **dict.fromkeys(
+            ("changed", "created", "truncated", "opened to truncate", "removed", "device"), DENIED
+        ),
+        "null": "written",
+        "read": "MCP_PROXY_ADMIN_TOKEN=secret",  # read is absent, and restricts nothing
+    }
+    assert (tree / ".env").read_text() == "MCP_PROXY_ADMIN_TOKEN=secret"
+
+
+def test_without_the_network_there_is_no_socket_at_all(tree: Path) -> None:
+    """Docker's and D-Bus's sockets, too: they start programs outside of the sandbox."""
+    found = tried(
+        """
+tree = given["tree"]
+local = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+local.bind(tree + "/datagrams")
+confine_server(command="sh", network=False)
+setup = syscall(425, 8, ctypes.create_string_buffer(120))
+print(json.dumps({
+    "tcp": of(lambda: socket.socket()),
+    "udp": of(lambda: socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)),
+    "unix": of(lambda: socket.socket(socket.AF_UNIX)),
+    "netlink": of(lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)),
+    "datagrams": of(lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)),
+    "pair": of(lambda: len(socket.socketpair())),
+    "io_uring": setup,
+    "child": subprocess.run(
+        [sys.executable, "-c", "import socket; socket.socket()"], capture_output=True, text=True
+    ).stderr[-len("[Errno 13] Permission denied\\n"):],
+    "files": of(lambda: text(tree + "/.env")),
+}))
+""",
+        tree=str(tree),
+    )
+    assert found == {
+        **dict.fromkeys(("tcp", "udp", "unix", "netlink", "datagrams"), DENIED),
+        "pair": 2,
+        "io_uring": "Function not implemented",
+        "child": "[Errno 13] Permission denied\n",
+        "files": "MCP_PROXY_ADMIN_TOKEN=secret",
+    }
+
+
+@pytest.mark.parametrize("given", [{"network": False}, {"read": ["/"]}, {"write": ["/"]}])
+def test_no_process_outside_can_be_reached(given: Mapping[str, object]) -> None:
+    found = tried(
+        """
+confine_server(command="sh", **given)
+parent = os.getppid()
+print(json.dumps({
+    "signal": of(lambda: os.kill(parent, 0)),
+    "limits": of(lambda: resource.prlimit(parent, resource.RLIMIT_NOFILE, (3, 3))),
+    "environment": of(lambda: text(f"/proc/{parent}/environ")),
+    "own child": of(lambda: os.kill(subprocess.Popen(["sleep", "60"]).pid, signal.SIGKILL)),
+}))
+""",
+        **given,
+    )
+    assert found == {
+        **dict.fromkeys(("signal", "limits", "environment"), DENIED),
+        "own child": None,
+    }
+
+
+def test_memory_and_cores_are_limited_for_good() -> None:
+    found = tried(
+        """
+confine_server(command="sh", memory=256 * 2**20, cpu=1)
+def raised():
+    resource.setrlimit(resource.RLIMIT_DATA, (2**40, 2**40))
+child = "import os; print(len(os.sched_getaffinity(0)))\\nbytearray(300 * 2**20)"
+run = subprocess.run([sys.executable, "-c", child], capture_output=True, text=True)
+print(json.dumps({
+    "taken": of(lambda: len(bytearray(300 * 2**20))),
+    "reserved": of(lambda: len(mmap.mmap(-1, 2**34, prot=mmap.PROT_READ))),
+    "raised": of(raised),
+    "cores": len(os.sched_getaffinity(0)),
+    "more cores": of(lambda: os.sched_setaffinity(0, range(os.cpu_count()))),
+    "child": [run.stdout, "MemoryError" in run.stderr],
+    "socket": of(lambda: bool(socket.socket())),
+}))
+"""
+    )
+    assert found == {
+        "taken": "MemoryError",
+        "reserved": 2**34,  # address space is not memory: Node and Go reserve much
+        "raised": "ValueError",
+        "cores": 1,
+        "more cores": DENIED,
+        "child": ["1\n", True],
+        "socket": True,
+    }
+
+
+def test_more_cores_than_there_are_mean_all() -> None:
+    found = tried(
+        """
+there = len(os.sched_getaffinity(0))
+confine_server(command="sh", cpu=1000)
+print(json.dumps({"same": len(os.sched_getaffinity(0)) == there}))
+"""
+    )
+    assert found == {"same": True}
+
+
+def test_nothing_listed_restricts_nothing() -> None:
+    script = """
+status = lambda: [it for it in text("/proc/self/status").splitlines() if it[:3] in ("Cap", "NoN")]
+before = status()
+confine_server(command="sh", network=True)
+print(json.dumps({"same": status() == before, "socket": of(lambda: bool(socket.socket()))}))
+"""
+    assert tried(script) == {"same": True, "socket": True}
+
+
+def test_a_path_that_does_not_exist_is_an_error(tree: Path) -> None:
+    script = """
+print(json.dumps([
+    of(lambda: confine_server(command="sh", read=[given["tree"] + "/none"])),
+    of(lambda: confine_server(command="sh", write=[given["tree"] + "/none"])),
+]))
+"""
+    assert tried(script, tree=str(tree)) == ["FileNotFoundError", "FileNotFoundError"]
+
+
+def test_root_keeps_no_capability_that_undoes_it() -> None:
+    script = """
+confine_server(command="sh", read=["/"])
+child = subprocess.run(["cat", f"/proc/self/status"], capture_output=True, text=True).stdout
+print(json.dumps([int(it.split()[1], 16) for it in child.splitlines() if it[:6] == "CapEff"]))
+"""
+    (capabilities,) = tried(script)
+    assert not capabilities & (1 << 19 | 1 << 21 | 1 << 24)  # ptrace, admin, resource
+
+
+def test_a_parser_starts_nothing_and_has_its_folders_only(tree: Path) -> None:
+    found = tried(
+        """
+tree = given["tree"]
+confine_parser(read=[tree + "/in"], write=[tree + "/out"])
+thread = threading.Thread(target=lambda: None)
+thread.start()
+thread.join()
+print(json.dumps({
+    "read": of(lambda: text(tree + "/in/file")),
+    "written": of(lambda: put(tree + "/out/new")),
+    "dotenv": of(lambda: text(tree + "/.env")),
+    "passwd": of(lambda: text("/etc/passwd")),
+    "environment": of(lambda: text(f"/proc/{os.getppid()}/environ")),
+    "own": of(lambda: text("/proc/self/environ")),
+    "socket": of(lambda: socket.socket()),
+    "forked": of(os.fork),
+    "run": of(lambda: subprocess.run(["/bin/true"])),
+    "become": of(lambda: os.execv("/bin/true", ["true"])),
+    "threads": "run",
+}))
+""",
+        tree=str(tree),
+    )
+    assert found == {
+        "read": "in",
+        "written": "written",
+        **dict.fromkeys(("dotenv", "passwd", "environment", "own", "socket"), DENIED),
+        **dict.fromkeys(("forked", "run", "become"), DENIED),
+        "threads": "run",
+    }
+
+
+def test_a_call_by_other_numbers_ends_the_process() -> None:
+    """x32 has numbers of its own for the same calls, which a filter by number would miss."""
+    if os.uname().machine != "x86_64":
+        pytest.skip("NOT TESTED: x32 is there on x86-64 only")
+    script = f"""{PRELUDE}
+confine_server(command="sh", network=False)
+syscall(0x40000000 + 41, 2, 1, 0)
+"""
+    ended = subprocess.run([sys.executable, "-c", script, "{}"], check=False)  # noqa: S603
+    assert ended.returncode == -31  # SIGSYS
+
+
+def test_this_machine_says_what_it_lacks() -> None:
+    assert missing_for(read=True, write=True, calls=True) is None
