@@ -9,6 +9,8 @@ SYSTEM := tests/system
 MCP1 := .venv-mcp1
 GENERATOR := .venv-client-generator
 RELEASE := .venv-release
+DOCKER ?= docker
+VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 PEERS := benchmarks/peers
 PEERS_VENV := .venv-peers
 QUICK := tests/unit tests/api $(wildcard tests/test_*.py)
@@ -17,7 +19,7 @@ TEST_WORKERS = $(shell expr 2 '*' "$$(getconf _NPROCESSORS_ONLN)")  # tests wait
 .DEFAULT_GOAL := help
 unexport PYTHONDONTWRITEBYTECODE  # each worker would compile all tests anew: 8 s of CPU
 
-.PHONY: help run quick install-all test test-interop test-system roll-out breaks chart node check fmt lint types layers spell cov bench bench-peers docs console-pictures retrieval dist sbom lock clean
+.PHONY: help run quick install-all test test-interop test-system roll-out breaks chart node check fmt lint types layers spell cov bench bench-peers docs console-pictures retrieval dist sbom release release-needs lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -98,6 +100,20 @@ dist: $(RELEASE)/.installed  ## build the sdist and the wheel into dist/, and ch
 
 sbom: $(VENV)/.dev  ## list what the image is made of in dist/sbom.cdx.json (DEBIAN=file: with its Debian packages)
 	$(BIN)/python -m docker.sbom $(if $(DEBIAN),--debian $(DEBIAN)) dist/sbom.cdx.json
+
+release: release-needs  ## build wheel, sdist, image and SBOM of this commit (BASE_IMAGE=name@sha256:… SOURCE=url)
+	$(MAKE) dist
+	$(DOCKER) build -f docker/Dockerfile -t mcp-tools-proxy:$(VERSION) --build-arg BASE_IMAGE=$(BASE_IMAGE) \
+	  --build-arg VERSION=$(VERSION) --build-arg REVISION=$$(git rev-parse HEAD) --build-arg SOURCE=$(SOURCE) .
+	$(DOCKER) run --rm --entrypoint dpkg-query mcp-tools-proxy:$(VERSION) --show \
+	  --showformat '$${Package}\t$${Version}\t$${Architecture}\n' > dist/debian.tsv
+	$(MAKE) sbom DEBIAN=dist/debian.tsv
+
+release-needs:
+	@printf '%s' '$(BASE_IMAGE)' | grep -Eq '^[^@]+@sha256:[0-9a-f]{64}$$' || \
+	  { echo "BASE_IMAGE is '$(BASE_IMAGE)', which names no digest; name one: BASE_IMAGE=python:3.12-slim@sha256:…" >&2; exit 1; }
+	@git diff --quiet HEAD || \
+	  { echo "the work tree has changes that are not committed; commit or remove them" >&2; exit 1; }
 
 chart: $(VENV)/.dev  ## write deploy/kubernetes, and what the chart has of the settings
 	$(BIN)/python -m deploy.render

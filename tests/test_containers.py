@@ -1,6 +1,7 @@
 """What the Dockerfile and the Compose file promise (the image itself is built by hand)."""
 
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ ROOT = Path(__file__).parent.parent
 DOCKERFILE = (ROOT / "docker/Dockerfile").read_text(encoding="utf-8")
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker/compose.yaml").read_text(encoding="utf-8"))
 SERVICES: dict[str, Any] = COMPOSE["services"]
+VARIABLE = re.compile(r"\$\{[A-Z_]+:-(.+)\}")
 
 
 def test_the_images_version_is_the_projects() -> None:
@@ -31,10 +33,42 @@ def test_the_base_image_is_an_argument() -> None:
     assert set(bases) == {"${BASE_IMAGE}"}
 
 
-def test_the_image_is_built_once_and_never_pulled() -> None:
-    own = {name for name, it in SERVICES.items() if it["image"] == "mcp-tools-proxy"}
+def test_the_image_is_built_once_and_by_default_never_pulled() -> None:
+    own = {name for name, it in SERVICES.items() if by_default(it["image"]) == "mcp-tools-proxy"}
+    pulled = {name: by_default(it.get("pull_policy", "")) for name, it in SERVICES.items()}
     assert [name for name, it in SERVICES.items() if "build" in it] == ["gateway"]
-    assert {name for name, it in SERVICES.items() if it.get("pull_policy") == "never"} == own
+    assert {name for name, policy in pulled.items() if policy == "never"} == own
+
+
+def test_every_image_can_be_named_by_its_digest() -> None:
+    """A digest takes the place of name and tag, so the whole name has to be a variable."""
+    base = SERVICES["gateway"]["build"]["args"]["BASE_IMAGE"]
+    images = [base, *(it["image"] for it in SERVICES.values())]
+    assert [it for it in images if VARIABLE.fullmatch(it) is None] == []
+    tags = [by_default(it) for it in images]
+    assert re.findall(r"^ARG BASE_IMAGE=(.+)$", DOCKERFILE, re.MULTILINE) == tags[:1]
+    assert [it for it in tags if "@" in it] == []
+
+
+@pytest.mark.parametrize(
+    "image", ["", "python:3.12-slim", "python@sha256:12ab", "python:3.12@sha512:" + "0" * 64]
+)
+def test_a_release_needs_a_base_image_by_digest(image: str) -> None:
+    done = subprocess.run(  # noqa: S603 - our own Makefile
+        ["make", "release", f"BASE_IMAGE={image}", "RELEASE_KEY=key.pem"],  # noqa: S607
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "BASE_IMAGE" in done.stderr
+
+
+def by_default(value: str) -> str:
+    """Return what Compose puts in place of ``value`` where no variable is set."""
+    found = VARIABLE.fullmatch(value)
+    return value if found is None else found[1]
 
 
 @pytest.mark.parametrize(
