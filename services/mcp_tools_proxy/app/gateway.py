@@ -45,6 +45,7 @@ from mcp_tools_proxy.domain.server import ServerStatus
 from mcp_tools_proxy.downstream.components.build_components import build_components
 from mcp_tools_proxy.downstream.lazy_dialer import LazyDialer
 from mcp_tools_proxy.downstream.pool import Pool
+from mcp_tools_proxy.gateway.argument_checks.check_processes import CheckProcesses
 from mcp_tools_proxy.gateway.definitions.definition_acceptance import DefinitionAcceptance
 from mcp_tools_proxy.gateway.executor import Executor
 from mcp_tools_proxy.gateway.explainer import Destinations, Explainer
@@ -180,12 +181,14 @@ class Gateway:
         call_telemetry = CallTelemetry(self.metrics, self.audit)
         self.recent_calls = RecentCalls() if settings.console else None
         blocklist = Blocklist(settings.blocklist_keywords)
+        self.check_processes = CheckProcesses()
         self.executor = Executor(
             first_attempts=self.first_attempts,
             limiter=self.limiter,
             blocklist=blocklist,
             lifecycle=self.lifecycle,
             idempotent_calls=IdempotentCalls(self.records, self.metrics),
+            check_processes=self.check_processes,
             max_result_bytes=settings.max_result_bytes,
             on_finish=take_records(call_telemetry, self.recent_calls, is_traced=self.tracer.is_on),
             on_start=call_telemetry.log_start,
@@ -349,6 +352,7 @@ class Gateway:
                     for task in background:
                         task.cancel()
         finally:
+            await self.check_processes.aclose()
             await self.dialer.aclose()
             await self.user_sign_ins.aclose()
             await self.oauth.aclose()

@@ -300,7 +300,7 @@ class LoginsUnavailable(ServerUnavailable):
 
 
 class ServerBusy(ProxyError):
-    """The downstream server has as many calls in flight as its entry allows."""
+    """The server, or the check of arguments, has as many calls in flight as allowed."""
 
     code = "SERVER_BUSY"
     retryable = True

@@ -1,6 +1,7 @@
 """The checks of a call that both the executor and the explainer make, in one place."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 
 from mcp_tools_proxy.domain.caller import Call, StandIn
@@ -9,6 +10,8 @@ from mcp_tools_proxy.domain.errors import ContentBlocked, Forbidden
 from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.domain.limits.budget import ChargedCall
 from mcp_tools_proxy.policy.blocklist import Blocked, Blocklist, declared_path
+from mcp_tools_proxy.ratelimit.admission import BudgetReading
+from mcp_tools_proxy.ratelimit.limiter import exceeded
 from mcp_tools_proxy.wire.text import QUOTE_CHARS, quote
 
 
@@ -76,3 +79,12 @@ def _named_document(spec: ComponentSpec, call: Call) -> str | None:
         return None
     value = call.arguments.get(DOCUMENT_ARGUMENT)
     return None if value is None else str(value)
+
+
+def raise_if_exceeded(budgets: Sequence[BudgetReading]) -> None:
+    """Raise RateLimitExceeded for the budget that would refuse the call, the tenant's first."""
+    spent = [it for it in budgets if not it.remaining]
+    tenants = [it for it in spent if it.budget.charged_to == "tenant"]
+    if spent:
+        last = max(tenants or spent, key=lambda it: it.reset_s)
+        raise exceeded(last.budget, last.reset_s)

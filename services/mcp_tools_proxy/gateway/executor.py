@@ -15,6 +15,7 @@ from mcp_tools_proxy.domain.components import Component, ComponentSpec
 from mcp_tools_proxy.domain.errors import (
     DocumentRefused,
     InternalError,
+    InvalidArguments,
     LoginRequired,
     ProxyError,
     RateLimitExceeded,
@@ -24,15 +25,18 @@ from mcp_tools_proxy.domain.errors import (
 from mcp_tools_proxy.domain.limits.budget import BudgetStatus, ChargedCall
 from mcp_tools_proxy.domain.oauth.sign_in_pages import SignInOffers
 from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
+from mcp_tools_proxy.gateway.argument_checks.check_processes import CheckProcesses
 from mcp_tools_proxy.gateway.call_checks import (
     charged_call,
     check_blocklist,
     check_operator,
+    raise_if_exceeded,
     recorded_call,
 )
 from mcp_tools_proxy.gateway.first_attempts import Find, FirstAttempts
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
 from mcp_tools_proxy.idempotency.idempotent_calls import IdempotentCalls
+from mcp_tools_proxy.json_schema.validator import CostlyCheck
 from mcp_tools_proxy.policy.blocklist import Blocklist
 from mcp_tools_proxy.ratelimit.admission import Admission
 from mcp_tools_proxy.ratelimit.limiter import Limiter
@@ -75,6 +79,13 @@ class _Progress:
         return None if self.admission is None else self.admission.status_after(0)
 
 
+def _completed(component: Component, call: Call, progress: _Progress) -> Call:
+    completed = component.complete_arguments(call)
+    if completed is not call:
+        progress.recorded = recorded_call(component.spec, call, completed)
+    return completed
+
+
 class Executor:
     """Executes calls: every entry of the gateway ends here (contract §1, order of checks).
 
@@ -92,6 +103,7 @@ class Executor:
         blocklist: Blocklist,
         lifecycle: Lifecycle,
         idempotent_calls: IdempotentCalls,
+        check_processes: CheckProcesses,
         max_result_bytes: int,
         on_finish: Callable[[CallRecord], None],
         on_start: Callable[[Call, ComponentSpec], None] = _noop,
@@ -104,6 +116,7 @@ class Executor:
         self._blocklist = blocklist
         self._lifecycle = lifecycle
         self._idempotent_calls = idempotent_calls
+        self._check_processes = check_processes
         self._max_result_bytes = max_result_bytes
         self._on_finish = on_finish
         self._on_start = on_start
@@ -115,10 +128,11 @@ class Executor:
         """Execute one call and return its outcome; only a cancellation is raised.
 
         Every call is recorded. A call that fails before admission or with RATE_LIMIT_EXCEEDED is
-        charged nothing. After admission one call is charged, whatever happens, and the result's
-        tokens when the call succeeds. ACCESS_DENIED and DOCUMENT_NOT_FOUND charge the tenant's
-        budgets, but not the document's: see ``_check_document``. A call with an idempotency key is
-        checked like any other, and then made, or answered as before (``IdempotentCalls``).
+        charged nothing, unless the check of its arguments took a process (``_check_apart``). After
+        admission one call is charged, whatever happens, and the result's tokens when the call
+        succeeds. ACCESS_DENIED and DOCUMENT_NOT_FOUND charge the tenant's budgets, but not the
+        document's: see ``_check_document``. A call with an idempotency key is checked like any
+        other, and then made, or answered as before (``IdempotentCalls``).
         """
         with call_span(call):
             return await self._execute(call, Registry.resolve)
@@ -196,11 +210,12 @@ class Executor:
             check_operator(call.caller.stand_in, spec)
         if call.refusal is not None:
             raise call.refusal
-        completed = component.complete_arguments(call)
-        if completed is not call:
-            progress.recorded = recorded_call(spec, call, completed)
-            call = completed
-        parsed = component.parse(call.arguments)
+        call = _completed(component, call, progress)
+        try:
+            parsed = component.parse(call.arguments)
+        except CostlyCheck as costly:
+            await self._check_apart(costly, spec, call, progress)
+            parsed = costly.arguments
         if self._blocklist.is_on:
             # of a resource the URI is no argument
             await check_blocklist(self._blocklist, spec, call)
@@ -214,6 +229,22 @@ class Executor:
             return await self._admit_and_call(component, parsed, call, again, progress)
 
         return await self._idempotent_calls.call(call, call.idempotency_key, spec, check_and_call)
+
+    async def _check_apart(
+        self, costly: CostlyCheck, spec: ComponentSpec, call: Call, progress: _Progress
+    ) -> None:
+        """Check arguments in a process, within the budgets: a check that fails is charged.
+
+        Otherwise refused calls, which are free, would keep a processor busy. Raises
+        InvalidArguments, RateLimitExceeded, ServerBusy.
+        """
+        charged = charged_call(spec, call)
+        raise_if_exceeded(await self._limiter.peek(charged))
+        try:
+            await self._check_processes.check(costly, call.caller.tenant_id)
+        except InvalidArguments:
+            progress.admission = await self._limiter.admit(charged)
+            raise
 
     async def _admit_and_call(
         self,

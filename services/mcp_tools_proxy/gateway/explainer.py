@@ -19,12 +19,18 @@ from mcp_tools_proxy.domain.errors import (
     ServerUnavailable,
 )
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus
-from mcp_tools_proxy.gateway.call_checks import charged_call, check_blocklist, check_operator
+from mcp_tools_proxy.gateway.call_checks import (
+    charged_call,
+    check_blocklist,
+    check_operator,
+    raise_if_exceeded,
+)
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
+from mcp_tools_proxy.json_schema.validator import CostlyCheck
 from mcp_tools_proxy.policy.blocklist import Blocklist
 from mcp_tools_proxy.ratelimit.admission import BudgetReading
-from mcp_tools_proxy.ratelimit.limiter import Limiter, exceeded
+from mcp_tools_proxy.ratelimit.limiter import Limiter
 from mcp_tools_proxy.registry.registry import Registry
 
 PASS = "pass"  # noqa: S105 - a verdict
@@ -53,6 +59,7 @@ ORDER = (
 WINDOW_TOOL = "read_chunk_window"
 """The one tool that asks a Retrieval Service."""
 
+_CHECKED_APART = "a call checks them in a process of its own, as that may take long"
 
 _ON_ITS_WAY = (ServerState.CONNECTING, ServerState.RECONNECTING, ServerState.LOGIN_REQUIRED)
 """States of a server for which a call waits; one that has the missing login begins an attempt."""
@@ -158,7 +165,10 @@ class Explainer:
         if call.caller.stand_in is not None:
             check_operator(call.caller.stand_in, component.spec)
         call = component.complete_arguments(call)
-        parsed = component.parse(call.arguments)
+        try:
+            parsed = component.parse(call.arguments)
+        except CostlyCheck:
+            raise _Undecided(Check.ARGUMENTS, _CHECKED_APART) from None
         passed.add(Check.ARGUMENTS)
         await check_blocklist(self._blocklist, component.spec, call)
         passed.add(Check.BLOCKLIST)
@@ -198,10 +208,10 @@ class Explainer:
                 await component.check_document(parsed, call)
             except DocumentRefused:
                 found.budgets = await self._limiter.peek(charged._replace(doc_id=None))
-                _raise_if_exceeded(found.budgets)
+                raise_if_exceeded(found.budgets)
                 raise
         passed |= {Check.DOCUMENT, Check.IDEMPOTENCY}
-        _raise_if_exceeded(found.budgets)
+        raise_if_exceeded(found.budgets)
         passed.add(Check.BUDGET)
 
     async def _check_destination(
@@ -255,15 +265,6 @@ def _raise_not_ready(status: ServerStatus) -> NoReturn:
     if status.state in _ON_ITS_WAY:
         raise _Undecided(Check.SERVER, f"{text}, and a call waits for it", status.last_error)
     raise ServerUnavailable(text, reason=status.last_error)
-
-
-def _raise_if_exceeded(budgets: Sequence[BudgetReading]) -> None:
-    """Raise RateLimitExceeded for the budget that would refuse the call, the tenant's first."""
-    spent = [it for it in budgets if not it.remaining]
-    tenants = [it for it in spent if it.budget.charged_to == "tenant"]
-    if spent:
-        last = max(tenants or spent, key=lambda it: it.reset_s)
-        raise exceeded(last.budget, last.reset_s)
 
 
 def _verdicts(

@@ -5,26 +5,35 @@ definitions that each refer twice to the one before cost a billion checks of an 
 an honest recursive schema can double the cost with each level of the arguments.
 
 A schema is compiled to its cost for one value at each depth; the cost of a call is then estimated
-from the size and depth of its arguments.
+from the size and depth of its arguments, and from the length of their texts where patterns are.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from mcp_tools_proxy.json_schema.keywords import Node
+from mcp_tools_proxy.json_schema.patterns import MAX_PATTERN_BYTES, cost_of_pattern
 from mcp_tools_proxy.json_schema.references import References
 
 MAX_STEPS = 10_000_000
-"""Steps of one check; a step takes 10 to 100 ns."""
+"""Steps of one check."""
+
+STEP_NS = 50
+"""A step takes 10 to 50 ns."""
 
 MAX_DEPTH = 64
 """Levels of arguments, as in requests (contract §1)."""
 
 MAX_NODES = 50_000
-BACKTRACKING_STEPS = 1_000
-"""Cost of one pattern that can backtrack."""
+
+_ENUM_STEPS = 4
+"""Comparing an object with one of an enum takes 200 ns."""
+
+_MULTIPLE_STEPS = 600
+"""``multipleOf`` with a fraction: 1e300 and 1e-300 take 28 µs."""
+
+_MAX_NS = MAX_STEPS * STEP_NS
 
 CostByDepth = tuple[int, ...]
 """Most steps per value, indexed by the depth of the arguments; the last one holds for deeper."""
@@ -51,7 +60,8 @@ _DEFINITIONS = ("$defs", "definitions")
 _TABLES = frozenset(
     {"properties", "patternProperties", "dependentSchemas", "dependencies", *_DEFINITIONS}
 )
-_BACKTRACKING = re.compile(r"\(\?(?:[=!>]|<[=!])|\\[1-9kg]")
+_UNEVALUATED = ("unevaluatedProperties", "unevaluatedItems")
+"""The library checks the other keywords again to find what they did not evaluate."""
 
 
 class SchemaTooComplex(Exception):
@@ -62,11 +72,14 @@ class SchemaTooComplex(Exception):
 class SchemaNode:
     """One subschema; it refers to others by their index in the list of all nodes.
 
-    ``steps`` is the node's own cost for one value. Nodes in ``same_value`` apply to the same value
+    ``steps`` is the node's own cost for one value, ``char_ns`` for each character of a text. All of
+    it is done ``times``. Nodes in ``same_value`` apply to the same value
     as the node; of each group in ``children`` at most one applies to any child value.
     """
 
     steps: int
+    char_ns: int
+    times: int
     same_value: tuple[int, ...]
     children: tuple[tuple[int, ...], ...]
 
@@ -85,6 +98,8 @@ def schema_nodes(schema: Node) -> list[SchemaNode]:
     return [
         SchemaNode(
             steps=_node_steps(node),
+            char_ns=sum(map(_char_ns, _patterns_of(node))),
+            times=2 if any(key in node for key in _UNEVALUATED) else 1,
             same_value=tuple(
                 number(part)
                 for part in (*_schemas_at(node, _SAME_VALUE_KEYWORDS), *_targets(node, references))
@@ -139,12 +154,29 @@ def _node_steps(node: Node) -> int:
     """Count the steps of a node for one value, without its subschemas."""
     steps = 1 + sum(_length(node, key) for key in ("properties", "patternProperties", "required"))
     if any(isinstance(item, list | Mapping) for item in _items(node, "enum")):
-        steps += _length(node, "enum")  # plain values are looked up in a hash set
-    patterns = [node.get("pattern"), *_items(node, "patternProperties")]
-    return steps + BACKTRACKING_STEPS * sum(
-        isinstance(pattern, str) and _BACKTRACKING.search(pattern) is not None
-        for pattern in patterns
-    )
+        steps += _ENUM_STEPS * _length(node, "enum")  # plain values are looked up in a hash set
+    for names in _values(node, "dependentRequired"):
+        steps += len(names) if isinstance(names, list) else 0
+    if isinstance(node.get("const"), list | Mapping):
+        steps += _measure(node["const"]).values
+    return steps + (_MULTIPLE_STEPS if isinstance(node.get("multipleOf"), float) else 0)
+
+
+def _patterns_of(node: Node) -> Iterator[str]:
+    """Yield the patterns that a text, or the names in an object, are checked against."""
+    for pattern in (node.get("pattern"), *_items(node, "patternProperties")):
+        if isinstance(pattern, str):
+            yield pattern
+
+
+def _char_ns(pattern: str) -> int:
+    cost = cost_of_pattern(pattern)
+    return 0 if cost is None else cost.char_ns
+
+
+def _values(node: Node, key: str) -> Iterable[object]:
+    value: object = node.get(key)
+    return value.values() if isinstance(value, Mapping) else ()
 
 
 def _items(node: Node, key: str) -> list[object]:
@@ -156,30 +188,77 @@ def _length(node: Node, key: str) -> int:
     return len(_items(node, key))
 
 
-def compile_cost(schema: Mapping[str, Any]) -> CostByDepth:
+class Cost(NamedTuple):
+    """What checking a value costs: steps for each value in it, and time for each character."""
+
+    steps: CostByDepth
+    char_ns: CostByDepth
+
+    @property
+    def most_steps(self) -> int:
+        """Steps of one value at the greatest depth."""
+        return self.steps[-1]
+
+    @property
+    def has_patterns(self) -> bool:
+        """Whether the length of texts matters."""
+        return self.char_ns[-1] > 0
+
+
+class Estimate(NamedTuple):
+    """What checking one call's arguments costs at most."""
+
+    steps: int
+    ns: int
+
+
+def check_patterns(schema: Node) -> bool:
+    """Return whether a pattern of the schema backtracks. Raises SchemaTooComplex.
+
+    To be called before the schema is compiled, as compiling large patterns takes long. A pattern
+    that is not valid, or too large alone, is left to the compiler.
+    """
+    patterns = {pattern for node in _all_nodes(schema) for pattern in _patterns_of(node)}
+    costs = [cost for pattern in patterns if (cost := cost_of_pattern(pattern))]
+    if sum(cost.size for cost in costs) > MAX_PATTERN_BYTES:
+        raise SchemaTooComplex("its patterns are too large together: use fewer, or lower counts")
+    return any(cost.backtracks for cost in costs)
+
+
+def compile_cost(schema: Mapping[str, Any]) -> Cost:
     """Compute a schema's cost, unfolding it level by level. Raises SchemaTooComplex."""
     nodes = schema_nodes(schema)
+    steps = _unfold(nodes, [node.steps for node in nodes], MAX_STEPS)
+    if steps[0] > MAX_STEPS:
+        raise SchemaTooComplex(f"it takes more than {MAX_STEPS} steps to check an empty object")
+    per_char = [node.char_ns for node in nodes]
+    return Cost(steps, _unfold(nodes, per_char, _MAX_NS) if any(per_char) else (0,))
+
+
+def estimate_cost(arguments: object, cost: Cost) -> Estimate:
+    """Return an upper bound of what checking ``arguments`` costs."""
+    size = _measure(arguments)
+    steps = size.values * cost.steps[min(size.depth, len(cost.steps) - 1)]
+    char_ns = size.chars * cost.char_ns[min(size.depth, len(cost.char_ns) - 1)]
+    return Estimate(steps, steps * STEP_NS + char_ns)
+
+
+def _unfold(nodes: Sequence[SchemaNode], own: Sequence[int], most: int) -> CostByDepth:
     found: list[int] = []
     below: dict[int, int] = {}
     for _ in range(MAX_DEPTH + 1):
-        level = _unfold_level(nodes, below)
+        level = _unfold_level(nodes, own, below, most)
         found.append(level[0])
         if level == below:
             break
         below = level
-    if found[0] > MAX_STEPS:
-        raise SchemaTooComplex(f"it takes more than {MAX_STEPS} steps to check an empty object")
     return tuple(found)
 
 
-def estimate_cost(arguments: object, steps: CostByDepth) -> int:
-    """Return an upper bound of the steps that checking ``arguments`` takes."""
-    size, depth = _measure(arguments)
-    return size * steps[min(depth, len(steps) - 1)]
-
-
-def _unfold_level(nodes: Sequence[SchemaNode], below: Mapping[int, int]) -> dict[int, int]:
-    """Count the steps of each node, given in ``below`` those for one level less."""
+def _unfold_level(
+    nodes: Sequence[SchemaNode], own: Sequence[int], below: Mapping[int, int], most: int
+) -> dict[int, int]:
+    """Sum up the cost of each node, given in ``below`` that for one level less."""
     level: dict[int, int] = {}
 
     def count(number: int, under: frozenset[int]) -> int:
@@ -188,10 +267,10 @@ def _unfold_level(nodes: Sequence[SchemaNode], below: Mapping[int, int]) -> dict
         if number in under:
             raise SchemaTooComplex("a $ref leads back to itself for the same value")
         node = nodes[number]
-        steps = node.steps
-        steps += sum(max((below.get(n, 0) for n in group), default=0) for group in node.children)
-        steps += sum(count(n, under | {number}) for n in node.same_value)
-        level[number] = min(steps, MAX_STEPS + 1)
+        cost = own[number]
+        cost += sum(max((below.get(n, 0) for n in group), default=0) for group in node.children)
+        cost += sum(count(n, under | {number}) for n in node.same_value)
+        level[number] = min(cost * node.times, most + 1)
         return level[number]
 
     try:
@@ -202,17 +281,27 @@ def _unfold_level(nodes: Sequence[SchemaNode], below: Mapping[int, int]) -> dict
     return level
 
 
-def _measure(value: object) -> tuple[int, int]:
-    """Return how many values a value holds, itself included, and its depth."""
-    parts: Iterable[object] = ()
-    match value:
-        case dict():
-            parts = value.values()
-        case list():
-            parts = value
-    size, depth = 1, 0
-    for part in parts:
-        part_size, part_depth = _measure(part)
-        size += part_size
-        depth = max(depth, part_depth + 1)
-    return size, depth
+class _Size(NamedTuple):
+    values: int
+    depth: int
+    chars: int
+
+
+def _measure(value: object) -> _Size:
+    """Return how many values a value holds, itself included, its depth, and its characters."""
+    values, chars, depth = 0, 0, -1
+    level: list[object] = [value]
+    while level:
+        depth += 1
+        values += len(level)
+        below: list[object] = []
+        for part in level:
+            if isinstance(part, str):
+                chars += len(part)
+            elif isinstance(part, dict):
+                chars += sum(map(len, part))
+                below += part.values()
+            elif isinstance(part, list):
+                below += part
+        level = below
+    return _Size(values, depth, chars)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from jsonschema_rs import (
     FancyRegexOptions,
+    RegexOptions,
     ValidationError,
     ValidationErrorKind,
     Validator,
@@ -19,11 +20,13 @@ from mcp_tools_proxy.domain.errors import InvalidArguments
 from mcp_tools_proxy.domain.offers.bindings import Path
 from mcp_tools_proxy.json_schema.complexity import (
     MAX_STEPS,
-    CostByDepth,
+    Cost,
     SchemaTooComplex,
+    check_patterns,
     compile_cost,
     estimate_cost,
 )
+from mcp_tools_proxy.json_schema.patterns import MAX_PATTERN_BYTES
 from mcp_tools_proxy.wire.problem_texts import MAX_PROBLEMS, join_first
 from mcp_tools_proxy.wire.text import QUOTE_CHARS, quote
 
@@ -33,11 +36,14 @@ ALL_PROBLEMS_BYTES = 4096
 """For longer arguments only the first problem is reported: the library finds all or one, and
 finding all in a megabyte of invalid items takes seconds."""
 
-REGEX_STEPS = 100_000
+REGEX_STEPS = 10_000
 """Backtracking steps of one pattern on one string; more counts as a mismatch."""
 
 CHEAP_STEPS = 20
-"""At most this many steps per value need no estimate of a call's cost."""
+"""At most this many steps per value, and no pattern, need no estimate of a call's cost."""
+
+INLINE_NS = 25_000_000
+"""Estimated time from which a check needs a process of its own: nothing can interrupt it here."""
 
 EXPLAINED_STEPS = 10_000
 """Above this cost the error names no problem: the library would take seconds to find one."""
@@ -64,24 +70,72 @@ class BrokenSchema(Exception):
         self.reason = reason
 
 
+class LongText(NamedTuple):
+    """A text of the arguments: its place, the top-level argument, and how long it is."""
+
+    place: str
+    argument: str
+    chars: int
+
+
+class CostlyCheck(Exception):
+    """A check may take too long for the event loop; a process of its own can make it."""
+
+    def __init__(
+        self, schema_json: bytes, arguments: JsonObject, filled_in: Sequence[Path]
+    ) -> None:
+        super().__init__("the check needs a process of its own")
+        self.schema_json = schema_json
+        self.arguments = arguments
+        self.filled_in = filled_in
+
+    def longest_text(self) -> LongText | None:
+        """Return the longest text that the caller chose, None if there is none."""
+        found: LongText | None = None
+        waiting: list[tuple[tuple[str | int, ...], object]] = [((), self.arguments)]
+        while waiting:
+            place, value = waiting.pop()
+            if place in self.filled_in:
+                continue
+            match value:
+                case str() if found is None or len(value) > found.chars:
+                    found = LongText(_path(place), str(place[0])[:QUOTE_CHARS], len(value))
+                case dict():
+                    waiting += (((*place, key), part) for key, part in value.items())
+                case list():
+                    waiting += (((*place, key), part) for key, part in enumerate(value))
+        return found
+
+
 class ArgumentCheck:
     """Accepts the arguments of one tool, or raises InvalidArguments; see ``compile_check``."""
 
-    def __init__(self, validator: Validator, steps: CostByDepth) -> None:
+    def __init__(self, validator: Validator, cost: Cost, schema_json: bytes) -> None:
         self._validator = validator
-        self._steps = steps
+        self._cost = cost
+        self._schema_json = schema_json
+        self._is_cheap = cost.most_steps <= CHEAP_STEPS and not cost.has_patterns
 
     def __call__(self, arguments: JsonObject, filled_in: Sequence[Path] = (), /) -> None:
         """Raise InvalidArguments with path and rule of each problem, never a value.
 
         Of an argument at one of the paths ``filled_in``, which its caller did not choose, it has
         the path alone: the names within an object that is filled in are a part of the value.
+        Raises CostlyCheck where the check may take long.
         """
-        if self._steps[-1] > CHEAP_STEPS and estimate_cost(arguments, self._steps) > MAX_STEPS:
-            raise InvalidArguments(
-                "arguments: are too large or too deeply nested to be checked against this tool's "
-                "inputSchema; send less at a time"
-            )
+        if not self._is_cheap:
+            estimate = estimate_cost(arguments, self._cost)
+            if estimate.steps > MAX_STEPS:
+                raise InvalidArguments(
+                    "arguments: are too large or too deeply nested to be checked against this "
+                    "tool's inputSchema; send less at a time"
+                )
+            if estimate.ns > INLINE_NS:
+                raise CostlyCheck(self._schema_json, arguments, filled_in)
+        self.check_at_any_cost(arguments, filled_in)
+
+    def check_at_any_cost(self, arguments: JsonObject, filled_in: Sequence[Path]) -> None:
+        """Check arguments like a call of this object; nothing bounds the time."""
         try:
             if self._validator.is_valid(arguments):
                 return
@@ -100,8 +154,8 @@ class ArgumentCheck:
 
     def _problems(self, arguments: JsonObject) -> list[ValidationError]:
         """Return all problems, the first one or none, depending on what finding them costs."""
-        effort = estimate_cost(arguments, self._steps)
-        if min(effort, self._steps[-1]) > EXPLAINED_STEPS:
+        effort = estimate_cost(arguments, self._cost).steps
+        if min(effort, self._cost.most_steps) > EXPLAINED_STEPS:
             return []
         if effort <= EXPLAINED_STEPS and len(to_json(arguments)) <= ALL_PROBLEMS_BYTES:
             return list(self._validator.iter_errors(arguments))
@@ -122,33 +176,40 @@ def compile_check(schema: Mapping[str, object]) -> ArgumentCheck:
         schema_json = to_json(schema)
     except ValueError:
         raise BrokenSchema("its inputSchema is nested too deeply, or is not Unicode") from None
-    return _compiled(schema_json)
+    return compile_json(schema_json)
 
 
 @lru_cache(maxsize=CACHED_SCHEMAS)
-def _compiled(schema_json: bytes) -> ArgumentCheck:
+def compile_json(schema_json: bytes, regex_steps: int = REGEX_STEPS) -> ArgumentCheck:
+    """Compile a schema that is JSON, like ``compile_check``."""
+    schema = from_json(schema_json)
     try:
+        backtracks = check_patterns(schema)
         validator = validator_for(
             schema_json.decode(),
             offline=True,
             mask=_VALUE,
-            pattern_options=FancyRegexOptions(backtrack_limit=REGEX_STEPS),
+            pattern_options=FancyRegexOptions(
+                backtrack_limit=regex_steps, size_limit=MAX_PATTERN_BYTES
+            )
+            if backtracks
+            else RegexOptions(size_limit=MAX_PATTERN_BYTES),
         )
+        return ArgumentCheck(validator, compile_cost(schema), schema_json)
+    except SchemaTooComplex as error:
+        raise BrokenSchema(f"its inputSchema cannot be used: {error}") from None
     except ValidationError as error:
         place = "/".join(str(part) for part in error.instance_path)
         where = f" at {quote(place)}" if place else ""
         reason = error.message.removeprefix(f"{_VALUE} ")[:MAX_PROBLEM_CHARS]
         if isinstance(error.kind, ValidationErrorKind.Referencing):
             reason = f"a $ref leads nowhere, and none is ever fetched: {reason}"
+        if isinstance(error.kind, ValidationErrorKind.Format) and error.kind.format == "regex":
+            reason = "is not a valid pattern, or its counts are too high"
         raise BrokenSchema(f"its inputSchema cannot be compiled{where}: {reason}") from None
     except ValueError as error:
         reason = str(error)[:MAX_PROBLEM_CHARS]
         raise BrokenSchema(f"its inputSchema cannot be compiled: {reason}") from None
-    try:
-        steps = compile_cost(from_json(schema_json))
-    except SchemaTooComplex as error:
-        raise BrokenSchema(f"its inputSchema cannot be used: {error}") from None
-    return ArgumentCheck(validator, steps)
 
 
 def _located(problem: ValidationError, filled_in: Sequence[Path]) -> _Located:

@@ -5,6 +5,7 @@ import pytest
 from mcp_tools_proxy.domain.caller import Call, Kind
 from mcp_tools_proxy.domain.configuration import AgentProfile
 from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
+from mcp_tools_proxy.gateway.argument_checks.check_processes import CheckProcesses
 from mcp_tools_proxy.gateway.executor import Executor
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
@@ -43,6 +44,7 @@ class Fixture:
             blocklist=Blocklist(["leak"]),
             lifecycle=self.lifecycle,
             idempotent_calls=make_idempotent_calls(),
+            check_processes=CheckProcesses(),
             max_result_bytes=1000,
             on_finish=self.records.append,
         )

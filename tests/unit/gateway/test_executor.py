@@ -11,6 +11,7 @@ from mcp_tools_proxy.domain.caller import Call, Kind
 from mcp_tools_proxy.domain.components import ComponentSpec, Result
 from mcp_tools_proxy.domain.errors import DocumentNotFound, ProxyError, ServerUnavailable
 from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
+from mcp_tools_proxy.gateway.argument_checks.check_processes import CheckProcesses
 from mcp_tools_proxy.gateway.executor import Executor
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
@@ -69,6 +70,7 @@ class Fixture:
             blocklist=self.blocklist,
             lifecycle=self.lifecycle,
             idempotent_calls=make_idempotent_calls(),
+            check_processes=CheckProcesses(),
             max_result_bytes=100,
             on_finish=self.records.append,
             on_start=self._enter,

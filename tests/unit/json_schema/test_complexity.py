@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from mcp_tools_proxy.domain.errors import InvalidArguments
-from mcp_tools_proxy.json_schema.complexity import compile_cost, estimate_cost
-from mcp_tools_proxy.json_schema.validator import BrokenSchema, compile_check
+from mcp_tools_proxy.json_schema.validator import BrokenSchema, CostlyCheck, compile_check
 
 Json = dict[str, Any]
 
@@ -163,10 +162,80 @@ def test_many_values_against_many_objects_of_an_enum_are_refused_at_once() -> No
 
     with pytest.raises(InvalidArguments, match="send less at a time"):
         check({"all": [{"number": 19_999}] * 50_000})
-    check({"all": [{"number": 19_999}] * 100})
+    with pytest.raises(CostlyCheck):
+        check({"all": [{"number": 19_999}] * 50})
+    check({"all": [{"number": 19_999}]})
 
 
-def test_a_long_text_is_one_value() -> None:
-    steps = compile_cost({"properties": {"text": {"pattern": "^(?!x)"}}})
+def unevaluated(levels: int) -> Json:
+    schema: Json = {}
+    for _ in range(levels):
+        schema = {
+            "anyOf": [schema, {"properties": {"a": schema}}],
+            "unevaluatedProperties": False,
+        }
+    return schema
 
-    assert estimate_cost({"text": "x" * 1_000_000}, steps) == estimate_cost({"text": ""}, steps)
+
+def deep(levels: int) -> Json:
+    value: Json = {}
+    for _ in range(levels):
+        value = {"a": value}
+    return value
+
+
+@pytest.mark.parametrize(
+    ("schema", "arguments"),
+    [
+        (
+            {"properties": {"all": {"items": {"multipleOf": 1e-300}}}},
+            {"all": [1e300] * 100_000},
+        ),
+        (
+            {"properties": {"all": {"items": {"const": [*range(1_000)]}}}},
+            {"all": [[*range(1_000)]] * 90},
+        ),
+        (
+            {
+                "properties": {
+                    "all": {"items": {"dependentRequired": {"a": [str(n) for n in range(999)]}}}
+                }
+            },
+            {"all": [{"a": 1, "b": 1}] * 9_000},
+        ),
+        (unevaluated(9), deep(9)),
+    ],
+)
+def test_what_takes_long_needs_a_process(schema: Json, arguments: Json) -> None:
+    with pytest.raises((CostlyCheck, InvalidArguments)) as caught:
+        compile_check({"type": "object", **schema})(arguments)
+    assert isinstance(caught.value, CostlyCheck) or "send less" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "chars"),
+    [(r"(?=.*[A-Z])(?=.*\d).{8,}", 1_000), (r"^(?:[ab]*a[ab]{300}c)$", 20_000), (r"\S", 200_000)],
+)
+def test_a_long_text_for_a_pattern_needs_a_process(pattern: str, chars: int) -> None:
+    check = compile_check({"type": "object", "properties": {"text": {"pattern": pattern}}})
+
+    with pytest.raises(CostlyCheck) as caught:
+        check({"text": "a" * chars})
+    longest = caught.value.longest_text()
+    assert longest is not None
+    assert (longest.place, longest.chars) == ("arguments.text", chars)
+
+
+def test_a_long_text_without_a_pattern_is_checked_at_once() -> None:
+    check = compile_check({"type": "object", "properties": {"text": {"maxLength": 2_000_000}}})
+
+    check({"text": "x" * 1_000_000})
+
+
+@pytest.mark.parametrize(
+    "patterns", [["(a{1000}){1000}"], [f"(?:[ab]{{900}}){{{n}}}" for n in range(10, 30)]]
+)
+def test_patterns_that_are_too_large_make_a_schema_broken(patterns: list[str]) -> None:
+    parts = [{"pattern": pattern} for pattern in patterns]
+    with pytest.raises(BrokenSchema, match="pattern"):
+        compile_check({"type": "object", "properties": {"text": {"anyOf": parts}}})

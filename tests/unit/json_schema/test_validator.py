@@ -141,7 +141,7 @@ def test_a_schema_nested_too_deeply_for_the_library_is_broken() -> None:
 
 @pytest.mark.parametrize("pattern", ["^(a+)+$", r"^(?=(a+)+$)((a+)\2+)+$"])
 def test_a_pathological_pattern_is_bounded(pattern: str) -> None:
-    refusal(of(a={"pattern": pattern}), {"a": "a" * 5000 + "!"})
+    refusal(of(a={"pattern": pattern}), {"a": "a" * 200 + "!"})
 
 
 def test_equal_schemas_share_one_compiled_check() -> None:

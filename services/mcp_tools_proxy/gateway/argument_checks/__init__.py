@@ -1,0 +1,1 @@
+"""Checks of arguments that may take long, in processes of their own."""

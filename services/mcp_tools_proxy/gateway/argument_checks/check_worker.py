@@ -1,0 +1,63 @@
+"""Checks arguments in a process of its own, one request after the other.
+
+Started by ``check_processes``. A request is a line with three sizes, then a schema, arguments and
+the paths that are filled in, as JSON. The answer is a line of JSON: null, or the error.
+"""
+
+import os
+import signal
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from pydantic_core import from_json, to_json
+
+from mcp_tools_proxy.domain.errors import InvalidArguments
+from mcp_tools_proxy.json_schema.validator import BrokenSchema, compile_json
+
+CPU_S = 1.0
+"""CPU of one check."""
+
+REGEX_STEPS = 1_000_000_000
+"""More than the CPU suffices for."""
+
+_NICENESS = 10
+
+
+def main() -> None:
+    """Answer requests until stdin ends."""
+    os.nice(_NICENESS)
+    with suppress(OSError):  # the first to be ended where memory runs out
+        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
+    source, sink = sys.stdin.buffer, sys.stdout.buffer
+    while line := source.readline():
+        # its signal ends the process: no code of Python runs while a pattern is matched
+        signal.setitimer(signal.ITIMER_PROF, CPU_S)
+        answer = _answer(*(_read(source, int(size)) for size in line.split()))
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        sink.write(to_json(answer) + b"\n")
+        sink.flush()
+
+
+def _read(source: BinaryIO, size: int) -> bytes:
+    data = source.read(size)
+    if len(data) < size:
+        sys.exit()
+    return data
+
+
+def _answer(schema: bytes, arguments: bytes, filled_in: bytes) -> object:
+    try:
+        check = compile_json(schema, REGEX_STEPS)
+        paths = [tuple(path) for path in from_json(filled_in)]
+        check.check_at_any_cost(from_json(arguments), paths)
+    except InvalidArguments as error:
+        return {"message": error.message, "details": error.details}
+    except BrokenSchema as error:
+        return {"message": f"arguments: cannot be checked: {error.reason}", "details": None}
+    return None
+
+
+if __name__ == "__main__":
+    main()

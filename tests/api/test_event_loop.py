@@ -1,0 +1,132 @@
+"""No request of up to 1 MiB keeps the event loop busy for more than 50 ms of CPU time."""
+
+import asyncio
+import hashlib
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from tests.support.configuration import Config, make_preset
+from tests.support.loop_turns import MOST_S, measured_turns
+from tests.support.mcp_servers.raw_web import RawServer, running_raw
+from tests.support.service import EXECUTE, Service, request_of, running
+
+Json = dict[str, Any]
+
+MEBIBYTE = 1_048_576
+DRAFT_7 = "http://json-schema.org/draft-07/schema#"
+
+AB = bytes(b"ab"[byte & 1] for byte in hashlib.shake_128(b"43").digest(900_000)).decode()
+"""No two parts of it are the same, which is the worst for an engine that keeps its states."""
+
+PASSWORD = r"(?=.*[A-Z])(?=.*\d).{8,}"
+TWO_COUNTS = "(?:[ab]*a[ab]{300}c|[ab]*b[ab]{299}d)"
+
+
+def text(pattern: str, **more: object) -> Json:
+    """Build the schema of one text."""
+    return {"type": "object", "properties": {"text": {"pattern": pattern, **more}}}
+
+
+COSTLY: Mapping[str, tuple[Json, Json]] = {
+    "look-ahead": (text(PASSWORD), {"text": "a" * 100_000}),
+    "look-ahead-1-MiB": (text(PASSWORD), {"text": "a" * 1_000_000}),
+    "counts": (text(TWO_COUNTS), {"text": AB}),
+    "nested-counts": (text("([ab]{100}){100}c"), {"text": AB}),
+    "back-reference": (text(r"(a+)\1+b"), {"text": "a" * 200_000}),
+    "look-behind": (text(r"(?<=a)(?<!b)(a|aa)+$"), {"text": "a" * 500_000 + "b"}),
+    "names": (
+        {"type": "object", "propertyNames": {"pattern": PASSWORD}},
+        {"a" * 300_000: 1, "b" * 300_000: 2},
+    ),
+    "pattern-properties": (
+        {"type": "object", "patternProperties": {TWO_COUNTS: {"type": "string"}}},
+        {AB[:400_000]: "x", AB[400_000:800_000]: "y"},
+    ),
+    "many-texts": (
+        {"type": "object", "properties": {"all": {"items": {"pattern": r"(?=.*x)(?=.*y)z"}}}},
+        {"all": ["a" * 500] * 2_000},
+    ),
+    "not-a-pattern": (
+        {"type": "object", "properties": {"text": {"not": {"pattern": PASSWORD}}}},
+        {"text": "a" * 100_000},
+    ),
+}
+"""Schemas and arguments whose check would take the event loop seconds to minutes."""
+
+
+@asynccontextmanager
+async def serving(schema: Json, **settings: Any) -> AsyncIterator[Service]:
+    """Start the service with one tool of that inputSchema, ``raw:checked``."""
+    tool = {"name": "checked", "inputSchema": schema}
+    async with (
+        running_raw(only=(), extra={"tools": [tool]}) as server,
+        running(config=_config(server), **settings) as service,
+    ):
+        yield service
+
+
+def _config(server: RawServer) -> Config:
+    preset = make_preset(tools=[("raw", "checked")])
+    return Config(
+        servers={"raw": server.entry}, presets=[preset], more={"defaultPresetId": preset["id"]}
+    )
+
+
+def body_of(arguments: Json) -> bytes:
+    body = json.dumps(request_of("raw:checked", arguments)).encode()
+    assert len(body) <= MEBIBYTE
+    return body
+
+
+@pytest.mark.parametrize("name", COSTLY)
+async def test_a_check_of_arguments_leaves_the_event_loop_to_others(name: str) -> None:
+    schema, arguments = COSTLY[name]
+    body = body_of(arguments)
+    async with serving(schema) as service, measured_turns() as turns:
+        response = await service.http.post(EXECUTE, content=body)
+    assert response.json()["error"]["code"] == "INVALID_ARGUMENTS"
+    assert turns.longest < MOST_S
+
+
+async def test_a_check_that_takes_too_long_is_charged_as_a_call() -> None:
+    async with serving(text(PASSWORD), unlimited=False, rate_limit_tenant_calls=2) as service:
+        errors = [
+            (await service.execute("raw:checked", {"text": "a" * 100_000}))["error"]
+            for _ in range(3)
+        ]
+    assert [error["code"] for error in errors] == [
+        *["INVALID_ARGUMENTS"] * 2,
+        "RATE_LIMIT_EXCEEDED",
+    ]
+    assert "shorten arguments.text, which has 100000 characters" in errors[0]["message"]
+
+
+async def test_a_wrong_value_that_took_a_process_is_charged_as_a_call() -> None:
+    schema = text(r"^(?!a)")
+    async with serving(schema, unlimited=False, rate_limit_tenant_calls=1) as service:
+        first = await service.code("raw:checked", {"text": "a" * 10_000})
+        second = await service.code("raw:checked", {"text": "a" * 10_000})
+    assert (first, second) == ("INVALID_ARGUMENTS", "RATE_LIMIT_EXCEEDED")
+
+
+@pytest.mark.parametrize("pattern", [r"^(?!\s*$)", r"^[\s\S]*$", "^(a?){1,20}"])
+async def test_a_long_text_that_fits_a_pattern_is_passed_on_and_charged_once(pattern: str) -> None:
+    async with serving(text(pattern), unlimited=False, rate_limit_tenant_calls=2) as service:
+        codes = [await service.code("raw:checked", {"text": "a" * 500_000}) for _ in range(3)]
+    assert [code == "RATE_LIMIT_EXCEEDED" for code in codes] == [False, False, True]
+    assert "INVALID_ARGUMENTS" not in codes
+
+
+async def test_calls_of_other_tenants_are_checked_while_one_tenants_checks_take_long() -> None:
+    async with serving(text(PASSWORD)) as service, asyncio.TaskGroup() as group:
+        costly = group.create_task(service.code("raw:checked", {"text": "a" * 100_000}))
+        others = [
+            await service.code("raw:checked", {"text": "Abcdefg1" * times}, tenant_id="other")
+            for times in (20, 200)
+        ]
+        assert not costly.done()
+        assert "INVALID_ARGUMENTS" not in others
