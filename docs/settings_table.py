@@ -16,6 +16,7 @@ from mcp_tools_proxy.settings import (
     console,
     documents,
     embeddings,
+    quotas,
     remote,
     server_identity,
     settings,
@@ -28,8 +29,8 @@ from mcp_tools_proxy.settings.types import variable
 PAGE = Path(__file__).parent / "reference/settings.md"
 
 _MODULES = (
-    *(audit, auth, console, documents, embeddings, remote, server_identity, settings, sign_in),
-    tracing,
+    *(audit, auth, console, documents, embeddings, quotas, remote, server_identity, settings),
+    *(sign_in, tracing),
 )
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
@@ -46,6 +47,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     ),
     "mcp": ("tool_name_", "default_tenant_", "max_sessions", "session_"),
     "budgets": ("rate_limit_",),
+    "quotas": ("quota_",),
     "idempotency": ("idempotency_", "state_"),
     "windows": ("retrieval_", "rag_", "max_window_", "max_chunk_"),
     "sizes": ("max_", "blocklist_"),

@@ -114,6 +114,7 @@ class Gateway:
             timeout_s=settings.documents_timeout,
             stale_s=settings.documents_stale_s,
             keep_versions=settings.documents_keep_versions,
+            quota=settings.document_quota,
             metrics=self.metrics,
         )
         self.document_changes = DocumentChanges(self.audit)
@@ -151,7 +152,7 @@ class Gateway:
         self.dialer = LazyDialer()
         self.signing_keys = build_signing_keys(settings)
         filler = build_filler(settings)
-        self.logins = OpenLogins(settings)
+        self.logins = OpenLogins(settings, quota=settings.login_quota)
         self.oauth = build_oauth(settings, filler, self.logins, LoginChanges(self.audit))
         self.pool = Pool(
             self.dialer.dial,

@@ -232,6 +232,7 @@ def _api_routes(
                 gate,
                 _tokens_file(gateway),
                 lambda: gateway.registry.current.access_rules.agents,
+                settings.token_quota,
             ),
         ),
         *server_routes(

@@ -9,6 +9,7 @@ from mcp_tools_proxy.domain.configuration import Configuration
 from mcp_tools_proxy.domain.oauth.logins import LoginAccess, LoginFacts, LoginOwner
 from mcp_tools_proxy.domain.oauth.server_auth import LoginFor
 from mcp_tools_proxy.domain.oauth.sign_in_pages import SignInOffers
+from mcp_tools_proxy.domain.quota import Quota
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.downstream.lazy_oauth import LazyOAuth
 from mcp_tools_proxy.login_pages.page_routes import LoginPages
@@ -91,10 +92,14 @@ def build_login_access(
 
 
 class OpenLogins:
-    """Opens the store when it is first needed: in PostgreSQL where documents are, else in files."""
+    """Opens the store when it is first needed: in PostgreSQL where documents are, else in files.
 
-    def __init__(self, settings: Settings) -> None:
+    ``quota`` limits the logins of one tenant.
+    """
+
+    def __init__(self, settings: Settings, *, quota: Quota | None = None) -> None:
         self._settings = settings
+        self._quota = quota
         self._database: Database | None = None
 
     @property
@@ -137,7 +142,7 @@ class OpenLogins:
         if database is None:
             from mcp_tools_proxy.logins.file_logins import FileLogins  # noqa: PLC0415 - see above
 
-            return FileLogins(self._settings.logins_dir)
+            return FileLogins(self._settings.logins_dir, quota=self._quota)
         from mcp_tools_proxy.logins.postgres_logins import PostgresLogins  # noqa: PLC0415
 
-        return PostgresLogins(database)
+        return PostgresLogins(database, quota=self._quota)

@@ -180,11 +180,20 @@ def dump_line(entry: TokenEntry) -> bytes:
 
 def id_of(line: bytes) -> str | None:
     """Return a line's id, even if the line is invalid otherwise; None if it has none."""
+    return _text_of(line, "id")
+
+
+def tenant_of(line: bytes) -> str | None:
+    """Return a line's tenant, even if the line is invalid otherwise; None if it has none."""
+    return _text_of(line, "tenant")
+
+
+def _text_of(line: bytes, key: str) -> str | None:
     try:
         content = from_json(line.removeprefix(_BOM))
     except ValueError:
         return None
-    found = content.get("id") if isinstance(content, dict) else None
+    found = content.get(key) if isinstance(content, dict) else None
     return found if isinstance(found, str) else None
 
 

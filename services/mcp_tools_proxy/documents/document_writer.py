@@ -123,8 +123,8 @@ class DocumentWriter(Protocol):
         The version that it replaces is kept, and as many older ones as the writer was told to.
         With ``keep_readers`` a document that is replaced keeps its readers, read with it in one
         step, and those of ``document`` are for a new one only. ``original`` is the PDF that it was
-        made of, which is kept with this version only. Raises VersionConflict,
-        InvalidDocument.
+        made of, which is kept with this version only. Raises VersionConflict, InvalidDocument;
+        QuotaExceeded where the writer has a quota.
         """
         ...
 
@@ -133,7 +133,7 @@ class DocumentWriter(Protocol):
     ) -> DocumentHead:
         """Change who may read a document; ``expected`` is a tag of rights (``rights_tag``).
 
-        Raises VersionConflict, NoSuchDocument.
+        Raises VersionConflict, NoSuchDocument, and as ``put`` where the writer has a quota.
         """
         ...
 

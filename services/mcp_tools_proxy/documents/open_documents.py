@@ -7,6 +7,7 @@ from typing import Protocol
 from mcp_tools_proxy.documents.document_store import DocumentStore
 from mcp_tools_proxy.documents.document_writer import KEEP_VERSIONS, DocumentWriter
 from mcp_tools_proxy.documents.folder.folder_documents import FolderDocuments
+from mcp_tools_proxy.domain.quota import Quota
 from mcp_tools_proxy.telemetry.metrics import Metrics
 
 
@@ -48,19 +49,22 @@ def build_documents(
     timeout_s: float,
     stale_s: float,
     keep_versions: int = KEEP_VERSIONS,
+    quota: Quota | None = None,
     metrics: Metrics,
 ) -> OpenDocuments:
-    """Build what keeps the documents: PostgreSQL where there is a URL, else a folder of files."""
+    """Build the documents: in PostgreSQL where there is a URL, otherwise in a folder of files."""
     if url is None:
         return FolderDocuments(
-            folder, cache_dir=cache_dir, keep_versions=keep_versions, metrics=metrics
+            folder, cache_dir=cache_dir, keep_versions=keep_versions, quota=quota, metrics=metrics
         )
     # asyncpg is slow to import
     from mcp_tools_proxy.documents.postgres.postgres_documents import (  # noqa: PLC0415
         PostgresDocuments,
     )
 
-    return PostgresDocuments(url, timeout_s=timeout_s, stale_s=stale_s, keep_versions=keep_versions)
+    return PostgresDocuments(
+        url, timeout_s=timeout_s, stale_s=stale_s, keep_versions=keep_versions, quota=quota
+    )
 
 
 async def prepare_documents(url: str | None, owner_url: str | None, *, timeout_s: float) -> None:

@@ -8,7 +8,8 @@ ProxyError
 ├── request:   InvalidRequest · PayloadTooLarge · RouteNotFound · MethodNotAllowed
 ├── operator:  Unauthenticated · Forbidden · PresetNotFound · PresetPinned · ConfigReadOnly ·
 │              NoSuchDocumentHere · NoSuchTokenHere · DocumentsReadOnly · ImportBusy ·
-│              UnsupportedFormat · VersionRequired · VersionMismatch · StoreUnavailable
+│              UnsupportedFormat · VersionRequired · VersionMismatch · StoreUnavailable ·
+│              QuotaExceeded
 ├── naming:    AgentNotFound · AgentRequired · ToolNotFound · ToolNotAllowed · AmbiguousName ·
 │              PromptNotFound · PromptNotAllowed · ResourceNotFound · ResourceNotAllowed
 ├── arguments: InvalidArguments · PageSpanTooLarge · WindowTooLarge · ContentBlocked
@@ -142,6 +143,12 @@ class VersionMismatch(ProxyError):
     """The document has another version than the request says; ``details.version`` is its own."""
 
     code = "VERSION_MISMATCH"
+
+
+class QuotaExceeded(ProxyError):
+    """The tenant would store more than its quota; ``details`` has the limit and what is used."""
+
+    code = "QUOTA_EXCEEDED"
 
 
 class AgentNotFound(ProxyError):

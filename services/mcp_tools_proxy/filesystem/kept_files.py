@@ -1,6 +1,7 @@
-"""Removes files that are no longer kept."""
+"""Removes files that are no longer kept, and measures those that are."""
 
-from collections.abc import Collection
+import os
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 
@@ -16,3 +17,16 @@ def remove_others(folder: Path, kept: Collection[Path]) -> None:
             path.unlink(missing_ok=True)
     if not any(path.exists() for path in kept):
         folder.rmdir()
+
+
+def kept_sizes(folder: Path) -> Mapping[str, Sequence[int]]:
+    """Return the sizes of the files in each folder below ``folder``. Raises OSError."""
+    if not folder.is_dir():
+        return {}
+    with os.scandir(folder) as entries:
+        return {entry.name: _file_sizes(entry.path) for entry in entries if entry.is_dir()}
+
+
+def _file_sizes(folder: str) -> Sequence[int]:
+    with os.scandir(folder) as entries:
+        return [entry.stat().st_size for entry in entries]

@@ -16,11 +16,13 @@ import structlog
 
 from mcp_tools_proxy.domain.errors import LoginsUnavailable
 from mcp_tools_proxy.domain.oauth.logins import LoginBinding, LoginOwner
+from mcp_tools_proxy.domain.quota import Quota, Usage
 from mcp_tools_proxy.logins.file_lock import remove_lock, try_lock
 from mcp_tools_proxy.logins.lease_queue import LeaseQueue
 from mcp_tools_proxy.logins.login_file import (
     SUFFIX,
     UnreadableLogin,
+    dump_login,
     login_files,
     prepare_folder,
     read_login,
@@ -51,8 +53,11 @@ log = structlog.get_logger()
 class FileLogins:
     """A LoginStore over a folder, which several processes of one machine may share."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, quota: Quota | None = None) -> None:
         self._folder = folder
+        self._quota = quota
+        self._tenants: dict[str, str] = {}
+        """The tenant by the name of a file, which is a digest of the owner."""
         self._queue = LeaseQueue()
         self._has_warned = False
 
@@ -68,6 +73,8 @@ class FileLogins:
 
         def write() -> None:
             self._read(path, owner)  # what a newer release has written is not lost
+            if self._quota is not None and owner.tenant_id:
+                self._check_quota(self._quota, path, stored)
             write_login(path, stored)
 
         await self._change(write)
@@ -173,6 +180,30 @@ class FileLogins:
     def _is_there(self, path: Path, stored: StoredLogin) -> bool:
         present = self._read(path, stored.owner)
         return present is not None and present.version == stored.version
+
+    def _check_quota(self, quota: Quota, path: Path, stored: StoredLogin) -> None:
+        """Check the quota of the login's tenant, under the lock of the folder."""
+        others, old = Usage(), Usage()
+        for file in login_files(self._folder):
+            if file != path and self._tenant_of(file) != stored.owner.tenant_id:
+                continue
+            size = file.stat().st_size
+            if file == path:
+                old = Usage(1, size)
+            else:
+                others = Usage(others.entries + 1, others.bytes + size)
+        quota.check(others=others, old=old, new=Usage(1, len(dump_login(stored))))
+
+    def _tenant_of(self, file: Path) -> str | None:
+        if file.name not in self._tenants:
+            try:
+                found = read_login(file)
+            except UnreadableLogin:
+                return None
+            if found is None:
+                return None
+            self._tenants[file.name] = found[0].owner.tenant_id
+        return self._tenants[file.name]
 
     def _all_owners(self) -> Sequence[LoginOwner]:
         owners = []

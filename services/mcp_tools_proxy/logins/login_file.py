@@ -44,6 +44,12 @@ def read_login(path: Path) -> tuple[StoredLogin, bool] | None:
 
 def write_login(path: Path, stored: StoredLogin) -> None:
     """Write a login, to the disk, in place of that in the file. Raises OSError."""
+    write_atomically(path, dump_login(stored), new_file_mode=_MODE)
+    sync_folder(path.parent)
+
+
+def dump_login(stored: StoredLogin) -> bytes:
+    """Return the content of a login's file."""
     content = {
         "format": FORMAT,
         "owner": owner_text(stored.owner),
@@ -52,9 +58,7 @@ def write_login(path: Path, stored: StoredLogin) -> None:
         "refresh_sent": stored.refresh_sent,
         "sealed": base64.b64encode(stored.sealed).decode(),
     }
-    text = json.dumps(content, ensure_ascii=False)
-    write_atomically(path, encoded(text), new_file_mode=_MODE)
-    sync_folder(path.parent)
+    return encoded(json.dumps(content, ensure_ascii=False))
 
 
 def remove_login(path: Path) -> None:

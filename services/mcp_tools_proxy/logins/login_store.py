@@ -52,7 +52,10 @@ class LoginStore(Protocol):
         """Return the login of an owner, None where there is none."""
 
     async def put(self, owner: LoginOwner, binding: LoginBinding, sealed: bytes) -> StoredLogin:
-        """Write the login of a new sign-in in place of any other one of its owner."""
+        """Write the login of a new sign-in in place of any other one of its owner.
+
+        Raises QuotaExceeded where the store has a quota; logins of the deployment have none.
+        """
 
     async def replace(
         self, stored: StoredLogin, sealed: bytes, *, refresh_sent: bool = False

@@ -15,6 +15,7 @@ import anyio
 
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable, LoginsUnavailable
 from mcp_tools_proxy.domain.oauth.logins import LoginBinding, LoginOwner
+from mcp_tools_proxy.domain.quota import Quota, Usage
 from mcp_tools_proxy.logins.lease_queue import LeaseQueue
 from mcp_tools_proxy.logins.login_store import (
     LEASE_S,
@@ -48,6 +49,16 @@ VALUES (coalesce(current_setting('mcp_tools_proxy.tenant', true), ''), $1, $2, $
 ON CONFLICT (owner_key) DO UPDATE SET binding = excluded.binding, sealed = excluded.sealed,
     version = excluded.version, refresh_sent = false
 """
+_LOCK_TENANT = (
+    "SELECT pg_advisory_xact_lock(hashtextextended("
+    "json_build_array('quota', 'logins', current_setting('mcp_tools_proxy.tenant'))::text, 0))"
+)
+"""One new login of a tenant at a time, so that several replicas cannot exceed its quota."""
+_USAGE = """
+SELECT owner_key = $1 AS is_own, count(*) AS count,
+    sum(octet_length(sealed) + octet_length(owner) + octet_length(binding)) AS bytes
+FROM mcp_tools_proxy.logins GROUP BY is_own
+"""
 _REPLACE = """
 UPDATE mcp_tools_proxy.logins SET sealed = $3, version = $4, refresh_sent = $5
 WHERE owner_key = $1 AND version = $2 RETURNING true
@@ -73,8 +84,9 @@ T = TypeVar("T")
 class PostgresLogins:
     """A LoginStore over a database that replicas share, whose clock ends the leases."""
 
-    def __init__(self, database: TenantTransactions) -> None:
+    def __init__(self, database: TenantTransactions, *, quota: Quota | None = None) -> None:
         self._database = database
+        self._quota = quota
         self._queue = LeaseQueue()
 
     async def find(self, owner: LoginOwner) -> StoredLogin | None:
@@ -89,6 +101,9 @@ class PostgresLogins:
         stored = StoredLogin(owner=owner, binding=binding, sealed=sealed, version=new_version())
         texts = (encoded(owner_text(owner)), encoded(binding_text(binding)))
         async with self._transaction(owner.tenant_id) as rows:
+            if self._quota is not None and owner.tenant_id:
+                size = len(sealed) + sum(map(len, texts))
+                await _check_quota(self._quota, rows, owner_key(owner), size)
             await rows.execute(_PUT, owner_key(owner), *texts, sealed, stored.version)
         return stored
 
@@ -164,6 +179,15 @@ class PostgresLogins:
                 yield rows
         except DocumentsUnavailable as error:
             raise LoginsUnavailable(UNREADABLE, reason=error.reason) from error
+
+
+async def _check_quota(quota: Quota, rows: Rows, key: bytes, size: int) -> None:
+    """Check the quota of the transaction's tenant. Raises QuotaExceeded."""
+    await rows.execute(_LOCK_TENANT)
+    found = await rows.fetch(_USAGE, key)
+    usage = {row["is_own"]: Usage(row["count"], int(row["bytes"])) for row in found}
+    others, old = usage.get(False, Usage()), usage.get(True, Usage())
+    quota.check(others=others, old=old, new=Usage(1, size))
 
 
 def _login_of(owner: LoginOwner, row: Any) -> StoredLogin:

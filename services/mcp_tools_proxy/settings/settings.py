@@ -24,6 +24,7 @@ from mcp_tools_proxy.domain.offers.definitions import DefinitionsMode
 from mcp_tools_proxy.settings.audit import AuditSettings, check_audit
 from mcp_tools_proxy.settings.console import ConsoleSettings
 from mcp_tools_proxy.settings.documents import DocumentSettings
+from mcp_tools_proxy.settings.quotas import QuotaSettings
 from mcp_tools_proxy.settings.remote import RemoteSettings
 from mcp_tools_proxy.settings.sign_in import SignInSettings
 from mcp_tools_proxy.settings.tracing import TracingSettings
@@ -74,6 +75,7 @@ class Settings(
     RemoteSettings,
     TracingSettings,
     ConsoleSettings,
+    QuotaSettings,
 ):
     """Everything that an operator can set (contract §4)."""
 

@@ -30,6 +30,7 @@ STATUS_OF_CODE: Mapping[str, ErrorStatus] = {
     "CONFIG_READ_ONLY": ErrorStatus(api=409),
     "DOCUMENTS_READ_ONLY": ErrorStatus(api=409),
     "IMPORT_BUSY": ErrorStatus(api=409),
+    "QUOTA_EXCEEDED": ErrorStatus(api=409),
     "VERSION_MISMATCH": ErrorStatus(api=412),
     "UNSUPPORTED_FORMAT": ErrorStatus(api=415),
     "VERSION_REQUIRED": ErrorStatus(api=428),

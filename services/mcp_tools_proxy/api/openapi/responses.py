@@ -163,7 +163,8 @@ _DOCUMENT_ERRORS: Mapping[int, SharedAnswer] = {
         _error(
             "DOCUMENTS_READ_ONLY: the folder or the database cannot be written. IMPORT_BUSY: an "
             "import of this tenant runs, or as many of others as may at once; the request may be "
-            "sent again.",
+            "sent again. QUOTA_EXCEEDED: the tenant would store more than its quota; `details` has "
+            "`quota`, `unit`, `limit` and `used`.",
             RETRY_AFTER,
         ),
     ),

@@ -18,7 +18,13 @@ from mcp_tools_proxy.auth.token_format import (
     parse_expiry,
     token_facts,
 )
-from mcp_tools_proxy.auth.token_store import UnknownToken, add_token, revoke_token
+from mcp_tools_proxy.auth.token_store import (
+    MAX_ENTRY_BYTES,
+    TokenTooLarge,
+    UnknownToken,
+    add_token,
+    revoke_token,
+)
 from mcp_tools_proxy.domain.errors import (
     ConfigReadOnly,
     Forbidden,
@@ -27,6 +33,7 @@ from mcp_tools_proxy.domain.errors import (
 )
 from mcp_tools_proxy.domain.identity import OperatorRight, Principal
 from mcp_tools_proxy.domain.json_objects import without_none
+from mcp_tools_proxy.domain.quota import Quota
 from mcp_tools_proxy.policy.token_limits import excess_of
 from mcp_tools_proxy.web.envelope import json_response
 from mcp_tools_proxy.web.request_refusals import add_to_operation
@@ -46,10 +53,12 @@ class TokenHandlers:
         gate: OperatorGate,
         tokens: TokenFileVerifier | None,
         agents: Callable[[], Collection[str] | None],
+        quota: Quota,
     ) -> None:
         self._gate = gate
         self._tokens = tokens
         self._agents = agents
+        self._quota = quota
 
     async def list_tokens(self, parsed: ParsedRequest[None]) -> Response:
         """List the tokens that may do at most what the sender's may."""
@@ -75,7 +84,12 @@ class TokenHandlers:
             parsed.request.scope, "token.created", rights_given=sorted(principal.rights)
         )
         add = partial(
-            add_token, principal=principal, created=now, expires=expires, note=wanted.note
+            add_token,
+            principal=principal,
+            created=now,
+            expires=expires,
+            note=wanted.note,
+            quota=self._quota,
         )
         with _write_errors():
             token, entry = await tokens.change(add)
@@ -190,6 +204,12 @@ def _write_errors() -> Iterator[None]:
         raise NoSuchTokenHere(
             f"there is no token {quote(str(error))} that you may revoke; list those that there "
             "are with GET /internal/mcp/tokens"
+        ) from None
+    except TokenTooLarge:
+        raise InvalidRequest(
+            f"the token's fields are over {MAX_ENTRY_BYTES} bytes together; name fewer documents, "
+            "agents and roles",
+            details={"max_token_bytes": MAX_ENTRY_BYTES},
         ) from None
     except OSError as error:
         raise ConfigReadOnly(

@@ -28,7 +28,11 @@ PATH = "/internal/mcp/tokens"
 
 _READ_ONLY = SharedAnswer(
     "TokensNotChanged",
-    Answer("CONFIG_READ_ONLY: the tokens file cannot be written.", ErrorEnvelope),
+    Answer(
+        "CONFIG_READ_ONLY: the tokens file cannot be written. QUOTA_EXCEEDED: the tenant would "
+        "have more tokens than its quota.",
+        ErrorEnvelope,
+    ),
 )
 _NO_TOKEN = SharedAnswer(
     "NoSuchToken",

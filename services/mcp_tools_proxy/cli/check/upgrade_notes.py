@@ -98,6 +98,14 @@ _NOTES = (
         concerns=lambda settings, _: not settings.allowed_hosts and not is_loopback(settings.host),
     ),
     _Note(
+        text="By request one tenant may store at most 1,000 tokens, 10,000 documents and 10,000 "
+        f"logins; set {variable('quota_tokens')}, {variable('quota_documents')} and "
+        f"{variable('quota_logins')}, and those of their bytes, where a tenant needs more.",
+        concerns=lambda settings, _: (
+            settings.auth_mode != "none" or settings.admin_token is not None
+        ),
+    ),
+    _Note(
         text="On Linux each stdio server has a guard process of 4 MB beside it; a container's "
         "limits of processes and memory have to allow it.",
         concerns=lambda _, servers: any(

@@ -10,6 +10,7 @@ from mcp_tools_proxy.documents.folder.folder_watch import FolderWatch
 from mcp_tools_proxy.documents.folder.folder_writer import FolderWriter
 from mcp_tools_proxy.documents.folder.scan_cache import ScanCache
 from mcp_tools_proxy.documents.folder.vector_file import VectorFile
+from mcp_tools_proxy.domain.quota import Quota
 from mcp_tools_proxy.telemetry.metrics import Metrics
 
 
@@ -17,13 +18,19 @@ class FolderDocuments:
     """Keeps up with a folder of document files (OpenDocuments)."""
 
     def __init__(
-        self, root: Path, *, cache_dir: Path | None, keep_versions: int, metrics: Metrics
+        self,
+        root: Path,
+        *,
+        cache_dir: Path | None,
+        keep_versions: int,
+        quota: Quota | None,
+        metrics: Metrics,
     ) -> None:
         folder = cache_dir or cache_folder.default_folder()
         cache = ScanCache(folder, root, log_cache_failure)
         vectors = VectorFile(folder, root)
         self.store = FolderStore(root, cache, FolderReport(metrics), vectors)
-        self.writer = FolderWriter(self.store, keep_versions=keep_versions)
+        self.writer = FolderWriter(self.store, keep_versions=keep_versions, quota=quota)
         self._watch = FolderWatch(self.store)
 
     def readiness(self) -> Mapping[str, object]:

@@ -182,6 +182,11 @@ class FolderStore:
         """Return every file of a document by its name, the one in use last, broken ones too."""
         return self._catalog.files_of(key)
 
+    def heads_of(self, tenant_id: str) -> list[DocumentHead]:
+        """Return the known documents of a tenant."""
+        files = self._catalog.files_of_tenant(tenant_id)
+        return [file.head for file in files if file.head is not None]
+
     async def refresh(self, key: Key) -> None:
         """Scan the files of a document now: they may just have changed."""
         async with self._loading:  # or a listing from before would remove what is found

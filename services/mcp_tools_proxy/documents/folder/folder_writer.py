@@ -7,13 +7,20 @@ import fcntl
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from mcp_tools_proxy.documents.document_file import (
+    DocumentDump,
     InvalidDocument,
     WrittenFile,
     document_path,
     write_document,
+)
+from mcp_tools_proxy.documents.document_quota import (
+    DocumentUsage,
+    check_quota,
+    facts_bytes,
 )
 from mcp_tools_proxy.documents.document_store import HEAD_ONLY, Key, Wanted
 from mcp_tools_proxy.documents.document_writer import (
@@ -26,7 +33,7 @@ from mcp_tools_proxy.documents.document_writer import (
     check_expected,
 )
 from mcp_tools_proxy.documents.embeddings.vector_store import VectorStore
-from mcp_tools_proxy.documents.folder.file_listing import stamp_of
+from mcp_tools_proxy.documents.folder.file_listing import SUFFIX, list_files, stamp_of
 from mcp_tools_proxy.documents.folder.file_scan import (
     FileLayout,
     FileScan,
@@ -38,6 +45,7 @@ from mcp_tools_proxy.documents.folder.older_files import OlderFiles
 from mcp_tools_proxy.documents.folder.original_files import OriginalFiles
 from mcp_tools_proxy.documents.versions import head_of, rights_tag
 from mcp_tools_proxy.domain.document import Document, DocumentHead, Readers
+from mcp_tools_proxy.domain.quota import Quota
 from mcp_tools_proxy.wire.text import file_name_text
 
 LOCK_NAME = ".documents.lock"
@@ -60,7 +68,7 @@ class FolderWriter:
     """A DocumentWriter over the files of a store's folder.
 
     ``shown_root`` is the folder as messages name it; ``on_removed`` is called with a document's id
-    and each of its files that was removed.
+    and each of its files that was removed. ``quota`` limits the documents of each tenant.
     """
 
     def __init__(
@@ -70,12 +78,14 @@ class FolderWriter:
         shown_root: Path | None = None,
         on_removed: Callable[[str, Path], None] = _ignore,
         keep_versions: int = KEEP_VERSIONS,
+        quota: Quota | None = None,
     ) -> None:
         self._store = store
         self._root = store.root
         self._older = OlderFiles(store.root)
         self._originals = OriginalFiles(store.root)
         self._keep_versions = keep_versions
+        self._quota = quota
         self._shown_root = shown_root or store.root
         self._on_removed = on_removed
         self._changing = asyncio.Lock()
@@ -226,6 +236,7 @@ class FolderWriter:
         key = (document.tenant_id, document.doc_id)
         try:
             head = await asyncio.to_thread(head_of, document)
+            await self._check_quota(document, head, old, original)
             older = await self._keep_older(key, old, head.version)
             written = await asyncio.to_thread(self._write_file, document, head, old, original)
         except OSError as error:
@@ -238,6 +249,59 @@ class FolderWriter:
         others = await asyncio.to_thread(self._others, list(self._store.files_of(key)), path)
         await self._store.apply_written(path.relative_to(self._root).as_posix(), scan)
         return head, others
+
+    async def _check_quota(
+        self,
+        document: Document,
+        head: DocumentHead,
+        old: DocumentHead | None,
+        original: bytes | None,
+    ) -> None:
+        """Check the quota under the lock, by the files that are there: other processes write too.
+
+        The facts are those of the files that this process has read.
+        """
+        if self._quota is not None:
+            heads = self._store.heads_of(head.tenant_id)
+            size = partial(self._check_sizes, self._quota, document, head, old, original, heads)
+            await asyncio.to_thread(size)
+
+    def _check_sizes(
+        self,
+        quota: Quota,
+        document: Document,
+        head: DocumentHead,
+        old: DocumentHead | None,
+        original: bytes | None,
+        heads: Sequence[DocumentHead],
+    ) -> None:
+        sizes = self._sizes(head.tenant_id)
+        own = document_path(Path(), head.tenant_id, head.doc_id).name
+        is_there = own in sizes or old is not None
+        largest, kept_original = sizes.pop(own, (0, 0))
+        written = sum(map(len, DocumentDump(document)))
+        facts = sum(facts_bytes(it) for it in heads if it.doc_id != head.doc_id)
+        check_quota(
+            quota,
+            others=DocumentUsage(len(sizes), sum(map(sum, sizes.values())), facts),
+            old=DocumentUsage(
+                int(is_there), largest + kept_original, 0 if old is None else facts_bytes(old)
+            ),
+            new=DocumentUsage(1, max(written, largest) + len(original or b""), facts_bytes(head)),
+        )
+
+    def _sizes(self, tenant_id: str) -> dict[str, tuple[int, int]]:
+        """Return the bytes of each document of a tenant by file: largest version, and PDF."""
+        folder = document_path(self._root, tenant_id, "-").parent
+        older = self._older.sizes(folder.name)
+        originals = self._originals.sizes(folder.name)
+        return {
+            name: (
+                max(stamp[2], *older.get(name.removesuffix(SUFFIX), (0,))),
+                sum(originals.get(name.removesuffix(SUFFIX), ())),
+            )
+            for name, stamp in list_files(folder).files.items()
+        }
 
     def _write_file(
         self,

@@ -8,7 +8,7 @@ version, it was put there by hand, and none of them belongs to it.
 import dataclasses
 import os
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from pydantic_core import from_json, to_json
@@ -18,7 +18,7 @@ from mcp_tools_proxy.documents.document_store import Key, Reading
 from mcp_tools_proxy.documents.folder.file_listing import SUFFIX
 from mcp_tools_proxy.documents.versions import head_of
 from mcp_tools_proxy.filesystem.atomic import write_atomically
-from mcp_tools_proxy.filesystem.kept_files import remove_others
+from mcp_tools_proxy.filesystem.kept_files import kept_sizes, remove_others
 
 FOLDER_NAME = ".versions"
 """Begins with a dot: nothing in it is listed as a document."""
@@ -77,6 +77,10 @@ class OlderFiles:
     def remove(self, key: Key) -> None:
         """Remove all older versions of a document. Raises OSError."""
         self._remove_but(key, ())
+
+    def sizes(self, tenant_folder: str) -> Mapping[str, Sequence[int]]:
+        """Return the sizes of the files that are kept of each document of a tenant."""
+        return kept_sizes(self._root / tenant_folder)
 
     def _folder(self, key: Key) -> Path:
         return document_path(self._root, *key).with_suffix("")

@@ -4,13 +4,14 @@ That of a document is ``.originals/TENANT/DOC_ID/VERSION.pdf``: one of another v
 present one belongs to no document.
 """
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mcp_tools_proxy.documents.document_file import document_path
 from mcp_tools_proxy.documents.document_store import Key
 from mcp_tools_proxy.documents.folder.file_listing import stamp_of
 from mcp_tools_proxy.filesystem.atomic import write_atomically
-from mcp_tools_proxy.filesystem.kept_files import remove_others
+from mcp_tools_proxy.filesystem.kept_files import kept_sizes, remove_others
 
 FOLDER_NAME = ".originals"
 """Begins with a dot: nothing in it is listed as a document."""
@@ -45,6 +46,10 @@ class OriginalFiles:
     def remove(self, key: Key, *, but: str | None = None) -> None:
         """Remove the PDFs of a document, except that of one version. Raises OSError."""
         remove_others(self._folder(key), () if but is None else (self._path(key, but),))
+
+    def sizes(self, tenant_folder: str) -> Mapping[str, Sequence[int]]:
+        """Return the sizes of the PDFs that are kept of each document of a tenant."""
+        return kept_sizes(self._root / tenant_folder)
 
     def _path(self, key: Key, version: str) -> Path:
         return self._folder(key) / f"{version}.pdf"

@@ -9,6 +9,11 @@ import asyncpg
 
 from mcp_tools_proxy.documents.catalog.catalog_query import folded_names
 from mcp_tools_proxy.documents.document_file import InvalidDocument
+from mcp_tools_proxy.documents.document_quota import (
+    DocumentUsage,
+    check_quota,
+    facts_bytes,
+)
 from mcp_tools_proxy.documents.document_store import Key
 from mcp_tools_proxy.documents.document_writer import (
     KEEP_VERSIONS,
@@ -36,6 +41,7 @@ from mcp_tools_proxy.documents.postgres.vectors import PostgresVectors
 from mcp_tools_proxy.documents.versions import head_of, rights_tag
 from mcp_tools_proxy.domain.document import Document, DocumentHead, Readers
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable
+from mcp_tools_proxy.domain.quota import Quota
 
 WRITE_TIMEOUT_S = 60.0
 """Seconds for one change: a document of 64 MB takes a few."""
@@ -44,6 +50,31 @@ _LOCK = (
     "SELECT pg_advisory_xact_lock(hashtextextended(json_build_array($1::text, $2::text)::text, 0))"
 )
 """One writer for each document, also for one that is not there yet."""
+
+_LOCK_TENANT = (
+    "SELECT pg_advisory_xact_lock("
+    "hashtextextended(json_build_array('quota', 'documents', $1::text)::text, 0))"
+)
+"""One writer of a tenant at a time, so that several replicas cannot exceed its quota together."""
+
+_SIZES = """
+SELECT d.doc_id, greatest(p.bytes + s.bytes + c.bytes, v.bytes) AS bytes, o.bytes AS original
+FROM mcp_tools_proxy.documents d,
+LATERAL (SELECT coalesce(sum(octet_length(text)), 0) AS bytes FROM mcp_tools_proxy.pages
+    WHERE tenant_id = d.tenant_id AND doc_id = d.doc_id) p,
+LATERAL (SELECT coalesce(sum(octet_length(section_id) + octet_length(title)), 0) AS bytes
+    FROM mcp_tools_proxy.sections WHERE tenant_id = d.tenant_id AND doc_id = d.doc_id) s,
+LATERAL (SELECT coalesce(sum(octet_length(chunk_id) + octet_length(text)), 0) AS bytes
+    FROM mcp_tools_proxy.chunks WHERE tenant_id = d.tenant_id AND doc_id = d.doc_id) c,
+LATERAL (SELECT coalesce(max(pg_column_size(pages) + coalesce(pg_column_size(sections), 0)
+        + coalesce(pg_column_size(chunks), 0)), 0) AS bytes
+    FROM mcp_tools_proxy.versions WHERE tenant_id = d.tenant_id AND doc_id = d.doc_id) v,
+LATERAL (SELECT coalesce(sum(octet_length(content)), 0) AS bytes FROM mcp_tools_proxy.originals
+    WHERE tenant_id = d.tenant_id AND doc_id = d.doc_id) o
+WHERE d.tenant_id = $1
+"""
+"""The bytes of each document of a tenant: the largest version that is kept, and the PDF. Sizes are
+read from the rows, no text is loaded."""
 
 _PUT = """
 INSERT INTO mcp_tools_proxy.documents (tenant_id, doc_id, version, title, tags, page_count,
@@ -73,11 +104,19 @@ _LIST = (
 class PostgresWriter:
     """A DocumentWriter over a database.
 
-    Only a database that was opened as the owner lists the documents of all tenants.
+    Only a database that was opened as the owner lists the documents of all tenants. ``quota``
+    limits the documents of each tenant.
     """
 
-    def __init__(self, database: Database, *, keep_versions: int = KEEP_VERSIONS) -> None:
+    def __init__(
+        self,
+        database: Database,
+        *,
+        keep_versions: int = KEEP_VERSIONS,
+        quota: Quota | None = None,
+    ) -> None:
         self._database = database
+        self._quota = quota
         self._keep_versions = keep_versions
 
     def __repr__(self) -> str:
@@ -171,6 +210,10 @@ class PostgresWriter:
             check_expected(old, expected, None if old is None else old.version)
             readers = old.readers if old is not None and keep_readers else document.readers
             new = dataclasses.replace(head, readers=readers)
+            if self._quota is not None:
+                size = await asyncio.to_thread(_text_bytes, document)
+                original_size = len(original or b"")
+                await _check_quota(self._quota, connection, old, new, (size, original_size))
             if old is None:
                 await _put(connection, document, new)
             elif old.version != new.version:
@@ -191,9 +234,12 @@ class PostgresWriter:
             if old is None:
                 raise NoSuchDocument
             check_expected(old, expected, rights_tag(old.readers))
+            new = dataclasses.replace(old, readers=readers)
+            if self._quota is not None:
+                await _check_quota(self._quota, connection, old, new, (0, 0))
             if old.readers != readers:
                 await connection.execute(_SET_READERS, *map(stored, key), *_named(readers))
-        return dataclasses.replace(old, readers=readers)
+        return new
 
     async def remove(self, key: Key, *, expected: Expected | str) -> DocumentHead:
         """Remove a document; return what it was. Raises VersionConflict, NoSuchDocument."""
@@ -238,6 +284,48 @@ async def _writing(database: Database, key: Key) -> AsyncIterator[Connection]:
 async def _head(connection: Connection, key: Key) -> DocumentHead | None:
     row = await connection.fetchrow(HEAD, *map(sought, key))
     return None if row is None else head_of_row(*key, row)
+
+
+async def _check_quota(
+    quota: Quota,
+    connection: Connection,
+    old: DocumentHead | None,
+    new: DocumentHead,
+    written: tuple[int, int],
+) -> None:
+    """Check the quota of a tenant until the transaction ends; ``written`` are text and PDF.
+
+    Raises QuotaExceeded, InvalidDocument.
+    """
+    await connection.execute(_LOCK_TENANT, sought(new.tenant_id))
+    rows = await connection.fetch(_SIZES, sought(new.tenant_id))
+    sizes = {loaded(row["doc_id"]): (int(row["bytes"]), int(row["original"])) for row in rows}
+    heads = await connection.fetch(_LIST, sought(new.tenant_id), sought(new.tenant_id), "", None)
+    facts = await asyncio.to_thread(_facts_of, heads, new.tenant_id)
+    largest, kept_original = sizes.pop(new.doc_id, (0, 0))
+    old_facts = facts.pop(new.doc_id, 0)
+    check_quota(
+        quota,
+        others=DocumentUsage(len(sizes), sum(map(sum, sizes.values())), sum(facts.values())),
+        old=DocumentUsage(int(old is not None), largest + kept_original, old_facts),
+        new=DocumentUsage(1, max(written[0], largest) + written[1], facts_bytes(new)),
+    )
+
+
+def _facts_of(rows: Sequence[asyncpg.Record], tenant_id: str) -> dict[str, int]:
+    """Return the bytes of the facts of each document."""
+    heads = (head_of_row(tenant_id, loaded(row["doc_id"]), row) for row in rows)
+    return {head.doc_id: facts_bytes(head) for head in heads}
+
+
+def _text_bytes(document: Document) -> int:
+    """Return the bytes of a document's texts, as the sizes of its rows count them."""
+    texts = [*document.pages]
+    for section in document.sections.values():
+        texts += section.section_id, section.title
+    for chunk in document.own_chunks or ():
+        texts += chunk.chunk_id, chunk.text
+    return sum(len(text.encode()) for text in texts)
 
 
 async def _put(connection: Connection, document: Document, head: DocumentHead) -> None:

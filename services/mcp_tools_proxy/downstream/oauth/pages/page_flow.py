@@ -7,7 +7,7 @@ import structlog
 from yarl import URL
 
 from mcp_tools_proxy.domain.caller import Caller
-from mcp_tools_proxy.domain.errors import ProxyError
+from mcp_tools_proxy.domain.errors import ProxyError, QuotaExceeded
 from mcp_tools_proxy.domain.oauth.logins import LoginOwner
 from mcp_tools_proxy.domain.oauth.server_auth import LoginFor
 from mcp_tools_proxy.domain.oauth.sign_in_pages import (
@@ -218,4 +218,6 @@ async def failing(message: str, owner: LoginOwner | None = None) -> AsyncIterato
             server_id=None if owner is None else owner.server_id,
             reason=reason,
         )
+        if isinstance(error, QuotaExceeded):
+            message = f"Nothing was connected: {error.message}."
         raise SignInFailed(message) from None

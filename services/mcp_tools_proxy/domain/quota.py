@@ -1,0 +1,46 @@
+"""How much one tenant may store: tokens, documents and logins."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from mcp_tools_proxy.domain.errors import QuotaExceeded
+
+
+class Usage(NamedTuple):
+    """Stored entries, and their bytes."""
+
+    entries: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quota:
+    """The most that one tenant may store of one kind (``tokens``, …); 0 is no limit.
+
+    Stores check it under the lock of their write, so parallel requests cannot exceed it together.
+    """
+
+    kind: str
+    count: int
+    bytes: int
+
+    def check(self, *, others: Usage, old: Usage, new: Usage) -> None:
+        """Check a write of ``new`` in place of ``old``, beside the tenant's ``others``.
+
+        A write that adds nothing is never refused, so a tenant over its quota can still shrink its
+        entries. Raises QuotaExceeded.
+        """
+        self.check_unit("count", self.count, (others.entries, old.entries, new.entries))
+        self.check_unit("bytes", self.bytes, (others.bytes, old.bytes, new.bytes))
+
+    def check_unit(self, unit: str, limit: int, sizes: tuple[int, int, int]) -> None:
+        """Check one number of others, old and new. Raises QuotaExceeded."""
+        others, old, new = sizes
+        if limit == 0 or new <= old or others + new <= limit:
+            return
+        noun = self.kind if unit == "count" else f"{unit.replace('_', ' ')} of {self.kind}"
+        raise QuotaExceeded(
+            f"the tenant would have {others + new} {noun}, and its limit is {limit}; remove "
+            f"{self.kind} that are no longer needed, or ask an operator for a higher limit",
+            details={"quota": self.kind, "unit": unit, "limit": limit, "used": others + old},
+        )
