@@ -126,7 +126,7 @@ async def test_who_is_kept_out_leaves_a_log_line_and_is_counted() -> None:
         with capture_logs() as lines:
             await service.http.get(TOOLS, headers={"Origin": "null", "X-Trace-Id": "t-1"})
         exposition = (await service.http.get("/metrics")).text
-    assert [(line["trace_id"], line["field"]) for line in lines] == [("t-1", "Host, Origin")]
+    assert [(line["trace_id"], line["field"]) for line in lines] == [("t-1", "Origin")]
     assert 'mcp_proxy_requests_refused_total{code="FORBIDDEN"} 1.0' in exposition
 
 

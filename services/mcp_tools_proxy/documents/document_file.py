@@ -33,12 +33,16 @@ MAX_NAME_BYTES = 255
 
 
 class BrokenFile(Exception):
-    """A file that holds no valid document; ``reason`` is one line without the file's content."""
+    """A file without a valid document; ``reason`` is one line without the file's content.
 
-    def __init__(self, path: Path, reason: str) -> None:
+    ``field`` is the path of the first problem in the document, "" for the document as a whole.
+    """
+
+    def __init__(self, path: Path, reason: str, *, field: str = "") -> None:
         super().__init__(f"{path.name}: {reason}")
         self.path = path
         self.reason = reason
+        self.field = field
 
 
 class InvalidDocument(Exception):
@@ -80,10 +84,12 @@ def parse_document(path: Path, content: bytes, *, max_items: int | None = None) 
         check_keys(content, parsed)
         return _DocumentFile.model_validate(parsed).to_document()
     except ValidationError as error:
-        raise BrokenFile(path, _first_problem(error)) from error
+        field = place_of(error.errors(include_input=False, include_url=False)[0], whole="")
+        raise BrokenFile(path, _first_problem(error), field=field) from error
     except RepeatedKey as error:
-        place = place_of({"loc": error.place}, whole="document")
-        raise BrokenFile(path, f"{place}: is named twice in its object; keep one") from error
+        field = place_of({"loc": error.place}, whole="")
+        reason = f"{field or 'document'}: is named twice in its object; keep one"
+        raise BrokenFile(path, reason, field=field) from error
     except TooManyItems as error:
         raise BrokenFile(path, str(error)) from error
     except ValueError as error:

@@ -27,6 +27,10 @@ MAX_REMEMBERED = 256
 """Accepted values of ``Host`` that are cached."""
 
 
+_HOST, _ORIGIN = "Host", "Origin"
+_SETTINGS = {_HOST: "MCP_PROXY_ALLOWED_HOSTS", _ORIGIN: "MCP_PROXY_ALLOWED_ORIGINS"}
+
+
 class HostOriginGuard:
     """ASGI middleware that passes requests with a known ``Host`` and ``Origin``.
 
@@ -60,28 +64,30 @@ class HostOriginGuard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or answer FORBIDDEN."""
-        if scope["type"] != "http" or scope["path"] in OPEN_PATHS or self._is_known(scope):
+        is_open = scope["type"] != "http" or scope["path"] in OPEN_PATHS
+        header = None if is_open else self._refused_header(scope)
+        if header is None:
             await self._app(scope, receive, send)
             return
         trace_id = trace_id_from(None, Headers(scope=scope))
         error = Forbidden(
-            "this Host or Origin is not allowed; an operator can add it to "
-            "MCP_PROXY_ALLOWED_HOSTS or MCP_PROXY_ALLOWED_ORIGINS",
-            details={"field": "Host, Origin"},
+            f"{header}: is not allowed here; an operator can add it to {_SETTINGS[header]}",
+            details={"field": header},
         )
         self._refusals.record_refusal(scope, error, trace_id)
         await error_response(error, trace_id)(scope, receive, send)
 
-    def _is_known(self, scope: Scope) -> bool:
+    def _refused_header(self, scope: Scope) -> str | None:
+        """Return the name of the header that is not allowed; None if both are."""
         hosts = 0
         for name, value in scope["headers"]:
             if name == b"host":
                 hosts += 1
                 if not (self._any_host or value in self._good_hosts or self._is_host(value)):
-                    return False
+                    return _HOST
             elif name == b"origin" and not self._may_send(value, scope["path"]):
-                return False
-        return self._any_host or hosts == 1
+                return _ORIGIN
+        return None if self._any_host or hosts == 1 else _HOST
 
     def _may_send(self, origin: bytes, path: str) -> bool:
         """Return whether a page of an origin may send a request to a path."""

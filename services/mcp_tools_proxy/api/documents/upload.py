@@ -26,6 +26,7 @@ from mcp_tools_proxy.domain.errors import (
 from mcp_tools_proxy.filesystem.temporary import open_temporary, write_all
 from mcp_tools_proxy.web.body import discard
 from mcp_tools_proxy.web.envelope import JSON
+from mcp_tools_proxy.wire.request_json import BODY
 
 MAX_UPLOADS = 32
 """Uploads at once; each is a file on disk, of at most ``max_document_bytes``."""
@@ -175,8 +176,8 @@ class _JsonForm:
             content = self._file.read()
             document = parse_document(Path("body"), content, max_items=MAX_FOREIGN_ITEMS)
         except BrokenFile as error:
-            field = error.reason.partition(":")[0]
-            raise InvalidRequest(f"body: {error.reason}", details={"field": field}) from error
+            details = {"field": error.field or BODY}
+            raise InvalidRequest(f"{BODY}: {error.reason}", details=details) from error
         if (document.tenant_id, document.doc_id) != (self._query.tenant_id, self._query.doc_id):
             raise InvalidRequest(
                 "doc_id: the document names another tenant_id or doc_id than the query",
