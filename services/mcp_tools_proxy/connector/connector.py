@@ -178,6 +178,7 @@ class Connector:
             while not await self._outbox.wait_for_capacity(STALL_POLL_S):
                 if link.closed:
                     return
+            await self._sessions.wait_for_capacity()
             await self._router.receive(data)
 
     async def _send_to(self, link: Link) -> None:

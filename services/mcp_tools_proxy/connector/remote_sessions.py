@@ -18,6 +18,19 @@ from mcp_tools_proxy.wire.redaction import redact_session_id
 POLL_S = 30.0
 """The longest pause between two checks for idle sessions, in seconds."""
 
+MAX_ACTIVE_CALLS = 256
+"""Pending requests of all sessions at which the backend is slowed down.
+
+``subscriptions/listen`` does not count. Each session may have 64 pending requests, so a thousand
+sessions could hold 640 MB.
+"""
+
+PAUSE_S = 0.02
+"""Seconds before each further message is read, while so many requests are pending.
+
+Reading does not stop: pending calls may wait for the backend's answers to requests of servers.
+"""
+
 log = structlog.get_logger()
 
 
@@ -30,8 +43,8 @@ class McpSession(Protocol):
         ...
 
     @property
-    def has_active_calls(self) -> bool:
-        """Whether any pending request is other than ``subscriptions/listen``."""
+    def active_calls(self) -> int:
+        """Number of pending requests without ``subscriptions/listen``."""
         ...
 
     async def wait_until_answered(self) -> None:
@@ -84,6 +97,8 @@ class RemoteSessions:
         self._idle_s = idle_s
         self._clock = clock
         self._sessions: dict[str, _LiveSession] = {}
+        self._capacity = MAX_ACTIVE_CALLS
+        """Messages that certainly exceed no limit; counting the requests each time takes 0.5 ms."""
         self._tasks: asyncio.TaskGroup | None = None
 
     def __len__(self) -> int:
@@ -93,6 +108,15 @@ class RemoteSessions:
     def open_requests(self) -> int:
         """Number of pending requests of all sessions."""
         return sum(session.mcp.open_requests for session in self._sessions.values())
+
+    async def wait_for_capacity(self) -> None:
+        """Pause before the next message if MAX_ACTIVE_CALLS requests are pending."""
+        if self._capacity > 0:
+            return
+        active = sum(session.mcp.active_calls for session in self._sessions.values())
+        self._capacity = MAX_ACTIVE_CALLS - active
+        if self._capacity <= 0:
+            await asyncio.sleep(PAUSE_S)
 
     async def run(self) -> None:
         """Run the sessions, and end idle ones, until cancelled."""
@@ -110,6 +134,7 @@ class RemoteSessions:
         """
         session = self._sessions.get(identifier) or self._open(identifier, message)
         session.quiet_since = self._clock()
+        self._capacity -= 1
         await session.mcp.receive(message)
 
     async def wait_until_answered(self) -> None:
@@ -139,7 +164,7 @@ class RemoteSessions:
         idle = [
             IdleSession(identifier, NO_TENANT, session.quiet_since + self._idle_s)
             for identifier, session in self._sessions.items()
-            if not session.mcp.has_active_calls
+            if not session.mcp.active_calls
         ]
         open_sessions = {NO_TENANT: len(self._sessions)}  # all are of the backend's one caller
         self._end(select_session_to_evict(idle, open_sessions, NO_TENANT, limit=self._max_sessions))

@@ -16,6 +16,7 @@ from mcp_tools_proxy.web_client.websocket_client import (
     CLOSE_S,
     SUBPROTOCOL,
     connect_websocket,
+    receive_frames,
     websocket_client,
 )
 
@@ -87,21 +88,12 @@ class Link:
 
     async def receive(self) -> AsyncGenerator[bytes | None, None]:
         """Yield text frames, and None for a binary one, until either side closes."""
-        async for frame in self._socket:
-            match frame.type:
-                case aiohttp.WSMsgType.TEXT:
-                    yield frame.data
-                case aiohttp.WSMsgType.BINARY:
-                    yield None
-                case aiohttp.WSMsgType.PING:
-                    # it may be closed already, and the close code is still to be read
-                    with suppress(*_ERRORS):
-                        await self._socket.pong(frame.data)
-                case aiohttp.WSMsgType.PONG:
-                    pass
-                case _:  # an error: the data is not WebSocket, and aiohttp has closed the socket
-                    self._is_broken = True
-                    return
+        async for frame in receive_frames(self._socket):
+            if frame is None:
+                self._is_broken = True
+            else:
+                data, is_text = frame
+                yield data if is_text else None
 
     async def send(self, frame: bytes) -> None:
         """Send one text frame; wait while the backend does not read. Raises LinkFault."""
@@ -165,7 +157,6 @@ async def _dial(
                 max_msg_size=rules.max_frame_bytes + 1,
                 heartbeat_s=rules.keepalive_s,
                 trust=rules.trust,
-                raw=True,  # ``receive`` answers pings
             )
     except TimeoutError:
         raise LinkFault(FaultKind.UNREACHABLE, f"no answer within {DIAL_S:g} s") from None

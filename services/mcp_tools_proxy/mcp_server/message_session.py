@@ -110,9 +110,9 @@ class MessageSession:
         return len(self._open)
 
     @property
-    def has_active_calls(self) -> bool:
-        """Whether any pending request is other than ``subscriptions/listen``."""
-        return any(request.method != LISTEN for request in self._open.values())
+    def active_calls(self) -> int:
+        """Number of pending requests without ``subscriptions/listen``."""
+        return sum(request.method != LISTEN for request in self._open.values())
 
     async def wait_until_answered(self) -> None:
         """Wait until no request is pending. Cancelled requests get no response and do not count."""

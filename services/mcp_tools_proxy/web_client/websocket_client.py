@@ -1,7 +1,9 @@
 """Opens WebSockets by aiohttp: without cookies, and no handshake follows a redirect."""
 
+import asyncio
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import suppress
 from types import SimpleNamespace
 
 import aiohttp
@@ -11,6 +13,13 @@ SUBPROTOCOL = "mcp"
 
 CLOSE_S = 1.0
 """Seconds for the other side to confirm that a WebSocket is closed."""
+
+FRAMES_PER_TURN = 8
+"""Frames that are received in one turn of the event loop.
+
+Frames that have arrived are received without waiting: 256 kB of pings or of small requests at once
+kept all other callers waiting for 250 ms and more.
+"""
 
 
 def websocket_client(
@@ -53,13 +62,12 @@ async def connect_websocket(
     max_msg_size: int,
     heartbeat_s: float,
     trust: ssl.SSLContext | None = None,
-    raw: bool = False,
 ) -> aiohttp.ClientWebSocketResponse[bool]:
     """Open a WebSocket of the subprotocol ``mcp``. Raises aiohttp's errors, OSError, ValueError.
 
     A message of ``max_msg_size`` bytes or more ends it, and so does a ping that gets no answer;
-    there is one each ``heartbeat_s``. ``trust`` replaces the certificates that are trusted. With
-    ``raw`` text frames stay bytes, and the other side's pings are the caller's to answer.
+    there is one each ``heartbeat_s``. ``trust`` replaces the certificates that are trusted. Read it
+    by ``receive_frames``, which answers the other side's pings.
     """
     return await http.ws_connect(
         url,
@@ -69,6 +77,33 @@ async def connect_websocket(
         heartbeat=heartbeat_s,
         timeout=aiohttp.ClientWSTimeout(ws_close=CLOSE_S),
         ssl=trust or True,
-        autoping=not raw,
-        decode_text=not raw,
+        autoping=False,
+        decode_text=False,
     )
+
+
+async def receive_frames(
+    websocket: aiohttp.ClientWebSocketResponse[bool],
+) -> AsyncGenerator[tuple[bytes, bool] | None, None]:
+    """Yield each frame's bytes and whether it is text, until either side closes.
+
+    None is the last one if what arrived is not WebSocket; the socket is closed then. Yields to the
+    event loop between the frames of a flood.
+    """
+    received = 0
+    async for frame in websocket:
+        received += 1
+        if received % FRAMES_PER_TURN == 0:
+            await asyncio.sleep(0)
+        match frame.type:
+            case aiohttp.WSMsgType.TEXT | aiohttp.WSMsgType.BINARY:
+                yield frame.data, frame.type is aiohttp.WSMsgType.TEXT
+            case aiohttp.WSMsgType.PING:
+                # it may be closed already, and the close code is still to be read
+                with suppress(aiohttp.ClientError, OSError, ValueError):
+                    await websocket.pong(frame.data)
+            case aiohttp.WSMsgType.PONG:
+                pass
+            case _:
+                yield None
+                return

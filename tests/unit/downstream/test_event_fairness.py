@@ -1,26 +1,43 @@
+import asyncio
 from typing import cast
 
 import aiohttp
+import pytest
 
 from mcp_tools_proxy.downstream.mcp_client.http.response_body import read_events
 from mcp_tools_proxy.downstream.mcp_client.http.sse_parser import EventParser
 from mcp_tools_proxy.downstream.mcp_client.messages import MAX_MESSAGE_BYTES
+from mcp_tools_proxy.downstream.mcp_client.streams.stderr import log_stderr
 from tests.unit.downstream.neighbour_task import neighbour_task
 
 
 class Flood:
-    """The content of an answer: thousands of events in one piece."""
+    """The content of an answer: all of it in one piece."""
 
-    def __init__(self) -> None:
+    def __init__(self, content: bytes) -> None:
         self.content = self
-        self._pieces = [b"data: {}\n\n" * 5000]
+        self._pieces = [content]
 
     async def readany(self) -> bytes:
         return self._pieces.pop() if self._pieces else b""
 
 
-async def test_other_tasks_go_on_between_the_events_of_a_flood() -> None:
-    flood = cast("aiohttp.ClientResponse", Flood())
+@pytest.mark.parametrize(
+    ("content", "count"),
+    [(b"data: {}\n\n" * 5000, 5000), (b"\n" * 2_000_000, 0), (b":\n" * 1_000_000, 0)],
+    ids=["events", "empty lines", "comments"],
+)
+async def test_other_tasks_go_on_between_the_events_of_a_flood(content: bytes, count: int) -> None:
+    flood = cast("aiohttp.ClientResponse", Flood(content))
     async with neighbour_task(steps=100) as neighbour:
         events = [event async for event in read_events(flood, EventParser(MAX_MESSAGE_BYTES))]
-        assert (len(events), neighbour.done()) == (5000, True)
+        assert (len(events), neighbour.done()) == (count, True)
+
+
+async def test_other_tasks_go_on_between_the_lines_of_a_flood_on_stderr() -> None:
+    reader = asyncio.StreamReader()
+    reader.feed_data(b"\n" * 1_000_000)
+    reader.feed_eof()
+    async with neighbour_task(steps=100) as neighbour:
+        await log_stderr(reader, "s1", lambda: None)
+        assert neighbour.done()

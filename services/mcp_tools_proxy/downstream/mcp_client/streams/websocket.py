@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import cast
 
 import aiohttp
 import anyio
@@ -13,7 +12,11 @@ from mcp_tools_proxy.downstream.mcp_client.error_mapping import HTTP_ERRORS, fro
 from mcp_tools_proxy.downstream.mcp_client.http.authorized_request import CHALLENGE
 from mcp_tools_proxy.downstream.mcp_client.http.http_endpoint import address_of, headers_of
 from mcp_tools_proxy.downstream.mcp_client.messages import MAX_MESSAGE_BYTES
-from mcp_tools_proxy.web_client.websocket_client import CLOSE_S, connect_websocket
+from mcp_tools_proxy.web_client.websocket_client import (
+    CLOSE_S,
+    connect_websocket,
+    receive_frames,
+)
 
 _HEARTBEAT_S = 20.0  # a vanished peer is noticed after one and a half of these
 
@@ -70,14 +73,9 @@ class WebSocket:
 
     async def receive(self) -> AsyncGenerator[tuple[bytes, bool], None]:
         """Yield the server's frames until either side closes."""
-        async for frame in self._socket:
-            match frame.type:
-                case aiohttp.WSMsgType.TEXT:
-                    yield cast("str", frame.data).encode(errors="replace"), False
-                case aiohttp.WSMsgType.BINARY:
-                    yield frame.data, False
-                case _:  # an error, after which the socket is closed
-                    return
+        async for frame in receive_frames(self._socket):
+            if frame is not None:
+                yield frame[0], False
 
     async def send(
         self, data: bytes, *, is_request: bool, headers: Mapping[str, str] | None = None
