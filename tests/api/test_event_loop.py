@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import json
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from tests.support.configuration import Config, make_preset
 from tests.support.loop_turns import MOST_S, measured_turns
 from tests.support.mcp_servers.raw_web import RawServer, running_raw
-from tests.support.service import EXECUTE, Service, request_of, running
+from tests.support.service import EXECUTE, Service, eventually, request_of, running
 
 Json = dict[str, Any]
 
@@ -130,3 +131,16 @@ async def test_calls_of_other_tenants_are_checked_while_one_tenants_checks_take_
         ]
         assert not costly.done()
         assert "INVALID_ARGUMENTS" not in others
+
+
+async def test_a_blocked_event_loop_is_in_the_metrics() -> None:
+    counted = "mcp_proxy_event_loop_blocked_seconds_count"
+
+    async def is_counted() -> bool:
+        lines = (await service.http.get("/metrics")).text.splitlines()
+        return any(line.startswith(counted) and float(line.split()[1]) >= 1 for line in lines)
+
+    async with running() as service:
+        await asyncio.sleep(0)
+        time.sleep(0.3)  # noqa: ASYNC251 - blocks the loop on purpose
+        await eventually(is_counted)

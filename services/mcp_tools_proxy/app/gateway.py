@@ -65,6 +65,7 @@ from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.telemetry.call_events import CallTelemetry
 from mcp_tools_proxy.telemetry.document_events import DocumentChanges
+from mcp_tools_proxy.telemetry.event_loop_watch import watch_event_loop
 from mcp_tools_proxy.telemetry.log_level import LogLevel
 from mcp_tools_proxy.telemetry.login_events import LoginChanges
 from mcp_tools_proxy.telemetry.metrics import Metrics
@@ -338,6 +339,7 @@ class Gateway:
                     group.create_task(self.limiter.run()),
                     group.create_task(self.records.run()),
                     group.create_task(self.pool.run()),
+                    group.create_task(watch_event_loop(self.metrics.event_loop_blocked.observe)),
                     group.create_task(self.reloader.run()),
                 ]
                 if self.tokens is not None:

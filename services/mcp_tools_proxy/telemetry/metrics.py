@@ -25,6 +25,8 @@ _SERVER_SECONDS = (
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
 )  # fmt: skip
 
+_BLOCKED_SECONDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
 UNKNOWN_TOOL = "unknown"
 """The ``tool`` label of a call that named no tool in the registry."""
 
@@ -94,6 +96,11 @@ class Metrics:
             ["result"], registry=r,
         )  # fmt: skip
         self.in_flight = Gauge("mcp_proxy_calls_in_flight", "Tool calls running now.", registry=r)
+        self.event_loop_blocked = Histogram(
+            "mcp_proxy_event_loop_blocked_seconds",
+            "Times the event loop served nobody for over 50 ms.",
+            buckets=_BLOCKED_SECONDS, registry=r,
+        )  # fmt: skip
         self.mcp_sessions = Gauge(
             "mcp_proxy_mcp_sessions", "MCP sessions that hold something here.", registry=r
         )
