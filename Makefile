@@ -19,7 +19,7 @@ TEST_WORKERS = $(shell expr 2 '*' "$$(getconf _NPROCESSORS_ONLN)")  # tests wait
 .DEFAULT_GOAL := help
 unexport PYTHONDONTWRITEBYTECODE  # each worker would compile all tests anew: 8 s of CPU
 
-.PHONY: help run quick install-all test test-interop test-system roll-out breaks chart node check fmt lint types layers spell cov bench bench-peers docs console-pictures retrieval dist sbom release release-needs lock clean
+.PHONY: help run quick install-all test test-interop test-system roll-out breaks chart node check fmt lint types layers spell cov bench bench-peers docs console-pictures retrieval dist sbom release release-needs release-verify lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -101,17 +101,24 @@ dist: $(RELEASE)/.installed  ## build the sdist and the wheel into dist/, and ch
 sbom: $(VENV)/.dev  ## list what the image is made of in dist/sbom.cdx.json (DEBIAN=file: with its Debian packages)
 	$(BIN)/python -m docker.sbom $(if $(DEBIAN),--debian $(DEBIAN)) dist/sbom.cdx.json
 
-release: release-needs  ## build wheel, sdist, image and SBOM of this commit (BASE_IMAGE=name@sha256:… SOURCE=url)
+release: release-needs  ## build and sign wheel, sdist, image and SBOM of this commit (BASE_IMAGE=name@sha256:… SOURCE=url RELEASE_KEY=file)
 	$(MAKE) dist
 	$(DOCKER) build -f docker/Dockerfile -t mcp-tools-proxy:$(VERSION) --build-arg BASE_IMAGE=$(BASE_IMAGE) \
 	  --build-arg VERSION=$(VERSION) --build-arg REVISION=$$(git rev-parse HEAD) --build-arg SOURCE=$(SOURCE) .
 	$(DOCKER) run --rm --entrypoint dpkg-query mcp-tools-proxy:$(VERSION) --show \
 	  --showformat '$${Package}\t$${Version}\t$${Architecture}\n' > dist/debian.tsv
 	$(MAKE) sbom DEBIAN=dist/debian.tsv
+	$(BIN)/python -m docker.attestation sign --key '$(RELEASE_KEY)' --base-image '$(BASE_IMAGE)' --source '$(SOURCE)' dist
+
+release-verify: $(VENV)/.run  ## verify that dist/ is what was signed (PUBLIC_KEY=file)
+	$(BIN)/python -m docker.attestation verify --key '$(PUBLIC_KEY)' dist
 
 release-needs:
 	@printf '%s' '$(BASE_IMAGE)' | grep -Eq '^[^@]+@sha256:[0-9a-f]{64}$$' || \
 	  { echo "BASE_IMAGE is '$(BASE_IMAGE)', which names no digest; name one: BASE_IMAGE=python:3.12-slim@sha256:…" >&2; exit 1; }
+	@test -f '$(RELEASE_KEY)' || \
+	  { echo "RELEASE_KEY is '$(RELEASE_KEY)', which is not a file; name an Ed25519 key in PEM outside the repository" >&2; exit 1; }
+	@test -n '$(SOURCE)' || { echo "SOURCE is not set; name the address of the repository" >&2; exit 1; }
 	@git diff --quiet HEAD || \
 	  { echo "the work tree has changes that are not committed; commit or remove them" >&2; exit 1; }
 
