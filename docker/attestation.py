@@ -39,7 +39,7 @@ _LOCKS = ("build", "release", "runtime")
 
 
 class Refused(Exception):
-    """The release cannot be signed, or is not what was signed; one line."""
+    """The release cannot be signed, or does not match its attestation; one line."""
 
 
 def sign(folder: Path, key: Path, *, base_image: str, source: str, revision: str) -> Path:
@@ -117,7 +117,7 @@ def _is_valid(key: Ed25519PublicKey, signature: bytes, payload: bytes) -> bool:
 
 
 def _signed_bytes(payload: bytes) -> bytes:
-    """Return what is signed: DSSE's pre-authentication encoding."""
+    """Return the bytes that are signed: DSSE's pre-authentication encoding."""
     kind = PAYLOAD_TYPE.encode()
     return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)
 
