@@ -6,11 +6,13 @@ from dataclasses import dataclass, field, replace
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.configuration import Missing, Preset, Reference
-from mcp_tools_proxy.domain.offers.definitions import DefinitionKey, without_items
+from mcp_tools_proxy.domain.offers.definitions import DefinitionsMode, without_items
 from mcp_tools_proxy.domain.offers.overrides import NO_OVERRIDES, Overrides
 from mcp_tools_proxy.domain.offers.snapshot import EMPTY_SNAPSHOT, Snapshot
 from mcp_tools_proxy.domain.offers.view import Route, Shadowed, View
 from mcp_tools_proxy.policy.aliases import qualified_name
+from mcp_tools_proxy.policy.definitions.canonical import only_pinned
+from mcp_tools_proxy.policy.definitions.comparison import Findings
 from mcp_tools_proxy.policy.exclusions import Exclusions
 
 _Pair = tuple[str, str]
@@ -100,13 +102,19 @@ def accepted_view(
     preset: Preset,
     exclude: Mapping[str, Exclusions],
     view: View,
-    quarantined: frozenset[DefinitionKey],
+    findings: Findings,
 ) -> View:
-    """Return ``view`` without what is quarantined, which is there and so not missing."""
-    if not quarantined:
+    """Return ``view`` as callers get it: items that are quarantined are not missing.
+
+    In the mode PIN fields that the lock does not pin are dropped as well.
+    """
+    quarantined = findings.quarantined
+    accepted = without_items(snapshots, quarantined) if quarantined else snapshots
+    if findings.mode is DefinitionsMode.PIN:
+        accepted = only_pinned(accepted)
+    if accepted is snapshots:
         return view
-    accepted = filter_capabilities(without_items(snapshots, quarantined), preset, exclude)
-    return replace(accepted, missing=view.missing)
+    return replace(filter_capabilities(accepted, preset, exclude), missing=view.missing)
 
 
 def without_excluded(

@@ -57,7 +57,8 @@ class DefinitionItem(AnswerModel, title="Definition"):
     """One definition that is not just as locked.
 
     ``shown_name`` is the name with hidden characters escaped, where it has some. ``sha256`` is of
-    the present definition; it is what a request to accept it sends.
+    the present definition; it is what a request to accept it sends. ``uncovered`` are its fields
+    that its entry in the lock, of version 1, does not cover.
     """
 
     server_id: str
@@ -68,6 +69,7 @@ class DefinitionItem(AnswerModel, title="Definition"):
     quarantined: bool
     sha256: Sha256 | None = None
     locked_sha256: Sha256 | None = None
+    uncovered: list[str] | None = None
     flags: list[DefinitionFlag]
     difference: list[DefinitionDifference]
 

@@ -133,6 +133,8 @@ def _definition_row(finding: Finding) -> tuple[str, ...]:
     key = finding.key
     flags = ", ".join(f"{flag.reason.value} in {flag.field}" for flag in finding.flags)
     state = f"{finding.status.value}, quarantined" if finding.quarantined else finding.status.value
+    if finding.uncovered:
+        state += f", not covered: {', '.join(finding.uncovered)}"
     return (key.server_id, key.kind.value, key.name or "-", state, flags or "-")
 
 

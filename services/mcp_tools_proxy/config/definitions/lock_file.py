@@ -18,6 +18,7 @@ from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.configuration import InvalidConfig, Problem
 from mcp_tools_proxy.domain.offers.definitions import (
     LOCK_FILE,
+    LOCK_VERSION,
     DefinitionKey,
     DefinitionKind,
     DefinitionsLock,
@@ -52,6 +53,9 @@ class LockEntry(BaseModel):
     instructions."""
     sha256: str = Field(pattern="^[0-9a-f]{64}$", examples=["0" * 64])
     """The SHA-256 of the definition in canonical form (RFC 8785)."""
+    version: Literal[1, 2] | None = None
+    """The version of the entry, where it is not that of the file. One of version 1 does not cover
+    `_meta`, `icons` and `execution`."""
     definition: dict[str, object] | None = None
     """The text that was accepted, to show differences."""
 
@@ -63,8 +67,8 @@ class DefinitionsLockFile(BaseModel):
 
     schema_url: str | None = Field(default=None, alias="$schema")
     """The address of this schema, for editors."""
-    version: Literal[1]
-    """The version of the format."""
+    version: Literal[1, 2]
+    """The version of the format: 2, or 1 as older releases wrote it."""
     items: list[LockEntry]
     """The definitions, by server, kind and name."""
 
@@ -80,7 +84,7 @@ def build_lock(written: object) -> DefinitionsLock:
     return DefinitionsLock(
         items={
             DefinitionKey(it.server_id, it.kind, it.name): LockedDefinition(
-                sha256=it.sha256, definition=it.definition
+                sha256=it.sha256, definition=it.definition, version=it.version or file.version
             )
             for it in file.items
         }
@@ -108,7 +112,7 @@ def render_lock(lock: DefinitionsLock) -> str:
     kinds = list(DefinitionKind)
     order = sorted(lock.items, key=lambda key: (key.server_id, kinds.index(key.kind), key.name))
     content = {
-        "version": 1,
+        "version": LOCK_VERSION,
         "items": [_entry(key, lock.items[key]) for key in order if _is_text(key.name)],
     }
     text = json.dumps(content, ensure_ascii=False, indent=2)
@@ -122,6 +126,8 @@ def _entry(key: DefinitionKey, locked: LockedDefinition) -> Mapping[str, object]
         "name": key.name,
         "sha256": locked.sha256,
     }
+    if locked.version != LOCK_VERSION:
+        entry["version"] = locked.version
     if locked.definition is not None and _is_storable(locked.definition):
         entry["definition"] = json.loads(canonical_json(locked.definition))
     return entry

@@ -11,6 +11,10 @@ from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 
 LOCK_FILE = "definitions.lock.json"
 
+LOCK_VERSION = 2
+"""The version of new entries of the lock. Entries of version 1 do not cover ``_meta``, ``icons``
+and ``execution``."""
+
 
 class DefinitionsMode(StrEnum):
     """What happens to an item whose definition is not as locked."""
@@ -82,10 +86,14 @@ def _reduced(server_id: str, snapshot: Snapshot, keys: frozenset[DefinitionKey])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockedDefinition:
-    """What an operator accepted; ``definition`` is None where a file cannot hold its text."""
+    """What an operator accepted; ``definition`` is None where a file cannot hold its text.
+
+    ``version`` says which fields the hash covers.
+    """
 
     sha256: str
     definition: JsonObject | None = None
+    version: int = LOCK_VERSION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -87,7 +87,7 @@ class RegistryBuilder:
         view = filter_capabilities(usable, wanted.preset, exclude)
         findings = examine(view, snapshots, wanted)
         quarantined = findings.quarantined
-        view = accepted_view(usable, wanted.preset, exclude, view, quarantined)
+        view = accepted_view(usable, wanted.preset, exclude, view, findings)
         scope = PresetScope.of(wanted.preset)
         remote = self._build_components(view, bindings)
         tools, conflicting = drop_name_conflicts(self.local_tools, remote.tools)

@@ -16,7 +16,7 @@ from mcp_tools_proxy.domain.offers.definitions import (
 )
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.gateway.definitions.definition_facts import difference_of
-from mcp_tools_proxy.gateway.definitions.definition_guard import DefinitionGuard
+from mcp_tools_proxy.gateway.definitions.definition_guard import DefinitionGuard, reason_of
 from mcp_tools_proxy.policy.definitions.canonical import shown_items
 from mcp_tools_proxy.policy.definitions.comparison import Finding, Findings, instructions_of
 from mcp_tools_proxy.policy.definitions.difference import FieldDifference
@@ -90,6 +90,9 @@ def definition_warnings(report: DefinitionsReport) -> Iterator[Problem]:
             path = json_path(("mcpServers", it.key.server_id))
             message = f"{_label(it)} is suspicious: {found}"
             yield Problem(file=CONFIGURATION_FILE, path=path, message=message)
+        if it.uncovered:
+            message = f"{_label(it)} of {it.key.server_id}: {reason_of(it)}; {HOW_TO_LOCK}"
+            yield Problem(file=LOCK_FILE, path="$.items", message=f"{message} covers all fields")
         if it.differs and not it.quarantined:
             message = f"{_label(it)} of {it.key.server_id} is {it.status.value}; {HOW_TO_LOCK}"
             yield Problem(file=LOCK_FILE, path="$.items", message=f"{message} accepts it")

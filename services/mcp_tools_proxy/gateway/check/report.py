@@ -16,7 +16,7 @@ from mcp_tools_proxy.config.loader import (
     NO_FILE,
 )
 from mcp_tools_proxy.domain.configuration import Agents, Configuration, Preset, Problem
-from mcp_tools_proxy.domain.offers.definitions import DefinitionKey, without_items
+from mcp_tools_proxy.domain.offers.definitions import without_items
 from mcp_tools_proxy.domain.offers.snapshot import Ignored, InvalidItem, Snapshot
 from mcp_tools_proxy.domain.offers.view import View
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus
@@ -43,6 +43,7 @@ from mcp_tools_proxy.gateway.check.unusable_bindings import find_unusable_bindin
 from mcp_tools_proxy.json_schema.bound_offers import HeldBack, find_held_back
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat, definition_of
 from mcp_tools_proxy.policy.aliases import alias_of, has_plain_alias
+from mcp_tools_proxy.policy.definitions.comparison import Findings
 from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.preset_filter import accepted_view, filter_capabilities
 from mcp_tools_proxy.registry.registry import Registry
@@ -206,7 +207,7 @@ def build_report(
                 usable,
                 held_back,
                 registry.access_rules.exclude,
-                quarantined=definitions.findings.quarantined,
+                findings=definitions.findings,
                 offline=offline,
             )
             for preset in files.presets
@@ -274,11 +275,11 @@ def _report_of_preset(
     held_back: Sequence[HeldBack],
     exclude: Mapping[str, Exclusions],
     *,
-    quarantined: frozenset[DefinitionKey],
+    findings: Findings,
     offline: bool,
 ) -> PresetReport:
     offered = filter_capabilities(usable, preset, exclude)
-    view = accepted_view(usable, preset, exclude, offered, quarantined)
+    view = accepted_view(usable, preset, exclude, offered, findings)
     missing = explain_missing(
         replace(view, shadowed=()),
         (),

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from mcp_tools_proxy.domain.json_objects import without_none
-from mcp_tools_proxy.domain.offers.definitions import EMPTY_LOCK, DefinitionsLock
+from mcp_tools_proxy.domain.offers.definitions import EMPTY_LOCK, LOCK_VERSION, DefinitionsLock
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.policy.definitions.canonical import definition_of, descriptor_of
 from mcp_tools_proxy.policy.definitions.comparison import DefinitionStatus, Finding
@@ -21,9 +21,10 @@ def difference_of(
     locked = (lock or EMPTY_LOCK).items.get(key)
     snapshot = snapshots.get(key.server_id)
     descriptor = None if snapshot is None else descriptor_of(snapshot, key)
+    version = LOCK_VERSION if locked is None else locked.version
     return differences(
         None if locked is None else locked.definition,
-        None if descriptor is None else definition_of(key.kind, descriptor),
+        None if descriptor is None else definition_of(key.kind, descriptor, version),
     )
 
 
@@ -50,6 +51,7 @@ def finding_facts(finding: Finding, found: tuple[FieldDifference, ...]) -> Mappi
             "quarantined": finding.quarantined,
             "sha256": finding.sha256,
             "locked_sha256": finding.locked_sha256,
+            "uncovered": list(finding.uncovered) or None,
             "flags": [{"reason": flag.reason.value, "field": flag.field} for flag in finding.flags],
             "difference": [
                 {

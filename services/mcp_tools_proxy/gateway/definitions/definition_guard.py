@@ -108,6 +108,7 @@ class DefinitionGuard:
             [it for it in new if it.differs and not it.quarantined],
         )
         _log("definition.flagged", [it for it in new if it.flags])
+        _log("definition.uncovered", [it for it in new if it.uncovered])
         self._reported = findings.remarkable
 
     def _count(self, items: Iterable[Finding], servers: Iterable[str]) -> None:
@@ -161,5 +162,8 @@ def reason_of(finding: Finding) -> str:
             return "definitions.lock.json does not have it"
         case DefinitionStatus.MISSING:
             return "definitions.lock.json has it, and the server does not offer it"
+        case _ if finding.uncovered:
+            fields = ", ".join(finding.uncovered)
+            return f"its entry in definitions.lock.json is of version 1 and does not cover {fields}"
         case _:
             return "it has flags" if finding.flags else "it is as locked"

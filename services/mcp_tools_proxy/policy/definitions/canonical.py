@@ -3,16 +3,17 @@
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from mcp_tools_proxy.domain.components import JsonObject
-from mcp_tools_proxy.domain.offers.definitions import DefinitionKey, DefinitionKind
+from mcp_tools_proxy.domain.offers.definitions import LOCK_VERSION, DefinitionKey, DefinitionKind
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.domain.offers.view import View
 
-_SHOWN = ("title", "description", "annotations")
+_SHOWN = ("title", "description", "annotations", "icons", "_meta")
 
 _FIELDS: Mapping[DefinitionKind, tuple[str, ...]] = {
-    DefinitionKind.TOOL: ("name", *_SHOWN, "inputSchema", "outputSchema"),
+    DefinitionKind.TOOL: ("name", *_SHOWN, "inputSchema", "outputSchema", "execution"),
     DefinitionKind.PROMPT: ("name", *_SHOWN, "arguments"),
     DefinitionKind.RESOURCE: ("name", *_SHOWN, "uri", "mimeType"),
     DefinitionKind.RESOURCE_TEMPLATE: ("name", *_SHOWN, "uriTemplate", "mimeType"),
@@ -20,10 +21,59 @@ _FIELDS: Mapping[DefinitionKind, tuple[str, ...]] = {
 }
 """The fields of a descriptor that are pinned."""
 
+_ITEM_KINDS = (
+    DefinitionKind.TOOL,
+    DefinitionKind.PROMPT,
+    DefinitionKind.RESOURCE,
+    DefinitionKind.RESOURCE_TEMPLATE,
+)
 
-def definition_of(kind: DefinitionKind, descriptor: JsonObject) -> JsonObject:
-    """Return the part of an item's descriptor that is pinned."""
-    return {key: descriptor[key] for key in _FIELDS[kind] if key in descriptor}
+_SINCE_VERSION_2 = ("icons", "_meta", "execution")
+
+
+def definition_of(
+    kind: DefinitionKind, descriptor: JsonObject, version: int = LOCK_VERSION
+) -> JsonObject:
+    """Return the part of an item's descriptor that a lock entry of this version pins."""
+    left_out = uncovered_fields(version)
+    return {
+        key: descriptor[key] for key in _FIELDS[kind] if key in descriptor and key not in left_out
+    }
+
+
+def uncovered_fields(version: int) -> tuple[str, ...]:
+    """Return the fields that a lock entry of this version does not cover."""
+    return _SINCE_VERSION_2 if version < LOCK_VERSION else ()
+
+
+def only_pinned(snapshots: Mapping[str, Snapshot]) -> Mapping[str, Snapshot]:
+    """Return the offers with the pinned fields of each item only; the others are not relayed.
+
+    What has no other fields is the same object: descriptors, categories, snapshots, and all of it.
+    """
+    reduced = {server_id: _only_pinned(snapshot) for server_id, snapshot in snapshots.items()}
+    is_same = all(reduced[server_id] is it for server_id, it in snapshots.items())
+    return snapshots if is_same else reduced
+
+
+def _only_pinned(snapshot: Snapshot) -> Snapshot:
+    before = snapshot.tools, snapshot.prompts, snapshot.resources, snapshot.templates
+    tools, prompts, resources, templates = after = tuple(
+        map(_reduced, _ITEM_KINDS, before),
+    )
+    if all(new is old for new, old in zip(after, before, strict=True)):
+        return snapshot
+    return replace(snapshot, tools=tools, prompts=prompts, resources=resources, templates=templates)
+
+
+def _reduced(kind: DefinitionKind, items: Mapping[str, JsonObject]) -> Mapping[str, JsonObject]:
+    pinned = frozenset(_FIELDS[kind])
+    if all(item.keys() <= pinned for item in items.values()):
+        return items
+    return {
+        name: item if item.keys() <= pinned else definition_of(kind, item)
+        for name, item in items.items()
+    }
 
 
 def canonical_json(value: object) -> str:

@@ -10,6 +10,7 @@ from mcp_tools_proxy.domain.offers.definitions import (
     DefinitionKind,
     DefinitionsLock,
     DefinitionsMode,
+    LockedDefinition,
 )
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.policy.definitions.canonical import (
@@ -17,6 +18,7 @@ from mcp_tools_proxy.policy.definitions.canonical import (
     definition_of,
     descriptor_of,
     digest_of,
+    uncovered_fields,
 )
 from mcp_tools_proxy.policy.definitions.flags import Flag, FlagReason, KnownNames, text_flags
 
@@ -48,7 +50,10 @@ class PresentDefinition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What was found of one definition; ``sha256`` is the present one's, None if it is missing."""
+    """What was found of one definition; ``sha256`` is the present one's, None if it is missing.
+
+    ``uncovered`` are fields of the item that its entry in the lock, of version 1, does not cover.
+    """
 
     key: DefinitionKey
     status: DefinitionStatus
@@ -56,6 +61,7 @@ class Finding:
     flags: tuple[Flag, ...] = ()
     sha256: str | None = None
     locked_sha256: str | None = None
+    uncovered: tuple[str, ...] = ()
 
     @property
     def differs(self) -> bool:
@@ -114,7 +120,7 @@ class Findings:
     def remarkable(self) -> tuple[Finding, ...]:
         """What an operator should see: all that is not just as locked."""
         fine = (DefinitionStatus.AS_LOCKED, DefinitionStatus.UNLOCKED)
-        return tuple(it for it in self.items if it.flags or it.status not in fine)
+        return tuple(it for it in self.items if it.flags or it.uncovered or it.status not in fine)
 
 
 def compare(
@@ -153,25 +159,39 @@ def _finding(
     if names.is_lookalike(key):
         flags = (*flags, Flag(FlagReason.LOOKALIKE_NAME, "name"))
     locked = None if lock is None else lock.items.get(key)
-    locked_sha256 = None if locked is None else locked.sha256
-    status = _status(present.sha256, locked_sha256, mode)
+    status = _status(key.kind, present, locked, mode)
     return Finding(
         key=key,
         status=status,
         quarantined=mode is DefinitionsMode.PIN and status in _NOT_ACCEPTED,
         flags=flags,
         sha256=present.sha256,
-        locked_sha256=locked_sha256,
+        locked_sha256=None if locked is None else locked.sha256,
+        uncovered=_uncovered(present, locked) if status is DefinitionStatus.AS_LOCKED else (),
     )
 
 
-def _status(sha256: str, locked_sha256: str | None, mode: DefinitionsMode) -> DefinitionStatus:
+def _status(
+    kind: DefinitionKind,
+    present: PresentDefinition,
+    locked: LockedDefinition | None,
+    mode: DefinitionsMode,
+) -> DefinitionStatus:
     if mode is DefinitionsMode.OPEN:
         return DefinitionStatus.UNLOCKED
-    if locked_sha256 is None:
+    if locked is None:
         return DefinitionStatus.NEW
-    is_same = sha256 == locked_sha256
+    sha256 = present.sha256
+    if uncovered_fields(locked.version):
+        covered = definition_of(kind, present.definition, locked.version)
+        sha256 = digest_of(canonical_json(covered))
+    is_same = sha256 == locked.sha256
     return DefinitionStatus.AS_LOCKED if is_same else DefinitionStatus.CHANGED
+
+
+def _uncovered(present: PresentDefinition, locked: LockedDefinition | None) -> tuple[str, ...]:
+    names = () if locked is None else uncovered_fields(locked.version)
+    return tuple(name for name in names if name in present.definition)
 
 
 def _missing(lock: DefinitionsLock, snapshots: Mapping[str, Snapshot]) -> Iterator[Finding]:
