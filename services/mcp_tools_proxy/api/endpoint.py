@@ -13,6 +13,7 @@ from starlette.requests import ClientDisconnect
 
 from mcp_tools_proxy.domain.errors import InvalidRequest, ProxyError
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
+from mcp_tools_proxy.domain.kept_errors import without_frames
 from mcp_tools_proxy.telemetry.tracing.spans import TRACE_ID, Tracer
 from mcp_tools_proxy.web.body import BodyLimits, read_body
 from mcp_tools_proxy.web.envelope import error_response
@@ -111,7 +112,7 @@ class EndpointFactory:
     def _refuse(self, request: Request, error: ProxyError, trace_id: str) -> Response:
         """Build the response to a refused request, and count and record the refusal."""
         self._refusals.record_refusal(request.scope, error, trace_id)
-        return error_response(error, trace_id)
+        return error_response(without_frames(error), trace_id)
 
     def _record_end(self, request: Request, error: BaseException, trace_id: str) -> None:
         """Record what an operator did in a request that ends by ``error``."""

@@ -40,6 +40,7 @@ from mcp_tools_proxy.domain.errors import (
     DocumentRefused,
     DocumentsUnavailable,
 )
+from mcp_tools_proxy.domain.kept_errors import without_frames
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.telemetry.tracing.spans import child_span
 from mcp_tools_proxy.wire.text import QUOTE_CHARS
@@ -353,6 +354,8 @@ class DocumentRepository:
         def finish(done: asyncio.Future[T]) -> None:
             if not _failed(done):
                 count(found, done.result())
+            elif not done.cancelled() and (error := done.exception()) is not None:
+                without_frames(error)
 
         started.add_done_callback(finish)
         return started

@@ -90,7 +90,10 @@ async def within(timeout_s: float, work: Callable[[], Awaitable[T]]) -> T:
         async with anyio.create_task_group() as group:
             group.start_soon(exchange)
     if failed:
-        raise failed[0]
+        try:
+            raise failed[0]
+        finally:
+            failed.clear()  # the traceback refers to this frame
     return done[0]
 
 

@@ -13,6 +13,7 @@ import structlog
 from mcp_tools_proxy.aiokits.backoff import Backoff
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import CredentialsInsufficient, LoginRequired
+from mcp_tools_proxy.domain.kept_errors import without_frames
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.domain.server import ServerConfig, ServerState, ServerStatus
 from mcp_tools_proxy.downstream.call_limit import CallLimit
@@ -192,7 +193,7 @@ class ReconnectingSession:
                 proven = await self._run_connection(open_in_task)
                 unproven_attempts = 0 if proven else unproven_attempts
             except ConnectionFailure as error:
-                failure = error
+                failure = without_frames(error)
             pause_s = RECONNECT.pause_s(unproven_attempts, self._jitter)
             if isinstance(failure, NotUsableAsConfigured):
                 pause_s = FAILED_RETRY_S

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from mcp_tools_proxy.domain.kept_errors import without_frames
 from mcp_tools_proxy.policy.tenant_share import tenant_share
 
 MAX_SUBSCRIBED = 1000
@@ -95,7 +96,7 @@ class ResourceSubscriptions:
         """Record that the server accepted a subscription, or refused it with ``refusal``."""
         subscription = self._subscriptions.get(uri)
         if subscription is not None:
-            subscription.refusal = refusal
+            subscription.refusal = refusal and without_frames(refusal)
             subscription.decided.set()
 
     def confirmed(self) -> frozenset[str]:

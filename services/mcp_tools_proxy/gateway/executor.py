@@ -22,6 +22,7 @@ from mcp_tools_proxy.domain.errors import (
     ResultTooLarge,
     ShuttingDown,
 )
+from mcp_tools_proxy.domain.kept_errors import without_frames
 from mcp_tools_proxy.domain.limits.budget import BudgetStatus, ChargedCall
 from mcp_tools_proxy.domain.oauth.sign_in_pages import SignInOffers
 from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
@@ -168,16 +169,15 @@ class Executor:
         except ShuttingDown as error:
             component = progress.component
             may_have_run = component is not None and not component.spec.idempotent
-            outcome = Failed(
-                error=error.after_sending() if may_have_run else error,
-                budget=progress.budget_of(error),
-            )
+            shown: ProxyError = error.after_sending() if may_have_run else error
+            outcome = Failed(error=without_frames(shown), budget=progress.budget_of(error))
         except ProxyError as error:
             shown = await self._with_address(error, call)
-            outcome = Failed(error=shown, budget=progress.budget_of(error))
-        except Exception:
+            outcome = Failed(error=without_frames(shown), budget=progress.budget_of(error))
+        except Exception as error:
             name = call.name[:QUOTE_CHARS]
             log.exception("call.crashed", kind=call.kind.value, name=name, trace_id=call.trace_id)
+            without_frames(error)
             crash = InternalError()
             outcome = Failed(error=crash, budget=progress.budget_of(crash))
         finally:

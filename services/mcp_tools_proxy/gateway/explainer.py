@@ -18,6 +18,7 @@ from mcp_tools_proxy.domain.errors import (
     RetrievalNotConfigured,
     ServerUnavailable,
 )
+from mcp_tools_proxy.domain.kept_errors import without_frames
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus
 from mcp_tools_proxy.gateway.call_checks import (
     charged_call,
@@ -146,9 +147,9 @@ class Explainer:
         try:
             await self._check(call, passed, found)
         except ProxyError as error:
-            refusal = error
+            refusal = without_frames(error)
         except _Undecided as error:
-            undecided = error
+            undecided = without_frames(error)
         found.checks = _verdicts(passed, refusal, undecided)
         if call.idempotency_key is not None and Check.IDEMPOTENCY in passed:
             place = ORDER.index(Check.IDEMPOTENCY)

@@ -20,6 +20,7 @@ from mcp_tools_proxy.domain.errors import (
     ServerUnavailable,
     ToolNotFound,
 )
+from mcp_tools_proxy.domain.kept_errors import without_frames
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.wire.uris import has_own_scheme
 
@@ -166,7 +167,7 @@ class FirstAttempts:
             try:
                 await self._servers.wait_first_attempt(server_id, waited_s, tenant_id)
             except ProxyError as error:
-                failures[server_id] = error
+                failures[server_id] = without_frames(error)
             over.set()
 
         async with asyncio.TaskGroup() as group:

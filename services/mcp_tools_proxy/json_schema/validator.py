@@ -17,6 +17,7 @@ from pydantic_core import from_json, to_json
 
 from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.errors import InvalidArguments
+from mcp_tools_proxy.domain.kept_errors import without_frames
 from mcp_tools_proxy.domain.offers.bindings import Path
 from mcp_tools_proxy.json_schema.complexity import (
     MAX_STEPS,
@@ -162,7 +163,7 @@ class ArgumentCheck:
         try:
             self._validator.validate(arguments)
         except ValidationError as error:
-            return [error]
+            return [without_frames(error)]
         return []
 
 

@@ -135,6 +135,11 @@ async def big_image(run: Run) -> Json:
     return {"content": [image]}
 
 
+async def many_keys(run: Run) -> Json:
+    """Return an object of ``count`` keys: few bytes, and much memory once they are parsed."""
+    return text_result("keys", {f"k{number}": number for number in range(run.arguments["count"])})
+
+
 async def flood(run: Run) -> Json:
     for _ in range(int(run.arguments.get("count", 1000))):
         run.script.notify_list_changed()
@@ -213,6 +218,7 @@ BEHAVIOURS: dict[str, Behaviour] = {
     "write": write,
     "big": big,
     "big_image": big_image,
+    "many_keys": many_keys,
     "flood": flood,
     "progress": progress,
     "error": error,
@@ -233,6 +239,7 @@ PROPERTIES: dict[str, Json] = {
     "write": {"entry": {"type": "string"}, "seconds": NUMBER},
     "big": {"bytes": NUMBER},
     "big_image": {"bytes": NUMBER},
+    "many_keys": {"count": NUMBER},
     "flood": {"count": NUMBER},
     "error": {"code": NUMBER, "message": {"type": "string"}},
     "undecodable": {"result": {}},

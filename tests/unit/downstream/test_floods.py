@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import anyio
 
-from mcp_tools_proxy.domain.server import Transport
+from mcp_tools_proxy.domain.server import ServerConfig, Transport
 from mcp_tools_proxy.downstream.mcp_client.http.legacy_sse_transport import LegacySseTransport
 from mcp_tools_proxy.downstream.mcp_client.streams.duplex import DuplexDispatcher
 from tests.unit.downstream.neighbour_task import neighbour_task
@@ -49,7 +49,10 @@ async def test_other_tasks_go_on_between_the_messages_of_a_flood() -> None:
         return
 
     wire = DuplexDispatcher(
-        Shouting(), server_id="notes", transport=Transport.STDIO, on_list_changed=lambda: None
+        Shouting(),
+        config=ServerConfig(server_id="notes", transport=Transport.STDIO),
+        transport=Transport.STDIO,
+        on_list_changed=lambda: None,
     )
     async with neighbour_task(steps=200) as neighbour, anyio.create_task_group() as tasks:
         await tasks.start(wire.run, decline, ignore)

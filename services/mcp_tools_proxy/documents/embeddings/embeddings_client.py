@@ -25,6 +25,7 @@ from mcp_tools_proxy.documents.service_http import (
     send,
     within,
 )
+from mcp_tools_proxy.domain.kept_errors import without_frames
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.telemetry.tracing.call_spans import DEFAULT_PORTS
 from mcp_tools_proxy.telemetry.tracing.spans import Attributes, child_span, set_on_span
@@ -129,12 +130,15 @@ class EmbeddingsClient:
             except BadAnswer as error:
                 failure = EmbeddingsFailed(error.reason)
             except EmbeddingsFailed as error:
-                failure = error
+                failure = without_frames(error)
             else:
                 self._note_success(purpose)
                 return vectors
         self._note_failure(purpose, failure)
-        raise failure
+        try:
+            raise failure
+        finally:
+            del failure  # its traceback refers to this frame
 
     async def _answer(self, body: dict[str, object], count: int) -> bytes:
         """Return the body of a 200 answer. Raises BadAnswer, EmbeddingsFailed."""

@@ -8,6 +8,7 @@ from pydantic_core import from_json
 
 from mcp_tools_proxy.domain.document import RetrievedChunk
 from mcp_tools_proxy.domain.errors import ChunkNotFound, RetrievalUnavailable
+from mcp_tools_proxy.wire.json_structure import has_structure_over
 from mcp_tools_proxy.wire.strict_json import whole_number
 from mcp_tools_proxy.wire.text import quote
 
@@ -28,6 +29,9 @@ def _null_is_empty(value: object) -> object:
 
 
 _VERSION_CHARS = 256
+
+_MAX_STRUCTURE_BYTES = 1024 * 1024
+"""Far above that of the largest window; parsed, it takes up to 24 times as much memory."""
 
 _Place = Annotated[Annotated[int, Field(ge=0, lt=2**31)] | None, BeforeValidator(whole_number)]
 
@@ -55,6 +59,8 @@ def read_chunks(body: bytes, wanted: WantedWindow) -> tuple[RetrievedChunk, ...]
     That is the order of ``chunk_index`` where every chunk has one, else the order of the response.
     Raises ChunkNotFound, RetrievalUnavailable.
     """
+    if has_structure_over(body, _MAX_STRUCTURE_BYTES):
+        raise unavailable(f"sent more than {_MAX_STRUCTURE_BYTES} bytes of JSON besides texts")
     try:
         answer = _WindowBody.model_validate(from_json(body, allow_inf_nan=False))
     except ValueError as error:  # of parsing or of validation

@@ -148,7 +148,7 @@ class Dialer(AsyncResource):
                 )
         return DuplexDispatcher(
             duplex,
-            server_id=config.server_id,
+            config=config,
             transport=transport,
             on_list_changed=on_list_changed,
         )

@@ -10,6 +10,7 @@ from mcp.types import INVALID_REQUEST
 
 from mcp_tools_proxy.domain.client import ClientRequestFailed
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
+from mcp_tools_proxy.domain.kept_errors import without_frames
 from mcp_tools_proxy.downstream.relay.call_relay import LOG_MESSAGE, PROGRESS, CallRelay
 
 FIRST_ID = 1000
@@ -186,6 +187,7 @@ class InFlight:
                 return {"id": request_id, "result": await _forward(request)}
             except ClientRequestFailed as failure:
                 error = {"code": failure.code, "message": failure.message}
+                without_frames(failure)
                 return {"id": request_id, "error": error}
             finally:
                 self._client_requests.pop((relay, request_id), None)

@@ -14,6 +14,7 @@ from mcp.types import (
 )
 from pydantic_core import from_json
 
+from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.downstream.connection import (
     ConnectionFailure,
     ResponseTooLarge,
@@ -22,6 +23,7 @@ from mcp_tools_proxy.downstream.connection import (
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import peer_error
 from mcp_tools_proxy.downstream.mcp_client.in_flight import CANCELLED, RELAYED_NOTIFICATIONS
 from mcp_tools_proxy.downstream.relay.client_request_rules import CLIENT_REQUESTS
+from mcp_tools_proxy.wire.json_structure import has_structure_over
 from mcp_tools_proxy.wire.strict_json import may_overflow, without_infinity
 
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
@@ -29,6 +31,12 @@ MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 
 It guards memory, and is far above any ``max_result_bytes``.
 """
+
+MIN_STRUCTURE_BYTES = 2 * 1024 * 1024
+"""The least limit of a message without its texts: a page of thousands of tools is below it.
+
+A server whose results may be larger has its ``max_result_bytes`` as the limit. A result over it
+would be refused in any case, and parsing it would take 24 times its size."""
 
 LIST_CHANGED = frozenset(
     f"notifications/{kind}/list_changed" for kind in ("tools", "prompts", "resources")
@@ -42,12 +50,19 @@ _BOM = b"\xef\xbb\xbf"
 _OUR_ID = re.compile(rb'"id"\s*:\s*"?(\d{1,18})\b')
 
 
-def read_object(data: bytes) -> dict[str, Any]:
-    """Parse one JSON object.
+def structure_limit(config: ServerConfig) -> int:
+    """Return the limit of one message of a server without its texts, in bytes."""
+    return max(MIN_STRUCTURE_BYTES, config.max_result_bytes)
 
-    Raises ConnectionFailure, for NaN and Infinity, too, which are not JSON. A number beyond the
-    range of a float, such as 1e400, becomes null.
+
+def read_object(data: bytes, max_structure_bytes: int) -> dict[str, Any]:
+    """Parse one JSON object, unless it has more bytes outside of texts than the limit.
+
+    Raises ResponseTooLarge; ConnectionFailure, for NaN and Infinity, too, which are not JSON. A
+    number beyond the range of a float, such as 1e400, becomes null.
     """
+    if has_structure_over(data, max_structure_bytes):
+        raise ResponseTooLarge(max_structure_bytes)
     try:
         value: object = from_json(data.removeprefix(_BOM), allow_inf_nan=False)
     except ValueError:
@@ -85,19 +100,21 @@ def result_of(message: dict[str, Any], request_id: int | str) -> dict[str, Any]:
     return result
 
 
-def to_session_message(data: bytes, *, cut: bool = False) -> SessionMessage | None:
+def to_session_message(
+    data: bytes, max_structure_bytes: int, *, cut: bool = False
+) -> SessionMessage | None:
     """Convert one message of a stream for the SDK; return None for an irrelevant one.
 
-    A message that is broken, or ``cut`` because it was too large, becomes the error of the request
-    that it answers. Raises ConnectionFailure when the bytes contain no request id: they are
+    A message that is broken or too large, such as one that was ``cut``, becomes the error of the
+    request that it answers. Raises ConnectionFailure when the bytes contain no request id: they are
     garbage.
     """
     if cut:
         return _as_error_response(data, ResponseTooLarge(MAX_MESSAGE_BYTES))
     try:
-        message = read_object(data)
+        message = read_object(data, max_structure_bytes)
         return _message(message)
-    except ConnectionFailure as fault:
+    except (ConnectionFailure, ResponseTooLarge) as fault:
         return _as_error_response(data, fault)
 
 

@@ -13,6 +13,7 @@ from mcp.shared.auth import OAuthMetadata, ProtectedResourceMetadata
 from pydantic import AnyHttpUrl, ValidationError
 from yarl import URL
 
+from mcp_tools_proxy.domain.kept_errors import without_frames
 from mcp_tools_proxy.domain.oauth.server_auth import ServerAuth
 from mcp_tools_proxy.downstream.oauth.challenge import Challenge, read_challenge, read_scopes
 from mcp_tools_proxy.downstream.oauth.oauth_web import (
@@ -123,7 +124,7 @@ class Discovery:
                     url, reach_of(url, self._server, self._configured), _HEADERS
                 )
             except IssuerUnavailable as error:  # says nothing of what the server publishes
-                unavailable = error
+                unavailable = without_frames(error)
                 continue
             resource = _read_resource(answer)
             if resource is not None:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from mcp_tools_proxy.domain.identity import CallerJwt
+from mcp_tools_proxy.domain.kept_errors import without_frames
 from mcp_tools_proxy.downstream.oauth.oauth_web import IssuerUnavailable, OAuthRefused
 from mcp_tools_proxy.downstream.oauth.stored_logins import LoginNeeded
 from mcp_tools_proxy.downstream.oauth.token_endpoint import MARGIN_S, AccessToken
@@ -87,13 +88,13 @@ class OwnerTokens:
             token = await self._get(self._refused)
         except IssuerUnavailable as error:
             if last is None or self._clock() >= self._ends:
-                self._failure = error
+                self._failure = without_frames(error)
                 raise
             self._failure, self._token = None, last
             self._until = min(self._clock() + RETRY_S, self._ends)
             return last
         except (OAuthRefused, LoginNeeded) as error:
-            self._failure = error
+            self._failure = without_frames(error)
             raise
         else:
             self._failure = None

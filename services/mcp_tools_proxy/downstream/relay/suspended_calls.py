@@ -17,6 +17,7 @@ from typing import Any
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.client import Client, ClientRequestFailed
 from mcp_tools_proxy.domain.errors import ShuttingDown, ToolFailed
+from mcp_tools_proxy.domain.kept_errors import without_frames
 from mcp_tools_proxy.domain.server import DEFAULT_CALLS_IN_FLIGHT
 from mcp_tools_proxy.downstream.relay.call_relay import MAX_CLIENT_WAIT_S
 from mcp_tools_proxy.downstream.relay.client_request_rules import INPUT_REQUIRED, relay_capabilities
@@ -114,7 +115,7 @@ class SuspendedCall:
             self._error = ShuttingDown("this replica stopped before the call was done")
             raise
         except Exception as error:  # noqa: BLE001 - `wait` raises it to the caller
-            self._error = error
+            self._error = without_frames(error)
         finally:
             self._changed.set()
 

@@ -6,6 +6,7 @@ from typing import Any
 from mcp_tools_proxy.console.api_client import ApiRefused
 from mcp_tools_proxy.console.page_request import PageRequest, PageResult, PageView
 from mcp_tools_proxy.console.pages.documents.one_document import DOCUMENTS_REQUEST, address
+from mcp_tools_proxy.domain.kept_errors import without_frames
 
 ROWS = 50
 """Documents of one page; an answer of the API has twice as many."""
@@ -22,7 +23,7 @@ async def show_list(page: PageRequest) -> PageResult:
     except ApiRefused as error:
         if error.status == 403:
             raise
-        refusal = error
+        refusal = without_frames(error)
     documents = answer["documents"]
     next_page = None
     if not is_second_half and len(documents) > ROWS:

@@ -21,6 +21,7 @@ from mcp_tools_proxy.console.pages.documents.tool_runs import (
 )
 from mcp_tools_proxy.console.tries.advice import advice_on
 from mcp_tools_proxy.domain.identity import OperatorRight
+from mcp_tools_proxy.domain.kept_errors import without_frames
 
 MAX_PLACES = 10
 MAX_WORDS = 40
@@ -53,7 +54,7 @@ class SearchPage:
             try:
                 found = await _found(page, document, query)
             except ApiRefused as error:
-                refusal = error
+                refusal = without_frames(error)
         places: Sequence[Mapping[str, object]] = ()
         if found is not None:
             places = _places(tenant_id, document, found.result, query, named_agent(page))

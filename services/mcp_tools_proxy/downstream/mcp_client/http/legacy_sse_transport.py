@@ -11,6 +11,7 @@ import anyio
 import anyio.abc
 from yarl import URL
 
+from mcp_tools_proxy.domain.kept_errors import without_frames
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.downstream.connection import (
     ConnectionFailure,
@@ -139,7 +140,8 @@ class LegacySseTransport:
                 async for event in events:
                     if event.name == "message":
                         yield event.data, event.cut
-        except HTTP_ERRORS:
+        except HTTP_ERRORS as error:
+            without_frames(error)
             self._reason = "the server's event stream broke"
         except ResponseTooLarge as error:
             self._reason = (
@@ -176,9 +178,9 @@ class LegacySseTransport:
                     await earlier.done.wait()
                 await self._post(post)
         except ConnectionFailure as fault:
-            post.fault = fault
+            post.fault = without_frames(fault)
         except (*HTTP_ERRORS, ValueError) as error:
-            post.fault = from_aiohttp(error)
+            post.fault = from_aiohttp(without_frames(error))
         finally:
             self._posts.discard(post)
             post.done.set()

@@ -28,15 +28,18 @@ def is_event_stream(response: aiohttp.ClientResponse) -> bool:
     return response.status == 200 and response.content_type == EVENT_STREAM
 
 
-async def read_response(response: aiohttp.ClientResponse) -> dict[str, Any]:
-    """Return the JSON-RPC message of a body, whatever the HTTP status.
+async def read_response(
+    response: aiohttp.ClientResponse, max_structure_bytes: int
+) -> dict[str, Any]:
+    """Return the JSON-RPC message of a body, whatever the HTTP status; the limit is that of
+    ``read_object``.
 
     Raises Refused, ConnectionFailure, ResponseTooLarge.
     """
     status, kind = response.status, response.content_type
     is_json = kind == "application/json" or kind.endswith("+json")
     if status == 200 and is_json:
-        return read_object(await _read(response, MAX_MESSAGE_BYTES))
+        return read_object(await _read(response, MAX_MESSAGE_BYTES), max_structure_bytes)
     if status == 200:
         raise ConnectionFailure(
             f"the server answered with content of type {quote(kind)} instead of JSON"
@@ -47,7 +50,7 @@ async def read_response(response: aiohttp.ClientResponse) -> dict[str, Any]:
         )
     if is_json and status >= 400:
         with suppress(ConnectionFailure, ResponseTooLarge):
-            message = read_object(await _read(response, _REFUSAL_BYTES))
+            message = read_object(await _read(response, _REFUSAL_BYTES), max_structure_bytes)
             if isinstance(message.get("error"), dict) and "code" in message["error"]:
                 return {"id": None, "error": message["error"]}
     raise Refused(status)

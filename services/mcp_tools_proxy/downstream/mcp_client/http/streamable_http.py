@@ -18,6 +18,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import REQUEST_TIMEOUT
 
 from mcp_tools_proxy.aiokits.reopen_stream import LONGEST_DELAY_S, keep_stream_open
+from mcp_tools_proxy.domain.kept_errors import without_frames
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
 from mcp_tools_proxy.downstream.connection import (
     ConnectionFailure,
@@ -41,6 +42,7 @@ from mcp_tools_proxy.downstream.mcp_client.messages import (
     is_response,
     read_object,
     result_of,
+    structure_limit,
 )
 from mcp_tools_proxy.downstream.relay.call_relay import CallRelay
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
@@ -64,7 +66,7 @@ async def open_http(
     """
     endpoint = HttpEndpoint(http, config, access)
     try:
-        yield HttpDispatcher(endpoint, on_list_changed)
+        yield HttpDispatcher(endpoint, on_list_changed, structure_limit(config))
     finally:
         await endpoint.end_session()
 
@@ -74,8 +76,11 @@ class HttpDispatcher:
 
     transport = Transport.STREAMABLE_HTTP
 
-    def __init__(self, endpoint: HttpEndpoint, on_list_changed: OnListChanged) -> None:
+    def __init__(
+        self, endpoint: HttpEndpoint, on_list_changed: OnListChanged, max_structure_bytes: int
+    ) -> None:
         self._endpoint = endpoint
+        self._max_structure_bytes = max_structure_bytes
         self._on_list_changed = on_list_changed
         self._calls = InFlight()
         self._out_of_band = OutOfBandChannel(endpoint, self._calls, on_list_changed)
@@ -233,7 +238,7 @@ class HttpDispatcher:
         if is_event_stream(response):
             return await self._read_stream(response, request_id, relay)
         try:
-            return result_of(await read_response(response), request_id)
+            return result_of(await read_response(response, self._max_structure_bytes), request_id)
         except BaseException as fault:
             response.close()
             if isinstance(fault, Refused | JsonRpcError):
@@ -269,7 +274,7 @@ class HttpDispatcher:
             async for event in events:
                 if event.cut:
                     raise ResponseTooLarge(MAX_MESSAGE_BYTES)
-                message = read_object(event.data)
+                message = read_object(event.data, self._max_structure_bytes)
                 if not is_response(message):
                     await self._out_of_band.receive(message, len(event.data), relay)
                 elif message["id"] is None or str(message["id"]) == str(request_id):
@@ -313,15 +318,17 @@ class HttpDispatcher:
                 opened()
                 async with aclosing(read_events(response, parser)) as events:
                     async for event in events:
-                        with suppress(ConnectionFailure):
-                            message = read_object(event.data)
+                        with suppress(ConnectionFailure, ResponseTooLarge):
+                            message = read_object(event.data, self._max_structure_bytes)
                             await self._out_of_band.receive(
                                 message, len(event.data), self._calls.sole_relay()
                             )
         except (ConnectionFailure, ResponseTooLarge):
             return not self.ended
         except HTTP_ERRORS as error:
-            self._endpoint.fault(error)  # marks the endpoint as lost if it is unreachable
+            self._endpoint.fault(
+                without_frames(error)
+            )  # marks the endpoint as lost if it is unreachable
         finally:
             self._last_event_id = parser.last_event_id or self._last_event_id
             self._retry_ms = parser.retry_ms

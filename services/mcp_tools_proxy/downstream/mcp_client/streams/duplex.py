@@ -28,7 +28,8 @@ from mcp.types import (
 )
 from pydantic_core import PydanticSerializationError, to_json
 
-from mcp_tools_proxy.domain.server import Transport
+from mcp_tools_proxy.domain.kept_errors import without_frames
+from mcp_tools_proxy.domain.server import ServerConfig, Transport
 from mcp_tools_proxy.downstream.connection import ConnectionFailure, OnListChanged
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import (
     CONNECTION_LOST,
@@ -41,7 +42,11 @@ from mcp_tools_proxy.downstream.mcp_client.in_flight import (
     ClientRequest,
     InFlight,
 )
-from mcp_tools_proxy.downstream.mcp_client.messages import LIST_CHANGED, to_session_message
+from mcp_tools_proxy.downstream.mcp_client.messages import (
+    LIST_CHANGED,
+    structure_limit,
+    to_session_message,
+)
 from mcp_tools_proxy.downstream.relay.call_relay import CallRelay
 from mcp_tools_proxy.downstream.relay.client_request_rules import CLIENT_REQUESTS
 from mcp_tools_proxy.wire.mcp_protocol import is_transport_header
@@ -84,13 +89,13 @@ class DuplexDispatcher(JSONRPCDispatcher[TransportContext]):
         self,
         duplex: DuplexTransport,
         *,
-        server_id: str,
+        config: ServerConfig,
         transport: Transport,
         on_list_changed: OnListChanged,
     ) -> None:
         self._ended = asyncio.Event()
         self._outgoing = _Outgoing(duplex)
-        super().__init__(_Incoming(duplex, server_id, self._ended, self._intercept), self._outgoing)
+        super().__init__(_Incoming(duplex, config, self._ended, self._intercept), self._outgoing)
         self.transport = transport
         self._duplex = duplex
         self._list_changed = on_list_changed
@@ -197,13 +202,14 @@ class _Incoming(anyio.abc.AsyncResource):
     def __init__(
         self,
         duplex: DuplexTransport,
-        server_id: str,
+        config: ServerConfig,
         ended: asyncio.Event,
         intercept: Callable[[JSONRPCMessage, int], bool],
     ) -> None:
         self._messages = duplex.receive()
         self._intercept = intercept
-        self._server_id = server_id
+        self._server_id = config.server_id
+        self._max_structure_bytes = structure_limit(config)
         self._ended = ended
         self._had_garbage = False
         self._count = 0
@@ -217,8 +223,9 @@ class _Incoming(anyio.abc.AsyncResource):
             if self._count % _MESSAGES_AT_ONCE == 0:
                 await asyncio.sleep(0)  # a flood must not delay the calls of other servers
             try:
-                message = to_session_message(data, cut=cut)
-            except ConnectionFailure:
+                message = to_session_message(data, self._max_structure_bytes, cut=cut)
+            except ConnectionFailure as fault:
+                without_frames(fault)
                 self._log_garbage(len(data))
                 continue
             if message is not None and not self._intercept(message.message, len(data)):
