@@ -74,6 +74,16 @@ def charged_call(spec: ComponentSpec, call: Call) -> ChargedCall:
     )
 
 
+def reads_any_document(spec: ComponentSpec, charged: ChargedCall) -> bool:
+    """Return whether a call is answered from whatever its caller may read or use at that moment.
+
+    So are the gateway's own tools that are given no document: lists and searches. Their answers
+    are never repeated under an idempotency key: the rights to what they hold may be gone, and a
+    second such call changes nothing. The right to a document that a call names is always checked.
+    """
+    return spec.server_id is None and charged.doc_id is None
+
+
 def _named_document(spec: ComponentSpec, call: Call) -> str | None:
     if DOCUMENT_ARGUMENT not in spec.argument_names:
         return None

@@ -32,6 +32,7 @@ from mcp_tools_proxy.gateway.call_checks import (
     check_blocklist,
     check_operator,
     raise_if_exceeded,
+    reads_any_document,
     recorded_call,
 )
 from mcp_tools_proxy.gateway.first_attempts import Find, FirstAttempts
@@ -133,7 +134,8 @@ class Executor:
         admission one call is charged, whatever happens, and the result's tokens when the call
         succeeds. ACCESS_DENIED and DOCUMENT_NOT_FOUND charge the tenant's budgets, but not the
         document's: see ``_check_document``. A call with an idempotency key is checked like any
-        other, and then made, or answered as before (``IdempotentCalls``).
+        other, and then made, or answered as before (``IdempotentCalls``). A list or search of
+        documents is always made: see ``reads_any_document``.
         """
         with call_span(call):
             return await self._execute(call, Registry.resolve)
@@ -220,7 +222,7 @@ class Executor:
             # of a resource the URI is no argument
             await check_blocklist(self._blocklist, spec, call)
         charged = await self._check_document(component, parsed, call, progress)
-        if call.idempotency_key is None:
+        if call.idempotency_key is None or reads_any_document(spec, charged):
             return await self._admit_and_call(component, parsed, call, charged, progress)
 
         async def check_and_call() -> Ok:

@@ -202,6 +202,6 @@ def _outcome_of(record: Record, request: bytes, spec: ComponentSpec) -> Outcome:
 def _check_same(kept: bytes, request: bytes) -> None:
     if kept != request:
         raise IdempotencyConflict(
-            "this idempotency key was already used for another tool or other arguments; "
-            "use a new key for this call"
+            "this idempotency key was already used for another tool, with other arguments, or by a "
+            "caller with other roles or documents; use a new key for this call"
         )

@@ -82,13 +82,18 @@ def record_key(call: Call, idempotency_key: str) -> RecordKey:
 
 
 def request_digest(call: Call, spec: ComponentSpec) -> bytes:
-    """Return the SHA-256 of a call's tool and arguments: of canonical JSON.
+    """Return the SHA-256 of a call's tool, arguments and rights: of canonical JSON.
 
     Keys are sorted, and 1.0 is 1, as in RFC 8785: what passes a program in JavaScript changes so.
-    The tool is named as its server names it, so each spelling of its name is the same.
+    The tool is named as its server names it, so each spelling of its name is the same. ``call`` has
+    the arguments that are filled in. Roles and bound documents belong to it: another caller of the
+    same tenant, user and agent was answered with what only a wider one may read.
     """
-    brought = call.input_responses
-    whole = (spec.name, call.arguments, brought and brought.responses)
+    brought, caller = call.input_responses, call.caller
+    whole: tuple[object, ...] = (spec.name, call.arguments, brought and brought.responses)
+    if caller.roles or caller.documents is not None:
+        documents = None if caller.documents is None else sorted(caller.documents)
+        whole += (sorted(set(caller.roles)), documents)
     return _digest(to_json(_canonical(whole)))
 
 
