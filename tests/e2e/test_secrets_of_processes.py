@@ -97,9 +97,26 @@ def test_a_kernel_without_landlock_is_warned_of_in_check(tmp_path: Path) -> None
     assert not [it for it in checked(tmp_path)["warnings"] if "Landlock" in it["message"]]
 
 
-def checked(folder: Path, **options: Any) -> dict[str, Any]:
+def test_a_kernel_that_cannot_confine_a_server_does_not_start_it(tmp_path: Path) -> None:
+    entry = {"command": "touch", "args": [str(tmp_path / "started")]}
+    servers = {
+        "read": {**entry, "sandbox": {"read": ["/usr"]}},
+        "write": {**entry, "sandbox": {"network": True, "write": ["/usr"]}},
+    }
+    Config(servers=servers).write(tmp_path / "config")
+    report = checked(tmp_path, expected=1, module=WITHOUT_LANDLOCK)
+    assert {it["server_id"]: it["state"] for it in report["servers"]} == dict.fromkeys(
+        servers, "invalid"
+    )
+    assert [it["path"] for it in report["problems"]] == [
+        f"$.mcpServers.{name}.sandbox" for name in servers
+    ]
+    assert not (tmp_path / "started").exists()
+
+
+def checked(folder: Path, *, expected: int = 0, **options: Any) -> dict[str, Any]:
     (folder / "config").mkdir(exist_ok=True)
     code, out, _ = run(folder, "check", "--json", fresh=True, **ON_OLD_KERNEL, **options)
-    assert code == 0
+    assert code == expected
     report: dict[str, Any] = json.loads(out)
     return report

@@ -30,6 +30,7 @@ from mcp_tools_proxy.app.server_identity import (
 from mcp_tools_proxy.app.tracing import build_tracer
 from mcp_tools_proxy.config.config_folder import ConfigFolder
 from mcp_tools_proxy.config.loader import load_configuration, process_environment
+from mcp_tools_proxy.config.stdio_rules import StdioSupport
 from mcp_tools_proxy.documents.document_repository import DocumentRepository
 from mcp_tools_proxy.documents.document_store import Key
 from mcp_tools_proxy.documents.open_documents import build_documents
@@ -384,6 +385,7 @@ def _config_folder(settings: Settings) -> ConfigFolder:
             call_timeout_s=settings.tool_timeout_s,
             max_result_bytes=settings.max_result_bytes,
             identity=identity_support(settings),
+            stdio=StdioSupport(mode=settings.stdio, commands=settings.stdio_commands),
         ),
         pinned=settings.preset,
     )

@@ -7,6 +7,7 @@ from mcp_tools_proxy.config.bind_entry import bindings_of
 from mcp_tools_proxy.config.json_file import Location, json_path, limit_problems
 from mcp_tools_proxy.config.oauth.auth_entry import server_auth
 from mcp_tools_proxy.config.oauth.auth_rules import turns_oauth_off
+from mcp_tools_proxy.config.sandbox_entry import sandbox_of
 from mcp_tools_proxy.config.schema import (
     AgentsFile,
     ConfigurationFile,
@@ -87,6 +88,7 @@ def build_configuration(
             args=_plain_args(entry),
             env=_plain(entry.env),
             cwd=entry.cwd if isinstance(entry.cwd, str) else None,
+            sandbox=sandbox_of(entry.sandbox),
             url=entry.url or "",
             headers=_plain(entry.headers),
             caller_texts=_caller_texts(entry),
@@ -144,11 +146,13 @@ def _templates(texts: Mapping[str, str | CallerTemplate]) -> dict[str, CallerTem
 
 
 def _caller_texts(entry: ServerEntry) -> CallerTexts | None:
+    sandbox = sandbox_of(entry.sandbox)
     texts = CallerTexts(
         args=() if _plain_args(entry) else tuple(entry.args),
         env=_templates(entry.env),
         cwd=entry.cwd if isinstance(entry.cwd, CallerTemplate) else None,
         headers=_templates(entry.headers),
+        sandbox=sandbox if sandbox is not None and sandbox.templates else None,
     )
     return None if texts == CallerTexts() else texts
 

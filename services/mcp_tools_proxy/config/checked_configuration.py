@@ -1,6 +1,6 @@
 """Validates mcp.json entry by entry: a fault in one server's entry affects that server alone."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from pydantic import ValidationError
@@ -9,9 +9,11 @@ from pydantic_core import ErrorDetails
 from mcp_tools_proxy.config.field_types import keys_of
 from mcp_tools_proxy.config.json_file import json_path, limit_problems, problem_of_error
 from mcp_tools_proxy.config.oauth.auth_entry import unknown_auth_key
+from mcp_tools_proxy.config.sandbox_entry import unknown_sandbox_key
 from mcp_tools_proxy.config.schema import ConfigurationFile
 from mcp_tools_proxy.config.server_entry import ServerEntry
-from mcp_tools_proxy.config.texts.caller_rules import IdentitySupport, caller_faults
+from mcp_tools_proxy.config.stdio_rules import StdioSupport, stdio_faults
+from mcp_tools_proxy.config.texts.caller_rules import Fault, IdentitySupport, caller_faults
 from mcp_tools_proxy.config.unknown_keys import (
     CONFIGURATION,
     SERVER,
@@ -42,6 +44,7 @@ def check_configuration(
     written: Written,
     environment: Mapping[str, str],
     support: IdentitySupport | None = None,
+    stdio: StdioSupport | None = None,
 ) -> CheckedConfiguration:
     """Validate a parsed mcp.json. Raises InvalidConfig for a fault outside of all entries."""
     found = _refused_keys(file_name, written)
@@ -56,7 +59,10 @@ def check_configuration(
         for it in errors:
             found.setdefault(_server_of(it) or "", []).append(_entry_problem(file_name, it))
         file = ConfigurationFile.model_validate(drop_entries(written, found), context=environment)
-    found = _with_caller_faults(file_name, file, found, support or IdentitySupport())
+    support, stdio = support or IdentitySupport(), stdio or StdioSupport()
+    found = _with_faults(
+        file_name, file, found, lambda it: (*caller_faults(it, support), *stdio_faults(it, stdio))
+    )
     if found:
         file = ConfigurationFile.model_validate(drop_entries(written, found), context=environment)
     return CheckedConfiguration(
@@ -97,21 +103,23 @@ def _refused_keys(file_name: str, written: Written) -> dict[str, list[Problem]]:
 
 def _entry_problem(file_name: str, error: ErrorDetails) -> Problem:
     place = error["loc"]
-    message = unknown_auth_key(place) if error["type"] == "extra_forbidden" else None
+    message = None
+    if error["type"] == "extra_forbidden":
+        message = unknown_auth_key(place) or unknown_sandbox_key(place)
     if message is None:
         return problem_of_error(file_name, error)
     return Problem(file=file_name, path=json_path(place), message=message)
 
 
-def _with_caller_faults(
+def _with_faults(
     file_name: str,
     file: ConfigurationFile,
     found: dict[str, list[Problem]],
-    support: IdentitySupport,
+    faults_of: Callable[[ServerEntry], Iterable[Fault]],
 ) -> dict[str, list[Problem]]:
-    """Add the problems of what entries say of their callers."""
+    """Add the problems of valid entries that the settings or this machine do not support."""
     for server_id, entry in file.mcp_servers.items():
-        for place, message in caller_faults(entry, support):
+        for place, message in faults_of(entry):
             path = json_path((_SERVERS, server_id, *place))
             problem = Problem(file=file_name, path=path, message=message)
             found.setdefault(server_id, []).append(problem)

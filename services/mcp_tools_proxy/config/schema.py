@@ -43,7 +43,9 @@ from mcp_tools_proxy.wire.identifiers import MAX_DOCUMENTS, Identifier
 from mcp_tools_proxy.wire.problem_texts import closest_match
 from mcp_tools_proxy.wire.text import quote
 
-KEYS_OF_ENTRIES = ("assertion", "bind", "bindRequired", "discoveryCaller", "forward", "isolation")
+KEYS_OF_ENTRIES = (
+    *("assertion", "bind", "bindRequired", "discoveryCaller", "forward", "isolation", "sandbox"),
+)
 KEYS_OF_PROFILES = ("bind", "documents")
 """Keys that narrow an entry or a profile, and would narrow nothing at the root of the file."""
 

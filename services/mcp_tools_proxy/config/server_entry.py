@@ -46,6 +46,7 @@ from mcp_tools_proxy.config.field_types import (
     key_rule,
 )
 from mcp_tools_proxy.config.oauth.auth_entry import AuthEntry
+from mcp_tools_proxy.config.sandbox_entry import SandboxEntry
 from mcp_tools_proxy.domain.server import Isolation, Transport
 from mcp_tools_proxy.wire.identifiers import Identifier
 
@@ -58,7 +59,7 @@ SPELLINGS: Mapping[Transport, tuple[str, ...]] = {
 }
 """The names of each transport in files, in upper or lower case."""
 
-STDIO_KEYS = ("command", "args", "env", "cwd")
+STDIO_KEYS = ("command", "args", "env", "cwd", "sandbox")
 NETWORK_KEYS = ("url", "headers")
 
 
@@ -117,6 +118,7 @@ MISSPELT = (
     *("disable", "enable", "exclude_components", "excluded", "excludes"),
     *("bind_required", "binding", "bindings", "binds", "bound"),
     *("discovery_caller", "isolate", "isolated", "isolation_mode"),
+    *("sand_box", "sandBox", "sandboxed", "sandboxing"),
 )
 """Wrong spellings of the keys that restrict a server.
 
@@ -197,6 +199,11 @@ class ServerEntry(BaseModel):
     `${VAR}` is replaced in values, and `${caller.…}` and `${secret:PATH}` for each session."""
     cwd: Folder | None = Field(default=None, examples=["/srv/notes"])
     """The folder that the program starts in. `${caller.…}` is one segment of it."""
+    sandbox: SandboxEntry | None = Field(
+        default=None, examples=[{"network": False, "read": ["/srv/notes"], "write": []}]
+    )
+    """What the processes of a stdio server may use of the machine: network, files, memory, cores.
+    If this machine cannot confine them, the server is not started."""
     url: Filled | None = Field(
         default=None, validate_default=True, examples=["https://mcp.example.com/mcp"]
     )
@@ -255,19 +262,20 @@ class ServerEntry(BaseModel):
     max_result_bytes: Count | None = Field(default=None, examples=[1048576])
     """The largest result in bytes; the gateway's own limit when left out."""
 
-    @field_validator("auth", mode="wrap")
+    @field_validator("auth", "sandbox", mode="wrap")
     @classmethod
     def _keeps_variables(
         cls, value: object, read: ValidatorFunctionWrapHandler, info: ValidationInfo
-    ) -> AuthEntry | None:
-        """Read ``auth`` of a disabled server without the environment, which its model cannot see.
+    ) -> AuthEntry | SandboxEntry | None:
+        """Read a model of a disabled server without the environment, which it cannot see.
 
         Its fields know nothing of the entry around them.
         """
         if value is None or environment_for(info) is not None:
-            found: AuthEntry | None = read(value)
+            found: AuthEntry | SandboxEntry | None = read(value)
             return found
-        return AuthEntry.model_validate(value)
+        model = AuthEntry if info.field_name == "auth" else SandboxEntry
+        return model.model_validate(value)
 
     @field_validator("type")
     @classmethod

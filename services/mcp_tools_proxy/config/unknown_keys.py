@@ -78,7 +78,7 @@ OF_SERVER: Mapping[str, str] = {
 
 NARROWING = (
     *("exclude", "enabled", "disabled", "bind", "bindRequired"),
-    *("forward", "assertion", "isolation", "discoveryCaller"),
+    *("forward", "assertion", "isolation", "discoveryCaller", "sandbox"),
 )
 """The keys of a server's entry that restrict it, or that tell it who calls."""
 

@@ -1,9 +1,9 @@
 """A downstream MCP server: its configuration, and its status."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from enum import Enum
+from enum import Enum, StrEnum
 
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.caller_template import CallerPart, CallerTemplate
@@ -26,6 +26,57 @@ class Transport(Enum):
     STREAMABLE_HTTP = "streamable-http"
     SSE = "sse"
     WEBSOCKET = "websocket"
+
+
+class StdioMode(StrEnum):
+    """Which programs mcp.json may start as stdio servers."""
+
+    ON = "on"
+    """All."""
+    LISTED = "listed"
+    OFF = "off"
+    """None."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedCommand:
+    """A program that mcp.json may start."""
+
+    command: str
+    args: tuple[str, ...] = ()
+    """All its arguments, in their order; ``*`` is one of any text that is not an option."""
+    env: tuple[str, ...] = ()
+    """Names of the variables that the entry may set."""
+    cwd: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sandbox:
+    """What the processes of a stdio server may use of the machine; None restricts nothing."""
+
+    network: bool = True
+    read: tuple[str | CallerTemplate, ...] | None = None
+    write: tuple[str | CallerTemplate, ...] | None = None
+    memory: int | None = None
+    """Bytes of each process."""
+    cpu: int | None = None
+    """Cores."""
+
+    @property
+    def templates(self) -> tuple[CallerTemplate, ...]:
+        """The paths with parts of the caller."""
+        paths = (*(self.read or ()), *(self.write or ()))
+        return tuple(path for path in paths if isinstance(path, CallerTemplate))
+
+    def filled(self, fill: Callable[[CallerTemplate], str]) -> "Sandbox":
+        """Return this with each template filled in."""
+
+        def texts(paths: tuple[str | CallerTemplate, ...] | None) -> tuple[str, ...] | None:
+            if paths is None:
+                return None
+            return tuple(path if isinstance(path, str) else fill(path) for path in paths)
+
+        return replace(self, read=texts(self.read), write=texts(self.write))
 
 
 class Isolation(Enum):
@@ -62,6 +113,8 @@ class CallerTexts:
     env: Mapping[str, CallerTemplate] = field(default_factory=dict)
     cwd: CallerTemplate | None = None
     headers: Mapping[str, CallerTemplate] = field(default_factory=dict)
+    sandbox: Sandbox | None = None
+    """The whole sandbox, if a path of it has a part of the caller."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +130,8 @@ class ServerConfig:
     """One entry of ``mcpServers``, its variables resolved.
 
     A reload that leaves the entry equal keeps the session. ``command``, ``args``, ``env``, ``cwd``
-    are for STDIO, ``url`` and ``headers`` for the others. Fields that may hold a secret are left
-    out of ``repr``.
+    and ``sandbox`` are for STDIO, ``url`` and ``headers`` for the others. Fields that may hold a
+    secret are left out of ``repr``.
     """
 
     server_id: str
@@ -89,6 +142,7 @@ class ServerConfig:
     args: tuple[str, ...] = field(default=(), repr=False)
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     cwd: str | None = None
+    sandbox: Sandbox | None = None
     url: str = field(default="", repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     call_timeout_s: float = 60.0

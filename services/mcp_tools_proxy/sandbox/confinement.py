@@ -56,7 +56,7 @@ def missing_for(*, read: bool = False, write: bool = False, calls: bool = False)
 def confine_server(
     *,
     command: str,
-    network: bool | None = None,
+    network: bool = True,
     read: Sequence[str] | None = None,
     write: Sequence[str] | None = None,
     memory: int | None = None,
@@ -67,25 +67,22 @@ def confine_server(
     With ``read`` the program of the command, the system's libraries and what may be written can be
     read as well.
     """
+    lack = missing_for(
+        read=read is not None, write=write is not None, calls=not network or cpu is not None
+    )
+    if lack is not None:
+        raise OSError(f"this machine lacks {lack}")
+    if network and all(it is None for it in (read, write, memory, cpu)):
+        return
     from mcp_tools_proxy.sandbox import seccomp, system_calls  # noqa: PLC0415 - Linux only
 
-    rules: list[seccomp.Rule] = []
-    closes_files = read is not None or write is not None
-    if network is False or closes_files:
-        rules += seccomp.OTHER_PROCESSES
-    if network is False:
-        rules += seccomp.NETWORK
-    if cpu is not None:
-        _use_cores(cpu)
-        rules += seccomp.AFFINITY
-    if memory is not None:
-        resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
-    if not rules and memory is None:
-        return
+    _limit(memory, cpu)
     system_calls.drop_capabilities()
     system_calls.forbid_new_privileges()
-    if closes_files or network is False:
+    rules = () if cpu is None else seccomp.AFFINITY
+    if not network or read is not None or write is not None:
         _close_files(None if read is None else [*read, *_program(command)], write, SYSTEM_PATHS)
+        rules = (*rules, *seccomp.OTHER_PROCESSES, *(() if network else seccomp.NETWORK))
     if rules:
         seccomp.deny_calls(rules)
 
@@ -116,11 +113,14 @@ def _close_files(
         landlock.restrict_files(read, write, optional=optional)
 
 
-def _use_cores(count: int) -> None:
-    """Run on so many processors: others than the processes that were started before this one."""
-    allowed = sorted(os.sched_getaffinity(0))
-    first = os.getpid() % len(allowed)
-    os.sched_setaffinity(0, (allowed + allowed)[first : first + count])
+def _limit(memory: int | None, cpu: int | None) -> None:
+    """Limit memory, and the processors to ``cpu`` neighbours, others for each process id."""
+    if memory is not None:
+        resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+    if cpu is not None:
+        allowed = sorted(os.sched_getaffinity(0))
+        first = os.getpid() % len(allowed)
+        os.sched_setaffinity(0, (allowed + allowed)[first : first + cpu])
 
 
 def _program(command: str) -> Sequence[str]:

@@ -21,6 +21,7 @@ from pydantic_core import ErrorDetails
 
 from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.domain.offers.definitions import DefinitionsMode
+from mcp_tools_proxy.domain.server import StdioMode
 from mcp_tools_proxy.settings.audit import AuditSettings, check_audit
 from mcp_tools_proxy.settings.console import ConsoleSettings
 from mcp_tools_proxy.settings.documents import DocumentSettings
@@ -32,11 +33,13 @@ from mcp_tools_proxy.settings.types import (
     Budget,
     Count,
     EnvironmentSettings,
+    ListedCommands,
     OptionalText,
     Radius,
     Seconds,
     SettingWarning,
     SigningKeys,
+    StdioChoice,
     TextList,
     empty_is_unset,
     is_token,
@@ -109,6 +112,12 @@ class Settings(
     definitions: Annotated[DefinitionsMode | None, BeforeValidator(empty_is_unset)] = None
     """What happens to items that are not as definitions.lock.json has them: open (nothing), warn,
     or pin (neither listed nor callable); unset, warn where there is a lock, else open."""
+    stdio: StdioChoice = StdioMode.ON
+    """Which programs mcp.json may start as stdio servers: on (all), listed (those of
+    MCP_PROXY_STDIO_COMMANDS), or off."""
+    stdio_commands: ListedCommands = ()
+    """The programs for ``listed``, a JSON list: `[{"command": "uvx", "args": ["notes==1.2", "*"],
+    "env": ["NOTES_TOKEN"]}]`. `*` is one argument of any text but an option."""
     tool_timeout_s: Seconds = 60.0
     """Seconds for one downstream call, where mcp.json has no requestTimeoutSeconds."""
     startup_wait_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 5.0

@@ -6,10 +6,19 @@ from pathlib import Path
 from typing import Annotated, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    TypeAdapter,
+)
 from pydantic_core import from_json
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from mcp_tools_proxy.domain.server import ListedCommand, StdioMode
 from mcp_tools_proxy.wire.identifiers import is_loopback, is_visible_ascii
 
 ENV_PREFIX = "MCP_PROXY_"
@@ -18,6 +27,20 @@ _BEGINS_WITH_IPV6 = re.compile(r"\[[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*\]")
 """An IPv6 address in brackets, as in a ``Host`` header; it must not be parsed as a JSON list."""
 
 T = TypeVar("T")
+
+
+class _CommandEntry(BaseModel):
+    """A program of ``MCP_PROXY_STDIO_COMMANDS``, as it is written."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    command: str
+    args: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+    cwd: str | None = None
+
+
+_COMMANDS = TypeAdapter(tuple[_CommandEntry, ...])
 
 
 class EnvironmentSettings(BaseSettings):
@@ -92,6 +115,26 @@ def parse_list(value: object) -> object:
     return tuple(word for item in items if (word := item.strip()))
 
 
+def yaml_switch(value: object) -> object:
+    """Convert ``true`` and ``false``, as YAML reads ``on`` and ``off``, to these words."""
+    words: Mapping[object, str] = {"true": "on", "false": "off"}
+    return words.get(value, value)
+
+
+def parse_commands(value: object) -> object:
+    """Read a JSON list of programs; empty means none. Raises ValueError."""
+    if not isinstance(value, str):
+        return value
+    try:
+        entries = _COMMANDS.validate_json(value.strip() or "[]")
+        return tuple(ListedCommand(**it.model_dump()) for it in entries)
+    except ValueError:
+        raise ValueError(
+            'should be a JSON list of objects with "command", and if needed "args", "env" and '
+            '"cwd", such as [{"command": "npx", "args": ["-y", "@scope/notes@1.2.0"]}]'
+        ) from None
+
+
 def parse_log_level(value: object) -> object:
     """Convert a log level to lower case, and ``warn`` to ``warning``."""
     name = value.lower() if isinstance(value, str) else value
@@ -157,5 +200,7 @@ SigningKeys = Annotated[
     NoDecode,
     BeforeValidator(parse_list),
 ]
+StdioChoice = Annotated[StdioMode, BeforeValidator(yaml_switch)]
+ListedCommands = Annotated[tuple[ListedCommand, ...], NoDecode, BeforeValidator(parse_commands)]
 OptionalText = Annotated[str | None, BeforeValidator(empty_is_unset)]
 OptionalPath = Annotated[Path | None, BeforeValidator(empty_is_unset)]

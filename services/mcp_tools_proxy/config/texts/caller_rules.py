@@ -65,6 +65,10 @@ def _process_texts(entry: ServerEntry) -> Iterator[tuple[Location, CallerTemplat
     yield from _of_keys("env", entry.env.items())
     if isinstance(entry.cwd, CallerTemplate):
         yield ("cwd",), entry.cwd
+    if entry.sandbox is not None:
+        for key, paths in (("read", entry.sandbox.read), ("write", entry.sandbox.write)):
+            for (_, step), template in _of_keys(key, enumerate(paths or ())):
+                yield ("sandbox", key, step), template
 
 
 def _templates(entry: ServerEntry) -> Iterator[tuple[Location, CallerTemplate]]:
@@ -91,7 +95,7 @@ def _fixed_faults(
             f"has {names}, and is fixed for a session that callers of several share; set isolation "
             "so that they do not",
         )
-    if place == ("cwd",) and not _is_path(template):
+    if place[0] in {"cwd", "sandbox"} and not _is_path(template):
         yield place, "has two parts of the caller in one segment; put a / between them"
 
 

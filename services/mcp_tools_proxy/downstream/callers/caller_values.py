@@ -88,6 +88,9 @@ class CallerValues:
             or config.args,
             env={**config.env, **{n: fill(it, encode_variable) for n, it in env.items()}},
             cwd=config.cwd if texts.cwd is None else fill(texts.cwd, encode_segment),
+            sandbox=config.sandbox
+            if texts.sandbox is None
+            else texts.sandbox.filled(lambda path: fill(path, encode_segment)),
             headers={**config.headers, **{n: fill(it, encode_header) for n, it in headers.items()}},
         )
 

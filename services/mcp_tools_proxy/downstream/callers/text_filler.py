@@ -75,7 +75,8 @@ def templates_of(texts: CallerTexts) -> list[CallerTemplate]:
     """Return all templates of a configuration's texts."""
     cwd = [] if texts.cwd is None else [texts.cwd]
     args = [it for it in texts.args if isinstance(it, CallerTemplate)]
-    return [*args, *texts.env.values(), *cwd, *texts.headers.values()]
+    paths = () if texts.sandbox is None else texts.sandbox.templates
+    return [*args, *texts.env.values(), *cwd, *paths, *texts.headers.values()]
 
 
 def _usable(secret: Secret, path: str, unusable: re.Pattern[str]) -> str:

@@ -73,7 +73,7 @@ class Dialer(AsyncResource):
         access: SessionAccess | None,
     ) -> Connection:
         """Enter the first attempt that works; raise the fault of the attempt that got furthest."""
-        same_for_all = replace(config, args=(), env={}, cwd=None, headers={})
+        same_for_all = replace(config, args=(), env={}, cwd=None, sandbox=None, headers={})
         known, last = self._worked.pop(config.server_id, (None, None))
         attempts = _attempts(config.transport)
         if last is not None and known == same_for_all:

@@ -1,6 +1,7 @@
 """Starts a stdio server and leaves no process of it behind.
 
-Usage: ``process_guard.py PARENT COMMAND ARG…``. It runs as a program of its own, isolated and
+Usage: ``process_guard.py PARENT SANDBOX COMMAND ARG…``. SANDBOX is the JSON of the arguments of
+``confine_server``, or empty for no sandbox. It runs as a program of its own, isolated and
 without site-packages. On Linux it stays, as the parent of the server and of every process that the
 server leaves behind, even in a session of its own. When the server ends, when END_ALL arrives, or
 when the gateway dies, it kills them all and ends as the server did.
@@ -25,24 +26,27 @@ SIGTERM is forwarded to the server and its process group.
 
 COMMAND_NOT_FOUND = 127
 CANNOT_START = 126
+CANNOT_CONFINE = 125
+
+_PACKAGES = os.path.abspath(__file__).rsplit("/mcp_tools_proxy/", 1)[0]
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
 
-def main(parent: int, command: list[str]) -> int:
-    """Run ``command`` for the process ``parent``; return its exit code."""
+def main(parent: int, sandbox: str, command: list[str]) -> int:
+    """Run ``command`` for the process ``parent``, confined by ``sandbox``; return its exit code."""
     _close_inherited()
     # Python ignores both signals, and exec would pass that on to the server
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     if STAYS:
         _unset_own_locale()
-        return _supervise(parent, command)
-    return _become(command)
+        return _supervise(parent, sandbox, command)
+    return _become(sandbox, command)
 
 
-def _supervise(parent: int, command: list[str]) -> int:
+def _supervise(parent: int, sandbox: str, command: list[str]) -> int:
     """Run ``command`` as a child; when it ended or is to end, kill every process that is left."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     waited = {signal.SIGCHLD, signal.SIGTERM, END_ALL}
@@ -62,7 +66,7 @@ def _supervise(parent: int, command: list[str]) -> int:
         if os.getppid() != guard:
             os._exit(1)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        os._exit(_become(command))
+        os._exit(_become(sandbox, command))
     _release_pipes()
     status = None
     while status is None:
@@ -76,14 +80,31 @@ def _supervise(parent: int, command: list[str]) -> int:
     return _end_as(_end_all(server, status))
 
 
-def _become(command: list[str]) -> int:
+def _become(sandbox: str, command: list[str]) -> int:
     """Replace this process by ``command``; return an exit code only if that fails."""
+    if sandbox and not _confine(sandbox, command[0]):
+        return CANNOT_CONFINE
     try:
         os.execvp(command[0], command)  # noqa: S606 - that there is no shell is the point
     except (FileNotFoundError, NotADirectoryError):
         return COMMAND_NOT_FOUND
     except (OSError, ValueError):
         return CANNOT_START
+
+
+def _confine(sandbox: str, command: str) -> bool:
+    """Confine this process, which has one thread; return whether all of it was possible."""
+    import json  # noqa: PLC0415 - used here only
+
+    sys.path.append(_PACKAGES)  # of our packages alone: -S leaves out all others
+    try:
+        from mcp_tools_proxy.sandbox.confinement import confine_server  # noqa: PLC0415 - as above
+
+        confine_server(command=command, **json.loads(sandbox))
+    except Exception as error:  # noqa: BLE001 - whatever it is, the server must not start
+        sys.stderr.write(f"the sandbox cannot be set up: {error}\n")
+        return False
+    return True
 
 
 def _reap(server: int) -> int | None:
@@ -176,4 +197,6 @@ def _unset_own_locale() -> None:
 
 
 if __name__ == "__main__":
-    os._exit(main(int(sys.argv[1]), sys.argv[2:]))  # without cleanup: the gateway waits
+    os._exit(
+        main(int(sys.argv[1]), sys.argv[2], sys.argv[3:])
+    )  # without cleanup: the gateway waits

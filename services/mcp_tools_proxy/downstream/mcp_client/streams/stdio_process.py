@@ -1,17 +1,19 @@
 """stdio: a server that runs as a child process, under a guard that kills all it leaves behind."""
 
 import asyncio
+import json
 import os
 import signal
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
+from dataclasses import asdict
 
 import anyio
 import structlog
 from mcp.client.stdio import get_default_environment
 
-from mcp_tools_proxy.domain.server import ServerConfig
+from mcp_tools_proxy.domain.server import Sandbox, ServerConfig
 from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import CONNECTION_LOST
 from mcp_tools_proxy.downstream.mcp_client.http.sse_parser import LineSplitter
@@ -41,7 +43,7 @@ async def open_process(config: ServerConfig) -> AsyncIterator["ServerProcess"]:
     Raises ConnectionFailure when the server cannot be started.
     """
     process = await _spawn(config)
-    server = ServerProcess(process, config.command)
+    server = ServerProcess(process, config.command, is_confined=config.sandbox is not None)
     log.info("server.spawned", server_id=config.server_id, command=config.command, pid=process.pid)
     try:
         async with anyio.create_task_group() as tasks:
@@ -66,12 +68,15 @@ class ServerProcess:
     ``process`` is the guard, which ends when the server does, with the same exit code.
     """
 
-    def __init__(self, process: asyncio.subprocess.Process, command: str) -> None:
+    def __init__(
+        self, process: asyncio.subprocess.Process, command: str, *, is_confined: bool = False
+    ) -> None:
         if process.stdin is None or process.stdout is None:
             raise ValueError("the process is started with pipes")
         self._process = process
         self._stdin, self._stdout = process.stdin, process.stdout
         self._command = command
+        self._is_confined = is_confined
         self._killed = False
 
     def __repr__(self) -> str:
@@ -120,6 +125,11 @@ class ServerProcess:
                 )
             case guard.CANNOT_START:
                 return f"the command {quote(self._command)} cannot be started"
+            case guard.CANNOT_CONFINE if self._is_confined:
+                return (
+                    "the sandbox in mcp.json cannot be set up, so the server was not started; its "
+                    "log has the reason, such as a path that does not exist"
+                )
             case code if code < 0:
                 return f"the server's process was ended by signal {-code}"
             case code:
@@ -183,13 +193,18 @@ def _path_hint(command: str) -> str:
     return "; a relative path counts from cwd, else from the folder the gateway was started in"
 
 
+def _sandbox_argument(sandbox: Sandbox | None) -> str:
+    """Return a sandbox as the guard reads it."""
+    return "" if sandbox is None else json.dumps(asdict(sandbox))
+
+
 async def _spawn(config: ServerConfig) -> asyncio.subprocess.Process:
     if "\0" in "".join((config.command, *config.args)):  # uvloop would cut the argument there
         raise ConnectionFailure(_NO_START)
     try:
         return await asyncio.create_subprocess_exec(
             sys.executable,
-            *("-I", "-S", _GUARD, str(os.getpid())),
+            *("-I", "-S", _GUARD, str(os.getpid()), _sandbox_argument(config.sandbox)),
             config.command,
             *config.args,
             stdin=asyncio.subprocess.PIPE,
