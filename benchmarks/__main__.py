@@ -19,6 +19,7 @@ from benchmarks.documents import measure_documents, measure_many_documents
 from benchmarks.endurance import measure_endurance
 from benchmarks.facade import measure_facade
 from benchmarks.fleet import measure_fleet
+from benchmarks.floods import measure_floods
 from benchmarks.hostile import measure_bad_tokens, measure_unread_log
 from benchmarks.idempotency import measure_idempotency
 from benchmarks.identity import measure_identity
@@ -80,6 +81,7 @@ EXPERIMENTS: Mapping[str, Callable[[Bench], Result]] = {
     "connector": measure_connector,
     "connections": measure_connections,
     "new-clients": measure_new_clients,
+    "floods": measure_floods,
 }
 
 LONG = "endurance takes about four minutes by itself."
