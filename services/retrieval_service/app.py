@@ -29,6 +29,7 @@ from mcp_tools_proxy.telemetry.logging import flush_logs
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.wire.identifiers import Identifier
 from mcp_tools_proxy.wire.problem_texts import place_of, problem_of
+from mcp_tools_proxy.wire.strict_json import parse_strict
 from retrieval_service.settings import RetrievalSettings
 
 WINDOW_PATH = "/internal/retrieval/chunks/window"
@@ -36,6 +37,9 @@ WINDOW_PATH = "/internal/retrieval/chunks/window"
 
 MAX_REQUEST_BYTES = 64 * 1024
 """A larger request is refused; a valid one is below 4 KiB."""
+
+MAX_JSON_ITEMS = 10_000
+"""Values in the JSON of a request, such as roles."""
 
 log = structlog.get_logger()
 
@@ -198,10 +202,12 @@ async def _read_body(request: Request) -> bytes:
 
 def _parse(body: bytes, max_window: int) -> WindowRequest:
     try:
-        wanted = WindowRequest.model_validate_json(body)
+        wanted = WindowRequest.model_validate(parse_strict(body, max_items=MAX_JSON_ITEMS))
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         raise InvalidRequest(f"{place_of(first, whole='body')}: {problem_of(first)}") from error
+    except ValueError as error:
+        raise InvalidRequest(f"body: {error}") from error
     size = wanted.window_before + wanted.window_after + 1
     if size > max_window:
         raise InvalidRequest(f"a window holds at most {max_window} chunks, {size} were asked for")

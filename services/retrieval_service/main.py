@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from functools import partial
 from importlib.metadata import version
 from typing import Annotated
 
@@ -10,7 +11,9 @@ import uvicorn
 from typer.exceptions import TyperException
 
 from mcp_tools_proxy.documents.open_documents import prepare_documents
+from mcp_tools_proxy.server.connection_limit import ConnectionLimit, LimitedProtocol
 from mcp_tools_proxy.telemetry.logging import configure_logging
+from mcp_tools_proxy.wire.identifiers import is_loopback
 from retrieval_service.app import create_app
 from retrieval_service.settings import ENV_PREFIX, SettingsError, load_settings
 
@@ -49,6 +52,13 @@ def serve(host: _Host = None, port: _Port = None, show_version: _Version = False
     except SettingsError as error:
         _print_error(str(error))
         raise typer.Exit(USAGE_ERROR) from None
+    address = settings.host if host is None else host
+    if settings.token is None and not is_loopback(address):
+        _print_error(
+            f"{ENV_PREFIX}TOKEN: is needed to listen on {address}, because everybody who reaches "
+            "that address could read all documents; make one with: openssl rand -hex 32"
+        )
+        raise typer.Exit(USAGE_ERROR)
     configure_logging(settings.log_level, sys.stdout)
     url = settings.documents_url
     try:
@@ -64,10 +74,15 @@ def serve(host: _Host = None, port: _Port = None, show_version: _Version = False
         raise typer.Exit(USAGE_ERROR) from None
     uvicorn.run(
         create_app(settings),
-        host=settings.host if host is None else host,
+        host=address,
         port=settings.port if port is None else port,
         log_config=None,
         access_log=False,
+        proxy_headers=False,
+        ws="none",
+        http=partial(  # type: ignore[arg-type]
+            LimitedProtocol, limit=ConnectionLimit(), is_stopping=lambda: False
+        ),
         server_header=False,
     )
 

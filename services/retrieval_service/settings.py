@@ -33,7 +33,7 @@ class RetrievalSettings(BaseSettings):
     documents_cache_bytes: Annotated[int, Field(ge=1)] = 67_108_864
     """Bytes of memory for the texts of the documents used last."""
     token: SecretStr | None = None
-    """Bearer token that callers must send; unset lets everybody in."""
+    """Bearer token that callers must send; unset, only loopback may be listened on."""
     host: str = "127.0.0.1"
     """Address to listen on."""
     port: Annotated[int, Field(ge=0, le=65535)] = 8083

@@ -204,3 +204,19 @@ def test_a_bad_setting_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RETRIEVAL_PORT", "eighty")
     with pytest.raises(SettingsError, match="RETRIEVAL_PORT"):
         load_settings()
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        b'"tenant_id": "tenant_2"',
+        b'"more": NaN',
+        b'"more": 1e400',
+        b'"more": "\\ud800"',
+        b'"more": ' + b"[" * 70 + b"]" * 70,
+        json.dumps({"roles": ["r"] * 10_001}).encode()[1:-1],
+    ],
+)
+async def test_json_that_is_not_strict_is_refused(more: bytes) -> None:
+    response = await post(json.dumps(SEED).encode()[:-1] + b", " + more + b"}")
+    assert (response.status_code, code_of(response)) == (400, "INVALID_REQUEST")

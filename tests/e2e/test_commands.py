@@ -1,7 +1,10 @@
 """The programs' commands that serve nothing: which settings they need, help, version, tables."""
 
 import json
+import socket
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
@@ -30,6 +33,8 @@ SETTINGS_OF_SERVING = {
 """Values that stop ``serve``, each by itself."""
 
 PROGRAMS = {"mcp-tools-proxy": PROGRAM, "retrieval-service": RETRIEVAL_SERVICE}
+
+EVERY_ADDRESS = "0.0.0.0"  # noqa: S104
 
 
 class Ended(NamedTuple):
@@ -182,21 +187,69 @@ def test_a_list_of_documents_has_whole_ids_on_a_terminal_of_80_columns(
     assert [f"{name.upper()} {name}" in seen.text for name in names] == [True, True]
 
 
-@pytest.mark.e2e
-def test_the_retrieval_service_listens_where_its_options_say(tmp_path: Path) -> None:
+@contextmanager
+def retrieval_service(tmp_path: Path, *options: str, **settings: str) -> Iterator[int]:
+    """Run the Retrieval Service, and yield its port once it answers."""
     port = free_port()
     process = launch(
-        ["--port", str(port)],
+        ["--port", str(port), *options],
         tmp_path,
-        {"RETRIEVAL_PORT": str(free_port())},
+        {"RETRIEVAL_PORT": str(free_port()), **settings},
         streams=(None, subprocess.DEVNULL, None),
         module=RETRIEVAL_SERVICE,
     )
     try:
         wait_until(lambda: answers(port))
+        yield port
     finally:
         process.kill()
         process.wait(BOUND_S)
+
+
+@pytest.mark.e2e
+def test_the_retrieval_service_listens_where_its_options_say(tmp_path: Path) -> None:
+    with retrieval_service(tmp_path):
+        pass
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("host", [EVERY_ADDRESS, "::", "192.0.2.1"])
+def test_the_retrieval_service_needs_a_token_beyond_loopback(tmp_path: Path, host: str) -> None:
+    by_setting = run(tmp_path, RETRIEVAL_SERVICE, RETRIEVAL_HOST=host)
+    by_option = run(tmp_path, RETRIEVAL_SERVICE, "--host", host, RETRIEVAL_TOKEN="")
+    for result in (by_setting, by_option):
+        assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1)
+        assert result.stderr.startswith("retrieval-service: RETRIEVAL_TOKEN: ")
+
+
+@pytest.mark.e2e
+def test_the_retrieval_service_starts_beyond_loopback_with_a_token(tmp_path: Path) -> None:
+    every = ("--host", EVERY_ADDRESS)
+    with retrieval_service(tmp_path, *every, RETRIEVAL_TOKEN="a-token-of-16-characters") as port:
+        path = f"http://127.0.0.1:{port}/internal/retrieval/chunks/window"
+        assert httpx.post(path, content=b"{}").status_code == 401
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET /health HTTP/1.1\r\nHost: x\r\nX: " + b"a" * 100_000 + b"\r\n\r\n",
+        b"GET /health?" + b"a" * 100_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET /health HTTP/1.1\r\nHost: x\r\n" + b"a: b\r\n" * 300 + b"\r\n",
+    ],
+)
+def test_the_retrieval_service_bounds_heads_of_requests(tmp_path: Path, head: bytes) -> None:
+    with retrieval_service(tmp_path) as port:
+        with socket.create_connection(("127.0.0.1", port), BOUND_S) as connection:
+            with suppress(ConnectionError):
+                connection.sendall(head)
+            answer = b""
+            with suppress(ConnectionError):
+                while piece := connection.recv(65536):
+                    answer += piece
+        assert b"200 OK" not in answer
+        assert answers(port)
 
 
 def answers(port: int) -> bool:
