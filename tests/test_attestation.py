@@ -33,7 +33,7 @@ WHEEL, SDIST, SBOM = "gateway-1.0-py3-none-any.whl", "gateway-1.0.tar.gz", "sbom
 
 @pytest.fixture
 def keys(tmp_path: Path) -> Path:
-    """Write a pair of keys and one key of somebody else."""
+    """Write two pairs of keys."""
     folder = tmp_path / "keys"
     folder.mkdir()
     for name in ("release", "other"):
@@ -166,7 +166,7 @@ CHANGES: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_what_was_changed_is_refused(signed: Path, keys: Path, change: str) -> None:
+def test_a_changed_release_is_refused(signed: Path, keys: Path, change: str) -> None:
     tamper, problem = CHANGES[change]
     tamper(signed)
     with pytest.raises(Refused, match=problem):

@@ -21,14 +21,14 @@ VALUE_CHARS = 10
 """Cost of one value, however short, in characters of text."""
 
 _GAP = "\0"
-"""Stands for hidden characters. It is no part of a word, so it also ends one."""
+"""Replaces hidden characters. It is not a word character, so it also ends a word."""
 
 _GAP_BEFORE = re.compile(f"{_GAP}([^\x00-\x7f])")
 
 _WORD = re.compile(r"\w+")
 
 Path = tuple[str | int, ...]
-"""Where a value stands in the arguments: keys, and places in lists."""
+"""The path of a value in the arguments: keys, and indexes of lists."""
 
 
 class Blocked(NamedTuple):
@@ -42,7 +42,7 @@ class Blocklist:
     """Finds keywords as whole words, after NFKC and case folding; off without keywords.
 
     Hidden characters in a word, and around it, do not matter. In a word that mixes scripts, letters
-    that look alike are equal; a word of one script is read as it is.
+    that look alike are equal; a word of one script matches only itself.
     """
 
     def __init__(self, keywords: Iterable[str]) -> None:

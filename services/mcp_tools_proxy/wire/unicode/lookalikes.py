@@ -23,7 +23,7 @@ _MORE_SHAPES = (
 )
 """More letters, and the Latin letter that they, or their capitals, look like (UTS 39).
 
-They count in words that mix scripts only: in a word of one script nobody reads them as Latin.
+They count only in words that mix scripts: in a word of one script they are not read as Latin.
 """
 
 _JOINTS = re.compile(r"[\s:_./-]+")
