@@ -4,11 +4,16 @@ from collections.abc import AsyncGenerator, Mapping
 from types import SimpleNamespace
 from typing import Any, cast
 
+import aiohttp
 import anyio
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
 from mcp_tools_proxy.downstream.mcp_client.http.legacy_sse_transport import LegacySseTransport
 from mcp_tools_proxy.downstream.mcp_client.streams.duplex import DuplexDispatcher
+from mcp_tools_proxy.downstream.mcp_client.streams.websocket import WebSocket
+from mcp_tools_proxy.web_client.websocket_client import FRAMES_PER_TURN, connect_websocket
 from tests.unit.downstream.neighbour_task import neighbour_task
 
 LIST_CHANGED = b'{"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}'
@@ -59,3 +64,30 @@ async def test_other_tasks_go_on_between_the_messages_of_a_flood() -> None:
         await wire.wait_lost()
         assert neighbour.done()
         tasks.cancel_scope.cancel()
+
+
+async def test_other_tasks_go_on_between_the_pings_of_a_websocket_server() -> None:
+    pings = 5000
+
+    async def serve(request: web.Request) -> web.WebSocketResponse:
+        socket = web.WebSocketResponse(protocols=("mcp",), autoping=False)
+        await socket.prepare(request)
+        assert request.transport is not None
+        request.transport.write(b"\x89\x00" * pings)
+        await socket.send_str("{}")
+        async for _ in socket:
+            pass
+        return socket
+
+    app = web.Application()
+    app.router.add_get("/", serve)
+    async with TestServer(app) as server, aiohttp.ClientSession() as http:
+        socket = await connect_websocket(
+            http, server.make_url("/"), {}, max_msg_size=1000, heartbeat_s=60
+        )
+        async with neighbour_task(steps=pings // FRAMES_PER_TURN // 2) as neighbour:
+            messages = WebSocket(socket).receive()
+            assert await anext(messages) == (b"{}", False)
+            assert neighbour.done()
+        await messages.aclose()
+        await socket.close()
