@@ -20,6 +20,7 @@ from benchmarks.endurance import measure_endurance
 from benchmarks.facade import measure_facade
 from benchmarks.fleet import measure_fleet
 from benchmarks.floods import measure_floods
+from benchmarks.growth import measure_growth
 from benchmarks.hostile import measure_bad_tokens, measure_unread_log
 from benchmarks.idempotency import measure_idempotency
 from benchmarks.identity import measure_identity
@@ -63,6 +64,7 @@ EXPERIMENTS: Mapping[str, Callable[[Bench], Result]] = {
     "start": measure_start,
     "steady": measure_steady,
     "endurance": measure_endurance,
+    "growth": measure_growth,
     "relay": measure_relay,
     "lists": measure_lists,
     "switch": measure_switch,

@@ -37,6 +37,7 @@ class Sizes:
     steady_s: float
     log_lines: int
     endurance_calls: int
+    growth_calls: int
     tenant_documents: int
 
     def ratio_calls_at(self, connections: int) -> int:
@@ -62,6 +63,7 @@ FULL = Sizes(
     steady_s=10.0,
     log_lines=3_200,
     endurance_calls=1_000_000,
+    growth_calls=200_000,
     tenant_documents=300,
 )
 QUICK = Sizes(
@@ -82,6 +84,7 @@ QUICK = Sizes(
     steady_s=3.0,
     log_lines=640,
     endurance_calls=30_000,
+    growth_calls=40_000,
     tenant_documents=40,
 )
 

@@ -278,7 +278,11 @@ class Gateway:
             local_templates=local_templates,
             pool=self.pool,
             build_components=lambda view, bindings: build_components(
-                view, self.pool, max_text_bytes=settings.max_text_bytes, bindings=bindings
+                view,
+                self.pool,
+                max_text_bytes=settings.max_text_bytes,
+                output_schema_check=settings.output_schema_check,
+                bindings=bindings,
             ),
             metrics=self.metrics,
             apply_limits=self.limiter.apply_rules,

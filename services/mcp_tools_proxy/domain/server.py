@@ -190,6 +190,17 @@ class ServerConfig:
         )
 
 
+class OutputSchemaCheck(StrEnum):
+    """What happens to a tool's result that does not match its ``outputSchema``."""
+
+    OFF = "off"
+    """Results are not compared."""
+    WARN = "warn"
+    """It is logged and counted."""
+    ENFORCE = "enforce"
+    """It is logged and counted, and the call fails."""
+
+
 class ServerState(Enum):
     """State of a server's session."""
 

@@ -1,7 +1,7 @@
 """Validates tool arguments against the JSON Schemas that servers send."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 from typing import NamedTuple
 
@@ -51,6 +51,8 @@ EXPLAINED_STEPS = 10_000
 
 CACHED_SCHEMAS = 20_000
 """As many tools as one server may offer: a refresh then compiles new schemas only."""
+
+_ARGUMENTS = "arguments"
 
 _VALUE = "the value"
 """Replaces an argument's value in the library's messages: it may be a secret."""
@@ -153,7 +155,25 @@ class ArgumentCheck:
             details={"arguments": list(islice(names, MAX_PROBLEMS))},
         )
 
-    def _problems(self, arguments: JsonObject) -> list[ValidationError]:
+    def mismatch(self, value: object, subject: str) -> str | None:
+        """Return what of ``value`` does not fit the schema, None if it fits; for a result.
+
+        ``subject`` names the value. One whose check may take long does not fit.
+        """
+        if not self._is_cheap:
+            estimate = estimate_cost(value, self._cost)
+            if estimate.steps > MAX_STEPS or estimate.ns > INLINE_NS:
+                return f"{subject}: is too large or too deeply nested to be checked"
+        try:
+            if self._validator.is_valid(value):
+                return None
+            problems = self._problems(value)
+        except ValueError:  # the library cannot convert it
+            return f"{subject}: is nested too deeply, or has text that is not valid Unicode"
+        found = join_first(problems, partial(_describe, subject=subject))
+        return found or f"{subject}: does not match the schema"
+
+    def _problems(self, arguments: object) -> list[ValidationError]:
         """Return all problems, the first one or none, depending on what finding them costs."""
         effort = estimate_cost(arguments, self._cost).steps
         if min(effort, self._cost.most_steps) > EXPLAINED_STEPS:
@@ -228,7 +248,7 @@ def _text_of(located: _Located) -> str:
     )
 
 
-def _describe(problem: ValidationError) -> str:
+def _describe(problem: ValidationError, subject: str = _ARGUMENTS) -> str:
     match problem.kind:
         case ValidationErrorKind.AdditionalProperties(unexpected=names):
             rule = f"{_quoted(names)} not allowed here"
@@ -244,7 +264,7 @@ def _describe(problem: ValidationError) -> str:
             rule = "is too long to be checked against its pattern; shorten it"
         case _:
             rule = problem.message.removeprefix(f"{_VALUE} ")[:MAX_PROBLEM_CHARS]
-    return f"{_path(problem.instance_path)}: {rule}"
+    return f"{_path(problem.instance_path, subject)}: {rule}"
 
 
 def _quoted(names: list[str]) -> str:
@@ -252,8 +272,8 @@ def _quoted(names: list[str]) -> str:
     return f"{shown} {'is' if len(names) == 1 else 'are'}"
 
 
-def _path(path: Iterable[str | int]) -> str:
-    return ".".join(["arguments", *(_part(part) for part in path)])
+def _path(path: Iterable[str | int], subject: str = _ARGUMENTS) -> str:
+    return ".".join([subject, *(_part(part) for part in path)])
 
 
 def _part(part: str | int) -> str:

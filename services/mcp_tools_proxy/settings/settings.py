@@ -21,7 +21,7 @@ from pydantic_core import ErrorDetails
 
 from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.domain.offers.definitions import DefinitionsMode
-from mcp_tools_proxy.domain.server import StdioMode
+from mcp_tools_proxy.domain.server import OutputSchemaCheck, StdioMode
 from mcp_tools_proxy.settings.audit import AuditSettings, check_audit
 from mcp_tools_proxy.settings.console import ConsoleSettings
 from mcp_tools_proxy.settings.documents import DocumentSettings
@@ -152,6 +152,10 @@ class Settings(
     """Bytes of the image of one page (``view_doc_page``)."""
     max_result_bytes: Count = 1_048_576
     """Bytes of one result as JSON."""
+    output_schema_check: OutputSchemaCheck = OutputSchemaCheck.OFF
+    """What happens to a result of a server's tool that does not match the tool's `outputSchema`:
+    `off` (results are not compared), `warn` (a log line and a metric), or `enforce` (the call is
+    TOOL_FAILED as well)."""
     max_batch_calls: Count = 32
     """Calls in one batch."""
     blocklist_keywords: TextList = ()

@@ -240,6 +240,11 @@ class Metrics:
             "Times a call was suspended until its client came back with answers.",
             ["server"], registry=r,
         )  # fmt: skip
+        self.server_output_mismatches = Counter(
+            "mcp_proxy_server_output_mismatches",
+            "Results that did not match the outputSchema of their tool.",
+            ["server"], registry=r,
+        )  # fmt: skip
         self.readiness_ok = Gauge(
             "mcp_proxy_readiness_ok", "1 while a check of /health/ready is ok, 0 while degraded.",
             ["check"], registry=r,

@@ -21,6 +21,7 @@ class ServerMetrics:
         self._reconnects: Counter = metrics.server_reconnects.labels(server_id)
         self._discovery_failures: Counter = metrics.server_discovery_failures.labels(server_id)
         self._suspended_calls: Counter = metrics.server_suspended_calls.labels(server_id)
+        self._output_mismatches: Counter = metrics.server_output_mismatches.labels(server_id)
         self._open = True
         self.set_status(up=False, stale=False)
 
@@ -51,6 +52,10 @@ class ServerMetrics:
         """Count one suspension of a call."""
         self._suspended_calls.inc()
 
+    def output_mismatched(self) -> None:
+        """Count one result that did not match the schema of its tool."""
+        self._output_mismatches.inc()
+
     def set_sessions(self, count: int) -> None:
         """Set how many sessions of tenants or users are open."""
         if self._open:
@@ -76,6 +81,7 @@ def remove_server(metrics: Metrics, server_id: str) -> None:
         metrics.server_reconnects,
         metrics.server_discovery_failures,
         metrics.server_suspended_calls,
+        metrics.server_output_mismatches,
         metrics.server_sessions,
         metrics.server_sessions_ended,
     ):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from types import MappingProxyType
 from typing import TypeVar
@@ -9,6 +10,7 @@ from typing import TypeVar
 from mcp_tools_proxy.domain.components import Prompt, Resource, ResourceTemplate, Tool
 from mcp_tools_proxy.domain.offers.bindings import ServerBindings
 from mcp_tools_proxy.domain.offers.view import Route, View
+from mcp_tools_proxy.domain.server import OutputSchemaCheck
 from mcp_tools_proxy.downstream.components.remote_prompt import RemotePrompt
 from mcp_tools_proxy.downstream.components.remote_resource import RemoteResource, RemoteTemplate
 from mcp_tools_proxy.downstream.components.remote_tool import RemoteTool
@@ -34,6 +36,7 @@ def build_components(
     pool: Pool,
     *,
     max_text_bytes: int,
+    output_schema_check: OutputSchemaCheck = OutputSchemaCheck.OFF,
     bindings: Mapping[str, ServerBindings] = MappingProxyType({}),
 ) -> Components:
     """Build a component for each item of ``view``, bound to the present session of its server.
@@ -42,7 +45,8 @@ def build_components(
     component end on the session that it is bound to. ``bindings`` are those of servers, by id;
     what they cannot be applied to is not in the view.
     """
-    tools = _build_all(RemoteTool.build, view.tools.values(), pool, max_text_bytes)
+    build_tool = partial(RemoteTool.build, output_schema_check=output_schema_check)
+    tools = _build_all(build_tool, view.tools.values(), pool, max_text_bytes)
     prompts = _build_all(RemotePrompt.build, _all(view.prompts), pool, max_text_bytes)
     return Components(
         tools=tuple(_bound(tool, bindings) for tool in tools),

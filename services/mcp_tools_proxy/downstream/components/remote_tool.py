@@ -13,11 +13,13 @@ from mcp_tools_proxy.domain.errors import ProxyError, ResultTooLarge, ToolFailed
 from mcp_tools_proxy.domain.offers.bindings import Binding
 from mcp_tools_proxy.domain.offers.snapshot import CheckArguments
 from mcp_tools_proxy.domain.offers.view import Route
+from mcp_tools_proxy.domain.server import OutputSchemaCheck
 from mcp_tools_proxy.downstream.components.bound_arguments import BoundArguments
 from mcp_tools_proxy.downstream.components.normalize import (
     failure_of,
     normalise_tool_result,
 )
+from mcp_tools_proxy.downstream.components.output_check import OutputCheck
 from mcp_tools_proxy.downstream.components.remote_call import (
     RemoteCall,
     RemoteTarget,
@@ -48,11 +50,20 @@ class RemoteTool(NamesNoDocument):
     target: RemoteTarget
     check: CheckArguments
     max_text_bytes: int
+    output_check: OutputCheck | None = None
+    """Compares results with the tool's ``outputSchema``; None where they are not compared."""
     bound: BoundArguments | None = None
     """The arguments that are filled in; ``spec`` does not show them, and ``check`` knows them."""
 
     @classmethod
-    def build(cls, route: Route, session: ReconnectingSession, max_text_bytes: int) -> Self:
+    def build(
+        cls,
+        route: Route,
+        session: ReconnectingSession,
+        max_text_bytes: int,
+        *,
+        output_schema_check: OutputSchemaCheck = OutputSchemaCheck.OFF,
+    ) -> Self:
         """Build the tool of a route."""
         spec = _spec_of(route)
         return cls(
@@ -60,6 +71,7 @@ class RemoteTool(NamesNoDocument):
             target=RemoteTarget(session, spec, route.name),
             check=_check_of(route, session),
             max_text_bytes=max_text_bytes,
+            output_check=OutputCheck.build(spec, session.metrics, output_schema_check),
         )
 
     @property
@@ -107,8 +119,8 @@ class RemoteTool(NamesNoDocument):
     def _result_of(self, raw: object, call: Call) -> Result:
         """Convert the raw result.
 
-        Raises ToolFailed for ``isError``, and for a result that is no object although the tool
-        declares an output schema.
+        Raises ToolFailed for ``isError``, for a result that is not an object although the tool
+        declares an output schema, and for one that does not match it where that is enforced.
         """
         answer = normalise_tool_result(raw, max_text_bytes=self.max_text_bytes)
         if answer.decode_failed:
@@ -127,6 +139,8 @@ class RemoteTool(NamesNoDocument):
             )
         if answer.is_error:
             raise self._bounded(failure_of(answer, self.spec.name))
+        if self.output_check is not None:
+            self.output_check(answer.value, call.trace_id)
         return Result(
             value=answer.value, tokens=answer.tokens, max_bytes=self.target.max_result_bytes
         )
