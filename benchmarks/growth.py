@@ -4,7 +4,7 @@ Each round has calls of the same kinds, of other tenants, for other documents, a
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 
 from benchmarks.bench import Bench
@@ -39,7 +39,7 @@ _LARGE = "x" * 10_000
 
 def measure_growth(bench: Bench) -> Result:
     """Serve calls, and compare the memory after FIRST_CALLS of them with that after all."""
-    rows: list[tuple[str, ...]] = []
+    rows: list[Sequence[str]] = []
     with ExitStack() as stack:
         (downstream,) = stack.enter_context(fleet(bench.workdir))
         settings = {**echo_configuration(bench.workdir / "growth-config", downstream), **_SHORT}

@@ -81,8 +81,8 @@ async def test_enforced_a_result_without_structured_content_fails() -> None:
 
 async def test_an_error_of_the_tool_is_passed_on_as_it_is() -> None:
     async with calling("enforce") as called:
-        said = {"content": [{"type": "text", "text": "no such row"}], "isError": True}
-        error = (await called.envelope(said))["error"]
+        failed = {"content": [{"type": "text", "text": "no such row"}], "isError": True}
+        error = (await called.envelope(failed))["error"]
         assert "no such row" in error["message"]
         assert await called.mismatches() == 0
 

@@ -272,6 +272,7 @@ class Gateway:
         local_tools: Sequence[Tool],
         local_templates: Sequence[ResourceTemplate],
     ) -> RegistryPublisher:
+        output_schema_check = settings.output_schema_check
         return RegistryPublisher(
             holder=self.registry,
             local_tools=local_tools,
@@ -281,7 +282,7 @@ class Gateway:
                 view,
                 self.pool,
                 max_text_bytes=settings.max_text_bytes,
-                output_schema_check=settings.output_schema_check,
+                output_schema_check=output_schema_check,
                 bindings=bindings,
             ),
             metrics=self.metrics,
