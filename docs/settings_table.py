@@ -42,7 +42,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "documents": ("documents_", "cache_dir", "max_document_", "ocr_", "mock_", "hide_"),
     "meaning": ("embeddings_",),
     "servers": (
-        *("config_", "preset", "tool_timeout_", "startup_", "require_"),
+        *("config_", "preset", "tool_timeout_", "startup_", "require_", "server_"),
         *("secrets_", "signing_", "public_", "credentials_", "logins_"),
     ),
     "mcp": ("tool_name_", "default_tenant_", "max_sessions", "session_"),

@@ -16,6 +16,7 @@ from mcp_tools_proxy.aiokits.change_signal import ChangeSignal
 from mcp_tools_proxy.app.audit import build_audit, take_records
 from mcp_tools_proxy.app.auth import build_authenticator, build_tokens
 from mcp_tools_proxy.app.idempotency import build_record_store
+from mcp_tools_proxy.app.network_support import network_support
 from mcp_tools_proxy.app.open_logins import OpenLogins, build_login_access, build_user_sign_ins
 from mcp_tools_proxy.app.process_warnings import process_warnings
 from mcp_tools_proxy.app.retrieval_service import build_retrieval_client
@@ -151,7 +152,7 @@ class Gateway:
         local_templates = self._local_templates(settings)
         self.registry.replace(Registry.build(local_tools, templates=local_templates))
         offer_changes = ChangeSignal()
-        self.dialer = LazyDialer()
+        self.dialer = LazyDialer(network_support(settings).networks)
         self.signing_keys = build_signing_keys(settings)
         filler = build_filler(settings)
         self.logins = OpenLogins(settings, quota=settings.login_quota)
@@ -391,6 +392,7 @@ def _config_folder(settings: Settings) -> ConfigFolder:
             max_result_bytes=settings.max_result_bytes,
             identity=identity_support(settings),
             stdio=StdioSupport(mode=settings.stdio, commands=settings.stdio_commands),
+            network=network_support(settings),
         ),
         pinned=settings.preset,
     )

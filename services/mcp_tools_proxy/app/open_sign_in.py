@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from mcp_tools_proxy.app.network_support import network_support
 from mcp_tools_proxy.app.open_logins import OpenLogins
 from mcp_tools_proxy.app.server_identity import build_filler, build_oauth, identity_support
 from mcp_tools_proxy.config.loader import load_configuration, process_environment
@@ -88,6 +89,7 @@ def _entry(settings: Settings, folder: Path, server_id: str) -> tuple[ServerConf
         call_timeout_s=settings.tool_timeout_s,
         max_result_bytes=settings.max_result_bytes,
         identity=identity_support(settings),
+        network=network_support(settings),
     )
     problems = configuration.invalid.get(server_id)
     if problems:

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from mcp_tools_proxy.config.bind_entry import bindings_of
 from mcp_tools_proxy.config.json_file import Location, json_path, limit_problems
+from mcp_tools_proxy.config.network_rules import READABLE, has_readable_credentials
 from mcp_tools_proxy.config.oauth.auth_entry import server_auth
 from mcp_tools_proxy.config.oauth.auth_rules import turns_oauth_off
 from mcp_tools_proxy.config.sandbox_entry import sandbox_of
@@ -278,6 +279,8 @@ def _entry_oddities(
     """Yield what an entry says that has no effect, or another one than its writer may think."""
     yield from _keys_without_effect(entry, written)
     yield from _variables_that_stay(written, environment)
+    if has_readable_credentials(entry):
+        yield ("url",), READABLE
     for place, text in _texts_with_variables(written):
         unset = unset_variables(text, environment)
         if unset:  # only a disabled server gets here: an enabled one would be invalid

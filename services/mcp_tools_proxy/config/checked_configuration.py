@@ -8,6 +8,7 @@ from pydantic_core import ErrorDetails
 
 from mcp_tools_proxy.config.field_types import keys_of
 from mcp_tools_proxy.config.json_file import json_path, limit_problems, problem_of_error
+from mcp_tools_proxy.config.network_rules import NetworkSupport, network_faults
 from mcp_tools_proxy.config.oauth.auth_entry import unknown_auth_key
 from mcp_tools_proxy.config.sandbox_entry import unknown_sandbox_key
 from mcp_tools_proxy.config.schema import ConfigurationFile
@@ -45,6 +46,7 @@ def check_configuration(
     environment: Mapping[str, str],
     support: IdentitySupport | None = None,
     stdio: StdioSupport | None = None,
+    network: NetworkSupport | None = None,
 ) -> CheckedConfiguration:
     """Validate a parsed mcp.json. Raises InvalidConfig for a fault outside of all entries."""
     found = _refused_keys(file_name, written)
@@ -60,9 +62,14 @@ def check_configuration(
             found.setdefault(_server_of(it) or "", []).append(_entry_problem(file_name, it))
         file = ConfigurationFile.model_validate(drop_entries(written, found), context=environment)
     support, stdio = support or IdentitySupport(), stdio or StdioSupport()
-    found = _with_faults(
-        file_name, file, found, lambda it: (*caller_faults(it, support), *stdio_faults(it, stdio))
-    )
+    network = network or NetworkSupport()
+
+    def faults_of(entry: ServerEntry) -> Iterable[Fault]:
+        yield from caller_faults(entry, support)
+        yield from stdio_faults(entry, stdio)
+        yield from network_faults(entry, network)
+
+    found = _with_faults(file_name, file, found, faults_of)
     if found:
         file = ConfigurationFile.model_validate(drop_entries(written, found), context=environment)
     return CheckedConfiguration(

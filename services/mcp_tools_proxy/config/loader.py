@@ -39,6 +39,7 @@ from mcp_tools_proxy.config.json_file import (
     read_json,
     read_text,
 )
+from mcp_tools_proxy.config.network_rules import NetworkSupport
 from mcp_tools_proxy.config.schema import AgentsFile, PresetFile
 from mcp_tools_proxy.config.stdio_rules import StdioSupport
 from mcp_tools_proxy.config.texts.caller_rules import IdentitySupport
@@ -114,18 +115,20 @@ def load_configuration(
     max_result_bytes: int,
     identity: IdentitySupport | None = None,
     stdio: StdioSupport | None = None,
+    network: NetworkSupport | None = None,
 ) -> Configuration:
     """Load mcp.json, with its variables replaced; ``NO_FILE`` if there is none, which is normal.
 
     The two defaults apply where neither the file nor the server's entry sets a value; ``identity``
-    is what entries can say of callers here, ``stdio`` which programs they may start. The problems
-    of a server's entry are in ``invalid``; all others raise InvalidConfig.
+    is what entries can say of callers here, ``stdio`` which programs they may start, ``network``
+    which addresses they may dial. The problems of a server's entry are in ``invalid``; all others
+    raise InvalidConfig.
     """
     path = folder / CONFIGURATION_FILE
     written = read_if_there(path)
     if written is None:
         return NO_FILE
-    checked = check_configuration(path.name, written, environment, identity, stdio)
+    checked = check_configuration(path.name, written, environment, identity, stdio, network)
     good = drop_entries(written, checked.invalid)
     return build_configuration(
         checked.file,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from anyio.abc import AsyncResource
 
 from mcp_tools_proxy.domain.server import ServerConfig
+from mcp_tools_proxy.domain.server_networks import ANY_NETWORK, ServerNetworks
 from mcp_tools_proxy.downstream.connection import Connection, OnListChanged, SessionAccess
 from mcp_tools_proxy.downstream.module_import import import_in_thread
 
@@ -21,9 +22,13 @@ _MODULE = "mcp_tools_proxy.downstream.mcp_client.dialer"
 
 
 class LazyDialer(AsyncResource):
-    """Opens a Dialer when it is first needed; ``dial`` is a Dial."""
+    """Opens a Dialer when it is first needed; ``dial`` is a Dial.
 
-    def __init__(self) -> None:
+    ``networks`` are those that servers may be in.
+    """
+
+    def __init__(self, networks: ServerNetworks = ANY_NETWORK) -> None:
+        self._networks = networks
         self._dialer: Dialer | None = None
         self._opening = asyncio.Lock()
 
@@ -52,5 +57,5 @@ class LazyDialer(AsyncResource):
         async with self._opening:
             if self._dialer is None:
                 module = await import_in_thread(_MODULE)
-                self._dialer = module.Dialer()
+                self._dialer = module.Dialer(self._networks)
             return self._dialer

@@ -59,7 +59,8 @@ def _are_origins(origins: tuple[str, ...]) -> tuple[str, ...]:
     return origins
 
 
-def _are_networks(networks: tuple[str, ...]) -> tuple[str, ...]:
+def are_networks(networks: tuple[str, ...]) -> tuple[str, ...]:
+    """Refuse texts that are not networks. Raises ValueError."""
     for network in networks:
         try:
             ip_network(network)
@@ -127,7 +128,7 @@ class IdentitySettings(TokensFileSettings):
     allowed_origins: Annotated[TextList, AfterValidator(_are_origins)] = ()
     """Origins of web pages that may send requests, besides this machine's own on loopback."""
 
-    trusted_proxies: Annotated[TextList, AfterValidator(_are_networks)] = ()
+    trusted_proxies: Annotated[TextList, AfterValidator(are_networks)] = ()
     """Networks of the proxies whose X-Forwarded-For is believed, as CIDRs."""
 
     @model_validator(mode="after")

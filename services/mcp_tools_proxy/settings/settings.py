@@ -23,6 +23,7 @@ from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.domain.offers.definitions import DefinitionsMode
 from mcp_tools_proxy.domain.server import OutputSchemaCheck, StdioMode
 from mcp_tools_proxy.settings.audit import AuditSettings, check_audit
+from mcp_tools_proxy.settings.auth import are_networks
 from mcp_tools_proxy.settings.console import ConsoleSettings
 from mcp_tools_proxy.settings.documents import DocumentSettings
 from mcp_tools_proxy.settings.quotas import QuotaSettings
@@ -118,6 +119,12 @@ class Settings(
     stdio_commands: ListedCommands = ()
     """The programs for ``listed``, a JSON list: `[{"command": "uvx", "args": ["notes==1.2", "*"],
     "env": ["NOTES_TOKEN"]}]`. `*` is one argument of any text but an option."""
+    server_networks: Annotated[TextList, AfterValidator(are_networks)] = ()
+    """Networks that the servers of mcp.json may be in, as CIDRs; unset, all. Link-local addresses
+    and the metadata services of clouds are never dialled."""
+    server_require_tls: bool = False
+    """Refuse entries of mcp.json that send headers, auth or an assertion over http:// or ws://
+    beyond this machine; otherwise check warns of them."""
     tool_timeout_s: Seconds = 60.0
     """Seconds for one downstream call, where mcp.json has no requestTimeoutSeconds."""
     startup_wait_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 5.0

@@ -1,5 +1,6 @@
 """Sockets with TCP options, so that a peer that vanished is noticed."""
 
+import errno
 import socket
 from collections.abc import Callable, Mapping
 
@@ -12,6 +13,29 @@ LONGEST_MS = 2**31 - 1
 
 # seconds, seconds, probes
 _KEEP_ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
+
+
+NOT_DIALLED = "has an address that may not be dialled"
+"""Text of the OSError of ``checked_sockets``; aiohttp joins those of several addresses."""
+
+
+def checked_sockets(allows: Callable[[str], bool], open_socket: SocketFactory) -> SocketFactory:
+    """Return a factory that raises OSError for addresses that ``allows`` refuses.
+
+    It is asked for each connection, after DNS: a name may lead elsewhere than the time before.
+    """
+
+    def open_checked(address: AddrInfoType) -> socket.socket:
+        if not allows(str(address[4][0])):
+            raise OSError(errno.EACCES, NOT_DIALLED)
+        return open_socket(address)
+
+    return open_checked
+
+
+def plain_socket(address: AddrInfoType) -> socket.socket:
+    """Return a socket without options."""
+    return socket.socket(*address[:3])
 
 
 def keepalive_sockets() -> SocketFactory:

@@ -99,7 +99,7 @@ def test_other_keys_are_warnings(tmp_path: Path, key: str) -> None:
 
 
 def test_a_variable_in_plain_braces_is_reported_once_for_all_places(tmp_path: Path) -> None:
-    entry = {"url": "http://h", "headers": {"A": "Bearer {NOTES_TOKEN}", "B": "{NOTES_TOKEN}"}}
+    entry = {"url": "https://h", "headers": {"A": "Bearer {NOTES_TOKEN}", "B": "{NOTES_TOKEN}"}}
     messages = by_path(load(tmp_path, {"mcpServers": {"a": entry, "b": entry}}).warnings)
     assert messages == {
         "$.mcpServers.a.headers.A": (

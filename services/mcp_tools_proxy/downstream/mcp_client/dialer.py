@@ -8,6 +8,7 @@ from anyio.abc import AsyncResource
 
 from mcp_tools_proxy.aiokits.exception_groups import first_cause
 from mcp_tools_proxy.domain.server import Isolation, ServerConfig, Transport
+from mcp_tools_proxy.domain.server_networks import ANY_NETWORK, ServerNetworks
 from mcp_tools_proxy.downstream.connection import (
     Connection,
     ConnectionFailure,
@@ -41,8 +42,9 @@ class Dialer(AsyncResource):
     the first one the next time, as long as the server's configuration stays the same.
     """
 
-    def __init__(self) -> None:
-        self._clients = HttpClients()
+    def __init__(self, networks: ServerNetworks = ANY_NETWORK) -> None:
+        self._networks = networks
+        self._clients = HttpClients(networks)
         self._worked: dict[str, tuple[ServerConfig, _Attempt]] = {}
         """By server: its configuration without what callers fill in, and what worked."""
 
@@ -131,7 +133,7 @@ class Dialer(AsyncResource):
         duplex: DuplexTransport
         clients = self._clients
         if config.isolation is not Isolation.SHARED:  # a connection is never another caller's
-            clients = HttpClients()
+            clients = HttpClients(self._networks)
             stack.push_async_callback(clients.close)
         match transport:
             case Transport.STDIO:

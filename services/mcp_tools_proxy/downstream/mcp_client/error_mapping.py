@@ -13,6 +13,7 @@ from mcp import MCPError
 from mcp.types import CONNECTION_CLOSED, INTERNAL_ERROR
 
 from mcp_tools_proxy.downstream.connection import AccessRefused, ConnectionFailure, ResponseTooLarge
+from mcp_tools_proxy.web_client.tcp_sockets import NOT_DIALLED
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 
 HTTP_ERRORS = (aiohttp.ClientError, HttpProcessingError, OSError)
@@ -135,6 +136,12 @@ def _not_connected(
     if error.errno in (errno.EMFILE, errno.ENFILE):
         reason = "no connection to the server: this process has too many files open"
         return ConnectionFailure(reason, sent=False)
+    if NOT_DIALLED in str(error):
+        return Unreachable(
+            "the server's address may not be dialled",
+            for_operators="the server's address may not be dialled: it is a link-local one, the "
+            "metadata service of a cloud, or outside MCP_PROXY_SERVER_NETWORKS",
+        )
     return Unreachable("no connection to the server: it refused, or nothing listens there")
 
 

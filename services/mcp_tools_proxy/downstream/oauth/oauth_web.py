@@ -1,20 +1,18 @@
 """The HTTP requests of OAuth: https, no redirects, no proxies, bounded in bytes and seconds."""
 
-import errno
 import re
-import socket
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
-from aiohttp import AddrInfoType
 from aiohttp.http_exceptions import HttpProcessingError
 from pydantic_core import from_json
 from yarl import URL
 
 from mcp_tools_proxy.downstream.oauth.reach import Reach, is_loopback_host, zone_of
+from mcp_tools_proxy.web_client.tcp_sockets import NOT_DIALLED, checked_sockets, plain_socket
 
 TIMEOUT_S = 5.0
 """Seconds for one request in total."""
@@ -24,8 +22,6 @@ MAX_BYTES = 64 * 1024
 
 _NOT_CARRIED_OUT = (429, 503)
 """Statuses of a request that was not begun: after a proxy's 502 or 504 its answer may be lost."""
-
-_NOT_DIALLED = "has an address that may not be dialled"
 
 _ERROR_CODE = re.compile(r"[a-z_]{1,64}")
 """As all registered ones are; nearly every secret has a digit or a capital."""
@@ -136,8 +132,8 @@ class OAuthWeb:
                 status = response.status
                 challenges = tuple(response.headers.getall("WWW-Authenticate", ()))
         except _FAULTS as error:
-            if _NOT_DIALLED in str(error):  # as one of several, if the name has several addresses
-                raise OAuthRefused(f"{_origin(url)} {_NOT_DIALLED}") from None
+            if NOT_DIALLED in str(error):  # as one of several, if the name has several addresses
+                raise OAuthRefused(f"{_origin(url)} {NOT_DIALLED}") from None
             was_sent = not isinstance(error, aiohttp.ClientConnectorError)
             raise IssuerUnavailable(
                 f"{_origin(url)} {_fault_text(error)}", may_have_worked=was_sent
@@ -155,7 +151,9 @@ class OAuthWeb:
     def _client(self, reach: Reach) -> aiohttp.ClientSession:
         client = self._clients.get(reach)
         if client is None:
-            connector = aiohttp.TCPConnector(socket_factory=_checked_sockets(reach))
+            connector = aiohttp.TCPConnector(
+                socket_factory=checked_sockets(lambda it: reach.allows(zone_of(it)), plain_socket)
+            )
             client = self._clients[reach] = aiohttp.ClientSession(
                 connector=connector,
                 cookie_jar=aiohttp.DummyCookieJar(),
@@ -173,16 +171,6 @@ def check_scheme(url: URL, reach: Reach) -> None:
         raise OAuthRefused(f"{_origin(url)} is named with a user, which is not allowed")
     if url.scheme != "https" and not is_local:
         raise OAuthRefused(f"{_origin(url)} is not https, so no secret may go there")
-
-
-def _checked_sockets(reach: Reach) -> Any:
-    def open_socket(address: AddrInfoType) -> socket.socket:
-        family, kind, protocol, _, target = address
-        if not reach.allows(zone_of(str(target[0]))):
-            raise OSError(errno.EACCES, _NOT_DIALLED)
-        return socket.socket(family, kind, protocol)
-
-    return open_socket
 
 
 def _fault_text(error: Exception) -> str:

@@ -6,34 +6,14 @@ or the metadata service of a cloud, which gives credentials to whoever sends it 
 
 from dataclasses import dataclass
 from enum import Enum
-from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from ipaddress import ip_address, ip_network
 
 from yarl import URL
 
-Address = IPv4Address | IPv6Address
-
-_TRANSLATED = [
-    ip_network(network)
-    for network in (
-        *("::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48"),
-        *("2002::/16", "2001::/32"),
-    )
-]
-"""IPv6 that stands for an IPv4 address: mapped, translated, NAT64, 6to4, Teredo."""
+from mcp_tools_proxy.domain.server_networks import CLOUD_METADATA, TRANSLATED, Address
 
 _GLOBAL_IPV6 = ip_network("2000::/3")
 """All that is given out; ``is_global`` is also of what once was site-local."""
-
-_CLOUD_METADATA = frozenset(
-    map(
-        ip_address,
-        (
-            *("169.254.169.254", "fd00:ec2::254", "fd20:ce::254"),
-            *("100.100.100.200", "168.63.129.16", "192.0.0.192"),
-        ),
-    )
-)
-"""AWS and most others; AWS and Google over IPv6; Alibaba; Azure; Oracle."""
 
 
 class Zone(Enum):
@@ -62,9 +42,9 @@ def zone_of(text: str) -> Zone:
 
 
 def _is_forbidden(address: Address) -> bool:
-    if address in _CLOUD_METADATA or getattr(address, "scope_id", None):
+    if address in CLOUD_METADATA or getattr(address, "scope_id", None):
         return True
-    if any(address in network for network in _TRANSLATED if network.version == address.version):
+    if any(address in network for network in TRANSLATED if network.version == address.version):
         return True
     return bool(
         address.is_link_local

@@ -2,9 +2,10 @@
 
 import aiohttp
 
+from mcp_tools_proxy.domain.server_networks import ANY_NETWORK, ServerNetworks
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import Refused
 from mcp_tools_proxy.downstream.mcp_client.http.redirects import redirect_refused
-from mcp_tools_proxy.web_client.tcp_sockets import keepalive_sockets
+from mcp_tools_proxy.web_client.tcp_sockets import checked_sockets, keepalive_sockets
 from mcp_tools_proxy.web_client.websocket_client import websocket_client
 
 CONNECT_S = 5.0
@@ -17,8 +18,14 @@ _DNS_CACHE_S = 60
 class HttpClients:
     """Opens its clients at their first use, since they belong to the event loop."""
 
-    def __init__(self, *, connect_s: float | None = None) -> None:
-        """Create the clients without opening them; ``connect_s`` is CONNECT_S by default."""
+    def __init__(
+        self, networks: ServerNetworks = ANY_NETWORK, *, connect_s: float | None = None
+    ) -> None:
+        """Create the clients without opening them; ``connect_s`` is CONNECT_S by default.
+
+        ``networks`` are those that servers may be in.
+        """
+        self._networks = networks
         limit_s = CONNECT_S if connect_s is None else connect_s
         self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=limit_s)
         self._connector: aiohttp.TCPConnector | None = None
@@ -65,7 +72,7 @@ class HttpClients:
                 limit=0,
                 keepalive_timeout=_KEEP_ALIVE_S,
                 ttl_dns_cache=_DNS_CACHE_S,
-                socket_factory=keepalive_sockets(),
+                socket_factory=checked_sockets(self._networks.allows, keepalive_sockets()),
             )
         return self._connector
 

@@ -1,0 +1,72 @@
+"""Which IP addresses the servers of mcp.json may have."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from ipaddress import (
+    IPv4Address,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    ip_address,
+    ip_network,
+)
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+CLOUD_METADATA = frozenset(
+    map(
+        ip_address,
+        (
+            *("169.254.169.254", "fd00:ec2::254", "fd20:ce::254"),
+            *("100.100.100.200", "168.63.129.16", "192.0.0.192"),
+        ),
+    )
+)
+"""AWS and most others; AWS and Google over IPv6; Alibaba; Azure; Oracle."""
+
+_BY_LAST_BITS = ("::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96")
+_EMBEDDED: Mapping[Network, Callable[[int], int]] = {
+    **{ip_network(network): lambda number: number for network in _BY_LAST_BITS},
+    # 16 bits, eight that are zero, 16 bits (RFC 6052)
+    ip_network("64:ff9b:1::/48"): lambda number: number >> 48 & 0xFFFF0000 | number >> 40 & 0xFFFF,
+    ip_network("2002::/16"): lambda number: number >> 80,
+    ip_network("2001::/32"): lambda number: ~number,
+}
+"""How IPv6 spells an IPv4 address: mapped, translated, NAT64, 6to4, Teredo."""
+
+TRANSLATED = tuple(_EMBEDDED)
+"""IPv6 networks whose addresses stand for an IPv4 address."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerNetworks:
+    """The networks that servers may be in; none stands for all.
+
+    Link-local addresses and metadata services of clouds are never allowed: whoever may edit
+    mcp.json, or answer a DNS query, would get the credentials of the machine.
+    """
+
+    networks: tuple[Network, ...] = ()
+
+    def allows(self, text: str) -> bool:
+        """Return whether an IP address may be dialled."""
+        try:
+            address = ip_address(text.partition("%")[0])
+        except ValueError:
+            return False
+        meant = (address, *_embedded(address))
+        if any(it.is_link_local or it in CLOUD_METADATA for it in meant):
+            return False
+        dialled = getattr(address, "ipv4_mapped", None) or address
+        return not self.networks or any(dialled in network for network in self.networks)
+
+
+ANY_NETWORK = ServerNetworks()
+
+
+def _embedded(address: Address) -> Iterator[IPv4Address]:
+    """Yield the IPv4 addresses that an IPv6 address may be delivered to."""
+    for network, bits_of in _EMBEDDED.items():
+        if address in network:
+            yield IPv4Address(bits_of(int(address)) & 0xFFFF_FFFF)
