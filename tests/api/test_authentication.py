@@ -250,10 +250,13 @@ async def test_a_token_that_asserts_users_takes_them_from_the_body_and_no_other_
     assert [refusal(response) for response in responses] == [(200, "OK"), (403, "FORBIDDEN")]
 
 
-async def test_a_malformed_body_is_told_before_who_sent_it(
+async def test_a_token_is_checked_before_a_malformed_body(
     proving: tuple[Service, MakeToken],
 ) -> None:
-    assert refusal(await send(proving[0], user={**USER, "user_id": 7})) == (422, "INVALID_REQUEST")
+    service, mint = proving
+    user = {**USER, "user_id": 7}
+    answers = [await send(service, headers=it, user=user) for it in (None, bearer(mint()))]
+    assert [refusal(it) for it in answers] == [(401, "UNAUTHENTICATED"), (422, "INVALID_REQUEST")]
 
 
 async def test_an_operators_token_runs_nothing(proving: tuple[Service, MakeToken]) -> None:

@@ -255,9 +255,11 @@ async def test_a_token_that_is_not_ascii_is_just_wrong() -> None:
         assert (await service.http.send(request)).status_code == 401
 
 
-async def test_a_choice_is_checked_before_its_sender() -> None:
+async def test_a_sender_is_checked_before_the_choice() -> None:
     async with running(admin_token=TOKEN) as service:
-        assert (await service.http.put(ACTIVE, content=b"{")).status_code == 422
+        assert (await service.http.put(ACTIVE, content=b"{")).status_code == 401
+        accepted = await service.http.put(ACTIVE, content=b"{", headers=BEARER)
+        assert accepted.status_code == 422
 
 
 async def test_a_folder_that_cannot_be_written_says_so_and_nothing_changes(

@@ -1,8 +1,7 @@
-"""Many bad tokens from one address: refused unseen, and nobody with a good one notices."""
+"""Many bad tokens from one address: refused, and nobody with a good one notices."""
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
 
 import httpx
 import pytest
@@ -25,7 +24,7 @@ BAD = {"token": "mtp_" + "x" * 43, "jwt": STRANGER.sign()}
 
 
 class Attacked:
-    """A service that has refused as many tokens of this address as it looks at."""
+    """A service that has refused as many tokens of this address as it records one by one."""
 
     def __init__(self, service: Service, make: MakeToken, bad: str, seen: str) -> None:
         self.service = service
@@ -121,27 +120,9 @@ async def test_probes_are_answered_whatever_they_send(attacked: Attacked) -> Non
     assert response.status_code == 200
 
 
-async def test_no_token_at_all_is_answered_as_ever(attacked: Attacked) -> None:
+async def test_without_a_token_there_is_nothing_to_wait_for(attacked: Attacked) -> None:
     response = await attacked.http.get(TOOLS)
     assert (response.status_code, "Retry-After" in response.headers) == (401, False)
-
-
-async def test_one_line_a_second_sums_them_up(attacked: Attacked) -> None:
-    def summed(lines: list[Any]) -> list[Any]:
-        return [line for line in lines if line["event"] == "request.tokens_refused"]
-
-    calls = 0
-    with capture_logs() as lines:
-        while not summed(lines):
-            await bad_call(attacked)
-            await asyncio.sleep(0)  # in process nothing else lets a timer run
-            calls += 1
-    (line,) = lines
-    assert (line["event"], line["peer"]) == ("request.tokens_refused", "127.0.0.1")
-    assert 1 < line["requests"] == line["requests_of_peer"] <= calls
-    metrics = (await attacked.http.get("/metrics")).text
-    counted = MAX_REFUSED + calls
-    assert f'mcp_proxy_requests_refused_total{{code="UNAUTHENTICATED"}} {counted}.0' in metrics
 
 
 async def test_another_address_is_not_concerned() -> None:

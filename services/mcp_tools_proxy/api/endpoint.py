@@ -67,14 +67,20 @@ class EndpointFactory:
         self,
         model: type[ModelT] | BodyReader[ModelT],
         handler: Handler[ModelT],
+        before_body: Callable[[Request], Awaitable[object]] | None = None,
     ) -> Endpoint:
-        """Build an endpoint whose handler gets the body as ``model``, or as its reader returns."""
+        """Build an endpoint whose handler gets the body as ``model``, or as its reader returns.
+
+        ``before_body`` may raise ProxyError, with which the request is refused unread.
+        """
         read = model.read if isinstance(model, BodyReader) else partial(validate, model)
 
         async def endpoint(request: Request) -> Response:
             body: object = None
             trace_id = ""
             try:
+                if before_body is not None:
+                    await before_body(request)
                 data = await read_body(request.receive, self._limits.max_bytes)
                 body = parse_request(data, max_items=self._limits.max_items)
                 valid = read(body)

@@ -1,6 +1,9 @@
 """Decides whether an operator may do something: each operation needs one named right."""
 
+from collections.abc import Awaitable, Callable
+
 from starlette.datastructures import Headers
+from starlette.requests import Request
 
 from mcp_tools_proxy.api.endpoint import ParsedRequest
 from mcp_tools_proxy.auth.authenticator import Authenticator, bearer_token, proven_of
@@ -62,7 +65,7 @@ class OperatorGate:
 
         For what goes on after its request. Raises as ``check``.
         """
-        principal = await self._sender(parsed, right)
+        principal = await self._sender(parsed.request, right)
         _check_right(principal, right, tenant_id)
         return principal
 
@@ -74,14 +77,25 @@ class OperatorGate:
         As ``check``, but an operation without ``tenant_id`` concerns what the sender's token may
         do, and the handler keeps it there.
         """
-        principal = await self._sender(parsed, right)
+        principal = await self._sender(parsed.request, right)
         tenant_id = tenant_id or principal.tenant_id
         _check_right(principal, right, tenant_id)
         _begin(parsed, principal, right, tenant_id)
         return principal
 
-    async def _sender(self, parsed: ParsedRequest[object], right: OperatorRight) -> Principal:
-        headers = parsed.request.headers
+    def before_body(self, right: OperatorRight) -> Callable[[Request], Awaitable[object]]:
+        """Return the check of a sender before the body of a request is read.
+
+        Without it, a bad admin token with an invalid body was INVALID_REQUEST: the body was parsed.
+        """
+
+        async def check(request: Request) -> None:
+            await self._sender(request, right)
+
+        return check
+
+    async def _sender(self, request: Request, right: OperatorRight) -> Principal:
+        headers = request.headers
         authorization, _ = read_headers(headers.raw)
         principal = await self._authenticator.authenticate(authorization)
         if principal is None:

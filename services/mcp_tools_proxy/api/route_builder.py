@@ -10,6 +10,8 @@ from mcp_tools_proxy.api.endpoint import BodyReader, Endpoint, EndpointFactory, 
 from mcp_tools_proxy.api.openapi.examples import Examples
 from mcp_tools_proxy.api.openapi.operation import Operation, Tag, security
 from mcp_tools_proxy.api.openapi.responses import Responses
+from mcp_tools_proxy.api.operator_gate import OperatorGate
+from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.telemetry.tracing.spans import Tracer
 from mcp_tools_proxy.web.fast_routes import DirectRoute
 
@@ -23,8 +25,11 @@ class RouteBuilder:
     a promise. ``needs_token`` is whether callers need a token; where that differs, a route says so.
     """
 
-    def __init__(self, endpoints: EndpointFactory, *, needs_token: bool, tracer: Tracer) -> None:
+    def __init__(
+        self, endpoints: EndpointFactory, gate: OperatorGate, *, needs_token: bool, tracer: Tracer
+    ) -> None:
         self._endpoints = endpoints
+        self._gate = gate
         self._needs_token = needs_token
         self._tracer = tracer
 
@@ -102,13 +107,19 @@ class RouteBuilder:
         query: type[BaseModel] | None = None,
         headers: Sequence[str] = (),
         needs_token: bool | None = None,
+        right: OperatorRight | None = None,
         is_fast: bool = False,
     ) -> DirectRoute:
-        """Build a route whose handler gets the body as ``model``; see EndpointFactory."""
+        """Build a route whose handler gets the body as ``model``; see EndpointFactory.
+
+        ``right`` is the right that the handler checks: who has no token for it is refused before
+        the body is read.
+        """
+        before_body = None if right is None else self._gate.before_body(right)
         return self._route(
             method,
             path,
-            self._endpoints.with_body(model, handler),
+            self._endpoints.with_body(model, handler, before_body),
             Operation(
                 operation_id,
                 tag,

@@ -59,6 +59,7 @@ from mcp_tools_proxy.api.openapi.responses import (
 from mcp_tools_proxy.api.preset_handlers import PresetHandlers
 from mcp_tools_proxy.api.route_builder import RouteBuilder
 from mcp_tools_proxy.api.status_handlers import StatusHandlers
+from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.web.fast_routes import DirectRoute
 
 
@@ -232,6 +233,7 @@ def api_routes(
             responses=SWITCH_RESPONSES,
             headers=TRACED,
             needs_token=presets.switch_needs_token,
+            right=OperatorRight.PRESETS,
         ),
         build.get(
             "/internal/mcp/remote",

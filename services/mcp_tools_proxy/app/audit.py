@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from mcp_tools_proxy.audit.audit_file import AuditFile
+from mcp_tools_proxy.audit.audit_paths import unauthenticated_path
 from mcp_tools_proxy.audit.audit_trail import AuditTrail
 from mcp_tools_proxy.domain.outcome import CallRecord
 from mcp_tools_proxy.settings.audit import read_key
@@ -11,20 +12,32 @@ from mcp_tools_proxy.telemetry.call_events import CallTelemetry
 from mcp_tools_proxy.telemetry.recent_calls import RecentCalls
 from mcp_tools_proxy.telemetry.tracing.call_spans import describe_call
 
+_UNAUTHENTICATED_FILES = 4
+"""Renamed files of unauthenticated requests that are kept."""
+
 
 def build_audit(settings: Settings) -> AuditTrail:
     """Build the audit; nothing is opened. Raises ValueError for an unusable key."""
     path = settings.audit_path
     if path is None:
         return AuditTrail()
+    key, beside = read_key(settings.audit_key_file), unauthenticated_path(path)
     return AuditTrail(
         AuditFile(
             path,
-            key=read_key(settings.audit_key_file),
+            key=key,
             max_bytes=settings.audit_max_bytes,
             keep_files=settings.audit_keep_files,
             required=settings.audit_required,
-        )
+            beside=beside.name,
+        ),
+        AuditFile(
+            beside,
+            key=key,
+            max_bytes=max(1, settings.audit_unauthenticated_bytes // (_UNAUTHENTICATED_FILES + 1)),
+            keep_files=_UNAUTHENTICATED_FILES,
+            required=False,
+        ),
     )
 
 

@@ -109,7 +109,7 @@ class Gateway:
         self.metrics.in_flight.set_function(lambda: self.lifecycle.in_flight)
         if (audit_file := self.audit.file) is not None:
             self.metrics.audit_queue_records.set_function(lambda: audit_file.queued)
-            self.metrics.audit_records_lost.set_function(lambda: audit_file.lost)
+            self.metrics.audit_records_lost.set_function(lambda: self.audit.lost)
         self.documents = build_documents(
             folder=settings.documents_path,
             cache_dir=settings.cache_dir,

@@ -6,6 +6,7 @@ from functools import partial
 from mcp_tools_proxy.app.gateway import Gateway
 from mcp_tools_proxy.app.mcp import remote_caller
 from mcp_tools_proxy.audit.audit_file import AuditFile
+from mcp_tools_proxy.audit.audit_trail import AuditTrail
 from mcp_tools_proxy.domain.backend_link import RemoteStatus
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import ProxyError
@@ -37,8 +38,8 @@ def build_health(
         checks["definitions"] = lambda: _definitions_check(gateway.publisher.definitions)
     if (retrieval := gateway.retrieval) is not None:
         checks["retrieval"] = lambda: _retrieval_check(retrieval.last_call)
-    if (audit := gateway.audit.file) is not None:
-        checks["audit"] = lambda: _audit_check(audit)
+    if (audit_file := gateway.audit.file) is not None:
+        checks["audit"] = lambda: _audit_check(gateway.audit, audit_file)
     if gateway.tokens is not None:
         checks["tokens"] = gateway.tokens.state
     if gateway.signing_keys is not None:
@@ -72,12 +73,12 @@ def _retrieval_check(last: str) -> Mapping[str, object]:
     return {"status": "degraded" if last == "failed" else "ok", "last_call": last}
 
 
-def _audit_check(file: AuditFile) -> Mapping[str, object]:
+def _audit_check(audit: AuditTrail, file: AuditFile) -> Mapping[str, object]:
     return {
-        "status": "ok" if file.failure is None else "degraded",
+        "status": "ok" if audit.failure is None else "degraded",
         "queued": file.queued,
-        "lost": file.lost,
-        "failure": file.failure,
+        "lost": audit.lost,
+        "failure": audit.failure,
     }
 
 

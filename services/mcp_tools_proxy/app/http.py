@@ -68,7 +68,6 @@ from mcp_tools_proxy.mcp_server.http.endpoints import HttpEndpoints, HttpLimits
 from mcp_tools_proxy.mcp_server.http.protected_resource import ProtectedResource, SignInChallenge
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.telemetry.logging import flush_logs
-from mcp_tools_proxy.web.bad_token_throttle import BadTokenThrottle
 from mcp_tools_proxy.web.body import BodyLimits
 from mcp_tools_proxy.web.client_address import Peers
 from mcp_tools_proxy.web.envelope import error_response
@@ -76,6 +75,7 @@ from mcp_tools_proxy.web.fast_routes import DescribedApp, DirectRoute, FastRoute
 from mcp_tools_proxy.web.host_guard import HostOriginGuard
 from mcp_tools_proxy.web.operator_check import OperatorCheck
 from mcp_tools_proxy.web.request_refusals import RequestRefusals
+from mcp_tools_proxy.web.token_gate import TokenGate
 from mcp_tools_proxy.wire.identifiers import is_loopback
 from mcp_tools_proxy.wire.version import VERSION
 
@@ -103,7 +103,10 @@ def create_app(
     """
     gateway = Gateway(settings, retrieval_transport=retrieval_transport)
     refusals = RequestRefusals(
-        gateway.metrics, gateway.request_telemetry, Peers(settings.trusted_proxies)
+        gateway.metrics,
+        gateway.request_telemetry,
+        Peers(settings.trusted_proxies),
+        needs_token=gateway.authenticator.needs_token,
     )
     protected_resource = _protected_resource(settings)
     mcp_endpoints = _mcp_endpoints(settings, gateway, refusals, protected_resource)
@@ -115,8 +118,12 @@ def create_app(
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         try:
             connecting = connector.lifespan() if connector else nullcontext()
-            async with gateway.lifespan(), mcp_endpoints.lifespan(), connecting:
-                yield
+            async with gateway.lifespan():
+                try:
+                    async with mcp_endpoints.lifespan(), connecting:
+                        yield
+                finally:
+                    refusals.sum_up()  # before the audit is closed
         finally:
             if console is not None:
                 await console.aclose()
@@ -143,7 +150,7 @@ def create_app(
     app.add_middleware(FastRouter, routes=[*fast_routes, *mcp_endpoints.routes()])
     if gateway.authenticator.needs_token:
         app.add_middleware(
-            BadTokenThrottle,
+            TokenGate,
             authenticator=gateway.authenticator,
             refusals=refusals,
             answer=_refuse_token,
@@ -180,6 +187,7 @@ def _api_routes(
     gate = OperatorGate(host=settings.host, authenticator=authenticator)
     build = RouteBuilder(
         EndpointFactory(refusals, limits=_body_limits(settings)),
+        gate,
         needs_token=authenticator.needs_token,
         tracer=gateway.tracer,
     )

@@ -25,10 +25,12 @@ from mcp_tools_proxy.audit.hash_chain import (
     NEW_FILE,
     NO_HEAD,
     OPENED,
+    REMOVED,
     Head,
     finish_record,
     split_line,
 )
+from mcp_tools_proxy.audit.regular_file import open_to_read, open_to_write
 from mcp_tools_proxy.telemetry.log_lines import line_of, timestamp, to_ascii_json
 
 MAX_QUEUED = 1000
@@ -68,13 +70,23 @@ class AuditFile:
     """Writes records to ``path`` from ``open`` to ``close``.
 
     Records are lines of JSON (see ``hash_chain``). A file that has ``max_bytes`` or more is
-    renamed, and the newest ``keep_files`` of these are kept. ``key`` signs the records.
+    renamed, and the newest ``keep_files`` of these are kept: the record of a removal is written
+    first. ``key`` signs the records. ``beside`` is the name of the audit of unauthenticated
+    requests, which the first record of each file names.
     """
 
     def __init__(
-        self, path: Path, *, key: bytes | None, max_bytes: int, keep_files: int, required: bool
+        self,
+        path: Path,
+        *,
+        key: bytes | None,
+        max_bytes: int,
+        keep_files: int,
+        required: bool,
+        beside: str | None = None,
     ) -> None:
         self.path = path
+        self._beside = beside
         self.required = required
         self.lost = 0
         """Records that were lost because the queue was full."""
@@ -129,7 +141,10 @@ class AuditFile:
             self._open_file()
             is_new = self._size == 0
             self._continue_chain()
-            self._append([self._opening(NEW_FILE if is_new else CONTINUED)])
+            if is_new:
+                self._begin_file()
+            else:
+                self._append([self._opening(CONTINUED, older_files=len(rotated_files(self.path)))])
         except OSError as error:
             self._release()
             raise AuditFileUnusable(f"the file cannot be written: {_reason(error)}") from error
@@ -248,12 +263,25 @@ class AuditFile:
                 os.fsync(self._descriptor)
                 self.path.rename(rotated_path(self.path, self._head.seq))
                 self._close_file()
-                for old in rotated_files(self.path)[: -self._keep_files]:
-                    old.unlink(missing_ok=True)
         if self._descriptor < 0:
             self._open_file()
         if not self._size:
-            self._append([self._opening(NEW_FILE)])
+            self._begin_file()
+
+    def _begin_file(self) -> None:
+        """Write the first record of a file, and remove files that are too many. Raises OSError.
+
+        The records of removals are on the disk before a file is removed: without them nobody could
+        tell whether a missing file was rotated away or taken.
+        """
+        rotated = rotated_files(self.path)
+        removed = rotated[: -self._keep_files]
+        opening = self._opening(NEW_FILE, older_files=len(rotated) - len(removed))
+        self._append([opening, *map(_removal, removed)])
+        if removed:
+            os.fsync(self._descriptor)
+        for old in removed:
+            old.unlink(missing_ok=True)
 
     def _append(self, records: Iterable[Record]) -> None:
         """Write records at the end of the file. Raises OSError.
@@ -275,17 +303,31 @@ class AuditFile:
         self._size += len(lines)
         self._head = head
 
-    def _opening(self, begins: str) -> Record:
+    def _opening(self, begins: str, *, older_files: int) -> Record:
         """Return the record of a new file, or of a start that goes on with the file."""
         payload: dict[str, object] = {
             "begins": begins,
             "file": self.path.name,
             "host": socket.gethostname(),
-            "older_files": len(rotated_files(self.path)),
+            "older_files": older_files,
+            "kept_from": self._oldest_seq(),
         }
+        if self._beside is not None:
+            payload["unauthenticated_file"] = self._beside
         if self._key is not None:
             payload["previous"] = self._head.mac
         return _record("info", OPENED, payload)
+
+    def _oldest_seq(self) -> int:
+        """Return the number of the oldest record of all files, or of the next one if none has any.
+
+        Raises OSError.
+        """
+        for path in (*rotated_files(self.path), self.path):
+            seq = _first_seq(path)
+            if seq is not None:
+                return seq
+        return self._head.seq + 1
 
     def _log_head(self) -> None:
         seq, mac = self._head
@@ -297,7 +339,7 @@ class AuditFile:
     def _lock(self) -> None:
         """Lock the audit for this process. Raises OSError; AuditFileUnusable if it is locked."""
         lock_file = self.path.with_name(f"{self.path.name}.lock")
-        self._lock_descriptor = os.open(lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+        self._lock_descriptor = open_to_write(lock_file, 0, FILE_MODE)
         try:
             fcntl.flock(self._lock_descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -308,8 +350,7 @@ class AuditFile:
             ) from None
 
     def _open_file(self) -> None:
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-        self._descriptor = os.open(self.path, flags, FILE_MODE)
+        self._descriptor = open_to_write(self.path, os.O_APPEND, FILE_MODE)
         self._size = os.fstat(self._descriptor).st_size
 
     def _continue_chain(self) -> None:
@@ -354,9 +395,38 @@ def last_head(tail: bytes) -> Head:
 
 
 def _tail_of(path: Path) -> bytes:
-    with path.open("rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        return os.pread(file.fileno(), TAIL_BYTES, max(0, size - TAIL_BYTES))
+    descriptor = open_to_read(path)
+    try:
+        size = os.fstat(descriptor).st_size
+        return os.pread(descriptor, TAIL_BYTES, max(0, size - TAIL_BYTES))
+    finally:
+        os.close(descriptor)
+
+
+def _first_seq(path: Path) -> int | None:
+    """Return the number of a file's first record; None if its beginning has none. Raises OSError.
+
+    A line that a crash left unfinished may come before it.
+    """
+    descriptor = open_to_read(path)
+    try:
+        begin = os.pread(descriptor, TAIL_BYTES, 0)
+    finally:
+        os.close(descriptor)
+    records = (split_line(line) for line in begin.split(b"\n")[:-1])
+    return next((record.seq for record in records if record is not None), None)
+
+
+def _removal(path: Path) -> Record:
+    """Return the record of a file that is about to be removed. Raises OSError.
+
+    A file without a record, which is none of the audit's, is named alone.
+    """
+    payload: dict[str, object] = {"file": path.name}
+    with suppress(AuditFileUnusable):
+        last = last_head(_tail_of(path))
+        payload |= {"first_seq": _first_seq(path), "last_seq": last.seq, "last_mac": last.mac}
+    return _record("warning", REMOVED, payload)
 
 
 def _encoded(record: Record) -> bytes:
@@ -375,7 +445,7 @@ def _record(level: str, event: str, payload: dict[str, object]) -> Record:
 
 def _is_same(descriptor: int, path: Path) -> bool:
     try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
+        return os.path.samestat(os.fstat(descriptor), path.lstat())
     except FileNotFoundError:
         return False
 

@@ -1,4 +1,7 @@
-"""The files of one audit: the one that is written, and those that it was rotated into."""
+"""The files of one audit: the one that is written, and those that it was rotated into.
+
+Beside them is an audit of its own for requests that were refused without a valid token.
+"""
 
 import os
 import re
@@ -7,8 +10,18 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from mcp_tools_proxy.audit.regular_file import open_to_read
+
 _SEQ_DIGITS = 12
 _ROTATED = re.compile(rf"\.([0-9]{{{_SEQ_DIGITS},18}})")
+
+
+UNAUTHENTICATED = ".unauthenticated"
+
+
+def unauthenticated_path(path: Path) -> Path:
+    """Return the path of the audit of unauthenticated requests that belongs to ``path``."""
+    return path.with_name(f"{path.name}{UNAUTHENTICATED}")
 
 
 def rotated_path(path: Path, last_seq: int) -> Path:
@@ -29,12 +42,14 @@ def rotated_files(path: Path) -> Sequence[Path]:
 
 def audit_files(path: Path) -> Sequence[Path]:
     """Return every file of an audit, the oldest first. Raises OSError."""
-    return [*rotated_files(path), *([path] if path.exists() else [])]
+    return [*rotated_files(path), *([path] if os.path.lexists(path) else [])]
 
 
 @contextmanager
 def opened_files(path: Path) -> Iterator[Sequence[BinaryIO]]:
     """Open every file of an audit, the oldest first. Raises OSError; FileNotFoundError for none.
+
+    A file that is a link, or no regular file, is not opened.
 
     The one that is written is opened first: a rotation meanwhile then hides none.
     """
@@ -42,16 +57,20 @@ def opened_files(path: Path) -> Iterator[Sequence[BinaryIO]]:
         found: dict[tuple[int, int], BinaryIO] = {}
         newest: list[BinaryIO] = []
         with suppress(FileNotFoundError):
-            newest.append(stack.enter_context(path.open("rb")))
+            newest.append(stack.enter_context(_opened(path)))
         for old in rotated_files(path):
             with suppress(FileNotFoundError):  # it was removed for a new one
-                rotated = stack.enter_context(old.open("rb"))
+                rotated = stack.enter_context(_opened(old))
                 found[_identity_of(rotated)] = rotated
         for opened in newest:
             found.setdefault(_identity_of(opened), opened)
         if not found:
             raise FileNotFoundError(path)
         yield list(found.values())
+
+
+def _opened(path: Path) -> BinaryIO:
+    return open(path, "rb", opener=lambda *_: open_to_read(path))
 
 
 def _identity_of(opened: BinaryIO) -> tuple[int, int]:

@@ -22,25 +22,44 @@ MAX_RECENT = 1000
 class AuditTrail:
     """Records every attempt: each record is a log line, and a line of ``file`` if there is one.
 
-    Without a file the newest MAX_RECENT records of this process are kept in memory.
+    Without a file the newest MAX_RECENT records of this process are kept in memory. Records of
+    unauthenticated requests have a place of their own, ``unauthenticated_file`` or as many records
+    in memory: a flood without a token rotated ten files away in six minutes.
     """
 
-    def __init__(self, file: AuditFile | None = None) -> None:
+    def __init__(
+        self, file: AuditFile | None = None, unauthenticated_file: AuditFile | None = None
+    ) -> None:
         self.file = file
-        self._recent: deque[str] = deque(maxlen=MAX_RECENT)  # dicts would occupy the collector
-        self._recorded = 0
+        self.unauthenticated_file = unauthenticated_file or file
+        self._recent = {False: _RecentRecords(), True: _RecentRecords()}
         self._feeds: list[RecordFeed] = []
         self._log = structlog.get_logger().bind()  # bound once: the lazy proxy binds for each line
 
     def open(self) -> None:
         """Open the file, if there is one and it is not open. Blocks. Raises AuditFileUnusable."""
-        if self.file is not None:
-            self.file.open()
+        for file in self._files:
+            file.open()
 
     def close(self) -> None:
         """Write what is queued for the file, and close it. Blocks."""
-        if self.file is not None:
-            self.file.close()
+        for file in self._files:
+            file.close()
+
+    @property
+    def lost(self) -> int:
+        """Records that were lost because the queue of their file was full."""
+        return sum(file.lost for file in self._files)
+
+    @property
+    def failure(self) -> str | None:
+        """Why a file cannot be written now; None while all can."""
+        return next((it.failure for it in self._files if it.failure is not None), None)
+
+    @property
+    def _files(self) -> list[AuditFile]:
+        files = dict.fromkeys((self.file, self.unauthenticated_file))
+        return [file for file in files if file is not None]
 
     def reserve(self) -> bool:
         """Reserve the place of a call's record; return whether its record has a place of its own.
@@ -68,16 +87,17 @@ class AuditTrail:
         payload: Mapping[str, object],
         *,
         reserved: bool = False,
+        unauthenticated: bool = False,
     ) -> None:
         """Record one attempt; ``level`` is a logger's method, ``reserved`` as ``reserve`` said."""
         line = line_of(timestamp(), level, event, payload, trace_id)
         text = RenderedLine(to_ascii_json(line))
         getattr(self._log, level)(text)
-        if self.file is None:
-            self._recorded += 1
-            self._recent.append(text)
+        file = self.unauthenticated_file if unauthenticated else self.file
+        if file is None:
+            self._recent[unauthenticated].add(text)
         else:
-            self.file.put(line, reserved=reserved)
+            file.put(line, reserved=reserved)
         if self._feeds:
             for feed in self._feeds:
                 feed.offer(line, text)
@@ -103,10 +123,27 @@ class AuditTrail:
         finally:
             self._feeds.remove(feed)
 
-    def recent(self) -> list[dict[str, object]]:
+    def recent(self, *, unauthenticated: bool = False) -> list[dict[str, object]]:
         """Return the records in memory, the oldest first, each with its number under ``seq``."""
-        first = self._recorded - len(self._recent) + 1
-        records = ((seq, parse_record(line)) for seq, line in enumerate(self._recent, first))
+        return self._recent[unauthenticated].numbered()
+
+
+class _RecentRecords:
+    """The newest records of one kind, as JSON: dicts would occupy the collector."""
+
+    def __init__(self) -> None:
+        self._lines: deque[str] = deque(maxlen=MAX_RECENT)
+        self._added = 0
+
+    def add(self, line: str) -> None:
+        """Add a record; the oldest one may go for it."""
+        self._added += 1
+        self._lines.append(line)
+
+    def numbered(self) -> list[dict[str, object]]:
+        """Return the records, the oldest first, each with its number under ``seq``."""
+        first = self._added - len(self._lines) + 1
+        records = ((seq, parse_record(line)) for seq, line in enumerate(self._lines, first))
         return [{**record, "seq": seq} for seq, record in records if record is not None]
 
 

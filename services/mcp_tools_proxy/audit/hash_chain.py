@@ -13,8 +13,16 @@ OPENED = "audit.opened"
 """The event of the first record of each file, and of each start of the writer.
 
 Its payload has ``begins`` (NEW_FILE or CONTINUED), the name of the ``file``, the ``host``, the
-number of ``older_files``, and with a key ``previous``: the signature of the record before, by which
-a file can be checked without the one before it.
+number of ``older_files``, ``kept_from``: the number of the oldest record of all files, and with a
+key ``previous``: the signature of the record before, by which a file can be checked without the one
+before it. ``unauthenticated_file`` names the audit beside it, if there is one.
+"""
+
+REMOVED = "audit.file_removed"
+"""The event of the record of a file that was removed to make space, which is written before.
+
+Its payload has the name of the ``file``, ``first_seq``, ``last_seq``, and ``last_mac``: numbers of
+its first and last record, and the signature of the last one, empty without a key.
 """
 
 NEW_FILE = "file"

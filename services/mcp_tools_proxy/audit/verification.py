@@ -12,6 +12,7 @@ from mcp_tools_proxy.audit.hash_chain import (
     NEW_FILE,
     NO_HEAD,
     OPENED,
+    REMOVED,
     Head,
     SignedLine,
     sign,
@@ -22,7 +23,6 @@ MAX_PROBLEMS = 100
 """How many problems are listed one by one."""
 
 _BEGIN = b'{"timestamp":"'
-_OPENED = b'"event":"%b"' % OPENED.encode()
 
 
 @dataclass(slots=True)
@@ -35,7 +35,9 @@ class Verification:
     head: Head = NO_HEAD
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    """What is no problem: lines that a crash tore, older files that are not kept any more."""
+    """What is no problem: lines that a crash tore, older files that were rotated away."""
+    unauthenticated_file: str | None = None
+    """The name of the audit of unauthenticated requests, as the newest file names it."""
 
     @property
     def good(self) -> bool:
@@ -75,6 +77,9 @@ class _Verifier:
         self._files = 0
         self._older_files = 0
         """Rotated files that there were when the newest file was begun."""
+        self._kept = _KeptFiles()
+        self._previous = ""
+        """The signature of the record before the oldest file, as that file says."""
 
     def begin_file(self) -> None:
         """Begin the next file, the oldest first."""
@@ -86,20 +91,35 @@ class _Verifier:
         if record is None or not line.endswith(b"\n"):
             self._unreadable.append((place, line))
             return
-        opening = _opening_of(record)
+        opening = _payload_of(record, OPENED)
         self._judge_unreadable(is_followed_by_start=opening is not None)
-        if opening is not None and opening.get("begins") == NEW_FILE:
-            older = opening.get("older_files")
-            self._older_files = older if isinstance(older, int) else 0
+        if opening is not None:
+            self._add_opening(place, record, opening)
+        elif removal := _payload_of(record, REMOVED):
+            self._kept.add_removal(removal, _time_of(line))
         if self._is_next(place, record, opening):
             self._check_signature(place, record, opening)
         self.found.records += 1
         self.found.head = record.head
         self._compare_head(place, record.head)
 
+    def _add_opening(self, place: str, record: SignedLine, opening: Mapping[str, object]) -> None:
+        """Note what the first record of a file or of a start says of other files."""
+        if opening.get("begins") == NEW_FILE:
+            older = opening.get("older_files")
+            self._older_files = older if isinstance(older, int) else 0
+        beside = opening.get("unauthenticated_file")
+        self.found.unauthenticated_file = beside if isinstance(beside, str) else None
+        problem = self._kept.add_opening(record.seq, opening)
+        if problem is not None:
+            self._report(f"{place}: {problem}")
+
     def finish(self) -> Verification:
         """Check what only the end shows, and return what was found."""
         found = self.found
+        if found.first_seq > 1:
+            verdict, is_good = self._kept.missing_before(found.first_seq, self._previous)
+            found.notes.append(verdict) if is_good else self._report(verdict)
         is_torn = bool(self._unreadable) and not self._unreadable[-1][1].endswith(b"\n")
         self._judge_unreadable(is_followed_by_start=is_torn)
         if self._files - 1 < self._older_files:
@@ -143,8 +163,7 @@ class _Verifier:
             if opening is None or opening.get("begins") != NEW_FILE:
                 self._report(f"{place}: the files begin in the middle, with record {record.seq}")
                 return False
-            if record.seq > 1:
-                found.notes.append(f"the records before {record.seq} are not kept any more")
+            self._previous = str(opening.get("previous", ""))
             return True
         if record.seq == before.seq + 1:
             return True
@@ -191,12 +210,78 @@ class _Verifier:
             problems.append("there are more problems")
 
 
-def _opening_of(record: SignedLine) -> Mapping[str, object] | None:
-    """Return the payload of a record that opens a file or follows a start, else None."""
-    if _OPENED not in record.numbered:
+class _KeptFiles:
+    """Follows which files were removed by rotation, from record to record.
+
+    A gateway of an older version recorded no removals: until the first record that says which files
+    there are, what is missing cannot be judged.
+    """
+
+    def __init__(self) -> None:
+        self._from: int | None = None
+        """The number of the oldest record that should be kept; None while unknown."""
+        self._removals: dict[int, tuple[Mapping[str, object], str]] = {}
+        """Records of removals and their times, by the number of the file's last record."""
+
+    def add_removal(self, removal: Mapping[str, object], time: str) -> None:
+        """Follow the removal of a file."""
+        last = removal.get("last_seq")
+        if isinstance(last, int):
+            self._removals[last] = (removal, time)
+            self._from = max(self._from or 0, last + 1)
+
+    def add_opening(self, seq: int, opening: Mapping[str, object]) -> str | None:
+        """Follow the record ``seq`` of a new file or a start; return the problem that it shows."""
+        kept_from = opening.get("kept_from")
+        if not isinstance(kept_from, int):
+            return None
+        expected, self._from = self._from, max(self._from or 0, kept_from)
+        if opening.get("begins") == NEW_FILE and kept_from == seq > 1:
+            return f"the files before record {seq} were missing when this file was begun"
+        if expected is not None and kept_from > expected:
+            return _without_removal(expected, kept_from)
+        return None
+
+    def missing_before(self, first_seq: int, previous: str) -> tuple[str, bool]:
+        """Judge that the records before ``first_seq`` are missing.
+
+        Return the text, and whether they were rotated away. ``previous`` is the signature of the
+        last missing record.
+        """
+        if first_seq - 1 in self._removals:
+            removal, time = self._removals[first_seq - 1]
+            last = Head(first_seq - 1, str(removal.get("last_mac", "")))
+            text = (
+                f"the records before {first_seq} are not kept any more: {removal.get('file')}, "
+                f"which ended with record {last}, was removed by rotation at {time}"
+            )
+            if previous and previous != last.mac:
+                return f"{text}, but the next file names another last record: {previous}", False
+            return text, True
+        if self._from is not None and self._from < first_seq:
+            return _without_removal(self._from, first_seq), False
+        return f"the records before {first_seq} are not kept any more", True
+
+
+def _without_removal(first: int, end: int) -> str:
+    return (
+        f"records {first} to {end - 1} are missing, and no record says that rotation removed their "
+        "files: they were taken away"
+    )
+
+
+def _time_of(line: bytes) -> str:
+    """Return the time of a record, its first field."""
+    return line[len(_BEGIN) : len(_BEGIN) + 27].decode("ascii", "replace")
+
+
+def _payload_of(record: SignedLine, event: str) -> Mapping[str, object] | None:
+    """Return the payload of a record of an event; None for another one."""
+    if event.encode() not in record.numbered:
         return None
     try:
-        payload = from_json(record.numbered).get("payload")
+        content = from_json(record.numbered)
     except ValueError:
         return None
+    payload = content.get("payload") if content.get("event") == event else None
     return payload if isinstance(payload, dict) else None

@@ -49,21 +49,6 @@ class Authenticator:
             return True
         return OperatorRight.PRESETS in principal.rights and principal.tenant_id is None
 
-    async def verify(self, token: str) -> None:
-        """Check a token. Raises Unauthenticated."""
-        if self._verifier is not None and self.operators.find(token) is None:
-            await self._verifier.verify(token)
-
-    def is_known_valid(self, token: str) -> bool:
-        """Return whether a token is known to be good, or none is needed."""
-        if self._verifier is None or self.operators.find(token) is not None:
-            return True
-        return self._verifier.is_known_valid(token)
-
-    def is_plausible(self, token: str) -> bool:
-        """Return whether an unknown token can be good, without checking its signature."""
-        return self._verifier is not None and self._verifier.is_plausible(token)
-
 
 def proven_of(principal: Principal) -> Mapping[str, str]:
     """Return the log fields of a caller whose token is good and whose request is refused."""

@@ -19,6 +19,9 @@ from mcp_tools_proxy.domain.identity import (
 CALLER = "mcp_tools_proxy.caller"
 """Key in the ASGI scope for the caller, once known: a refusal is logged with the caller."""
 
+PRINCIPAL = "mcp_tools_proxy.principal"
+"""Key in the ASGI scope for the principal of a request whose token was checked."""
+
 Scope = MutableMapping[str, Any]
 """ASGI's description of a request."""
 
@@ -59,7 +62,7 @@ class CallerResolver:
         ``asserted`` differ, or the token does not allow what they say; AgentRequired if the token
         is for several agents and none is named.
         """
-        caller = scope[CALLER] = await self._identify(scope, asserted)
+        caller = scope[CALLER] = await self._identify(scope, asserted, scope.get(PRINCIPAL))
         if caller.tenant_id == NO_TENANT and not self._may_be_tenantless:
             raise Forbidden("the token belongs to no tenant; send a token that does")
         return caller
@@ -124,9 +127,13 @@ class CallerResolver:
     def _may_be_tenantless(self) -> bool:
         return self._admits_operators or not self._authenticator.needs_token
 
-    async def _identify(self, scope: Scope, asserted: AssertedIdentity) -> Caller:
+    async def _identify(
+        self, scope: Scope, asserted: AssertedIdentity, principal: Principal | None = None
+    ) -> Caller:
+        """Return the sender of a request; the token is checked unless it has proven a principal."""
         authorization, by_headers = read_headers(scope["headers"])
-        principal = await self._authenticator.authenticate(authorization)
+        if principal is None:
+            principal = await self._authenticator.authenticate(authorization)
         if principal is None:
             return self.resolve_trusted(_merge(asserted, by_headers), self._origin_of(scope))
         try:

@@ -16,6 +16,8 @@ AGENT_HEADER = "X-Agent-Id"
 DOCUMENTS_HEADER = "X-Documents"
 AUTHORIZATION = "Authorization"
 
+_AUTHORIZATION_KEY = AUTHORIZATION.lower().encode()
+
 MAX_CACHED = 1_000
 """Assertions that are kept: a caller's headers say the same each time."""
 
@@ -26,6 +28,17 @@ _NAMES = {
         *(DOCUMENTS_HEADER, AUTHORIZATION),
     )
 }
+
+
+def read_authorization(raw: Iterable[tuple[bytes, bytes]]) -> str | None:
+    """Return the value of ``Authorization``. Raises InvalidRequest for a repeated one.
+
+    For checks before ``read_headers``: no other header is parsed before the token is checked.
+    """
+    values = [value for key, value in raw if key == _AUTHORIZATION_KEY]
+    if len(values) > 1:
+        raise _invalid(AUTHORIZATION, "is given twice; keep one")
+    return values[0].strip(b" \t").decode("latin-1") if values else None
 
 
 def read_headers(raw: Iterable[tuple[bytes, bytes]]) -> tuple[str | None, AssertedIdentity]:

@@ -1,7 +1,6 @@
 """Verifies JSON Web Tokens with the keys of their issuer."""
 
 import hashlib
-from base64 import urlsafe_b64decode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -14,7 +13,6 @@ from jwt.exceptions import (
     MissingRequiredClaimError,
     PyJWTError,
 )
-from pydantic_core import from_json
 
 from mcp_tools_proxy.auth.claims import ClaimNames, InvalidClaims, check_times, principal_of
 from mcp_tools_proxy.auth.jwks import KeySet
@@ -127,24 +125,6 @@ class JwtVerifier:
         self._remember(digest, found)
         return found.principal
 
-    def is_known_valid(self, token: str) -> bool:
-        """Return whether the token was verified before, and is still good."""
-        return len(token) <= MAX_TOKEN_CHARS and self._find(_digest(token)) is not None
-
-    def is_plausible(self, token: str) -> bool:
-        """Return whether the token names the issuer and has not expired; without the signature.
-
-        This takes a tenth of the time of a full check, so throttling can sort out garbage.
-        """
-        claims = _unchecked_claims(token) if len(token) <= MAX_TOKEN_CHARS else None
-        if claims is None or claims.get("iss") != self._rules.issuer:
-            return False
-        try:
-            check_times(claims, self._clock(), self._rules.leeway_s)
-        except InvalidClaims:
-            return False
-        return True
-
     def _find(self, digest: bytes) -> _Verified | None:
         """Return the cached token of a digest; None if it is unknown or expired.
 
@@ -247,16 +227,6 @@ def _token_log_fields(claims: Mapping[str, object]) -> Mapping[str, str]:
     """Return the log fields of a token: its issuer and subject only."""
     named = {"issuer": claims.get("iss"), "subject": claims.get("sub")}
     return {name: text[:QUOTE_CHARS] for name, text in named.items() if isinstance(text, str)}
-
-
-def _unchecked_claims(token: str) -> Mapping[str, object] | None:
-    parts = token.split(".")
-    try:
-        text = urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))
-        claims = from_json(text)
-    except (IndexError, ValueError):
-        return None
-    return claims if len(parts) == 3 and isinstance(claims, dict) else None
 
 
 def _refused(message: str) -> Unauthenticated:

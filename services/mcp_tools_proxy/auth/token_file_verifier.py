@@ -67,15 +67,6 @@ class TokenFileVerifier:
             raise Unauthenticated("the token has expired; get a new one", token_refused=True)
         return entry.principal
 
-    def is_known_valid(self, token: str) -> bool:
-        """Return whether the token is in the file and has not expired."""
-        entry = self._find(token)
-        return entry is not None and not entry.is_expired(self._clock())
-
-    def is_plausible(self, token: str) -> bool:
-        """Return False: a token that is not in the file is not good."""
-        return False
-
     async def load(self) -> None:
         """Read the tokens of the file."""
         await self._read()

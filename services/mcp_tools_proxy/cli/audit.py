@@ -32,6 +32,8 @@ Load = Callable[[], AuditSettings]
 FOLLOW_S = 0.2
 """Seconds between two looks at a file that is followed."""
 
+_MAX_SEQ = 10**18
+
 FOLLOWED = 20
 """Records that are read of it at a time: usually few are new."""
 
@@ -145,9 +147,11 @@ def _add_verify(app: typer.Typer, load: Load) -> None:
         key_file: _KeyFile = None,
         unsigned_until: _UnsignedUntil = 0,
     ) -> None:
-        """Check that no record was changed, lost, moved or cut off.
+        """Check that no record was changed, lost, moved or cut off, and no file taken away.
 
-        Exits with 1 if one was. Without a key only the numbers of the records can be checked.
+        Exits with 1 if one was; files that a signed record says were rotated away are a note.
+        Without a key only the numbers of the records can be checked. The audit of unauthenticated
+        requests, which is beside the file, is checked as well.
         """
         settings = load()
         try:
@@ -157,8 +161,15 @@ def _add_verify(app: typer.Typer, load: Load) -> None:
         heads = [_head(text) for text in head or ()]
         path = _path(file, load)
         found = _verified(path, key, heads, unsigned_until)
-        _report(found, path, is_signed=key is not None, with_head=bool(heads))
-        if not found.good:
+        is_signed = key is not None
+        _report(found, path, is_signed=is_signed, with_head=bool(heads))
+        good = found.good
+        if found.unauthenticated_file is not None:
+            beside = path.with_name(found.unauthenticated_file)
+            # its numbers are others; without a key no record of it was signed
+            unsigned = _MAX_SEQ if unsigned_until else 0
+            good = _verify_beside(beside, key, unsigned, is_signed=is_signed) and good
+        if not good:
             raise typer.Exit(1)
 
 
@@ -198,6 +209,19 @@ def _verified(
         return verify(path, key, heads, unsigned_until=unsigned_until)
     except OSError as error:
         _fail(f"{path}: {error.strerror}")
+
+
+def _verify_beside(path: Path, key: bytes | None, unsigned_until: int, *, is_signed: bool) -> bool:
+    """Check the audit of unauthenticated requests; return whether it is as it was written."""
+    try:
+        found = verify(path, key, unsigned_until=unsigned_until)
+    except FileNotFoundError:
+        typer.echo(f"problem: {path} is missing: the audit beside it says that it was there")
+        return False
+    except OSError as error:
+        _fail(f"{path}: {error.strerror}")
+    _report(found, path, is_signed=is_signed, with_head=True)
+    return found.good
 
 
 def _report(found: Verification, path: Path, *, is_signed: bool, with_head: bool) -> None:

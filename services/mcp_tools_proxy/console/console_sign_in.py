@@ -10,7 +10,7 @@ from starlette.types import Receive, Scope, Send
 from mcp_tools_proxy.auth.admin_token import LocalTokens
 from mcp_tools_proxy.console.navigation import parts_for, wanted_page
 from mcp_tools_proxy.console.one_time_address import GUEST, OneTimeAddresses
-from mcp_tools_proxy.console.page_endpoint import SIGN_IN_PATH, Pages
+from mcp_tools_proxy.console.page_endpoint import FORM_MARGIN_BYTES, SIGN_IN_PATH, Pages
 from mcp_tools_proxy.console.page_request import PageRequest, PageResult, PageView
 from mcp_tools_proxy.console.sessions import SESSION_S, Session
 from mcp_tools_proxy.domain.errors import (
@@ -88,14 +88,14 @@ class ConsoleSignIn:
 
     async def by_token(self, request: Request) -> Response:
         """Sign in by a token that proves an operator."""
-        form = await self._pages.own_form(request)
+        form = await self._pages.own_form(request, max_bytes=FORM_MARGIN_BYTES)
         token, wanted = form.text("token"), form.raw("wanted")
-        self._check_brake(request)
         if not token:
             return self._form(request, wanted, problem="Paste a token first.", status=400)
         try:
             operator = await self._pages.identify(token)
         except Unauthenticated as error:
+            self._check_brake(request)
             self._record_refusal(request, error)
             return self._form(request, wanted, problem=error.message, status=401)
         if not operator.rights and operator.jwt is None:
@@ -113,9 +113,9 @@ class ConsoleSignIn:
 
     async def by_code(self, request: Request) -> Response:
         """Sign in by the code of a one-time address."""
-        form = await self._pages.own_form(request)
-        self._check_brake(request)
+        form = await self._pages.own_form(request, max_bytes=FORM_MARGIN_BYTES)
         if self._addresses is None or not self._addresses.codes.redeem(form.text("code")):
+            self._check_brake(request)
             raise Unauthenticated(UNKNOWN_CODE, token_refused=True)
         token = self._local_tokens.issue(GUEST, SESSION_S)
         return await self._begin(request, token, GUEST, "")
@@ -125,9 +125,9 @@ class ConsoleSignIn:
 
         A redirect would not do: Chromium applies ``form-action`` to each one after a form.
         """
-        form = await self._pages.own_form(request)
         if self._issuer is None:
             raise RouteNotFound("people cannot sign in at an issuer here")
+        form = await self._pages.own_form(request, max_bytes=FORM_MARGIN_BYTES)
         going = await self._issuer.begin()
         context = {"url": going.url, "issuer": self._issuer_name}
         response = self._pages.render(request, PageView(template="to_issuer.html", context=context))
@@ -211,7 +211,10 @@ class ConsoleSignIn:
         )
 
     def _check_brake(self, request: Request) -> None:
-        """Raise Unauthenticated for an address that has sent many bad tokens."""
+        """Raise Unauthenticated if the address of an invalid token has sent many.
+
+        A valid token is never refused: behind a proxy all people may share one address.
+        """
         refusals = self._pages.refusals
         wait_s = refusals.tokens.wait_s(refusals.peers.address_of(request.scope))
         if wait_s is not None:

@@ -9,6 +9,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from mcp_tools_proxy.auth.caller_resolver import PRINCIPAL
 from mcp_tools_proxy.console.api_client import ApiClient, ApiRefused, SessionEnded
 from mcp_tools_proxy.console.file_form import read_file_form
 from mcp_tools_proxy.console.forms import Form, read_form
@@ -163,6 +164,7 @@ class Pages:
         except Unauthenticated:
             await self.sessions.end(session)
             return None
+        request.scope[PRINCIPAL] = operator
         return PageRequest(
             request=request,
             session=session,
@@ -171,10 +173,13 @@ class Pages:
             api=ApiClient(self._routes, request, session.token),
         )
 
-    async def own_form(self, request: Request, *, has_file: bool = False) -> Form:
+    async def own_form(
+        self, request: Request, *, has_file: bool = False, max_bytes: int | None = None
+    ) -> Form:
         """Read a form that a page of ours has sent. Raises Forbidden, InvalidRequest.
 
-        With ``has_file`` it comes with a file, of which nothing is read yet.
+        With ``has_file`` it comes with a file, of which nothing is read yet. ``max_bytes`` is for
+        forms of pages without a session, of which anybody may send any number.
         """
         if not self.origin.sent(request):
             raise Forbidden(
@@ -183,7 +188,7 @@ class Pages:
             )
         if has_file:
             return await read_file_form(request, FORM_MARGIN_BYTES)
-        return await read_form(request, self._max_form_bytes)
+        return await read_form(request, max_bytes or self._max_form_bytes)
 
 
 class PageEndpoint:

@@ -96,14 +96,3 @@ class TokenVerifier(Protocol):
     async def verify(self, token: str) -> Principal:
         """Return the principal of ``token``. Raises Unauthenticated, which quotes no token."""
         ...
-
-    def is_known_valid(self, token: str) -> bool:
-        """Return whether ``token`` is known to be valid; costs one dictionary look-up."""
-        ...
-
-    def is_plausible(self, token: str) -> bool:
-        """Return whether a token that is not known could be valid; checks no signature.
-
-        Lets a flood of invalid tokens be refused cheaply.
-        """
-        ...

@@ -41,8 +41,8 @@ NOT_CHECKED = "not_checked"
 """The verdict on a check that cannot be made without making the call."""
 
 ORDER = (
-    Check.REQUEST,
     Check.AUTHENTICATION,
+    Check.REQUEST,
     Check.AUDIT,
     Check.LIFECYCLE,
     Check.AGENT,

@@ -41,7 +41,11 @@ class AuditSettings(EnvironmentSettings):
     audit_max_bytes: Count = 104_857_600
     """Bytes of an audit file; then it is renamed, and a new one is begun."""
     audit_keep_files: Count = 10
-    """Renamed audit files that are kept; the oldest is removed for a new one."""
+    """Renamed audit files that are kept; the oldest is removed for a new one, and a record names
+    it."""
+    audit_unauthenticated_bytes: Count = 104_857_600
+    """Bytes of all audit files with requests that were refused without a valid token: they are
+    beside the audit file, so that a flood of them removes no other record."""
 
     @property
     def audit_path(self) -> Path | None:

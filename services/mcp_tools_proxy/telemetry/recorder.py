@@ -23,10 +23,12 @@ class Recorder(Protocol):
         payload: Mapping[str, object],
         *,
         reserved: bool = False,
+        unauthenticated: bool = False,
     ) -> None:
         """Record one attempt; ``level`` is a logger's method. Never raises or blocks.
 
-        ``reserved``: a place for this record was reserved.
+        ``reserved``: a place for this record was reserved. ``unauthenticated``: it is of a request
+        whose sender proved nothing.
         """
         ...
 

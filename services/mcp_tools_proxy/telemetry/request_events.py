@@ -1,7 +1,8 @@
 """The records of requests that are no calls: refused ones, lists, subscriptions, operations."""
 
+from collections import Counter
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from mcp_tools_proxy.domain.audit.checks import CHECK_OF_CODE
 from mcp_tools_proxy.domain.audit.origin import Origin
@@ -11,6 +12,9 @@ from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.telemetry.recorder import Recorder, caller_fields, cut, decision_fields
 
 REASON_CHARS = 256
+
+REFUSED_SUMMARY = "request.refused_summary"
+"""The event of the record that sums unauthenticated refusals up."""
 
 
 class RequestFacts(NamedTuple):
@@ -29,6 +33,17 @@ class RequestFacts(NamedTuple):
         return fields
 
 
+class Refusals(Protocol):
+    """Refusals of requests that are recorded together; ``peer`` is None for several addresses."""
+
+    peer: str | None
+    first: str
+    last: str
+    requests: int
+    addresses: int
+    codes: Counter[str]
+
+
 class RequestTelemetry:
     """Records requests that make no call."""
 
@@ -36,9 +51,17 @@ class RequestTelemetry:
         self._recorder = recorder
 
     def refused(
-        self, error: ProxyError, request: RequestFacts, sender: Mapping[str, object]
+        self,
+        error: ProxyError,
+        request: RequestFacts,
+        sender: Mapping[str, object],
+        *,
+        unauthenticated: bool = False,
     ) -> None:
-        """Record a request refused with ``error``; ``sender`` is what is known of its sender."""
+        """Record a request refused with ``error``; ``sender`` is what is known of its sender.
+
+        ``unauthenticated``: nothing is proven of its sender.
+        """
         reason, where = error.reason or error.message, {}
         field = (error.details or {}).get("field")
         if isinstance(field, str):
@@ -52,7 +75,28 @@ class RequestTelemetry:
             **sender,
             **decision_fields(error),
         }
-        self._recorder.record("warning", "request.refused", request.trace_id, fields)
+        self._recorder.record(
+            "warning",
+            "request.refused",
+            request.trace_id,
+            fields,
+            unauthenticated=unauthenticated,
+        )
+
+    def refusals_summed_up(self, refusals: Refusals) -> None:
+        """Record the unauthenticated refusals of a minute that have no record of their own."""
+        ((code, _),) = refusals.codes.most_common(1)
+        fields = {
+            "code": code,
+            "check": CHECK_OF_CODE[code],
+            "requests": refusals.requests,
+            "codes": dict(refusals.codes),
+            "first": refusals.first,
+            "last": refusals.last,
+            "addresses": refusals.addresses,
+            **({} if refusals.peer is None else {"peer": refusals.peer}),
+        }
+        self._recorder.record("warning", REFUSED_SUMMARY, None, fields, unauthenticated=True)
 
     def refused_to(self, caller: Caller, error: ProxyError, request: RequestFacts) -> None:
         """Record a request of a known caller that was refused, and made no call."""
@@ -101,22 +145,6 @@ class RequestTelemetry:
         """Record what an operator did."""
         level = "info" if code == "OK" else "warning"
         self._recorder.record(level, event, trace_id, {"code": code, **fields})
-
-    def tokens_refused(
-        self, *, requests: int, addresses: int, peer: str, requests_of_peer: int
-    ) -> None:
-        """Record how many requests with bad tokens were refused since the last such record.
-
-        They are counted instead of recorded one by one. ``peer`` sent the most of them.
-        """
-        fields = {
-            "code": "UNAUTHENTICATED",
-            "requests": requests,
-            "addresses": addresses,
-            "peer": peer,
-            "requests_of_peer": requests_of_peer,
-        }
-        self._recorder.record("warning", "request.tokens_refused", None, fields)
 
     def _done(
         self,

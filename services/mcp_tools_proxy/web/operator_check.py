@@ -26,8 +26,7 @@ class OperatorCheck:
             authorization, _ = read_headers(scope["headers"])
         except InvalidRequest:
             return False
-        token = bearer_token(authorization)
-        if token is None or authorization is None or not self._may_check(scope, token):
+        if bearer_token(authorization) is None:
             return False
         try:
             return await self._authenticator.is_operator(authorization)
@@ -35,10 +34,3 @@ class OperatorCheck:
             if error.token_refused:
                 self._refusals.tokens.count(self._refusals.peers.address_of(scope))
             return False
-
-    def _may_check(self, scope: Scope, token: str) -> bool:
-        """Return False for unknown tokens of an address with many bad ones."""
-        tokens = self._refusals.tokens
-        if not tokens.any_over_limit or self._authenticator.is_known_valid(token):
-            return True
-        return tokens.wait_s(self._refusals.peers.address_of(scope)) is None

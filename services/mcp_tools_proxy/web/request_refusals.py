@@ -1,27 +1,25 @@
 """Counts and records HTTP requests that make no call: refused ones, and those of operators."""
 
 import asyncio
-from collections import Counter
 from collections.abc import Mapping
 from typing import Self
 
 from starlette.types import Scope
 
-from mcp_tools_proxy.auth.caller_resolver import CALLER
+from mcp_tools_proxy.auth.authenticator import proven_of
+from mcp_tools_proxy.auth.caller_resolver import CALLER, PRINCIPAL
 from mcp_tools_proxy.domain.audit.origin import Entry
 from mcp_tools_proxy.domain.caller import Caller
-from mcp_tools_proxy.domain.errors import ProxyError, Unauthenticated
-from mcp_tools_proxy.domain.identity import OperatorRight
+from mcp_tools_proxy.domain.errors import Forbidden, ProxyError, Unauthenticated
+from mcp_tools_proxy.domain.identity import OperatorRight, Principal
+from mcp_tools_proxy.telemetry.log_lines import timestamp
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.telemetry.recorder import cut
 from mcp_tools_proxy.telemetry.request_events import RequestFacts, RequestTelemetry, origin_fields
 from mcp_tools_proxy.telemetry.tracing.spans import ERROR_TYPE, set_on_span
 from mcp_tools_proxy.web.bad_token_counts import BadTokenCounts
 from mcp_tools_proxy.web.client_address import ENTRY, Peers
-
-SUM_UP_S = 1.0
-"""Seconds between two log lines about tokens that were refused unchecked."""
-
+from mcp_tools_proxy.web.refusal_counts import WINDOW_S, RefusalCounts
 
 _OPERATION = "mcp_tools_proxy.operation"
 
@@ -75,31 +73,70 @@ def end_operation(scope: Scope) -> None:
 
 
 class RequestRefusals:
-    """Counts and records refused requests, with their route, peer, and proven sender."""
+    """Counts and records refused requests, with their route, peer, and proven sender.
+
+    Of refusals without a proven sender only the first ones of an address and minute have a record
+    each, the rest is summed up: 6,200 a second filled the audit. ``needs_token``: callers need a
+    token; where they do not, a caller without one is refused for what it sends, like any caller.
+    """
 
     def __init__(
-        self, metrics: Metrics, telemetry: RequestTelemetry, peers: Peers | None = None
+        self,
+        metrics: Metrics,
+        telemetry: RequestTelemetry,
+        peers: Peers | None = None,
+        *,
+        needs_token: bool = False,
     ) -> None:
         self.telemetry = telemetry
         self.peers = peers or Peers()
         self.tokens = BadTokenCounts()
         self._metrics = metrics
-        self._unchecked: Counter[str] = Counter()
+        self._needs_token = needs_token
+        self._unauthenticated = RefusalCounts()
+        self._window: asyncio.TimerHandle | None = None
 
     def record_refusal(self, scope: Scope, error: ProxyError, trace_id: str) -> None:
-        """Count and record a request that is refused with ``error``; its span has the code."""
+        """Count and record a request that is refused with ``error``; its span has the code.
+
+        A refused token whose address has sent many gets the seconds to wait.
+        """
         self._metrics.requests_refused.labels(error.code).inc()
         peer = self.peers.address_of(scope)
         if isinstance(error, Unauthenticated) and error.token_refused:
+            error.retry_after_s = self.tokens.wait_s(peer)
             self.tokens.count(peer)
-        operation = operation_of(scope)
-        sender = {
-            **origin_fields(self.peers.origin_of(scope, entry_of(scope))),
-            **_proven(scope, error),
-            **(operation.fields if operation else {}),
-        }
-        self.telemetry.refused(error, RequestFacts(route_of(scope), trace_id), sender)
         set_on_span({ERROR_TYPE: error.code})
+        operation = operation_of(scope)
+        proven = {**_proven(scope, error), **(operation.fields if operation else {})}
+        unauthenticated = not proven and self._is_unauthenticated(error)
+        if unauthenticated and not self._has_record(peer, error):
+            return
+        origin = origin_fields(self.peers.origin_of(scope, entry_of(scope)))
+        self.telemetry.refused(
+            error,
+            RequestFacts(route_of(scope), trace_id),
+            {**origin, **proven},
+            unauthenticated=unauthenticated,
+        )
+
+    def sum_up(self) -> None:
+        """Record the summaries of the present window, and end it; for the end of the program."""
+        if self._window is not None:
+            self._window.cancel()
+            self._window = None
+        for summary in self._unauthenticated.end_window():
+            self.telemetry.refusals_summed_up(summary)
+
+    def _is_unauthenticated(self, error: ProxyError) -> bool:
+        return self._needs_token or isinstance(error, Unauthenticated | Forbidden)
+
+    def _has_record(self, peer: str, error: ProxyError) -> bool:
+        """Count an unauthenticated refusal; return whether it is recorded by itself."""
+        if self._window is None:
+            loop = asyncio.get_running_loop()
+            self._window = loop.call_later(WINDOW_S, self.sum_up)
+        return self._unauthenticated.add(peer, error.code, timestamp())
 
     def record_operation(self, scope: Scope, code: str, trace_id: str) -> None:
         """Record what was done in a request, if that is an operation."""
@@ -111,23 +148,6 @@ class RequestRefusals:
                 **origin_fields(self.peers.origin_of(scope, entry_of(scope))),
             }
             self.telemetry.operation(operation.event, code, trace_id, fields)
-
-    def record_unchecked(self, error: ProxyError, peer: str) -> None:
-        """Count a token that was refused unchecked; all of one second share one log line."""
-        self._metrics.requests_refused.labels(error.code).inc()
-        if not self._unchecked:
-            asyncio.get_running_loop().call_later(SUM_UP_S, self._sum_up)
-        self._unchecked[peer] += 1
-
-    def _sum_up(self) -> None:
-        ((peer, most),) = self._unchecked.most_common(1)
-        self.telemetry.tokens_refused(
-            requests=self._unchecked.total(),
-            addresses=len(self._unchecked),
-            peer=peer,
-            requests_of_peer=most,
-        )
-        self._unchecked.clear()
 
 
 def entry_of(scope: Scope) -> Entry:
@@ -170,5 +190,6 @@ def _proven(scope: Scope, error: ProxyError) -> Mapping[str, str]:
     """Return log fields for the sender of a refused request, as far as a token proves them."""
     caller: Caller | None = scope.get(CALLER)
     if error.proven or caller is None or not caller.token_log_fields:
-        return error.proven or {}
+        principal: Principal | None = scope.get(PRINCIPAL)
+        return error.proven or ({} if principal is None else proven_of(principal))
     return {"tenant_id": caller.tenant_id, **caller.token_log_fields}

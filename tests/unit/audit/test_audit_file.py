@@ -67,7 +67,8 @@ def test_a_full_file_is_renamed_and_the_oldest_removed(tmp_path: Path) -> None:
     assert [it.name == path.name for it in files] == [False, False, True]
     found = verify(path, KEY)
     assert found.problems == []
-    assert found.notes == [f"the records before {found.first_seq} are not kept any more"]
+    (note,) = found.notes
+    assert note.startswith(f"the records before {found.first_seq} are not kept any more: ")
 
 
 def test_a_second_writer_is_refused_until_the_first_is_done(tmp_path: Path) -> None:
@@ -83,7 +84,7 @@ def test_a_second_writer_is_refused_until_the_first_is_done(tmp_path: Path) -> N
 
 
 def test_a_file_that_cannot_be_written_refuses_the_start() -> None:
-    with pytest.raises(AuditFileUnusable, match="cannot be written: No space left on device"):
+    with pytest.raises(AuditFileUnusable, match="cannot be written: full is not a regular file"):
         audit_file(Path("/dev/full")).open()
 
 
@@ -152,7 +153,9 @@ def test_a_file_that_was_moved_away_is_begun_anew(tmp_path: Path) -> None:
         file.close()
     assert "audit.file_replaced" in [line["event"] for line in logged]
     found = verify(path, KEY)
-    assert (found.problems, found.first_seq) == ([], 2)
+    assert found.problems == [
+        "audit.jsonl:1: the files before record 2 were missing when this file was begun"
+    ]
 
 
 def test_the_head_is_in_the_log_at_the_end(tmp_path: Path) -> None:
@@ -174,7 +177,7 @@ def test_a_full_file_that_was_moved_away_is_begun_anew(tmp_path: Path) -> None:
     file.put(record())
     wait_until_written(file)
     file.close()
-    assert (file.failure, verify(path, KEY).problems) == (None, [])
+    assert (file.failure, len(verify(path, KEY).problems)) == (None, 1)
 
 
 def test_a_file_that_was_cut_off_in_place_goes_on_at_its_end(tmp_path: Path) -> None:

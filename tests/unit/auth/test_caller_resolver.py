@@ -41,12 +41,6 @@ class OneToken:
             raise Unauthenticated("the token is not known", token_refused=True)
         return self._principal
 
-    def is_known_valid(self, token: str) -> bool:
-        return token == "good"
-
-    def is_plausible(self, token: str) -> bool:
-        return False
-
 
 def proving(
     *,

@@ -23,6 +23,7 @@ class Records:
         payload: Mapping[str, object],
         *,
         reserved: bool = False,
+        unauthenticated: bool = False,
     ) -> None:
         assert (level, event, trace_id, reserved) == ("info", "login.changed", None, False)
         self.changes.append(payload["change"])

@@ -27,9 +27,11 @@ class AuditHandlers:
         query = validate(AuditQuery, single_values(parsed.request.query_params))
         await self._gate.check(parsed, OperatorRight.AUDIT, tenant_id=query.tenant_id)
         wanted, cursor, limit = query.wanted, query.cursor, query.limit
-        file = self._trail.file
+        trail, unauthenticated = self._trail, query.unauthenticated
+        file = trail.unauthenticated_file if unauthenticated else trail.file
         if file is None:
-            page = search_memory(self._trail.recent(), wanted, cursor=cursor, limit=limit)
+            recent = trail.recent(unauthenticated=unauthenticated)
+            page = search_memory(recent, wanted, cursor=cursor, limit=limit)
         else:
             try:
                 page = await asyncio.to_thread(

@@ -69,6 +69,13 @@ class AuditQuery(RecordQuery):
         int | None, Field(ge=1, description="The `next_cursor` of the page before.")
     ] = None
     limit: Annotated[int, Field(ge=1, le=MAX_RECORDS, description="Records in the answer.")] = 100
+    unauthenticated: Annotated[
+        bool,
+        Field(
+            description="`true`: the records of requests that were refused without a valid token, "
+            "which have numbers of their own, instead of all others."
+        ),
+    ] = False
 
     @property
     def wanted(self) -> RecordFilter:

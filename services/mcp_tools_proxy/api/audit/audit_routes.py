@@ -21,6 +21,7 @@ from mcp_tools_proxy.api.openapi.responses import (
     explain_responses,
 )
 from mcp_tools_proxy.api.route_builder import RouteBuilder
+from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.web.fast_routes import DirectRoute
 
 
@@ -81,5 +82,6 @@ def audit_routes(
             responses=explain_responses(ExplainAnswer, "What would happen."),
             headers=TRACED,
             needs_token=True,
+            right=OperatorRight.AUDIT,
         ),
     )

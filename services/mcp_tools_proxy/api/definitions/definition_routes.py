@@ -15,6 +15,7 @@ from mcp_tools_proxy.api.openapi.responses import (
     show_responses,
 )
 from mcp_tools_proxy.api.route_builder import RouteBuilder
+from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.web.fast_routes import DirectRoute
 
 PATH = "/internal/mcp/definitions"
@@ -69,5 +70,6 @@ def definition_routes(
             responses={**responses, 409: _READ_ONLY, 412: _MISMATCH, 413: SHARED_ANSWERS[413]},
             headers=TRACED,
             needs_token=True,
+            right=OperatorRight.DEFINITIONS,
         ),
     )

@@ -21,6 +21,7 @@ from mcp_tools_proxy.api.openapi.operation import Tag
 from mcp_tools_proxy.api.openapi.parameters import CHANGE_HEADERS, PUT_HEADERS, TRACED
 from mcp_tools_proxy.api.openapi.responses import Answer, document_responses
 from mcp_tools_proxy.api.route_builder import RouteBuilder
+from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.web.fast_routes import DirectRoute
 
 RIGHTS_PATH = "/internal/documents/rights"
@@ -117,5 +118,6 @@ def document_routes(build: RouteBuilder, documents: DocumentHandlers) -> Sequenc
             ),
             headers=CHANGE_HEADERS,
             needs_token=True,
+            right=OperatorRight.DOCUMENTS,
         ),
     )

@@ -9,6 +9,7 @@ from mcp_tools_proxy.api.openapi.operation import Tag
 from mcp_tools_proxy.api.openapi.parameters import TRACED
 from mcp_tools_proxy.api.openapi.responses import SHARED_ANSWERS, show_responses
 from mcp_tools_proxy.api.route_builder import RouteBuilder
+from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.web.fast_routes import DirectRoute
 
 PATH = "/internal/mcp/log-level"
@@ -45,5 +46,6 @@ def log_level_routes(build: RouteBuilder, log_level: LogLevelHandlers) -> Sequen
             responses={**responses, 413: SHARED_ANSWERS[413]},
             headers=TRACED,
             needs_token=True,
+            right=OperatorRight.CONFIG,
         ),
     )

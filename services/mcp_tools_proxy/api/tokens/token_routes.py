@@ -22,6 +22,7 @@ from mcp_tools_proxy.api.tokens.token_models import (
     TokensQuery,
     TokenWanted,
 )
+from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.web.fast_routes import DirectRoute
 
 PATH = "/internal/mcp/tokens"
@@ -80,6 +81,7 @@ def token_routes(build: RouteBuilder, tokens: TokenHandlers) -> Sequence[DirectR
             },
             headers=TRACED,
             needs_token=True,
+            right=OperatorRight.TOKENS,
         ),
         build.change(
             "DELETE",

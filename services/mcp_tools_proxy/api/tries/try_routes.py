@@ -9,6 +9,7 @@ from mcp_tools_proxy.api.openapi.responses import call_responses
 from mcp_tools_proxy.api.route_builder import RouteBuilder
 from mcp_tools_proxy.api.tries.try_handlers import TryHandlers
 from mcp_tools_proxy.api.tries.try_models import TryAnswer
+from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.web.fast_routes import DirectRoute
 
 
@@ -35,4 +36,5 @@ def try_route(build: RouteBuilder, tries: TryHandlers) -> DirectRoute:
         responses=call_responses(TryAnswer),
         headers=(*TRACED, IDEMPOTENCY_HEADER),
         needs_token=True,
+        right=OperatorRight.RUN,
     )

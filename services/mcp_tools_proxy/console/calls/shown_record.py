@@ -19,7 +19,7 @@ LABELS: Mapping[str, str] = {
     "components.listed": "Tools were listed",
     "changes.subscribed": "Subscription to changes",
     "request.refused": "Request refused",
-    "request.tokens_refused": "Bad tokens refused",
+    "request.refused_summary": "Requests refused without a token",
     "operator.right_used": "An operator's right was used",
     "audit.stream_ended": "Live view ended",
     "console.signed_in": "Sign-in to the console",
@@ -41,6 +41,7 @@ LABELS: Mapping[str, str] = {
     "facade.line_too_long": "Line on stdin too long",
     "remote.frame_ignored": "Message of the remote backend ignored",
     "audit.opened": "Audit file begun",
+    "audit.file_removed": "Old audit file removed",
     "audit.lost": "Records were lost",
     "audit.resumed": "Audit file can be written again",
 }

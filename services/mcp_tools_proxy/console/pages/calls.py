@@ -58,8 +58,8 @@ EVENTS = (
 )
 
 CHECKS: Mapping[str, str] = {
-    Check.REQUEST: "whether the request can be read, and its address exists",
-    Check.AUTHENTICATION: "who sends it",
+    Check.AUTHENTICATION: "who sends the request",
+    Check.REQUEST: "whether it can be read, and its address exists",
     Check.AUTHORIZATION: "whether the sender may do this: for that tenant, or with that right",
     Check.AUDIT: "whether a record of the call can be kept",
     Check.LIFECYCLE: "whether this replica takes calls",

@@ -12,10 +12,10 @@ from mcp_tools_proxy.domain.audit.rule_source import SETTINGS, RuleSource
 class Check(StrEnum):
     """The checks of a request and of the call that it makes, in the order in which they happen."""
 
+    AUTHENTICATION = "authentication"
+    """Who sends the request."""
     REQUEST = "request"
     """Whether the request can be read, and its route exists."""
-    AUTHENTICATION = "authentication"
-    """Who sends it."""
     AUTHORIZATION = "authorization"
     """Whether its sender may do what it says: another tenant, an operator's right, a page."""
     AUDIT = "audit"

@@ -1,0 +1,71 @@
+"""Checks the token of every request before anything else of it is read."""
+
+from collections.abc import Callable
+
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from mcp_tools_proxy.auth.authenticator import Authenticator
+from mcp_tools_proxy.auth.caller_resolver import PRINCIPAL
+from mcp_tools_proxy.auth.identity_headers import read_authorization
+from mcp_tools_proxy.domain.errors import ProxyError
+from mcp_tools_proxy.web.request_refusals import RequestRefusals, is_console_path
+from mcp_tools_proxy.web.trace_headers import trace_id_from
+
+OPEN_PATHS = frozenset({"/health", "/health/ready", "/metrics", "/.well-known/jwks.json"})
+"""Routes of probes, which send no token and any Host; their responses reveal nothing of tenants."""
+
+_OPEN_PAGES = frozenset({"/", "/openapi.json"})
+_OPEN_FOLDERS = ("/.well-known/", "/oauth/")
+
+Answer = Callable[[Scope, ProxyError, str], Response]
+"""Builds the response to a refused request; the string is its trace_id."""
+
+
+class TokenGate:
+    """ASGI middleware that passes requests with a valid token, and those to open paths.
+
+    The body of a refused request is not read: without a valid token nobody could make the gateway
+    parse 1 MiB of JSON, which delayed other callers by 394 ms. Pages of the console and of sign-ins
+    are open paths; they check a session or a form of their own. The principal is kept in the scope
+    under PRINCIPAL.
+
+    A token that fails is checked whatever its address sent before, so that a valid one always
+    passes: behind a proxy all callers may share one address. Only the error says to wait.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        authenticator: Authenticator,
+        refusals: RequestRefusals,
+        answer: Answer,
+    ) -> None:
+        self._app = app
+        self._authenticator = authenticator
+        self._refusals = refusals
+        self._answer = answer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, or refuse it."""
+        if scope["type"] != "http" or is_open_path(scope["path"]):
+            await self._app(scope, receive, send)
+            return
+        try:
+            authorization = read_authorization(scope["headers"])
+            scope[PRINCIPAL] = await self._authenticator.authenticate(authorization)
+        except ProxyError as error:
+            trace_id = trace_id_from(None, Headers(scope=scope))
+            self._refusals.record_refusal(scope, error, trace_id)
+            await self._answer(scope, error, trace_id)(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+
+def is_open_path(path: str) -> bool:
+    """Return whether a path is served without a bearer token."""
+    if path in OPEN_PATHS or path in _OPEN_PAGES:
+        return True
+    return path.startswith(_OPEN_FOLDERS) or is_console_path(path)

@@ -1,0 +1,168 @@
+"""A flood without a valid token: the authenticated history stays, and memory is bounded."""
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_tools_proxy.audit.audit_paths import audit_files, unauthenticated_path
+from mcp_tools_proxy.audit.record_search import RecordFilter, search_files
+from mcp_tools_proxy.audit.verification import verify
+from mcp_tools_proxy.domain.identity import OperatorRight
+from mcp_tools_proxy.web.refusal_counts import MAX_RECORDED
+from tests.support.builders import make_document
+from tests.support.captured_logs import capture_logs
+from tests.support.service import EXECUTE, TOOLS, Service, eventually, running
+from tests.support.tokens import bearer, file_token, token_settings
+
+AUDIT = "/internal/mcp/audit"
+KEY = "k" * 32
+READ: dict[str, object] = {"tool_name": "read_doc_metadata", "arguments": {"doc_id": "doc"}}
+BAD = bearer("mtp_" + "x" * 43)
+PROXIES = ("127.0.0.0/8",)
+
+
+@asynccontextmanager
+async def audited(folder: Path, **settings: Any) -> AsyncIterator[tuple[Service, Path, str]]:
+    """Start with an audit file of small files, and a token."""
+    key_file, path = folder / "audit.key", folder / "audit.jsonl"
+    key_file.write_text(KEY)
+    options = {
+        "audit": f"file:{path}",
+        "audit_key_file": key_file,
+        "audit_max_bytes": 20_000,
+        "audit_keep_files": 2,
+        "audit_unauthenticated_bytes": 50_000,
+        **token_settings(),
+        **settings,
+    }
+    document = make_document(tenant_id="tenant_1")
+    async with running(document, **options) as service:
+        token = file_token(tenant="tenant_1", user="u", may=[OperatorRight.AUDIT])
+        assert service.gateway.tokens is not None
+        await service.gateway.tokens.load()
+        yield service, path, token
+
+
+def rss_bytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def found(path: Path, **wanted: str) -> list[Any]:
+    """Return the records of a file, the newest first."""
+    return search_files(path, RecordFilter(**wanted), cursor=None, limit=100_000).records
+
+
+FLOODS: dict[str, tuple[str, str, dict[str, str], bytes]] = {
+    "bad token, valid body": ("POST", EXECUTE, BAD, b"{}"),
+    "bad token, invalid body": ("POST", EXECUTE, BAD, b"{"),
+    "no token": ("GET", TOOLS, {}, b""),
+    "no such route": ("GET", "/internal/none", {}, b""),
+    "mcp": ("POST", "/mcp", BAD, b"{"),
+    "unknown host": ("GET", TOOLS, {"Host": "evil.example"}, b""),
+}
+
+
+@pytest.mark.parametrize("flood", FLOODS)
+async def test_a_flood_without_a_valid_token_rotates_no_history_away(
+    tmp_path: Path, flood: str
+) -> None:
+    method, target, headers, body = FLOODS[flood]
+    async with audited(tmp_path) as (service, path, token):
+        assert (await service.http.post(EXECUTE, json=READ, headers=bearer(token))).is_success
+        for _ in range(3_000):
+            response = await service.http.request(method, target, headers=headers, content=body)
+            assert response.status_code in (401, 403)
+        again = await service.http.post(EXECUTE, json=READ, headers=bearer(token))
+        assert again.json()["status"] == "ok"
+    assert len(found(path, event="tool.call")) == 2
+    assert found(path, event="request.refused") == []
+    beside = unauthenticated_path(path)
+    refused = found(beside, event="request.refused")
+    (summary,) = found(beside, event="request.refused_summary")
+    assert len(refused) == MAX_RECORDED
+    payload = summary["payload"]
+    assert (payload["requests"], payload["peer"]) == (3_000 - MAX_RECORDED, "127.0.0.1")
+    assert payload["first"] < payload["last"]
+    for file in (path, beside):
+        assert verify(file, KEY.encode()).problems == []
+
+
+async def test_many_addresses_fill_their_own_share_and_no_memory(tmp_path: Path) -> None:
+    async with audited(tmp_path, trusted_proxies=PROXIES) as (service, path, token):
+        await service.http.post(EXECUTE, json=READ, headers=bearer(token))
+
+        async def flood(first: int, count: int) -> None:
+            for number in range(first, first + count):
+                peer = f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}"
+                await service.http.get(TOOLS, headers={**BAD, "X-Forwarded-For": peer})
+
+        await flood(0, 2_000)  # what is allocated once
+        before = rss_bytes()
+        await flood(2_000, 12_000)
+        grown = rss_bytes() - before
+    beside = unauthenticated_path(path)
+    # a file ends with the batch that fills it, of which there are at most 1,000 records
+    assert sum(it.stat().st_size for it in audit_files(beside)) < 5 * (10_000 + 400_000)
+    assert grown < 20_000_000
+    assert len(found(path, event="tool.call")) == 1
+    of_unauthenticated, of_callers = (verify(it, KEY.encode()) for it in (beside, path))
+    assert (of_unauthenticated.problems, of_callers.problems) == ([], [])
+    assert "was removed by rotation" in of_unauthenticated.notes[0]
+    assert (of_callers.notes, of_callers.first_seq) == ([], 1)
+
+
+async def test_a_valid_token_passes_in_the_middle_of_a_flood_of_its_address(
+    tmp_path: Path,
+) -> None:
+    async with audited(tmp_path) as (service, _, token):
+        for _ in range(300):
+            assert (await service.http.get(TOOLS, headers=BAD)).status_code == 401
+            response = await service.http.post(EXECUTE, json=READ, headers=bearer(token))
+            assert response.status_code == 200
+
+
+async def test_operators_find_refusals_beside_all_other_records(tmp_path: Path) -> None:
+    async with audited(tmp_path) as (service, _, _):
+        operator = bearer(file_token(tenant=None, may=[OperatorRight.AUDIT]))
+        assert service.gateway.tokens is not None
+        await service.gateway.tokens.load()
+        await service.http.get(TOOLS, headers={**BAD, "X-Trace-Id": "t-bad"})
+
+        async def listed(**query: str) -> list[str]:
+            answer = await service.http.get(AUDIT, params=query, headers=operator)
+            return [it["trace_id"] for it in answer.json()["records"] if it["trace_id"] == "t-bad"]
+
+        async def is_listed() -> bool:
+            return await listed(unauthenticated="true") == ["t-bad"]
+
+        await eventually(is_listed)
+        assert await listed() == []
+
+
+async def test_without_a_file_refusals_push_no_call_out_of_memory() -> None:
+    async with running(make_document(tenant_id="tenant_1"), **token_settings()) as service:
+        token = file_token(tenant="tenant_1", user="u", may=[OperatorRight.AUDIT])
+        assert service.gateway.tokens is not None
+        await service.gateway.tokens.load()
+        headers = bearer(token)
+        await service.http.post(EXECUTE, json={**READ, "trace_id": "t-call"}, headers=headers)
+        for number in range(1_100):
+            peer = {"Host": f"evil-{number}.example"}
+            await service.http.get(TOOLS, headers=peer)
+        query = {"tenant_id": "tenant_1", "trace_id": "t-call"}
+        answer = await service.http.get(AUDIT, params=query, headers=headers)
+    assert [it["event"] for it in answer.json()["records"]] == ["tool.call"]
+
+
+async def test_without_tokens_what_callers_send_is_recorded_one_by_one() -> None:
+    async with running() as service:
+        with capture_logs() as lines:
+            for _ in range(MAX_RECORDED * 2):
+                await service.http.post(EXECUTE, content=b"{")
+    refused = [line for line in lines if line["event"] == "request.refused"]
+    assert len(refused) == MAX_RECORDED * 2
