@@ -9,6 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from mcp_tools_proxy.wire.version import VERSION
 from tests.support.builders import make_document
 from tests.support.service import CONFIG_DIR, EXECUTE, READY, Service, running
+from tests.support.tokens import bearer, token_settings
 
 
 async def series(service: Service, name: str) -> list[tuple[dict[str, str], float]]:
@@ -88,3 +89,31 @@ async def test_records_that_the_audit_lost_are_counted(tmp_path: Path) -> None:
         assert file is not None
         file.lost = 3
         assert await series(service, "mcp_proxy_audit_records_lost_total") == [({}, 3)]
+
+
+TOKEN = "a-token-of-metrics-only"
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 401),
+        (bearer("a-token-of-metrics-onl"), 401),
+        (bearer("b" * 32), 401),
+        ({"Authorization": TOKEN}, 401),
+        (bearer(TOKEN), 200),
+    ],
+)
+async def test_metrics_can_need_a_token(headers: dict[str, str], status: int) -> None:
+    for settings in ({}, token_settings()):
+        async with running(metrics_token=TOKEN, **settings) as service:
+            response = await service.http.get("/metrics", headers=headers)
+            assert response.status_code == status
+            assert ("mcp_proxy_build_info" in response.text) == (status == 200)
+            assert (await service.http.get("/health")).status_code == 200
+
+
+async def test_the_token_of_metrics_is_good_for_nothing_else() -> None:
+    async with running(metrics_token=TOKEN, **token_settings()) as service:
+        response = await service.http.post(EXECUTE, json={}, headers=bearer(TOKEN))
+        assert response.status_code == 401

@@ -81,14 +81,14 @@ async def test_a_flood_without_a_valid_token_rotates_no_history_away(
         assert again.json()["status"] == "ok"
     assert len(found(path, event="tool.call")) == 2
     assert found(path, event="request.refused") == []
-    beside = unauthenticated_path(path)
-    refused = found(beside, event="request.refused")
-    (summary,) = found(beside, event="request.refused_summary")
+    companion = unauthenticated_path(path)
+    refused = found(companion, event="request.refused")
+    (summary,) = found(companion, event="request.refused_summary")
     assert len(refused) == MAX_RECORDED
     payload = summary["payload"]
     assert (payload["requests"], payload["peer"]) == (3_000 - MAX_RECORDED, "127.0.0.1")
     assert payload["first"] < payload["last"]
-    for file in (path, beside):
+    for file in (path, companion):
         assert verify(file, KEY.encode()).problems == []
 
 
@@ -105,12 +105,12 @@ async def test_many_addresses_fill_their_own_share_and_no_memory(tmp_path: Path)
         before = rss_bytes()
         await flood(2_000, 12_000)
         grown = rss_bytes() - before
-    beside = unauthenticated_path(path)
+    companion = unauthenticated_path(path)
     # a file ends with the batch that fills it, of which there are at most 1,000 records
-    assert sum(it.stat().st_size for it in audit_files(beside)) < 5 * (10_000 + 400_000)
+    assert sum(it.stat().st_size for it in audit_files(companion)) < 5 * (10_000 + 400_000)
     assert grown < 20_000_000
     assert len(found(path, event="tool.call")) == 1
-    of_unauthenticated, of_callers = (verify(it, KEY.encode()) for it in (beside, path))
+    of_unauthenticated, of_callers = (verify(it, KEY.encode()) for it in (companion, path))
     assert (of_unauthenticated.problems, of_callers.problems) == ([], [])
     assert "was removed by rotation" in of_unauthenticated.notes[0]
     assert (of_callers.notes, of_callers.first_seq) == ([], 1)

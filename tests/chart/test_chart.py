@@ -129,6 +129,14 @@ def test_every_variable_is_a_setting_or_one_of_the_operators(values: str) -> Non
             assert len(names) == len(set(names))
 
 
+def test_the_service_monitor_sends_the_token_that_metrics_need() -> None:
+    values = "metrics with a token"
+    (endpoint,) = one(values, "ServiceMonitor")["spec"]["endpoints"]
+    secret = {"name": "gateway-secrets", "key": "metrics-token"}
+    assert endpoint["authorization"] == {"type": "Bearer", "credentials": secret}
+    assert "MCP_PROXY_METRICS_TOKEN" in environment(values)
+
+
 @pytest.mark.parametrize(
     ("values", "from_secrets"),
     [

@@ -25,6 +25,10 @@ VALUES: Mapping[str, Values] = {
         "networkPolicy": {"egress": {"redisPorts": [6380]}},
         "imagePullSecrets": [{"name": "registry"}],
     },
+    "metrics with a token": {
+        "secrets": named("metricsToken"),
+        "serviceMonitor": {"enabled": True},
+    },
     "jwt": {
         "settings": {
             "MCP_PROXY_AUTH_MODE": "jwt",

@@ -4,6 +4,7 @@ import json
 import os
 import resource
 import signal
+import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,6 +13,7 @@ import httpx
 import pytest
 
 from mcp_tools_proxy.audit.verification import verify
+from tests.support.bounds import BOUND_S
 from tests.support.program import UNLIMITED, Program, started, wait_until
 from tests.support.program_launch import run
 from tests.support.service import EXECUTE, request_of
@@ -136,7 +138,8 @@ def test_the_commands_find_follow_and_verify_what_a_gateway_wrote(
         for number in range(3):
             call(program, f"t-{number}")
         program.stop()
-        (head,) = [line for line in program.log_lines() if line["event"] == "audit.head"]
+        heads = [line for line in program.log_lines() if line["event"] == "audit.head"]
+        (head,) = [line for line in heads if line["payload"]["file"] == "audit.jsonl"]
 
     def audit(*arguments: str) -> tuple[int, str]:
         code, printed, _ = run_with(environment, tmp_path, "audit", *arguments)
@@ -159,6 +162,52 @@ def test_the_commands_find_follow_and_verify_what_a_gateway_wrote(
     assert "changed: record 3 does not fit its signature" in report
 
 
+def test_verify_checks_the_audit_of_unauthenticated_requests_too(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    settings = {
+        **environment,
+        "MCP_PROXY_AUTH_MODE": "token",
+        "MCP_PROXY_TOKENS_FILE": "tokens.jsonl",
+    }
+    with started(tmp_path, settings) as program:
+        assert [call(program) for _ in range(3_000)] == [401] * 3_000
+        program.stop()
+
+    def verified() -> tuple[int, str]:
+        code, printed, _ = run_with(settings, tmp_path, "audit", "verify")
+        return code, printed
+
+    companion = tmp_path / "audit.jsonl.unauthenticated"
+    code, report = verified()
+    assert (code, report.count("are as they were written")) == (0, 2)
+    command = ("audit", "find", companion.name, "--event", "request.refused_summary")
+    _, found, _ = run_with(settings, tmp_path, *command)
+    assert json.loads(found)["payload"]["requests"] == 2_980
+    written = companion.read_bytes()
+    companion.write_bytes(written.replace(b"2980", b"2981"))
+    code, report = verified()
+    assert (code, "does not fit its signature" in report) == (1, True)
+    companion.unlink()
+    code, report = verified()
+    assert (code, "is missing" in report) == (1, True)
+
+
+def test_a_bad_token_is_answered_before_its_body_is_sent(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    settings = {**environment, "MCP_PROXY_AUTH_MODE": "token", "MCP_PROXY_TOKENS_FILE": "none"}
+    with started(tmp_path, settings) as program:
+        for path in (EXECUTE, "/mcp", "/mcp/sse"):
+            head = (
+                f"POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer x\r\n"
+                "Content-Type: application/json\r\nContent-Length: 1000000000\r\n\r\n"
+            )
+            with socket.create_connection(("127.0.0.1", program.port), BOUND_S) as connection:
+                connection.sendall(head.encode())
+                assert connection.recv(1000).startswith(b"HTTP/1.1 401 ")
+
+
 @pytest.mark.parametrize(
     ("settings", "problem"),
     [
@@ -174,7 +223,8 @@ def test_the_commands_find_follow_and_verify_what_a_gateway_wrote(
         ),
         (
             {"MCP_PROXY_AUDIT": "file:/dev/full"},
-            "MCP_PROXY_AUDIT: the file cannot be written: No space left on device",
+            "MCP_PROXY_AUDIT: the file cannot be written: full is not a regular file; move it out "
+            "of the way",
         ),
     ],
 )

@@ -47,6 +47,7 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{/* The variables that are read from Secrets, by the key of `secrets`. */}}
 {{- define "gateway.secretVariables" -}}
 adminToken: MCP_PROXY_ADMIN_TOKEN
+metricsToken: MCP_PROXY_METRICS_TOKEN
 redisUrl: MCP_PROXY_RATE_LIMIT_STORAGE_URL
 sessionKeys: MCP_PROXY_SESSION_KEYS
 stateUrl: MCP_PROXY_STATE_URL

@@ -271,8 +271,13 @@ def api_routes(
             operation_id="get_metrics",
             tag=Tag.HEALTH,
             summary="Prometheus metrics",
-            responses={200: Answer("The metrics.", headers=(), text="text/plain")},
-            needs_token=False,
+            description="Needs the token of `MCP_PROXY_METRICS_TOKEN`, if there is one.",
+            responses={
+                200: Answer("The metrics.", headers=(), text="text/plain"),
+                401: SHARED_ANSWERS[401],
+                422: SHARED_ANSWERS[422],
+            },
+            needs_token=health.metrics_need_token,
         ),
         build.get(
             "/.well-known/jwks.json",

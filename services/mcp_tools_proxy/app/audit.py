@@ -21,7 +21,7 @@ def build_audit(settings: Settings) -> AuditTrail:
     path = settings.audit_path
     if path is None:
         return AuditTrail()
-    key, beside = read_key(settings.audit_key_file), unauthenticated_path(path)
+    key, companion = read_key(settings.audit_key_file), unauthenticated_path(path)
     return AuditTrail(
         AuditFile(
             path,
@@ -29,10 +29,10 @@ def build_audit(settings: Settings) -> AuditTrail:
             max_bytes=settings.audit_max_bytes,
             keep_files=settings.audit_keep_files,
             required=settings.audit_required,
-            beside=beside.name,
+            companion=companion.name,
         ),
         AuditFile(
-            beside,
+            companion,
             key=key,
             max_bytes=max(1, settings.audit_unauthenticated_bytes // (_UNAUTHENTICATED_FILES + 1)),
             keep_files=_UNAUTHENTICATED_FILES,

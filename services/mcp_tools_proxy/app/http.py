@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
+from pydantic import SecretStr
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 from starlette.routing import Route
@@ -297,9 +298,18 @@ def _api_routes(
             ),
             limits=LimitHandlers(callers, gate, gateway.registry, gateway.limiter),
             keys=KeyHandlers(_published_keys(gateway)),
-            health=HealthHandlers(health, gateway.metrics, OperatorCheck(authenticator, refusals)),
+            health=HealthHandlers(
+                health,
+                gateway.metrics,
+                OperatorCheck(authenticator, refusals),
+                metrics_token=_secret_of(settings.metrics_token),
+            ),
         ),
     )
+
+
+def _secret_of(secret: SecretStr | None) -> str | None:
+    return None if secret is None else secret.get_secret_value()
 
 
 def _tokens_file(gateway: Gateway) -> TokenFileVerifier | None:

@@ -71,7 +71,7 @@ class AuditFile:
 
     Records are lines of JSON (see ``hash_chain``). A file that has ``max_bytes`` or more is
     renamed, and the newest ``keep_files`` of these are kept: the record of a removal is written
-    first. ``key`` signs the records. ``beside`` is the name of the audit of unauthenticated
+    first. ``key`` signs the records. ``companion`` is the name of the audit of unauthenticated
     requests, which the first record of each file names.
     """
 
@@ -83,10 +83,10 @@ class AuditFile:
         max_bytes: int,
         keep_files: int,
         required: bool,
-        beside: str | None = None,
+        companion: str | None = None,
     ) -> None:
         self.path = path
-        self._beside = beside
+        self._companion = companion
         self.required = required
         self.lost = 0
         """Records that were lost because the queue was full."""
@@ -312,8 +312,8 @@ class AuditFile:
             "older_files": older_files,
             "kept_from": self._oldest_seq(),
         }
-        if self._beside is not None:
-            payload["unauthenticated_file"] = self._beside
+        if self._companion is not None:
+            payload["unauthenticated_file"] = self._companion
         if self._key is not None:
             payload["previous"] = self._head.mac
         return _record("info", OPENED, payload)

@@ -108,8 +108,8 @@ class _Verifier:
         if opening.get("begins") == NEW_FILE:
             older = opening.get("older_files")
             self._older_files = older if isinstance(older, int) else 0
-        beside = opening.get("unauthenticated_file")
-        self.found.unauthenticated_file = beside if isinstance(beside, str) else None
+        companion = opening.get("unauthenticated_file")
+        self.found.unauthenticated_file = companion if isinstance(companion, str) else None
         problem = self._kept.add_opening(record.seq, opening)
         if problem is not None:
             self._report(f"{place}: {problem}")

@@ -165,10 +165,10 @@ def _add_verify(app: typer.Typer, load: Load) -> None:
         _report(found, path, is_signed=is_signed, with_head=bool(heads))
         good = found.good
         if found.unauthenticated_file is not None:
-            beside = path.with_name(found.unauthenticated_file)
+            companion = path.with_name(found.unauthenticated_file)
             # its numbers are others; without a key no record of it was signed
             unsigned = _MAX_SEQ if unsigned_until else 0
-            good = _verify_beside(beside, key, unsigned, is_signed=is_signed) and good
+            good = _verify_companion(companion, key, unsigned, is_signed=is_signed) and good
         if not good:
             raise typer.Exit(1)
 
@@ -211,7 +211,9 @@ def _verified(
         _fail(f"{path}: {error.strerror}")
 
 
-def _verify_beside(path: Path, key: bytes | None, unsigned_until: int, *, is_signed: bool) -> bool:
+def _verify_companion(
+    path: Path, key: bytes | None, unsigned_until: int, *, is_signed: bool
+) -> bool:
     """Check the audit of unauthenticated requests; return whether it is as it was written."""
     try:
         found = verify(path, key, unsigned_until=unsigned_until)

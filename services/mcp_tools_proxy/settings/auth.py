@@ -91,6 +91,13 @@ class IdentitySettings(TokensFileSettings):
         hard_to_guess(MIN_ADMIN_TOKEN_CHARS),
     ] = None
     """Bearer token with every operator right; unset, loopback may switch presets without one."""
+    metrics_token: Annotated[
+        SecretStr | None,
+        BeforeValidator(empty_is_unset),
+        AfterValidator(is_token),
+        hard_to_guess(MIN_ADMIN_TOKEN_CHARS),
+    ] = None
+    """Bearer token that ``GET /metrics`` needs, and no other route takes; unset, it needs none."""
 
     jwt_issuer: OptionalText = None
     """The ``iss`` of every JWT, for auth_mode jwt."""
