@@ -13,7 +13,7 @@ from tests.support.configuration import Config, make_agent, make_preset
 from tests.support.console_browser import ADMIN, ConsoleService, Html, running_console
 from tests.support.mcp_servers.raw_web import running_raw
 from tests.support.service import ACTIVE, EXECUTE, Service
-from tests.support.tokens import bearer
+from tests.support.tokens import bearer, token_settings
 
 CALLS = "/console/calls"
 MARKUP = '<img src=x onerror="alert(1)">'
@@ -128,6 +128,17 @@ async def test_what_operators_did_is_found_among_the_looks_of_the_console(
     page = await console.browser.open(CALLS, event="deeds")
     assert "PUT /internal/mcp/presets/active" in page.text
     assert "GET /internal/mcp/audit" not in page.text
+
+
+async def test_requests_without_a_valid_token_are_shown_apart() -> None:
+    async with running_console(**token_settings()) as console:
+        for _ in range(3):
+            await console.service.http.post(EXECUTE, content=b"{", headers=bearer("none"))
+        assert rows(await console.browser.open(CALLS, event="request.refused")) == 0
+        page = await console.browser.open(CALLS, event="unauthenticated")
+        assert rows(page) == 3
+        one = await console.browser.open(record_links(page)[0])
+        assert f"POST {EXECUTE}" in one.text
 
 
 async def test_one_call_leads_on_to_what_it_is_about() -> None:

@@ -8,6 +8,7 @@ from mcp_tools_proxy.console.api_client import ApiRefused
 from mcp_tools_proxy.console.calls.shown_record import ShownRecord
 from mcp_tools_proxy.console.page_request import PageRequest, page_address
 from mcp_tools_proxy.console.sentences import sentence
+from mcp_tools_proxy.telemetry.request_events import REFUSED_SUMMARY
 
 ALL_EVENTS = "all"
 """The choice of records that are of no call as well."""
@@ -15,8 +16,16 @@ ALL_EVENTS = "all"
 DEEDS = "deeds"
 """The same without the looks of the console, which are most of them."""
 
+UNAUTHENTICATED = "unauthenticated"
+"""The choice of requests refused without a valid token, whose records are kept apart."""
+
+_UNAUTHENTICATED_EVENTS = frozenset({"request.refused", REFUSED_SUMMARY})
+
 FAILED_CODES = "failed"
 """The choice of every code but OK."""
+
+_CHOICES = (ALL_EVENTS, DEEDS, UNAUTHENTICATED)
+"""Choices of events by which the page filters, or the API by another parameter."""
 
 _TEXTS = ("user_id", "agent", "tool", "server", "doc_id", "trace_id", "token_id", "code", "event")
 _TIMES = ("since", "until")
@@ -65,7 +74,7 @@ class CallFilter:
     @property
     def stream_query(self) -> dict[str, str]:
         """What the API filters by, whenever it was."""
-        by_page = {("code", FAILED_CODES), ("event", ALL_EVENTS), ("event", DEEDS)}
+        by_page = {("code", FAILED_CODES), *(("event", it) for it in _CHOICES)}
         return {
             name: value
             for name, value in self.values.items()
@@ -76,12 +85,13 @@ class CallFilter:
     def query(self) -> dict[str, str]:
         """The same for records of the past."""
         times = {name: time.isoformat().replace("+00:00", "Z") for name, time in self.times.items()}
-        return {**self.stream_query, **times}
+        apart = {"unauthenticated": "true"} if self.values["event"] == UNAUTHENTICATED else {}
+        return {**self.stream_query, **times, **apart}
 
     @property
     def is_of_page(self) -> bool:
         """Whether the API finds more than is wanted."""
-        is_of_events = self.values["event"] in ("", DEEDS)
+        is_of_events = self.values["event"] in ("", DEEDS, UNAUTHENTICATED)
         return is_of_events or self.values["code"] == FAILED_CODES or self.min_ms > 0
 
     def wants(self, record: ShownRecord) -> bool:
@@ -89,6 +99,8 @@ class CallFilter:
         if not self.values["event"] and not record.is_call:
             return False
         if self.values["event"] == DEEDS and record.is_page_view:
+            return False
+        if self.values["event"] == UNAUTHENTICATED and not _is_unauthenticated(record):
             return False
         if self.min_ms and (record.duration_ms or 0) < self.min_ms:
             return False
@@ -121,6 +133,12 @@ def field_problem(error: ApiRefused) -> dict[str, str]:
     if not isinstance(field_name, str):
         raise error
     return {field_name: sentence(error.message.removeprefix(f"{field_name}: "))}
+
+
+def _is_unauthenticated(record: ShownRecord) -> bool:
+    """Return whether a record is of a refusal that proves no sender; live ones come with others."""
+    is_proven = not record.payload.keys().isdisjoint(("tenant_id", "token_id", "subject"))
+    return record.event in _UNAUTHENTICATED_EVENTS and not is_proven
 
 
 def _milliseconds(text: str) -> float | None:

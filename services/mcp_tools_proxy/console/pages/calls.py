@@ -12,6 +12,7 @@ from mcp_tools_proxy.console.calls.call_filter import (
     ALL_EVENTS,
     DEEDS,
     FAILED_CODES,
+    UNAUTHENTICATED,
     CallFilter,
     field_problem,
 )
@@ -53,7 +54,8 @@ CODES = (
 EVENTS = (
     ("", "Calls"),
     (DEEDS, "Everything but looks of the console"),
-    (ALL_EVENTS, "Everything that is recorded"),
+    (UNAUTHENTICATED, "Requests refused without a valid token"),
+    (ALL_EVENTS, "Everything else that is recorded"),
     *LABELS.items(),
 )
 
