@@ -89,7 +89,7 @@ async def test_each_sign_in_has_a_session_of_its_own_and_ends_the_last(
     assert new != old
     thief = console.new_browser()
     thief.cookies[COOKIE] = old
-    assert (await thief.get(SERVERS_PAGE)).status_code == 303
+    assert (await thief.get(SERVERS_PAGE, follow=False)).status_code == 303
 
 
 async def test_a_cookie_that_somebody_planted_becomes_no_session(console: ConsoleService) -> None:
@@ -99,7 +99,7 @@ async def test_a_cookie_that_somebody_planted_becomes_no_session(console: Consol
     assert victim.cookies[COOKIE] != "planted"
     attacker = console.new_browser()
     attacker.cookies[COOKIE] = "planted"
-    assert (await attacker.get(SERVERS_PAGE)).status_code == 303
+    assert (await attacker.get(SERVERS_PAGE, follow=False)).status_code == 303
 
 
 async def test_signing_out_ends_the_session_for_every_holder_of_the_cookie(
@@ -110,7 +110,7 @@ async def test_signing_out_ends_the_session_for_every_holder_of_the_cookie(
     response = await console.browser.press(SIGN_OUT, on=SERVERS_PAGE)
     assert "You are signed out" in response.text
     assert COOKIE not in console.browser.cookies
-    assert (await thief.get(SERVERS_PAGE)).status_code == 303
+    assert (await thief.get(SERVERS_PAGE, follow=False)).status_code == 303
 
 
 async def test_signing_out_leaves_what_other_applications_of_the_host_keep(
@@ -265,7 +265,7 @@ async def test_a_token_with_a_right_signs_in_until_it_is_revoked(tmp_path: Path)
         remove_entry(tokens, entry.id)
 
         async def is_over() -> bool:
-            return (await browser.get(SERVERS_PAGE)).status_code == 303
+            return (await browser.get(SERVERS_PAGE, follow=False)).status_code == 303
 
         await eventually(is_over)
         assert COOKIE not in browser.cookies
