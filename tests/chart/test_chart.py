@@ -297,8 +297,21 @@ def test_the_gateway_connects_to_what_the_values_name_and_to_no_other_port(
     assert [port["port"] for rule in policy["egress"] for port in rule["ports"]] == ports
 
 
-def test_only_pods_of_the_namespace_may_connect_by_default() -> None:
-    (rule,) = one("default", "NetworkPolicy")["spec"]["ingress"]
+@pytest.mark.parametrize("values", ["documents on a volume, and a tokens file", "jwt"])
+def test_only_pods_of_the_namespace_may_connect_by_default(values: str) -> None:
+    (rule,) = one(values, "NetworkPolicy")["spec"]["ingress"]
+    assert rule["from"] == [{"podSelector": {}}]
+
+
+def test_no_pod_may_connect_without_authentication_by_default() -> None:
+    policy = one("default", "NetworkPolicy")["spec"]
+    # an empty "from" would be everybody
+    assert (policy["policyTypes"][0], policy["ingress"]) == ("Ingress", [])
+    assert "no pod may connect" in notes({})
+    assert "EVERY POD" in notes({"networkPolicy": {"enabled": False}})
+    by_name = {"networkPolicy": {"ingressFrom": [{"podSelector": {}}]}}
+    text = render(by_name, name=NAME)[f"{NAME}/templates/networkpolicy.yaml"]
+    (rule,) = yaml.safe_load(text)["spec"]["ingress"]
     assert rule["from"] == [{"podSelector": {}}]
 
 

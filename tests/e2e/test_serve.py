@@ -223,6 +223,32 @@ def test_a_start_beyond_loopback_without_host_names_warns(
     assert [line["level"] for line in lines] == ["warn"] * warned
 
 
+@pytest.mark.parametrize(
+    ("settings", "warned"),
+    [
+        ({"MCP_PROXY_HOST": EVERYWHERE}, True),
+        ({"MCP_PROXY_HOST": EVERYWHERE, "MCP_PROXY_ALLOWED_HOSTS": "127.0.0.1"}, True),
+        (
+            {
+                "MCP_PROXY_HOST": EVERYWHERE,
+                "MCP_PROXY_AUTH_MODE": "token",
+                "MCP_PROXY_TOKENS_FILE": "tokens.jsonl",
+            },
+            False,
+        ),
+        ({"MCP_PROXY_HOST": "127.0.0.1"}, False),
+    ],
+)
+def test_a_start_beyond_loopback_without_authentication_warns(
+    tmp_path: Path, settings: dict[str, str], warned: bool
+) -> None:
+    with started(tmp_path, settings) as program:
+        program.stop()
+        lines = program.log_lines()
+    levels = [it["level"] for it in lines if it["event"] == "service.no_authentication"]
+    assert levels == ["warn"] * warned
+
+
 def test_an_unreachable_limit_store_does_not_stop_the_start(tmp_path: Path) -> None:
     settings = {"MCP_PROXY_RATE_LIMIT_STORAGE_URL": f"redis://127.0.0.1:{free_port()}"}
     with started(tmp_path, settings) as program:

@@ -64,6 +64,12 @@ remoteToken: MCP_PROXY_REMOTE_TOKEN
 {{- get .Values.settings "MCP_PROXY_AUTH_MODE" | default (ternary "token" "none" (ne .Values.secrets.tokensFile.name "")) -}}
 {{- end -}}
 
+{{/* Who may connect, as a JSON list: without authentication no pod, unless the values name some. */}}
+{{- define "gateway.ingressFrom" -}}
+{{- $namespace := ternary list (list (dict "podSelector" dict)) (eq (include "gateway.authMode" .) "none") -}}
+{{- .Values.networkPolicy.ingressFrom | default $namespace | toJson -}}
+{{- end -}}
+
 {{- define "gateway.maxReplicas" -}}
 {{- ternary .Values.autoscaling.maxReplicas .Values.replicaCount .Values.autoscaling.enabled -}}
 {{- end -}}

@@ -169,6 +169,13 @@ def build_server(settings: Settings) -> GracefulServer:
             "mean this machine may send some (DNS rebinding); set MCP_PROXY_ALLOWED_HOSTS to the "
             "names that callers use, or to * if that is meant",
         )
+    if settings.auth_mode == "none" and not is_loopback(settings.host):
+        log.warning(
+            "service.no_authentication",
+            host=settings.host,
+            problem="callers do not prove who they are: whoever reaches this address can act for "
+            "every tenant; set MCP_PROXY_AUTH_MODE to token or jwt",
+        )
     gateway: Gateway = app.state.gateway
     config = uvicorn.Config(
         app,
