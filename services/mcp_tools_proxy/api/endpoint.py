@@ -15,12 +15,11 @@ from mcp_tools_proxy.domain.errors import InvalidRequest, ProxyError
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.kept_errors import without_frames
 from mcp_tools_proxy.telemetry.tracing.spans import TRACE_ID, Tracer
-from mcp_tools_proxy.web.body import BodyLimits, read_body
+from mcp_tools_proxy.web.body import BodyLimits, parse_body, read_body
 from mcp_tools_proxy.web.envelope import error_response
 from mcp_tools_proxy.web.request_refusals import RequestRefusals
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER, trace_context_from, trace_id_from
 from mcp_tools_proxy.wire.problem_texts import place_of, problem_of
-from mcp_tools_proxy.wire.request_json import parse_request
 
 _RAW_TRACE_HEADER = TRACE_HEADER.lower().encode()
 
@@ -82,7 +81,7 @@ class EndpointFactory:
                 if before_body is not None:
                     await before_body(request)
                 data = await read_body(request.receive, self._limits.max_bytes)
-                body = parse_request(data, max_items=self._limits.max_items)
+                body = await parse_body(data, self._limits)
                 valid = read(body)
                 trace_id = trace_id_from(body, request.headers)
                 response = await handler(ParsedRequest(request, valid, trace_id, len(data)))

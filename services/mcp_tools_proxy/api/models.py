@@ -63,12 +63,16 @@ IdempotencyKey = Annotated[
 ]
 
 
+MAX_ROLES = 1_000
+"""Roles that a request may name: they are sorted and compared, and 90,000 took 50 ms."""
+
+
 class RequestUser(BaseModel):
     """The user that a call is made for; what is left out is taken from headers or the token."""
 
     user_id: Identifier | None = None
     tenant_id: Identifier | None = None
-    roles: Annotated[list[str], Field(fail_fast=True)] | None = None
+    roles: Annotated[list[str], Field(fail_fast=True, max_length=MAX_ROLES)] | None = None
 
 
 class CallRequest(BaseModel):

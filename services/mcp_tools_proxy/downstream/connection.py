@@ -52,11 +52,12 @@ class ResultNotAnObject(ConnectionFailure):
 
 
 class ResponseTooLarge(Exception):
-    """The server's answer exceeds the bytes that are read of one message; the rest was not read."""
+    """The server's answer exceeds what is read of one message: ``most`` bytes, or ``unit``."""
 
-    def __init__(self, max_bytes: int) -> None:
-        super().__init__(f"an answer is over {max_bytes} bytes")
-        self.max_bytes = max_bytes
+    def __init__(self, most: int, unit: str = "bytes") -> None:
+        self.limit = f"{most} {unit}"
+        super().__init__(f"an answer is over {self.limit}")
+        self.max_bytes = most if unit == "bytes" else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,6 @@ def reason_of(fault: Fault, *, timeout_s: float) -> str:
         case JsonRpcError():
             return f"it answered with error {fault.code}: {quote(fault.message)}"
         case ResponseTooLarge():
-            return f"its answer is over {fault.max_bytes} bytes"
+            return f"its answer is over {fault.limit}"
         case _:
             return f"it did not answer within {timeout_s:g} s"

@@ -7,6 +7,7 @@ from typing import Any
 
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
 from mcp_tools_proxy.domain.errors import LoginRequired, ResultTooLarge, ServerBusy, ToolTimeout
+from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.downstream.call_limit import CallLimit
 from mcp_tools_proxy.downstream.callers.caller_values import CallerValues
@@ -262,8 +263,8 @@ class RequestSender:
 
     def _too_large(self, error: ResponseTooLarge) -> ResultTooLarge:
         server_id = self._config.server_id
+        details = {"server_id": server_id, "max_result_bytes": error.max_bytes}
         return ResultTooLarge(
-            f"the answer from server {server_id} is over {error.max_bytes} bytes; "
-            "ask for less at a time",
-            details={"server_id": server_id, "max_result_bytes": error.max_bytes},
+            f"the answer from server {server_id} is over {error.limit}; ask for less at a time",
+            details=without_none(details),
         )

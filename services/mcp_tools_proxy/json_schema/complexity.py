@@ -218,11 +218,16 @@ def check_patterns(schema: Node) -> bool:
     To be called before the schema is compiled, as compiling large patterns takes long. A pattern
     that is not valid, or too large alone, is left to the compiler.
     """
-    patterns = {pattern for node in _all_nodes(schema) for pattern in _patterns_of(node)}
-    costs = [cost for pattern in patterns if (cost := cost_of_pattern(pattern))]
-    if sum(cost.size for cost in costs) > MAX_PATTERN_BYTES:
-        raise SchemaTooComplex("its patterns are too large together: use fewer, or lower counts")
-    return any(cost.backtracks for cost in costs)
+    size, backtracks = 0, False
+    for pattern in {pattern for node in _all_nodes(schema) for pattern in _patterns_of(node)}:
+        cost = cost_of_pattern(pattern)
+        if cost is None:
+            break
+        backtracks |= cost.backtracks
+        size += cost.size
+        if size > MAX_PATTERN_BYTES:
+            raise SchemaTooComplex("its patterns are too large: use fewer, or lower counts")
+    return backtracks
 
 
 def compile_cost(schema: Mapping[str, Any]) -> Cost:

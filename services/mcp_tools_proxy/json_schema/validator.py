@@ -49,6 +49,9 @@ INLINE_NS = 25_000_000
 EXPLAINED_STEPS = 10_000
 """Above this cost the error names no problem: the library would take seconds to find one."""
 
+MAX_SCHEMA_BYTES = 512 * 1024
+"""Compiling that much takes up to 50 ms, in which no other thread runs."""
+
 CACHED_SCHEMAS = 20_000
 """As many tools as one server may offer: a refresh then compiles new schemas only."""
 
@@ -197,6 +200,10 @@ def compile_check(schema: Mapping[str, object]) -> ArgumentCheck:
         schema_json = to_json(schema)
     except ValueError:
         raise BrokenSchema("its inputSchema is nested too deeply, or is not Unicode") from None
+    if len(schema_json) > MAX_SCHEMA_BYTES:
+        raise BrokenSchema(
+            f"its inputSchema is {len(schema_json)} bytes, the limit is {MAX_SCHEMA_BYTES}"
+        )
     return compile_json(schema_json)
 
 

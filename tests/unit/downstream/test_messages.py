@@ -1,15 +1,75 @@
+import json
+from typing import Any
+
 import pytest
 
-from mcp_tools_proxy.downstream.connection import ConnectionFailure
+from mcp_tools_proxy.downstream.connection import ConnectionFailure, ResponseTooLarge
 from mcp_tools_proxy.downstream.mcp_client.messages import MIN_STRUCTURE_BYTES as LIMIT
 from mcp_tools_proxy.downstream.mcp_client.messages import read_object
+from tests.support.loop_turns import MOST_S, measured_turns
+
+MANY_KEYS = b",".join(b'"k%d":0' % number for number in range(600_000))
 
 
-def test_a_number_beyond_a_float_is_read_as_null() -> None:
-    assert read_object(b'{"a": [1e400, -1e999, 1e5]}', LIMIT) == {"a": [None, None, 1e5]}
+async def test_a_number_beyond_a_float_is_read_as_null() -> None:
+    assert await read_object(b'{"a": [1e400, -1e999, 1e5]}', LIMIT) == {"a": [None, None, 1e5]}
 
 
 @pytest.mark.parametrize("data", [b'{"a": NaN}', b'{"a": Infinity}', b"[1e400]", b"1e400"])
-def test_what_is_no_json_object_is_a_fault(data: bytes) -> None:
+async def test_what_is_no_json_object_is_a_fault(data: bytes) -> None:
     with pytest.raises(ConnectionFailure):
-        read_object(data, LIMIT)
+        await read_object(data, LIMIT)
+
+
+def large_list() -> dict[str, Any]:
+    properties = {f"p{n}": {"type": "string", "description": '"a", {b}: [c]\\'} for n in range(9)}
+    schema = {"type": "object", "properties": properties, "required": [], "default": {}}
+    tools: list[Any] = [
+        {"name": f"t{n}", "title": "é ☃", "inputSchema": schema} for n in range(6_000)
+    ]
+    tools += [[], {}, None, 7, "text", [[1], {"a": 2}]]
+    return {"jsonrpc": "2.0", "id": 1, "result": {"tools": tools, "_meta": {"a": {"b": 1}}}}
+
+
+async def test_a_large_list_is_read_in_pieces() -> None:
+    listed = large_list()
+    data = json.dumps(listed).encode()
+    async with measured_turns() as turns:
+        assert await read_object(data, LIMIT) == listed
+    assert turns.longest < MOST_S
+
+
+@pytest.mark.parametrize(
+    "text", ["a,:" * 400_000, "\\" * 400_000 + "a,:" * 100_000, '"' * 300_000 + "," * 200_000]
+)
+async def test_a_long_text_is_one_value(text: str) -> None:
+    answer = {"id": 1, "result": {"content": [{"type": "text", "text": text}], "b": [{}]}}
+    async with measured_turns() as turns:
+        assert await read_object(json.dumps(answer).encode(), LIMIT) == answer
+    assert turns.longest < MOST_S
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        b"{%b}" % MANY_KEYS,
+        b'{"structuredContent":{"a":{%b}}}' % MANY_KEYS,
+        b'{"tools":[%b0]}' % (b"{}," * 300_000),
+    ],
+)
+async def test_an_answer_of_too_many_values_is_refused(result: bytes) -> None:
+    async with measured_turns() as turns:
+        with pytest.raises(ResponseTooLarge):
+            await read_object(b'{"jsonrpc":"2.0","id":1,"result":%b}' % result, LIMIT)
+    assert turns.longest < MOST_S
+
+
+@pytest.mark.parametrize(
+    "result", [b'{"tools":[{%b', b'{"tools":[{"a":"%b', b'{"tools":[%b]}}}{', b'{"a":[{}],%b}]']
+)
+async def test_a_large_answer_that_is_no_json_is_a_fault(result: bytes) -> None:
+    pairs = b",".join([b'"a":[{"b":1}]'] * 100_000)
+    with pytest.raises((ConnectionFailure, ResponseTooLarge)):
+        await read_object(
+            b'{"jsonrpc":"2.0","id":1,"result":' + result.replace(b"%b", pairs), LIMIT
+        )

@@ -1,9 +1,12 @@
 """Lists what one server offers: every page of every list, each item checked."""
 
 import asyncio
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
+
+from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import JsonObject
@@ -30,10 +33,15 @@ MAX_ITEMS = 20_000
 """Upper bounds of one list's pages and items; a server beyond them is broken or hostile."""
 
 ITEMS_AT_ONCE = 25
-"""How many items are checked before other tasks may run."""
+CHECKED_AT_ONCE_S = 0.005
+"""Checks, and their CPU time, before other tasks may run."""
 
-LARGE_ITEM_CHARS = 20_000
-"""A longer item is checked in a thread: compiling its schema takes milliseconds."""
+LARGE_ITEM_BYTES = 4_000
+"""A larger item is checked in a thread, as one with a pattern is: compiling its schema takes
+milliseconds. 20 kB of references took 200 ms."""
+
+MAX_ITEM_BYTES = 1024 * 1024
+"""A larger item is unusable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,17 +158,30 @@ async def _partition(category: Category, items: list[object]) -> _Listing:
     Yields to other tasks between items of a long list, and while a large item is checked.
     """
     found = _Found(category)
+    began = time.thread_time()
     for number, listed in enumerate(items, start=1):
-        if number % ITEMS_AT_ONCE == 0:
+        if number % ITEMS_AT_ONCE == 0 or time.thread_time() - began > CHECKED_AT_ONCE_S:
             await asyncio.sleep(0)
+            began = time.thread_time()
         try:
-            if len(repr(listed)) > LARGE_ITEM_CHARS:
+            if _is_slow(listed):
                 found.add(listed, number, await asyncio.to_thread(read_item, category, listed))
             else:
                 found.add(listed, number, read_item(category, listed))
         except UnusableItem as unusable:
             found.drop(listed, number, unusable)
     return found.listing()
+
+
+def _is_slow(listed: object) -> bool:
+    """Return whether the check of an item may take milliseconds. Raises UnusableItem."""
+    try:
+        encoded = to_json(listed)
+    except ValueError:
+        return False  # it is refused at once
+    if len(encoded) > MAX_ITEM_BYTES:
+        raise UnusableItem(f"it is {len(encoded)} bytes, the limit is {MAX_ITEM_BYTES}")
+    return len(encoded) > LARGE_ITEM_BYTES or b'"pattern' in encoded
 
 
 class _Found:

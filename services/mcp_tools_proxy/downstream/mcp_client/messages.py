@@ -12,7 +12,6 @@ from mcp.types import (
     JSONRPCRequest,
     JSONRPCResponse,
 )
-from pydantic_core import from_json
 
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.downstream.connection import (
@@ -22,6 +21,7 @@ from mcp_tools_proxy.downstream.connection import (
 )
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import peer_error
 from mcp_tools_proxy.downstream.mcp_client.in_flight import CANCELLED, RELAYED_NOTIFICATIONS
+from mcp_tools_proxy.downstream.mcp_client.large_messages import parse_json
 from mcp_tools_proxy.downstream.relay.client_request_rules import CLIENT_REQUESTS
 from mcp_tools_proxy.wire.json_structure import has_structure_over
 from mcp_tools_proxy.wire.strict_json import may_overflow, without_infinity
@@ -55,7 +55,7 @@ def structure_limit(config: ServerConfig) -> int:
     return max(MIN_STRUCTURE_BYTES, config.max_result_bytes)
 
 
-def read_object(data: bytes, max_structure_bytes: int) -> dict[str, Any]:
+async def read_object(data: bytes, max_structure_bytes: int) -> dict[str, Any]:
     """Parse one JSON object, unless it has more bytes outside of texts than the limit.
 
     Raises ResponseTooLarge; ConnectionFailure, for NaN and Infinity, too, which are not JSON. A
@@ -64,7 +64,7 @@ def read_object(data: bytes, max_structure_bytes: int) -> dict[str, Any]:
     if has_structure_over(data, max_structure_bytes):
         raise ResponseTooLarge(max_structure_bytes)
     try:
-        value: object = from_json(data.removeprefix(_BOM), allow_inf_nan=False)
+        value = await parse_json(data.removeprefix(_BOM))
     except ValueError:
         raise ConnectionFailure("the server's answer is not JSON") from None
     if may_overflow(data):
@@ -100,7 +100,7 @@ def result_of(message: dict[str, Any], request_id: int | str) -> dict[str, Any]:
     return result
 
 
-def to_session_message(
+async def to_session_message(
     data: bytes, max_structure_bytes: int, *, cut: bool = False
 ) -> SessionMessage | None:
     """Convert one message of a stream for the SDK; return None for an irrelevant one.
@@ -112,7 +112,7 @@ def to_session_message(
     if cut:
         return _as_error_response(data, ResponseTooLarge(MAX_MESSAGE_BYTES))
     try:
-        message = read_object(data, max_structure_bytes)
+        message = await read_object(data, max_structure_bytes)
         return _message(message)
     except (ConnectionFailure, ResponseTooLarge) as fault:
         return _as_error_response(data, fault)

@@ -20,11 +20,10 @@ from mcp_tools_proxy.mcp_server.http.event_stream import EventStream, event_fram
 from mcp_tools_proxy.mcp_server.http.unread_messages import UnreadMessages
 from mcp_tools_proxy.mcp_server.message_session import MessageSession
 from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
-from mcp_tools_proxy.web.body import BodyLimits, read_body
+from mcp_tools_proxy.web.body import BodyLimits, parse_body, read_body
 from mcp_tools_proxy.web.disconnect import disconnected
 from mcp_tools_proxy.web.name_style import NAME_STYLE
 from mcp_tools_proxy.wire.json_rpc import check_message, request_id_of
-from mcp_tools_proxy.wire.request_json import parse_request
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +113,7 @@ class LegacySse:
         the session waits.
         """
         body = await read_body(receive, self._limits.max_bytes)
-        message = check_message(parse_request(body, max_items=self._limits.max_items))
+        message = check_message(await parse_body(body, self._limits))
         try:
             session = self._sessions.get(_session_id_of(scope["query_string"]))
         except ValueError as error:

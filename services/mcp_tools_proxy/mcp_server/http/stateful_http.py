@@ -40,12 +40,11 @@ from mcp_tools_proxy.mcp_server.results import Json, error_response, result_resp
 from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
 from mcp_tools_proxy.telemetry.recorder import cut
 from mcp_tools_proxy.telemetry.request_events import RequestFacts
-from mcp_tools_proxy.web.body import BodyLimits, read_body
+from mcp_tools_proxy.web.body import BodyLimits, parse_body, read_body
 from mcp_tools_proxy.web.request_refusals import route_of
 from mcp_tools_proxy.web.trace_headers import trace_id_from
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError, SendMessage, check_message, request_id_of
 from mcp_tools_proxy.wire.mcp_protocol import INVALID_REQUEST
-from mcp_tools_proxy.wire.request_json import parse_request
 
 SESSION_HEADER = b"mcp-session-id"
 
@@ -169,7 +168,7 @@ class StatefulHttp:
 
     async def _post(self, request: _HttpRequest) -> None:
         body = await read_body(request.receive, self._limits.max_bytes)
-        message = check_message(parse_request(body, max_items=self._limits.max_items))
+        message = check_message(await parse_body(body, self._limits))
         request.check_media_types()
         if request_id_of(message) is None:
             claims, record = await self._session_of(request)

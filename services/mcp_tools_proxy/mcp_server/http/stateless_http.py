@@ -29,12 +29,11 @@ from mcp_tools_proxy.mcp_server.stateless import (
     wants_stream,
 )
 from mcp_tools_proxy.mcp_server.subscriptions.listen_streams import LISTEN
-from mcp_tools_proxy.web.body import BodyLimits, read_body
+from mcp_tools_proxy.web.body import BodyLimits, parse_body, read_body
 from mcp_tools_proxy.web.disconnect import cancel_on_disconnect
 from mcp_tools_proxy.web.trace_headers import trace_id_from
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError, is_notification, request_id_of
 from mcp_tools_proxy.wire.mcp_protocol import HEADER_MISMATCH, INVALID_REQUEST
-from mcp_tools_proxy.wire.request_json import parse_request
 
 BuildResponse = Callable[..., Awaitable[Json]]
 """Returns the response to one request; ``send``, if given, sends notifications before it."""
@@ -69,7 +68,7 @@ class StatelessHttp:
             await Response(status_code=405, headers={"Allow": "POST"})(scope, receive, send)
             return
         body = await read_body(receive, self._limits.max_bytes)
-        content = parse_request(body, max_items=self._limits.max_items)
+        content = await parse_body(body, self._limits)
         headers = PostHeaders.read(scope["headers"])
         as_events = wants_stream(content)
         refusal = _refuse_media_types(headers, as_events=as_events)

@@ -39,7 +39,7 @@ async def read_response(
     status, kind = response.status, response.content_type
     is_json = kind == "application/json" or kind.endswith("+json")
     if status == 200 and is_json:
-        return read_object(await _read(response, MAX_MESSAGE_BYTES), max_structure_bytes)
+        return await read_object(await _read(response, MAX_MESSAGE_BYTES), max_structure_bytes)
     if status == 200:
         raise ConnectionFailure(
             f"the server answered with content of type {quote(kind)} instead of JSON"
@@ -50,7 +50,7 @@ async def read_response(
         )
     if is_json and status >= 400:
         with suppress(ConnectionFailure, ResponseTooLarge):
-            message = read_object(await _read(response, _REFUSAL_BYTES), max_structure_bytes)
+            message = await read_object(await _read(response, _REFUSAL_BYTES), max_structure_bytes)
             if isinstance(message.get("error"), dict) and "code" in message["error"]:
                 return {"id": None, "error": message["error"]}
     raise Refused(status)

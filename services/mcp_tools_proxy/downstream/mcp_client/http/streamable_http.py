@@ -274,7 +274,7 @@ class HttpDispatcher:
             async for event in events:
                 if event.cut:
                     raise ResponseTooLarge(MAX_MESSAGE_BYTES)
-                message = read_object(event.data, self._max_structure_bytes)
+                message = await read_object(event.data, self._max_structure_bytes)
                 if not is_response(message):
                     await self._out_of_band.receive(message, len(event.data), relay)
                 elif message["id"] is None or str(message["id"]) == str(request_id):
@@ -319,7 +319,7 @@ class HttpDispatcher:
                 async with aclosing(read_events(response, parser)) as events:
                     async for event in events:
                         with suppress(ConnectionFailure, ResponseTooLarge):
-                            message = read_object(event.data, self._max_structure_bytes)
+                            message = await read_object(event.data, self._max_structure_bytes)
                             await self._out_of_band.receive(
                                 message, len(event.data), self._calls.sole_relay()
                             )

@@ -223,7 +223,7 @@ class _Incoming(anyio.abc.AsyncResource):
             if self._count % _MESSAGES_AT_ONCE == 0:
                 await asyncio.sleep(0)  # a flood must not delay the calls of other servers
             try:
-                message = to_session_message(data, self._max_structure_bytes, cut=cut)
+                message = await to_session_message(data, self._max_structure_bytes, cut=cut)
             except ConnectionFailure as fault:
                 without_frames(fault)
                 self._log_garbage(len(data))
