@@ -55,8 +55,9 @@ def test_authentication_brings_what_concerns_it(tmp_path: Path) -> None:
     [
         ({"MCP_PROXY_HOST": "0.0.0.0"}, "MCP_PROXY_ALLOWED_HOSTS"),  # noqa: S104 - nothing listens
         ({"MCP_PROXY_RETRIEVAL_WINDOW_URL": "http://127.0.0.1:9/"}, "retrieval.refused"),
+        ({"MCP_PROXY_AUDIT": "file:a.jsonl"}, "MCP_PROXY_AUDIT_UNAUTHENTICATED_BYTES"),
     ],
-    ids=["any host name", "Retrieval"],
+    ids=["any host name", "Retrieval", "audit file"],
 )
 def test_a_setting_brings_what_concerns_it(settings: dict[str, str], word: str) -> None:
     assert word in check("--upgrade", environment=KEPT | settings)[1]

@@ -75,8 +75,8 @@ _NOTES = (
         concerns=_with_servers,
     ),
     _Note(
-        text="After 20 refused tokens a minute from one address further unknown tokens from there "
-        "get 401 for the rest of the minute; behind a reverse proxy set "
+        text="After 20 requests of one address that are refused without a valid token in a minute, "
+        "further ones are summed up in one record; behind a reverse proxy set "
         f"{variable('trusted_proxies')} to its network, so that callers have their own addresses.",
         concerns=lambda settings, servers: (
             _with_authentication(settings, servers) and not settings.trusted_proxies
@@ -121,6 +121,13 @@ _NOTES = (
         text="Each replica opens 65 connections to Redis before it is ready: see that maxclients "
         "of Redis allows them.",
         concerns=lambda settings, _: settings.rate_limit_storage_url is not None,
+    ),
+    _Note(
+        text="The audit file must be a regular file with one name: a link is refused. Requests "
+        "refused without a valid token are in NAME.unauthenticated beside it, which uses "
+        f"{variable('audit_unauthenticated_bytes')} (100 MB) more. Copy rotated files to archive "
+        "them: audit verify fails for one that was moved away.",
+        concerns=lambda settings, _: settings.audit_path is not None,
     ),
 )
 
