@@ -1,8 +1,8 @@
 """Opens files of an audit: only regular files, never through a link.
 
-Who may write the folder of the audit could otherwise put a link there: records would be appended to
-another file of the gateway, or the end of another file would be read. A FIFO would block the
-writer, and a device swallow what is written.
+A program that can write to the folder of the audit could otherwise place a link there: records would
+be appended to another file of the gateway. A FIFO would block the writer, and a device would drop
+the records.
 """
 
 import errno
@@ -28,7 +28,8 @@ def open_to_read(path: Path) -> int:
 def open_to_write(path: Path, flags: int, mode: int) -> int:
     """Open a file, which is created if it is missing; return its descriptor. Raises OSError.
 
-    A file with a second hard link is refused: the other name may be that of another file of ours.
+    A file with a second hard link is refused: its other name may belong to another file of the
+    gateway.
     """
     descriptor = _opened(path, os.O_RDWR | os.O_CREAT | flags, mode)
     if os.fstat(descriptor).st_nlink > 1:

@@ -1,4 +1,4 @@
-"""Checks the token of every request before anything else of it is read."""
+"""Checks the token of every request before its body, query and other headers are read."""
 
 from collections.abc import Callable
 
@@ -26,13 +26,12 @@ Answer = Callable[[Scope, ProxyError, str], Response]
 class TokenGate:
     """ASGI middleware that passes requests with a valid token, and those to open paths.
 
-    The body of a refused request is not read: without a valid token nobody could make the gateway
-    parse 1 MiB of JSON, which delayed other callers by 394 ms. Pages of the console and of sign-ins
-    are open paths; they check a session or a form of their own. The principal is kept in the scope
-    under PRINCIPAL.
+    The body of a refused request is not read: parsing bodies of 1 MiB without a token delayed other
+    callers by 394 ms. The console and the sign-in pages are open paths and check their sessions and
+    forms themselves. The principal is kept in the scope under PRINCIPAL.
 
-    A token that fails is checked whatever its address sent before, so that a valid one always
-    passes: behind a proxy all callers may share one address. Only the error says to wait.
+    Every token is checked, however many invalid ones its address has sent: behind a proxy all
+    callers may share one address, and a valid token must pass.
     """
 
     def __init__(
