@@ -1,8 +1,8 @@
 """Opens files of an audit: only regular files, never through a link.
 
-A program that can write to the folder of the audit could otherwise place a link there: records would
-be appended to another file of the gateway. A FIFO would block the writer, and a device would drop
-the records.
+A program that can write to the folder of the audit could otherwise place a link there: records
+would be appended to another file of the gateway. A FIFO would block the writer, and a device would
+drop the records.
 """
 
 import errno
