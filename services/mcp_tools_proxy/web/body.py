@@ -17,6 +17,10 @@ they have sent all, and would see a broken connection instead of a 413."""
 PACED_BYTES = 64 * 1024
 """From here on a body counts as large: it is parsed in up to 20 ms."""
 
+TURNS_APART = 4
+"""Turns of the event loop from one large body to the next: a small request takes about three, so it
+waits for one large body at most."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BodyLimits:
@@ -29,8 +33,8 @@ class BodyLimits:
 async def read_body(receive: Receive, max_bytes: int) -> bytes:
     """Read a whole body. Raises PayloadTooLarge over ``max_bytes``, ClientDisconnect.
 
-    Of large bodies that are complete at the same time, one is returned in each turn of the event
-    loop: 64 of 900 kB, all parsed in one turn, kept other callers waiting for a second.
+    Large bodies that are complete at the same time are returned some turns of the event loop apart:
+    64 of 900 kB, all parsed in one turn, kept other callers waiting for a second.
     """
     chunks: list[bytes] = []
     size, more = 0, True
@@ -52,7 +56,7 @@ async def read_body(receive: Receive, max_bytes: int) -> bytes:
 
 
 class _LargeBodies:
-    """The large bodies that are complete; each waits for as many turns as others are before it."""
+    """The large bodies that are complete; each waits for those before it."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -61,13 +65,16 @@ class _LargeBodies:
         before = self._count
         self._count += 1
         try:
-            for _ in range(before):
+            for _ in range(before * TURNS_APART):
                 await asyncio.sleep(0)
         finally:
-            asyncio.get_running_loop().call_soon(self._leave)
+            self._leave(TURNS_APART)
 
-    def _leave(self) -> None:
-        self._count -= 1
+    def _leave(self, turns: int) -> None:
+        if turns:
+            asyncio.get_running_loop().call_soon(self._leave, turns - 1)
+        else:
+            self._count -= 1
 
 
 _large_bodies = _LargeBodies()
