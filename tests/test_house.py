@@ -130,7 +130,7 @@ CONFIGURATIONS: Sequence[Mapping[str, object]] = (
 
 READ_ELSEWHERE = {
     "port", "documents_owner_url", "logins_dir", "jwt_allow_http", "remote_allow_insecure",
-    "otlp_protocol", "otlp_traces_protocol",
+    "otlp_protocol", "otlp_traces_protocol", "gateway_address",
 }  # fmt: skip
 """What the ``serve`` command reads itself, and what the settings' own validators do."""
 

@@ -27,6 +27,7 @@ SETTINGS = {
     str(field.validation_alias or variable(name)) for name, field in Settings.model_fields.items()
 }
 PODS = ("Deployment", "Job")
+OWN_SECRET = "0f1e2d3c4b5a69788796a5b4c3d2e1f0"
 
 
 @cache
@@ -309,7 +310,7 @@ def test_no_pod_may_connect_without_authentication_by_default() -> None:
     assert (policy["policyTypes"][0], policy["ingress"]) == ("Ingress", [])
     assert "no pod may connect" in notes({})
     assert "EVERY POD" in notes({"networkPolicy": {"enabled": False}})
-    by_name = {"networkPolicy": {"ingressFrom": [{"podSelector": {}}]}}
+    by_name: Json = {"networkPolicy": {"ingressFrom": [{"podSelector": {}}]}}
     text = render(by_name, name=NAME)[f"{NAME}/templates/networkpolicy.yaml"]
     (rule,) = yaml.safe_load(text)["spec"]["ingress"]
     assert rule["from"] == [{"podSelector": {}}]
@@ -324,7 +325,7 @@ def test_the_gateway_starts_with_these_settings(
         "MCP_PROXY_DOCUMENTS_URL": "postgresql://gateway@db/documents",
     }  # fmt: skip
     for name, value in environment(values).items():
-        monkeypatch.setenv(name, value if value is not None else secrets.get(name, "k" * 32))
+        monkeypatch.setenv(name, value if value is not None else secrets.get(name, OWN_SECRET))
     settings = Settings()
     assert settings.port == 8082
     assert settings.warnings == ()

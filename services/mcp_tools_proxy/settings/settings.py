@@ -26,6 +26,7 @@ from mcp_tools_proxy.settings.audit import AuditSettings, check_audit
 from mcp_tools_proxy.settings.auth import are_networks
 from mcp_tools_proxy.settings.console import ConsoleSettings
 from mcp_tools_proxy.settings.documents import DocumentSettings
+from mcp_tools_proxy.settings.exposed_secrets import exposed_secret_problems, exposure_of
 from mcp_tools_proxy.settings.quotas import QuotaSettings
 from mcp_tools_proxy.settings.remote import RemoteSettings
 from mcp_tools_proxy.settings.sign_in import SignInSettings
@@ -87,6 +88,9 @@ class Settings(
     """Name of the service in the OpenAPI document and towards MCP clients."""
     host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
     """Address to listen on."""
+    gateway_address: Annotated[OptionalText, Field(validation_alias="GATEWAY_ADDRESS")] = None
+    """The machine's address that Compose publishes the port on; beyond loopback sample secrets and
+    weak ones are refused."""
     port: Annotated[int, Field(ge=0, le=65535)] = 8082
     """Port to listen on; 0 takes a free one."""
     log_level: Annotated[
@@ -251,6 +255,15 @@ class Settings(
     def _check_audit(self) -> Self:
         """Check that an audit that is required or signed has a file. Raises ValueError."""
         check_audit(self)
+        return self
+
+    @model_validator(mode="after")
+    def _check_exposed_secrets(self) -> Self:
+        """Check that no secret is known to others. Raises ValueError naming the variable."""
+        exposure = exposure_of(self.allowed_hosts, self.public_url, self.gateway_address)
+        if exposure is not None:
+            for problem in exposed_secret_problems(dict(self), exposure):
+                raise ValueError(problem)
         return self
 
     @model_validator(mode="after")
