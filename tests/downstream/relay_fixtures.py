@@ -113,6 +113,8 @@ async def used(
     tenant_id: str = "tenant_1",
     arguments: Mapping[str, object] | None = None,
     kind: Kind = Kind.TOOL,
+    roles: tuple[str, ...] = (),
+    documents: frozenset[str] | None = None,
     **more: Any,
 ) -> Result:
     """Use a component as the executor does."""
@@ -120,7 +122,7 @@ async def used(
         kind=kind,
         name=component.spec.name,
         arguments=arguments or {},
-        caller=make_caller(tenant_id=tenant_id),
+        caller=replace(make_caller(tenant_id=tenant_id), roles=roles, documents=documents),
         trace_id="trace-1",
         client=client,
         **more,

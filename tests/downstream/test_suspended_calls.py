@@ -78,8 +78,13 @@ async def test_while_nobody_is_there_the_call_s_time_does_not_run() -> None:
 
 @pytest.mark.parametrize(
     "other",
-    [{"tenant_id": "tenant_2"}, {"arguments": {"times": 1}}],
-    ids=["tenant", "arguments"],
+    [
+        {"tenant_id": "tenant_2"},
+        {"arguments": {"times": 1}},
+        {"roles": ("audit",)},
+        {"documents": frozenset({"doc_1"})},
+    ],
+    ids=["tenant", "arguments", "roles", "documents"],
 )
 async def test_a_handle_is_of_use_to_nobody_else_and_stays_of_use(other: dict[str, Any]) -> None:
     async with relaying("http-legacy-sse") as relay:

@@ -50,6 +50,7 @@ from mcp_tools_proxy.domain.oauth.server_auth import ServerAuth
 from mcp_tools_proxy.domain.offers.bindings import ServerBindings
 from mcp_tools_proxy.domain.offers.overrides import NO_OVERRIDES, Overrides
 from mcp_tools_proxy.domain.server import (
+    DEFAULT_BREAKER_PAUSE_S,
     DEFAULT_CALLS_IN_FLIGHT,
     DEFAULT_SESSION_IDLE_S,
     Assertion,
@@ -104,6 +105,8 @@ def build_configuration(
             max_calls_in_flight=entry.max_calls_in_flight or DEFAULT_CALLS_IN_FLIGHT,
             max_calls_in_flight_per_tenant=entry.max_calls_in_flight_per_tenant,
             max_result_bytes=entry.max_result_bytes or max_result_bytes,
+            breaker_failures=entry.breaker_failures or 0,
+            breaker_pause_s=entry.breaker_pause_seconds or DEFAULT_BREAKER_PAUSE_S,
             isolation=entry.isolation,
             max_sessions=entry.max_sessions,
             session_idle_s=entry.session_idle_seconds or DEFAULT_SESSION_IDLE_S,

@@ -247,6 +247,12 @@ class ServerEntry(BaseModel):
     max_calls_in_flight_per_tenant: Count | None = Field(default=None, examples=[75])
     """How many of them one tenant may have; all but a quarter when left out. Calls without a
     tenant count as those of one."""
+    breaker_failures: Count | None = Field(default=None, examples=[5])
+    """After how many calls in a row that were lost or timed out calls are refused for a while;
+    never when left out. Any answer counts as a success, also an error of a tool."""
+    breaker_pause_seconds: Seconds | None = Field(default=None, examples=[10])
+    """Seconds until one call is let through again; 10 when left out. It doubles, up to 300, with
+    each such call that fails."""
     isolation: _Isolation = Isolation.SHARED
     """Whose calls share a session with the server: everybody's (`shared`), a tenant's (`tenant`),
     or a user's of a tenant (`user`). Connections and processes are of one session each."""

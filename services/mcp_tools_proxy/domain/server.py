@@ -9,6 +9,7 @@ from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.caller_template import CallerPart, CallerTemplate
 from mcp_tools_proxy.domain.oauth.server_auth import ServerAuth
 
+DEFAULT_BREAKER_PAUSE_S = 10.0
 DEFAULT_CALLS_IN_FLIGHT = 100
 
 DEFAULT_SESSIONS = 50
@@ -157,6 +158,10 @@ class ServerConfig:
     """Concurrent calls of one tenant; None means ``tenant_share`` of all."""
     max_result_bytes: int = 1_048_576
     """Bytes of one result as JSON; larger is RESULT_TOO_LARGE."""
+    breaker_failures: int = 0
+    """Calls in a row without an answer after which calls are refused for a while; 0 is never."""
+    breaker_pause_s: float = DEFAULT_BREAKER_PAUSE_S
+    """Seconds until one call is let through again; twice as long after each one that fails."""
     isolation: Isolation = Isolation.SHARED
     max_sessions: int | None = None
     """Sessions of tenants or users; None means DEFAULT_SESSIONS, or DEFAULT_PROCESSES."""

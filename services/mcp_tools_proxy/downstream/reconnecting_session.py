@@ -19,6 +19,7 @@ from mcp_tools_proxy.domain.server import ServerConfig, ServerState, ServerStatu
 from mcp_tools_proxy.downstream.call_limit import CallLimit
 from mcp_tools_proxy.downstream.callers.caller_dial import CallerDial
 from mcp_tools_proxy.downstream.callers.caller_values import CallerValues
+from mcp_tools_proxy.downstream.circuit_breaker import CircuitBreaker
 from mcp_tools_proxy.downstream.connection import (
     AccessRefused,
     Connection,
@@ -119,6 +120,7 @@ class ReconnectingSession:
         self.on_tools: Callable[[], None] | None = None
         """Called when a discovery found other tools than are known."""
         self.call_limit = call_limit or CallLimit(config)
+        self._breaker = CircuitBreaker(config, metrics, clock) if config.breaker_failures else None
         self.sender = RequestSender(
             config,
             self.connection_state,
@@ -126,6 +128,7 @@ class ReconnectingSession:
             clock,
             self.caller_values,
             limit=self.call_limit,
+            breaker=self._breaker,
         )
         self._lists_changed = asyncio.Event()
         self._refresh_error: str | None = None
@@ -160,12 +163,15 @@ class ReconnectingSession:
         return replace(
             self._status,
             state=self.connection_state.shown(self._status.state),
-            last_error=self._refresh_error
-            if up
-            else self.connection_state.error_for_operators or None,
+            last_error=self._problem if up else self.connection_state.error_for_operators or None,
             stale=self._is_stale,
             counts=counts_of(self.snapshot) if self.snapshot else {},
         )
+
+    @property
+    def _problem(self) -> str | None:
+        """What is wrong although there is a connection."""
+        return (self._breaker and self._breaker.problem) or self._refresh_error
 
     def detach(self) -> None:
         """Stop reporting metrics and changes: the session was replaced, or its server removed."""
@@ -182,6 +188,8 @@ class ReconnectingSession:
             finally:
                 self.connection_state.mark_lost(_CLOSED)
                 self.connection_state.mark_down_until(self.clock())
+                if self._breaker is not None:
+                    self._breaker.close()
 
     async def _stay_connected(self, open_in_task: OpenInTask) -> None:
         unproven_attempts = 0

@@ -11,6 +11,7 @@ from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.downstream.call_limit import CallLimit
 from mcp_tools_proxy.downstream.callers.caller_values import CallerValues
+from mcp_tools_proxy.downstream.circuit_breaker import CircuitBreaker
 from mcp_tools_proxy.downstream.connection import (
     AccessRefused,
     CallHeaders,
@@ -45,6 +46,7 @@ class RequestSender:
         caller_values: CallerValues | None = None,
         *,
         limit: CallLimit | None = None,
+        breaker: CircuitBreaker | None = None,
     ) -> None:
         self.in_flight = 0
         self.answer_count = 0
@@ -55,6 +57,7 @@ class RequestSender:
         self._clock = clock
         self._caller_values = caller_values or CallerValues()
         self._limit = limit or CallLimit(config)
+        self._breaker = breaker
         self.on_idle: Callable[[], None] | None = None
         """Called when the last call in flight, or a subscription, is over."""
         self._idle = asyncio.Event()
@@ -91,8 +94,11 @@ class RequestSender:
         deadline = self._clock() + self._config.call_timeout_s - waited_s
         self._enter(tenant_id)
         try:
-            return await self._send(
-                method, params, relay, headers, tries=2 if repeatable else 1, deadline=deadline
+            tries = 2 if repeatable else 1
+            if self._breaker is None:
+                return await self._send(method, params, relay, headers, tries, deadline)
+            return await self._send_with_breaker(
+                self._breaker, method, params, relay, headers, tries, deadline
             )
         except AccessRefused as fault:
             raise fault.error from fault
@@ -193,13 +199,34 @@ class RequestSender:
             async with asyncio.timeout(timeout_s):
                 await self._idle.wait()
 
+    async def _send_with_breaker(self, breaker: CircuitBreaker, *request: Any) -> Any:
+        """Send as ``_send``, unless the circuit is open. Raises ServerUnavailable as well."""
+        is_probe = breaker.enter()
+        failure: str | None = ""
+        try:
+            answer = await self._send(*request)
+            failure = None
+        except (JsonRpcError, ResponseTooLarge):
+            failure = None
+            raise
+        except AccessRefused:
+            raise
+        except ConnectionFailure as fault:
+            failure = fault.reason
+            raise
+        except (TimeoutError, ToolTimeout):
+            failure = f"no answer within {self._config.call_timeout_s:g} s"
+            raise
+        finally:
+            breaker.leave(is_probe=is_probe, failure=failure)
+        return answer
+
     async def _send(
         self,
         method: str,
         params: Mapping[str, Any],
         relay: CallRelay | None,
         call_headers: CallHeaders | None,
-        *,
         tries: int,
         deadline: float,
     ) -> Any:

@@ -240,6 +240,11 @@ class Metrics:
             "Times a call was suspended until its client came back with answers.",
             ["server"], registry=r,
         )  # fmt: skip
+        self.server_circuits_open = Gauge(
+            "mcp_proxy_server_circuits_open",
+            "Sessions whose calls are refused after calls without an answer.",
+            ["server"], registry=r,
+        )  # fmt: skip
         self.server_output_mismatches = Counter(
             "mcp_proxy_server_output_mismatches",
             "Results that did not match the outputSchema of their tool.",

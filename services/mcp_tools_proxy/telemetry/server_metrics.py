@@ -1,6 +1,6 @@
 """The metrics of one downstream server."""
 
-from prometheus_client import Counter, Histogram
+from prometheus_client import Counter, Gauge, Histogram
 
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.telemetry.metrics import Metrics
@@ -22,6 +22,7 @@ class ServerMetrics:
         self._discovery_failures: Counter = metrics.server_discovery_failures.labels(server_id)
         self._suspended_calls: Counter = metrics.server_suspended_calls.labels(server_id)
         self._output_mismatches: Counter = metrics.server_output_mismatches.labels(server_id)
+        self._circuits_open: Gauge = metrics.server_circuits_open.labels(server_id)
         self._open = True
         self.set_status(up=False, stale=False)
 
@@ -51,6 +52,11 @@ class ServerMetrics:
     def call_suspended(self) -> None:
         """Count one suspension of a call."""
         self._suspended_calls.inc()
+
+    def circuit_changed(self, change: int) -> None:
+        """Count one circuit that opened, 1, or closed, -1."""
+        if self._open:
+            self._circuits_open.inc(change)
 
     def output_mismatched(self) -> None:
         """Count one result that did not match the schema of its tool."""
@@ -82,6 +88,7 @@ def remove_server(metrics: Metrics, server_id: str) -> None:
         metrics.server_discovery_failures,
         metrics.server_suspended_calls,
         metrics.server_output_mismatches,
+        metrics.server_circuits_open,
         metrics.server_sessions,
         metrics.server_sessions_ended,
     ):

@@ -49,10 +49,17 @@ def may_suspend(call: Call, *, legacy: bool) -> bool:
 
 
 def resume_key_of(call: Call, server_id: str, method: str, params: Mapping[str, Any]) -> object:
-    """Return what must be equal in the call that resumes: the same caller, server and request."""
+    """Return what must be equal in the call that resumes: the caller, server and request.
+
+    The caller's rights belong to it: the answer is that of the call that was suspended. An operator
+    who stands in for a user resumes none of that user's calls.
+    """
     caller = call.caller
     fields = {key: value for key, value in params.items() if key != "_meta"}
-    return (caller.tenant_id, caller.user_id, caller.agent, server_id), method, fields
+    operator = () if caller.stand_in is None else tuple(caller.token_log_fields.values())
+    owner = (caller.tenant_id, caller.user_id, caller.agent, caller.stand_in, operator)
+    rights = (frozenset(caller.roles), caller.documents)
+    return (*owner, *rights, server_id), method, fields
 
 
 class SuspendedCall:

@@ -1,0 +1,125 @@
+"""A server whose calls get no answer is left alone for a while; errors of tools change nothing."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.support.configuration import Config, Json, make_preset
+from tests.support.mcp_servers.raw_web import RawServer, running_raw
+from tests.support.service import SERVERS, Service, eventually, running
+
+FAILURES = 3
+NEVER_S = 3600.0
+"""A pause that ends in no test."""
+
+TOOLS = ("hang", "half", "crash", "echo", "is_error", "error", "sleep", "counter")
+
+
+class Called(NamedTuple):
+    """A service in front of a server with a circuit breaker."""
+
+    service: Service
+    server: RawServer
+
+    async def code(self, tool: str, arguments: Json | None = None, **user: str) -> str:
+        user = {"tenant_id": "tenant_1", "user_id": "u", **user}
+        return await self.service.code(f"s1:{tool}", arguments, user=user)
+
+    async def fail(self, times: int = FAILURES, **user: str) -> None:
+        """Make calls that time out."""
+        for _ in range(times):
+            assert await self.code("hang", **user) == "TOOL_TIMEOUT"
+
+    async def open_circuits(self) -> float:
+        """Return how many circuits the metric shows as open."""
+        lines = (await self.service.http.get("/metrics")).text.splitlines()
+        name = 'mcp_proxy_server_circuits_open{server="s1"} '
+        (line,) = [line for line in lines if line.startswith(name)]
+        return float(line.removeprefix(name))
+
+
+@asynccontextmanager
+async def calling(
+    transport: str = "http", pause_s: float = NEVER_S, **entry: Any
+) -> AsyncIterator[Called]:
+    async with running_raw(transport) as server:
+        own = {
+            **server.entry,
+            "requestTimeoutSeconds": 0.5,
+            "breakerFailures": FAILURES,
+            "breakerPauseSeconds": pause_s,
+            **entry,
+        }
+        preset = make_preset(tools=[("s1", tool) for tool in TOOLS])
+        async with running(config=Config(servers={"s1": own}, presets=[preset])) as service:
+            yield Called(service, server)
+
+
+@pytest.mark.parametrize("transport", ["http", "ws"])
+async def test_a_hung_server_is_not_called_again_until_the_pause_is_over(transport: str) -> None:
+    async with calling(transport) as called:
+        await called.fail()
+        error = (await called.service.execute("s1:echo", {"text": "a"}))["error"]
+        assert (error["code"], error["retryable"]) == ("SERVER_UNAVAILABLE", True)
+        assert error["retry_after_s"] > 1
+        assert called.server.script.calls["echo"] == 0
+        assert await called.open_circuits() == 1
+        (status,) = (await called.service.get(SERVERS))["servers"]
+        assert f"{FAILURES} calls in a row got no answer" in status["last_error"]
+
+
+async def test_calls_whose_answers_are_torn_open_the_circuit_as_well() -> None:
+    async with calling() as called:
+        for _ in range(FAILURES):
+            assert await called.code("half") == "SERVER_UNAVAILABLE"
+        assert await called.open_circuits() == 1
+        await called.code("counter")
+        assert called.server.script.calls["counter"] == 0
+
+
+async def test_one_call_is_let_through_after_the_pause_and_its_success_closes_the_circuit() -> None:
+    async with calling(pause_s=0.05) as called:
+        await called.fail()
+
+        async def is_back() -> bool:
+            return await called.code("echo", {"text": "a"}) == "OK"
+
+        await eventually(is_back)
+        assert await called.open_circuits() == 0
+        assert await is_back()
+        (status,) = (await called.service.get(SERVERS))["servers"]
+        assert status.get("last_error") is None
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"), [("is_error", {}), ("error", {"code": -32050}), ("sleep", {})]
+)
+async def test_errors_of_a_tool_or_of_arguments_never_open_it(tool: str, arguments: Json) -> None:
+    async with calling() as called:
+        for _ in range(2 * FAILURES):
+            assert await called.code(tool, arguments) in ("TOOL_FAILED", "INVALID_ARGUMENTS")
+        assert await called.code("echo", {"text": "a"}) == "OK"
+
+
+async def test_an_answer_between_the_failures_begins_the_count_anew() -> None:
+    async with calling() as called:
+        for _ in range(3):
+            await called.fail(FAILURES - 1)
+            assert await called.code("is_error") == "TOOL_FAILED"
+        assert await called.open_circuits() == 0
+
+
+async def test_each_tenant_has_a_circuit_of_its_own() -> None:
+    async with calling(isolation="tenant") as called:
+        await called.fail(tenant_id="one")
+        assert await called.code("echo", {"text": "a"}, tenant_id="one") == "SERVER_UNAVAILABLE"
+        assert await called.code("echo", {"text": "a"}, tenant_id="two") == "OK"
+        assert await called.open_circuits() == 1
+
+
+async def test_by_default_no_call_is_refused() -> None:
+    async with calling(breakerFailures=None) as called:
+        await called.fail(2 * FAILURES)
+        assert await called.code("echo", {"text": "a"}) == "OK"

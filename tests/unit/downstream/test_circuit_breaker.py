@@ -1,0 +1,74 @@
+"""When a circuit opens, and whom it lets through, on a clock that the test moves."""
+
+import pytest
+
+from mcp_tools_proxy.domain.errors import ServerUnavailable
+from mcp_tools_proxy.domain.server import ServerConfig, Transport
+from mcp_tools_proxy.downstream.circuit_breaker import LONGEST_PAUSE_S, CircuitBreaker
+from mcp_tools_proxy.telemetry.metrics import Metrics
+from mcp_tools_proxy.telemetry.server_metrics import ServerMetrics
+from tests.support.virtual_time import ManualClock
+
+PAUSE_S = 10.0
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def breaker(clock: ManualClock) -> CircuitBreaker:
+    config = ServerConfig(
+        server_id="s1", transport=Transport.STDIO, breaker_failures=2, breaker_pause_s=PAUSE_S
+    )
+    return CircuitBreaker(config, ServerMetrics(Metrics(), "s1"), clock)
+
+
+def fail(breaker: CircuitBreaker) -> None:
+    breaker.leave(is_probe=breaker.enter(), failure="it hung")
+
+
+def refused(breaker: CircuitBreaker) -> float:
+    """Return after how many seconds a refused call may be sent again."""
+    with pytest.raises(ServerUnavailable) as caught:
+        breaker.enter()
+    assert caught.value.retry_after_s is not None
+    return caught.value.retry_after_s
+
+
+def test_pauses_double_up_to_the_longest(breaker: CircuitBreaker, clock: ManualClock) -> None:
+    fail(breaker)
+    fail(breaker)
+    pauses = []
+    for _ in range(8):
+        pauses.append(refused(breaker))
+        clock.now += pauses[-1]
+        fail(breaker)
+    assert pauses[:4] == [10, 20, 40, 80]
+    assert max(pauses) == LONGEST_PAUSE_S
+
+
+def test_one_call_probes_at_a_time(breaker: CircuitBreaker, clock: ManualClock) -> None:
+    fail(breaker)
+    fail(breaker)
+    clock.now += PAUSE_S
+    assert breaker.enter()
+    refused(breaker)
+    breaker.leave(is_probe=True)  # cancelled
+    assert breaker.enter()
+    breaker.leave(is_probe=True, failure=None)
+    assert not breaker.is_open
+    assert not breaker.enter()
+
+
+def test_calls_of_before_neither_close_it_nor_prolong_the_pause(
+    breaker: CircuitBreaker, clock: ManualClock
+) -> None:
+    assert [breaker.enter() for _ in range(4)] == [False] * 4
+    for _ in range(2):
+        breaker.leave(is_probe=False, failure="it hung")
+    clock.now += PAUSE_S / 2
+    breaker.leave(is_probe=False, failure="it hung")
+    breaker.leave(is_probe=False, failure=None)
+    assert refused(breaker) == PAUSE_S / 2
