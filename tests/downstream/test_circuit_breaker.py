@@ -23,14 +23,14 @@ class Called(NamedTuple):
     service: Service
     server: RawServer
 
-    async def code(self, tool: str, arguments: Json | None = None, **user: str) -> str:
-        user = {"tenant_id": "tenant_1", "user_id": "u", **user}
+    async def code(self, tool: str, arguments: Json | None = None, **of_user: str) -> str:
+        user = {"tenant_id": "tenant_1", "user_id": "u", **of_user}
         return await self.service.code(f"s1:{tool}", arguments, user=user)
 
-    async def fail(self, times: int = FAILURES, **user: str) -> None:
+    async def fail(self, times: int = FAILURES, tenant_id: str = "tenant_1") -> None:
         """Make calls that time out."""
         for _ in range(times):
-            assert await self.code("hang", **user) == "TOOL_TIMEOUT"
+            assert await self.code("hang", tenant_id=tenant_id) == "TOOL_TIMEOUT"
 
     async def open_circuits(self) -> float:
         """Return how many circuits the metric shows as open."""
