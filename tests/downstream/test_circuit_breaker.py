@@ -28,7 +28,7 @@ class Called(NamedTuple):
         return await self.service.code(f"s1:{tool}", arguments, user=user)
 
     async def fail(self, times: int = FAILURES, tenant_id: str = "tenant_1") -> None:
-        """Make calls that time out."""
+        """Send calls that time out."""
         for _ in range(times):
             assert await self.code("hang", tenant_id=tenant_id) == "TOOL_TIMEOUT"
 

@@ -58,7 +58,7 @@ class CircuitBreaker:
         return f"{self._failures} calls in a row got no answer, the last one: {self._reason}"
 
     def enter(self) -> bool:
-        """Let a call through; return whether it probes the server. Raises ServerUnavailable."""
+        """Admit a call; return whether it probes the server. Raises ServerUnavailable."""
         if not self._openings:
             return False
         wait_s = self._next_call_at - self._clock()
