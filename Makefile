@@ -131,9 +131,9 @@ lock: $(VENV)/.dev  ## pin what pyproject.toml asks for, with hashes (needs uv)
 	    --no-emit-index-url --no-emit-find-links --no-header --no-annotate \
 	    $$(case $$part in \
 	      build | release | mcp1 | client-generator | peer-*) echo requirements/$$part.in ;; \
-	      runtime) echo pyproject.toml --extra embeddings --extra otel ;; \
+	      runtime) echo pyproject.toml --extra embeddings --extra otel --extra secrets ;; \
 	      dev) echo pyproject.toml --extra dev --constraint requirements/runtime.lock ;; \
-	      ocr | formats) echo pyproject.toml --extra embeddings --extra otel --extra $$part --constraint requirements/dev.lock ;; \
+	      ocr | formats) echo pyproject.toml --extra embeddings --extra otel --extra secrets --extra $$part --constraint requirements/dev.lock ;; \
 	      browser | docs) echo pyproject.toml --extra $$part --constraint requirements/dev.lock ;; esac) \
 	    --output-file requirements/$$part.lock || exit 1; \
 	done

@@ -48,6 +48,9 @@ def refuse(_request: httpx.Request) -> httpx.Response:
     return httpx.Response(500)
 
 
+ENTRY = {"isolation": "tenant", "maxSessions": 1, "guards": {"hiddenCharacters": "flag"}}
+
+
 @asynccontextmanager
 async def busy_service() -> AsyncIterator[Service]:
     """Start a gateway with a server and a backend, and call it until each metric has a series."""
@@ -55,7 +58,7 @@ async def busy_service() -> AsyncIterator[Service]:
         running_raw(only=("echo",)) as server,
         running(
             config=Config(
-                servers={"s1": {**server.entry, "isolation": "tenant", "maxSessions": 1}},
+                servers={"s1": {**server.entry, **ENTRY}},
                 presets=[PRESET],
             ),
             retrieval_transport=httpx.MockTransport(refuse),
@@ -69,7 +72,8 @@ async def busy_service() -> AsyncIterator[Service]:
         ) as service,
     ):
         await service.result("s1:echo", {"text": "x"}, idempotency_key="once")
-        await service.result("s1:echo", {"text": "x"}, tenant_id="tenant_2")  # ends the session
+        # ends the session, and has something for a guard
+        await service.result("s1:echo", {"text": "x\u200b"}, tenant_id="tenant_2")
         anchor = {"doc_id": "doc_1", "anchor_chunk_id": "c1", "radius": 1}
         assert await service.code("read_chunk_window", anchor) == "RETRIEVAL_UNAVAILABLE"
         await service.execute("no_such_tool")

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from mcp_tools_proxy.config.bind_entry import bindings_of
+from mcp_tools_proxy.config.guards_entry import guard_actions
 from mcp_tools_proxy.config.json_file import Location, json_path, limit_problems
 from mcp_tools_proxy.config.network_rules import READABLE, has_readable_credentials
 from mcp_tools_proxy.config.oauth.auth_entry import server_auth
@@ -130,6 +131,11 @@ def build_configuration(
             for server_id, entry in file.mcp_servers.items()
             if entry.bind
         },
+        guards={
+            server_id: actions
+            for server_id, entry in file.mcp_servers.items()
+            if (actions := guard_actions(entry.guards))
+        },
         warnings=warnings,
         invalid=invalid,
         order=tuple(order),
@@ -185,6 +191,7 @@ def build_preset(file: PresetFile) -> Preset:
         tools=_references(file.tools),
         prompts=None if file.prompts is None else _references(file.prompts),
         resources=None if file.resources is None else _references(file.resources),
+        guards=guard_actions(file.guards),
     )
 
 

@@ -6,7 +6,7 @@ of that file; no message quotes a secret value.
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -29,6 +29,7 @@ from mcp_tools_proxy.config.checked_configuration import (
     entry_ids,
 )
 from mcp_tools_proxy.config.field_types import ID_PATTERN, ID_RULE
+from mcp_tools_proxy.config.guards_entry import GuardsEntry, guard_actions
 from mcp_tools_proxy.config.json_edit import with_key
 from mcp_tools_proxy.config.json_file import (
     Location,
@@ -60,7 +61,9 @@ from mcp_tools_proxy.domain.configuration import (
     Problem,
 )
 from mcp_tools_proxy.domain.errors import ConfigReadOnly
+from mcp_tools_proxy.domain.guards import GuardName
 from mcp_tools_proxy.filesystem.atomic import write_atomically
+from mcp_tools_proxy.policy.guards.secrets import scanner
 from mcp_tools_proxy.policy.override_names import OverrideProblem, find_override_problems
 from mcp_tools_proxy.wire.text import file_name_text, quote
 
@@ -130,6 +133,7 @@ def load_configuration(
         return NO_FILE
     checked = check_configuration(path.name, written, environment, identity, stdio, network)
     good = drop_entries(written, checked.invalid)
+    _prepare_guards(entry.guards for entry in checked.file.mcp_servers.values())
     return build_configuration(
         checked.file,
         call_timeout_s=call_timeout_s,
@@ -174,8 +178,16 @@ def load_preset(folder: Path, preset_id: str, *, known: LoadedPreset | None = No
     if known is not None and known.digest == digest:
         return known
     written = parse_json(path.name, text)
-    preset = build_preset(_validate_preset(path.name, written))
+    file = _validate_preset(path.name, written)
+    _prepare_guards([file.guards])
+    preset = build_preset(file)
     return LoadedPreset(preset=preset, warnings=preset_warnings(path.name, written), digest=digest)
+
+
+def _prepare_guards(entries: Iterable[GuardsEntry | None]) -> None:
+    """Compile the rules for secrets, once, where an entry needs them: it takes 4 s of CPU."""
+    if any(GuardName.SECRETS in guard_actions(entry) for entry in entries):
+        scanner()
 
 
 def list_presets(folder: Path) -> PresetListing:

@@ -35,6 +35,7 @@ from mcp_tools_proxy.config.field_types import (
     key_rule,
     keys_of,
 )
+from mcp_tools_proxy.config.guards_entry import GuardsEntry
 from mcp_tools_proxy.config.limits.limits_file import LimitsFile
 from mcp_tools_proxy.config.server_entry import ServerEntry
 from mcp_tools_proxy.domain.components import ToolNameStyle
@@ -44,7 +45,8 @@ from mcp_tools_proxy.wire.problem_texts import closest_match
 from mcp_tools_proxy.wire.text import quote
 
 KEYS_OF_ENTRIES = (
-    *("assertion", "bind", "bindRequired", "discoveryCaller", "forward", "isolation", "sandbox"),
+    *("assertion", "bind", "bindRequired", "discoveryCaller", "forward", "guards", "isolation"),
+    "sandbox",
 )
 KEYS_OF_PROFILES = ("bind", "documents")
 """Keys that narrow an entry or a profile, and would narrow nothing at the root of the file."""
@@ -89,6 +91,17 @@ MISSPELT_OVERRIDES = ("Overrides", "over_rides", "overridden", "override", "over
 They are refused: a text that was meant to replace a server's would not. The loader refuses every
 other key that is similar as well.
 """
+
+MISSPELT_GUARDS = ("Guards", "gaurds", "guard", "guarded", "guardrails")
+"""Wrong spellings of ``guards`` in a preset, which would leave all that it names unguarded."""
+
+
+def means_guards(key: str) -> bool:
+    """Return whether a key misspells ``guards``."""
+    if key in MISSPELT_GUARDS:
+        return True
+    return closest_match(key.casefold(), ["guards"], least=0.7) is not None
+
 
 _NOT_MISSPELT: JsonDict = {"propertyNames": {"not": {"enum": list(MISSPELT_OVERRIDES)}}}
 
@@ -202,13 +215,18 @@ class PresetFile(BaseModel):
 
     model_config = FILE_MODEL | ConfigDict(
         title="MCP Tools Proxy: preset_<id>.json",
-        json_schema_extra={"propertyNames": {"not": {"enum": ["overrides", *MISSPELT_OVERRIDES]}}},
+        json_schema_extra={
+            "propertyNames": {"not": {"enum": ["overrides", *MISSPELT_OVERRIDES, *MISSPELT_GUARDS]}}
+        },
     )
 
     @model_validator(mode="before")
     @classmethod
     def _refuse_overrides(cls, file: object) -> object:
         _refuse_misspelt_overrides(file, keys_of(cls), "which belongs to one tool or prompt")
+        for key in file if isinstance(file, Mapping) else ():
+            if key not in keys_of(cls) and means_guards(key):
+                raise ValueError(f"has the key {quote(key)}, which is spelled guards")
         return file
 
     id: _OwnPresetId = Field(examples=["work"])
@@ -231,6 +249,9 @@ class PresetFile(BaseModel):
     )
     """The resources that may be read. Left out or null: all resources of the servers that this
     preset names anywhere. An empty list: none."""
+    guards: GuardsEntry | None = Field(default=None, examples=[{"secrets": "redact"}])
+    """What is looked for in definitions, arguments and results of all that callers use by this
+    preset, document tools included. Where a server has guards, too, the stricter one counts."""
     created_at_epoch_millis: Whole | None = Field(default=None, examples=[1766000000000])
     """When the preset was made, in milliseconds since 1970; lists are in this order."""
 

@@ -45,6 +45,7 @@ from mcp_tools_proxy.config.field_types import (
     environment_for,
     key_rule,
 )
+from mcp_tools_proxy.config.guards_entry import GuardsEntry
 from mcp_tools_proxy.config.oauth.auth_entry import AuthEntry
 from mcp_tools_proxy.config.sandbox_entry import SandboxEntry
 from mcp_tools_proxy.domain.server import Isolation, Transport
@@ -119,6 +120,7 @@ MISSPELT = (
     *("bind_required", "binding", "bindings", "binds", "bound"),
     *("discovery_caller", "isolate", "isolated", "isolation_mode"),
     *("sand_box", "sandBox", "sandboxed", "sandboxing"),
+    *("guard", "guarded", "guardrails"),
 )
 """Wrong spellings of the keys that restrict a server.
 
@@ -267,6 +269,9 @@ class ServerEntry(BaseModel):
     that is for nobody."""
     max_result_bytes: Count | None = Field(default=None, examples=[1048576])
     """The largest result in bytes; the gateway's own limit when left out."""
+    guards: GuardsEntry | None = Field(default=None, examples=[{"hiddenCharacters": "redact"}])
+    """What is looked for in the server's definitions, in arguments and results, and what follows.
+    Where a preset has guards, too, the stricter one counts. Changing it keeps the session."""
 
     @field_validator("auth", "sandbox", mode="wrap")
     @classmethod

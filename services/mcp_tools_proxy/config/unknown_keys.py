@@ -15,6 +15,7 @@ from mcp_tools_proxy.config.schema import (
     PromptReference,
     ResourceReference,
     ToolReference,
+    means_guards,
     means_overrides,
     meant_key,
 )
@@ -78,11 +79,13 @@ OF_SERVER: Mapping[str, str] = {
 
 NARROWING = (
     *("exclude", "enabled", "disabled", "bind", "bindRequired"),
-    *("forward", "assertion", "isolation", "discoveryCaller", "sandbox"),
+    *("forward", "assertion", "isolation", "discoveryCaller", "sandbox", "guards"),
 )
 """The keys of a server's entry that restrict it, or that tell it who calls."""
 
 _BINDING = frozenset(("binding", "bindings", "binds", "bound"))
+
+_GUARDING = frozenset(("guarded", "guardrails"))
 
 _CASEFOLDED = {key.casefold(): key for key in NARROWING}
 
@@ -106,6 +109,8 @@ def narrowing_key(key: str, value: object) -> str | None:
         return "exclude"
     if key.casefold() in _BINDING:
         return "bind"
+    if key.casefold() in _GUARDING:
+        return "guards"
     meant = closest_match(key.casefold(), _CASEFOLDED, least=_MIN_SIMILARITY)
     return None if meant is None else _CASEFOLDED[meant]
 
@@ -168,7 +173,7 @@ PRESET = ExpectedKeys(
         "prompts": _reference(PromptReference),
         "resources": _reference(ResourceReference),
     },
-    is_reported=_is_reported_in_preset,
+    is_reported=lambda key: not (means_overrides(key) or means_guards(key)),
 )
 
 

@@ -54,6 +54,12 @@ class PageImageUnavailable(ProxyError):
     code = "PAGE_IMAGE_UNAVAILABLE"
 
 
+class GuardRefused(ProxyError):
+    """A guard that refuses found something in the arguments or in the result: ``details``."""
+
+    code = "GUARD_REFUSED"
+
+
 class IdentityRequired(ProxyError):
     """The server needs a part of the caller's identity that the request lacks: ``details.part``."""
 

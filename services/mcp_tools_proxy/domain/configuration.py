@@ -6,6 +6,7 @@ from typing import Self
 
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import ToolNameStyle
+from mcp_tools_proxy.domain.guards import GuardActions
 from mcp_tools_proxy.domain.offers.bindings import AgentBindings, ServerBindings
 from mcp_tools_proxy.domain.offers.overrides import NO_OVERRIDES, Overrides
 from mcp_tools_proxy.domain.server import ServerConfig
@@ -89,6 +90,8 @@ class Preset:
     tools: tuple[Reference, ...] = ()
     prompts: tuple[Reference, ...] | None = None
     resources: tuple[Reference, ...] | None = None
+    guards: GuardActions = field(default_factory=dict, hash=False)
+    """The guards of all that is used by this preset, document tools included."""
 
     @property
     def references(self) -> Iterator[tuple[Kind, tuple[Reference, ...]]]:
@@ -130,6 +133,8 @@ class Configuration:
     ServerConfig, so that a change does not restart the server's session."""
     bindings: Mapping[str, ServerBindings] = field(default_factory=dict)
     """Server id → its bound arguments; apart for the same reason."""
+    guards: Mapping[str, GuardActions] = field(default_factory=dict)
+    """Server id → the guards of its texts; apart for the same reason."""
     warnings: tuple[Problem, ...] = ()
     """Harmless oddities: unknown keys, ``{VAR}`` that was not replaced."""
     invalid: Mapping[str, tuple[Problem, ...]] = field(default_factory=dict)
@@ -150,11 +155,13 @@ class Configuration:
         servers = {**self.servers, **{it: before.servers[it] for it in kept}}
         exclude = {it: before.exclude[it] for it in kept if it in before.exclude}
         bindings = {it: before.bindings[it] for it in kept if it in before.bindings}
+        guards = {it: before.guards[it] for it in kept if it in before.guards}
         return replace(
             self,
             servers={it: servers[it] for it in self.order if it in servers},
             exclude={**self.exclude, **exclude},
             bindings={**self.bindings, **bindings},
+            guards={**self.guards, **guards},
         )
 
 

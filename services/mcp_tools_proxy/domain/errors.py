@@ -20,7 +20,7 @@ ProxyError
 ├── waiting:   RateLimitExceeded · LimitsUnavailable · RetrievalUnavailable ·
 │              ServerUnavailable · ServerBusy · ToolTimeout · StateUnavailable ·
 │              DocumentsUnavailable · AuditUnavailable · LoginsUnavailable · ShuttingDown
-└── giving up: RetrievalNotConfigured · ToolFailed · ResultTooLarge · InternalError
+└── giving up: RetrievalNotConfigured · ToolFailed · ResultTooLarge · GuardRefused · InternalError
 """
 
 from collections.abc import Iterator, Mapping
@@ -32,6 +32,7 @@ from mcp_tools_proxy.domain.call_errors import CredentialsInsufficient as Creden
 from mcp_tools_proxy.domain.call_errors import CredentialsMissing as CredentialsMissing
 from mcp_tools_proxy.domain.call_errors import DocumentNotFound as DocumentNotFound
 from mcp_tools_proxy.domain.call_errors import DocumentRefused as DocumentRefused
+from mcp_tools_proxy.domain.call_errors import GuardRefused as GuardRefused
 from mcp_tools_proxy.domain.call_errors import IdentityRequired as IdentityRequired
 from mcp_tools_proxy.domain.call_errors import LoginRequired as LoginRequired
 from mcp_tools_proxy.domain.call_errors import PageImageUnavailable as PageImageUnavailable

@@ -5,6 +5,7 @@ from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import ComponentSpec, JsonObject
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
+from mcp_tools_proxy.domain.guards import GuardFinding
 from mcp_tools_proxy.domain.limits.budget import BudgetStatus
 
 
@@ -55,3 +56,5 @@ class CallRecord:
     registry: RegistryVersion = NO_REGISTRY
     document_version: str | None = None
     has_audit_place: bool = False
+    guards: tuple[GuardFinding, ...] = ()
+    """What guards found in its arguments and its result."""

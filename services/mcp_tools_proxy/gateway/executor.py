@@ -22,6 +22,7 @@ from mcp_tools_proxy.domain.errors import (
     ResultTooLarge,
     ShuttingDown,
 )
+from mcp_tools_proxy.domain.guards import GuardFinding
 from mcp_tools_proxy.domain.kept_errors import without_frames
 from mcp_tools_proxy.domain.limits.budget import BudgetStatus, ChargedCall
 from mcp_tools_proxy.domain.oauth.sign_in_pages import SignInOffers
@@ -37,6 +38,7 @@ from mcp_tools_proxy.gateway.call_checks import (
 )
 from mcp_tools_proxy.gateway.first_attempts import Find, FirstAttempts
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
+from mcp_tools_proxy.gateway.screening import screened_call, screened_replay
 from mcp_tools_proxy.idempotency.idempotent_calls import IdempotentCalls
 from mcp_tools_proxy.json_schema.validator import CostlyCheck
 from mcp_tools_proxy.policy.blocklist import Blocklist
@@ -62,7 +64,8 @@ class _Progress:
     """What is known of a call so far, for its record, and for what its caller sees of budgets."""
 
     __slots__ = (
-        *("admission", "component", "document_version", "has_audit_place", "recorded", "registry"),
+        *("admission", "component", "document_version", "guards", "has_audit_place", "recorded"),
+        "registry",
     )
 
     def __init__(self, registry: RegistryVersion) -> None:
@@ -71,6 +74,8 @@ class _Progress:
         self.document_version: str | None = None
         self.admission: Admission | None = None
         self.has_audit_place = False
+        self.guards: list[GuardFinding] | None = None
+        """What guards found; None where none is on."""
         self.recorded: Call | None = None
         """The call as its record shows it, where that is not as it was received."""
 
@@ -192,6 +197,7 @@ class Executor:
                     registry=progress.registry,
                     document_version=progress.document_version,
                     has_audit_place=progress.has_audit_place,
+                    guards=tuple(progress.guards or ()),
                 )
             )
         return outcome
@@ -230,7 +236,17 @@ class Executor:
             again = await self._check_document(component, parsed, call, progress)
             return await self._admit_and_call(component, parsed, call, again, progress)
 
-        return await self._idempotent_calls.call(call, call.idempotency_key, spec, check_and_call)
+        outcome = await self._idempotent_calls.call(
+            call, call.idempotency_key, spec, check_and_call
+        )
+        return await self._screen_replay(call, outcome, progress)
+
+    async def _screen_replay(self, call: Call, outcome: Outcome, progress: _Progress) -> Outcome:
+        guards = self._first_attempts.guards
+        if guards is None:
+            return outcome
+        progress.guards = progress.guards or []
+        return await screened_replay(guards, call, outcome, progress.guards)
 
     async def _check_apart(
         self, costly: CostlyCheck, spec: ComponentSpec, call: Call, progress: _Progress
@@ -258,7 +274,12 @@ class Executor:
     ) -> Ok:
         spec = component.spec
         admission = progress.admission = await self._limiter.admit(charged)
-        result = await component.call(parsed, call)
+        guards = self._first_attempts.guards
+        if guards is None:
+            result = await component.call(parsed, call)
+        else:
+            progress.guards = []
+            result = await screened_call(guards, component, parsed, call, progress.guards)
         result_json = to_json(result.value)
         self._check_size(len(result_json), result.max_bytes or self._max_result_bytes, spec)
         await self._limiter.charge_tokens(admission, result.tokens)

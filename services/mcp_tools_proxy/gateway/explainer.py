@@ -11,7 +11,7 @@ from mcp_tools_proxy.domain.audit.checks import CHECK_OF_CODE, Check, rule_of
 from mcp_tools_proxy.domain.audit.registry_version import NO_REGISTRY, RegistryVersion
 from mcp_tools_proxy.domain.audit.rule_source import RuleSource
 from mcp_tools_proxy.domain.caller import Call, Caller
-from mcp_tools_proxy.domain.components import Component
+from mcp_tools_proxy.domain.components import Component, ComponentSpec
 from mcp_tools_proxy.domain.errors import (
     DocumentRefused,
     ProxyError,
@@ -28,6 +28,7 @@ from mcp_tools_proxy.gateway.call_checks import (
 )
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
+from mcp_tools_proxy.gateway.screening import screen_arguments
 from mcp_tools_proxy.json_schema.validator import CostlyCheck
 from mcp_tools_proxy.policy.blocklist import Blocklist
 from mcp_tools_proxy.ratelimit.admission import BudgetReading
@@ -52,6 +53,7 @@ ORDER = (
     Check.DOCUMENT,
     Check.IDEMPOTENCY,
     Check.BUDGET,
+    Check.GUARDS,
     Check.RETRIEVAL,
     Check.SERVER,
 )
@@ -174,6 +176,8 @@ class Explainer:
         await check_blocklist(self._blocklist, component.spec, call)
         passed.add(Check.BLOCKLIST)
         await self._check_document_and_budgets(component, parsed, call, passed, found)
+        await self._check_guards(component.spec, call)
+        passed.add(Check.GUARDS)
         found.sends = self._sent(component, call)
         await self._check_destination(component, call.caller, passed)
         passed.add(Check.SERVER)
@@ -214,6 +218,13 @@ class Explainer:
         passed |= {Check.DOCUMENT, Check.IDEMPOTENCY}
         raise_if_exceeded(found.budgets)
         passed.add(Check.BUDGET)
+
+    async def _check_guards(self, spec: ComponentSpec, call: Call) -> None:
+        """Screen the arguments; the result is not known. Raises GuardRefused."""
+        guards = self._first_attempts.guards
+        own = None if guards is None else guards.for_calls(spec.server_id, call.caller.agent)
+        if own is not None:
+            await screen_arguments(own, spec, call, [])
 
     async def _check_destination(
         self, component: Component, caller: Caller, passed: set[Check]

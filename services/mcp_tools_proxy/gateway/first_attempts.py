@@ -21,6 +21,7 @@ from mcp_tools_proxy.domain.errors import (
     ToolNotFound,
 )
 from mcp_tools_proxy.domain.kept_errors import without_frames
+from mcp_tools_proxy.policy.guards.guard_set import GuardSet
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.wire.uris import has_own_scheme
 
@@ -74,6 +75,11 @@ class FirstAttempts:
     def registry_version(self) -> RegistryVersion:
         """The version of the registry in which the next call is resolved."""
         return self._registry.current.version
+
+    @property
+    def guards(self) -> GuardSet | None:
+        """The guards in force; None if none is on."""
+        return self._registry.current.guards
 
     def pending_for(
         self, caller: Caller, kind: Kind, registry: Registry | None = None

@@ -8,6 +8,8 @@ JSON-RPC error, never an empty success (A.5).
 from collections.abc import Mapping
 from typing import Any, cast
 
+from pydantic_core import to_json
+
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.errors import InvalidRequest, ProxyError
@@ -81,18 +83,22 @@ def _tool_answer(outcome: Outcome, call: Call, *, modern: bool) -> Json:
         case Ok(input_required=True):
             return dict(outcome.result)
         case Ok(spec=spec) if spec.server_id is None:
-            return _own_answer(outcome) | {"_meta": {TRACE_ID_KEY: trace_id}}
+            meta = cast("JsonObject", outcome.result.get("meta") or {})
+            return _own_answer(outcome) | {"_meta": {**meta, TRACE_ID_KEY: trace_id}}
         case Ok():
             return _relayed(outcome.result, trace_id, modern=modern)
 
 
 def _own_answer(outcome: Ok) -> Json:
     """Return the content of a local tool's result: its JSON as text, or what it shows, an image."""
-    shown = outcome.result.get("content")
-    if not isinstance(shown, list):
+    result = outcome.result
+    shown = result.get("content")
+    if not isinstance(shown, list) and "meta" not in result:
         text = {"type": "text", "text": outcome.result_json.decode()}
-        return {"content": [text], "structuredContent": outcome.result}
-    structured = {key: value for key, value in outcome.result.items() if key != "content"}
+        return {"content": [text], "structuredContent": result}
+    structured = {k: v for k, v in result.items() if k not in ("content", "meta")}
+    if not isinstance(shown, list):
+        shown = [{"type": "text", "text": to_json(structured).decode()}]
     return {"content": shown, "structuredContent": structured}
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.configuration import Missing, Preset, Reference
-from mcp_tools_proxy.domain.offers.definitions import DefinitionsMode, without_items
+from mcp_tools_proxy.domain.offers.definitions import DefinitionsMode, with_items, without_items
 from mcp_tools_proxy.domain.offers.overrides import NO_OVERRIDES, Overrides
 from mcp_tools_proxy.domain.offers.snapshot import EMPTY_SNAPSHOT, Snapshot
 from mcp_tools_proxy.domain.offers.view import Route, Shadowed, View
@@ -104,12 +104,14 @@ def accepted_view(
     view: View,
     findings: Findings,
 ) -> View:
-    """Return ``view`` as callers get it: items that are quarantined are not missing.
+    """Return ``view`` as callers get it: items that are hidden are not missing.
 
-    In the mode PIN fields that the lock does not pin are dropped as well.
+    Definitions are as guards leave them. In the mode PIN fields that the lock does not pin are
+    dropped as well.
     """
-    quarantined = findings.quarantined
-    accepted = without_items(snapshots, quarantined) if quarantined else snapshots
+    hidden = findings.quarantined.union(findings.guarded)
+    accepted = without_items(snapshots, hidden) if hidden else snapshots
+    accepted = with_items(accepted, findings.redacted)
     if findings.mode is DefinitionsMode.PIN:
         accepted = only_pinned(accepted)
     if accepted is snapshots:

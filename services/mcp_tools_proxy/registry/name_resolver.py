@@ -12,11 +12,13 @@ from mcp_tools_proxy.registry.component_table import ComponentTable, ItemT
 from mcp_tools_proxy.registry.mcp_lists import McpListings
 from mcp_tools_proxy.registry.permissions import Permissions
 from mcp_tools_proxy.registry.refusals import (
+    GUARDED,
+    QUARANTINED,
     ambiguous,
     not_found,
     raise_if_denied,
-    raise_if_quarantined,
     raise_if_unknown_qualified,
+    raise_if_withheld,
 )
 from mcp_tools_proxy.registry.template_resolver import TemplateResolver
 from mcp_tools_proxy.registry.unlisted_offers import UnlistedOffers
@@ -50,7 +52,7 @@ class NameResolver:
         if candidates := self.tools.candidates(name, permissions):
             raise ambiguous(name, candidates)
         raise_if_denied(Kind.TOOL, name, self.tools.denial(name, permissions), permissions)
-        self._raise_if_quarantined(Kind.TOOL, name, permissions)
+        self._raise_if_withheld(Kind.TOOL, name, permissions)
         raise_if_unknown_qualified(name, permissions, self.unlisted_offers.tool_reason(name))
         visible = self.tools.visible_to(permissions)
         raise not_found(Kind.TOOL, name, (tool.spec.listed_name for tool in visible))
@@ -61,7 +63,7 @@ class NameResolver:
         if prompt is not None:
             return prompt
         raise_if_denied(Kind.PROMPT, name, self.prompts.denial(name, permissions), permissions)
-        self._raise_if_quarantined(Kind.PROMPT, name, permissions)
+        self._raise_if_withheld(Kind.PROMPT, name, permissions)
         raise self._not_found(Kind.PROMPT, name, self.listings.prompts.names_for(permissions))
 
     def resource(self, uri: str, permissions: Permissions) -> Resource:
@@ -74,7 +76,7 @@ class NameResolver:
         if resource is not None:
             return resource
         raise_if_denied(Kind.RESOURCE, uri, self._resource_denial(uri, permissions), permissions)
-        self._raise_if_quarantined(Kind.RESOURCE, uri, permissions)
+        self._raise_if_withheld(Kind.RESOURCE, uri, permissions)
         raise self._not_found(Kind.RESOURCE, uri, self.listings.resources.names_for(permissions))
 
     def template(self, name: str, permissions: Permissions) -> ResourceTemplate:
@@ -83,7 +85,7 @@ class NameResolver:
         if template is not None:
             return template
         raise_if_denied(Kind.RESOURCE, name, self.templates.denial(name, permissions), permissions)
-        self._raise_if_quarantined(Kind.RESOURCE, name, permissions)
+        self._raise_if_withheld(Kind.RESOURCE, name, permissions)
         raise self._not_found(Kind.RESOURCE, name, self.listings.templates.names_for(permissions))
 
     def _resource_denial(self, uri: str, permissions: Permissions) -> Denial | None:
@@ -93,8 +95,10 @@ class NameResolver:
         denial = self.resources.denial(uri, permissions)
         return denial or self.template_resolver.denial(uri, permissions)
 
-    def _raise_if_quarantined(self, kind: Kind, name: str, permissions: Permissions) -> None:
-        raise_if_quarantined(kind, name, self.unlisted_offers.quarantine, permissions)
+    def _raise_if_withheld(self, kind: Kind, name: str, permissions: Permissions) -> None:
+        offers = self.unlisted_offers
+        raise_if_withheld(kind, name, offers.quarantine, permissions, QUARANTINED)
+        raise_if_withheld(kind, name, offers.guarded, permissions, GUARDED)
 
     def _not_found(self, kind: Kind, name: str, visible: Iterable[str]) -> ProxyError:
         return not_found(kind, name, visible, reason=self.unlisted_offers.reason(kind, name))

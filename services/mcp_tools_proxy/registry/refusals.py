@@ -32,6 +32,8 @@ MAX_CANDIDATES = 5
 
 OUTSIDE_THE_PRESET = "not visible under the active preset"
 
+GUARDED = "hidden by a guard: its definition has text that the guard refuses"
+
 QUARANTINED = "quarantined: its definition is not the one in definitions.lock.json"
 
 _NOT_ALLOWED: Mapping[Kind, type[NotAllowed]] = {
@@ -56,18 +58,18 @@ def raise_if_denied(kind: Kind, name: str, denial: Denial | None, permissions: P
         raise _not_allowed(kind, name, permissions.agent, denial)
 
 
-def raise_if_quarantined(
-    kind: Kind, name: str, quarantine: WithheldItems, permissions: Permissions
+def raise_if_withheld(
+    kind: Kind, name: str, withheld: WithheldItems, permissions: Permissions, reason: str
 ) -> None:
-    """Raise NotAllowed if ``name`` means an item whose definition is not the accepted one.
+    """Raise NotAllowed if ``name`` means an item that is withheld for its definition.
 
     The caller is not told why: who changed the definition would learn that it was noticed.
     """
-    if quarantine.find(kind, name) is None:
+    if withheld.find(kind, name) is None:
         return
     if permissions.agent is not None:
-        raise _not_allowed(kind, name, permissions.agent, None, reason=QUARANTINED)
-    raise _outside_the_preset(kind, name, QUARANTINED)
+        raise _not_allowed(kind, name, permissions.agent, None, reason=reason)
+    raise _outside_the_preset(kind, name, reason)
 
 
 def raise_if_unknown_qualified(name: str, permissions: Permissions, reason: str) -> None:

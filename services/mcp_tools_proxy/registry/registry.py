@@ -19,6 +19,7 @@ from mcp_tools_proxy.domain.components import (
 from mcp_tools_proxy.domain.errors import AmbiguousName, ProxyError
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat
 from mcp_tools_proxy.policy.aliases import impersonates_server, qualified_name
+from mcp_tools_proxy.policy.guards.guard_set import GuardSet
 from mcp_tools_proxy.policy.visibility import NO_SCOPE, PresetScope
 from mcp_tools_proxy.registry.absent_tools import AbsentTools
 from mcp_tools_proxy.registry.component_table import ComponentTable, HasSpec, names_of_tool
@@ -55,6 +56,8 @@ class Registry:
     unlisted_offers: UnlistedOffers = NOTHING_UNLISTED
     name_styles: NameStyles = SERVER_STYLE
     version: RegistryVersion = NO_REGISTRY
+    guards: GuardSet | None = None
+    """The guards of calls; None if none is on."""
     rules: RuleFinder = field(
         default_factory=lambda: RuleFinder(scope=NO_SCOPE, access_rules=UNRESTRICTED)
     )
@@ -73,6 +76,7 @@ class Registry:
         unlisted_offers: UnlistedOffers = NOTHING_UNLISTED,
         version: RegistryVersion = NO_REGISTRY,
         bind_by_agent: Mapping[str, BindTool] | None = None,
+        guards: GuardSet | None = None,
     ) -> Self:
         """Build a registry that keeps the order of the items.
 
@@ -129,6 +133,7 @@ class Registry:
             ),
             name_styles=name_styles,
             version=version,
+            guards=guards,
             rules=RuleFinder(scope=scope, access_rules=access_rules),
         )
 

@@ -65,6 +65,8 @@ class RuleFinder:
         """Return the rule by which an item is withheld from everyone, and its server's id."""
         if (quarantined := offers.quarantine.find(kind, name)) is not None:
             return NOT_AS_LOCKED, quarantined.server_id
+        if (guarded := offers.guarded.find(kind, name)) is not None:
+            return offers.guard_rules[guarded], guarded.server_id
         if (unbound := offers.unbound.find(kind, name)) is not None:
             path = json_path(("mcpServers", unbound.server_id, "bind"))
             return RuleSource(CONFIGURATION_FILE, path), unbound.server_id

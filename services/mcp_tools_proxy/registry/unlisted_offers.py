@@ -3,7 +3,9 @@
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from mcp_tools_proxy.domain.audit.rule_source import RuleSource
 from mcp_tools_proxy.domain.caller import Kind
+from mcp_tools_proxy.domain.offers.definitions import DefinitionKey
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
 from mcp_tools_proxy.policy.definitions.withheld_items import NOTHING_WITHHELD, WithheldItems
@@ -24,7 +26,7 @@ class UnlistedOffers:
     ``servers`` are the ids of all that mcp.json has. ``need_task`` has server id and name of each
     tool that the preset allows and that can only be run as a task, which this gateway does not
     support. ``quarantine`` has the items that are not as locked, ``unbound`` those with an argument
-    that their server's entry cannot bind.
+    that their server's entry cannot bind, ``guarded`` those that a guard hides.
     """
 
     snapshots: Mapping[str, Snapshot] = field(default_factory=dict)
@@ -32,6 +34,9 @@ class UnlistedOffers:
     need_task: Sequence[tuple[str, str]] = ()
     quarantine: WithheldItems = NOTHING_WITHHELD
     unbound: WithheldItems = NOTHING_WITHHELD
+    guarded: WithheldItems = NOTHING_WITHHELD
+    guard_rules: Mapping[DefinitionKey, RuleSource] = field(default_factory=dict)
+    """The rule by which each of the ``guarded`` items is hidden."""
 
     def reason(self, kind: Kind, name: str) -> str | None:
         """Return why a prompt or resource is hidden; None if no server offers ``name``."""

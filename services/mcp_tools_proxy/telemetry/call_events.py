@@ -103,6 +103,8 @@ class CallTelemetry:
         tenant_id = record.call.caller.tenant_id
         totals = self._metrics.call_totals.row(_label(record), code, tenant_id)
         totals.add(record.duration_s)
+        for it in record.guards:
+            self._metrics.guard_findings.labels(it.guard, it.place, it.action).inc(it.count)
         match record.outcome:
             case Ok(tokens=tokens, result_json=result_json):
                 totals.tokens += tokens
@@ -205,6 +207,8 @@ def _add_state(payload: dict[str, object], record: CallRecord) -> None:
     if record.document_version is not None:
         payload["document_version"] = record.document_version
     payload["preset"], payload["generation"] = record.registry
+    if record.guards:
+        payload["guards"] = [it.as_json for it in record.guards]
     otel_trace_id = current_trace_id()
     if otel_trace_id is not None and otel_trace_id != record.call.trace_id:
         payload["otel_trace_id"] = otel_trace_id

@@ -286,6 +286,11 @@ class Metrics:
             "Shown definitions with hidden characters, comments or look-alike names.",
             ["server"], registry=r,
         )  # fmt: skip
+        self.guard_findings = Counter(
+            "mcp_proxy_guard_findings",
+            "What guards found in definitions, arguments and results.",
+            ["guard", "place", "action"], registry=r,
+        )  # fmt: skip
         self.preset_missing = Gauge(
             "mcp_proxy_preset_missing", "Items the active preset names and no server offers.",
             registry=r,

@@ -57,6 +57,9 @@ OUR_PREFIX = "io.github.mcp-tools-proxy/"
 TRACE_ID_KEY = f"{OUR_PREFIX}traceId"
 """``_meta`` key of a call's trace id, in the request to a server and in the result."""
 
+GUARDS_KEY = f"{OUR_PREFIX}guards"
+"""``_meta`` key of what guards found in a call: ``{"findings": […]}``."""
+
 IDEMPOTENCY_KEY = f"{OUR_PREFIX}idempotencyKey"
 """``_meta`` key of a request's idempotency key. Never forwarded: a gateway behind this one would
 take the calls of all our callers for those of one, and answer one with another's outcome."""

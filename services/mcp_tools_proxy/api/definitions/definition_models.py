@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field
 
 from mcp_tools_proxy.api.openapi.answer_models import AnswerModel
+from mcp_tools_proxy.domain.guards import GuardAction, GuardName, GuardPlace
 from mcp_tools_proxy.domain.offers.definitions import DefinitionKind, DefinitionsMode
 from mcp_tools_proxy.policy.definitions.comparison import DefinitionStatus
 from mcp_tools_proxy.policy.definitions.difference import Edit
@@ -36,6 +37,16 @@ class DefinitionFlag(AnswerModel, title="DefinitionFlag"):
     field: str
 
 
+class GuardFindingAnswer(AnswerModel, title="GuardFinding"):
+    """What a guard found, where, and what follows; never the text itself."""
+
+    guard: Annotated[GuardName, Field(title="GuardName")]
+    kind: str
+    place: Annotated[GuardPlace, Field(title="GuardPlace", alias="in")]
+    action: Annotated[GuardAction, Field(title="GuardAction")]
+    count: int
+
+
 class DefinitionWords(AnswerModel, title="DefinitionWords"):
     """Some words of a text, and whether they are the same, removed, or added."""
 
@@ -58,7 +69,8 @@ class DefinitionItem(AnswerModel, title="Definition"):
 
     ``shown_name`` is the name with hidden characters escaped, where it has some. ``sha256`` is of
     the present definition; it is what a request to accept it sends. ``uncovered`` are its fields
-    that its entry in the lock, of version 1, does not cover.
+    that its entry in the lock, of version 1, does not cover. ``guards`` is what guards found in it;
+    with ``hidden`` they hide it from all callers.
     """
 
     server_id: str
@@ -71,6 +83,8 @@ class DefinitionItem(AnswerModel, title="Definition"):
     locked_sha256: Sha256 | None = None
     uncovered: list[str] | None = None
     flags: list[DefinitionFlag]
+    guards: list[GuardFindingAnswer]
+    hidden: Literal[True] | None = None
     difference: list[DefinitionDifference]
 
 

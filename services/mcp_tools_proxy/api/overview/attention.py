@@ -127,13 +127,15 @@ def _items(publisher: RegistryPublisher) -> Iterator[Entry]:
             name=missing.name,
         )
     for finding in publisher.definitions.findings.remarkable:
-        if not finding.quarantined and not finding.differs:
+        if not (finding.quarantined or finding.differs or finding.hidden_by):
             continue
         kind = AttentionKind.ITEM_CHANGED
         message = reason_of(finding)
         if finding.quarantined:
             kind = AttentionKind.ITEM_QUARANTINED
             message += ", so it is neither listed nor callable"
+        elif finding.hidden_by is not None:
+            kind = AttentionKind.ITEM_GUARDED
         item = finding.key
         yield _entry(
             kind,

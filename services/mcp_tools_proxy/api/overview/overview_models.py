@@ -38,6 +38,7 @@ class AttentionKind(StrEnum):
     LOGIN_WAITING = "login_waiting"
     ITEM_MISSING = "item_missing"
     ITEM_QUARANTINED = "item_quarantined"
+    ITEM_GUARDED = "item_guarded"
     ITEM_CHANGED = "item_changed"
     FILE_PROBLEM = "file_problem"
     CONFIG_RETAINED = "config_retained"

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mcp_tools_proxy.cli.output import counted
+from mcp_tools_proxy.domain.guards import GuardFinding
 from mcp_tools_proxy.domain.offers.definitions import LOCK_FILE
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus
 from mcp_tools_proxy.gateway.check.agents import AgentReport, AgentView
@@ -132,10 +133,17 @@ def _show_definitions(report: CheckReport, console: Console) -> None:
 def _definition_row(finding: Finding) -> tuple[str, ...]:
     key = finding.key
     flags = ", ".join(f"{flag.reason.value} in {flag.field}" for flag in finding.flags)
+    flags = ", ".join((*filter(None, [flags]), *map(_guard_text, finding.guards)))
     state = f"{finding.status.value}, quarantined" if finding.quarantined else finding.status.value
     if finding.uncovered:
         state += f", not covered: {', '.join(finding.uncovered)}"
+    if finding.hidden_by is not None:
+        state += ", hidden by a guard"
     return (key.server_id, key.kind.value, key.name or "-", state, flags or "-")
+
+
+def _guard_text(found: GuardFinding) -> str:
+    return f"{found.guard.value}: {found.kind} ({found.action.value})"
 
 
 def _show_agents(report: CheckReport, console: Console) -> None:

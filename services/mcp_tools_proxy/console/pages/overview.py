@@ -88,7 +88,7 @@ def _link_of(entry: Entry, checks: Checks, parts: Container[str]) -> str | None:
     match entry["kind"]:
         case "server_failing" | "login_waiting" if server_id:
             return server_path(server_id)
-        case "item_quarantined" | "item_changed" if server_id:
+        case "item_quarantined" | "item_guarded" | "item_changed" if server_id:
             return server_path(server_id, tab="changes")
         case "item_missing":
             return VISIBILITY_PAGE

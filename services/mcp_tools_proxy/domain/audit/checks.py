@@ -34,6 +34,8 @@ class Check(StrEnum):
     """Whether the key stands for another call, or for one that is known already."""
     BUDGET = "budget"
     """Whether every budget that applies has something left."""
+    GUARDS = "guards"
+    """Whether guards let the arguments pass, and the result."""
     DOCUMENT = "document"
     """Whether the document is there for this caller, and has what the call names."""
     RETRIEVAL = "retrieval"
@@ -79,6 +81,7 @@ CHECK_OF_CODE: Mapping[str, Check] = {
     "STATE_UNAVAILABLE": Check.IDEMPOTENCY,
     "RATE_LIMIT_EXCEEDED": Check.BUDGET,
     "LIMITS_UNAVAILABLE": Check.BUDGET,
+    "GUARD_REFUSED": Check.GUARDS,
     "ACCESS_DENIED": Check.DOCUMENT,
     "DOCUMENT_NOT_FOUND": Check.DOCUMENT,
     "DOCUMENTS_UNAVAILABLE": Check.DOCUMENT,

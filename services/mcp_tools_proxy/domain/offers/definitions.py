@@ -1,6 +1,6 @@
 """Definitions of items, as models read them, and the lock that pins them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
@@ -67,6 +67,29 @@ def without_items(
     }
 
 
+def with_items(
+    snapshots: Mapping[str, Snapshot], items: Mapping[DefinitionKey, JsonObject]
+) -> Mapping[str, Snapshot]:
+    """Return the offers with these descriptors instead of the servers' own."""
+    if not items:
+        return snapshots
+    affected = {key.server_id for key in items}
+
+    def changed(server_id: str, snapshot: Snapshot) -> Snapshot:
+        def own(kind: DefinitionKind, offered: Mapping[str, JsonObject]) -> dict[str, JsonObject]:
+            return {
+                name: items.get(DefinitionKey(server_id, kind, name), item)
+                for name, item in offered.items()
+            }
+
+        return _with_each_kind(snapshot, own)
+
+    return {
+        server_id: changed(server_id, snapshot) if server_id in affected else snapshot
+        for server_id, snapshot in snapshots.items()
+    }
+
+
 def _reduced(server_id: str, snapshot: Snapshot, keys: frozenset[DefinitionKey]) -> Snapshot:
     def kept(kind: DefinitionKind, items: Mapping[str, JsonObject]) -> dict[str, JsonObject]:
         return {
@@ -75,12 +98,19 @@ def _reduced(server_id: str, snapshot: Snapshot, keys: frozenset[DefinitionKey])
             if DefinitionKey(server_id, kind, name) not in keys
         }
 
+    return _with_each_kind(snapshot, kept)
+
+
+def _with_each_kind(
+    snapshot: Snapshot,
+    change: Callable[[DefinitionKind, Mapping[str, JsonObject]], dict[str, JsonObject]],
+) -> Snapshot:
     return replace(
         snapshot,
-        tools=kept(DefinitionKind.TOOL, snapshot.tools),
-        prompts=kept(DefinitionKind.PROMPT, snapshot.prompts),
-        resources=kept(DefinitionKind.RESOURCE, snapshot.resources),
-        templates=kept(DefinitionKind.RESOURCE_TEMPLATE, snapshot.templates),
+        tools=change(DefinitionKind.TOOL, snapshot.tools),
+        prompts=change(DefinitionKind.PROMPT, snapshot.prompts),
+        resources=change(DefinitionKind.RESOURCE, snapshot.resources),
+        templates=change(DefinitionKind.RESOURCE_TEMPLATE, snapshot.templates),
     )
 
 

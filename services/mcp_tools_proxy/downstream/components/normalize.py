@@ -19,6 +19,7 @@ from mcp_tools_proxy.wire.content_blocks import (
 )
 from mcp_tools_proxy.wire.encodable import encodable
 from mcp_tools_proxy.wire.text import estimate_tokens, quote
+from mcp_tools_proxy.wire.tracing import GUARDS_KEY
 
 _SHAPED = frozenset(
     {
@@ -69,7 +70,7 @@ def normalise_tool_result(raw: object, *, max_text_bytes: int) -> ToolAnswer:
         value |= _unknown(fields)
     meta = _first_of(fields, "_meta", "meta")
     if isinstance(meta, dict):
-        value["meta"] = meta
+        value["meta"] = _without_ours(meta)
     return ToolAnswer(
         value=value,
         tokens=_finish(value, budget),
@@ -165,8 +166,15 @@ def _unknown(raw: Block) -> Block:
 
 def _result(value: dict[str, Any], raw: Block, budget: TextBudget) -> Result:
     if isinstance(raw.get("_meta"), dict):
-        value["meta"] = raw["_meta"]
+        value["meta"] = _without_ours(raw["_meta"])
     return Result(value=value, tokens=_finish(value, budget))
+
+
+def _without_ours(meta: Block) -> Block:
+    """Return a server's ``_meta`` without findings, which only the gateway's guards make."""
+    if GUARDS_KEY not in meta:
+        return meta
+    return {key: value for key, value in meta.items() if key != GUARDS_KEY}
 
 
 def _finish(value: dict[str, Any], budget: TextBudget) -> int:

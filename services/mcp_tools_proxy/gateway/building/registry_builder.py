@@ -13,6 +13,7 @@ from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.domain.offers.view import View
 from mcp_tools_proxy.gateway.agent_bindings import BoundAgents
 from mcp_tools_proxy.gateway.building.server_pool import RemoteComponents
+from mcp_tools_proxy.gateway.definitions.guard_rules import guard_set_of, with_shown_hosts
 from mcp_tools_proxy.json_schema.bound_offers import HeldBack, find_held_back
 from mcp_tools_proxy.policy.definitions.comparison import Findings
 from mcp_tools_proxy.policy.definitions.withheld_items import WithheldItems
@@ -86,8 +87,9 @@ class RegistryBuilder:
         usable = without_items(snapshots, frozenset(it.key for it in held_back))
         view = filter_capabilities(usable, wanted.preset, exclude)
         findings = examine(view, snapshots, wanted)
-        quarantined = findings.quarantined
+        quarantined, guarded = findings.quarantined, findings.guarded
         view = accepted_view(usable, wanted.preset, exclude, view, findings)
+        guards = guard_set_of(wanted)
         scope = PresetScope.of(wanted.preset)
         remote = self._build_components(view, bindings)
         tools, conflicting = drop_name_conflicts(self.local_tools, remote.tools)
@@ -114,9 +116,12 @@ class RegistryBuilder:
                 need_task=view.need_task,
                 quarantine=WithheldItems.of(quarantined, scope),
                 unbound=WithheldItems.of(_shown(held_back, scope), scope),
+                guarded=WithheldItems.of(guarded, scope),
+                guard_rules=guarded,
             ),
             version=RegistryVersion(wanted.preset.preset_id, generation),
             bind_by_agent=bound_agents.bind_by_agent,
+            guards=None if guards is None else with_shown_hosts(guards, view),
         )
         return BuiltRegistry(
             registry=registry,

@@ -90,6 +90,12 @@ def definition_warnings(report: DefinitionsReport) -> Iterator[Problem]:
             path = json_path(("mcpServers", it.key.server_id))
             message = f"{_label(it)} is suspicious: {found}"
             yield Problem(file=CONFIGURATION_FILE, path=path, message=message)
+        if it.guards:
+            found = ", ".join(f"{one.guard.value} found {one.kind}" for one in it.guards)
+            path = json_path(("mcpServers", it.key.server_id))
+            hidden = ", so it is hidden" if it.hidden_by is not None else ""
+            message = f"{_label(it)}: the guard {found} in its definition{hidden}"
+            yield Problem(file=CONFIGURATION_FILE, path=path, message=message)
         if it.uncovered:
             message = f"{_label(it)} of {it.key.server_id}: {reason_of(it)}; {HOW_TO_LOCK}"
             yield Problem(file=LOCK_FILE, path="$.items", message=f"{message} covers all fields")

@@ -53,6 +53,8 @@ def finding_facts(finding: Finding, found: tuple[FieldDifference, ...]) -> Mappi
             "locked_sha256": finding.locked_sha256,
             "uncovered": list(finding.uncovered) or None,
             "flags": [{"reason": flag.reason.value, "field": flag.field} for flag in finding.flags],
+            "guards": [it.as_json for it in finding.guards],
+            "hidden": None if finding.hidden_by is None else True,
             "difference": [
                 {
                     "field": it.place,

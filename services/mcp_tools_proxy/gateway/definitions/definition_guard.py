@@ -10,6 +10,7 @@ from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.offers.definitions import DefinitionKey, DefinitionKind, DefinitionsMode
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.domain.offers.view import View
+from mcp_tools_proxy.gateway.definitions.definition_screening import DefinitionScreening
 from mcp_tools_proxy.policy.definitions.canonical import shown_items
 from mcp_tools_proxy.policy.definitions.comparison import (
     DefinitionReader,
@@ -49,6 +50,7 @@ class DefinitionGuard:
         self._local_names = tuple(local_names)
         self._setting = setting
         self._reader = DefinitionReader()
+        self._screening = DefinitionScreening()
         self._reported: Collection[Finding] = ()
         self._counted: frozenset[str] = frozenset()
         """The servers that have series in the metrics."""
@@ -76,7 +78,7 @@ class DefinitionGuard:
     ) -> Findings:
         """Compare as ``examine`` does, and keep nothing of it; it may be done in a thread."""
         shown = _shown(view, snapshots, config)
-        return self.compare(shown, snapshots, config, DefinitionReader())
+        return self.compare(shown, snapshots, config, DefinitionReader(), DefinitionScreening())
 
     def compare(
         self,
@@ -84,10 +86,11 @@ class DefinitionGuard:
         snapshots: Mapping[str, Snapshot],
         config: ActiveConfig,
         reader: DefinitionReader | None = None,
+        screening: DefinitionScreening | None = None,
     ) -> Findings:
-        """Compare definitions with the lock of a configuration."""
+        """Compare definitions with the lock of a configuration, and screen them by its guards."""
         tools = ((key.server_id, key.name) for key, _ in shown if key.kind is DefinitionKind.TOOL)
-        return compare(
+        findings = compare(
             shown,
             snapshots=snapshots,
             lock=config.lock.lock,
@@ -95,6 +98,7 @@ class DefinitionGuard:
             names=KnownNames.of(config.server_ids, self._local_names, tools),
             reader=reader or self._reader,
         )
+        return (screening or self._screening).with_guards(findings, shown, config)
 
     def report(self, findings: Findings, servers: Iterable[str]) -> None:
         """Remember what is in force, set the metrics of ``servers``, and log what is new."""
@@ -109,6 +113,11 @@ class DefinitionGuard:
         )
         _log("definition.flagged", [it for it in new if it.flags])
         _log("definition.uncovered", [it for it in new if it.uncovered])
+        _log("definition.guarded", [it for it in new if it.guards])
+        for found in (found for it in new for found in it.guards):
+            self._metrics.guard_findings.labels(found.guard, found.place, found.action).inc(
+                found.count
+            )
         self._reported = findings.remarkable
 
     def _count(self, items: Iterable[Finding], servers: Iterable[str]) -> None:
@@ -147,6 +156,7 @@ def _log(event: str, findings: list[Finding]) -> None:
             name=printable(it.key.name[:QUOTE_CHARS]),
             reason=reason_of(it),
             flags=[flag.reason.value for flag in it.flags],
+            **({"guards": [found.as_json for found in it.guards]} if it.guards else {}),
             sha256=it.sha256,
         )
     if len(findings) > MAX_LINES:
@@ -155,6 +165,9 @@ def _log(event: str, findings: list[Finding]) -> None:
 
 def reason_of(finding: Finding) -> str:
     """Return in words what is the matter with a definition."""
+    if finding.hidden_by is not None:
+        kinds = ", ".join(f"{it.guard.value} ({it.kind})" for it in finding.guards)
+        return f"a guard hides it: {kinds}"
     match finding.status:
         case DefinitionStatus.CHANGED:
             return "its definition is not the one in definitions.lock.json"
@@ -166,4 +179,4 @@ def reason_of(finding: Finding) -> str:
             fields = ", ".join(finding.uncovered)
             return f"its entry in definitions.lock.json is of version 1 and does not cover {fields}"
         case _:
-            return "it has flags" if finding.flags else "it is as locked"
+            return "it has flags" if finding.flags or finding.guards else "it is as locked"

@@ -28,6 +28,8 @@ class HiddenFor(StrEnum):
     """An argument of it that the server's entry binds cannot be bound."""
     QUARANTINED = "quarantined"
     """Its definition is not as locked."""
+    GUARDED = "guarded"
+    """A guard hides it, for what is in its definition."""
     SHADOWED = "shadowed"
     """A server before this one offers the same."""
     NAME_TAKEN = "name_taken"
@@ -91,6 +93,7 @@ class _HiddenReasons:
         offers = registry.unlisted_offers
         self._unbound = frozenset(offers.unbound.names.values())
         self._quarantined = frozenset(offers.quarantine.names.values())
+        self._guarded = frozenset(offers.guarded.names.values())
         self._shadowed = {
             (it.kind, it.name)
             for it in publisher.preset_state.shadowed
@@ -110,6 +113,8 @@ class _HiddenReasons:
             return HiddenFor.CANNOT_BIND
         if key in self._quarantined:
             return HiddenFor.QUARANTINED
+        if key in self._guarded:
+            return HiddenFor.GUARDED
         if (item_kind, name) in self._shadowed:
             return HiddenFor.SHADOWED
         is_taken = item_kind is Kind.TOOL and name not in self._listed_tools

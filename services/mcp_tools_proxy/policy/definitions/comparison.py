@@ -1,10 +1,12 @@
 """Compares what servers offer with the lock, and decides what is quarantined. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
+from mcp_tools_proxy.domain.audit.rule_source import RuleSource
 from mcp_tools_proxy.domain.components import JsonObject
+from mcp_tools_proxy.domain.guards import GuardFinding
 from mcp_tools_proxy.domain.offers.definitions import (
     DefinitionKey,
     DefinitionKind,
@@ -62,6 +64,10 @@ class Finding:
     sha256: str | None = None
     locked_sha256: str | None = None
     uncovered: tuple[str, ...] = ()
+    guards: tuple[GuardFinding, ...] = ()
+    """What guards found in it."""
+    hidden_by: RuleSource | None = None
+    """The guard that hides it."""
 
     @property
     def differs(self) -> bool:
@@ -110,6 +116,8 @@ class Findings:
 
     mode: DefinitionsMode = DefinitionsMode.OPEN
     items: tuple[Finding, ...] = ()
+    redacted: Mapping[DefinitionKey, JsonObject] = field(default_factory=dict)
+    """What is shown of definitions that guards have removed parts of."""
 
     @property
     def quarantined(self) -> frozenset[DefinitionKey]:
@@ -117,10 +125,19 @@ class Findings:
         return frozenset(it.key for it in self.items if it.quarantined)
 
     @property
+    def guarded(self) -> Mapping[DefinitionKey, RuleSource]:
+        """The keys of what guards hide, each with its rule."""
+        return {it.key: it.hidden_by for it in self.items if it.hidden_by is not None}
+
+    @property
     def remarkable(self) -> tuple[Finding, ...]:
         """What an operator should see: all that is not just as locked."""
         fine = (DefinitionStatus.AS_LOCKED, DefinitionStatus.UNLOCKED)
-        return tuple(it for it in self.items if it.flags or it.uncovered or it.status not in fine)
+        return tuple(
+            it
+            for it in self.items
+            if it.flags or it.guards or it.uncovered or it.status not in fine
+        )
 
 
 def compare(

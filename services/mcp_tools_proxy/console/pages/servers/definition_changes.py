@@ -97,13 +97,23 @@ def facts(item: Mapping[str, Any]) -> Mapping[str, Any]:
         "kind_label": KINDS.get(item["kind"], item["kind"]),
         "key": item["name"],
         "name": page_text(name, 400),
-        "state_kind": "bad" if item["quarantined"] else kind,
-        "state": f"{label}, quarantined" if item["quarantined"] else label,
+        "state_kind": "bad" if item["quarantined"] or item.get("hidden") else kind,
+        "state": _state(item, label),
         "status": item["status"],
         "sha256": item.get("sha256"),
         "flags": [(FLAGS.get(it["reason"], it["reason"]), it["field"]) for it in item["flags"]],
+        "guards": [
+            f"The guard {it['guard']} ({it['action']}) found {it['kind']}, {it['count']} times."
+            for it in item["guards"]
+        ],
         "may_accept": item["status"] in ("changed", "new") and item.get("sha256") is not None,
     }
+
+
+def _state(item: Mapping[str, Any], label: str) -> str:
+    if item["quarantined"]:
+        return f"{label}, quarantined"
+    return f"{label}, hidden by a guard" if item.get("hidden") else label
 
 
 def parts_of(item: Mapping[str, Any], max_cost: int) -> list[Part]:

@@ -46,6 +46,11 @@ HIDDEN_FOR: Mapping[str, tuple[str, str]] = {
         "Its definition is not the one in definitions.lock.json, which was accepted. Look at the "
         "change, and accept it.",
     ),
+    "guarded": (
+        "hidden by a guard",
+        "A guard found text in its definition that it refuses: “guards” in the server’s entry in "
+        "mcp.json or in preset_{preset_id}.json. See the changed definitions.",
+    ),
     "shadowed": ("shadowed", "A server before this one in mcp.json offers the same name."),
     "name_taken": (
         "name taken",
@@ -159,7 +164,11 @@ def _row(item: Item, *, narrow: bool) -> Mapping[str, Any]:
         "destroys": WARNS in _annotations(definition),
         "shown": item["shown"],
         "hidden": None if hidden is None else hidden[0],
-        "is_bad": item.get("hidden_for") in ("invalid", "needs_task", "quarantined", "cannot_bind"),
+        "is_bad": item.get("hidden_for")
+        in (
+            *("invalid", "needs_task", "quarantined", "cannot_bind"),
+            "guarded",
+        ),
     }
 
 

@@ -1,0 +1,149 @@
+"""Applies the guards that are on to one value: finds, replaces, or says that it is refused."""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from mcp_tools_proxy.domain.guards import (
+    GuardAction,
+    GuardFinding,
+    GuardName,
+    GuardPlace,
+    GuardRule,
+    GuardRules,
+)
+from mcp_tools_proxy.policy.guards.detectors import DETECTORS
+from mcp_tools_proxy.policy.guards.texts import Texts, TextSpan
+
+MAX_SPANS = 10_000
+"""More findings of one guard are not counted, and not replaced: such a value is refused."""
+
+LARGE_CHARS = 32 * 1024
+"""Longer texts are searched for secrets in a thread: up to 2 ms for each scan, without the GIL."""
+
+TOO_LONG = "too_long"
+"""The kind of finding of a value that is too long to be searched."""
+
+TOO_MANY = "too_many"
+"""The kind of finding of a value with more than ``MAX_SPANS`` findings."""
+
+Work = Callable[[], object]
+Steps = Generator[Work | None, object, "Screened"]
+"""Pauses (None) and work for a thread, of which the result is sent back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Screened:
+    """A value as guards leave it; ``refused_by`` is the rule that refuses it, if any."""
+
+    value: object
+    findings: tuple[GuardFinding, ...] = ()
+    refused_by: GuardRule | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Screen:
+    """The guards of one server, or of document tools, and the hosts that are known there."""
+
+    rules: GuardRules
+    hosts: frozenset[str] = frozenset()
+
+    def steps(
+        self,
+        value: object,
+        place: GuardPlace,
+        *,
+        hosts: Collection[str] = (),
+        without: Collection[tuple[int, str | int]] = (),
+    ) -> Steps:
+        """Screen a value in steps; ``hosts`` are known besides those of the server."""
+        texts = Texts(value, without)
+        yield from texts.read()
+        known = self.hosts | frozenset(hosts)
+        findings: list[GuardFinding] = []
+        changes: list[tuple[TextSpan, str]] = []
+        refused_by: GuardRule | None = None
+        for name, rule in self.rules.items():
+            if name is GuardName.INSTRUCTIONS and place is not GuardPlace.DEFINITION:
+                continue
+            spans = [] if texts.is_too_long else (yield from _spans(name, texts, known))
+            counts = _counts(spans, is_too_long=texts.is_too_long)
+            findings += _findings(name, place, rule, counts)
+            if counts and _refuses(rule.action, counts):
+                refused_by = refused_by or rule
+            elif rule.action is GuardAction.REDACT:
+                changes += [(span, marker_of(name)) for span in spans]
+        if refused_by is None and changes:
+            value = texts.with_replaced(sorted(changes))
+        return Screened(value=value, findings=tuple(findings), refused_by=refused_by)
+
+
+def screen_at_once(steps: Steps) -> Screened:
+    """Screen without a pause: for definitions, which are screened once."""
+    sent: object = None
+    while True:
+        try:
+            work = steps.send(sent)
+        except StopIteration as done:
+            screened: Screened = done.value
+            return screened
+        sent = None if work is None else work()
+
+
+def marker_of(name: GuardName) -> str:
+    """Return what stands for a part that was removed.
+
+    It has no brackets of ASCII: ``[…]`` in front of ``(https://…)`` would be a link.
+    """
+    return f"⟦removed: {name.value}⟧"
+
+
+def _spans(
+    name: GuardName, texts: Texts, hosts: Collection[str]
+) -> Generator[Work | None, object, list[TextSpan]]:
+    found = DETECTORS[name](texts, hosts)
+    if name is GuardName.SECRETS and len(texts.joined) > LARGE_CHARS:
+        in_thread = yield partial(_first, found)
+        return in_thread  # type: ignore[return-value]
+    spans: list[TextSpan] = []
+    for it in found:
+        if it is None:
+            yield None
+        else:
+            spans.append(it)
+            if len(spans) > MAX_SPANS:
+                break
+    return spans
+
+
+def _first(found: Iterator[TextSpan | None]) -> list[TextSpan]:
+    spans: list[TextSpan] = []
+    for it in found:
+        if it is not None:
+            spans.append(it)
+            if len(spans) > MAX_SPANS:
+                break
+    return spans
+
+
+def _counts(spans: list[TextSpan], *, is_too_long: bool) -> Mapping[str, int]:
+    if is_too_long:
+        return {TOO_LONG: 1}
+    counts = Counter(span.kind for span in spans)
+    if len(spans) > MAX_SPANS:
+        counts[TOO_MANY] = 1
+    return counts
+
+
+def _refuses(action: GuardAction, counts: Mapping[str, int]) -> bool:
+    """Return whether a value is refused: by its guard, or as it cannot be made safe."""
+    unsafe = TOO_LONG in counts or TOO_MANY in counts
+    return action is GuardAction.REFUSE or (action is GuardAction.REDACT and unsafe)
+
+
+def _findings(
+    name: GuardName, place: GuardPlace, rule: GuardRule, counts: Mapping[str, int]
+) -> Iterator[GuardFinding]:
+    for kind, count in sorted(counts.items()):
+        yield GuardFinding(guard=name, kind=kind, place=place, action=rule.action, count=count)
