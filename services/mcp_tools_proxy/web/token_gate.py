@@ -10,14 +10,14 @@ from mcp_tools_proxy.auth.authenticator import Authenticator
 from mcp_tools_proxy.auth.caller_resolver import PRINCIPAL
 from mcp_tools_proxy.auth.identity_headers import read_authorization
 from mcp_tools_proxy.domain.errors import ProxyError
-from mcp_tools_proxy.web.request_refusals import RequestRefusals, is_console_path
+from mcp_tools_proxy.web.request_refusals import CONSOLE_PATH, RequestRefusals
 from mcp_tools_proxy.web.trace_headers import trace_id_from
 
 OPEN_PATHS = frozenset({"/health", "/health/ready", "/metrics", "/.well-known/jwks.json"})
 """Routes of probes, which send no token and any Host; their responses reveal nothing of tenants."""
 
-_OPEN_PAGES = frozenset({"/", "/openapi.json"})
-_OPEN_FOLDERS = ("/.well-known/", "/oauth/")
+_OPEN_PAGES = OPEN_PATHS | {"/", "/openapi.json", CONSOLE_PATH}
+_OPEN_FOLDERS = ("/.well-known/", "/oauth/", f"{CONSOLE_PATH}/")
 
 Answer = Callable[[Scope, ProxyError, str], Response]
 """Builds the response to a refused request; the string is its trace_id."""
@@ -65,6 +65,4 @@ class TokenGate:
 
 def is_open_path(path: str) -> bool:
     """Return whether a path is served without a bearer token."""
-    if path in OPEN_PATHS or path in _OPEN_PAGES:
-        return True
-    return path.startswith(_OPEN_FOLDERS) or is_console_path(path)
+    return path in _OPEN_PAGES or path.startswith(_OPEN_FOLDERS)
