@@ -46,6 +46,19 @@ async def test_a_user_signs_in_and_her_calls_use_her_login() -> None:
         assert code(await gateway.call(sub="bob")) == "LOGIN_REQUIRED"
 
 
+async def test_a_login_over_the_quota_of_the_tenant_is_not_stored() -> None:
+    async with page_gateway(quota_logins=1) as gateway:
+        closing = await gateway.sign_in(gateway.browser(), await gateway.address())
+        assert closing.status_code == 200, closing.text
+        url = await gateway.address(sub="bob")
+        gateway.sign_in_as(sub="bob")
+        refused = await gateway.sign_in(gateway.browser(), url)
+        assert "limit is 1" in refused.text
+        assert "<h1>Connected" not in refused.text
+        assert code(await gateway.call(sub="bob")) == "LOGIN_REQUIRED"
+        assert code(await gateway.call()) == "OK"
+
+
 async def test_the_page_names_what_is_connected_to_what_and_where_it_leads() -> None:
     async with page_gateway(scope="read write") as gateway:
         page = await gateway.browser().open(await gateway.address())
