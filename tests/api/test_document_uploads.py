@@ -178,10 +178,11 @@ async def test_an_import_whose_process_cannot_be_started_is_503(
     assert (await in_folder.put_note()).status_code == 201
 
 
+@pytest.mark.parametrize("bound", ["MAX_UPLOADS", "MAX_UPLOADS_OF_TENANT"])
 async def test_no_more_uploads_are_taken_at_once_than_the_disk_should_hold(
-    in_folder: Operator, monkeypatch: pytest.MonkeyPatch
+    in_folder: Operator, monkeypatch: pytest.MonkeyPatch, bound: str
 ) -> None:
-    monkeypatch.setattr("mcp_tools_proxy.api.documents.upload.MAX_UPLOADS", 1)
+    monkeypatch.setattr(f"mcp_tools_proxy.api.documents.upload.{bound}", 1)
     is_taken, may_end = asyncio.Event(), asyncio.Event()
 
     async def slow_body() -> AsyncIterator[bytes]:

@@ -5,10 +5,13 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Coroutine
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
 from io import FileIO
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -20,9 +23,13 @@ from mcp_tools_proxy.documents.importers.base import (
     Progress,
     no_progress,
 )
+from mcp_tools_proxy.documents.importers.import_places import (
+    MOST_WAITING,
+    ImporterBusy,
+    ImportPlaces,
+)
 from mcp_tools_proxy.documents.importers.import_process import (
     Importer,
-    ImporterBusy,
     ImportUnavailable,
 )
 from mcp_tools_proxy.documents.page_images.page_renderer import NotRendered, PageRenderer
@@ -44,9 +51,12 @@ def options(tenant_id: str = "acme") -> ImportOptions:
 WITH_OCR = replace(options(), ocr_languages=("eng", "deu"))
 
 
+NO_WAIT = partial(ImportPlaces, wait_s=0)
+
+
 def running(program: str, *, timeout_s: float = BOUND_S) -> Importer:
     """An importer whose process is another program than ours."""
-    return Importer(worker=(sys.executable, "-c", program), timeout_s=timeout_s)
+    return Importer(worker=(sys.executable, "-c", program), timeout_s=timeout_s, places=NO_WAIT())
 
 
 async def imported(
@@ -369,6 +379,116 @@ async def test_two_scans_leave_a_place_to_another_file(note: Path) -> None:
             await imported(importer, note, ".md", options("fourth"))
         for task in tasks:
             task.cancel()
+
+
+SLEEPING = (sys.executable, "-c", "import time; time.sleep(600)")
+ONE_PAGE = (
+    sys.executable,
+    "-c",
+    "import json, sys\n"
+    "wanted = json.loads(sys.stdin.buffer.readline())\n"
+    "ids = {name: wanted[name] for name in ('tenant_id', 'doc_id')}\n"
+    "text = json.dumps({**ids, 'title': 't', 'pages': ['text']})\n"
+    "print('document', len(text))\n"
+    "print(text, end='')\n",
+)
+
+
+async def test_tenants_with_slow_files_do_not_keep_out_the_others(note: Path) -> None:
+    """Each tenant has one import, so two of them held both places for three minutes."""
+    places = ImportPlaces(share_s=0)
+    slow = Importer(worker=SLEEPING, places=places)
+    quick = Importer(worker=ONE_PAGE, places=places)
+    async with asyncio.TaskGroup() as group:
+        attackers = [
+            group.create_task(outcome_of(imported(slow, note, ".md", options(tenant))))
+            for tenant in ("acme", "globex")
+        ]
+        await until(lambda: places.running == 2)
+        assert (await imported(quick, note, ".md", options("victim"))).pages[0] == "text"
+        reasons = [await it for it in attackers]
+    assert any("while other tenants waited" in reason for reason in reasons)
+
+
+async def test_places_are_given_in_the_order_of_arrival(note: Path) -> None:
+    places = ImportPlaces()
+    slow = Importer(worker=SLEEPING, places=places)
+    quick = Importer(worker=ONE_PAGE, places=places)
+    done: list[str] = []
+
+    async def wait_for_one(tenant: str) -> None:
+        await imported(quick, note, ".md", options(tenant))
+        done.append(tenant)
+
+    async with asyncio.TaskGroup() as group:
+        running = [
+            group.create_task(outcome_of(imported(slow, note, ".md", options(tenant))))
+            for tenant in ("acme", "globex")
+        ]
+        await until(lambda: places.running == 2)
+        for number, tenant in enumerate(("first", "second", "third"), 1):
+            group.create_task(wait_for_one(tenant))
+            await until(lambda: f"{number} waiting" in repr(places))  # noqa: B023 - at once
+        with pytest.raises(ImporterBusy, match="of this tenant"):
+            await imported(quick, note, ".md", options("first"))
+        running[0].cancel()
+        await until(lambda: len(done) == 3)
+        running[1].cancel()
+    assert done == ["first", "second", "third"]
+    assert repr(places) == "<ImportPlaces: 0 running, 0 waiting>"
+
+
+async def test_one_that_no_longer_waits_takes_no_place() -> None:
+    places = ImportPlaces()
+
+    async def hold(tenant: str) -> None:
+        async with places.place(tenant, with_ocr=False, timeout_s=BOUND_S):
+            await asyncio.Event().wait()
+
+    async with asyncio.TaskGroup() as group:
+        holding = [group.create_task(hold(tenant)) for tenant in ("acme", "globex")]
+        await until(lambda: places.running == 2)
+        leaving = group.create_task(hold("gone"))
+        await until(lambda: "1 waiting" in repr(places))
+        holding.pop().cancel()
+        leaving.cancel()  # in the turn in which it may get the place
+        await until(lambda: "1 running, 0 waiting" in repr(places))
+        async with places.place("next", with_ocr=False, timeout_s=BOUND_S):
+            assert places.running == 2
+        holding.pop().cancel()
+
+
+async def test_without_others_a_file_has_its_whole_time(note: Path) -> None:
+    importer = Importer(worker=ONE_PAGE, places=ImportPlaces(share_s=0, ocr_share_s=0))
+    assert (await imported(importer, note, ".md", options())).pages[0] == "text"
+
+
+async def test_too_many_tenants_do_not_wait(note: Path) -> None:
+    places = ImportPlaces()
+    async with AsyncExitStack() as stack:
+        for tenant in ("acme", "globex"):
+            place = places.place(tenant, with_ocr=False, timeout_s=BOUND_S)
+            await stack.enter_async_context(place)
+        async with asyncio.TaskGroup() as group:
+            waiting = [
+                group.create_task(
+                    outcome_of(imported(Importer(places=places), note, ".md", options(f"t{it}")))
+                )
+                for it in range(MOST_WAITING)
+            ]
+            await until(lambda: f"{MOST_WAITING} waiting" in repr(places))
+            with pytest.raises(ImporterBusy, match="too many"):
+                await imported(Importer(places=places), note, ".md", options("more"))
+            for task in waiting:
+                task.cancel()
+
+
+async def outcome_of(importing: Coroutine[Any, Any, Document]) -> str:
+    """Return why an import ended without a document."""
+    try:
+        return str(await importing)
+    except (ImporterBusy, ImportFailed) as error:
+        return error.reason
 
 
 async def test_a_process_that_cannot_be_started_is_said_and_keeps_no_place(note: Path) -> None:

@@ -5,8 +5,8 @@ import sys
 import pytest
 
 from mcp_tools_proxy.documents.importers.base import ImportFailed, ImportOptions
-from mcp_tools_proxy.documents.importers.converted import import_docx
-from mcp_tools_proxy.documents.importers.docx_archive import MAX_PARTS, MAX_XML_BYTES
+from mcp_tools_proxy.documents.importers.converted import import_docx, import_html
+from mcp_tools_proxy.documents.importers.docx_archive import MAX_PARTS, MAX_TOKENS, MAX_XML_BYTES
 from mcp_tools_proxy.documents.importers.kinds import import_data
 from mcp_tools_proxy.domain.document import Document
 from tests.support.office_files import (
@@ -20,6 +20,7 @@ from tests.support.office_files import (
 )
 
 ORIGIN = ImportOptions(tenant_id="t", doc_id="d", stem="leave-rules")
+ATTRIBUTES = " ".join(f'w:a{number}=""' for number in range(1000))
 LAUGHS = "".join(
     f'<!ENTITY l{number} "{f"&l{number - 1};" * 10 if number else "ha"}">' for number in range(12)
 )
@@ -128,6 +129,42 @@ def test_a_part_that_is_larger_than_it_says_is_refused() -> None:
 def test_too_many_parts_are_refused() -> None:
     parts = {f"word/media/{number}": b"" for number in range(MAX_PARTS)}
     assert "unpacks to" in refused(docx_of("text", parts=parts))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        text_xml("a") * (MAX_TOKENS // 3),
+        "<w:p/>" * MAX_TOKENS,
+        f"<w:p {ATTRIBUTES}/>" * (MAX_TOKENS // 1000),
+        f"<w:tbl><w:tr><w:tc>{text_xml('a')}</w:tc></w:tr></w:tbl>" * (MAX_TOKENS // 6),
+    ],
+    ids=["paragraphs", "empty", "attributes", "tables"],
+)
+def test_a_small_file_that_unpacks_to_many_elements_is_refused(body: str) -> None:
+    """41 kB that took minutes: two tenants could block the imports of all."""
+    data = with_document(document_xml(body))
+    assert f"has more than {MAX_TOKENS} elements" in refused(data)
+
+
+def test_elements_of_all_parts_count() -> None:
+    half = document_xml("<w:p/>" * (MAX_TOKENS // 2))
+    parts = {DOCUMENT: half, "word/footnotes.xml": half, "word/comments.xml": half}
+    assert f"has more than {MAX_TOKENS} elements" in refused(docx_of("text", parts=parts))
+
+
+@pytest.mark.parametrize("prefix", ["w", "other"])
+def test_fields_that_do_not_end_are_refused(prefix: str) -> None:
+    """Each was looked at again for every run behind it: 100,000 took hours."""
+    space = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+    field = f'<{prefix}:fldChar xmlns:{prefix}="{space}" {prefix}:fldCharType="begin"/>'
+    body = "<w:p>" + f"<w:r>{field}</w:r>" * 100 + text_xml("a") + "</w:p>"
+    assert "fields within each other" in refused(with_document(document_xml(body)))
+
+
+def test_a_web_page_of_too_many_elements_is_refused() -> None:
+    with pytest.raises(ImportFailed, match=f"has more than {MAX_TOKENS} elements"):
+        import_html(b"<p>" * (MAX_TOKENS + 1), ORIGIN)
 
 
 def test_parts_within_parts_without_end_are_one_line() -> None:

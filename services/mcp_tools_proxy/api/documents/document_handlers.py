@@ -35,10 +35,8 @@ from mcp_tools_proxy.documents.document_writer import (
     WriteFailed,
 )
 from mcp_tools_proxy.documents.importers.base import ImportFailed
-from mcp_tools_proxy.documents.importers.import_process import (
-    ImporterBusy,
-    ImportUnavailable,
-)
+from mcp_tools_proxy.documents.importers.import_places import ImporterBusy
+from mcp_tools_proxy.documents.importers.import_process import ImportUnavailable
 from mcp_tools_proxy.documents.versions import rights_tag, version_of
 from mcp_tools_proxy.domain.document import Document, DocumentHead, Readers
 from mcp_tools_proxy.domain.errors import (
@@ -244,12 +242,8 @@ def _api_error(error: Exception) -> ProxyError:
             )
         case InvalidDocument(reason=reason) | ImportFailed(reason=reason):
             return InvalidRequest(f"body: {reason}", details={"field": "body"})
-        case ImporterBusy():
-            return ImportBusy(
-                "an import of this tenant runs already, or as many of others as may at once; send "
-                "it again",
-                retry_after_s=IMPORT_RETRY_S,
-            )
+        case ImporterBusy(reason=reason):
+            return ImportBusy(reason, retry_after_s=IMPORT_RETRY_S)
         case DocumentsUnavailable(message=message, reason=why):
             return StoreUnavailable(message, reason=why)
     raise error

@@ -1,6 +1,7 @@
 """Takes uploads: to a temporary file within their limit, imported, and read one at a time."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, nullcontext
@@ -30,6 +31,9 @@ from mcp_tools_proxy.wire.request_json import BODY
 
 MAX_UPLOADS = 32
 """Uploads at once; each is a file on disk, of at most ``max_document_bytes``."""
+
+MAX_UPLOADS_OF_TENANT = 24
+"""Of these, so that slow uploads of one tenant leave places to the others."""
 
 LARGE_BYTES = 1_000_000
 """Documents over this size are read and written one at a time: it takes three times their size."""
@@ -91,14 +95,15 @@ class Uploads:
         self._ocr_languages = ocr_languages
         self._max_document_bytes = max_document_bytes
         self._keep_originals = keep_originals
-        self._running = 0
+        self._running: Counter[str] = Counter()
+        """By tenant."""
         self._large = asyncio.Lock()
         """Held while a large document is in memory."""
         self._reader = ThreadPoolExecutor(1, "upload")
         """One thread, for each keeps the memory of what it has read: 8 kept 180 MB."""
 
     def __repr__(self) -> str:
-        return f"<Uploads: {self._running} running>"
+        return f"<Uploads: {self._running.total()} running>"
 
     @asynccontextmanager
     async def document(
@@ -109,7 +114,7 @@ class Uploads:
         If that is large, no other is in memory while the block runs. Raises ImportBusy,
         PayloadTooLarge, StoreUnavailable, InvalidRequest, and what an import raises.
         """
-        with self._place():
+        with self._place(query.tenant_id):
             async with (
                 _spooled(request, self._max_document_bytes) as file,
                 self._readable(file, kind, query) as sent,
@@ -127,17 +132,23 @@ class Uploads:
         return max(sent.size, file.tell() if self._keep_originals else 0)
 
     @contextmanager
-    def _place(self) -> Iterator[None]:
-        if self._running >= MAX_UPLOADS:
+    def _place(self, tenant_id: str) -> Iterator[None]:
+        if (
+            self._running.total() >= MAX_UPLOADS
+            or self._running[tenant_id] >= MAX_UPLOADS_OF_TENANT
+        ):
             raise ImportBusy(
-                f"{MAX_UPLOADS} uploads are under way already; send it again",
+                f"{MAX_UPLOADS} uploads are under way already, or {MAX_UPLOADS_OF_TENANT} of this "
+                "tenant; send it again",
                 retry_after_s=IMPORT_RETRY_S,
             )
-        self._running += 1
+        self._running[tenant_id] += 1
         try:
             yield
         finally:
-            self._running -= 1
+            self._running[tenant_id] -= 1
+            if not self._running[tenant_id]:
+                del self._running[tenant_id]
 
     @asynccontextmanager
     async def _readable(

@@ -17,7 +17,7 @@ from mcp_tools_proxy.documents.importers.base import (
     one_line,
     paginate,
 )
-from mcp_tools_proxy.documents.importers.docx_archive import text_archive
+from mcp_tools_proxy.documents.importers.docx_archive import MAX_TOKENS, text_archive
 from mcp_tools_proxy.documents.importers.markdown import build_from_markdown
 from mcp_tools_proxy.domain.document import Document
 
@@ -47,6 +47,8 @@ def import_html(data: bytes, options: ImportOptions) -> Document:
 
     Nothing that it names is fetched.
     """
+    if data.count(b"<") > MAX_TOKENS:
+        raise ImportFailed(f"has more than {MAX_TOKENS} elements: cut it into parts")
     converters = _converters()
     from bs4 import UnicodeDammit  # noqa: PLC0415 - an extra
 

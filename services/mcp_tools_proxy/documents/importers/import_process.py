@@ -8,7 +8,6 @@ import signal
 import sys
 import tempfile
 from asyncio.subprocess import SubprocessStreamProtocol
-from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from io import FileIO
@@ -29,17 +28,12 @@ from mcp_tools_proxy.documents.importers.base import (
     no_progress,
     one_line,
 )
+from mcp_tools_proxy.documents.importers.import_places import ImportPlaces
 from mcp_tools_proxy.documents.importers.import_worker import CPU_S
 from mcp_tools_proxy.domain.document import Document
 from mcp_tools_proxy.filesystem.temporary import open_temporary, write_all
 
 WORKER = (sys.executable, "-I", "-m", "mcp_tools_proxy.documents.importers.import_worker")
-
-MOST_AT_ONCE = 3
-MOST_OF_A_KIND = 2
-"""Of those with OCR, and of those without: two scans take a quarter of an hour."""
-
-MOST_OF_A_TENANT = 1
 
 TIMEOUT_S = 180.0
 """Seconds for one import in all; its CPU ends it sooner, unless it sleeps."""
@@ -62,10 +56,6 @@ _SMALL_PIECE_BYTES = 4 * 1024
 _PAUSE_S = 0.01
 _PROGRESS = re.compile(rb"progress (\d{1,9}) (\d{1,9})")
 _SIZE = re.compile(rb"document (\d{1,12})")
-
-
-class ImporterBusy(Exception):
-    """As many imports run as may at once, of all tenants or of this one."""
 
 
 class ImportUnavailable(Exception):
@@ -94,7 +84,7 @@ class Imported:
 
 
 class Importer:
-    """Runs imports: one for each tenant, two with OCR, two without, and three in all."""
+    """Runs imports, each in a place of ``places``."""
 
     def __init__(
         self,
@@ -103,19 +93,16 @@ class Importer:
         timeout_s: float = TIMEOUT_S,
         ocr_timeout_s: float = OCR_TIMEOUT_S,
         max_document_bytes: int = MAX_DOCUMENT_BYTES,
+        places: ImportPlaces | None = None,
     ) -> None:
         self._worker = worker
         self._timeout_s = timeout_s
         self._ocr_timeout_s = ocr_timeout_s
         self._max_document_bytes = max_document_bytes
-        self._running: Counter[str] = Counter()
-        """By tenant."""
-
-        self._kinds: Counter[bool] = Counter()
-        """By whether there is OCR."""
+        self._places = places or ImportPlaces()
 
     def __repr__(self) -> str:
-        return f"<Importer: {self._running.total()} running>"
+        return f"<Importer: {self._places.running} running>"
 
     @asynccontextmanager
     async def imported(
@@ -131,29 +118,8 @@ class Importer:
         """
         with_ocr = suffix.lower() == ".pdf" and bool(options.ocr_languages)
         with _temporary_file() as answer:
-            with self._place(options.tenant_id, with_ocr=with_ocr):
-                await self._import_in_time(
-                    source, suffix, options, answer, progress, with_ocr=with_ocr
-                )
+            await self._import_in_time(source, suffix, options, answer, progress, with_ocr=with_ocr)
             yield Imported(answer, options)
-
-    @contextmanager
-    def _place(self, tenant_id: str, *, with_ocr: bool) -> Iterator[None]:
-        if (
-            self._running.total() >= MOST_AT_ONCE
-            or self._kinds[with_ocr] >= MOST_OF_A_KIND
-            or self._running[tenant_id] >= MOST_OF_A_TENANT
-        ):
-            raise ImporterBusy
-        self._running[tenant_id] += 1
-        self._kinds[with_ocr] += 1
-        try:
-            yield
-        finally:
-            self._kinds[with_ocr] -= 1
-            self._running[tenant_id] -= 1
-            if not self._running[tenant_id]:
-                del self._running[tenant_id]
 
     async def _import_in_time(
         self,
@@ -167,8 +133,9 @@ class Importer:
     ) -> None:
         timeout_s = max(self._timeout_s, self._ocr_timeout_s) if with_ocr else self._timeout_s
         cpu_s = max(CPU_S, self._ocr_timeout_s) if with_ocr else CPU_S
+        place = self._places.place(options.tenant_id, with_ocr=with_ocr, timeout_s=timeout_s)
         try:
-            async with asyncio.timeout(timeout_s):
+            async with place:
                 await self._import(source, suffix, options, answer, progress, cpu_s)
         except TimeoutError:
             advice = f"; {_LONGER}" if with_ocr else ""
