@@ -29,6 +29,7 @@ from mcp_tools_proxy.config.server_entry import (
 )
 from mcp_tools_proxy.config.texts.caller_texts import without_caller_texts
 from mcp_tools_proxy.config.texts.env_vars import not_set, plain_braces, unset_variables
+from mcp_tools_proxy.config.texts.risky_texts import risky_texts
 from mcp_tools_proxy.config.unknown_keys import (
     AGENTS,
     CONFIGURATION,
@@ -288,6 +289,7 @@ def _entry_oddities(
 ) -> Iterator[Oddity]:
     """Yield what an entry says that has no effect, or another one than its writer may think."""
     yield from _keys_without_effect(entry, written)
+    yield from risky_texts(entry)
     yield from _variables_that_stay(written, environment)
     if has_readable_credentials(entry):
         yield ("url",), READABLE

@@ -94,6 +94,11 @@ class CallerTemplate:
         return frozenset(_caller_parts(self.parts))
 
     @property
+    def is_alone(self) -> bool:
+        """Whether it is one part of the caller, or one secret, and nothing beside it."""
+        return len(self.parts) == 1
+
+    @property
     def has_secret(self) -> bool:
         """Whether it reads a secret."""
         return any(isinstance(part, SecretPath) for part in self.parts)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from mcp_tools_proxy.downstream.callers.encoding import (
     encode_argument,
+    encode_beside,
     encode_header,
     encode_segment,
     encode_variable,
@@ -35,8 +36,10 @@ HOSTILE = (
     *(unicodedata.normalize(form, "Zoë") for form in ("NFC", "NFD")),
     *("\ud800", "\u2028", "\x85", "\x7f", "Ж", "İ", "\u202e"),
 )
-ENCODINGS = (encode_segment, encode_header, encode_variable, encode_argument)
-VALUES = st.sampled_from(HOSTILE) | st.text("ab._-%2e/\n\0é", max_size=6) | st.text(max_size=6)
+BESIDE = (encode_beside(encode_variable), encode_beside(encode_argument))
+NAMES = ("segment", "header", "variable", "argument", "variable-beside", "argument-beside")
+ENCODINGS = (encode_segment, encode_header, encode_variable, encode_argument, *BESIDE)
+VALUES = st.sampled_from(HOSTILE) | st.text("ab._-%2e/\\\n\0é", max_size=6) | st.text(max_size=6)
 
 
 @pytest.mark.parametrize(
@@ -56,10 +59,13 @@ def test_a_value_is_one_segment_of_a_path(value: str, encoded: str) -> None:
     assert encode_segment(value) == encoded
 
 
-@pytest.mark.parametrize("encode", ENCODINGS)
+@pytest.mark.parametrize("encode", ENCODINGS, ids=NAMES)
 @given(first=VALUES, second=VALUES)
 @example(first="_2e", second=".")
 @example(first="%2D", second="-")
+@example(first="%2E%2E", second="..")
+@example(first="a%2Fb", second="a/b")
+@example(first="a%5Cb", second="a\\b")
 def test_two_values_are_two(encode: Callable[[str], str], first: str, second: str) -> None:
     assert (encode(first) == encode(second)) is (first == second)
 
@@ -75,3 +81,40 @@ def test_no_value_leaves_its_place(value: str) -> None:
 def test_hostile_values_are_all_different_everywhere() -> None:
     for encode in ENCODINGS:
         assert len({encode(value) for value in HOSTILE}) == len(HOSTILE)
+
+
+@pytest.mark.parametrize(
+    ("value", "encoded"),
+    [
+        ("acme_west", "acme_west"),
+        ("../globex", "..%2Fglobex"),
+        ("..\\globex", "..%5Cglobex"),
+        ("/etc", "%2Fetc"),
+        (".", "%2E"),
+        ("..", "%2E%2E"),
+        ("...", "%2E%2E%2E"),
+        (".hidden", ".hidden"),
+        ("%2e%2e", "%252e%252e"),
+        ("a\0b", "a%00b"),
+        ("a b", "a b"),
+        # these are letters to every file system: they neither separate nor lead upwards
+        ("\u2024\u2024", "\u2024\u2024"),
+        ("\uff0e\uff0e\uff0fglobex", "\uff0e\uff0e\uff0fglobex"),
+        ("a\u2215b", "a\u2215b"),
+    ],
+)
+@pytest.mark.parametrize("encode", BESIDE, ids=NAMES[-2:])
+def test_beside_other_text_a_value_is_one_segment_of_a_path(
+    encode: Callable[[str], str], value: str, encoded: str
+) -> None:
+    assert encode(value) == encoded
+
+
+@pytest.mark.parametrize("encode", BESIDE, ids=NAMES[-2:])
+@given(VALUES)
+def test_beside_other_text_no_value_leaves_its_segment(
+    encode: Callable[[str], str], value: str
+) -> None:
+    encoded = encode(value)
+    assert not set(encoded) & {"/", "\\", "\0"}
+    assert encoded == "" or encoded.strip(".")

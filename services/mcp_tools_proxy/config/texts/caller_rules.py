@@ -95,7 +95,7 @@ def _fixed_faults(
             f"has {names}, and is fixed for a session that callers of several share; set isolation "
             "so that they do not",
         )
-    if place[0] in {"cwd", "sandbox"} and not _is_path(template):
+    if place[0] in {"cwd", "sandbox"} and not is_path(template):
         yield place, "has two parts of the caller in one segment; put a / between them"
 
 
@@ -120,7 +120,7 @@ def _discovery_faults(entry: ServerEntry) -> Iterator[Fault]:
             )
 
 
-def _is_path(template: CallerTemplate) -> bool:
+def is_path(template: CallerTemplate) -> bool:
     """Return whether each segment has one part of the caller at most.
 
     Else tenant "a" and user "bc" would have the folder of tenant "ab" and user "c".

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Protocol
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.caller_template import (
     CallerPart,
+    CallerTemplate,
+    Encode,
     credentials_missing,
 )
 from mcp_tools_proxy.domain.errors import CredentialsMissing
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.downstream.callers.encoding import (
     encode_argument,
+    encode_beside,
     encode_header,
     encode_segment,
     encode_variable,
@@ -83,10 +86,14 @@ class CallerValues:
         return replace(
             config,
             args=tuple(
-                it if isinstance(it, str) else fill(it, encode_argument) for it in texts.args
+                it if isinstance(it, str) else fill(it, _in(it, encode_argument))
+                for it in texts.args
             )
             or config.args,
-            env={**config.env, **{n: fill(it, encode_variable) for n, it in env.items()}},
+            env={
+                **config.env,
+                **{n: fill(it, _in(it, encode_variable)) for n, it in env.items()},
+            },
             cwd=config.cwd if texts.cwd is None else fill(texts.cwd, encode_segment),
             sandbox=config.sandbox
             if texts.sandbox is None
@@ -169,6 +176,11 @@ class CallerValues:
         if sign is None:
             raise credentials_missing("there is no key to sign assertions with")
         return lambda: {assertion.header: sign(caller, assertion.audience)}
+
+
+def _in(template: CallerTemplate, encode: Encode) -> Encode:
+    """Return how a caller's value is encoded in an argument or a variable."""
+    return encode if template.is_alone else encode_beside(encode)
 
 
 def caller_meta(parts: tuple[CallerPart, ...], caller: Caller) -> Mapping[str, object]:

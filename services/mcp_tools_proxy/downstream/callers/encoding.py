@@ -1,11 +1,16 @@
 """A caller's value as one value at its place: in a path, a header, a variable, an argument.
 
+Beside other text in a variable or an argument, as in ``--root=/srv/${caller.tenant_id}``, a value
+is one segment of a path as well.
+
 A tenant or user may be called anything: ``../globex``, a line break and a header, ``--force``. Each
 encoding is injective, so that two ids never give one value. Text in Unicode's composed form and in
 its decomposed form are two ids, and stay two.
 """
 
 from urllib.parse import quote_from_bytes
+
+from mcp_tools_proxy.domain.caller_template import Encode
 
 _PLAIN_IN_SEGMENT = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-.")
 _PLAIN_IN_HEADER = "!#$&'()*+-./:<=>?@[]^_`{|}~"
@@ -44,6 +49,21 @@ def encode_argument(value: str) -> str:
     if encoded.startswith(_OPTION_STARTS):
         return f"%{ord(encoded[0]):02X}{encoded[1:]}"
     return encoded
+
+
+def encode_beside(encode: Encode) -> Encode:
+    """Return ``encode`` for a value beside other text: no value leaves its segment of a path.
+
+    ``/``, the backslash, and a value of dots only are percent-encoded. ``..`` beside ``/srv/`` was
+    the folder of all tenants, and ``../globex`` that of another.
+    """
+    return lambda value: _no_path(encode(value))
+
+
+def _no_path(encoded: str) -> str:
+    if not encoded.strip("."):
+        return "%2E" * len(encoded)
+    return encoded.replace("/", "%2F").replace("\\", "%5C")
 
 
 def _in_segment(character: str) -> str:
