@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from mcp_tools_proxy.downstream.callers.encoding import (
     encode_argument,
-    encode_beside,
     encode_header,
     encode_segment,
     encode_variable,
+    encode_within_text,
 )
 
 HOSTILE = (
@@ -36,9 +36,9 @@ HOSTILE = (
     *(unicodedata.normalize(form, "Zoë") for form in ("NFC", "NFD")),
     *("\ud800", "\u2028", "\x85", "\x7f", "Ж", "İ", "\u202e"),
 )
-BESIDE = (encode_beside(encode_variable), encode_beside(encode_argument))
+WITHIN_TEXT = (encode_within_text(encode_variable), encode_within_text(encode_argument))
 NAMES = ("segment", "header", "variable", "argument", "variable-beside", "argument-beside")
-ENCODINGS = (encode_segment, encode_header, encode_variable, encode_argument, *BESIDE)
+ENCODINGS = (encode_segment, encode_header, encode_variable, encode_argument, *WITHIN_TEXT)
 VALUES = st.sampled_from(HOSTILE) | st.text("ab._-%2e/\\\n\0é", max_size=6) | st.text(max_size=6)
 
 
@@ -103,14 +103,14 @@ def test_hostile_values_are_all_different_everywhere() -> None:
         ("a\u2215b", "a\u2215b"),
     ],
 )
-@pytest.mark.parametrize("encode", BESIDE, ids=NAMES[-2:])
+@pytest.mark.parametrize("encode", WITHIN_TEXT, ids=NAMES[-2:])
 def test_beside_other_text_a_value_is_one_segment_of_a_path(
     encode: Callable[[str], str], value: str, encoded: str
 ) -> None:
     assert encode(value) == encoded
 
 
-@pytest.mark.parametrize("encode", BESIDE, ids=NAMES[-2:])
+@pytest.mark.parametrize("encode", WITHIN_TEXT, ids=NAMES[-2:])
 @given(VALUES)
 def test_beside_other_text_no_value_leaves_its_segment(
     encode: Callable[[str], str], value: str

@@ -30,7 +30,7 @@ class ImporterBusy(Exception):
 
 
 @dataclass(slots=True, kw_only=True)
-class _Running:
+class _RunningImport:
     with_ocr: bool
     since: float
     timeout_s: float
@@ -39,7 +39,7 @@ class _Running:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Waiting:
+class _WaitingImport:
     with_ocr: bool
     admitted: asyncio.Future[None]
 
@@ -56,8 +56,8 @@ class ImportPlaces:
         self._taken: Counter[bool] = Counter()
         """By whether there is OCR; those that were admitted and have not begun are included."""
 
-        self._running: dict[str, _Running] = {}
-        self._waiting: dict[str, _Waiting] = {}
+        self._running: dict[str, _RunningImport] = {}
+        self._waiting: dict[str, _WaitingImport] = {}
         """By tenant, in the order of their arrival."""
 
         self._tenants: set[str] = set()
@@ -95,14 +95,14 @@ class ImportPlaces:
             self._tenants.discard(tenant_id)
 
     async def _take(self, tenant_id: str, *, with_ocr: bool) -> None:
-        """Take a place, or wait for one. Raises ImporterBusy."""
+        """Acquire a place, or wait for one. Raises ImporterBusy."""
         if self._fits(with_ocr=with_ocr):
             self._taken[with_ocr] += 1
             return
         if len(self._waiting) >= MOST_WAITING:
             raise ImporterBusy("too many tenants wait for an import; send it again")
         admitted = asyncio.get_running_loop().create_future()
-        self._waiting[tenant_id] = _Waiting(with_ocr=with_ocr, admitted=admitted)
+        self._waiting[tenant_id] = _WaitingImport(with_ocr=with_ocr, admitted=admitted)
         self._limit_shares()
         try:
             async with asyncio.timeout(self._wait_s):
@@ -122,7 +122,7 @@ class ImportPlaces:
         return self._taken.total() < MOST_AT_ONCE and self._taken[with_ocr] < MOST_OF_A_KIND
 
     def _admit(self) -> None:
-        """Give free places to those that have waited longest."""
+        """Admit those that have waited longest to free places."""
         for waiting in self._waiting.values():
             if not waiting.admitted.done() and self._fits(with_ocr=waiting.with_ocr):
                 self._taken[waiting.with_ocr] += 1
@@ -138,7 +138,7 @@ class ImportPlaces:
         end = asyncio.timeout(timeout_s)
         try:
             async with end:
-                self._running[tenant_id] = _Running(
+                self._running[tenant_id] = _RunningImport(
                     with_ocr=with_ocr, since=since, timeout_s=timeout_s, share_s=share_s, end=end
                 )
                 self._limit_shares()
@@ -155,7 +155,7 @@ class ImportPlaces:
             ) from None
 
     def _limit_shares(self) -> None:
-        """Let each import end at its share while another waits for its place, else at its time."""
+        """Set the end of each import: its share while another waits for its place, or its time."""
         kinds = {it.with_ocr for it in self._waiting.values() if not it.admitted.done()}
         is_full = self._taken.total() >= MOST_AT_ONCE
         for it in self._running.values():

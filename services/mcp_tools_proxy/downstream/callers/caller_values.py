@@ -17,10 +17,10 @@ from mcp_tools_proxy.domain.errors import CredentialsMissing
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.downstream.callers.encoding import (
     encode_argument,
-    encode_beside,
     encode_header,
     encode_segment,
     encode_variable,
+    encode_within_text,
 )
 from mcp_tools_proxy.downstream.callers.text_filler import TextFiller, templates_of
 from mcp_tools_proxy.downstream.connection import CallHeaders, SessionAccess
@@ -180,7 +180,7 @@ class CallerValues:
 
 def _in(template: CallerTemplate, encode: Encode) -> Encode:
     """Return how a caller's value is encoded in an argument or a variable."""
-    return encode if template.is_alone else encode_beside(encode)
+    return encode if template.is_alone else encode_within_text(encode)
 
 
 def caller_meta(parts: tuple[CallerPart, ...], caller: Caller) -> Mapping[str, object]:

@@ -51,7 +51,7 @@ def encode_argument(value: str) -> str:
     return encoded
 
 
-def encode_beside(encode: Encode) -> Encode:
+def encode_within_text(encode: Encode) -> Encode:
     """Return ``encode`` for a value beside other text: no value leaves its segment of a path.
 
     ``/``, the backslash, and a value of dots only are percent-encoded. ``..`` beside ``/srv/`` was
