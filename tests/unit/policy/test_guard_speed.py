@@ -1,0 +1,55 @@
+"""Guards take linear time: no step between two pauses blocks the event loop.
+
+Thread CPU time is measured, not the time of a clock: a busy machine does not change it.
+"""
+
+import time
+
+import pytest
+
+from mcp_tools_proxy.domain.guards import GuardName
+from mcp_tools_proxy.policy.guards.detectors import DETECTORS
+from mcp_tools_proxy.policy.guards.screen import MAX_SPANS
+from mcp_tools_proxy.policy.guards.texts import Texts
+
+STEP_S = 0.05
+"""What one turn of the event loop may take."""
+
+SIZE = 2**20
+
+HOSTILE = (
+    *("<", "<a", '<a "', "<p hidden", "<a1 hidden></a1>", "<!--", '<a style="/*">', "[//]: # ("),
+    *("](", "](a", "[](https:", "[a](https://e.com", "![", "](&amp;", "](\\", "](https://a@"),
+    *("<http:", "src=", "url(", "[1]: https://e.com\n", "<https://a", "https:////"),
+    *("ignore ", "ignore_", "ignore a ", "do not ", "the user ", "user must not ", "don", "ssh/"),
+    *("\u200b", "a\u200b", "\u0646\u0645\u200c", "\U0001f468\u200d", "\ufe0f\ufe0e"),
+)
+"""Beginnings of what guards find, without the ends: each was meant to make a search go back."""
+
+
+@pytest.mark.parametrize("guard", [it for it in GuardName if it is not GuardName.SECRETS])
+def test_no_step_of_a_guard_takes_long(guard: GuardName) -> None:
+    slow = []
+    for piece in HOSTILE:
+        texts = Texts({"text": (piece * (SIZE // len(piece) + 1))[:SIZE]})
+        for _ in texts.read():
+            pass
+        count, longest, before = 0, 0.0, time.thread_time()
+        for found in DETECTORS[guard](texts, ()):
+            now = time.thread_time()
+            longest, before = max(longest, now - before), now
+            count += found is not None
+            if count > MAX_SPANS:
+                break
+        if longest > STEP_S:
+            slow.append((piece, longest))
+    assert slow == []
+
+
+def test_a_value_of_many_keys_is_read_in_steps() -> None:
+    texts = Texts({f"k{number}": [number, "v"] for number in range(150_000)})
+    steps = 0
+    for _ in texts.read():
+        steps += 1
+    assert steps > 100
+    assert texts.joined.count("v") == 150_000
