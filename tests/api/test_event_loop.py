@@ -12,7 +12,8 @@ import pytest
 
 from tests.support.configuration import Config, make_preset
 from tests.support.loop_turns import MOST_S, measured_turns
-from tests.support.mcp_servers.raw_web import RawServer, running_raw
+from tests.support.mcp_servers.raw_thread import running_raw_in_thread
+from tests.support.mcp_servers.raw_web import RawServer
 from tests.support.service import EXECUTE, Service, eventually, request_of, running
 
 Json = dict[str, Any]
@@ -64,7 +65,7 @@ async def serving(schema: Json, **settings: Any) -> AsyncIterator[Service]:
     """Start the service with one tool of that inputSchema, ``raw:checked``."""
     tool = {"name": "checked", "inputSchema": schema}
     async with (
-        running_raw(only=(), extra={"tools": [tool]}) as server,
+        running_raw_in_thread(only=(), extra={"tools": [tool]}) as server,
         running(config=_config(server), **settings) as service,
     ):
         yield service
@@ -90,6 +91,95 @@ async def test_a_check_of_arguments_leaves_the_event_loop_to_others(name: str) -
     async with serving(schema) as service, measured_turns() as turns:
         response = await service.http.post(EXECUTE, content=body)
     assert response.json()["error"]["code"] == "INVALID_ARGUMENTS"
+    assert turns.longest < MOST_S
+
+
+def call(arguments: bytes, tool_name: str = "raw:checked") -> bytes:
+    """Build an execute request of arguments that are JSON."""
+    user = b'{"user_id":"user_1","tenant_id":"tenant_1"}'
+    return b'{"tool_name":"%b","user":%b,"arguments":%b}' % (tool_name.encode(), user, arguments)
+
+
+def one(text_: bytes, name: bytes = b"query") -> bytes:
+    return b'{"doc_id":"doc_1","%b":"%b"}' % (name, text_)
+
+
+def many(value: bytes, count: int) -> bytes:
+    return b'{"a":[%b0]}' % (b"%b," % value * count)
+
+
+KEYS = b"{%b}" % b",".join(b'"k%d":0' % number for number in range(60_000))
+LIGATURES = "ﷺ".encode() * 300_000
+"""Each becomes 18 characters by NFKC."""
+
+BODIES: Mapping[str, bytes] = {
+    "numbers": call(many(b"0", 99_000)),
+    "too-many-numbers": call(many(b"0", 400_000)),
+    "objects": call(many(b'{"b":0}', 45_000)),
+    "keys": call(KEYS),
+    "long-keys": call(b"{%b}" % b",".join(b'"%b%d":0' % (b"k" * 9_000, n) for n in range(100))),
+    "repeated-keys": call(many(b'{"b":0,"b":1}', 30_000)),
+    "repeated-key": call(b'{"text":"%b","a":[%b0]}' % (b"z" * 800_000, b'{"b":0,"b":1},' * 4_900)),
+    "escapes": call(one(rb"\u003a" * 160_000)),
+    "backslashes": call(one(rb"\\" * 450_000)),
+    "quotes": call(one(rb"\"" * 450_000)),
+    "lone-surrogates": call(one(rb"\ud83d" * 160_000)),
+    "brackets": call(b"[" * 900_000),
+    "nested": call(many(b"[" * 58 + b"]" * 58, 1_500)),
+    "long-numbers": call(many(b"9" * 308, 3_000)),
+    "numbers-beyond-a-float": call(many(b"9" * 320, 3_000)),
+    "a-huge-number": call(b'{"a":%b}' % (b"9" * 900_000)),
+    "a-huge-fraction": call(b'{"a":0.%b}' % (b"9" * 900_000)),
+    "exponents": call(many(b"1e-99", 99_000)),
+    "a-text": call(one(b"a" * 900_000)),
+    "ligatures": call(one(LIGATURES)),
+    "marks": call(one("a\u0315\u0301".encode() * 150_000)),
+    "broken-utf-8": call(one(b"a" * 900_000 + b"\xff")),
+    "white-space": call(b'{"a":%b1}' % (b" " * 900_000)),
+    "roles": b'{"tool_name":"x","user":{"tenant_id":"t","user_id":"u","roles":[%b""]}}'
+    % (b'"r",' * 99_000),
+    "a-tool-name": call(b"{}", "a:b:" * 220_000),
+    "local-keys": call(KEYS, "read_doc_metadata"),
+    "local-list": call(b'{"doc_id":[%b0]}' % (b"0," * 99_000), "read_doc_metadata"),
+    "a-query": call(one(b"a b " * 220_000), "doc_local_search"),
+    "a-blank-query": call(one(b" " * 900_000), "doc_local_search"),
+    "a-query-of-ligatures": call(one(LIGATURES), "doc_local_search"),
+    "a-query-of-documents": call(b'{"query":"%b"}' % (b"word " * 180_000), "search_documents"),
+    "tags": call(b'{"query":"a","tags":[%b""]}' % (b'"t",' * 99_000), "search_documents"),
+    "a-filter": call(b'{"query":"%b"}' % LIGATURES, "list_documents"),
+    "a-cursor": call(b'{"cursor":"%b"}' % (b"ab" * 450_000), "list_documents"),
+    "a-quote": call(one("ﷺ".encode() * 1_900, b"quote"), "verify_quote"),
+    "a-long-quote": call(one(LIGATURES, b"quote"), "verify_quote"),
+}
+"""Requests of up to 1 MiB that are as expensive as they can be."""
+
+
+@pytest.mark.parametrize("name", BODIES)
+@pytest.mark.parametrize("keywords", ["", "drop table,secret"])
+async def test_a_request_leaves_the_event_loop_to_others(name: str, keywords: str) -> None:
+    body = BODIES[name]
+    assert len(body) <= MEBIBYTE
+    async with serving({"type": "object"}, blocklist_keywords=keywords) as service:
+        async with measured_turns() as turns:
+            response = await service.http.post(EXECUTE, content=body)
+        assert response.json()["status"] in ("ok", "error")
+    assert turns.longest < MOST_S
+
+
+async def test_a_server_of_very_many_tools_leaves_the_event_loop_to_others() -> None:
+    properties = {f"p{n}": {"type": "string", "description": "words " * 9} for n in range(9)}
+    slow = {f"t{n}": {"pattern": rf"^\p{{L}}{{1,{n + 1}}}$"} for n in range(20)}
+    schemas = [{"type": "object", "properties": properties}] * 4_000
+    schemas += [{"type": "object", "properties": slow | {f"q{n}": {}}} for n in range(20)]
+    tools = [
+        {"name": f"tool{n}", "inputSchema": schema, "description": f"the {n}th"}
+        for n, schema in enumerate(schemas)
+    ]
+    async with running_raw_in_thread(only=(), extra={"tools": tools}) as server:
+        config = Config(servers={"raw": server.entry})
+        async with running(config=config, discovered=False) as service, measured_turns() as turns:
+            await service.discovered()
+        assert len(service.gateway.pool.statuses) == 1
     assert turns.longest < MOST_S
 
 

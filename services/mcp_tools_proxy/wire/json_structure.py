@@ -1,5 +1,7 @@
 """The size of JSON without its texts, found without parsing it."""
 
+from collections.abc import Iterator
+
 _CHUNK_BYTES = 256 * 1024
 _SPACE = b" \t\r\n"
 
@@ -13,15 +15,22 @@ def has_structure_over(data: bytes, max_bytes: int) -> bool:
     """
     if len(data) <= max_bytes:
         return False
-    if b"\\" in data:
-        data = data.replace(rb"\\", b"").replace(rb"\"", b"")
-    size, first = 0, 0
-    for start in range(0, len(data), _CHUNK_BYTES):
-        pieces = data[start : start + _CHUNK_BYTES].split(b'"')
+    return any(size > max_bytes for size in structure_sizes(data))
+
+
+def structure_sizes(data: bytes) -> Iterator[int]:
+    """Yield the size of the structure up to the end of each chunk."""
+    size, first, start = 0, 0, 0
+    while start < len(data):
+        chunk = data[start : start + _CHUNK_BYTES]
+        if (len(chunk) - len(chunk.rstrip(b"\\"))) % 2:  # an escape is not cut
+            chunk = data[start : start + _CHUNK_BYTES + 1]
+        start += len(chunk)
+        if b"\\" in chunk:
+            chunk = chunk.replace(rb"\\", b"").replace(rb"\"", b"")
+        pieces = chunk.split(b'"')
         outside = b"".join(pieces[first::2])
         quotes = len(pieces) - 1
         size += quotes + len(outside.translate(None, _SPACE))
-        if size > max_bytes:
-            return True
         first ^= quotes & 1
-    return False
+        yield size

@@ -6,6 +6,8 @@ start, and only connections to servers need it.
 
 from collections.abc import Mapping, Sequence
 
+from pydantic_core import to_json
+
 HANDSHAKE_VERSIONS: Sequence[str] = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """The versions of the older eras, which begin with ``initialize``, the oldest first."""
 
@@ -57,3 +59,11 @@ def is_transport_header(name: str) -> bool:
     """Return whether an HTTP header is set by the transport itself, whatever an entry says."""
     lower = name.lower()
     return lower in _OF_THE_TRANSPORT or lower.startswith("mcp-")
+
+
+def has_header_parameters(schema: object) -> bool:
+    """Return whether an input schema has ``x-mcp-header`` anywhere; fast, with false positives."""
+    try:
+        return b'"x-mcp-header"' in to_json(schema)
+    except ValueError:  # nested too deeply, or not Unicode
+        return False

@@ -20,6 +20,7 @@ from mcp_tools_proxy.downstream.discovery.optional_fields import (
 from mcp_tools_proxy.downstream.uri_templates import UriPattern
 from mcp_tools_proxy.json_schema.validator import BrokenSchema, compile_check
 from mcp_tools_proxy.wire.identifiers import has_control_character
+from mcp_tools_proxy.wire.mcp_protocol import has_header_parameters
 from mcp_tools_proxy.wire.text import ascii_text
 from mcp_tools_proxy.wire.uris import MAX_URI_CHARS, OWN_SCHEME, has_own_scheme
 
@@ -141,7 +142,8 @@ def _read_tool(tool: JsonObject) -> Item:
 
     key = _text(tool, "name", MAX_NAME_CHARS)
     check = check_of(tool)
-    if wrong := find_invalid_x_mcp_header(tool.get("inputSchema")):
+    schema = tool.get("inputSchema")
+    if has_header_parameters(schema) and (wrong := find_invalid_x_mcp_header(schema)):
         raise UnusableItem(f"its inputSchema is not one of MCP's: {ascii_text(wrong, 200)}")
     execution = tool.get("execution")
     if isinstance(execution, Mapping) and execution.get("taskSupport") == "required":

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from mcp_tools_proxy.downstream.connection import ResponseTooLarge
+from mcp_tools_proxy.wire.strict_json import may_overflow, without_infinity
 
 LARGE_BYTES = 64 * 1024
 
@@ -37,15 +38,26 @@ _BRACKETS = frozenset((*_EMPTY, b"}", b"]"))
 
 
 async def parse_json(data: bytes) -> object:
-    """Parse JSON without NaN. Raises ValueError, and ResponseTooLarge for too many values."""
+    """Parse JSON without NaN; a number beyond the range of a float, such as 1e400, becomes null.
+
+    Raises ValueError, and ResponseTooLarge for too many values.
+    """
     if len(data) < LARGE_BYTES:
-        return from_json(data, allow_inf_nan=False)
+        return _parsed(data)
     if _may_have_many_values(data):
         value = await _parse_pieces(data)
     else:
         value = from_json(data, allow_inf_nan=False)
+        await asyncio.sleep(0)
+        if may_overflow(data):
+            value = without_infinity(value)
     await asyncio.sleep(0)
     return value
+
+
+def _parsed(data: bytes) -> object:
+    value: object = from_json(data, allow_inf_nan=False)
+    return without_infinity(value) if may_overflow(data) else value
 
 
 def _may_have_many_values(data: bytes) -> bool:
@@ -62,14 +74,14 @@ def _may_have_many_values(data: bytes) -> bool:
 async def _parse_pieces(data: bytes) -> object:
     splitter = _Splitter(data)
     await splitter.split()
-    value: object = from_json(b"".join(splitter.frame), allow_inf_nan=False)
+    value = _parsed(b"".join(splitter.frame))
     await asyncio.sleep(0)
     places = list(_places(value, 1))
     if len(places) != len(splitter.pieces):
         raise ValueError("an object has a key twice, or a bracket is not closed")
     parsed = 0
     for (holder, key), (start, end) in zip(places, splitter.pieces, strict=True):
-        holder[key] = from_json(data[start:end], allow_inf_nan=False)
+        holder[key] = _parsed(data[start:end])
         parsed += end - start
         if parsed > _PIECE_BYTES:
             parsed = 0

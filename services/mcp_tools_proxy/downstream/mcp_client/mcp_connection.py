@@ -40,7 +40,10 @@ from mcp_tools_proxy.downstream.mcp_client.negotiate import negotiate, probe_tim
 from mcp_tools_proxy.downstream.mcp_client.subscription_sync import sync_by_requests, sync_by_stream
 from mcp_tools_proxy.downstream.relay.call_relay import CallRelay
 from mcp_tools_proxy.downstream.resource_subscriptions import ResourceSubscriptions
+from mcp_tools_proxy.wire.mcp_protocol import has_header_parameters
 from mcp_tools_proxy.wire.version import VERSION
+
+_ADOPTED_AT_ONCE = 500
 
 CLIENT_INFO = Implementation(name="mcp-tools-proxy", version=VERSION)
 
@@ -178,8 +181,7 @@ class McpConnection:
                 raise
             return fault.value  # the tool ran, so its answer counts (F-19)
         if method == "tools/list" and self.modern:
-            tools = result.get("tools")
-            self.adopt_tools(tools if isinstance(tools, list) else ())
+            await self._adopt_all(result.get("tools"))
         return result
 
     async def ping(self, *, timeout_s: float) -> None:
@@ -212,6 +214,13 @@ class McpConnection:
                 headers |= mcp_param_headers(self._header_parameters[name], arguments)
         return headers
 
+    async def _adopt_all(self, tools: object) -> None:
+        if not isinstance(tools, list):
+            return
+        for start in range(0, len(tools), _ADOPTED_AT_ONCE):
+            self.adopt_tools(tools[start : start + _ADOPTED_AT_ONCE])
+            await asyncio.sleep(0)
+
     def adopt_tools(self, tools: Iterable[Any]) -> None:
         """Read the arguments to repeat in HTTP headers of tools that a server has listed."""
         for tool in tools:
@@ -219,6 +228,8 @@ class McpConnection:
                 continue
             schema = tool.get("inputSchema")
             self._header_parameters.pop(name, None)
+            if not has_header_parameters(schema):
+                continue
             if find_invalid_x_mcp_header(schema) is None and (found := x_mcp_header_map(schema)):
                 self._header_parameters[name] = found
 

@@ -1,5 +1,6 @@
 """JSON-RPC messages as bytes: parses what a server sends, in bounded memory."""
 
+import asyncio
 import re
 from typing import Any
 
@@ -23,8 +24,7 @@ from mcp_tools_proxy.downstream.mcp_client.error_mapping import peer_error
 from mcp_tools_proxy.downstream.mcp_client.in_flight import CANCELLED, RELAYED_NOTIFICATIONS
 from mcp_tools_proxy.downstream.mcp_client.large_messages import parse_json
 from mcp_tools_proxy.downstream.relay.client_request_rules import CLIENT_REQUESTS
-from mcp_tools_proxy.wire.json_structure import has_structure_over
-from mcp_tools_proxy.wire.strict_json import may_overflow, without_infinity
+from mcp_tools_proxy.wire.json_structure import structure_sizes
 
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 """How many bytes of one message are read.
@@ -61,17 +61,24 @@ async def read_object(data: bytes, max_structure_bytes: int) -> dict[str, Any]:
     Raises ResponseTooLarge; ConnectionFailure, for NaN and Infinity, too, which are not JSON. A
     number beyond the range of a float, such as 1e400, becomes null.
     """
-    if has_structure_over(data, max_structure_bytes):
-        raise ResponseTooLarge(max_structure_bytes)
+    await _check_structure(data, max_structure_bytes)
     try:
         value = await parse_json(data.removeprefix(_BOM))
     except ValueError:
         raise ConnectionFailure("the server's answer is not JSON") from None
-    if may_overflow(data):
-        value = without_infinity(value)
     if not isinstance(value, dict):
         raise ConnectionFailure("the server's answer is JSON, but not a JSON-RPC message")
     return value
+
+
+async def _check_structure(data: bytes, max_bytes: int) -> None:
+    """Raise ResponseTooLarge for more than ``max_bytes`` outside of texts."""
+    if len(data) <= max_bytes:
+        return
+    for size in structure_sizes(data):
+        if size > max_bytes:
+            raise ResponseTooLarge(max_bytes)
+        await asyncio.sleep(0)
 
 
 def is_response(message: dict[str, Any]) -> bool:
