@@ -56,6 +56,40 @@ COSTLY: Mapping[str, tuple[Json, Json]] = {
         {"type": "object", "properties": {"text": {"not": {"pattern": PASSWORD}}}},
         {"text": "a" * 100_000},
     ),
+    "unique-large-integers": (
+        {"type": "object", "properties": {"all": {"uniqueItems": True}}},
+        {"all": [10**30 + n for n in range(25_000)]},
+    ),
+    "unique-lists-of-large-integers": (
+        {"type": "object", "properties": {"all": {"items": {"uniqueItems": True}}}},
+        {"all": [[[10**300 + n] for n in range(3_000)]]},
+    ),
+    "fractions-of-an-enum": (
+        {
+            "type": "object",
+            "properties": {"all": {"items": {"enum": [n + 0.5 for n in range(2_000)]}}},
+        },
+        {"all": [1999.5] * 4_000},
+    ),
+    "texts-and-fractions-of-an-enum": (
+        {
+            "type": "object",
+            "properties": {"all": {"items": {"enum": [*(n / 3 for n in range(20_000)), "a"]}}},
+        },
+        {"all": ["b"] * 20_000},
+    ),
+    "smallest-fractions": (
+        {"type": "object", "properties": {"all": {"items": {"minimum": 0.5}}}},
+        {"all": [1, *[1e-310] * 90_000]},
+    ),
+    "problems-of-many-alternatives": (
+        {"anyOf": [{"required": ["never"]} for _ in range(9)]},
+        {f"k{n}": 1 for n in range(40_000)},
+    ),
+    "copies-of-a-text-for-problems": (
+        {"type": "object", "properties": {"text": {"anyOf": [{"type": "null"}] * 1_000}}},
+        {"text": "a" * 900_000},
+    ),
 }
 """Schemas and arguments whose check would take the event loop seconds to minutes."""
 

@@ -22,6 +22,14 @@ MAX_STEPS = 10_000_000
 STEP_NS = 50
 """A step takes 10 to 50 ns."""
 
+VALUE_NS = 350
+"""Reading a value of the arguments, and its key, for the check."""
+
+EXPLANATION_STEP_NS = 600
+"""Each part of the schema that a value does not fit takes a copy of the value for its problem."""
+
+_COPIED_CHARS_PER_NS = 4
+
 MAX_DEPTH = 64
 """Levels of arguments, as in requests (contract §1)."""
 
@@ -30,8 +38,33 @@ MAX_NODES = 50_000
 _ENUM_STEPS = 4
 """Comparing an object with one of an enum takes 200 ns."""
 
+_MIXED_PER_STEP = 8
+"""Comparing a value with one of another type takes 6 ns."""
+
 _MULTIPLE_STEPS = 600
 """``multipleOf`` with a fraction: 1e300 and 1e-300 take 28 µs."""
+
+_EXACT = 2**53
+"""Integers beyond it, and fractions, are compared digit by digit: 20,000 of them as unique items
+took minutes, as all have one hash, and 2,000 in an enum of 2,000 took 5.5 s."""
+
+_PAIR_NS = 2_300
+"""Comparing two such integers of 309 digits."""
+
+_INTEGER_NS, _FRACTION_NS, _EXTREME_NS = 500, 2_000, 15_000
+"""Comparing a fraction with a number of the schema. The extreme ones have over 40 digits."""
+
+_FRACTION_STEPS, _EXTREME_STEPS = 20, 300
+"""Comparing a small integer with a number of the schema that is none."""
+
+_EXTREME_WEIGHT = 20
+"""1e-310 takes twenty times as long as 0.1."""
+
+_SMALLEST, _LARGEST = 1e-30, 1e40
+
+_NUMBER_KEYWORDS = (
+    *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "const"),
+)
 
 _MAX_NS = MAX_STEPS * STEP_NS
 
@@ -72,13 +105,17 @@ class SchemaTooComplex(Exception):
 class SchemaNode:
     """One subschema; it refers to others by their index in the list of all nodes.
 
-    ``steps`` is the node's own cost for one value, ``char_ns`` for each character of a text. All of
-    it is done ``times``. Nodes in ``same_value`` apply to the same value
-    as the node; of each group in ``children`` at most one applies to any child value.
+    ``steps`` is the node's own cost for one value, ``char_ns`` for each character of a text,
+    ``number_ns`` for each number that is no small integer, and ``pairs`` how often the items of a
+    list are compared with each other. All of it is done ``times``. Nodes in ``same_value`` apply to
+    the same value as the node; of each group in ``children`` at most one applies to any child
+    value.
     """
 
     steps: int
     char_ns: int
+    number_ns: int
+    pairs: int
     times: int
     same_value: tuple[int, ...]
     children: tuple[tuple[int, ...], ...]
@@ -99,6 +136,8 @@ def schema_nodes(schema: Node) -> list[SchemaNode]:
         SchemaNode(
             steps=_node_steps(node),
             char_ns=sum(map(_char_ns, _patterns_of(node))),
+            number_ns=_number_ns(node),
+            pairs=int(node.get("uniqueItems") is True),
             times=2 if any(key in node for key in _UNEVALUATED) else 1,
             same_value=tuple(
                 number(part)
@@ -153,13 +192,51 @@ def _schemas_at(node: Node, keys: tuple[str, ...]) -> list[Node]:
 def _node_steps(node: Node) -> int:
     """Count the steps of a node for one value, without its subschemas."""
     steps = 1 + sum(_length(node, key) for key in ("properties", "patternProperties", "required"))
-    if any(isinstance(item, list | Mapping) for item in _items(node, "enum")):
-        steps += _ENUM_STEPS * _length(node, "enum")  # plain values are looked up in a hash set
+    steps += _enum_steps(_items(node, "enum"))
     for names in _values(node, "dependentRequired"):
         steps += len(names) if isinstance(names, list) else 0
     if isinstance(node.get("const"), list | Mapping):
         steps += _measure(node["const"]).values
+    steps += sum(_number_steps(node.get(key)) for key in _NUMBER_KEYWORDS)
     return steps + (_MULTIPLE_STEPS if isinstance(node.get("multipleOf"), float) else 0)
+
+
+def _enum_steps(choices: list[object]) -> int:
+    if any(isinstance(item, list | Mapping) for item in choices):
+        return _ENUM_STEPS * len(choices)
+    # values of one type are looked up in a hash set, except for fractions and large integers
+    is_set = len({type(item) for item in choices}) < 2 and not any(map(_weight, choices))
+    return 0 if is_set else len(choices) // _MIXED_PER_STEP
+
+
+def _number_steps(number: object) -> int:
+    weight = _weight(number)
+    return 0 if not weight else _FRACTION_STEPS if weight == 1 else _EXTREME_STEPS
+
+
+def _number_ns(node: Node) -> int:
+    """Return the cost of the numbers in a node for one number of the arguments."""
+    found = (*(node.get(key) for key in _NUMBER_KEYWORDS), *_items(node, "enum"))
+    return sum(_comparison_ns(it) for it in found)
+
+
+def _comparison_ns(number: object) -> int:
+    if not _is_number(number):
+        return 0
+    weight = _weight(number)
+    return _INTEGER_NS if not weight else _FRACTION_NS if weight == 1 else _EXTREME_NS
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _weight(value: object) -> int:
+    """Return what comparing a number costs, relative to a fraction; 0 for a small integer."""
+    if not isinstance(value, int | float) or (isinstance(value, int) and -_EXACT < value < _EXACT):
+        return 0
+    is_usual = value == 0 or _SMALLEST < abs(value) < _LARGEST
+    return 1 if is_usual else _EXTREME_WEIGHT
 
 
 def _patterns_of(node: Node) -> Iterator[str]:
@@ -189,27 +266,20 @@ def _length(node: Node, key: str) -> int:
 
 
 class Cost(NamedTuple):
-    """What checking a value costs: steps for each value in it, and time for each character."""
+    """The cost of a check, by depth: see SchemaNode."""
 
     steps: CostByDepth
     char_ns: CostByDepth
-
-    @property
-    def most_steps(self) -> int:
-        """Steps of one value at the greatest depth."""
-        return self.steps[-1]
-
-    @property
-    def has_patterns(self) -> bool:
-        """Whether the length of texts matters."""
-        return self.char_ns[-1] > 0
+    number_ns: CostByDepth
+    pairs: CostByDepth
 
 
 class Estimate(NamedTuple):
-    """What checking one call's arguments costs at most."""
+    """What checking one call's arguments costs at most, and finding what is wrong with them."""
 
     steps: int
     ns: int
+    explanation_ns: int
 
 
 def check_patterns(schema: Node) -> bool:
@@ -236,16 +306,32 @@ def compile_cost(schema: Mapping[str, Any]) -> Cost:
     steps = _unfold(nodes, [node.steps for node in nodes], MAX_STEPS)
     if steps[0] > MAX_STEPS:
         raise SchemaTooComplex(f"it takes more than {MAX_STEPS} steps to check an empty object")
-    per_char = [node.char_ns for node in nodes]
-    return Cost(steps, _unfold(nodes, per_char, _MAX_NS) if any(per_char) else (0,))
+    char_ns, number_ns, pairs = (
+        _unfold(nodes, own, _MAX_NS) if any(own) else (0,)
+        for own in (
+            [node.char_ns for node in nodes],
+            [node.number_ns for node in nodes],
+            [node.pairs for node in nodes],
+        )
+    )
+    return Cost(steps, char_ns, number_ns, pairs)
 
 
 def estimate_cost(arguments: object, cost: Cost) -> Estimate:
     """Return an upper bound of what checking ``arguments`` costs."""
     size = _measure(arguments)
-    steps = size.values * cost.steps[min(size.depth, len(cost.steps) - 1)]
-    char_ns = size.chars * cost.char_ns[min(size.depth, len(cost.char_ns) - 1)]
-    return Estimate(steps, steps * STEP_NS + char_ns)
+    steps_each, char_ns, number_ns, pairs = (it[min(size.depth, len(it) - 1)] for it in cost)
+    steps = size.values * steps_each
+    return Estimate(
+        steps=steps,
+        ns=size.values * VALUE_NS
+        + steps * STEP_NS
+        + size.chars * char_ns
+        + size.numbers * number_ns
+        + size.large_integers**2 // 2 * pairs * _PAIR_NS,
+        explanation_ns=steps * EXPLANATION_STEP_NS
+        + size.chars * steps_each // _COPIED_CHARS_PER_NS,
+    )
 
 
 def _unfold(nodes: Sequence[SchemaNode], own: Sequence[int], most: int) -> CostByDepth:
@@ -290,11 +376,14 @@ class _Size(NamedTuple):
     values: int
     depth: int
     chars: int
+    numbers: int
+    """Each number that is no small integer, by its weight."""
+    large_integers: int
 
 
 def _measure(value: object) -> _Size:
     """Return how many values a value holds, itself included, its depth, and its characters."""
-    values, chars, depth = 0, 0, -1
+    values, chars, depth, numbers, large_integers = 0, 0, -1, 0, 0
     level: list[object] = [value]
     while level:
         depth += 1
@@ -308,5 +397,10 @@ def _measure(value: object) -> _Size:
                 below += part.values()
             elif isinstance(part, list):
                 below += part
+            elif type(part) is int and -_EXACT < part < _EXACT:
+                pass  # most numbers, in a third of the time
+            elif weight := _weight(part):
+                numbers += weight
+                large_integers += isinstance(part, int)
         level = below
-    return _Size(values, depth, chars)
+    return _Size(values, depth, chars, numbers, large_integers)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from jsonschema_rs import (
     FancyRegexOptions,
@@ -22,6 +22,7 @@ from mcp_tools_proxy.domain.offers.bindings import Path
 from mcp_tools_proxy.json_schema.complexity import (
     MAX_STEPS,
     Cost,
+    Estimate,
     SchemaTooComplex,
     check_patterns,
     compile_cost,
@@ -40,14 +41,12 @@ finding all in a megabyte of invalid items takes seconds."""
 REGEX_STEPS = 10_000
 """Backtracking steps of one pattern on one string; more counts as a mismatch."""
 
-CHEAP_STEPS = 20
-"""At most this many steps per value, and no pattern, need no estimate of a call's cost."""
-
 INLINE_NS = 25_000_000
-"""Estimated time from which a check needs a process of its own: nothing can interrupt it here."""
+"""Estimated time of a check, and of finding problems, from which each needs a process of its own:
+nothing can interrupt it here."""
 
-EXPLAINED_STEPS = 10_000
-"""Above this cost the error names no problem: the library would take seconds to find one."""
+EXPLAINED_NS = 500_000_000
+"""Above this estimate the error names no problem, not even in a process."""
 
 MAX_SCHEMA_BYTES = 512 * 1024
 """Compiling that much takes up to 50 ms, in which no other thread runs."""
@@ -120,7 +119,6 @@ class ArgumentCheck:
         self._validator = validator
         self._cost = cost
         self._schema_json = schema_json
-        self._is_cheap = cost.most_steps <= CHEAP_STEPS and not cost.has_patterns
 
     def __call__(self, arguments: JsonObject, filled_in: Sequence[Path] = (), /) -> None:
         """Raise InvalidArguments with path and rule of each problem, never a value.
@@ -129,28 +127,37 @@ class ArgumentCheck:
         the path alone: the names within an object that is filled in are a part of the value.
         Raises CostlyCheck where the check may take long.
         """
-        if not self._is_cheap:
-            estimate = estimate_cost(arguments, self._cost)
-            if estimate.steps > MAX_STEPS:
-                raise InvalidArguments(
-                    "arguments: are too large or too deeply nested to be checked against this "
-                    "tool's inputSchema; send less at a time"
-                )
-            if estimate.ns > INLINE_NS:
+        estimate = estimate_cost(arguments, self._cost)
+        if estimate.steps > MAX_STEPS:
+            raise InvalidArguments(
+                "arguments: are too large or too deeply nested to be checked against this "
+                "tool's inputSchema; send less at a time"
+            )
+        if estimate.ns > INLINE_NS:
+            raise CostlyCheck(self._schema_json, arguments, filled_in)
+        if not self._is_valid(arguments):
+            if INLINE_NS < estimate.explanation_ns <= EXPLAINED_NS:
                 raise CostlyCheck(self._schema_json, arguments, filled_in)
-        self.check_at_any_cost(arguments, filled_in)
+            self._raise_problems(arguments, filled_in, estimate)
 
     def check_at_any_cost(self, arguments: JsonObject, filled_in: Sequence[Path]) -> None:
         """Check arguments like a call of this object; nothing bounds the time."""
+        if not self._is_valid(arguments):
+            self._raise_problems(arguments, filled_in, estimate_cost(arguments, self._cost))
+
+    def _is_valid(self, arguments: JsonObject) -> bool:
         try:
-            if self._validator.is_valid(arguments):
-                return
-            problems = self._problems(arguments)
+            return self._validator.is_valid(arguments)
         except ValueError:  # the library cannot convert them
             raise InvalidArguments(
                 "arguments: have text that is not valid Unicode, or are nested too deeply; "
                 "correct the text, or nest less"
             ) from None
+
+    def _raise_problems(
+        self, arguments: JsonObject, filled_in: Sequence[Path], estimate: Estimate
+    ) -> NoReturn:
+        problems = self._problems(arguments, estimate)
         text = join_first([_located(it, filled_in) for it in problems], _text_of)
         names = dict.fromkeys(name for problem in problems for name in _top_level_names(problem))
         raise InvalidArguments(
@@ -163,25 +170,24 @@ class ArgumentCheck:
 
         ``subject`` names the value. One whose check may take long does not fit.
         """
-        if not self._is_cheap:
-            estimate = estimate_cost(value, self._cost)
-            if estimate.steps > MAX_STEPS or estimate.ns > INLINE_NS:
-                return f"{subject}: is too large or too deeply nested to be checked"
+        estimate = estimate_cost(value, self._cost)
+        if estimate.steps > MAX_STEPS or estimate.ns > INLINE_NS:
+            return f"{subject}: is too large or too deeply nested to be checked"
         try:
             if self._validator.is_valid(value):
                 return None
-            problems = self._problems(value)
+            is_explained = estimate.explanation_ns <= INLINE_NS
+            problems = self._problems(value, estimate) if is_explained else []
         except ValueError:  # the library cannot convert it
             return f"{subject}: is nested too deeply, or has text that is not valid Unicode"
         found = join_first(problems, partial(_describe, subject=subject))
         return found or f"{subject}: does not match the schema"
 
-    def _problems(self, arguments: object) -> list[ValidationError]:
+    def _problems(self, arguments: object, estimate: Estimate) -> list[ValidationError]:
         """Return all problems, the first one or none, depending on what finding them costs."""
-        effort = estimate_cost(arguments, self._cost).steps
-        if min(effort, self._cost.most_steps) > EXPLAINED_STEPS:
+        if estimate.explanation_ns > EXPLAINED_NS:
             return []
-        if effort <= EXPLAINED_STEPS and len(to_json(arguments)) <= ALL_PROBLEMS_BYTES:
+        if estimate.explanation_ns <= INLINE_NS and len(to_json(arguments)) <= ALL_PROBLEMS_BYTES:
             return list(self._validator.iter_errors(arguments))
         try:
             self._validator.validate(arguments)

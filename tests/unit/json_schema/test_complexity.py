@@ -148,10 +148,12 @@ def test_arguments_of_a_recursive_schema_are_checked_and_explained_at_usual_dept
 
 
 def test_what_takes_long_to_explain_is_refused_without_details() -> None:
-    check = compile_check(doubling(14))
+    check = compile_check(doubling(20))
 
-    with pytest.raises(InvalidArguments, match="do not match this tool's inputSchema"):
+    with pytest.raises(CostlyCheck):
         check({})
+    with pytest.raises(InvalidArguments, match="do not match this tool's inputSchema"):
+        check.check_at_any_cost({}, ())
 
 
 def test_many_values_against_many_objects_of_an_enum_are_refused_at_once() -> None:
@@ -204,12 +206,30 @@ def deep(levels: int) -> Json:
             {"all": [{"a": 1, "b": 1}] * 9_000},
         ),
         (unevaluated(9), deep(9)),
+        ({"properties": {"all": {"uniqueItems": True}}}, {"all": [2**63 + n for n in range(500)]}),
+        ({"properties": {"all": {"items": {"const": 1e-300}}}}, {"all": [1e-300] * 5_000}),
+        ({"properties": {"all": {"items": {"maximum": 2.5}}}}, {"all": [0.1] * 50_000}),
+        ({"properties": {"all": {"items": {"enum": [1, 2, 3]}}}}, {"all": [10**300] * 3_000}),
     ],
 )
 def test_what_takes_long_needs_a_process(schema: Json, arguments: Json) -> None:
     with pytest.raises((CostlyCheck, InvalidArguments)) as caught:
         compile_check({"type": "object", **schema})(arguments)
     assert isinstance(caught.value, CostlyCheck) or "send less" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"uniqueItems": True}, [n / 3 for n in range(5_000)]),
+        ({"items": {"minimum": -1, "maximum": 1}}, [n / 5_000 for n in range(5_000)]),
+        ({"items": {"enum": [*range(1_000)]}}, [*range(1_000)] * 20),
+        ({"items": {"minimum": 0}, "uniqueItems": True}, [*range(40_000)]),
+        ({"items": {"type": "string"}}, ["x" * 20] * 40_000),
+    ],
+)
+def test_usual_lists_are_checked_at_once(schema: Json, value: object) -> None:
+    compile_check({"type": "object", "properties": {"all": schema}})({"all": value})
 
 
 @pytest.mark.parametrize(

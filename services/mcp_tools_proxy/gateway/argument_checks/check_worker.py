@@ -5,6 +5,7 @@ the paths that are filled in, as JSON. The answer is a line of JSON: null, or th
 """
 
 import os
+import resource
 import signal
 import sys
 from contextlib import suppress
@@ -22,12 +23,17 @@ CPU_S = 1.0
 REGEX_STEPS = 1_000_000_000
 """More than the CPU suffices for."""
 
+MEMORY_BYTES = 512 * 1024 * 1024
+"""A schema of 1,000 alternatives copied a text of 300 kB for each of them."""
+
 _NICENESS = 10
 
 
 def main() -> None:
     """Answer requests until stdin ends."""
     os.nice(_NICENESS)
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with suppress(OSError):  # the first to be ended where memory runs out
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
     source, sink = sys.stdin.buffer, sys.stdout.buffer
