@@ -1,5 +1,6 @@
 """A server whose calls get no answer is left alone for a while; errors of tools change nothing."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
@@ -117,6 +118,26 @@ async def test_each_tenant_has_a_circuit_of_its_own() -> None:
         assert await called.code("echo", {"text": "a"}, tenant_id="one") == "SERVER_UNAVAILABLE"
         assert await called.code("echo", {"text": "a"}, tenant_id="two") == "OK"
         assert await called.open_circuits() == 1
+
+
+@pytest.mark.parametrize("tool", ["hang", "half"])
+async def test_a_tenant_whose_calls_get_no_answer_cuts_no_other_tenant_off(tool: str) -> None:
+    async with calling() as called:
+        for _ in range(FAILURES):
+            await called.code(tool, tenant_id="one")
+        assert await called.code("echo", {"text": "a"}, tenant_id="one") == "SERVER_UNAVAILABLE"
+        assert await called.code("echo", {"text": "a"}, tenant_id="two") == "OK"
+        assert await called.open_circuits() == 1
+
+
+async def test_a_slow_probe_of_one_tenant_keeps_no_other_tenant_waiting() -> None:
+    async with calling(pause_s=0.05) as called:
+        await called.fail(tenant_id="one")
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(FAILURES):
+                tasks.create_task(called.code("hang", tenant_id="one"))
+            for _ in range(FAILURES):
+                assert await called.code("echo", {"text": "a"}, tenant_id="two") == "OK"
 
 
 async def test_by_default_no_call_is_refused() -> None:

@@ -250,8 +250,8 @@ class ServerEntry(BaseModel):
     """How many of them one tenant may have; all but a quarter when left out. Calls without a
     tenant count as those of one."""
     breaker_failures: Count | None = Field(default=None, examples=[5])
-    """After how many calls in a row that were lost or timed out calls are refused for a while;
-    never when left out. Any answer counts as a success, also an error of a tool."""
+    """After how many calls in a row of one tenant that were lost or timed out its calls are refused
+    for a while; never when left out. Any answer counts as a success, also an error of a tool."""
     breaker_pause_seconds: Seconds | None = Field(default=None, examples=[10])
     """Seconds until one call is let through again; 10 when left out. It doubles, up to 300, with
     each such call that fails."""

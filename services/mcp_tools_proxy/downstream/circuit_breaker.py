@@ -1,6 +1,7 @@
-"""A circuit breaker of one session with a server: of all callers, or of one tenant or user."""
+"""The circuit breakers of one session with a server, one for each tenant that calls by it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import structlog
 
@@ -11,7 +12,68 @@ from mcp_tools_proxy.telemetry.server_metrics import ServerMetrics
 
 LONGEST_PAUSE_S = 300.0
 
+MAX_CIRCUITS = 1000
+"""Tenants of one session whose calls got no answer; where callers need no token, anybody can name
+any number of them."""
+
 log = structlog.get_logger()
+
+
+class CircuitBreakers:
+    """The circuit breakers of a session by tenant.
+
+    One for all tenants let each of them cut the others off from a shared server: some slow calls
+    opened the circuit, and another one as the probe kept it open.
+    """
+
+    def __init__(
+        self, config: ServerConfig, metrics: ServerMetrics, clock: Callable[[], float]
+    ) -> None:
+        self._config = config
+        self._metrics = metrics
+        self._clock = clock
+        self._by_tenant: dict[str, CircuitBreaker] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_tenant)
+
+    def __repr__(self) -> str:
+        return f"<CircuitBreakers {self._config.server_id} tenants={len(self)}>"
+
+    @property
+    def problem(self) -> str | None:
+        """Why calls of a tenant are refused; None while none are."""
+        return next((it.problem for it in self._by_tenant.values() if it.is_open), None)
+
+    @contextmanager
+    def entered(self, tenant_id: str) -> Iterator["CircuitBreaker"]:
+        """Yield the breaker of a tenant for one call; it is kept while it has calls or failures."""
+        breaker = self._by_tenant.get(tenant_id)
+        if breaker is None:
+            if len(self) >= MAX_CIRCUITS:
+                self._remove_one()
+            breaker = CircuitBreaker(self._config, self._metrics, self._clock)
+            self._by_tenant[tenant_id] = breaker
+        breaker.calls += 1
+        try:
+            yield breaker
+        finally:
+            breaker.calls -= 1
+            if not breaker.calls and not breaker.failures:
+                del self._by_tenant[tenant_id]
+
+    def close(self) -> None:
+        """Close all circuits."""
+        for breaker in self._by_tenant.values():
+            breaker.close()
+
+    def _remove_one(self) -> None:
+        """Remove the oldest breaker without a call; those with calls are few."""
+        for tenant_id, breaker in self._by_tenant.items():
+            if not breaker.calls:
+                breaker.close()
+                del self._by_tenant[tenant_id]
+                return
 
 
 class CircuitBreaker:
@@ -35,7 +97,10 @@ class CircuitBreaker:
         )
         self._metrics = metrics
         self._clock = clock
-        self._failures = 0
+        self.failures = 0
+        """Calls in a row that got no answer."""
+        self.calls = 0
+        """Calls that are on their way."""
         self._openings = 0
         """How often the circuit has opened since it was closed."""
         self._next_call_at = 0.0
@@ -55,7 +120,7 @@ class CircuitBreaker:
         """Why calls are refused; None while they are not."""
         if not self.is_open:
             return None
-        return f"{self._failures} calls in a row got no answer, the last one: {self._reason}"
+        return f"{self.failures} calls in a row got no answer, the last one: {self._reason}"
 
     def enter(self) -> bool:
         """Admit a call; return whether it probes the server. Raises ServerUnavailable."""
@@ -81,12 +146,12 @@ class CircuitBreaker:
         if failure == "" or (self._openings and not is_probe):
             return
         if failure is None:
-            self._failures = 0
+            self.failures = 0
             self.close()
             return
-        self._failures += 1
+        self.failures += 1
         self._reason = failure
-        if self._failures >= self._threshold:
+        if self.failures >= self._threshold:
             self._open()
 
     def close(self) -> None:
@@ -105,7 +170,7 @@ class CircuitBreaker:
         log.warning(
             "server.circuit_opened",
             server_id=self._server_id,
-            failures=self._failures,
+            failures=self.failures,
             reason=self._reason,
             next_call_s=round(pause_s, 2),
         )

@@ -19,7 +19,7 @@ from mcp_tools_proxy.domain.server import ServerConfig, ServerState, ServerStatu
 from mcp_tools_proxy.downstream.call_limit import CallLimit
 from mcp_tools_proxy.downstream.callers.caller_dial import CallerDial
 from mcp_tools_proxy.downstream.callers.caller_values import CallerValues
-from mcp_tools_proxy.downstream.circuit_breaker import CircuitBreaker
+from mcp_tools_proxy.downstream.circuit_breaker import CircuitBreakers
 from mcp_tools_proxy.downstream.connection import (
     AccessRefused,
     Connection,
@@ -120,7 +120,9 @@ class ReconnectingSession:
         self.on_tools: Callable[[], None] | None = None
         """Called when a discovery found other tools than are known."""
         self.call_limit = call_limit or CallLimit(config)
-        self._breaker = CircuitBreaker(config, metrics, clock) if config.breaker_failures else None
+        self._breakers = (
+            CircuitBreakers(config, metrics, clock) if config.breaker_failures else None
+        )
         self.sender = RequestSender(
             config,
             self.connection_state,
@@ -128,7 +130,7 @@ class ReconnectingSession:
             clock,
             self.caller_values,
             limit=self.call_limit,
-            breaker=self._breaker,
+            breakers=self._breakers,
         )
         self._lists_changed = asyncio.Event()
         self._refresh_error: str | None = None
@@ -171,7 +173,7 @@ class ReconnectingSession:
     @property
     def _problem(self) -> str | None:
         """What is wrong although there is a connection."""
-        return (self._breaker and self._breaker.problem) or self._refresh_error
+        return (self._breakers and self._breakers.problem) or self._refresh_error
 
     def detach(self) -> None:
         """Stop reporting metrics and changes: the session was replaced, or its server removed."""
@@ -188,8 +190,8 @@ class ReconnectingSession:
             finally:
                 self.connection_state.mark_lost(_CLOSED)
                 self.connection_state.mark_down_until(self.clock())
-                if self._breaker is not None:
-                    self._breaker.close()
+                if self._breakers is not None:
+                    self._breakers.close()
 
     async def _stay_connected(self, open_in_task: OpenInTask) -> None:
         unproven_attempts = 0

@@ -11,7 +11,7 @@ from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.downstream.call_limit import CallLimit
 from mcp_tools_proxy.downstream.callers.caller_values import CallerValues
-from mcp_tools_proxy.downstream.circuit_breaker import CircuitBreaker
+from mcp_tools_proxy.downstream.circuit_breaker import CircuitBreaker, CircuitBreakers
 from mcp_tools_proxy.downstream.connection import (
     AccessRefused,
     CallHeaders,
@@ -46,7 +46,7 @@ class RequestSender:
         caller_values: CallerValues | None = None,
         *,
         limit: CallLimit | None = None,
-        breaker: CircuitBreaker | None = None,
+        breakers: CircuitBreakers | None = None,
     ) -> None:
         self.in_flight = 0
         self.answer_count = 0
@@ -57,7 +57,7 @@ class RequestSender:
         self._clock = clock
         self._caller_values = caller_values or CallerValues()
         self._limit = limit or CallLimit(config)
-        self._breaker = breaker
+        self._breakers = breakers
         self.on_idle: Callable[[], None] | None = None
         """Called when the last call in flight, or a subscription, is over."""
         self._idle = asyncio.Event()
@@ -95,11 +95,12 @@ class RequestSender:
         self._enter(tenant_id)
         try:
             tries = 2 if repeatable else 1
-            if self._breaker is None:
+            if self._breakers is None:
                 return await self._send(method, params, relay, headers, tries, deadline)
-            return await self._send_with_breaker(
-                self._breaker, method, params, relay, headers, tries, deadline
-            )
+            with self._breakers.entered(tenant_id) as breaker:
+                return await self._send_with_breaker(
+                    breaker, method, params, relay, headers, tries, deadline
+                )
         except AccessRefused as fault:
             raise fault.error from fault
         except ConnectionFailure as fault:

@@ -242,7 +242,7 @@ class Metrics:
         )  # fmt: skip
         self.server_circuits_open = Gauge(
             "mcp_proxy_server_circuits_open",
-            "Sessions whose calls are refused after calls without an answer.",
+            "Tenants or users whose calls are refused after calls without an answer.",
             ["server"], registry=r,
         )  # fmt: skip
         self.server_output_mismatches = Counter(

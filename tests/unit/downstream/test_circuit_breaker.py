@@ -4,7 +4,12 @@ import pytest
 
 from mcp_tools_proxy.domain.errors import ServerUnavailable
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
-from mcp_tools_proxy.downstream.circuit_breaker import LONGEST_PAUSE_S, CircuitBreaker
+from mcp_tools_proxy.downstream.circuit_breaker import (
+    LONGEST_PAUSE_S,
+    MAX_CIRCUITS,
+    CircuitBreaker,
+    CircuitBreakers,
+)
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.telemetry.server_metrics import ServerMetrics
 from tests.support.virtual_time import ManualClock
@@ -72,3 +77,18 @@ def test_calls_of_before_neither_close_it_nor_prolong_the_pause(
     breaker.leave(is_probe=False, failure="it hung")
     breaker.leave(is_probe=False, failure=None)
     assert refused(breaker) == PAUSE_S / 2
+
+
+def test_circuits_are_kept_for_failures_only_and_are_bounded() -> None:
+    config = ServerConfig(server_id="s1", transport=Transport.STDIO, breaker_failures=1)
+    breakers = CircuitBreakers(config, ServerMetrics(Metrics(), "s1"), ManualClock())
+    with breakers.entered("fine") as breaker:
+        breaker.leave(is_probe=breaker.enter(), failure=None)
+    assert len(breakers) == 0
+    for number in range(MAX_CIRCUITS + 10):
+        with breakers.entered(f"t{number}") as breaker:
+            fail(breaker)
+    assert len(breakers) == MAX_CIRCUITS
+    assert breakers.problem is not None
+    with breakers.entered("t0") as breaker:
+        assert not breaker.is_open
