@@ -81,7 +81,7 @@ def confine_server(
     system_calls.forbid_new_privileges()
     rules = () if cpu is None else seccomp.AFFINITY
     if not network or read is not None or write is not None:
-        _close_files(None if read is None else [*read, *_program(command)], write, SYSTEM_PATHS)
+        _close_files(read, write, [*SYSTEM_PATHS, *_program(command)])
         rules = (*rules, *seccomp.OTHER_PROCESSES, *(() if network else seccomp.NETWORK))
     if rules:
         seccomp.deny_calls(rules)

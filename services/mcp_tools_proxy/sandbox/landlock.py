@@ -1,6 +1,7 @@
 """Restricts which files a process may read and write, by Landlock."""
 
 import ctypes
+import errno
 import os
 import stat
 import struct
@@ -10,7 +11,13 @@ from contextlib import suppress
 from mcp_tools_proxy.sandbox.system_calls import failure, libc
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+_OPENAT2 = 437
 """The same numbers on every architecture."""
+
+_CURRENT_FOLDER = -100
+_NO_LINKS = 0x04
+
+_AS_PATH = os.O_PATH | os.O_CLOEXEC
 
 _VERSION_FLAG = 1
 _PATH_BENEATH = 1
@@ -50,10 +57,12 @@ def restrict_files(
 ) -> None:
     """Allow reading below ``read`` and writing below ``write`` only; None restricts nothing.
 
-    What may be written may be read. ``optional`` are further paths to read, of which missing ones
-    are skipped. Where the kernel can do it, signals and abstract sockets reach no process outside.
-    No process outside can be traced, and so neither its memory nor its environment be read. Needs
-    ``forbid_new_privileges``. Raises OSError.
+    What may be written may be read. No path may lead through a symbolic link: a process that may
+    write there could have left it, to read all files at its next start. ``optional`` are further
+    paths to read, through links as well, of which missing ones are skipped. Where the kernel can do
+    it, signals and abstract sockets reach no process outside. No process outside can be traced, and
+    so neither its memory nor its environment be read. Needs ``forbid_new_privileges``. Raises
+    OSError.
     """
     version = abi()
     known = ~sum(right for right, since in _SINCE.items() if version < since)
@@ -61,16 +70,17 @@ def restrict_files(
     ruleset = _create(handled, version)
     try:
         for path in read or ():
-            _allow(ruleset, path, _READ & handled)
+            _allow(ruleset, _opened_without_links(path), _READ & handled)
         for path in write or ():
-            _allow(ruleset, path, handled & ~_DEVICES)
+            _allow(ruleset, _opened_without_links(path), handled & ~_DEVICES)
         for path in optional if read is not None else ():
             with suppress(OSError):
-                _allow(ruleset, path, _READ & handled)
+                _allow(ruleset, os.open(path, _AS_PATH), _READ & handled)
         if write is not None:
             with suppress(OSError):
-                _allow(ruleset, os.devnull, (_READ | _WRITE_FILE | _TRUNCATE) & handled)
-        if _landlock(_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint32(0)) == -1:
+                device = os.open(os.devnull, _AS_PATH)
+                _allow(ruleset, device, (_READ | _WRITE_FILE | _TRUNCATE) & handled)
+        if _call(_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint32(0)) == -1:
             raise failure()
     finally:
         os.close(ruleset)
@@ -83,27 +93,42 @@ def _create(handled: int, version: int) -> int:
     if not handled and not scopes:
         handled = _MAKE_BLOCK  # a set may not be empty
     attributes = struct.pack("QQQ", handled, 0, scopes)
-    ruleset = _landlock(_CREATE_RULESET, attributes, ctypes.c_size_t(size), ctypes.c_uint32(0))
+    ruleset = _call(_CREATE_RULESET, attributes, ctypes.c_size_t(size), ctypes.c_uint32(0))
     if ruleset == -1:
         raise failure()
     return ruleset
 
 
-def _allow(ruleset: int, path: str, rights: int) -> None:
-    """Allow something below a path. Raises OSError, with the path, where it does not exist."""
-    opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
+def _opened_without_links(path: str) -> int:
+    """Open a path that leads through no symbolic link. Raises OSError with the path."""
+    if "\0" in path:  # the system would read it up to there
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path)
+    how = struct.pack("QQQ", _AS_PATH, 0, _NO_LINKS)
+    name = ctypes.c_char_p(os.fsencode(path))
+    opened = _call(_OPENAT2, ctypes.c_int(_CURRENT_FOLDER), name, how, ctypes.c_size_t(24))
+    if opened != -1:
+        return opened
+    error = failure()
+    if error.errno == errno.ELOOP:
+        reason = "leads through a symbolic link; name the place itself"
+        raise OSError(error.errno, reason, path)
+    raise OSError(error.errno, error.strerror, path)
+
+
+def _allow(ruleset: int, opened: int, rights: int) -> None:
+    """Allow something below what is opened, and close it. Raises OSError."""
     try:
         if not stat.S_ISDIR(os.fstat(opened).st_mode):
             rights &= _OF_FILES
         rule = struct.pack("=Qi", rights, opened)
         if rights and (
-            _landlock(_ADD_RULE, ctypes.c_int(ruleset), ctypes.c_int(_PATH_BENEATH), rule, 0) == -1
+            _call(_ADD_RULE, ctypes.c_int(ruleset), ctypes.c_int(_PATH_BENEATH), rule, 0) == -1
         ):
             raise failure()
     finally:
         os.close(opened)
 
 
-def _landlock(call: int, *arguments: object) -> int:
+def _call(call: int, *arguments: object) -> int:
     result: int = libc().syscall(ctypes.c_long(call), *arguments)
     return result

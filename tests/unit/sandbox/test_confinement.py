@@ -248,6 +248,34 @@ print(json.dumps([
     assert tried(script, tree=str(tree)) == ["FileNotFoundError", "FileNotFoundError"]
 
 
+@pytest.mark.parametrize("key", ["read", "write"])
+@pytest.mark.parametrize("place", ["out/cache", "out/cache/notes", "out/file-link"])
+def test_a_link_that_a_server_left_opens_nothing_at_its_next_start(
+    tree: Path, key: str, place: str
+) -> None:
+    (tree / "secret" / "notes").mkdir()
+    (tree / "out" / "cache").symlink_to(tree / "secret")
+    (tree / "out" / "file-link").symlink_to(tree / ".env")
+    found = tried(
+        """
+def confined():
+    lists = {"read": [], "write": [given["tree"] + "/out"]}
+    lists[given["key"]].append(given["tree"] + "/" + given["place"])
+    confine_server(command="sh", **lists)
+try:
+    confined()
+    print(json.dumps("opened"))
+except OSError as error:
+    print(json.dumps(str(error)))
+""",
+        tree=str(tree),
+        key=key,
+        place=place,
+    )
+    assert "symbolic link" in found
+    assert place in found
+
+
 def test_root_keeps_no_capability_that_undoes_it() -> None:
     script = """
 confine_server(command="sh", read=["/"])
