@@ -27,8 +27,8 @@ def confinement_warnings() -> Iterator[str]:
     lack = missing_for(read=True, write=True, calls=True)
     if lack is not None:
         yield (
-            "imports and rendered pages are not fully confined: a file that takes over its parser "
-            f"may read files or use the network. This needs {lack}"
+            "imports, rendered pages and long checks of arguments are not fully confined: data "
+            f"that takes over its process may read files or use the network. This needs {lack}"
         )
 
 

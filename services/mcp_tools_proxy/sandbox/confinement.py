@@ -88,9 +88,10 @@ def confine_server(
 
 
 def confine_parser(read: Iterable[str], write: Iterable[str]) -> None:
-    """Confine a process that parses untrusted files: no network, and nothing started.
+    """Confine a process that works on untrusted data: no network, and nothing started.
 
-    It does what this machine can do; ``missing_for`` says what it cannot. Raises OSError.
+    It can read libraries of the system and of Python, ``read`` and ``write``. The function does
+    what this machine can do; ``missing_for`` says what it cannot. Raises OSError.
     """
     if sys.platform != "linux":
         return
@@ -98,7 +99,9 @@ def confine_parser(read: Iterable[str], write: Iterable[str]) -> None:
 
     system_calls.drop_capabilities()
     system_calls.forbid_new_privileges()
-    _close_files([], write, [*LIBRARY_PATHS, *read])
+    own = os.path.dirname(os.path.dirname(__file__))
+    python = (*sys.path, f"{sys.base_prefix}/lib", own)
+    _close_files([], write, [*LIBRARY_PATHS, *python, *read])
     if seccomp.is_supported():
         rules = (*seccomp.OTHER_PROCESSES, *seccomp.NETWORK, *seccomp.NEW_PROCESSES)
         seccomp.deny_calls(rules)

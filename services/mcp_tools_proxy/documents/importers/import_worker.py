@@ -55,10 +55,7 @@ def limit_process(cpu_s: int = CPU_S) -> None:
             resource.setrlimit(kind, most)
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
-    own = Path(__file__).parents[2]
-    confine_parser(
-        read=[*sys.path, f"{sys.base_prefix}/lib", str(own), *OCR_DATA], write=[os.getcwd()]
-    )
+    confine_parser(read=OCR_DATA, write=[os.getcwd()])
 
 
 def _answer(request: dict[str, object], source: BinaryIO, sink: BinaryIO) -> bytes:

@@ -16,6 +16,7 @@ from pydantic_core import from_json, to_json
 
 from mcp_tools_proxy.domain.errors import InvalidArguments
 from mcp_tools_proxy.json_schema.validator import BrokenSchema, compile_json
+from mcp_tools_proxy.sandbox.confinement import confine_parser
 
 CPU_S = 1.0
 """CPU of one check."""
@@ -36,6 +37,8 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with suppress(OSError):  # the first to be ended where memory runs out
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
+    # a schema is of its server, a text of its caller, and the engine of patterns is native code
+    confine_parser(read=(), write=())
     source, sink = sys.stdin.buffer, sys.stdout.buffer
     while line := source.readline():
         # its signal ends the process: no code of Python runs while a pattern is matched

@@ -1,0 +1,95 @@
+"""The processes that check arguments: what they can reach, and that they check there."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mcp_tools_proxy.domain.errors import InvalidArguments
+from mcp_tools_proxy.gateway.argument_checks.check_processes import WORKER, CheckProcesses
+from mcp_tools_proxy.json_schema.validator import CostlyCheck
+from tests.support.kernel import needs_confinement
+
+DENIED = "PermissionError"
+
+AFTERWARDS = """
+import json, os, socket, subprocess, sys
+from mcp_tools_proxy.gateway.argument_checks.check_worker import main
+def of(attempt):
+    try:
+        return str(attempt())
+    except OSError as error:
+        return type(error).__name__
+def text(path):
+    with open(path) as file:
+        return file.read()
+def put(path):
+    with open(path, "w") as file:
+        file.write("x")
+main()
+path = sys.argv[1]
+print(json.dumps({
+    "read": of(lambda: text(path)),
+    "written": of(lambda: put(path)),
+    "environment": of(lambda: text(f"/proc/{os.getppid()}/environ")),
+    "passwd": of(lambda: text("/etc/passwd")),
+    "socket": of(socket.socket),
+    "unix-socket": of(lambda: socket.socket(socket.AF_UNIX)),
+    "forked": of(os.fork),
+    "run": of(lambda: subprocess.run(["/bin/true"])),
+}))
+"""
+"""It makes checks until its stdin ends, then it tries what a check could do that took it over."""
+
+
+def request_of(schema: object, arguments: object) -> bytes:
+    parts = [json.dumps(part).encode() for part in (schema, arguments, [])]
+    return b"%d %d %d\n" % tuple(map(len, parts)) + b"".join(parts)
+
+
+@needs_confinement
+def test_a_process_that_checks_arguments_has_no_network_and_no_file_of_the_gateway(
+    tmp_path: Path,
+) -> None:
+    secret = tmp_path / ".env"
+    secret.write_text("MCP_PROXY_ADMIN_TOKEN=secret")
+    ended = subprocess.run(  # noqa: S603 - our own script
+        [sys.executable, "-c", AFTERWARDS, str(secret)],
+        input=request_of({"properties": {"a": {"pattern": "(?=x)"}}}, {"a": "x"}),
+        capture_output=True,
+        check=True,
+    )
+    answer, found = map(json.loads, ended.stdout.splitlines())
+    assert answer is None
+    assert set(found.values()) == {DENIED}, found
+    assert secret.read_text() == "MCP_PROXY_ADMIN_TOKEN=secret"
+
+
+@needs_confinement
+async def test_the_processes_of_the_gateway_are_confined() -> None:
+    schema = b'{"properties":{"a":{"pattern":"^(?!b)","format":"email"}}}'
+    processes = CheckProcesses()
+    try:
+        await processes.check(CostlyCheck(schema, {"a": "a@example.com"}, []), "tenant_1")
+        with pytest.raises(InvalidArguments):
+            await processes.check(CostlyCheck(schema, {"a": "b@example.com"}, []), "tenant_1")
+        (status,) = filter(None, map(_status_of_worker, _children()))
+    finally:
+        await processes.aclose()
+    assert (status["Seccomp"], status["NoNewPrivs"]) == ("2", "1")
+
+
+def _children() -> list[Path]:
+    tasks = Path("/proc/self/task").iterdir()
+    pids = [pid for task in tasks for pid in (task / "children").read_text().split()]
+    return [Path("/proc", pid) for pid in pids]
+
+
+def _status_of_worker(process: Path) -> dict[str, str]:
+    """Read what the system says of a process; empty if it checks no arguments."""
+    if WORKER[-1].encode() not in (process / "cmdline").read_bytes():
+        return {}
+    lines = (process / "status").read_text().splitlines()
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
