@@ -83,6 +83,8 @@ def confine_server(
     if not network or read is not None or write is not None:
         _close_files(read, write, [*SYSTEM_PATHS, *_program(command)])
         rules = (*rules, *seccomp.OTHER_PROCESSES, *(() if network else seccomp.NETWORK))
+    if write is not None and not write:
+        rules = (*rules, *seccomp.FILE_ATTRIBUTES)
     if rules:
         seccomp.deny_calls(rules)
 
@@ -104,7 +106,7 @@ def confine_parser(read: Iterable[str], write: Iterable[str]) -> None:
     _close_files([], write, [*LIBRARY_PATHS, *python, *read])
     if seccomp.is_supported():
         rules = (*seccomp.OTHER_PROCESSES, *seccomp.NETWORK, *seccomp.NEW_PROCESSES)
-        seccomp.deny_calls(rules)
+        seccomp.deny_calls((*rules, *seccomp.FILE_ATTRIBUTES))
 
 
 def _close_files(

@@ -22,14 +22,35 @@ _NUMBERS: Mapping[str, tuple[int | None, int | None]] = {
     "fork": (57, None),
     "vfork": (58, None),
     "execve": (59, 221),
+    "chmod": (90, None),
+    "fchmod": (91, 52),
+    "chown": (92, None),
+    "fchown": (93, 55),
+    "lchown": (94, None),
     "ptrace": (101, 117),
+    "utime": (132, None),
+    "setpriority": (141, 140),
+    "sched_setparam": (142, 118),
+    "sched_setscheduler": (144, 119),
     "init_module": (175, 105),
     "delete_module": (176, 106),
+    "setxattr": (188, 5),
+    "lsetxattr": (189, 6),
+    "fsetxattr": (190, 7),
+    "removexattr": (197, 14),
+    "lremovexattr": (198, 15),
+    "fremovexattr": (199, 16),
     "sched_setaffinity": (203, 122),
+    "utimes": (235, None),
     "kexec_load": (246, 104),
     "add_key": (248, 217),
     "request_key": (249, 218),
     "keyctl": (250, 219),
+    "ioprio_set": (251, 30),
+    "fchownat": (260, 54),
+    "futimesat": (261, None),
+    "fchmodat": (268, 53),
+    "utimensat": (280, 88),
     "perf_event_open": (298, 241),
     "prlimit64": (302, 261),
     "open_by_handle_at": (304, 265),
@@ -37,6 +58,7 @@ _NUMBERS: Mapping[str, tuple[int | None, int | None]] = {
     "process_vm_writev": (311, 271),
     "kcmp": (312, 272),
     "finit_module": (313, 273),
+    "sched_setattr": (314, 274),
     "kexec_file_load": (320, 294),
     "bpf": (321, 280),
     "execveat": (322, 281),
@@ -47,6 +69,10 @@ _NUMBERS: Mapping[str, tuple[int | None, int | None]] = {
     "clone3": (435, 435),
     "pidfd_getfd": (438, 438),
     "process_madvise": (440, 440),
+    "fchmodat2": (452, 452),
+    "setxattrat": (463, 463),
+    "removexattrat": (466, 466),
+    "file_setattr": (469, 469),
 }
 
 _ARCH_OFFSET, _ARGUMENTS_OFFSET = 4, 16
@@ -75,9 +101,29 @@ OTHER_PROCESSES: Sequence[Rule] = (
     *_denied("init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load"),
     # io_uring opens sockets without the call socket; ENOSYS makes libraries do without it
     *((f"io_uring_{call}", errno.ENOSYS, None) for call in ("setup", "enter", "register")),
-    ("prlimit64", errno.EPERM, (0, 0xFFFFFFFF, 0)),
+    # a process may change its own only: 0 is the caller, and its group for the last two
+    *(
+        (call, errno.EPERM, (0, 0xFFFFFFFF, 0))
+        for call in (
+            *("prlimit64", "sched_setaffinity"),
+            *("sched_setscheduler", "sched_setparam", "sched_setattr"),
+        )
+    ),
+    *((call, errno.EPERM, (1, 0xFFFFFFFF, 0)) for call in ("setpriority", "ioprio_set")),
+    ("setpriority", errno.EPERM, (0, 2, 0)),  # 2 is all processes of the user
+    ("ioprio_set", errno.EPERM, (0, 3, 1)),  # 1 is a process, 3 all of the user
 )
-"""Memory, descriptors, keys and limits of other processes, and ways around the filter."""
+"""Memory, descriptors, keys, limits and priorities of other processes, and ways around the
+filter."""
+
+FILE_ATTRIBUTES: Sequence[Rule] = (
+    *_denied("chmod", "fchmod", "fchmodat", "fchmodat2", "file_setattr"),
+    *_denied("chown", "fchown", "lchown", "fchownat"),
+    *_denied("utime", "utimes", "futimesat", "utimensat"),
+    *_denied("setxattr", "lsetxattr", "fsetxattr", "setxattrat"),
+    *_denied("removexattr", "lremovexattr", "fremovexattr", "removexattrat"),
+)
+"""Mode, owner, times and attributes of a file, which Landlock does not restrict."""
 
 NETWORK: Sequence[Rule] = (
     # sockets of the machine as well: Docker's and D-Bus start programs outside of the sandbox

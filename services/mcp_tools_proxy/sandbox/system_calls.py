@@ -11,9 +11,9 @@ _PR_SET_NO_NEW_PRIVS = 38
 
 _CAPABILITY_VERSION = 0x20080522
 _UNDOING = (
-    *(12, 13),  # net_admin, net_raw
+    *(9, 12, 13),  # linux_immutable, net_admin, net_raw
     *(16, 17, 18, 19),  # sys_module, sys_rawio, sys_chroot, sys_ptrace
-    *(21, 22, 24, 25, 27),  # sys_admin, sys_boot, sys_resource, sys_time, mknod
+    *(21, 22, 23, 24, 25, 27),  # sys_admin, sys_boot, sys_nice, sys_resource, sys_time, mknod
     *(32, 33, 34, 38, 39, 40),  # mac_override, mac_admin, syslog, perfmon, bpf, checkpoint_restore
 )
 """Capabilities with which root could undo its confinement."""

@@ -276,6 +276,60 @@ except OSError as error:
     assert place in found
 
 
+ATTRIBUTES = """
+secret = given["tree"] + "/secret/file"
+descriptor = os.open(given["tree"] + "/in/file", os.O_RDONLY)
+def left():
+    return {
+        "mode": of(lambda: os.chmod(secret, 0o777)),
+        "mode of an open file": of(lambda: os.fchmod(descriptor, 0o777)),
+        "owner": of(lambda: os.chown(secret, os.getuid(), os.getgid())),
+        "times": of(lambda: os.utime(secret)),
+        "attribute": of(lambda: os.setxattr(secret, "user.x", b"x")),
+    }
+"""
+
+
+@pytest.mark.parametrize(
+    "confine",
+    [
+        'confine_server(command="sh", write=[])',
+        'confine_server(command="sh", network=False, read=[given["tree"]], write=[])',
+        'os.chdir(given["tree"] + "/out"); confine_parser(read=[], write=["."])',
+    ],
+)
+def test_mode_owner_and_times_of_no_file_change_where_none_may_be_written(
+    tree: Path, confine: str
+) -> None:
+    before = (tree / "secret" / "file").stat()
+    found = tried(f"{ATTRIBUTES}\n{confine}\nprint(json.dumps(left()))", tree=str(tree))
+    assert set(found.values()) == {DENIED}
+    assert (tree / "secret" / "file").stat() == before
+
+
+@pytest.mark.parametrize("given", [{"network": False}, {"read": []}, {"write": []}])
+def test_the_priority_of_no_other_process_changes(given: Mapping[str, object]) -> None:
+    found = tried(
+        """
+confine_server(command="sh", **given)
+parent = os.getppid()
+print(json.dumps({
+    "priority": of(lambda: os.setpriority(os.PRIO_PROCESS, parent, 19)),
+    "of the user": of(lambda: os.setpriority(os.PRIO_USER, 0, 19)),
+    "scheduler": of(lambda: os.sched_setscheduler(parent, os.SCHED_BATCH, os.sched_param(0))),
+    "cores": of(lambda: os.sched_setaffinity(parent, {0})),
+    "own": of(lambda: os.setpriority(os.PRIO_PROCESS, 0, 1)),
+    "own cores": of(lambda: os.sched_setaffinity(0, os.sched_getaffinity(0))),
+}))
+""",
+        **given,
+    )
+    assert found == {
+        **dict.fromkeys(("priority", "of the user", "scheduler", "cores"), DENIED),
+        **dict.fromkeys(("own", "own cores")),
+    }
+
+
 def test_root_keeps_no_capability_that_undoes_it() -> None:
     script = """
 confine_server(command="sh", read=["/"])
