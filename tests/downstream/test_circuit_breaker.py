@@ -10,11 +10,15 @@ import pytest
 from tests.support.configuration import Config, Json, make_preset
 from tests.support.mcp_servers.raw_web import RawServer, running_raw
 from tests.support.service import SERVERS, Service, eventually, running
+from tests.support.tokens import bearer
 
+EXPLAIN = "/internal/mcp/explain"
 FAILURES = 3
 NEVER_S = 3600.0
 """A pause that ends in no test."""
 
+ADMIN = "correct-horse-battery"
+USER = {"tenant_id": "tenant_1", "user_id": "u"}
 TOOLS = ("hang", "half", "crash", "echo", "is_error", "error", "sleep", "counter")
 
 
@@ -25,13 +29,19 @@ class Called(NamedTuple):
     server: RawServer
 
     async def code(self, tool: str, arguments: Json | None = None, **of_user: str) -> str:
-        user = {"tenant_id": "tenant_1", "user_id": "u", **of_user}
+        user = {**USER, **of_user}
         return await self.service.code(f"s1:{tool}", arguments, user=user)
 
     async def fail(self, times: int = FAILURES, tenant_id: str = "tenant_1") -> None:
         """Send calls that time out."""
         for _ in range(times):
             assert await self.code("hang", tenant_id=tenant_id) == "TOOL_TIMEOUT"
+
+    async def explanation(self, **of_user: str) -> Any:
+        """Explain a call as an operator."""
+        body = {"tool_name": "s1:echo", "arguments": {"text": "a"}, "user": {**USER, **of_user}}
+        answer = await self.service.http.post(EXPLAIN, json=body, headers=bearer(ADMIN))
+        return answer.json()
 
     async def open_circuits(self) -> float:
         """Return how many circuits the metric shows as open."""
@@ -54,7 +64,8 @@ async def calling(
             **entry,
         }
         preset = make_preset(tools=[("s1", tool) for tool in TOOLS])
-        async with running(config=Config(servers={"s1": own}, presets=[preset])) as service:
+        config = Config(servers={"s1": own}, presets=[preset])
+        async with running(config=config, admin_token=ADMIN) as service:
             yield Called(service, server)
 
 
@@ -143,4 +154,33 @@ async def test_a_slow_probe_of_one_tenant_keeps_no_other_tenant_waiting() -> Non
 async def test_by_default_no_call_is_refused() -> None:
     async with calling(breakerFailures=None) as called:
         await called.fail(2 * FAILURES)
+        assert await called.code("echo", {"text": "a"}) == "OK"
+
+
+@pytest.mark.parametrize("isolation", ["shared", "tenant", "user"])
+async def test_an_explanation_refuses_a_call_as_the_open_circuit_does(isolation: str) -> None:
+    async with calling(isolation=isolation) as called:
+        assert (await called.explanation())["decision"] == "pass"
+        await called.fail()
+        error = (await called.service.execute("s1:echo", {"text": "a"}, user=USER))["error"]
+        explained = await called.explanation()
+        (check,) = [it for it in explained["checks"] if it["check"] == "server"]
+        assert explained["decision"] == check["verdict"] == error["code"] == "SERVER_UNAVAILABLE"
+        assert check["message"] == error["message"]
+        assert called.server.script.calls["echo"] == 0
+        if isolation != "shared":
+            other = await called.explanation(tenant_id="another")
+            assert other["decision"] == "pass"
+
+
+async def test_an_explanation_is_no_probe_of_an_open_circuit() -> None:
+    async with calling(pause_s=0.05) as called:
+        await called.fail()
+
+        async def is_to_be_probed() -> bool:
+            return bool((await called.explanation())["decision"] == "pass")
+
+        await eventually(is_to_be_probed)
+        assert await called.open_circuits() == 1
+        assert called.server.script.calls["echo"] == 0
         assert await called.code("echo", {"text": "a"}) == "OK"

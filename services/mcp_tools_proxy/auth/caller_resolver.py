@@ -192,6 +192,7 @@ def _from_token(
         origin=origin,
         documents=narrow_documents(principal.documents, asserted.documents),
         jwt=jwt,
+        jwt_claims=principal.jwt_claims,
     )
 
 

@@ -1,14 +1,22 @@
 """Converts the verified claims of a JWT to a principal."""
 
+import json
 import math
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from hashlib import sha256
 
 from mcp_tools_proxy.domain.identity import OperatorRight, Principal
 from mcp_tools_proxy.wire.identifiers import DOCUMENTS_RULE, document_ids, is_identifier
 
 Claims = Mapping[str, object]
+
+
+_OF_ONE_TOKEN = frozenset(
+    ("exp", "iat", "nbf", "jti", "at_hash", "c_hash", "uti", "aio", "rh")
+)  # the last three are Microsoft Entra's
+"""Claims that differ in each token of one sign-in, and grant nothing."""
 
 
 class InvalidClaims(Exception):
@@ -32,6 +40,16 @@ class ClaimNames:
     documents: str | None = None
     operator: str | None = None
     admin_role: str | None = None
+
+
+def claims_digest(claims: Claims) -> str:
+    """Return the SHA-256 of the claims, equal for the tokens that one sign-in is renewed with.
+
+    All claims count, not only those of roles and documents: an issuer may derive what a server
+    allows from any of them, such as ``scope``.
+    """
+    counted = {name: claims[name] for name in claims if name not in _OF_ONE_TOKEN}
+    return sha256(json.dumps(counted, sort_keys=True).encode()).hexdigest()
 
 
 def check_times(claims: Claims, now: float, leeway_s: float) -> float:

@@ -14,7 +14,13 @@ from jwt.exceptions import (
     PyJWTError,
 )
 
-from mcp_tools_proxy.auth.claims import ClaimNames, InvalidClaims, check_times, principal_of
+from mcp_tools_proxy.auth.claims import (
+    ClaimNames,
+    InvalidClaims,
+    check_times,
+    claims_digest,
+    principal_of,
+)
 from mcp_tools_proxy.auth.jwks import KeySet
 from mcp_tools_proxy.domain.errors import Unauthenticated
 from mcp_tools_proxy.domain.identity import Principal
@@ -148,6 +154,7 @@ class JwtVerifier:
             principal_of(claims, self._rules.claims),
             token_log_fields=_token_log_fields(claims),
             jwt=(self._rules.issuer, good_until - self._rules.leeway_s),
+            jwt_claims=claims_digest(claims),
         )
         return _Verified(principal, good_until, kid, key)
 

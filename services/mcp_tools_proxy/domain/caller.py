@@ -63,6 +63,12 @@ class Caller:
     documents: frozenset[str] | None = field(default=None, compare=False)
     jwt: CallerJwt | None = field(default=None, compare=False, repr=False)
     """What proves tenant and user in this very request; None where they were only said."""
+    jwt_claims: str = field(default="", compare=False, repr=False)
+    """Digest of the JWT's claims, the same for a renewed JWT; empty without a JWT.
+
+    A token that the JWT is exchanged for has the rights of these claims: one that was kept by
+    tenant and user alone gave a JWT of fewer roles what one of more had got.
+    """
     stand_in: StandIn | None = None
 
 

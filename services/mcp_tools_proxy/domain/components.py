@@ -82,6 +82,11 @@ class ComponentSpec(Protocol):
         ...
 
     @property
+    def exchanges_jwt(self) -> bool:
+        """Whether it is called with a token that its caller's JWT is exchanged for."""
+        ...
+
+    @property
     def argument_names(self) -> frozenset[str]:
         """The names of its declared arguments."""
         ...
@@ -163,6 +168,8 @@ class ToolSpec:
     """Whether it works on tenants' data."""
     idempotent: bool = True
     """Whether calling it twice has no more effect than calling it once."""
+    exchanges_jwt: bool = False
+    """Whether it is called with a token that its caller's JWT is exchanged for."""
     argument_names: frozenset[str] = field(init=False)
     """The arguments that the input schema declares, computed from it."""
 
@@ -227,6 +234,8 @@ class _ReadOnlySpec:
     argument_names: frozenset[str] = field(default=frozenset())
     needs_tenant: bool = False
     """Whether it works on tenants' data; downstream servers have none."""
+    exchanges_jwt: bool = False
+    """Whether it is used with a token that its caller's JWT is exchanged for."""
 
     @property
     def bare_name(self) -> str:

@@ -69,6 +69,8 @@ class Principal:
     token_log_fields: Mapping[str, str] = field(default_factory=dict, compare=False)
     jwt: tuple[str, float] | None = field(default=None, compare=False)
     """Issuer and expiry of the JWT, in seconds since 1970; None for another token."""
+    jwt_claims: str = field(default="", compare=False)
+    """Digest of the JWT's claims, see ``Caller.jwt_claims``."""
 
     @property
     def own_name(self) -> tuple[str, str] | None:

@@ -178,6 +178,11 @@ class ServerConfig:
     """How tokens for the server are got; None where none are, or headers have one."""
 
     @property
+    def exchanges_jwt(self) -> bool:
+        """Whether calls have a token that their caller's JWT is exchanged for."""
+        return self.auth is not None and self.auth.grant.needs_jwt
+
+    @property
     def session_limit(self) -> int:
         """How many sessions tenants or users may have at once."""
         if self.max_sessions is not None:

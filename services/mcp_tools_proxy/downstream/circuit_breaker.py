@@ -126,10 +126,17 @@ class CircuitBreaker:
         """Admit a call; return whether it probes the server. Raises ServerUnavailable."""
         if not self._openings:
             return False
+        self.check()
+        self._is_probed = True
+        return True
+
+    def check(self) -> None:
+        """Raise ServerUnavailable if a call would be refused now."""
+        if not self._openings:
+            return
         wait_s = self._next_call_at - self._clock()
         if wait_s <= 0 and not self._is_probed:
-            self._is_probed = True
-            return True
+            return
         raise ServerUnavailable(
             f"server {self._server_id} is unavailable: {self.problem}; try again later",
             details={"server_id": self._server_id},

@@ -154,16 +154,22 @@ class Pool:
         return True
 
     async def check_caller(self, server_id: str, caller: Caller) -> bool:
-        """Check that a call would have all that the server's entry needs of its caller.
+        """Check that a call has all that the server's entry needs of its caller, and may be sent.
 
         The caller is taken as proven; return whether the call has to prove the user, by a JWT.
         Opens no session and sends nothing. Raises IdentityRequired, CredentialsMissing,
-        LoginRequired, LoginsUnavailable.
+        LoginRequired, LoginsUnavailable, and ServerUnavailable if the circuit is open.
         """
-        session = self.session(server_id)
-        if session is None:
+        entry = self._entries.get(server_id)
+        if entry is None:
             return False
-        return await session.caller_values.check(session.config, caller)
+        session = entry.session
+        needs_jwt = await session.caller_values.check(session.config, caller)
+        if entry.isolated is None:
+            session.check_circuit()
+        else:
+            entry.isolated.check_circuit(caller)
+        return needs_jwt
 
     def apply(self, wanted: Mapping[str, ServerConfig]) -> None:
         """Start, stop and replace sessions to match ``wanted``; unchanged servers keep theirs.

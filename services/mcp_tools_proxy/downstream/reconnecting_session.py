@@ -175,6 +175,11 @@ class ReconnectingSession:
         """What is wrong although there is a connection."""
         return (self._breakers and self._breakers.problem) or self._refresh_error
 
+    def check_circuit(self) -> None:
+        """Raise ServerUnavailable if calls are refused since those before got no answer."""
+        if self._breaker is not None:
+            self._breaker.check()
+
     def detach(self) -> None:
         """Stop reporting metrics and changes: the session was replaced, or its server removed."""
         self.metrics.close()

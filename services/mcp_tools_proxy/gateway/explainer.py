@@ -110,8 +110,9 @@ class Destinations:
     """Where calls go: ``servers`` with their state, and Retrieval, if it is set.
 
     ``check_caller`` raises IdentityRequired, CredentialsMissing or LoginRequired where a call to a
-    server would, for what it is sent of its caller, by whose session and login. It returns whether
-    the call has to prove its user by a JWT, which an explanation has not.
+    server would, for what it is sent of its caller, by whose session and login, and
+    ServerUnavailable where the circuit of that session is open. It returns whether the call has to
+    prove its user by a JWT, which an explanation has not.
     """
 
     servers: Callable[[], Iterable[ServerStatus]]

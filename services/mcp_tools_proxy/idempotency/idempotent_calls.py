@@ -203,5 +203,5 @@ def _check_same(kept: bytes, request: bytes) -> None:
     if kept != request:
         raise IdempotencyConflict(
             "this idempotency key was already used for another tool, with other arguments, or by a "
-            "caller with other roles or documents; use a new key for this call"
+            "caller with other roles, documents or JWT claims; use a new key for this call"
         )

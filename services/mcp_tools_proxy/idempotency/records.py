@@ -87,13 +87,16 @@ def request_digest(call: Call, spec: ComponentSpec) -> bytes:
     Keys are sorted, and 1.0 is 1, as in RFC 8785: what passes a program in JavaScript changes so.
     The tool is named as its server names it, so each spelling of its name is the same. ``call`` has
     the arguments that are filled in. Roles and bound documents belong to it: another caller of the
-    same tenant, user and agent was answered with what only a wider one may read.
+    same tenant, user and agent was answered with what only a wider one may read. So do the claims
+    of a JWT that is exchanged for the server's token.
     """
     brought, caller = call.input_responses, call.caller
     whole: tuple[object, ...] = (spec.name, call.arguments, brought and brought.responses)
     if caller.roles or caller.documents is not None:
         documents = None if caller.documents is None else sorted(caller.documents)
         whole += (sorted(set(caller.roles)), documents)
+    if spec.exchanges_jwt:
+        whole += (caller.jwt_claims,)
     return _digest(to_json(_canonical(whole)))
 
 

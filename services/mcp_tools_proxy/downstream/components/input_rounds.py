@@ -57,7 +57,7 @@ async def send_with_rounds(
     if call.client is NULL_CLIENT and call.input_responses is None:
         return await request.send(NULL_CLIENT, None)
     if may_suspend(call, legacy=session.is_legacy):
-        resume_key = resume_key_of(call, session.config.server_id, method, params)
+        resume_key = resume_key_of(call, session.config, method, params)
         return await session.suspended_calls.send(
             call, resume_key, request.send_relayed, session.metrics
         )

@@ -51,6 +51,7 @@ class RemotePrompt(NamesNoDocument):
             as_mcp=route.shown,
             given_name=route.overrides.name,
             argument_names=frozenset(argument["name"] for argument in listed),
+            exchanges_jwt=session.config.exchanges_jwt,
             required=frozenset(a["name"] for a in listed if a.get("required") is True),
         )
         return cls(spec, RemoteTarget(session, spec, route.name), max_text_bytes)

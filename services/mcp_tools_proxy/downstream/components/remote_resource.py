@@ -42,7 +42,12 @@ class RemoteResource(NamesNoDocument):
     @classmethod
     def build(cls, route: Route, session: ReconnectingSession, max_text_bytes: int) -> Self:
         """Build the resource of a route."""
-        spec = ResourceSpec(name=route.name, server_id=route.server_id, as_mcp=route.shown)
+        spec = ResourceSpec(
+            name=route.name,
+            server_id=route.server_id,
+            as_mcp=route.shown,
+            exchanges_jwt=session.config.exchanges_jwt,
+        )
         return cls(spec, RemoteTarget(session, spec, route.name), route.name, max_text_bytes)
 
     def parse(self, arguments: JsonObject) -> None:

@@ -65,7 +65,7 @@ class RemoteTool(NamesNoDocument):
         output_schema_check: OutputSchemaCheck = OutputSchemaCheck.OFF,
     ) -> Self:
         """Build the tool of a route."""
-        spec = _spec_of(route)
+        spec = _spec_of(route, exchanges_jwt=session.config.exchanges_jwt)
         return cls(
             spec=spec,
             target=RemoteTarget(session, spec, route.name),
@@ -157,7 +157,7 @@ class RemoteTool(NamesNoDocument):
         )
 
 
-def _spec_of(route: Route) -> ToolSpec:
+def _spec_of(route: Route, *, exchanges_jwt: bool) -> ToolSpec:
     """Build the tool's spec; its schema gets type ``object``, as clients expect."""
     descriptor = route.shown
     annotations = cast("JsonObject", descriptor.get("annotations") or {})
@@ -176,6 +176,7 @@ def _spec_of(route: Route) -> ToolSpec:
         server_id=route.server_id,
         given_name=route.overrides.name,
         idempotent=any(annotations.get(hint) is True for hint in _IDEMPOTENT_HINTS),
+        exchanges_jwt=exchanges_jwt,
     )
 
 

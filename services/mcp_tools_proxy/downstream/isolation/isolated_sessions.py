@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
+from typing import NamedTuple
 
 import structlog
 
@@ -12,7 +13,7 @@ from mcp_tools_proxy.domain.caller import Caller, StandIn
 from mcp_tools_proxy.domain.caller_template import CallerPart
 from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.domain.errors import ServerBusy
-from mcp_tools_proxy.domain.server import Isolation, SessionCounts
+from mcp_tools_proxy.domain.server import Isolation, ServerConfig, SessionCounts
 from mcp_tools_proxy.downstream.connection import Dial
 from mcp_tools_proxy.downstream.isolation.isolated_session import IsolatedSession
 from mcp_tools_proxy.downstream.reconnecting_session import ReconnectingSession
@@ -23,11 +24,23 @@ from mcp_tools_proxy.policy.tenant_share import tenant_share
 SWEEP_S = 5.0
 """The longest pause between two looks for sessions that are idle for too long."""
 
-Key = tuple[str, ...]
-"""The tenant, or tenant and user. Joined, ``a/b`` and ``c`` would be ``a`` and ``b/c``.
+MAX_SESSIONS_OF_USER = 4
+"""Sessions of one user at once, where each set of claims of the user's JWTs has its own."""
 
-The key of an operator who stands in for them has a part more: a session may hold the user's state.
-"""
+
+class Key(NamedTuple):
+    """Whose a session is. Joined, ``a/b`` and ``c`` would be ``a`` and ``b/c``.
+
+    ``user_id`` is empty where users share a session. ``jwt_claims`` are ``Caller.jwt_claims`` where
+    the JWT is exchanged for a token, as the session uses the token. An operator who stands in for
+    the user has a session of its own, as a session may hold the user's state.
+    """
+
+    tenant_id: str
+    user_id: str
+    jwt_claims: str
+    is_stand_in: bool
+
 
 _CLOSED = "its session is closed"
 
@@ -57,9 +70,8 @@ class IsolatedSessions:
         self._config = discovery.config
         self._limit = self._config.session_limit
         self._dial = dial
-        separates = self._config.isolation.separates
-        self._parts = tuple(part for part in CallerPart if part in separates)
-        self._most_of_tenant = tenant_share(self._limit) if len(self._parts) > 1 else 1
+        self._of_users = CallerPart.USER_ID in self._config.isolation.separates
+        self._most_of_tenant = tenant_share(self._limit) if self._of_users else 1
         """Of a tenant with many users some wait, so that another tenant finds a place."""
         self._open: dict[Key, IsolatedSession] = {}
         self._closing: set[IsolatedSession] = set()
@@ -70,7 +82,7 @@ class IsolatedSessions:
         discovery.lease = self.lease
         discovery.on_tools = self._adopt_tools
         if before is not None:
-            for key, subscriptions in before.subscribed(self._config.isolation):
+            for key, subscriptions in before.subscribed(self._config):
                 if len(self._open) < self._limit:
                     self._add(key, subscriptions)
         self._count()
@@ -109,9 +121,13 @@ class IsolatedSessions:
 
     def _key_of(self, caller: Caller) -> Key:
         """Return whose session a call uses. Raises IdentityRequired."""
-        if caller.stand_in is None:
-            return tuple(part.of(caller) for part in self._parts)
-        return (*self._key_of(replace(caller, stand_in=None)), "stand-in")
+        user = caller if caller.stand_in is None else replace(caller, stand_in=None)
+        return Key(
+            CallerPart.TENANT_ID.of(user),
+            CallerPart.USER_ID.of(user) if self._of_users else "",
+            caller.jwt_claims if self._config.exchanges_jwt else "",
+            caller.stand_in is not None,
+        )
 
     async def run(self) -> None:
         """Keep the sessions running, and end those that are idle for too long, until cancelled."""
@@ -131,15 +147,26 @@ class IsolatedSessions:
         finally:
             self._fail_waiting()
 
+    def check_circuit(self, caller: Caller) -> None:
+        """Raise ServerUnavailable, or IdentityRequired, if a call of ``caller`` would be refused.
+
+        A session that is not open has no circuit.
+        """
+        session = self._open.get(self._key_of(caller))
+        if session is not None:
+            session.check_circuit()
+
     def reconnect(self) -> None:
         """Close the connections of all sessions; each is opened again while it is used."""
         for session in self._open.values():
             session.connection_state.request_reconnect()
 
-    def subscribed(self, isolation: Isolation) -> Iterator[tuple[Key, ResourceSubscriptions]]:
-        """Yield what is subscribed to, by session; nothing if ``isolation`` is another one."""
+    def subscribed(self, config: ServerConfig) -> Iterator[tuple[Key, ResourceSubscriptions]]:
+        """Yield what is subscribed to, by session; nothing if ``config`` has other keys."""
+        if _separation(config) != _separation(self._config):
+            return
         for key, session in self._open.items():
-            if session.subscriptions.uris and isolation is self._config.isolation:
+            if session.subscriptions.uris:
                 yield key, session.subscriptions
 
     async def drain(self, timeout_s: float) -> None:
@@ -171,7 +198,7 @@ class IsolatedSessions:
         return waiting.session.result()
 
     async def _wait(self, waiting: _Waiting, timeout_s: float) -> None:
-        tenant_id, limit = waiting.key[0], self._discovery.call_limit
+        tenant_id, limit = waiting.key.tenant_id, self._discovery.call_limit
         limit.enter(tenant_id)
         try:
             async with asyncio.timeout(timeout_s):
@@ -186,9 +213,9 @@ class IsolatedSessions:
 
         The tenants with the fewest sessions come first, then who came first.
         """
-        of_tenant = Counter(key[0] for key in self._open)
+        of_tenant = Counter(key.tenant_id for key in self._open)
         promised = len(self._closing)
-        for waiting in sorted(self._waiting, key=lambda it: of_tenant[it.key[0]]):
+        for waiting in sorted(self._waiting, key=lambda it: of_tenant[it.key.tenant_id]):
             session = self._open.get(waiting.key)
             if session is None and not self._is_at_share(waiting.key):
                 if len(self._open) + len(self._closing) < self._limit:
@@ -196,33 +223,40 @@ class IsolatedSessions:
                 elif promised:
                     promised -= 1
                 else:
-                    self._evict(waiting.key[0])
+                    self._evict(waiting.key.tenant_id)
             if session is not None:
                 session.begin_use()
                 waiting.session.set_result(session)
         self._waiting = [it for it in self._waiting if not it.session.done()]
 
     def _is_at_share(self, newcomer: Key) -> bool:
-        """Return whether a tenant may have no more sessions, after ending an idle one of its own.
+        """Return whether a user or tenant may have no more sessions, after ending an idle one.
 
-        So a place becomes free for each new user of it, and no other tenant loses one. Operators
-        who stand in for its users have a share of their own: while there is room they end no
-        session of a user.
+        So a place becomes free for each new user of a tenant, and no other tenant loses one.
+        Operators who stand in for its users have a share of their own: while there is room they end
+        no session of a user.
         """
-        own = [it for it in self._open if it[0] == newcomer[0] and len(it) == len(newcomer)]
-        if len(own) < self._most_of_tenant:
+        of_tenant = [
+            it
+            for it in self._open
+            if (it.tenant_id, it.is_stand_in) == (newcomer.tenant_id, newcomer.is_stand_in)
+        ]
+        of_user = [it for it in of_tenant if it.user_id == newcomer.user_id]
+        for own, most in ((of_user, MAX_SESSIONS_OF_USER), (of_tenant, self._most_of_tenant)):
+            if len(own) < most:
+                continue
+            idle = [it for it in own if not self._open[it].is_busy]
+            if not idle:
+                return True
+            self._end(min(idle, key=lambda key: self._open[key].idle_since), "evicted")
             return False
-        idle = [it for it in own if not self._open[it].is_busy]
-        if not idle:
-            return True
-        self._end(min(idle, key=lambda key: self._open[key].idle_since), "evicted")
         return False
 
     def _evict(self, newcomer: str) -> None:
         """End an idle session, if there is one that may end for one more of a tenant."""
-        tenants = Counter(key[0] for key in self._open)
+        tenants = Counter(key.tenant_id for key in self._open)
         idle = [
-            IdleSession(session=key, tenant_id=key[0], ends_at=self._open[key].idle_since)
+            IdleSession(session=key, tenant_id=key.tenant_id, ends_at=self._open[key].idle_since)
             for key in self._idle()
         ]
         with suppress(CapacityExceeded):
@@ -234,9 +268,10 @@ class IsolatedSessions:
 
     def _add(self, key: Key, subscriptions: ResourceSubscriptions | None) -> IsolatedSession:
         caller = Caller(
-            tenant_id=key[0],
-            user_id=key[1] if len(self._parts) > 1 else "",
-            stand_in=StandIn(reads_documents=False) if len(key) > len(self._parts) else None,
+            tenant_id=key.tenant_id,
+            user_id=key.user_id,
+            jwt_claims=key.jwt_claims,
+            stand_in=StandIn(reads_documents=False) if key.is_stand_in else None,
         )
         session = IsolatedSession(
             self._discovery,
@@ -318,3 +353,8 @@ class IsolatedSessions:
             "are in use; try again when some of the calls are done",
             details={"server_id": server_id, "max_sessions": limit},
         )
+
+
+def _separation(config: ServerConfig) -> tuple[Isolation, bool]:
+    """Return what decides which callers share a session."""
+    return config.isolation, config.exchanges_jwt

@@ -1,7 +1,7 @@
 """The tokens for one server: whose each is, and what a refusal of it means."""
 
 import shlex
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from mcp_tools_proxy.domain.caller import Caller
@@ -35,10 +35,16 @@ from mcp_tools_proxy.downstream.oauth.token_endpoint import AccessToken, IssuerC
 MAX_OWNERS = 10_000
 """Tenants or users of one server whose tokens are kept in memory; of more, those used last."""
 
+MAX_TOKENS_OF_USER = 16
+"""Tokens of one user that are kept: one for each set of claims that the user's JWTs have."""
+
 _NO_KEY = "there is no MCP_PROXY_CREDENTIALS_KEY to keep logins with"
 
 Owner = tuple[str, ...]
-"""The tenant, or tenant, user and issuer of the user's JWT; nothing for the deployment."""
+"""The tenant, or tenant, user and issuer of the user's JWT; nothing for the deployment.
+
+Where the JWT is exchanged, ``Caller.jwt_claims`` are a fourth part.
+"""
 
 FillTexts = Callable[
     [Mapping[str, str | CallerTemplate], Caller | None], Awaitable[Mapping[str, str]]
@@ -115,7 +121,8 @@ class ServerAccess:
                 return (CallerPart.TENANT_ID.of(caller),)
             case LoginFor.USER:
                 parts = CallerPart.TENANT_ID.of(caller), CallerPart.USER_ID.of(caller)
-                return (*parts, self._parts.jwt_issuer or "")
+                owner = (*parts, self._parts.jwt_issuer or "")
+                return (*owner, caller.jwt_claims) if self._auth.grant.needs_jwt else owner
 
     async def check_login(self, caller: Caller) -> bool:
         """Check, without a request to anybody, that a call would find the login that it needs.
@@ -286,18 +293,28 @@ class ServerAccess:
         )
 
     def _tokens_of(self, owner: Owner, caller: Caller | None) -> OwnerTokens:
-        """Return the tokens of an owner; of too many owners the one used longest ago is dropped."""
+        """Return the tokens of an owner; of too many the one used longest ago is dropped."""
         known = self._owners.get(owner)
         if known is not None:
             return known
-        if len(self._owners) >= MAX_OWNERS:
-            del self._owners[min(self._owners, key=lambda it: self._owners[it].used_at)]
+        for others, most in (
+            (self._of_same_user(owner), MAX_TOKENS_OF_USER),
+            (self._owners, MAX_OWNERS),
+        ):
+            if len(others) >= most:
+                del self._owners[min(others, key=lambda it: self._owners[it].used_at)]
         tokens = self._owners[owner] = OwnerTokens(
             lambda refused: self._get(owner, caller, refused),
             self._parts.now,
             is_stored=self._auth.grant.needs_person,
         )
         return tokens
+
+    def _of_same_user(self, owner: Owner) -> Collection[Owner]:
+        """Return the owners that differ from one in the claims of the JWT alone."""
+        if not self._auth.grant.needs_jwt:
+            return ()
+        return [it for it in self._owners if it[:3] == owner[:3]]
 
     def _unavailable(self, reason: str) -> ServerUnavailable:
         server_id = self.config.server_id

@@ -18,7 +18,7 @@ from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.client import Client, ClientRequestFailed
 from mcp_tools_proxy.domain.errors import ShuttingDown, ToolFailed
 from mcp_tools_proxy.domain.kept_errors import without_frames
-from mcp_tools_proxy.domain.server import DEFAULT_CALLS_IN_FLIGHT
+from mcp_tools_proxy.domain.server import DEFAULT_CALLS_IN_FLIGHT, ServerConfig
 from mcp_tools_proxy.downstream.relay.call_relay import MAX_CLIENT_WAIT_S
 from mcp_tools_proxy.downstream.relay.client_request_rules import INPUT_REQUIRED, relay_capabilities
 from mcp_tools_proxy.telemetry.server_metrics import ServerMetrics
@@ -48,7 +48,9 @@ def may_suspend(call: Call, *, legacy: bool) -> bool:
     return legacy and bool(accepts_requests)
 
 
-def resume_key_of(call: Call, server_id: str, method: str, params: Mapping[str, Any]) -> object:
+def resume_key_of(
+    call: Call, config: ServerConfig, method: str, params: Mapping[str, Any]
+) -> object:
     """Return what must be equal in the call that resumes: the caller, server and request.
 
     The caller's rights belong to it: the answer is that of the call that was suspended. An operator
@@ -58,8 +60,9 @@ def resume_key_of(call: Call, server_id: str, method: str, params: Mapping[str, 
     fields = {key: value for key, value in params.items() if key != "_meta"}
     operator = () if caller.stand_in is None else tuple(caller.token_log_fields.values())
     owner = (caller.tenant_id, caller.user_id, caller.agent, caller.stand_in, operator)
-    rights = (frozenset(caller.roles), caller.documents)
-    return (*owner, *rights, server_id), method, fields
+    claims = caller.jwt_claims if config.exchanges_jwt else ""
+    rights = (frozenset(caller.roles), caller.documents, claims)
+    return (*owner, *rights, config.server_id), method, fields
 
 
 class SuspendedCall:
