@@ -224,6 +224,33 @@ def test_a_start_beyond_loopback_without_host_names_warns(
 
 
 @pytest.mark.parametrize(
+    ("name", "secret"),
+    [
+        ("MCP_PROXY_ADMIN_TOKEN", "a" * 32),
+        ("MCP_PROXY_STATE_KEY", "for-local-trial-only-set-your-own-key"),
+        ("MCP_PROXY_RATE_LIMIT_STORAGE_URL", "redis://:for-local-trial-only@127.0.0.1:9/0"),
+    ],
+)
+def test_a_start_for_any_host_name_beyond_loopback_is_refused_with_a_known_secret(
+    tmp_path: Path, name: str, secret: str
+) -> None:
+    serve = ("serve", "--port", "0")
+    by_setting = run(tmp_path, *serve, **{name: secret, "MCP_PROXY_HOST": EVERYWHERE})  # type: ignore[arg-type]
+    by_option = run(tmp_path, *serve, "--host", EVERYWHERE, **{name: secret})  # type: ignore[arg-type]
+    for code, _, stderr in (by_setting, by_option):
+        assert code == 2
+        assert f"mcp-tools-proxy: {name}: " in stderr
+        assert "MCP_PROXY_ALLOWED_HOSTS is unset" in stderr
+
+
+def test_commands_have_the_host_of_the_image_and_the_secrets_of_a_trial(tmp_path: Path) -> None:
+    code, _, _ = run(
+        tmp_path, "documents", "list", MCP_PROXY_HOST=EVERYWHERE, MCP_PROXY_ADMIN_TOKEN="a" * 32
+    )
+    assert code == 0
+
+
+@pytest.mark.parametrize(
     ("settings", "warned"),
     [
         ({"MCP_PROXY_HOST": EVERYWHERE}, True),

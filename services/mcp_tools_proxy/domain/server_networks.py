@@ -18,12 +18,13 @@ CLOUD_METADATA = frozenset(
     map(
         ip_address,
         (
-            *("169.254.169.254", "fd00:ec2::254", "fd20:ce::254"),
+            *("169.254.169.254", "fd00:ec2::254", "fd00:ec2::23", "fd20:ce::254", "fd00:42::42"),
             *("100.100.100.200", "168.63.129.16", "192.0.0.192"),
         ),
     )
 )
-"""AWS and most others; AWS and Google over IPv6; Alibaba; Azure; Oracle."""
+"""AWS and most others; over IPv6 AWS, its credentials of pods (EKS), Google and Scaleway; Alibaba;
+Azure; Oracle."""
 
 _BY_LAST_BITS = ("::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96")
 _EMBEDDED: Mapping[Network, Callable[[int], int]] = {

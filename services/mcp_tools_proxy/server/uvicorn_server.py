@@ -160,6 +160,7 @@ def _tune_garbage_collector() -> None:
 
 def build_server(settings: Settings) -> GracefulServer:
     """Build the service and the server around it. Raises ValueError for an unusable setting."""
+    settings.check_listener()
     app = create_app(settings)
     if not settings.allowed_hosts and not is_loopback(settings.host):
         log.warning(

@@ -49,6 +49,17 @@ def exposure_of(
     return None
 
 
+def exposure_of_listener(host: str, allowed_hosts: tuple[str, ...]) -> str | None:
+    """Return why other machines reach a gateway that listens on ``host``, None if they do not.
+
+    Beyond loopback and without ``allowed_hosts`` requests may be sent to any host name. That is for
+    the server alone: commands in a container have the host of the image, too.
+    """
+    if allowed_hosts or is_loopback(host):
+        return None
+    return f"{variable('host')} is not on loopback, and {variable('allowed_hosts')} is unset"
+
+
 def exposed_secret_problems(values: Mapping[str, object], exposure: str) -> Iterator[str]:
     """Yield a problem for each setting with a sample secret or a weak one."""
     for name, value in values.items():

@@ -26,7 +26,11 @@ from mcp_tools_proxy.settings.audit import AuditSettings, check_audit
 from mcp_tools_proxy.settings.auth import are_networks
 from mcp_tools_proxy.settings.console import ConsoleSettings
 from mcp_tools_proxy.settings.documents import DocumentSettings
-from mcp_tools_proxy.settings.exposed_secrets import exposed_secret_problems, exposure_of
+from mcp_tools_proxy.settings.exposed_secrets import (
+    exposed_secret_problems,
+    exposure_of,
+    exposure_of_listener,
+)
 from mcp_tools_proxy.settings.quotas import QuotaSettings
 from mcp_tools_proxy.settings.remote import RemoteSettings
 from mcp_tools_proxy.settings.sign_in import SignInSettings
@@ -260,11 +264,19 @@ class Settings(
     @model_validator(mode="after")
     def _check_exposed_secrets(self) -> Self:
         """Check that no secret is known to others. Raises ValueError naming the variable."""
-        exposure = exposure_of(self.allowed_hosts, self.public_url, self.gateway_address)
+        self._refuse_known_secrets(
+            exposure_of(self.allowed_hosts, self.public_url, self.gateway_address)
+        )
+        return self
+
+    def check_listener(self) -> None:
+        """Check that a server on ``host`` has no secret known to others. Raises ValueError."""
+        self._refuse_known_secrets(exposure_of_listener(self.host, self.allowed_hosts))
+
+    def _refuse_known_secrets(self, exposure: str | None) -> None:
         if exposure is not None:
             for problem in exposed_secret_problems(dict(self), exposure):
                 raise ValueError(problem)
-        return self
 
     @model_validator(mode="after")
     def _check_agent_of_backend(self) -> Self:
