@@ -217,6 +217,38 @@ async def test_a_server_of_very_many_tools_leaves_the_event_loop_to_others() -> 
     assert turns.longest < MOST_S
 
 
+async def test_a_new_list_for_many_sessions_leaves_the_event_loop_to_others() -> None:
+    properties = {f"p{n}": {"type": "string", "description": "words " * 9} for n in range(9)}
+    region = {"type": "string", "x-mcp-header": "Region"}
+    headers = {"inputSchema": {"type": "object", "properties": {"region": region}}}
+    tools = [
+        {"name": f"tool{n}", "inputSchema": {"type": "object", "properties": properties}}
+        for n in range(2_000)
+    ]
+    async with running_raw_in_thread(only=("flood",), extra={"tools": tools}) as server:
+        entry = {**server.entry, "isolation": "tenant"}
+        names = ["flood", "headers"]
+        preset = make_preset(tools=[("raw", name) for name in names])
+        config = Config(
+            servers={"raw": entry}, presets=[preset], more={"defaultPresetId": preset["id"]}
+        )
+        async with running(config=config) as service:
+            tenants = [f"tenant_{n}" for n in range(24)]
+            for tenant in tenants:
+                await service.result("raw:flood", {"count": 0}, tenant_id=tenant)
+            server.script.tools["headers"] = {"name": "headers", **headers}
+            async with measured_turns() as turns:
+                await service.result("raw:flood", {"count": 1}, tenant_id=tenants[0])
+                await eventually(lambda: _offers(service, "raw:headers"))
+            found = await service.result("raw:headers", {"region": "eu"}, tenant_id=tenants[1])
+    assert found["structured_content"]["mcp-param-region"] == "eu"
+    assert turns.longest < MOST_S
+
+
+async def _offers(service: Service, tool: str) -> bool:
+    return tool in await service.listed()
+
+
 async def test_a_check_that_takes_too_long_is_charged_as_a_call() -> None:
     async with serving(text(PASSWORD), unlimited=False, rate_limit_tenant_calls=2) as service:
         errors = [

@@ -1,6 +1,6 @@
 """What a connection to a server offers, whatever its transport, and how its requests fail."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -138,8 +138,11 @@ class Connection(Protocol):
         """
         ...
 
-    def adopt_tools(self, tools: Iterable[JsonObject]) -> None:
-        """Read of tools that another connection listed what a call has to repeat in its headers."""
+    def adopt_tools(self, tools: Mapping[str, JsonObject]) -> None:
+        """Replace the tools by those that another connection listed, by name.
+
+        They tell what a call has to repeat in its headers.
+        """
         ...
 
     async def ping(self, *, timeout_s: float) -> None:

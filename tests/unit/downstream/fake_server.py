@@ -1,7 +1,7 @@
 """A scripted server behind the seam of ``downstream.connection``."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
@@ -141,8 +141,8 @@ class FakeConnection:
             self._server.cancelled += 1
             raise
 
-    def adopt_tools(self, tools: Iterable[JsonObject]) -> None:
-        self.adopted = [tool["name"] for tool in tools]
+    def adopt_tools(self, tools: Mapping[str, JsonObject]) -> None:
+        self.adopted = list(tools)
 
     async def ping(self, *, timeout_s: float) -> None:
         self._server.pings += 1

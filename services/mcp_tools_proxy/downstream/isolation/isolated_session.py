@@ -92,7 +92,7 @@ class IsolatedSession(ReconnectingSession):
         """Pass on to the connection what is known of the server's tools."""
         connection, snapshot = self.connection_state.connection, self._discovery.snapshot
         if connection is not None and snapshot is not None:
-            connection.adopt_tools(snapshot.tools.values())
+            connection.adopt_tools(snapshot.tools)
 
     async def drain(self, timeout_s: float) -> None:
         """Wait until no call uses it, at most ``timeout_s``."""
@@ -108,7 +108,7 @@ class IsolatedSession(ReconnectingSession):
     async def _discover(self, connection: Connection) -> Snapshot:
         """Return what the discovery found, of which the connection needs the tools."""
         snapshot = self._discovery.snapshot or Snapshot()
-        connection.adopt_tools(snapshot.tools.values())
+        connection.adopt_tools(snapshot.tools)
         return snapshot
 
     async def _accept_snapshot(self, snapshot: Snapshot) -> None:

@@ -1,7 +1,7 @@
 """The Connection over any transport: negotiated by the SDK's session, its messages kept raw."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
@@ -43,7 +43,10 @@ from mcp_tools_proxy.downstream.resource_subscriptions import ResourceSubscripti
 from mcp_tools_proxy.wire.mcp_protocol import has_header_parameters
 from mcp_tools_proxy.wire.version import VERSION
 
-_ADOPTED_AT_ONCE = 500
+_READ_AT_ONCE = 500
+
+HeaderParameters = dict[tuple[str, ...], str]
+"""The header of each argument that is repeated in one, by the argument's path."""
 
 CLIENT_INFO = Implementation(name="mcp-tools-proxy", version=VERSION)
 
@@ -139,8 +142,11 @@ class McpConnection:
             CLIENT_INFO_META_KEY: CLIENT_INFO.model_dump(by_alias=True, exclude_none=True),
             CLIENT_CAPABILITIES_META_KEY: {},
         }
-        self._header_parameters: dict[str, dict[tuple[str, ...], str]] = {}
+        self._header_parameters: dict[str, HeaderParameters] = {}
         """By tool, the arguments to repeat in HTTP headers (``x-mcp-header``)."""
+        self._adopted: Mapping[str, JsonObject] = {}
+        """Tools of which they are read at the first call: with 50 sessions and 5,000 tools it
+        would take 1 s to read all of them."""
 
     def __repr__(self) -> str:
         return f"<McpConnection {self.transport.value} {self.era} ended={self._dispatcher.ended}>"
@@ -181,7 +187,7 @@ class McpConnection:
                 raise
             return fault.value  # the tool ran, so its answer counts (F-19)
         if method == "tools/list" and self.modern:
-            await self._adopt_all(result.get("tools"))
+            await self._read_listed(result.get("tools"))
         return result
 
     async def ping(self, *, timeout_s: float) -> None:
@@ -205,33 +211,40 @@ class McpConnection:
         name_key = NAME_BEARING_METHODS.get(method)
         if name_key is not None and isinstance(name := params.get(name_key), str):
             headers[MCP_NAME_HEADER] = encode_header_value(name)
-            if (
-                self._header_parameters
-                and method == "tools/call"
-                and name in self._header_parameters
-            ):
-                arguments = params.get("arguments") or {}
-                headers |= mcp_param_headers(self._header_parameters[name], arguments)
+            if method == "tools/call" and (found := self._header_parameters_of(name)):
+                headers |= mcp_param_headers(found, params.get("arguments") or {})
         return headers
 
-    async def _adopt_all(self, tools: object) -> None:
+    def _header_parameters_of(self, name: str) -> HeaderParameters | None:
+        if name not in self._header_parameters and name in self._adopted:
+            schema = self._adopted[name].get("inputSchema")
+            self._header_parameters[name] = _header_parameters(schema)
+        return self._header_parameters.get(name)
+
+    def adopt_tools(self, tools: Mapping[str, JsonObject]) -> None:
+        """Replace the tools by those that another connection listed; see Connection."""
+        self._adopted = tools
+        self._header_parameters.clear()
+
+    async def _read_listed(self, tools: object) -> None:
+        """Read the arguments to repeat in HTTP headers of tools that the server has listed."""
         if not isinstance(tools, list):
             return
-        for start in range(0, len(tools), _ADOPTED_AT_ONCE):
-            self.adopt_tools(tools[start : start + _ADOPTED_AT_ONCE])
-            await asyncio.sleep(0)
-
-    def adopt_tools(self, tools: Iterable[Any]) -> None:
-        """Read the arguments to repeat in HTTP headers of tools that a server has listed."""
-        for tool in tools:
+        for number, tool in enumerate(tools):
+            if number % _READ_AT_ONCE == 0:
+                await asyncio.sleep(0)
             if not isinstance(tool, dict) or not isinstance(name := tool.get("name"), str):
                 continue
-            schema = tool.get("inputSchema")
-            self._header_parameters.pop(name, None)
-            if not has_header_parameters(schema):
-                continue
-            if find_invalid_x_mcp_header(schema) is None and (found := x_mcp_header_map(schema)):
+            if found := _header_parameters(tool.get("inputSchema")):
                 self._header_parameters[name] = found
+            else:
+                self._header_parameters.pop(name, None)
+
+
+def _header_parameters(schema: object) -> HeaderParameters:
+    if not has_header_parameters(schema) or find_invalid_x_mcp_header(schema) is not None:
+        return {}
+    return x_mcp_header_map(schema)
 
 
 async def _decline(context: object, params: object) -> ErrorData:
