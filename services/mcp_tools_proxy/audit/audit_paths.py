@@ -45,28 +45,54 @@ def audit_files(path: Path) -> Sequence[Path]:
     return [*rotated_files(path), *([path] if os.path.lexists(path) else [])]
 
 
+_ATTEMPTS = 10
+"""Each follows a rotation in the milliseconds that the attempt before took."""
+
+
 @contextmanager
 def opened_files(path: Path) -> Iterator[Sequence[BinaryIO]]:
     """Open every file of an audit, the oldest first. Raises OSError; FileNotFoundError for none.
 
-    A file that is a link, or no regular file, is not opened.
-
-    The one that is written is opened first: a rotation meanwhile then hides none.
+    A file that is a link, or no regular file, is not opened. After a rotation meanwhile all are
+    opened again: the file that was removed would be missing, with the new one that says so.
     """
     with ExitStack() as stack:
-        found: dict[tuple[int, int], BinaryIO] = {}
-        newest: list[BinaryIO] = []
-        with suppress(FileNotFoundError):
-            newest.append(stack.enter_context(_opened(path)))
-        for old in rotated_files(path):
-            with suppress(FileNotFoundError):  # it was removed for a new one
-                rotated = stack.enter_context(_opened(old))
-                found[_identity_of(rotated)] = rotated
-        for opened in newest:
-            found.setdefault(_identity_of(opened), opened)
-        if not found:
+        files, newest = _open_files(path, stack)
+        for _ in range(_ATTEMPTS):
+            if newest == _identity_at(path):
+                break
+            stack.close()
+            files, newest = _open_files(path, stack)
+        if not files:
             raise FileNotFoundError(path)
-        yield list(found.values())
+        yield files
+
+
+def _open_files(path: Path, stack: ExitStack) -> tuple[Sequence[BinaryIO], tuple[int, int] | None]:
+    """Open the files of an audit; return them, and the identity of the one that is written.
+
+    That one is opened first: if it is renamed then, it is among the others.
+    """
+    found: dict[tuple[int, int], BinaryIO] = {}
+    newest: list[BinaryIO] = []
+    with suppress(FileNotFoundError):
+        newest.append(stack.enter_context(_opened(path)))
+    for old in rotated_files(path):
+        with suppress(FileNotFoundError):  # it was removed for a new one
+            rotated = stack.enter_context(_opened(old))
+            found[_identity_of(rotated)] = rotated
+    for opened in newest:
+        found.setdefault(_identity_of(opened), opened)
+    return list(found.values()), _identity_of(newest[0]) if newest else None
+
+
+def _identity_at(path: Path) -> tuple[int, int] | None:
+    """Return the identity of the file at a path, None if there is none."""
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _opened(path: Path) -> BinaryIO:

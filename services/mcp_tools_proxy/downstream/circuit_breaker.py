@@ -45,6 +45,12 @@ class CircuitBreakers:
         """Why calls of a tenant are refused; None while none are."""
         return next((it.problem for it in self._by_tenant.values() if it.is_open), None)
 
+    def check(self, tenant_id: str) -> None:
+        """Raise ServerUnavailable if a call of a tenant would be refused now."""
+        breaker = self._by_tenant.get(tenant_id)
+        if breaker is not None:
+            breaker.check()
+
     @contextmanager
     def entered(self, tenant_id: str) -> Iterator["CircuitBreaker"]:
         """Yield the breaker of a tenant for one call; it is kept while it has calls or failures."""

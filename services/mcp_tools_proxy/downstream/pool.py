@@ -166,7 +166,7 @@ class Pool:
         session = entry.session
         needs_jwt = await session.caller_values.check(session.config, caller)
         if entry.isolated is None:
-            session.check_circuit()
+            session.check_circuit(caller.tenant_id)
         else:
             entry.isolated.check_circuit(caller)
         return needs_jwt

@@ -175,10 +175,10 @@ class ReconnectingSession:
         """What is wrong although there is a connection."""
         return (self._breakers and self._breakers.problem) or self._refresh_error
 
-    def check_circuit(self) -> None:
-        """Raise ServerUnavailable if calls are refused since those before got no answer."""
-        if self._breaker is not None:
-            self._breaker.check()
+    def check_circuit(self, tenant_id: str) -> None:
+        """Raise ServerUnavailable if a tenant's calls are refused: those before got no answer."""
+        if self._breakers is not None:
+            self._breakers.check(tenant_id)
 
     def detach(self) -> None:
         """Stop reporting metrics and changes: the session was replaced, or its server removed."""

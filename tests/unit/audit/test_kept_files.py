@@ -1,6 +1,7 @@
 """A signed record names each file that rotation removed; others must not be missing."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -154,3 +155,23 @@ def test_files_of_an_older_version_stay_valid_after_an_upgrade(tmp_path: Path) -
     assert verify(path, KEY).problems == []
     rotated_files(path)[0].unlink()
     assert not verify(path, KEY).good
+
+
+@pytest.mark.parametrize("rotations", [1, 2, 5])
+def test_rotations_while_files_are_opened_are_no_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rotations: int
+) -> None:
+    path = tmp_path / FILE
+    rotate(path, 4)
+    left = rotations
+
+    def listed_after_rotation(listed: Path) -> Sequence[Path]:
+        nonlocal left
+        if left:
+            left -= 1
+            rotate(path, 1)
+        return rotated_files(listed)
+
+    monkeypatch.setattr("mcp_tools_proxy.audit.audit_paths.rotated_files", listed_after_rotation)
+    assert verify(path, KEY).problems == []
+    assert left == 0

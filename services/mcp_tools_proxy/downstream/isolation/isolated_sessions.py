@@ -154,7 +154,7 @@ class IsolatedSessions:
         """
         session = self._open.get(self._key_of(caller))
         if session is not None:
-            session.check_circuit()
+            session.check_circuit(caller.tenant_id)
 
     def reconnect(self) -> None:
         """Close the connections of all sessions; each is opened again while it is used."""
