@@ -1,5 +1,6 @@
 """Routes frames between the link and the sessions; checks and logs each of them."""
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -16,6 +17,7 @@ from mcp_tools_proxy.connector.remote_sessions import (
 from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.domain.errors import InvalidRequest, ProxyError, ResultTooLarge
 from mcp_tools_proxy.telemetry.metrics import Metrics
+from mcp_tools_proxy.web.body import PACED_BYTES
 from mcp_tools_proxy.wire.json_rpc import is_request
 from mcp_tools_proxy.wire.redaction import redact_session_id
 
@@ -71,6 +73,8 @@ class FrameRouter:
         """Receive one frame, None for a binary one. No frame ends the link or another session."""
         try:
             frame = read_frame(data, max_items=self._max_items)
+            if data is not None and len(data) > PACED_BYTES:
+                await asyncio.sleep(0)  # to parse it took up to 40 ms
             self._log_frame("in", frame.session_identifier, frame.message)
             await self._deliver(frame.session_identifier, with_meta(frame.message))
         except BadFrame as bad:

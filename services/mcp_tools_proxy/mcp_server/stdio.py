@@ -14,7 +14,7 @@ from mcp_tools_proxy.mcp_server.message_session import MessageSession
 from mcp_tools_proxy.mcp_server.results import refused_request
 from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
 from mcp_tools_proxy.mcp_server.stdio_lines import InputLines, OutputLines, stdout_for_protocol
-from mcp_tools_proxy.web.body import BodyLimits
+from mcp_tools_proxy.web.body import PACED_BYTES, BodyLimits
 from mcp_tools_proxy.wire.json_rpc import refusable_id
 from mcp_tools_proxy.wire.request_json import parse_request
 
@@ -83,14 +83,19 @@ async def _receive(
     """Receive one line; one that is refused is recorded, and answered if it is a request."""
     if not line.strip():
         return
+    is_large = len(line) > PACED_BYTES
     try:
         message = parse_request(line, max_items=max_items)
     except InvalidRequest as error:
         refuse(error)
+        if is_large:
+            await asyncio.sleep(0)  # it is parsed once more
         id_ = refusable_id(_content_of(line))
         if id_ is not None:
             await output.send(refused_request(id_, error))
         return
+    if is_large:
+        await asyncio.sleep(0)
     try:
         await session.receive(message)
     except InvalidRequest as error:
