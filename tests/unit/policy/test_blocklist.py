@@ -138,6 +138,23 @@ def test_what_is_found_says_where_and_which(arguments: dict[str, object], found:
     assert BLOCKLIST.find(arguments) == found
 
 
+@pytest.mark.parametrize(
+    "text", ["leak", "leaks", "le", "leak it", "lead", "LEAK\u200bS", "l\u0435ad"]
+)
+def test_of_keywords_that_begin_alike_the_longest_is_found(text: str) -> None:
+    keywords = ["le", "leak", "leaks", "leak it", "lead", *(f"lea{n}" for n in range(500))]
+    folded = text.lower().replace("\u200b", "").replace("\u0435", "e")
+    assert Blocklist(keywords).find({"q": f"a {text} b"}) == Blocked(("q",), folded)
+
+
+def test_a_keyword_may_be_very_long() -> None:
+    assert Blocklist(["a" * 3_000, "a" * 3_000 + "b"]).find({"q": "a" * 3_000})
+
+
+def test_a_text_in_another_script_is_long_sooner() -> None:
+    assert BLOCKLIST.is_long({"q": "\ufdfa" * 5_000})
+
+
 def test_without_keywords_no_text_is_long() -> None:
     assert not Blocklist([]).is_long({"q": "x" * 30_000})
 
