@@ -62,7 +62,7 @@ def test_a_path_may_have_one_part_of_the_caller_in_a_segment(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("entry", "path", "message"),
     [
-        ({"sandbox": {"netwrok": False}}, ".sandbox.netwrok", 'did you mean "network"'),
+        ({"sandbox": {"netwrk": False}}, ".sandbox.netwrk", 'did you mean "network"'),
         ({"sandbox": {"network": False, "reads": []}}, ".sandbox.reads", 'did you mean "read"'),
         ({"sandbox": {"readonly": True}}, ".sandbox.readonly", "is no known key"),
         ({"sandbox": {"Network": False}}, ".sandbox.Network", "is no known key"),
