@@ -154,6 +154,7 @@ def create_app(
             TokenGate,
             authenticator=gateway.authenticator,
             refusals=refusals,
+            tracer=gateway.tracer,
             answer=_refuse_token,
         )
     if protected_resource is not None:

@@ -10,8 +10,9 @@ from mcp_tools_proxy.auth.authenticator import Authenticator
 from mcp_tools_proxy.auth.caller_resolver import PRINCIPAL
 from mcp_tools_proxy.auth.identity_headers import read_authorization
 from mcp_tools_proxy.domain.errors import ProxyError
+from mcp_tools_proxy.telemetry.tracing.spans import TRACE_ID, Tracer
 from mcp_tools_proxy.web.request_refusals import CONSOLE_PATH, RequestRefusals
-from mcp_tools_proxy.web.trace_headers import trace_id_from
+from mcp_tools_proxy.web.trace_headers import trace_context_from, trace_id_from
 
 OPEN_PATHS = frozenset({"/health", "/health/ready", "/metrics", "/.well-known/jwks.json"})
 """Routes of probes, which send no token and any Host; their responses reveal nothing of tenants."""
@@ -40,11 +41,13 @@ class TokenGate:
         *,
         authenticator: Authenticator,
         refusals: RequestRefusals,
+        tracer: Tracer,
         answer: Answer,
     ) -> None:
         self._app = app
         self._authenticator = authenticator
         self._refusals = refusals
+        self._tracer = tracer
         self._answer = answer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -56,11 +59,23 @@ class TokenGate:
             authorization = read_authorization(scope["headers"])
             scope[PRINCIPAL] = await self._authenticator.authenticate(authorization)
         except ProxyError as error:
-            trace_id = trace_id_from(None, Headers(scope=scope))
-            self._refusals.record_refusal(scope, error, trace_id)
-            await self._answer(scope, error, trace_id)(scope, receive, send)
+            await self._refuse(scope, error)(scope, receive, send)
             return
         await self._app(scope, receive, send)
+
+    def _refuse(self, scope: Scope, error: ProxyError) -> Response:
+        """Build the response to a refused request, and count and record the refusal.
+
+        Its span is named by the method alone: the path is whatever the sender chose.
+        """
+        headers, method = Headers(scope=scope), scope["method"]
+        attributes = {"http.request.method": method}
+        with self._tracer.start_request(method, attributes, trace_context_from(headers)) as span:
+            trace_id = trace_id_from(None, headers)
+            self._refusals.record_refusal(scope, error, trace_id)
+            response = self._answer(scope, error, trace_id)
+            span.set({"http.response.status_code": response.status_code, TRACE_ID: trace_id})
+        return response
 
 
 def is_open_path(path: str) -> bool:

@@ -34,6 +34,7 @@ ADVICE: Mapping[str, str] = {
     "WINDOW_TOO_LARGE": "Read a smaller window.",
     "IDENTITY_REQUIRED": "The server is told who calls: name the part that is missing.",
     "CONTENT_BLOCKED": "An argument has a word of the blocklist. Say it in other words.",
+    "GUARD_REFUSED": "The message names the guard; the server's entry or the preset turns it on.",
     "IDEMPOTENCY_CONFLICT": "Use a key for one call only.",
     "OUTCOME_UNKNOWN": _CHECK_FIRST,
     "STATE_UNAVAILABLE": _LATER,
