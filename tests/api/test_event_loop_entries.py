@@ -1,0 +1,92 @@
+"""Requests of up to 1 MiB by other routes than execute keep no other call waiting either."""
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+
+import pytest
+
+from tests.api.test_event_loop import BODIES, COSTLY, MEBIBYTE, serving
+from tests.support.loop_turns import MOST_S, measured_turns
+from tests.support.mcp_endpoint import BOTH, ENVELOPE, INITIALIZE, MODERN, TENANT
+from tests.support.service import BATCH, Service
+
+USER = b'{"user_id":"user_1","tenant_id":"tenant_1"}'
+JSON = {"Content-Type": "application/json"}
+
+Send = Callable[[Service, str, bytes], Awaitable[bytes]]
+"""Sends a call of a tool, with arguments that are JSON, and returns what is answered."""
+
+
+async def in_a_batch(service: Service, tool: str, arguments: bytes) -> bytes:
+    call = b'{"call_id":"1","tool_name":"%b","arguments":%b}' % (tool.encode(), arguments)
+    return await _post_calls(service, call)
+
+
+async def as_a_model_replies(service: Service, tool: str, arguments: bytes) -> bytes:
+    text = json.dumps(arguments.decode(errors="replace"), ensure_ascii=False).encode()
+    function = b'{"name":"%b","arguments":%b}' % (tool.encode(), text)
+    return await _post_calls(service, b'{"id":"1","type":"function","function":%b}' % function)
+
+
+async def over_mcp(service: Service, tool: str, arguments: bytes) -> bytes:
+    mirrored = {"MCP-Protocol-Version": MODERN, "Mcp-Method": "tools/call", "Mcp-Name": tool[:999]}
+    content = message_of(tool, arguments, json.dumps(ENVELOPE).encode())
+    headers = {**BOTH, **TENANT, **JSON, **mirrored}
+    return (await service.http.post("/mcp", content=content, headers=headers)).content
+
+
+async def in_a_session(service: Service, tool: str, arguments: bytes) -> bytes:
+    body = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": INITIALIZE}
+    headers = {**BOTH, **TENANT, **JSON}
+    begun = await service.http.post("/mcp", json=body, headers=headers)
+    headers |= {"Mcp-Session-Id": begun.headers["mcp-session-id"]}
+    content = message_of(tool, arguments, b"{}")
+    return (await service.http.post("/mcp", content=content, headers=headers)).content
+
+
+def message_of(tool: str, arguments: bytes, meta: bytes) -> bytes:
+    params = b'{"name":"%b","arguments":%b,"_meta":%b}' % (tool.encode(), arguments, meta)
+    return b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":%b}' % params
+
+
+async def _post_calls(service: Service, call: bytes) -> bytes:
+    content = b'{"user":%b,"calls":[%b]}' % (USER, call)
+    return (await service.http.post(BATCH, content=content, headers=JSON)).content
+
+
+WAYS: Mapping[str, Send] = {
+    "batch": in_a_batch,
+    "model-reply": as_a_model_replies,
+    "mcp-2026-07-28": over_mcp,
+    "mcp-2025-11-25": in_a_session,
+}
+
+NAMES = ("numbers", "escapes")
+
+
+def parts_of(body: bytes) -> tuple[str, bytes]:
+    """Return tool and arguments of an execute request."""
+    tool = body.removeprefix(b'{"tool_name":"').partition(b'"')[0]
+    arguments = body.partition(b'"arguments":')[2].removesuffix(b"}")
+    return tool.decode(), arguments
+
+
+@pytest.mark.parametrize("send", WAYS.values(), ids=WAYS.keys())
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_request_leaves_the_event_loop_to_others(name: str, send: Send) -> None:
+    tool, arguments = parts_of(BODIES[name])
+    assert len(arguments) < MEBIBYTE
+    async with serving({"type": "object"}) as service, measured_turns() as turns:
+        answer = await send(service, tool, arguments)
+    assert answer
+    assert turns.longest < MOST_S
+
+
+@pytest.mark.parametrize("send", WAYS.values(), ids=WAYS.keys())
+@pytest.mark.parametrize("name", ["look-ahead"])
+async def test_a_check_of_arguments_leaves_the_event_loop_to_others(name: str, send: Send) -> None:
+    schema, arguments = COSTLY[name]
+    async with serving(schema) as service, measured_turns() as turns:
+        answer = await send(service, "raw:checked", json.dumps(arguments).encode())
+    assert b"INVALID_ARGUMENTS" in answer
+    assert turns.longest < MOST_S
