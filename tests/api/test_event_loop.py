@@ -1,115 +1,16 @@
 """No request of up to 1 MiB keeps the event loop busy for more than 50 ms of CPU time."""
 
 import asyncio
-import hashlib
 import json
 import time
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 
+from tests.api.hostile_requests import BODIES, COSTLY, MEBIBYTE, PASSWORD, Json, serving, text
 from tests.support.configuration import Config, make_preset
 from tests.support.loop_turns import MOST_S, measured_turns
 from tests.support.mcp_servers.raw_thread import running_raw_in_thread
-from tests.support.mcp_servers.raw_web import RawServer
 from tests.support.service import EXECUTE, Service, eventually, request_of, running
-
-Json = dict[str, Any]
-
-MEBIBYTE = 1_048_576
-DRAFT_7 = "http://json-schema.org/draft-07/schema#"
-
-AB = bytes(b"ab"[byte & 1] for byte in hashlib.shake_128(b"43").digest(900_000)).decode()
-"""No two parts of it are the same, which is the worst for an engine that keeps its states."""
-
-PASSWORD = r"(?=.*[A-Z])(?=.*\d).{8,}"
-TWO_COUNTS = "(?:[ab]*a[ab]{300}c|[ab]*b[ab]{299}d)"
-
-
-def text(pattern: str, **more: object) -> Json:
-    """Build the schema of one text."""
-    return {"type": "object", "properties": {"text": {"pattern": pattern, **more}}}
-
-
-COSTLY: Mapping[str, tuple[Json, Json]] = {
-    "look-ahead": (text(PASSWORD), {"text": "a" * 100_000}),
-    "look-ahead-1-MiB": (text(PASSWORD), {"text": "a" * 1_000_000}),
-    "counts": (text(TWO_COUNTS), {"text": AB}),
-    "nested-counts": (text("([ab]{100}){100}c"), {"text": AB}),
-    "back-reference": (text(r"(a+)\1+b"), {"text": "a" * 200_000}),
-    "look-behind": (text(r"(?<=a)(?<!b)(a|aa)+$"), {"text": "a" * 500_000 + "b"}),
-    "names": (
-        {"type": "object", "propertyNames": {"pattern": PASSWORD}},
-        {"a" * 300_000: 1, "b" * 300_000: 2},
-    ),
-    "pattern-properties": (
-        {"type": "object", "patternProperties": {TWO_COUNTS: {"type": "string"}}},
-        {AB[:400_000]: "x", AB[400_000:800_000]: "y"},
-    ),
-    "many-texts": (
-        {"type": "object", "properties": {"all": {"items": {"pattern": r"(?=.*x)(?=.*y)z"}}}},
-        {"all": ["a" * 500] * 2_000},
-    ),
-    "not-a-pattern": (
-        {"type": "object", "properties": {"text": {"not": {"pattern": PASSWORD}}}},
-        {"text": "a" * 100_000},
-    ),
-    "unique-large-integers": (
-        {"type": "object", "properties": {"all": {"uniqueItems": True}}},
-        {"all": [10**30 + n for n in range(25_000)]},
-    ),
-    "unique-lists-of-large-integers": (
-        {"type": "object", "properties": {"all": {"items": {"uniqueItems": True}}}},
-        {"all": [[[10**300 + n] for n in range(3_000)]]},
-    ),
-    "fractions-of-an-enum": (
-        {
-            "type": "object",
-            "properties": {"all": {"items": {"enum": [n + 0.5 for n in range(2_000)]}}},
-        },
-        {"all": [1999.5] * 4_000},
-    ),
-    "texts-and-fractions-of-an-enum": (
-        {
-            "type": "object",
-            "properties": {"all": {"items": {"enum": [*(n / 3 for n in range(20_000)), "a"]}}},
-        },
-        {"all": ["b"] * 20_000},
-    ),
-    "smallest-fractions": (
-        {"type": "object", "properties": {"all": {"items": {"minimum": 0.5}}}},
-        {"all": [1, *[1e-310] * 90_000]},
-    ),
-    "problems-of-many-alternatives": (
-        {"anyOf": [{"required": ["never"]} for _ in range(9)]},
-        {f"k{n}": 1 for n in range(40_000)},
-    ),
-    "copies-of-a-text-for-problems": (
-        {"type": "object", "properties": {"text": {"anyOf": [{"type": "null"}] * 1_000}}},
-        {"text": "a" * 900_000},
-    ),
-}
-"""Schemas and arguments whose check would take the event loop seconds to minutes."""
-
-
-@asynccontextmanager
-async def serving(schema: Json, **settings: Any) -> AsyncIterator[Service]:
-    """Start the service with one tool of that inputSchema, ``raw:checked``."""
-    tool = {"name": "checked", "inputSchema": schema}
-    async with (
-        running_raw_in_thread(only=(), extra={"tools": [tool]}) as server,
-        running(config=_config(server), **settings) as service,
-    ):
-        yield service
-
-
-def _config(server: RawServer) -> Config:
-    preset = make_preset(tools=[("raw", "checked")])
-    return Config(
-        servers={"raw": server.entry}, presets=[preset], more={"defaultPresetId": preset["id"]}
-    )
 
 
 def body_of(arguments: Json) -> bytes:
@@ -126,66 +27,6 @@ async def test_a_check_of_arguments_leaves_the_event_loop_to_others(name: str) -
         response = await service.http.post(EXECUTE, content=body)
     assert response.json()["error"]["code"] == "INVALID_ARGUMENTS"
     assert turns.longest < MOST_S
-
-
-def call(arguments: bytes, tool_name: str = "raw:checked") -> bytes:
-    """Build an execute request of arguments that are JSON."""
-    user = b'{"user_id":"user_1","tenant_id":"tenant_1"}'
-    return b'{"tool_name":"%b","user":%b,"arguments":%b}' % (tool_name.encode(), user, arguments)
-
-
-def one(text_: bytes, name: bytes = b"query") -> bytes:
-    return b'{"doc_id":"doc_1","%b":"%b"}' % (name, text_)
-
-
-def many(value: bytes, count: int) -> bytes:
-    return b'{"a":[%b0]}' % (b"%b," % value * count)
-
-
-KEYS = b"{%b}" % b",".join(b'"k%d":0' % number for number in range(60_000))
-LIGATURES = "ﷺ".encode() * 300_000
-"""Each becomes 18 characters by NFKC."""
-
-BODIES: Mapping[str, bytes] = {
-    "numbers": call(many(b"0", 99_000)),
-    "too-many-numbers": call(many(b"0", 400_000)),
-    "objects": call(many(b'{"b":0}', 45_000)),
-    "keys": call(KEYS),
-    "long-keys": call(b"{%b}" % b",".join(b'"%b%d":0' % (b"k" * 9_000, n) for n in range(100))),
-    "repeated-keys": call(many(b'{"b":0,"b":1}', 30_000)),
-    "repeated-key": call(b'{"text":"%b","a":[%b0]}' % (b"z" * 800_000, b'{"b":0,"b":1},' * 4_900)),
-    "escapes": call(one(rb"\u003a" * 160_000)),
-    "backslashes": call(one(rb"\\" * 450_000)),
-    "quotes": call(one(rb"\"" * 450_000)),
-    "lone-surrogates": call(one(rb"\ud83d" * 160_000)),
-    "brackets": call(b"[" * 900_000),
-    "nested": call(many(b"[" * 58 + b"]" * 58, 1_500)),
-    "long-numbers": call(many(b"9" * 308, 3_000)),
-    "numbers-beyond-a-float": call(many(b"9" * 320, 3_000)),
-    "a-huge-number": call(b'{"a":%b}' % (b"9" * 900_000)),
-    "a-huge-fraction": call(b'{"a":0.%b}' % (b"9" * 900_000)),
-    "exponents": call(many(b"1e-99", 99_000)),
-    "a-text": call(one(b"a" * 900_000)),
-    "ligatures": call(one(LIGATURES)),
-    "marks": call(one("a\u0315\u0301".encode() * 150_000)),
-    "broken-utf-8": call(one(b"a" * 900_000 + b"\xff")),
-    "white-space": call(b'{"a":%b1}' % (b" " * 900_000)),
-    "roles": b'{"tool_name":"x","user":{"tenant_id":"t","user_id":"u","roles":[%b""]}}'
-    % (b'"r",' * 99_000),
-    "a-tool-name": call(b"{}", "a:b:" * 220_000),
-    "local-keys": call(KEYS, "read_doc_metadata"),
-    "local-list": call(b'{"doc_id":[%b0]}' % (b"0," * 99_000), "read_doc_metadata"),
-    "a-query": call(one(b"a b " * 220_000), "doc_local_search"),
-    "a-blank-query": call(one(b" " * 900_000), "doc_local_search"),
-    "a-query-of-ligatures": call(one(LIGATURES), "doc_local_search"),
-    "a-query-of-documents": call(b'{"query":"%b"}' % (b"word " * 180_000), "search_documents"),
-    "tags": call(b'{"query":"a","tags":[%b""]}' % (b'"t",' * 99_000), "search_documents"),
-    "a-filter": call(b'{"query":"%b"}' % LIGATURES, "list_documents"),
-    "a-cursor": call(b'{"cursor":"%b"}' % (b"ab" * 450_000), "list_documents"),
-    "a-quote": call(one("ﷺ".encode() * 1_900, b"quote"), "verify_quote"),
-    "a-long-quote": call(one(LIGATURES, b"quote"), "verify_quote"),
-}
-"""Requests of up to 1 MiB that are as expensive as they can be."""
 
 
 @pytest.mark.parametrize("name", BODIES)

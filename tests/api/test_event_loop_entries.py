@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import pytest
 
-from tests.api.test_event_loop import BODIES, COSTLY, MEBIBYTE, serving
+from tests.api.hostile_requests import BODIES, COSTLY, MEBIBYTE, serving
 from tests.support.loop_turns import MOST_S, measured_turns
 from tests.support.mcp_endpoint import BOTH, ENVELOPE, INITIALIZE, MODERN, TENANT
 from tests.support.service import BATCH, Service
@@ -61,8 +61,6 @@ WAYS: Mapping[str, Send] = {
     "mcp-2025-11-25": in_a_session,
 }
 
-NAMES = ("numbers", "escapes")
-
 
 def parts_of(body: bytes) -> tuple[str, bytes]:
     """Return tool and arguments of an execute request."""
@@ -72,7 +70,7 @@ def parts_of(body: bytes) -> tuple[str, bytes]:
 
 
 @pytest.mark.parametrize("send", WAYS.values(), ids=WAYS.keys())
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ["numbers", "escapes"])
 async def test_a_request_leaves_the_event_loop_to_others(name: str, send: Send) -> None:
     tool, arguments = parts_of(BODIES[name])
     assert len(arguments) < MEBIBYTE
