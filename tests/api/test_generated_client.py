@@ -62,7 +62,7 @@ CLASSES = [
     "DocumentContent", "DocumentFacts", "DocumentList", "DocumentProblem", "DocumentReaders",
     "DocumentRights", "DocumentSection", "ErrorBody", "ErrorCode",
     "ErrorDetails", "ErrorResponse", "ExecuteRequest", "ExplainedBudget", "ExplainedCheck",
-    "Explanation", "Health", "HiddenFor", "ImageBlock", "ImageSource",
+    "Explanation", "GuardAction", "GuardFinding", "GuardName", "GuardPlace", "Health", "HiddenFor", "ImageBlock", "ImageSource",
     "ImageSourceMediaType", "InputImage", "InputText", "ItemKind", "JsonSchema", "Limit",
     "LimitList", "LimitUnit", "LogLevel",
     "LogLevelChange", "LogLevelName", "Login", "LoginFor", "LoginList", "LoginWanted", "Logout",
