@@ -1,6 +1,6 @@
 """Formats of known secrets, by the rules of Kingfisher, which run in linear time.
 
-Kingfisher's library is an extra, which nothing imports where the guard is off: 50 to 70 MB in memory.
+Kingfisher's library is an extra of 50 to 70 MB, which nothing imports where the guard is off.
 It can ask services whether a secret is valid, and revoke it: nothing of that is used here.
 """
 
