@@ -271,8 +271,8 @@ class AuditFile:
     def _begin_file(self) -> None:
         """Write the first record of a file, and remove files that are too many. Raises OSError.
 
-        The records of removals are on the disk before a file is removed: without them nobody could
-        tell whether a missing file was rotated away or taken.
+        The records of removals are on the disk before a file is removed: otherwise a file
+        that rotation removed looks like a file that an attacker took.
         """
         rotated = rotated_files(self.path)
         removed = rotated[: -self._keep_files]

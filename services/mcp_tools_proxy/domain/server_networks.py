@@ -44,8 +44,8 @@ TRANSLATED = tuple(_EMBEDDED)
 class ServerNetworks:
     """The networks that servers may be in; none stands for all.
 
-    Link-local addresses and metadata services of clouds are never allowed: whoever may edit
-    mcp.json, or answer a DNS query, would get the credentials of the machine.
+    Link-local addresses and metadata services of clouds are never allowed: a user who can
+    edit mcp.json, or answer a DNS query, would get the credentials of the machine.
     """
 
     networks: tuple[Network, ...] = ()

@@ -174,8 +174,8 @@ def build_server(settings: Settings) -> GracefulServer:
         log.warning(
             "service.no_authentication",
             host=settings.host,
-            problem="callers do not prove who they are: whoever reaches this address can act for "
-            "every tenant; set MCP_PROXY_AUTH_MODE to token or jwt",
+            problem="callers are not authenticated: any client that reaches this address can act "
+            "for every tenant; set MCP_PROXY_AUTH_MODE to token or jwt",
         )
     gateway: Gateway = app.state.gateway
     config = uvicorn.Config(

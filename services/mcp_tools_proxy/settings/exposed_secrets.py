@@ -1,7 +1,7 @@
 """Refuses sample secrets and weak ones where other machines can reach the gateway.
 
-Whoever has read the documentation knows the sample secrets: of a trial that was opened to the
-network, that was enough to read documents and to act as its operator.
+The documentation publishes the sample secrets. In a trial that was opened to the network they were
+enough to read documents and to act as its operator.
 """
 
 from collections.abc import Iterator, Mapping

@@ -98,7 +98,7 @@ class Metrics:
         self.in_flight = Gauge("mcp_proxy_calls_in_flight", "Tool calls running now.", registry=r)
         self.event_loop_blocked = Histogram(
             "mcp_proxy_event_loop_blocked_seconds",
-            "Times the event loop served nobody for over 50 ms.",
+            "Blocks of the event loop that took over 50 ms.",
             buckets=_BLOCKED_SECONDS, registry=r,
         )  # fmt: skip
         self.mcp_sessions = Gauge(

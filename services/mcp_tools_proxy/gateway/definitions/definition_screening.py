@@ -12,7 +12,7 @@ from mcp_tools_proxy.domain.offers.definitions import DefinitionKey
 from mcp_tools_proxy.domain.offers.overrides import Overrides
 from mcp_tools_proxy.gateway.definitions.guard_rules import guard_set_of
 from mcp_tools_proxy.policy.definitions.comparison import Findings
-from mcp_tools_proxy.policy.guards.screen import Screen, screen_at_once
+from mcp_tools_proxy.policy.guards.screen import Screen, run_at_once
 
 _PROSE = ("description", "title")
 """Texts for people and models. Another text, such as a name or a default, means something else
@@ -90,7 +90,7 @@ def _screen_definition(
 ) -> ScreenedDefinition:
     """Screen a descriptor without the fields that the preset replaces."""
     without = frozenset((id(descriptor), field) for field in replaced)
-    screened = screen_at_once(screen.steps(descriptor, GuardPlace.DEFINITION, without=without))
+    screened = run_at_once(screen.steps(descriptor, GuardPlace.DEFINITION, without=without))
     hidden_by = None if screened.refused_by is None else screened.refused_by.source
     redacted = None
     if screened.value is not descriptor and isinstance(screened.value, Mapping):

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 from mcp_tools_proxy.domain.guards import (
     GuardAction,
@@ -13,7 +14,6 @@ from mcp_tools_proxy.domain.guards import (
     GuardRule,
     GuardRules,
 )
-from mcp_tools_proxy.policy.guards.detectors import DETECTORS
 from mcp_tools_proxy.policy.guards.texts import Texts, TextSpan
 
 MAX_SPANS = 10_000
@@ -27,6 +27,8 @@ TOO_LONG = "too_long"
 
 TOO_MANY = "too_many"
 """The kind of finding of a value with more than ``MAX_SPANS`` findings."""
+
+T = TypeVar("T")
 
 Work = Callable[[], object]
 Steps = Generator[Work | None, object, "Screened"]
@@ -79,15 +81,15 @@ class Screen:
         return Screened(value=value, findings=tuple(findings), refused_by=refused_by)
 
 
-def screen_at_once(steps: Steps) -> Screened:
-    """Screen without a pause: for definitions, which are screened once."""
+def run_at_once(steps: Generator[Work | None, object, T]) -> T:
+    """Run steps without a pause: for definitions, which are screened once, and in a thread."""
     sent: object = None
     while True:
         try:
             work = steps.send(sent)
         except StopIteration as done:
-            screened: Screened = done.value
-            return screened
+            value: T = done.value
+            return value
         sent = None if work is None else work()
 
 
@@ -102,25 +104,25 @@ def marker_of(name: GuardName) -> str:
 def _spans(
     name: GuardName, texts: Texts, hosts: Collection[str]
 ) -> Generator[Work | None, object, list[TextSpan]]:
-    found = DETECTORS[name](texts, hosts)
+    # compiling the patterns takes 5 ms, which no start without guards should need
+    from mcp_tools_proxy.policy.guards.detectors import DETECTORS  # noqa: PLC0415 - see above
+
+    steps = _collected(DETECTORS[name](texts, hosts))
     if name is GuardName.SECRETS and len(texts.joined) > LARGE_CHARS:
-        in_thread = yield partial(_first, found)
+        in_thread = yield partial(run_at_once, steps)
         return in_thread  # type: ignore[return-value]
+    return (yield from steps)
+
+
+def _collected(
+    found: Iterator[TextSpan | None],
+) -> Generator[Work | None, object, list[TextSpan]]:
+    """Return what a detector finds, up to one part more than ``MAX_SPANS``."""
     spans: list[TextSpan] = []
     for it in found:
         if it is None:
             yield None
         else:
-            spans.append(it)
-            if len(spans) > MAX_SPANS:
-                break
-    return spans
-
-
-def _first(found: Iterator[TextSpan | None]) -> list[TextSpan]:
-    spans: list[TextSpan] = []
-    for it in found:
-        if it is not None:
             spans.append(it)
             if len(spans) > MAX_SPANS:
                 break
