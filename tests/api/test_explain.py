@@ -63,8 +63,8 @@ async def test_of_a_call_that_passes_it_says_what_is_sent_where_and_what_is_left
     assert shown["sends"] == {"to": "documents", "arguments": ["doc_id"]}
     assert {it["verdict"] for it in shown["checks"]} == {"pass"}
     left = {it["name"]: (it["limit"], it["remaining"]) for it in shown["budgets"]}
-    assert left["document_calls"] == (10, 10)
-    assert left["tenant_calls"] == (600, 600)
+    assert left["document_calls"] == (120, 120)
+    assert left["tenant_calls"] == (6000, 6000)
     assert shown["budgets"][0]["rule"]["file"] == "settings"
 
 

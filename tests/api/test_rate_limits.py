@@ -24,9 +24,16 @@ async def test_exactly_n_of_m_parallel_calls_pass() -> None:
         assert (await codes(service, 30)).count("OK") == 7
 
 
-async def test_by_default_a_document_has_ten_calls_a_minute() -> None:
+async def test_by_default_a_document_has_120_calls_a_minute() -> None:
     async with running(unlimited=False) as service:
-        assert (await codes(service, 12)).count("OK") == 10
+        assert (await codes(service, 122)).count("OK") == 120
+
+
+async def test_by_default_a_tenant_has_6000_calls_and_any_number_of_tokens() -> None:
+    async with running(unlimited=False) as service:
+        shown = await service.get("/internal/mcp/limits", tenant_id="tenant_1")
+    budgets = {it["name"]: it["limit"] for it in shown["limits"]}
+    assert budgets == {"tenant_calls": 6000}
 
 
 async def test_a_refusal_says_which_budget_and_when_to_retry() -> None:
@@ -130,15 +137,13 @@ async def test_a_result_that_is_not_delivered_costs_no_tokens() -> None:
         assert codes == ["RESULT_TOO_LARGE"] * 2
 
 
-async def test_by_default_ten_full_answers_of_a_document_fit_into_a_minute() -> None:
-    page = "x" * (11 * 20480)
-    async with running(make_document(doc_id="long", pages=[page]), unlimited=False) as service:
-        seen = [
-            await service.execute(
-                "read_doc_pages",
-                {"doc_id": "long", "page_start": 1, "page_end": 1, "start_char": n * 20480},
-            )
-            for n in range(11)
-        ]
-        assert [one["result"]["tokens"] for one in seen[:10]] == [5120] * 10
-        assert seen[10]["error"]["code"] == "RATE_LIMIT_EXCEEDED"
+async def test_by_default_120_full_windows_of_a_document_fit_into_a_minute() -> None:
+    """The original service's caller reads 120 windows of one document in a chat."""
+    long = make_document(doc_id="long", pages=["x" * 20480] * 3)
+    window: dict[str, object] = {"doc_id": "long", "anchor_chunk_id": "p2-c3", "radius": 20}
+    async with running(
+        long, unlimited=False, retrieval_window_url="local", max_window_radius=20
+    ) as service:
+        seen = [await service.execute("read_chunk_window", window) for _ in range(121)]
+    assert [one["result"]["tokens"] for one in seen[:120]] == [5120] * 120
+    assert seen[120]["error"]["code"] == "RATE_LIMIT_EXCEEDED"

@@ -83,10 +83,10 @@ async def test_the_answer_is_that_of_a_call_and_has_what_people_want_to_see() ->
     assert shown["text"].startswith('{"doc_id":"doc_1"')
     assert shown["elapsed_ms"] > 0
     left = {it["name"]: (it["limit"], it["remaining"]) for it in shown["budgets"]}
-    assert (left["document_calls"], left["tenant_calls"]) == ((10, 8), (600, 598))
+    assert (left["document_calls"], left["tenant_calls"]) == ((120, 118), (6000, 5998))
     assert shown["budgets"][0]["rule"]["file"] == "settings"
     assert [it["remaining"] for it in again.json()["budgets"] if it["name"] == "tenant_calls"] == [
-        597
+        5997
     ]
 
 

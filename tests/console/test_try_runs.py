@@ -60,7 +60,7 @@ async def test_a_run_shows_text_envelope_time_and_budgets() -> None:
     assert "It worked" in page.text
     assert "Text, as the model gets it" in page.text
     assert '"status": "ok"' in page.text
-    assert "599 of 600 calls left" in page.text
+    assert "5,999 of 6,000 calls left" in page.text
     assert "MCP_PROXY_RATE_LIMIT_TENANT_CALLS" in page.text
     assert '"elapsed_ms"' not in page.text
     assert [it for tag, it in page.tags if tag == "svg" and it.get("class") == "meter"]

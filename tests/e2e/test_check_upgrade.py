@@ -12,7 +12,10 @@ pytestmark = pytest.mark.e2e
 TITLE = "Before you upgrade"
 NOTHING = "No change of this version concerns this configuration."
 KEPT = {
-    "MCP_PROXY_RATE_LIMIT_TOKENS": "2000",
+    "MCP_PROXY_RATE_LIMIT_CALLS": "10",
+    "MCP_PROXY_RATE_LIMIT_TOKENS": "51200",
+    "MCP_PROXY_RATE_LIMIT_TENANT_CALLS": "600",
+    "MCP_PROXY_RATE_LIMIT_TENANT_TOKENS": "200000",
     "MCP_PROXY_BLOCKLIST_KEYWORDS": "leak,dump,exfiltrate",
     "MCP_PROXY_KEEP_ALIVE_S": "5",
 }

@@ -176,13 +176,13 @@ class Settings(
     blocklist_keywords: TextList = ()
     """Words that block a call (T-06): comma-separated or a JSON list; empty is off."""
 
-    rate_limit_calls: Budget = 10
+    rate_limit_calls: Budget = 120
     """Calls for one document of one tenant in each window; 0 is off."""
-    rate_limit_tokens: Budget = 51_200
+    rate_limit_tokens: Budget = 614_400
     """Tokens for one document of one tenant in each window; 0 is off."""
-    rate_limit_tenant_calls: Budget = 600
+    rate_limit_tenant_calls: Budget = 6_000
     """Calls for one tenant in each window; 0 is off."""
-    rate_limit_tenant_tokens: Budget = 200_000
+    rate_limit_tenant_tokens: Budget = 0
     """Tokens for one tenant in each window; 0 is off."""
     rate_limit_window_s: Count = 60
     """Length of a window in seconds."""

@@ -41,8 +41,19 @@ def _with_authentication(settings: Settings, servers: Servers) -> bool:
 
 _NOTES = (
     _default_of(
+        "rate_limit_calls", "is 120 by default, no longer 10; set it to keep the old budget."
+    ),
+    _default_of(
         "rate_limit_tokens",
-        "is 51200 by default, no longer 2000; set it to keep the old budget.",
+        "is 614400 by default, no longer 2000 or 51200; set it to keep the old budget.",
+    ),
+    _default_of(
+        "rate_limit_tenant_calls",
+        "is 6000 by default, no longer 600; set it to keep the old budget.",
+    ),
+    _default_of(
+        "rate_limit_tenant_tokens",
+        "is 0 (off) by default, no longer 200000; set it to keep the old budget.",
     ),
     _default_of(
         "blocklist_keywords",
