@@ -48,7 +48,7 @@ CALLS: Sequence[tuple[str, str, Json]] = [
     ("TOOL_NOT_FOUND", "read_pages", {}),
     ("TOOL_NOT_FOUND", "zzz", {}),
     ("TOOL_NOT_ALLOWED", "server:tool", {}),
-    ("INVALID_ARGUMENTS", READ, DOC | {"page_start": 1, "page_end": 1, "lines": 3}),
+    ("INVALID_ARGUMENTS", READ, DOC | {"page_start": 1, "page_end": 1, "pagestart": 3}),
     ("PAGE_SPAN_TOO_LARGE", READ, DOC | {"page_start": 1, "page_end": 500}),
     ("PAGES_NOT_FOUND", READ, DOC | {"page_start": 500, "page_end": 500}),
     ("DOCUMENT_NOT_FOUND", "read_doc_metadata", {"doc_id": "none"}),

@@ -71,7 +71,7 @@ async def test_a_call_is_one_line_that_says_who_what_why_and_on_which_state(
     ("arguments", "code", "check", "rule"),
     [
         ({}, "INVALID_ARGUMENTS", "arguments", None),
-        ({"doc_id": "doc_1", "secret": "secret"}, "INVALID_ARGUMENTS", "arguments", None),
+        ({"doc_id": "doc_1", "versions": "secret"}, "INVALID_ARGUMENTS", "arguments", None),
         ({"doc_id": "none"}, "DOCUMENT_NOT_FOUND", "document", None),
         (
             {"doc_id": "doc_1", "page_start": 1, "page_end": 99},

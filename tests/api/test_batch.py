@@ -16,7 +16,7 @@ async def batch(service: Service, calls: object, **top_level: object) -> Envelop
 
 async def test_results_come_in_request_order(service: Service) -> None:
     names = ["read_doc_metadata", "no_such_tool", "list_available_tools", "server:tool"]
-    calls = [{"tool_name": name, "arguments": {"doc_id": "doc_1"}} for name in names]
+    calls = [{"tool_name": name, "arguments": {"doc_id": "doc_1", "format": 1}} for name in names]
     answer = await batch(service, calls)
     codes = [result.get("error", {}).get("code", "OK") for result in answer["results"]]
     assert codes == ["OK", "TOOL_NOT_FOUND", "INVALID_ARGUMENTS", "TOOL_NOT_ALLOWED"]

@@ -97,7 +97,7 @@ async def test_a_section_id_has_no_effect(service: Service, retrieval: Retrieval
     assert (result["count"], "section_id" in retrieval.bodies[0]) == (3, False)
 
 
-@pytest.mark.parametrize("section_id", ["", "a\nb", 5, [], "x" * 257], ids=repr)
+@pytest.mark.parametrize("section_id", ["", "a\nb", True, [], "x" * 257], ids=repr)
 async def test_a_section_id_is_checked_for_its_form(service: Service, section_id: object) -> None:
     arguments = CALL_OF_THE_EXISTING_CALLER | {"section_id": section_id}
     error = (await service.execute("read_chunk_window", arguments))["error"]
@@ -115,7 +115,7 @@ async def test_a_null_section_id_is_none(service: Service) -> None:
 async def test_section_id_is_not_shown(service: Service) -> None:
     listed = await service.get(TOOLS, tenant_id="tenant_1", user_id="u")
     (schema,) = [t["inputSchema"] for t in listed["tools"] if t["name"] == "read_chunk_window"]
-    error = (await service.execute("read_chunk_window", window(sector=1)))["error"]
+    error = (await service.execute("read_chunk_window", window(anchor_chunkid=1)))["error"]
     assert ("section_id" in schema["properties"], "section_id" in error["message"]) == (
         False,
         False,
@@ -205,6 +205,7 @@ async def test_a_side_over_the_radius_is_refused_and_nothing_sent(
         2,
         [],
     )
+    assert "the limit of radius is 2" in error["message"]
 
 
 @pytest.mark.requirement("T-02")

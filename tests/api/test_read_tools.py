@@ -169,7 +169,9 @@ async def test_the_page_limit_is_a_setting() -> None:
     ("change", "named"),
     [
         ({"doc_id": None}, "doc_id"),
-        ({"doc_id": 7}, "doc_id"),
+        ({"doc_id": True}, "doc_id"),
+        ({"doc_id": 7.0}, "doc_id"),
+        ({"doc_id": 10**256}, "doc_id"),
         ({"doc_id": ["d"]}, "doc_id"),
         ({"doc_id": ""}, "doc_id"),
         ({"doc_id": "x" * 257}, "doc_id"),
@@ -179,7 +181,7 @@ async def test_the_page_limit_is_a_setting() -> None:
         ({"page_start": -1}, "page_start"),
         ({"page_start": True}, "page_start"),
         ({"page_start": 1.5}, "page_start"),
-        ({"page_start": 1.0}, "page_start"),
+        ({"page_start": 1e-9}, "page_start"),
         ({"page_start": "x"}, "page_start"),
         ({"page_start": "3.0"}, "page_start"),
         ({"page_start": " 3"}, "page_start"),
@@ -188,8 +190,7 @@ async def test_the_page_limit_is_a_setting() -> None:
         ({"page_start": []}, "page_start"),
         ({"start_char": -1}, "start_char"),
         ({"page_start": 2, "page_end": 1}, "page_end"),
-        ({"pages": "1-2"}, "pages"),
-        ({"tenant_id": "tenant_2"}, "tenant_id"),
+        ({"pagestart": 1}, "pagestart"),
     ],
 )
 async def test_bad_arguments_are_refused_by_name(
@@ -204,7 +205,7 @@ async def test_bad_arguments_are_refused_by_name(
 async def test_bad_arguments_cost_nothing() -> None:
     async with running(DOCUMENT, rate_limit_calls=1) as service:
         for _ in range(3):
-            await service.execute("read_doc_metadata", {"doc_id": "d", "x": 1})
+            await service.execute("read_doc_metadata", {"doc_id": "d", "version": 1})
         assert await service.code("read_doc_metadata", {"doc_id": "d"}) == "OK"
 
 

@@ -155,7 +155,7 @@ async def test_no_argument_gives_another_tenant(argument: str) -> None:
     async with linked(MINE, THEIRS) as (_, backend):
         arguments = {"doc_id": "theirs", argument: FORGED[argument]}
         result = await backend.session().call("read_doc_metadata", arguments)
-    assert code(result) == "INVALID_ARGUMENTS"
+    assert code(result) == "ACCESS_DENIED"
 
 
 async def test_a_session_s_name_gives_no_tenant() -> None:

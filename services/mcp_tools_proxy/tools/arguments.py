@@ -5,7 +5,8 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
-from mcp_tools_proxy.wire.identifiers import Identifier
+from mcp_tools_proxy.wire.identifiers import IDENTIFIER_CHARS, Identifier
+from mcp_tools_proxy.wire.strict_json import whole_number
 
 LARGEST = 10**18
 """Larger integers are clamped to it; no document has as many pages, characters or sections."""
@@ -14,7 +15,8 @@ _INTEGER = re.compile(r"-?[0-9]{1,4300}")
 
 
 def _integer(value: object) -> object:
-    """Validate a JSON integer, or one written as a string, which models do (T-01)."""
+    """Validate an integer, also one written as ``3.0`` or as a string, which models do (T-01)."""
+    value = whole_number(value)
     if isinstance(value, str) and _INTEGER.fullmatch(value):
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):
@@ -28,7 +30,20 @@ Natural = Annotated[int, Field(ge=0), BeforeValidator(_integer)]
 Positive = Annotated[int, Field(ge=1), BeforeValidator(_integer)]
 """An integer, 1 or more."""
 
-DocId = Annotated[Identifier, Field(description="The document's id.")]
+_LARGEST_ID = 10**IDENTIFIER_CHARS
+
+
+def id_of(value: object) -> object:
+    """Convert an integer to the id that it spells (T-01); leave other values to the validation."""
+    if type(value) is int and -_LARGEST_ID < value < _LARGEST_ID:  # not a bool
+        return str(value)
+    return value
+
+
+Id = Annotated[Identifier, BeforeValidator(id_of)]
+"""An id; an integer counts as its digits."""
+
+DocId = Annotated[Id, Field(description="The document's id.")]
 
 StartChar = Annotated[
     Natural,

@@ -16,11 +16,10 @@ from mcp_tools_proxy.domain.components import Result, Tool
 from mcp_tools_proxy.domain.document import RetrievedChunk
 from mcp_tools_proxy.domain.errors import WindowTooLarge
 from mcp_tools_proxy.domain.json_objects import without_none
-from mcp_tools_proxy.tools.arguments import Natural, Tokens, Truncated
+from mcp_tools_proxy.tools.arguments import Id, Natural, Tokens, Truncated
 from mcp_tools_proxy.tools.document_lookup import DocumentArguments, document_finder
 from mcp_tools_proxy.tools.local_tool import ConflictingArguments, build_local_tool
 from mcp_tools_proxy.tools.sources import WindowSources, window_sources
-from mcp_tools_proxy.wire.identifiers import Identifier
 from mcp_tools_proxy.wire.text import cut_utf8, cut_utf8_tail, estimate_tokens, utf8_len
 
 DEFAULT_RADIUS = 2
@@ -88,9 +87,9 @@ class WindowArguments(DocumentArguments):
     """Which chunk to read around, and how far."""
 
     anchor_chunk_id: Annotated[
-        Identifier, Field(description="The chunk_id to read around, as doc_local_search gave it.")
+        Id, Field(description="The chunk_id to read around, as doc_local_search gave it.")
     ]
-    section_id: SkipJsonSchema[Identifier | None] = None
+    section_id: SkipJsonSchema[Id | None] = None
     """Ignored, and absent from the schema: existing callers send it with every call."""
     window_before: Annotated[Natural, Field(description="How many chunks before the anchor.")] = 0
     window_after: Annotated[Natural, Field(description="How many chunks after the anchor.")] = 0
@@ -100,11 +99,15 @@ class WindowArguments(DocumentArguments):
     ] = None
 
     @model_validator(mode="after")
-    def _check_radius_alone(self) -> Self:
+    def _check_radius_is_both_sides(self) -> Self:
+        if self.radius is None:
+            return self
         sides = [it for it in ("window_before", "window_after") if it in self.model_fields_set]
-        if self.radius is not None and sides:
+        if any(getattr(self, side) != self.radius for side in sides):
             raise ConflictingArguments(
-                "radius sets both sides: leave out window_before and window_after", "radius", *sides
+                "radius sets both sides: leave out window_before and window_after, or send the "
+                "same number",
+                *("radius", *sides),
             )
         return self
 
@@ -176,8 +179,8 @@ def window_tool(
         before, after = arguments.sides
         if max(before, after) > radius:
             raise WindowTooLarge(
-                f"{before} chunks before and {after} after were asked for, the limit is {radius} "
-                "on each side; ask for fewer",
+                f"{before} chunks before and {after} after were requested, the limit of radius is "
+                f"{radius}; request at most {radius} on each side",
                 details={
                     "window_before": before,
                     "window_after": after,
@@ -230,6 +233,7 @@ def window_tool(
         function=read_window,
         find_document=find,
         check=check_sides,
+        ignores_unknown_arguments=True,
     )
 
 

@@ -113,6 +113,7 @@ def catalog_tool(list_tools: ListTools, *, max_result_bytes: int) -> Tool:
         function=list_for_caller,
         find_document=no_document,
         needs_tenant=False,
+        ignores_unknown_arguments=True,
     )
 
 

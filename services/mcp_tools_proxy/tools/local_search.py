@@ -115,6 +115,7 @@ def search_tool(
         result=Snippets,
         function=search,
         find_document=version_finder(repository, lambda _: WHOLE),
+        ignores_unknown_arguments=True,
     )
 
 

@@ -1,6 +1,7 @@
 """Builds a Tool from a pydantic argument model and one async function."""
 
-from collections.abc import Awaitable, Callable, Mapping
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
@@ -14,15 +15,28 @@ from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import DOCUMENT_ARGUMENT, JsonObject, Result, ToolSpec
 from mcp_tools_proxy.domain.errors import InvalidArguments
 from mcp_tools_proxy.domain.json_objects import without_none
-from mcp_tools_proxy.wire.problem_texts import MAX_PROBLEMS, join_first, problem_of
+from mcp_tools_proxy.tools.arguments import id_of
+from mcp_tools_proxy.wire.problem_texts import (
+    MAX_PROBLEMS,
+    closest_match,
+    did_you_mean,
+    join_first,
+    problem_of,
+)
 from mcp_tools_proxy.wire.text import QUOTE_CHARS, quote
 
 MAX_ARGUMENTS = 100
 """Most arguments of one call that are validated; no tool has as many."""
 
+MAX_IGNORED = 20
+"""How many ignored arguments a result names."""
+
+NEAR_MISS = 0.8
+"""Least similarity, without case and underscores, by which an unknown name is a misspelt one."""
+
 
 class Arguments(BaseModel):
-    """Base of argument models: unknown arguments are refused, parsed ones frozen (T-01)."""
+    """Base of argument models, whose objects are frozen; they refuse unknown arguments (T-01)."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -43,12 +57,13 @@ DocumentT = TypeVar("DocumentT", bound=CachedDocument | None)
 
 
 class _Prepared(Generic[ArgumentsT, DocumentT]):
-    """The arguments of a call, and its document once that was found."""
+    """The arguments of a call, those that are ignored, and its document once that was found."""
 
-    __slots__ = ("arguments", "document")
+    __slots__ = ("arguments", "document", "ignored")
 
-    def __init__(self, arguments: ArgumentsT) -> None:
+    def __init__(self, arguments: ArgumentsT, ignored: Sequence[str]) -> None:
         self.arguments = arguments
+        self.ignored = ignored
         self.document: DocumentT | None = None
 
 
@@ -61,14 +76,24 @@ class LocalTool(Generic[ArgumentsT, DocumentT]):
     check: Callable[[ArgumentsT], None] | None
     function: Callable[[ArgumentsT, Call, DocumentT], Awaitable[Result]]
     find_document: Callable[[ArgumentsT, Call], Awaitable[DocumentT]]
+    ignores_unknown_arguments: bool
 
     def complete_arguments(self, call: Call) -> Call:
-        """Return the call with the one document that its caller may use, if it names none."""
+        """Return the call with the id of its document as text.
+
+        If it names none, that is the one document that its caller may use.
+        """
+        given = call.arguments.get(DOCUMENT_ARGUMENT)
         documents = call.caller.documents
-        if documents is None or len(documents) != 1 or not self._needs_document(call):
+        if given is not None:
+            document = id_of(given)
+        elif documents is not None and len(documents) == 1:
+            (document,) = documents
+        else:
             return call
-        (only,) = documents
-        return replace(call, arguments={**call.arguments, DOCUMENT_ARGUMENT: only})
+        if document is given or DOCUMENT_ARGUMENT not in self.spec.argument_names:
+            return call
+        return replace(call, arguments={**call.arguments, DOCUMENT_ARGUMENT: document})
 
     def parse(self, arguments: JsonObject) -> object:
         """Validate ``arguments``; null counts as absent (contract §1). Raises InvalidArguments."""
@@ -76,14 +101,10 @@ class LocalTool(Generic[ArgumentsT, DocumentT]):
             names = self.model.model_fields
             known = {name: arguments[name] for name in names if name in arguments}
             arguments = dict(islice(arguments.items(), MAX_ARGUMENTS)) | known
-        present = without_none(arguments)
-        try:
-            parsed = self.model.model_validate(present)
-        except ValidationError as error:
-            raise self._refusal(error) from None
+        parsed, ignored = self._validate(without_none(arguments))
         if self.check is not None:
             self.check(parsed)
-        prepared: _Prepared[ArgumentsT, DocumentT] = _Prepared(parsed)
+        prepared: _Prepared[ArgumentsT, DocumentT] = _Prepared(parsed, ignored)
         return prepared
 
     async def check_document(self, parsed: Any, call: Call) -> str | None:
@@ -92,12 +113,42 @@ class LocalTool(Generic[ArgumentsT, DocumentT]):
         return None if document is None else document.head.version
 
     async def call(self, parsed: Any, call: Call) -> Result:
-        """Call the function with the arguments, and with the document that was checked."""
-        return await self.function(parsed.arguments, call, parsed.document)
+        """Call the function with the arguments, and with the document that was checked.
 
-    def _needs_document(self, call: Call) -> bool:
-        is_named = call.arguments.get(DOCUMENT_ARGUMENT) is not None
-        return not is_named and DOCUMENT_ARGUMENT in self.spec.argument_names
+        The result names the arguments that were ignored.
+        """
+        result = await self.function(parsed.arguments, call, parsed.document)
+        if not parsed.ignored:
+            return result
+        named = [name[:QUOTE_CHARS] for name in parsed.ignored[:MAX_IGNORED]]
+        return replace(result, value={**result.value, "ignored_arguments": named})
+
+    def _validate(self, present: JsonObject) -> tuple[ArgumentsT, Sequence[str]]:
+        """Return the valid arguments, and the names of those that are ignored."""
+        try:
+            return self.model.model_validate(present), ()
+        except ValidationError as error:
+            ignored = self._ignorable(error)
+            if not ignored:
+                raise self._refusal(error) from None
+        known = {name: value for name, value in present.items() if name not in ignored}
+        return self._validate(known)[0], ignored
+
+    def _ignorable(self, error: ValidationError) -> Sequence[str]:
+        """Return the unknown arguments if nothing else is wrong; no misspelt one is ignored."""
+        if not self.ignores_unknown_arguments:
+            return ()
+        errors = error.errors(include_url=False, include_input=False, include_context=False)
+        names = [str(it["loc"][0]) for it in errors if it["type"] == "extra_forbidden"]
+        if len(names) < len(errors) or any(map(self._similar_argument, names)):
+            return ()
+        return names
+
+    def _similar_argument(self, name: str) -> str | None:
+        """Return the argument of which ``name`` may be a misspelling."""
+        spellings = {_spelling(known): known for known in self._shown_arguments()}
+        match = closest_match(_spelling(name), spellings, least=NEAR_MISS)
+        return None if match is None else spellings[match]
 
     def _refusal(self, error: ValidationError) -> InvalidArguments:
         errors = error.errors(include_url=False, include_input=False)
@@ -109,13 +160,19 @@ class LocalTool(Generic[ArgumentsT, DocumentT]):
         if not error["loc"]:
             return problem_of(error)
         if error["type"] == "extra_forbidden":
-            name = quote(str(error["loc"][0]))
+            name = str(error["loc"][0])
             known = ", ".join(self._shown_arguments()) or "none"
-            return f"{name} is not an argument of {self.spec.name}, which takes: {known}"
+            hint = did_you_mean(self._similar_argument(name), f", which takes: {known}")
+            return f"{quote(name)} is not an argument of {self.spec.name}{hint}"
         return f"{error['loc'][0]}: {problem_of(error)}"
 
     def _shown_arguments(self) -> list[str]:
         return [name for name in self.model.model_fields if name in self.spec.argument_names]
+
+
+def _spelling(name: str) -> str:
+    """Return a name without case and separators: models write docId for doc_id."""
+    return re.sub(r"[\W_]", "", name[:QUOTE_CHARS]).casefold()
 
 
 def _names_in(error: ErrorDetails) -> tuple[str, ...]:
@@ -142,6 +199,7 @@ def build_local_tool(
     find_document: Callable[[ArgumentsT, Call], Awaitable[DocumentT]],
     check: Callable[[ArgumentsT], None] | None = None,
     needs_tenant: bool = True,
+    ignores_unknown_arguments: bool = False,
 ) -> LocalTool[ArgumentsT, DocumentT]:
     """Build a local tool.
 
@@ -149,7 +207,8 @@ def build_local_tool(
     TypedDict that describes the result's JSON. ``find_document`` raises AccessDenied or
     DocumentNotFound before a call is charged; where it returns None, even a call for a missing
     document charges the document's budget. ``function`` gets the document that was found. A local
-    name is its own alias. A tool without documents (``no_document``) needs no tenant.
+    name is its own alias. A tool without documents (``no_document``) needs no tenant. One that
+    ``ignores_unknown_arguments`` names them in its result, unless they look misspelt.
     """
     spec = ToolSpec(
         name=name,
@@ -161,7 +220,12 @@ def build_local_tool(
         needs_tenant=needs_tenant,
     )
     return LocalTool(
-        spec=spec, model=arguments, check=check, function=function, find_document=find_document
+        spec=spec,
+        model=arguments,
+        check=check,
+        function=function,
+        find_document=find_document,
+        ignores_unknown_arguments=ignores_unknown_arguments,
     )
 
 

@@ -104,6 +104,7 @@ def metadata_tool(repository: DocumentRepository, *, max_text_bytes: int) -> Too
         result=Metadata,
         function=read_metadata,
         find_document=version_finder(repository, lambda _: Wanted(sections=True)),
+        ignores_unknown_arguments=True,
     )
 
 

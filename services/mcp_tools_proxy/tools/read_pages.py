@@ -117,4 +117,5 @@ def pages_tool(
         function=read_pages,
         find_document=version_finder(repository, _wanted),
         check=check_span,
+        ignores_unknown_arguments=True,
     )

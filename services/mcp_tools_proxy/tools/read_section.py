@@ -14,6 +14,7 @@ from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import Result, Tool
 from mcp_tools_proxy.domain.errors import SectionNotFound
 from mcp_tools_proxy.tools.arguments import (
+    Id,
     NextStartChar,
     StartChar,
     Tokens,
@@ -22,7 +23,6 @@ from mcp_tools_proxy.tools.arguments import (
 from mcp_tools_proxy.tools.document_lookup import VersionArguments, version_finder
 from mcp_tools_proxy.tools.local_tool import build_local_tool
 from mcp_tools_proxy.tools.sources import Sources, sources_of
-from mcp_tools_proxy.wire.identifiers import Identifier
 from mcp_tools_proxy.wire.text import estimate_tokens, quote
 
 SHOWN_SECTION_IDS = 50
@@ -31,9 +31,7 @@ SHOWN_SECTION_IDS = 50
 class SectionArguments(VersionArguments):
     """Which section to read, and from where."""
 
-    section_id: Annotated[
-        Identifier, Field(description="A section_id that read_doc_metadata lists.")
-    ]
+    section_id: Annotated[Id, Field(description="A section_id that read_doc_metadata lists.")]
     start_char: StartChar = 0
 
 
@@ -101,6 +99,7 @@ def section_tool(repository: DocumentRepository, *, max_text_bytes: int) -> Tool
         result=SectionText,
         function=read_section,
         find_document=version_finder(repository, _wanted),
+        ignores_unknown_arguments=True,
     )
 
 

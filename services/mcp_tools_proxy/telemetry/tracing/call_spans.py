@@ -92,7 +92,8 @@ def _outcome_attributes(record: CallRecord, outcome: Ok) -> dict[str, str | int]
         "mcp_proxy.tokens": outcome.tokens,
         "mcp_proxy.result_bytes": len(outcome.result_json),
     }
-    doc_id = record.call.arguments.get("doc_id")
-    if outcome.spec.server_id is None and isinstance(doc_id, str):
+    spec, doc_id = outcome.spec, record.call.arguments.get("doc_id")
+    # list_available_tools ignores a doc_id, which then is any text of its caller
+    if spec.server_id is None and "doc_id" in spec.argument_names and isinstance(doc_id, str):
         attributes["mcp_proxy.document_id"] = doc_id[:QUOTE_CHARS]
     return attributes

@@ -12,12 +12,11 @@ from mcp_tools_proxy.documents.tenant_search.tenant_search import TenantQuery, T
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import Result, Tool
 from mcp_tools_proxy.domain.document import Hit
-from mcp_tools_proxy.tools.arguments import Positive
+from mcp_tools_proxy.tools.arguments import Id, Positive
 from mcp_tools_proxy.tools.catalog.list_documents import TITLE_CHARS
 from mcp_tools_proxy.tools.local_search import SearchQuery, fit_snippet
 from mcp_tools_proxy.tools.local_tool import Arguments, build_local_tool, no_document
 from mcp_tools_proxy.tools.sources import Sources
-from mcp_tools_proxy.wire.identifiers import Identifier
 from mcp_tools_proxy.wire.text import estimate_tokens, utf8_len
 
 SEARCH_DOCUMENTS = "search_documents"
@@ -45,7 +44,7 @@ class TenantSearchArguments(Arguments):
         ),
     ] = None
     doc_ids: Annotated[
-        list[Identifier] | None,
+        list[Id] | None,
         Field(max_length=MAX_NARROWED, description="Only these documents."),
     ] = None
 

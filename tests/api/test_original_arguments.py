@@ -1,0 +1,210 @@
+"""The arguments that callers of the original service send to its six tools (T-01, seed 004)."""
+
+from contextlib import AbstractAsyncContextManager
+
+import pytest
+
+from mcp_tools_proxy.domain.document import Section
+from tests.support.builders import make_document
+from tests.support.service import TOOLS, Service, running
+
+pytestmark = pytest.mark.requirement("T-01")
+
+SECTION = Section(section_id="3", title="Three", page_start=1, page_end=2)
+NUMBERED = make_document(doc_id="7", pages=("one", "two", "three"), sections={"3": SECTION})
+PAGES = {"doc_id": "7", "page_start": 1, "page_end": 2}
+WINDOW = {"doc_id": "7", "anchor_chunk_id": "p2-c1"}
+SIX: dict[str, dict[str, object]] = {
+    "read_doc_section": {"doc_id": "7", "section_id": "3"},
+    "read_doc_pages": PAGES,
+    "read_doc_metadata": {"doc_id": "7"},
+    "doc_local_search": {"doc_id": "7", "query": "two"},
+    "read_chunk_window": WINDOW,
+    "list_available_tools": {},
+}
+
+
+def service() -> AbstractAsyncContextManager[Service]:
+    return running(NUMBERED, retrieval_window_url="local")
+
+
+@pytest.mark.parametrize(
+    ("tool", "change"),
+    [
+        ("read_doc_pages", {"page_start": 1.0}),
+        ("read_doc_pages", {"page_end": 2.0}),
+        ("read_doc_section", {"start_char": 0.0}),
+        ("read_doc_metadata", {"start_section": 0.0}),
+        ("doc_local_search", {"max_results": 3.0}),
+        ("read_chunk_window", {"window_before": 1.0}),
+        ("read_chunk_window", {"radius": 1.0}),
+    ],
+    ids=str,
+)
+async def test_a_whole_float_is_an_integer(tool: str, change: dict[str, object]) -> None:
+    async with service() as started:
+        plain = {name: int(str(value).removesuffix(".0")) for name, value in change.items()}
+        expected = await started.result(tool, SIX[tool] | plain)
+        assert await started.result(tool, SIX[tool] | change) == expected
+
+
+@pytest.mark.parametrize(
+    ("tool", "change"),
+    [
+        *((tool, {"doc_id": 7}) for tool, arguments in SIX.items() if arguments),
+        ("read_doc_section", {"section_id": 3}),
+        ("read_chunk_window", {"section_id": 3}),
+        ("verify_quote", {"doc_id": 7, "quote": "one two three"}),
+    ],
+    ids=str,
+)
+async def test_an_integer_is_an_id(tool: str, change: dict[str, object]) -> None:
+    async with service() as started:
+        known = {**SIX.get(tool, {}), **change}
+        expected = await started.result(tool, {k: _text_of_id(k, v) for k, v in known.items()})
+        assert await started.result(tool, known) == expected
+
+
+def _text_of_id(name: str, value: object) -> object:
+    return str(value) if name.endswith("_id") else value
+
+
+async def test_an_integer_is_the_id_of_a_chunk() -> None:
+    async with service() as started:
+        error = (await started.execute("read_chunk_window", WINDOW | {"anchor_chunk_id": 7}))[
+            "error"
+        ]
+        assert error["code"] == "CHUNK_NOT_FOUND"
+
+
+async def test_a_document_that_an_integer_names_has_one_budget_and_record() -> None:
+    async with running(NUMBERED, rate_limit_calls=2) as started:
+        codes = [
+            await started.code("read_doc_metadata", {"doc_id": doc_id}) for doc_id in (7, "7", 7)
+        ]
+        assert codes == ["OK", "OK", "RATE_LIMIT_EXCEEDED"]
+
+
+async def test_only_the_bound_document_can_be_named_by_an_integer() -> None:
+    async with service() as started:
+        codes = [
+            await started.code("read_doc_metadata", {"doc_id": doc_id}, documents=["7"])
+            for doc_id in (7, 8)
+        ]
+        assert codes == ["OK", "ACCESS_DENIED"]
+
+
+@pytest.mark.parametrize("value", [True, False, 7.5, [7], {"id": 7}], ids=str)
+async def test_other_values_are_no_ids(value: object) -> None:
+    async with service() as started:
+        error = (await started.execute("read_doc_metadata", {"doc_id": value}))["error"]
+        assert (error["code"], error["details"]) == (
+            "INVALID_ARGUMENTS",
+            {"arguments": ["doc_id"]},
+        )
+
+
+@pytest.mark.requirement("T-02")
+@pytest.mark.parametrize(
+    "sides",
+    [
+        {"window_before": 1, "window_after": 1},
+        {"window_before": 1.0, "window_after": "1"},
+        {"window_after": 1},
+    ],
+    ids=str,
+)
+async def test_a_radius_may_come_with_equal_sides(sides: dict[str, object]) -> None:
+    async with service() as started:
+        result = await started.result("read_chunk_window", WINDOW | {"radius": 1} | sides)
+        assert (result["window_before"], result["window_after"]) == (1, 1)
+
+
+@pytest.mark.requirement("T-02")
+@pytest.mark.parametrize(
+    "sides",
+    [
+        {"window_before": 1, "window_after": 2},
+        {"window_before": 2, "window_after": 2},
+        {"window_before": 0, "window_after": 1},
+    ],
+    ids=str,
+)
+async def test_a_radius_with_other_sides_is_refused(sides: dict[str, object]) -> None:
+    async with service() as started:
+        answer = await started.execute("read_chunk_window", WINDOW | {"radius": 1} | sides)
+        assert (answer["error"]["code"], answer["error"]["details"]) == (
+            "INVALID_ARGUMENTS",
+            {"arguments": ["radius", "window_before", "window_after"]},
+        )
+
+
+@pytest.mark.parametrize("tool", SIX)
+@pytest.mark.parametrize("unknown", [{"stream": True}, {"top_k": 5, "tenant_id": "tenant_2"}])
+async def test_unknown_arguments_are_ignored_and_named(
+    tool: str, unknown: dict[str, object]
+) -> None:
+    async with service() as started:
+        expected = await started.result(tool, SIX[tool])
+        result = await started.result(tool, SIX[tool] | unknown)
+        assert result == expected | {"ignored_arguments": list(unknown)}
+
+
+async def test_a_null_argument_that_is_unknown_is_absent() -> None:
+    async with service() as started:
+        result = await started.result("read_doc_pages", PAGES | {"stream": None})
+        assert "ignored_arguments" not in result
+
+
+async def test_many_unknown_arguments_are_named_in_part() -> None:
+    async with service() as started:
+        unknown = {f"{number}?" * 100: 1 for number in range(10_000, 11_000)}
+        named = (await started.result("read_doc_pages", unknown | PAGES))["ignored_arguments"]
+        assert (len(named), max(map(len, named)) <= 200) == (20, True)
+
+
+@pytest.mark.parametrize(
+    ("tool", "misspelt", "meant"),
+    [
+        ("doc_local_search", "max_result", "max_results"),
+        ("doc_local_search", "maxResults", "max_results"),
+        ("read_chunk_window", "raduis", "radius"),
+        ("read_chunk_window", "windowBefore", "window_before"),
+        ("read_doc_metadata", "start-section", "start_section"),
+        ("read_doc_section", "startchar", "start_char"),
+        ("list_available_tools", "formats", "format"),
+        ("list_available_tools", "name", "names"),
+    ],
+)
+async def test_a_near_miss_is_refused_and_corrected(tool: str, misspelt: str, meant: str) -> None:
+    async with service() as started:
+        error = (await started.execute(tool, SIX[tool] | {misspelt: 1, "stream": 1}))["error"]
+        assert (error["code"], f'did you mean "{meant}"?' in error["message"]) == (
+            "INVALID_ARGUMENTS",
+            True,
+        )
+
+
+async def test_with_another_mistake_unknown_arguments_are_named_in_the_error() -> None:
+    async with service() as started:
+        error = (await started.execute("read_doc_metadata", {"document": "7"}))["error"]
+        assert (error["code"], error["details"]) == (
+            "INVALID_ARGUMENTS",
+            {"arguments": ["doc_id", "document"]},
+        )
+
+
+@pytest.mark.parametrize("tool", ["list_documents", "search_documents", "verify_quote"])
+async def test_other_tools_refuse_unknown_arguments(tool: str) -> None:
+    async with service() as started:
+        known = {"search_documents": {"query": "one"}, "verify_quote": {"quote": "one two three"}}
+        arguments = {**known.get(tool, {}), "stream": True}
+        error = (await started.execute(tool, arguments))["error"]
+        assert (error["code"], "stream" in error["message"]) == ("INVALID_ARGUMENTS", True)
+
+
+async def test_published_schemas_allow_no_other_arguments() -> None:
+    async with service() as started:
+        listed = await started.get(TOOLS, tenant_id="tenant_1", user_id="u")
+        schemas = {tool["name"]: tool["inputSchema"] for tool in listed["tools"]}
+        assert [schemas[tool]["additionalProperties"] for tool in SIX] == [False] * len(SIX)
