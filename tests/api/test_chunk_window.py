@@ -154,6 +154,24 @@ async def test_what_retrieval_does_not_say_is_left_out() -> None:
 
 
 @pytest.mark.requirement("T-03")
+async def test_answers_of_the_original_service_are_accepted() -> None:
+    chunks = [
+        {"chunk_id": f"doc_1:c{n}", "page": str(n), "chunk_index": n, "text": "a" * 10}
+        for n in range(1, 10)
+    ]
+    async with running(
+        retrieval_transport=httpx.MockTransport(
+            lambda _: httpx.Response(200, json={"chunks": chunks})
+        ),
+        retrieval_window_url=URL,
+        max_text_bytes=25,
+    ) as service:
+        result = await service.result("read_chunk_window", window(window_before=1, window_after=2))
+    kept = [(it["chunk_id"], it["page"], len(it["text"])) for it in result["chunks"]]
+    assert kept == [("doc_1:c4", 4, 5), ("doc_1:c5", 5, 10), ("doc_1:c6", 6, 10)]
+
+
+@pytest.mark.requirement("T-03")
 async def test_the_text_of_a_400_does_not_reach_the_caller() -> None:
     async with running(
         retrieval_transport=httpx.MockTransport(

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
-from mcp_tools_proxy.wire.identifiers import IDENTIFIER_CHARS, Identifier
+from mcp_tools_proxy.wire.identifiers import Identifier, id_of
 from mcp_tools_proxy.wire.strict_json import whole_number
 
 LARGEST = 10**18
@@ -29,16 +29,6 @@ Natural = Annotated[int, Field(ge=0), BeforeValidator(_integer)]
 
 Positive = Annotated[int, Field(ge=1), BeforeValidator(_integer)]
 """An integer, 1 or more."""
-
-_LARGEST_ID = 10**IDENTIFIER_CHARS
-
-
-def id_of(value: object) -> object:
-    """Convert an integer to the id that it spells (T-01); leave other values to the validation."""
-    if type(value) is int and -_LARGEST_ID < value < _LARGEST_ID:  # not a bool
-        return str(value)
-    return value
-
 
 Id = Annotated[Identifier, BeforeValidator(id_of)]
 """An id; an integer counts as its digits."""

@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 from mcp_tools_proxy.documents.document_cache import CachedDocument
 from mcp_tools_proxy.documents.document_repository import WHOLE, DocumentRepository
 from mcp_tools_proxy.documents.document_store import HEAD_ONLY
+from mcp_tools_proxy.documents.retrieval.answers import place_of_anchor
 from mcp_tools_proxy.domain.caller import Call, Caller
 from mcp_tools_proxy.domain.components import Result, Tool
 from mcp_tools_proxy.domain.document import RetrievedChunk
@@ -240,8 +241,7 @@ def window_tool(
 def _trim(
     arguments: WindowArguments, chunks: Sequence[RetrievedChunk], max_bytes: int
 ) -> list[ChunkText]:
-    ids = [chunk.chunk_id for chunk in chunks]
-    anchor = ids.index(arguments.anchor_chunk_id)
+    anchor = place_of_anchor(chunks, arguments.doc_id, arguments.anchor_chunk_id) or 0
     kept = trim_window([chunk.text for chunk in chunks], anchor, max_bytes)
     return [
         _entry(arguments.doc_id, _cut_chunk(chunks[place], text, is_tail=place < anchor))

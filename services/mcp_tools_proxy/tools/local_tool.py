@@ -15,7 +15,7 @@ from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import DOCUMENT_ARGUMENT, JsonObject, Result, ToolSpec
 from mcp_tools_proxy.domain.errors import InvalidArguments
 from mcp_tools_proxy.domain.json_objects import without_none
-from mcp_tools_proxy.tools.arguments import id_of
+from mcp_tools_proxy.wire.identifiers import id_of
 from mcp_tools_proxy.wire.problem_texts import (
     MAX_PROBLEMS,
     closest_match,

@@ -18,6 +18,16 @@ Identifier = Annotated[
 ]
 """tenant_id, user_id, doc_id, section_id, anchor_chunk_id: 1–256 characters, no control ones."""
 
+_LARGEST_ID = 10**IDENTIFIER_CHARS
+
+
+def id_of(value: object) -> object:
+    """Convert an integer to the id that it spells; leave other values to the validation."""
+    if type(value) is int and -_LARGEST_ID < value < _LARGEST_ID:  # not a bool
+        return str(value)
+    return value
+
+
 LanguageTag = Annotated[
     str,
     StringConstraints(max_length=35, pattern=r"^[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*$"),

@@ -46,9 +46,12 @@ async def test_an_answer_that_is_not_the_agreed_json_is_unavailable(body: bytes)
 @pytest.mark.parametrize(
     "change",
     [
-        {"chunk_id": 1},
+        {"chunk_id": True},
+        {"chunk_id": 1.0},
         {"chunk_id": ""},
-        {"page": "1"},
+        {"page": "one"},
+        {"page": "-1"},
+        {"page": "9" * 11},
         {"page": True},
         {"page": 1.5},
         {"page": 1e300},
@@ -60,7 +63,7 @@ async def test_an_answer_that_is_not_the_agreed_json_is_unavailable(body: bytes)
         {"text": ["a"]},
         {"ocr": 101},
         {"ocr": -1},
-        {"ocr": "93"},
+        {"ocr": "101"},
         {"ocr": True},
     ],
     ids=str,
@@ -83,10 +86,12 @@ async def test_a_chunk_without_an_id_is_unavailable() -> None:
         ({"page": 3.0, "chunk_index": 0.0, "text": "a"}, 3, 0, "a"),
         ({"page": 1e3, "text": "a"}, 1000, None, "a"),
         ({"chunk_index": -0.0}, None, 0, ""),
+        ({"page": "3", "chunk_index": "0"}, 3, 0, ""),
+        ({"page": "007", "chunk_index": 12.0}, 7, 12, ""),
     ],
     ids=str,
 )
-async def test_what_a_chunk_lacks_is_left_out_and_whole_floats_are_integers(
+async def test_what_a_chunk_lacks_is_left_out_and_whole_numbers_are_integers(
     sent: dict[str, object], page: int | None, chunk_index: int | None, text: str
 ) -> None:
     (read,) = await fetch_window(client_of(answer({"chunk_id": "c1"} | sent)))
@@ -104,9 +109,50 @@ async def test_chunks_of_which_one_has_no_index_stay_in_the_order_they_came() ->
     assert [part.chunk_id for part in read] == ["c2", "c0", "c1"]
 
 
-async def test_more_chunks_than_asked_for_are_unavailable() -> None:
+@pytest.mark.parametrize(
+    ("before", "after", "kept"),
+    [
+        (0, 0, ["c5"]),
+        (1, 2, ["c4", "c5", "c6", "c7"]),
+        (0, 3, ["c5", "c6", "c7", "c8"]),
+        (9, 1, [f"c{n}" for n in range(7)]),
+    ],
+)
+@pytest.mark.parametrize("order", [1, -1])
+async def test_chunks_beyond_the_requested_sides_are_left_out(
+    before: int, after: int, kept: list[str], order: int
+) -> None:
+    sent = [chunk(n) for n in range(10)][::order]
+    read = await fetch_window(client_of(answer(*sent)), anchor="c5", before=before, after=after)
+    assert [part.chunk_id for part in read] == kept
+
+
+async def test_without_an_index_chunks_beyond_are_counted_in_the_order_they_came() -> None:
+    sent = [chunk(n, chunk_index=None) for n in (7, 5, 6, 8)]
+    read = await fetch_window(client_of(answer(*sent)), anchor="c5", before=0, after=1)
+    assert [part.chunk_id for part in read] == ["c5", "c6"]
+
+
+@pytest.mark.parametrize(
+    ("anchor", "sent"),
+    [("c1", "doc_1:c1"), ("doc_1:c1", "c1"), ("doc_1:c1", "doc_1:doc_1:c1"), ("1", 1)],
+)
+async def test_an_anchor_may_have_its_document_in_front(anchor: str, sent: object) -> None:
+    parts = answer(chunk(0), chunk(1, chunk_id=sent), chunk(2), chunk(3))
+    read = await fetch_window(client_of(parts), anchor=anchor, before=1, after=1)
+    assert [part.chunk_id for part in read] == ["c0", str(sent), "c2"]
+
+
+async def test_of_both_spellings_the_exact_one_is_the_anchor() -> None:
+    parts = answer(chunk(0, chunk_id="doc_1:c1"), chunk(1), chunk(2))
+    read = await fetch_window(client_of(parts), anchor="c1", before=0, after=0)
+    assert [part.chunk_id for part in read] == ["c1"]
+
+
+@pytest.mark.parametrize("sent", ["doc_2:c1", "doc_1:c12", "doc_1/c1", "C1"])
+async def test_another_id_is_not_the_anchor(sent: str) -> None:
     with pytest.raises(RetrievalUnavailable):
-        await fetch_window(client_of(answer(chunk(0), chunk(1))), before=0, after=0)
+        await fetch_window(client_of(answer(chunk(0), chunk(1, chunk_id=sent))))
 
 
 async def test_a_window_without_its_anchor_is_unavailable() -> None:

@@ -119,7 +119,8 @@ class RetrievalClient:
             tenant_id=caller.tenant_id,
             doc_id=doc_id,
             anchor_chunk_id=anchor_chunk_id,
-            max_chunks=before + after + 1,
+            before=before,
+            after=after,
             trace_id=trace_id,
         )
         body = {
