@@ -12,8 +12,8 @@ pytestmark = pytest.mark.requirement("T-01")
 
 SECTION = Section(section_id="3", title="Three", page_start=1, page_end=2)
 NUMBERED = make_document(doc_id="7", pages=("one", "two", "three"), sections={"3": SECTION})
-PAGES = {"doc_id": "7", "page_start": 1, "page_end": 2}
-WINDOW = {"doc_id": "7", "anchor_chunk_id": "p2-c1"}
+PAGES: dict[str, object] = {"doc_id": "7", "page_start": 1, "page_end": 2}
+WINDOW: dict[str, object] = {"doc_id": "7", "anchor_chunk_id": "p2-c1"}
 SIX: dict[str, dict[str, object]] = {
     "read_doc_section": {"doc_id": "7", "section_id": "3"},
     "read_doc_pages": PAGES,
