@@ -189,9 +189,10 @@ async def test_where_there_are_agents_documents_are_used_by_the_one_that_is_name
     config = Config(agents=[make_agent("desk"), make_agent("narrow", exclude=["verify_quote"])])
     async with running_console(config=config) as console:
         await put(console, "manual", MANUAL)
-        none = await console.browser.get(page_of(SEARCH, "manual", query="valve"))
-        assert (none.status_code, "Name an agent" in Html(none.text).text) == (422, True)
-        found = await console.browser.open(page_of(SEARCH, "manual", query="valve", agent="desk"))
+        removed = await console.browser.get(page_of(SEARCH, "manual", query="valve", agent="none"))
+        assert (removed.status_code, "AGENT_NOT_FOUND" in Html(removed.text).text) == (422, True)
+        assert Html(removed.text).form(SEARCH).fields["query"] == "valve"
+        found = await console.browser.open(page_of(SEARCH, "manual", query="valve"))
         (link,) = [it for it in found.links if it.startswith(READ) and "mark=" in it]
         read = await console.browser.open(link.partition("#")[0])
         verify = next(it for it in read.links if it.startswith(VERIFY))

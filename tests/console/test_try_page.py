@@ -155,6 +155,44 @@ async def test_arguments_that_cannot_be_read_are_not_sent(console: ConsoleServic
         assert "Nothing was sent yet" in page.text
 
 
+TEXTS: dict[str, Any] = {
+    "name": "texts",
+    "inputSchema": {
+        "type": "object",
+        "properties": {
+            "title": {"type": "string"},
+            "place": {
+                "type": "object",
+                "properties": {"city": {"type": "string"}},
+                "required": ["city"],
+            },
+            "note": {"type": "string"},
+        },
+        "required": ["title", "place"],
+    },
+}
+
+
+async def test_a_required_text_is_asked_for_before_the_call_is_made() -> None:
+    async with serving([TEXTS]) as console:
+        browser = console.browser
+        page = await browser.open(TRY, tool="s:texts", **CALLER)
+        title, city = named(page, "s", "title"), named(page, "s", "city")
+        page = await send(browser, "run", page)
+        assert page.text.count("Enter a value.") == 2
+        assert "None yet" in page.text
+        page = await send(browser, "run", page, **{title: "x"})
+        assert page.text.count("Enter a value.") == 1
+        page = await send(browser, "check", page)
+        assert "Enter a value." not in page.text
+        page = await send(browser, "run", page, **{city: "Ulm"})
+        assert "Nothing was sent yet" not in page.text
+        raw = await send(browser, "raw", await browser.open(TRY, tool="s:texts", **CALLER))
+        empty = '{"title": "", "place": {"city": ""}}'
+        page = await send(browser, "run", raw, raw=empty)
+        assert "Nothing was sent yet" not in page.text
+
+
 async def test_a_caller_has_to_be_named(console: ConsoleService) -> None:
     page = await open_plan(console.browser)
     page = await send(console.browser, "run", page, tenant_id="", user_id=" ")

@@ -13,6 +13,7 @@ from mcp_tools_proxy.auth.caller_resolver import PRINCIPAL
 from mcp_tools_proxy.console.api_client import ApiClient, ApiRefused, SessionEnded
 from mcp_tools_proxy.console.file_form import read_file_form
 from mcp_tools_proxy.console.forms import Form, read_form
+from mcp_tools_proxy.console.name_directory import NameDirectory
 from mcp_tools_proxy.console.navigation import address_of, current_part, parts_for, wanted_page
 from mcp_tools_proxy.console.page_headers import PAGE_HEADERS, OwnOrigin
 from mcp_tools_proxy.console.page_request import (
@@ -62,6 +63,7 @@ class Pages:
         cookie: SessionCookie,
         origin: OwnOrigin,
         identify: Identify,
+        names: NameDirectory,
         routes: Sequence[Route],
         base: str,
         refusals: RequestRefusals,
@@ -74,6 +76,7 @@ class Pages:
         self.cookie = cookie
         self.origin = origin
         self.identify = identify
+        self.names = names
         self.refusals = refusals
         self.trace_url = trace_url
         self._routes = routes
@@ -171,6 +174,7 @@ class Pages:
             sessions=self.sessions,
             operator=operator,
             api=ApiClient(self._routes, request, session.token),
+            names=self.names,
         )
 
     async def own_form(
@@ -268,6 +272,7 @@ def _with_form(page: PageRequest, form: Form) -> PageRequest:
         sessions=page.sessions,
         operator=page.operator,
         api=page.api,
+        names=page.names,
         form=form,
     )
 

@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from mcp_tools_proxy.console.api_client import ApiClient
 from mcp_tools_proxy.console.forms import Form
+from mcp_tools_proxy.console.name_directory import AgentChoice, NameDirectory
 from mcp_tools_proxy.console.sessions import Session, Sessions
 from mcp_tools_proxy.domain.identity import OperatorRight, Principal
 
@@ -23,6 +24,7 @@ class PageRequest:
     sessions: Sessions
     operator: Principal
     api: ApiClient
+    names: NameDirectory
     form: Form = field(default_factory=Form)
 
     def query(self, name: str) -> str:
@@ -42,6 +44,16 @@ class PageRequest:
         click of the person.
         """
         return self.request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
+
+    @property
+    def agents(self) -> AgentChoice:
+        """The agents to choose from."""
+        return self.names.agents(self.operator)
+
+    def agent(self, field_name: str = "agent") -> str:
+        """Return the agent of the form or the address, the first one if one is required."""
+        named = self.form.text(field_name) or self.query(field_name)
+        return self.agents.chosen(named)
 
     def may(self, right: OperatorRight) -> bool:
         """Return whether the person has a right: for all tenants, or for the own one."""

@@ -63,8 +63,44 @@ def test_arguments_come_back_from_their_form_as_they_were() -> None:
     assert value_of(resent(SCHEMA, ARGUMENTS)) == ARGUMENTS
 
 
-def test_what_is_left_empty_is_not_sent_and_what_is_required_is() -> None:
-    assert value_of(resent(SCHEMA, ABSENT)) == {"place": {"name": ""}, "kind": "x"}
+def test_what_is_left_empty_is_not_sent() -> None:
+    assert value_of(resent(SCHEMA, ABSENT)) == {"place": {}, "kind": "x"}
+
+
+REQUIRED: dict[str, Any] = {
+    "properties": {
+        "text": {"type": "string"},
+        "number": {"type": "integer"},
+        "choice": {"enum": ["a", "b"]},
+        "any": {},
+        "rows": {"type": "array", "items": {"type": "string"}},
+        "inside": {"properties": {"name": {"type": "string"}}, "required": ["name"]},
+        "optional": {"properties": {"name": {"type": "string"}}, "required": ["name"]},
+        "or_null": {"type": ["string", "null"]},
+    },
+    "required": ["text", "number", "choice", "any", "rows", "inside", "or_null"],
+}
+
+
+def missing(draft: object) -> set[str]:
+    """Return the fields that a call of the draft would need a value for."""
+    form = build_form(REQUIRED, draft, needs_values=True)
+    return {it.label for it in all_fields(form) if it.problem}
+
+
+def test_an_empty_field_that_is_required_needs_a_value() -> None:
+    empty = resent(REQUIRED, ABSENT)
+    assert missing(empty) == {"text", "number", "choice", "any", "name", "or_null"}
+    assert build_form(REQUIRED, empty).has_problem is False
+    filled = {"text": "x", "number": 0, "choice": "a", "any": False, "or_null": None}
+    assert missing(resent(REQUIRED, {**filled, "rows": [], "inside": {"name": "x"}})) == set()
+
+
+def test_an_empty_text_is_a_value_as_json_or_as_a_default() -> None:
+    schema = {"properties": {"a": {"type": "string", "default": ""}}, "required": ["a"]}
+    for draft in (ABSENT, {"a": ""}):
+        assert value_of(resent(schema, draft)) == {"a": ""}
+        assert not build_form(schema, resent(schema, draft), needs_values=True).has_problem
 
 
 def test_each_kind_of_value_has_its_field() -> None:
@@ -98,7 +134,7 @@ def test_a_required_value_begins_with_its_default_and_is_not_filled_in_again() -
     schema = {"properties": {"a": {"type": "string", "default": "x"}}, "required": ["a"]}
     assert value_of(resent(schema, ABSENT)) == {"a": "x"}
     emptied = read_draft([(name_of(Letter.SENT_OBJECT, ()), "")])
-    assert value_of(resent(schema, emptied)) == {"a": ""}
+    assert value_of(resent(schema, emptied)) == {}
 
 
 @pytest.mark.parametrize("text", ["abc", "2.5", "1e3", "--1", "٣a", "1 2", "9" * 400])
@@ -126,7 +162,7 @@ def test_rows_are_added_and_removed_where_they_belong() -> None:
     assert len(form["stops"].parts) == 3
     value = value_of(resent(SCHEMA, draft))
     assert isinstance(value, dict)
-    assert (value["tags"], value["stops"][2]) == (["b"], {"name": ""})
+    assert (value["tags"], value["stops"][2]) == (["b"], {})
 
 
 def test_another_alternative_keeps_what_was_typed() -> None:
@@ -154,7 +190,7 @@ def test_a_text_that_a_page_would_not_send_back_is_typed_as_json(text: str) -> N
     assert value_of(resent(SCHEMA, {"note": text, "kind": "x"})) == {
         "note": text,
         "kind": "x",
-        "place": {"name": ""},
+        "place": {},
     }
 
 

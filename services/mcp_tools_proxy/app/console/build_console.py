@@ -12,9 +12,11 @@ from mcp_tools_proxy.api.operator_gate import OperatorGate
 from mcp_tools_proxy.app.console.sign_in_check import needs_one_time_address
 from mcp_tools_proxy.app.gateway import Gateway
 from mcp_tools_proxy.app.user_sign_ins.open_sign_in_store import open_sign_in_store
+from mcp_tools_proxy.auth.token_file_verifier import TokenFileVerifier
 from mcp_tools_proxy.console.assets import Assets
 from mcp_tools_proxy.console.console_app import Console
 from mcp_tools_proxy.console.console_sign_in import CALLBACK_PATH, ConsoleSignIn
+from mcp_tools_proxy.console.name_directory import NameDirectory
 from mcp_tools_proxy.console.one_time_address import OneTimeAddresses
 from mcp_tools_proxy.console.page_endpoint import FORM_MARGIN_BYTES, Pages
 from mcp_tools_proxy.console.page_headers import OwnOrigin
@@ -63,6 +65,7 @@ def build_console(
         cookie=SessionCookie(settings.public_url),
         origin=OwnOrigin(settings.public_url),
         identify=gate.identify,
+        names=_name_directory(gateway),
         routes=routes,
         base=base,
         refusals=refusals,
@@ -82,6 +85,14 @@ def build_console(
         issuer_name=settings.jwt_issuer or "",
     )
     return Console(pages, sign_in, assets, store.aclose)
+
+
+def _name_directory(gateway: Gateway) -> NameDirectory:
+    tokens = gateway.tokens
+    return NameDirectory(
+        registry=gateway.registry,
+        tokens=tokens if isinstance(tokens, TokenFileVerifier) else None,
+    )
 
 
 def _issuer(settings: Settings, gateway: Gateway) -> "ConsoleFlow | None":

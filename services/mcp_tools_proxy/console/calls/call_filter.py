@@ -4,10 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from mcp_tools_proxy.console.api_client import ApiRefused
 from mcp_tools_proxy.console.calls.shown_record import ShownRecord
 from mcp_tools_proxy.console.page_request import PageRequest, page_address
-from mcp_tools_proxy.console.sentences import sentence
 from mcp_tools_proxy.telemetry.request_events import REFUSED_SUMMARY
 
 ALL_EVENTS = "all"
@@ -125,14 +123,6 @@ class CallFilter:
     def address(self, path: str = "/console/calls", **more: object) -> str:
         """Return the address of a page with the same filter, and ``more``."""
         return page_address(path, {**self.values, **more})
-
-
-def field_problem(error: ApiRefused) -> dict[str, str]:
-    """Return what is wrong with which field. Raises ``error`` if it is of none."""
-    field_name = error.details.get("field")
-    if not isinstance(field_name, str):
-        raise error
-    return {field_name: sentence(error.message.removeprefix(f"{field_name}: "))}
 
 
 def _is_unauthenticated(record: ShownRecord) -> bool:

@@ -14,7 +14,6 @@ from mcp_tools_proxy.console.calls.call_filter import (
     FAILED_CODES,
     UNAUTHENTICATED,
     CallFilter,
-    field_problem,
 )
 from mcp_tools_proxy.console.calls.call_search import (
     FoundRecords,
@@ -24,6 +23,7 @@ from mcp_tools_proxy.console.calls.call_search import (
 )
 from mcp_tools_proxy.console.calls.live_calls import LiveCalls
 from mcp_tools_proxy.console.calls.shown_record import LABELS, ShownRecord
+from mcp_tools_proxy.console.form_problems import problems_of
 from mcp_tools_proxy.console.one_time_address import GUEST
 from mcp_tools_proxy.console.page_endpoint import PageEndpoint, Pages
 from mcp_tools_proxy.console.page_request import (
@@ -104,7 +104,7 @@ async def _list(page: PageRequest) -> PageResult:
         try:
             found = await find_records(page.api, wanted, page.query("cursor"))
         except ApiRefused as error:
-            problems = field_problem(error)
+            problems = dict(problems_of(error, wanted.values))
     context = {
         "wanted": wanted,
         "found": found,

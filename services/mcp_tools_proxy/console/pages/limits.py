@@ -6,10 +6,9 @@ from typing import Any
 from starlette.routing import Route
 
 from mcp_tools_proxy.console.api_client import ApiRefused
-from mcp_tools_proxy.console.calls.call_filter import field_problem
+from mcp_tools_proxy.console.form_problems import problems_of
 from mcp_tools_proxy.console.page_endpoint import PageEndpoint, Pages
 from mcp_tools_proxy.console.page_request import PageRequest, PageResult, PageView
-from mcp_tools_proxy.console.sentences import sentence
 from mcp_tools_proxy.ratelimit.budget_limits import VARIABLES
 
 PATH = "/console/limits"
@@ -30,10 +29,12 @@ def limit_routes(pages: Pages) -> Sequence[Route]:
 async def _show(page: PageRequest) -> PageResult:
     """Show what is left of a tenant's budgets; of no tenant those that are nearly used up."""
     query = {"tenant_id": page.tenant(), **{name: page.query(name) for name in FIELDS}}
+    query["agent"] = page.agent()
     limits, problems = await _left(page, query) if query["tenant_id"] else ([], {})
     tight = await page.api.get("/internal/mcp/overview", {"tenant_id": page.tenant_id})
     context = {
         "query": query,
+        "agents": page.agents,
         "has_asked": bool(query["tenant_id"]) and not problems,
         "limits": sorted(map(_shown, limits), key=lambda it: it["share"]),
         "tight": [_shown(it) for it in tight.get("budgets", ())],
@@ -50,9 +51,9 @@ async def _left(
     try:
         answer = await page.api.get("/internal/mcp/limits", query)
     except ApiRefused as error:
-        if error.status == 422 and "field" not in error.details:  # the tool cannot be called
-            return [], {"tool": sentence(error.message)}
-        return [], field_problem(error)
+        problems = problems_of(error, ("tenant_id", *FIELDS))
+        is_of_tool = error.status == 422 and "" in problems  # the tool cannot be called
+        return [], {"tool": problems[""]} if is_of_tool else problems
     return answer["limits"], {}
 
 

@@ -51,6 +51,8 @@ class _Typed:
     raw: str | None = None
     raw_problem: str = ""
     focus: Path | None = None
+    needs_values: bool = False
+    """Whether a required field that is empty is a problem: a call is to be made of it."""
 
     @property
     def is_readable(self) -> bool:
@@ -62,6 +64,12 @@ class _Typed:
         """The arguments to send."""
         value = value_of(self.draft)
         return value if isinstance(value, dict) else {}
+
+    def lacks_values(self, schema: object) -> bool:
+        """Return whether a required field is empty."""
+        if not self.needs_values or self.raw is not None:
+            return False
+        return build_form(schema, self.draft, needs_values=True).has_problem
 
 
 class _TryPage:
@@ -96,7 +104,8 @@ class _TryPage:
         _change(typed, action, path_of(key))
         if action not in ("run", "explain"):
             return await self._form(page, caller, tool, typed)
-        if caller.problems or not typed.is_readable:
+        typed.needs_values = action == "run"
+        if caller.problems or not typed.is_readable or typed.lacks_values(tool.schema):
             return await self._form(page, caller, tool, typed, {"is_refused_here": True})
         body = {"tool_name": tool.name, "arguments": typed.arguments, **caller.context}
         if action == "explain":
@@ -120,7 +129,11 @@ class _TryPage:
         if typed.raw is None:
             problems = _argument_problems(outcome)
             context["fields"] = build_form(
-                tool.schema, typed.draft, focus=typed.focus, problems=problems
+                tool.schema,
+                typed.draft,
+                focus=typed.focus,
+                problems=problems,
+                needs_values=typed.needs_values,
             )
         if result is not None and "is_refused_here" not in result:
             context["samples"] = samples_of(self._public_url, caller, tool.name, typed.arguments)
@@ -135,6 +148,7 @@ class _TryPage:
             template="try.html",
             context={
                 "who": caller,
+                "agents": page.agents,
                 "is_own": is_own(page, caller),
                 "problems": {} if is_blank else caller.problems,
                 "tries": await _kept_tries(page),

@@ -1,16 +1,16 @@
 """Who sees what: the tools of a caller with a preset, beside those of another, and why not."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from starlette.routing import Route
 
 from mcp_tools_proxy.console.api_client import EXPLAIN_PATH, TOOLS_PATH, ApiRefused
+from mcp_tools_proxy.console.form_problems import problems_of
 from mcp_tools_proxy.console.page_endpoint import PageEndpoint, Pages
 from mcp_tools_proxy.console.page_request import Done, PageRequest, PageResult, PageView
 from mcp_tools_proxy.console.pages.rule_advice import what_to_change
-from mcp_tools_proxy.console.sentences import sentence
 from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.wire.text import quote
 
@@ -45,8 +45,8 @@ class _Preview:
     preview: Mapping[str, Any]
     tools: Mapping[str, Mapping[str, Any]]
     """The lines of the preview by the tool's name, in the order of the list, with definitions."""
-    problem: str = ""
-    """Why there is nothing to see: no agent has that name."""
+    problems: Mapping[str, str] = field(default_factory=dict)
+    """Why there is nothing to see, by field."""
 
     @property
     def caller(self) -> str:
@@ -80,13 +80,13 @@ async def _show(page: PageRequest) -> PageResult:
     context = {
         "presets": presets["presets"],
         "active": presets["active"],
-        "agents": one.preview.get("agents", ()),
+        "agents": page.agents,
         "formats": FORMATS,
         "most_missing": MISSING_ROWS,
         "format": _format_of(page),
         "one": one,
         "other": other,
-        "other_query": other_query,
+        "other_query": other_query | {"agent": page.query("other_agent")},
         "rows": rows[first : first + ROWS],
         "total": len(rows),
         "first": first,
@@ -99,7 +99,7 @@ async def _show(page: PageRequest) -> PageResult:
         "may_switch": page.may(OperatorRight.PRESETS),
         "this": _query_of(page),
     }
-    is_refused = one.problem or (other is not None and other.problem)
+    is_refused = one.problems or (other is not None and other.problems)
     return PageView(template="visibility.html", context=context, status=422 if is_refused else 200)
 
 
@@ -124,34 +124,32 @@ async def _show_tool(page: PageRequest) -> PageResult:
 
 async def _explain(page: PageRequest) -> PageResult:
     """Explain why a caller sees a tool, or does not."""
-    tenant, user = page.tenant(), page.query("user_id")
-    problem, explanation = "", None
-    if not page.query("tool"):
-        problem = "Name a tool."
-    elif not tenant:
-        problem = "Name the tenant whose user looks for the tool."
-    else:
+    tenant, user, agent = page.tenant(), page.query("user_id"), page.agent()
+    explanation = None
+    problems: Mapping[str, str] = {}
+    if page.request.query_params:
+        problems = _missing_of({"tool": page.query("tool"), "tenant_id": tenant})
+    if page.request.query_params and not problems:
         body = {
             "tool_name": page.query("tool"),
             "user": {"tenant_id": tenant, "user_id": user or "console"},
-            **({"agent": page.query("agent")} if page.query("agent") else {}),
+            **({"agent": agent} if agent else {}),
         }
         try:
             explanation = await page.api.post(EXPLAIN_PATH, body)
         except ApiRefused as error:
-            if error.status != 422:
-                raise
-            problem = error.message
+            problems = problems_of(error, ("tool", "tenant_id", "user_id", "agent"))
     checks = [] if explanation is None else _checks_of_seeing(explanation)
     deciding = _deciding(checks)
     rule = None if deciding is None else deciding.get("rule")
     context = {
         "tool": page.query("tool"),
         "user": user,
-        "agent": page.query("agent"),
+        "agent": agent,
+        "agents": page.agents,
         "tenant": tenant,
         "own_tenant": page.tenant_id,
-        "problem": problem,
+        "problems": problems,
         "explanation": explanation,
         "checks": checks,
         "deciding": deciding,
@@ -160,6 +158,12 @@ async def _explain(page: PageRequest) -> PageResult:
         "this": _query_of(page, tool=None),
     }
     return PageView(template="why_not_seen.html", context=context)
+
+
+def _missing_of(given: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the problem of each field without a value."""
+    needed = {"tool": "Name a tool.", "tenant_id": "Name the tenant of the user."}
+    return {key: text for key, text in needed.items() if not given[key]}
 
 
 async def _switch(page: PageRequest) -> PageResult:
@@ -177,10 +181,8 @@ async def _preview_of(page: PageRequest, query: Mapping[str, str]) -> _Preview:
     try:
         found = await page.api.get(TOOLS_PATH, {**query, "format": _format_of(page)})
     except ApiRefused as error:
-        if error.code != "AGENT_NOT_FOUND":
-            raise
         nothing = {"missing": [], "tokens": 0, "active": True}
-        return _Preview(query, nothing, {}, sentence(error.message))
+        return _Preview(query, nothing, {}, problems_of(error, _CALLER))
     preview = found["preview"]
     tools = {
         line["name"]: {**line, "definition": definition}
@@ -239,6 +241,8 @@ def _caller_query(page: PageRequest, prefix: str, active: str) -> dict[str, str]
     query = {key: page.query(f"{prefix}{key}") for key in _CALLER}
     query["preset_id"] = query["preset_id"] or active
     query["tenant_id"] = page.tenant(f"{prefix}tenant_id")
+    if not prefix or page.agents.is_required:  # the other caller may have the same agent
+        query["agent"] = query["agent"] or page.agent()
     return query
 
 

@@ -74,8 +74,6 @@ def _value(branch: _Branch) -> object:
                 return _members(branch, is_sent=letter is Letter.SENT_OBJECT)
             case Letter.ARRAY | Letter.SENT_ARRAY:
                 return _rows(branch, is_sent=letter is Letter.SENT_ARRAY)
-            case Letter.SENT_TEXT:
-                return text
             case Letter.TEXT:
                 return text or ABSENT
             case Letter.INTEGER | Letter.NUMBER:

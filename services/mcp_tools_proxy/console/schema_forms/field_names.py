@@ -23,7 +23,6 @@ class Letter(StrEnum):
     """What a field holds; in capitals what is sent also while it is empty."""
 
     TEXT = "s"
-    SENT_TEXT = "S"
     INTEGER = "i"
     NUMBER = "n"
     CHOICE = "e"

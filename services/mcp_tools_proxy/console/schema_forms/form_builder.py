@@ -49,6 +49,8 @@ MAX_FIELDS = 80
 """Fields of one page; what has more is typed as JSON."""
 MAX_CHOICE_CHARS = 20_000
 """Of all choices of one page, with the markup around each."""
+MISSING = "Enter a value. For an empty text, type the arguments as JSON."
+"""What is wrong with a required field that was left empty."""
 MAX_LEVEL = 5
 MAX_TURNS = 8
 MAX_ROWS = 40
@@ -89,15 +91,19 @@ def build_form(
     *,
     focus: Path | None = None,
     problems: Mapping[str, str] | None = None,
+    needs_values: bool = False,
 ) -> FormField:
     """Return the form of the arguments that ``schema`` describes, filled with ``draft``.
 
     Without a draft, values that have to be there begin with their defaults. ``focus`` is the place
-    to go on typing, ``problems`` what is wrong with single arguments. A schema that is no form, as
-    a whole or in part, is typed as JSON there.
+    to go on typing, ``problems`` what is wrong with single arguments. With ``needs_values`` each
+    required value that is missing is a problem. A schema that is no form, as a whole or in part, is
+    typed as JSON there.
     """
     root = schema if isinstance(schema, Mapping) else {}
-    builder = _FormBuilder(root, focus=focus, has_draft=draft is not ABSENT)
+    builder = _FormBuilder(
+        root, focus=focus, has_draft=draft is not ABSENT, needs_values=needs_values
+    )
     form = builder.build({"type": "object", **root}, draft, Place(definitions=frozenset({"#"})))
     for part in form.parts:
         part.problem = part.problem or (problems or {}).get(part.label, "")
@@ -105,10 +111,13 @@ def build_form(
 
 
 class _FormBuilder:
-    def __init__(self, root: Schema, *, focus: Path | None, has_draft: bool) -> None:
+    def __init__(
+        self, root: Schema, *, focus: Path | None, has_draft: bool, needs_values: bool
+    ) -> None:
         self._reader = SchemaReader(root)
         self._focus = focus
         self._has_draft = has_draft
+        self._needs_values = needs_values
         self._left = MAX_FIELDS
         self._choice_chars_left = MAX_CHOICE_CHARS
         self._number = 0
@@ -127,6 +136,8 @@ class _FormBuilder:
         built.label = built.label or place.label
         built.key = key_of(place.path)
         built.is_required = place.is_required
+        if self._needs_values and place.is_required and place.is_sent and _is_missing(built, draft):
+            built.problem = built.problem or MISSING
         built.has_focus = place.path == self._focus
         if place.path and isinstance(place.path[-1], int):
             built.row = place.path[-1]
@@ -314,6 +325,11 @@ class _FormBuilder:
         if len(parts) > self._left:
             raise NoForm(f"would make more than {MAX_FIELDS} fields on one page")
         self._left -= len(parts)
+
+
+def _is_missing(field: FormField, draft: object) -> bool:
+    has_parts = field.kind in (FieldKind.OBJECT, FieldKind.ARRAY)
+    return not has_parts and field.kind is not FieldKind.FIXED and value_of(draft) is ABSENT
 
 
 def _check_names(properties: Mapping[str, object], path: Path) -> None:

@@ -59,3 +59,8 @@ class FormField:
     branches: Sequence[Option] = ()
     is_open: bool = True
     """Whether an optional object is unfolded: it has values."""
+
+    @property
+    def has_problem(self) -> bool:
+        """Whether anything is wrong with it, or with a part of it."""
+        return bool(self.problem) or any(part.has_problem for part in self.parts)

@@ -44,7 +44,11 @@ def described(field: FormField, schema: Schema) -> FormField:
 def text_field(
     schema: Schema, value: object, path: Path, *, is_sent: bool, has_draft: bool
 ) -> FormField:
-    """Return the field of a text; one with characters that a page does not show is JSON."""
+    """Return the field of a text.
+
+    One with characters that a page does not show is JSON, and so is an empty one: an empty field
+    has no value.
+    """
     default = schema.get("default")
     is_given = isinstance(default, str) and len(default) <= MAX_DEFAULT_CHARS
     if value is ABSENT and not has_draft and is_sent and is_given:
@@ -55,12 +59,14 @@ def text_field(
         shown = ""
     if not isinstance(shown, str):
         return json_field(path, value, "A text is expected here.")
+    if value == "":
+        return json_field(path, value, "An empty text, in JSON's quotation marks.")
     if not is_plain(shown):
         hint = "A text with characters that are not seen, in JSON's quotation marks."
         return json_field(path, value, hint)
     return FormField(
         kind=FieldKind.TEXT,
-        name=name_of(Letter.SENT_TEXT if is_sent and not _is_row(path) else Letter.TEXT, path),
+        name=name_of(Letter.TEXT, path),
         number=0,
         label="",
         text=shown,
@@ -235,10 +241,6 @@ def _is_constant(schema: object) -> bool:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_row(path: Path) -> bool:
-    return bool(path) and isinstance(path[-1], int)
 
 
 def _is_long(schema: Schema, text: str) -> bool:

@@ -68,7 +68,7 @@ def caller_of(page: PageRequest, form: Form) -> ToolCaller:
     return ToolCaller(
         tenant_id=tenant_id,
         user_id=user_id,
-        agent=form.text("agent"),
+        agent=page.agents.chosen(form.text("agent")),
         roles=form.lines("roles"),
         documents=form.lines("documents"),
     )

@@ -24,17 +24,13 @@ class ToolRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolPage:
-    """A page of the tools that fit a filter; ``problem`` says why there is no list.
-
-    ``agents`` are those that could be named, as far as the person may know them.
-    """
+    """A page of the tools that fit a filter; ``problem`` says why there is no list."""
 
     rows: Sequence[ToolRow] = ()
     found: int = 0
     total: int = 0
     number: int = 1
     pending: Sequence[str] = ()
-    agents: Sequence[str] = ()
     problem: str = ""
 
     @property
@@ -49,7 +45,6 @@ class ChosenTool:
 
     name: str
     definition: Mapping[str, Any] | None = None
-    agents: Sequence[str] = ()
     problem: str = ""
 
     @property
@@ -84,7 +79,6 @@ async def page_of_tools(page: PageRequest, caller: ToolCaller) -> ToolPage:
         total=len(tools),
         number=number,
         pending=listed.get("pending") or (),
-        agents=_agents(listed),
     )
 
 
@@ -99,10 +93,9 @@ async def find_tool(page: PageRequest, caller: ToolCaller, name: str) -> ChosenT
     if len(found) != 1:
         return ChosenTool(
             name=name,
-            agents=_agents(listed),
             problem="this caller does not see such a tool; a call of it shows what is refused",
         )
-    return ChosenTool(name=name, definition=found[0], agents=_agents(listed))
+    return ChosenTool(name=name, definition=found[0])
 
 
 async def _list(page: PageRequest, caller: ToolCaller, more: Mapping[str, object]) -> Any:
@@ -115,11 +108,6 @@ async def _list(page: PageRequest, caller: ToolCaller, more: Mapping[str, object
         active = await page.api.get("/internal/mcp/presets/active")
         query["preset_id"] = active["preset"]["id"]
     return await page.api.get(TOOLS_PATH, query)
-
-
-def _agents(listed: Mapping[str, Any]) -> Sequence[str]:
-    names: Sequence[str] = listed.get("preview", {}).get("agents", ())
-    return names
 
 
 def _fits(tool: Mapping[str, Any], words: str) -> bool:

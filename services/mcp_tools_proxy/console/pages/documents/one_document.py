@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from mcp_tools_proxy.console.page_request import PageRequest, page_address
-from mcp_tools_proxy.console.pages.documents.tool_runs import named_agent
 from mcp_tools_proxy.domain.errors import InvalidRequest
 
 DOCUMENTS_PATH = "/console/documents"
@@ -108,5 +107,5 @@ class DocumentLoader:
             ocr=content.get("ocr", ()),
             readers=rights.json.get("readers"),
             rights_tag=rights.headers["etag"],
-            agent=named_agent(page),
+            agent=page.agent(),
         )

@@ -14,7 +14,6 @@ from mcp_tools_proxy.console.pages.documents.one_document import (
     address,
 )
 from mcp_tools_proxy.console.pages.documents.tool_runs import (
-    named_agent,
     reader_of,
     run_tool,
     user_of_tenant,
@@ -84,7 +83,7 @@ class QuotationPage:
         verdict = None
         if best is not None:
             verdict = await asyncio.to_thread(
-                _shown, best, quote, tenant_id, document, named_agent(page)
+                _shown, best, quote, tenant_id, document, page.agent()
             )
         return _view(
             page,
@@ -104,7 +103,8 @@ def _view(
         "tenant_id": tenant_id,
         "own_tenant": page.tenant_id,
         "quote": page.form.text("quote"),
-        "agent": named_agent(page),
+        "agent": page.agent(),
+        "agents": page.agents,
         "problem": "",
         "advice": "",
         "verdict": None,

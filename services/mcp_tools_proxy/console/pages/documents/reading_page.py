@@ -64,6 +64,7 @@ class ReadingPage:
             template="document_read.html",
             context={
                 "document": document,
+                "agents": page.agents,
                 "reading": reading,
                 "pieces": _pieces(text[begin : begin + PART_CHARS], marked, begin),
                 "text_part": part,

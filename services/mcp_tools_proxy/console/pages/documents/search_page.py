@@ -14,7 +14,6 @@ from mcp_tools_proxy.console.pages.documents.one_document import (
 )
 from mcp_tools_proxy.console.pages.documents.tool_runs import (
     ToolRun,
-    named_agent,
     reader_of,
     run_tool,
     user_of_tenant,
@@ -57,7 +56,7 @@ class SearchPage:
                 refusal = without_frames(error)
         places: Sequence[Mapping[str, object]] = ()
         if found is not None:
-            places = _places(tenant_id, document, found.result, query, named_agent(page))
+            places = _places(tenant_id, document, found.result, query, page.agent())
         return PageView(
             template="document_search.html",
             context={
@@ -67,7 +66,8 @@ class SearchPage:
                 "query": query,
                 "user_id": page.query("user_id"),
                 "roles": page.query("roles"),
-                "agent": named_agent(page),
+                "agent": page.agent(),
+                "agents": page.agents,
                 "tag": page.query("tag"),
                 "may_choose": page.may(OperatorRight.RUN),
                 "found": found,

@@ -21,11 +21,6 @@ class ToolRun:
     elapsed_ms: float
 
 
-def named_agent(page: PageRequest) -> str:
-    """Return the agent that an address or a form names, "" for none."""
-    return page.query("agent") or page.form.text("agent")
-
-
 def user_of_tenant(
     page: PageRequest, tenant_id: str, user_id: str = "", roles: Sequence[str] = ()
 ) -> ToolCaller:
@@ -37,7 +32,7 @@ def user_of_tenant(
         tenant_id, user_id = page.operator.own_name or (tenant_id, user_id)
         roles = ()
     return ToolCaller(
-        tenant_id=tenant_id, user_id=user_id or ANYBODY, roles=roles, agent=named_agent(page)
+        tenant_id=tenant_id, user_id=user_id or ANYBODY, roles=roles, agent=page.agent()
     )
 
 
