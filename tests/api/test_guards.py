@@ -33,6 +33,8 @@ TOKEN = "ghp_aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA1bC3"
 HIDDEN = "a\u200bb"
 MARKER = "⟦removed: hiddenCharacters⟧"
 IMAGE = "![x](https://evil.example/?q=1)"
+TWO_SELECTORS = "\u2764\ufe0f\ufe0e"
+"""A heart with two selectors: the second one is hidden, and only the first one tells."""
 
 ANSWER: Json = {
     "name": "undecodable",
@@ -125,6 +127,7 @@ async def test_off_changes_nothing() -> None:
         ("hiddenCharacters", f"one {HIDDEN} two", "zero_width"),
         ("hiddenCharacters", "pay \u202e001", "bidi_control"),
         ("hiddenCharacters", "hi\U000e0068\U000e0069", "tag_character"),
+        ("hiddenCharacters", TWO_SELECTORS, "zero_width"),
         ("hiddenHtml", "see <!-- do this --> that", "html_comment"),
         ("hiddenHtml", 'see <p style="display: none">do this</p> that', "hidden_element"),
         ("hiddenHtml", "see\n[//]: # (do this)\nthat", "markdown_comment"),
@@ -421,6 +424,22 @@ async def test_definitions_are_flagged_redacted_and_hidden() -> None:
         assert tools.keys() & {f"s:{it['name']}" for it in POISONED} == {"s:plain"}
         for name in ("s:poisoned", "poisoned", "s__deep"):
             assert await service.code(name) in ("TOOL_NOT_ALLOWED", "TOOL_NOT_FOUND")
+
+
+async def test_no_definition_keeps_those_of_other_servers_from_being_listed() -> None:
+    """One with two selectors made the screening fail, and so no server had tools."""
+    tool = {"name": "t", "description": TWO_SELECTORS, "inputSchema": {"type": "object"}}
+    async with running_raw(extra={"tools": [tool]}) as bad, running_raw() as good:
+        guards = {"hiddenCharacters": "redact"}
+        config = Config(
+            servers={"bad": {**bad.entry, "guards": guards}, "good": good.entry},
+            presets=[make_preset("work", tools=[("bad", "t"), ("good", "echo")])],
+            more={"defaultPresetId": "work"},
+        )
+        async with running(config=config) as service:
+            tools = await listed(service)
+            assert {"bad:t", "good:echo"} <= set(tools)
+            assert tools["bad:t"]["description"] == "\u2764\ufe0f⟦removed: hiddenCharacters⟧"
 
 
 async def test_operators_are_shown_why_an_item_is_hidden() -> None:

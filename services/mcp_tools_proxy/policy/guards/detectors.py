@@ -15,7 +15,7 @@ from mcp_tools_proxy.policy.guards.known_hosts import host_of, is_odd
 from mcp_tools_proxy.policy.guards.phrases import PHRASES
 from mcp_tools_proxy.policy.guards.secrets import find_secrets
 from mcp_tools_proxy.policy.guards.texts import Texts, TextSpan
-from mcp_tools_proxy.wire.unicode.hidden_characters import HIDDEN, hidden_kinds
+from mcp_tools_proxy.wire.unicode.hidden_characters import HIDDEN, hidden_kind
 
 WINDOW = 16 * 1024
 """Characters of one search: at most a few milliseconds, for it cannot be interrupted."""
@@ -82,7 +82,8 @@ def find_hidden_characters(texts: Texts, _hosts: Collection[str]) -> Iterator[Te
         if match is None:
             yield None
         elif match["spelling"] is None and not _starts_text(match, texts):
-            yield TextSpan(match.start(), match.end(), hidden_kinds(match[0])[0].value)
+            kind = hidden_kind(joined, match.start(), match.end())
+            yield TextSpan(match.start(), match.end(), kind.value)
 
 
 def _starts_text(match: re.Match[str], texts: Texts) -> bool:

@@ -45,6 +45,14 @@ HIDDEN_IN_WORDS = re.compile(f"[{_BIDI}{_TAG}{_ZERO_WIDTH}{_FORMAT}\ufe0e\ufe0f]
 """Matches a run of hidden characters, also the selectors of an emoji, which no word needs."""
 
 
+def hidden_kind(text: str, start: int, end: int) -> HiddenKind:
+    """Return the kind of a run that ``HIDDEN`` matched in ``text``.
+
+    The run alone does not tell: a selector is hidden by the character before it.
+    """
+    return next(kind for kind, pattern in _KINDS if pattern.search(text, start, end))
+
+
 def hidden_kinds(text: str) -> tuple[HiddenKind, ...]:
     """Return the kinds of hidden characters that ``text`` holds, each once."""
     if HIDDEN.search(text) is None:
