@@ -64,7 +64,20 @@ def over_mcp(body: Json) -> Callable[[Program, int], str]:
     return lambda program, _: program.http.post("/mcp", json=message, headers=headers).text
 
 
+def with_roles(count: int, chars: int) -> Callable[[Program, int], str]:
+    """Send a call with roles in a header, other ones each time."""
+
+    def send(program: Program, number: int) -> str:
+        roles = ",".join(f"{number}-{role}".ljust(chars, "r") for role in range(count))
+        headers = {"X-User-Roles": roles}
+        return program.http.post(EXECUTE, json=request_of("no_such"), headers=headers).text
+
+    return send
+
+
 REFUSED = {
+    "many-roles": Refused(with_roles(5_000, 11), "X-User-Roles", 200),
+    "long-roles": Refused(with_roles(900, 60), "TOOL_NOT_FOUND", 400),
     "arguments": Refused(over_http(INVALID), "INVALID_ARGUMENTS"),
     "result": Refused(over_http(TOO_LARGE), "RESULT_TOO_LARGE"),
     "result-600000-keys": Refused(

@@ -14,6 +14,7 @@ from mcp_tools_proxy.wire.identifiers import (
     IDEMPOTENCY_KEY_PATTERN,
     IDEMPOTENCY_KEY_RULE,
     MAX_DOCUMENTS,
+    MAX_ROLES,
     Identifier,
     is_idempotency_key,
 )
@@ -61,10 +62,6 @@ IdempotencyKey = Annotated[
         json_schema_extra={"pattern": IDEMPOTENCY_KEY_PATTERN},
     ),
 ]
-
-
-MAX_ROLES = 1_000
-"""Roles that a request may name: they are sorted and compared, and 90,000 took 50 ms."""
 
 
 class RequestUser(BaseModel):
@@ -130,10 +127,11 @@ class CallerQuery(BaseModel):
     roles: Annotated[
         list[str] | None,
         Field(
+            max_length=MAX_ROLES,
             description=(
                 "Who the list is for; it does not change what is listed. May be repeated: one "
                 "role each."
-            )
+            ),
         ),
     ] = None
     agent: Agent | None = None

@@ -37,6 +37,7 @@ def test_a_value_is_utf_8() -> None:
         ([(b"x-agent-id", b"x" * 257)], "X-Agent-Id"),
         ([(b"x-tenant-id", b"\xff")], "X-Tenant-Id"),
         ([(b"x-tenant-id", b"\xed\xa0\x80")], "X-Tenant-Id"),
+        ([(b"x-user-roles", b",".join([b"r"] * 1_001))], "X-User-Roles"),
         ([(b"x-tenant-id", b"a"), (b"x-tenant-id", b"a")], "X-Tenant-Id"),
         ([(b"authorization", b"a"), (b"authorization", b"b")], "Authorization"),
     ],

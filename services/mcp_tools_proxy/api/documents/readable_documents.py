@@ -28,7 +28,7 @@ from mcp_tools_proxy.web.envelope import JSON, outcome_response
 from mcp_tools_proxy.web.fast_routes import DirectRoute
 from mcp_tools_proxy.web.request_refusals import route_of
 from mcp_tools_proxy.web.trace_headers import trace_context_from
-from mcp_tools_proxy.wire.identifiers import Identifier
+from mcp_tools_proxy.wire.identifiers import MAX_ROLES, Identifier
 
 ARGUMENTS = ("query", "tag", "limit", "cursor")
 """The parameters that are arguments of the tool."""
@@ -43,7 +43,10 @@ class ReadableQuery(BaseModel):
     ] = None
     roles: Annotated[
         list[str] | None,
-        Field(description="The roles of the user. May be repeated: one role each."),
+        Field(
+            max_length=MAX_ROLES,
+            description="The roles of the user. May be repeated: one role each.",
+        ),
     ] = None
     agent: Agent | None = None
     documents: Documents | None = None

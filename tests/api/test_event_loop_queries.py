@@ -1,0 +1,73 @@
+"""Queries and headers of up to 64 kB keep no other call waiting either."""
+
+import asyncio
+import itertools
+import string
+from collections.abc import Mapping
+
+import pytest
+
+from tests.support.loop_turns import MOST_S, measured_turns
+from tests.support.service import EXECUTE, TOOLS, running
+
+KEYS = [
+    "".join(it)
+    for it in itertools.islice(itertools.product(string.ascii_letters, repeat=3), 15_000)
+]
+QUERIES = {
+    "distinct keys": "&".join(KEYS),
+    "distinct keys with values": "&".join(f"{key}={key}" for key in KEYS[:7_500]),
+    "one key": "&".join(["a"] * 30_000),
+    "2,900 distinct keys": "&".join(f"{key}={key * 5}" for key in KEYS[:2_900]),
+    "roles": "&".join(f"roles={key}" for key in KEYS[:6_000]),
+}
+ROUTES = (
+    *("/internal/mcp/limits", "/internal/mcp/audit", "/internal/mcp/documents", TOOLS),
+    *("/internal/documents", "/internal/documents/rights", "/internal/mcp/overview"),
+)
+
+
+@pytest.mark.parametrize("path", ROUTES)
+async def test_a_long_query_leaves_the_event_loop_to_others(path: str) -> None:
+    async with running() as service:
+        await service.http.get(path)  # what is imported and built once
+        async with measured_turns() as turns:
+            for query in QUERIES.values():
+                response = await service.http.get(f"{path}?{query}")
+                assert response.status_code < 500
+                await asyncio.sleep(0)  # the client shares the loop, and never waits
+    assert turns.longest < MOST_S
+
+
+HEADERS: Mapping[str, Mapping[str, str]] = {
+    "roles": {"X-User-Roles": ",".join(KEYS)},
+    "documents": {"X-Documents": ",".join(KEYS)},
+    "proxies": {"X-Forwarded-For": "127.0.0.1," * 6_000},
+    "media types": {"Accept": "a/b;q=1," * 7_500},
+}
+
+
+@pytest.mark.parametrize("name", HEADERS)
+async def test_a_long_header_leaves_the_event_loop_to_others(name: str) -> None:
+    async with running(trusted_proxies=("127.0.0.0/8",)) as service:
+        await service.http.post(EXECUTE, json={})
+        async with measured_turns() as turns:
+            for path in (EXECUTE, "/mcp"):
+                response = await service.http.post(path, json={}, headers=HEADERS[name])
+                assert response.status_code < 500
+                await asyncio.sleep(0)
+    assert turns.longest < MOST_S
+
+
+@pytest.mark.parametrize("path", [TOOLS, "/internal/mcp/documents"])
+async def test_a_request_that_names_over_1000_roles_is_refused(path: str) -> None:
+    roles = KEYS[:1_001]
+    query = {"tenant_id": "tenant_1"}
+    async with running() as service:
+        sent = {"X-User-Roles": ",".join(roles)}
+        by_header = await service.http.get(path, params=query, headers=sent)
+        by_query = await service.http.get(path, params={**query, "roles": roles})
+        just_as_many = await service.http.get(path, params={**query, "roles": roles[1:]})
+    assert by_header.json()["error"]["details"] == {"field": "X-User-Roles"}
+    assert by_query.json()["error"]["details"] == {"field": "roles"}
+    assert just_as_many.is_success
