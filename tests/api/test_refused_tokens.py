@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from mcp_tools_proxy.web.bad_token_counts import MAX_REFUSED
+from mcp_tools_proxy.audit.audit_trail import MOST_RECORDED
+from mcp_tools_proxy.telemetry.recorder import Bound
 from tests.support.bounds import BOUND_S
 from tests.support.builders import make_document
 from tests.support.captured_logs import capture_logs
@@ -18,6 +19,7 @@ READ: dict[str, object] = {
     "tool_name": "read_doc_metadata",
     "arguments": {"doc_id": "doc"},
 }
+MAX_REFUSED = MOST_RECORDED[Bound.UNAUTHENTICATED]
 STRANGER = SigningKey(KEY.kid, "ES256", make_key("ES256", "stranger").private)
 BAD = {"token": "mtp_" + "x" * 43, "jwt": STRANGER.sign()}
 """The JWT claims all that it should, and is signed by somebody else."""

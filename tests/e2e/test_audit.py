@@ -183,9 +183,11 @@ def test_verify_checks_the_audit_of_unauthenticated_requests_too(
     assert (code, report.count("are as they were written")) == (0, 2)
     command = ("audit", "find", companion.name, "--event", "request.refused_summary")
     _, found, _ = run_with(settings, tmp_path, *command)
-    assert json.loads(found)["payload"]["requests"] == 2_980
+    summed_up = [json.loads(line)["payload"]["requests"] for line in found.splitlines()]
+    assert 2_900 < sum(summed_up) <= 2_980  # 20 of each minute have records of their own
     written = companion.read_bytes()
-    companion.write_bytes(written.replace(b"2980", b"2981"))
+    before = f'"requests":{summed_up[0]},'.encode()
+    companion.write_bytes(written.replace(before, f'"requests":{summed_up[0] + 1},'.encode()))
     code, report = verified()
     assert (code, "does not fit its signature" in report) == (1, True)
     companion.unlink()

@@ -377,6 +377,7 @@ class Gateway:
             self.document_changes.flush()
             self.log_level.restore()
             await self.tracer.close()
+            self.audit.sum_up()
             await asyncio.to_thread(self.audit.close)
 
 

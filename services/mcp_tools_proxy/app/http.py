@@ -119,12 +119,8 @@ def create_app(
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         try:
             connecting = connector.lifespan() if connector else nullcontext()
-            async with gateway.lifespan():
-                try:
-                    async with mcp_endpoints.lifespan(), connecting:
-                        yield
-                finally:
-                    refusals.sum_up()  # before the audit is closed
+            async with gateway.lifespan(), mcp_endpoints.lifespan(), connecting:
+                yield
         finally:
             if console is not None:
                 await console.aclose()
@@ -302,7 +298,7 @@ def _api_routes(
             health=HealthHandlers(
                 health,
                 gateway.metrics,
-                OperatorCheck(authenticator, refusals),
+                OperatorCheck(authenticator),
                 metrics_token=_secret_of(settings.metrics_token),
             ),
         ),

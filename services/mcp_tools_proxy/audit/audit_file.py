@@ -162,6 +162,11 @@ class AuditFile:
             self._reserved += 1
             return True
 
+    def release(self) -> None:
+        """Release a reserved place."""
+        with self._changed:
+            self._reserved -= 1
+
     def put(self, record: Record, *, reserved: bool = False) -> None:
         """Queue a record, in the place that was reserved for it, if any; never blocks on the disk.
 

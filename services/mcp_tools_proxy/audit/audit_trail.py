@@ -1,5 +1,6 @@
 """The one place that audit records go through: to the log, and to the audit file or to memory."""
 
+import asyncio
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -7,11 +8,16 @@ from contextlib import contextmanager
 import structlog
 
 from mcp_tools_proxy.audit.audit_file import AuditFile
+from mcp_tools_proxy.audit.record_counts import Fields, RecordCounts, RecordSummary
 from mcp_tools_proxy.audit.record_feed import RecordFeed
 from mcp_tools_proxy.audit.record_search import parse_record
+from mcp_tools_proxy.domain.audit.checks import CHECK_OF_CODE
+from mcp_tools_proxy.domain.audit.origin import Entry
 from mcp_tools_proxy.domain.audit.rule_source import SETTINGS, RuleSource
 from mcp_tools_proxy.domain.errors import AuditUnavailable
 from mcp_tools_proxy.telemetry.log_lines import RenderedLine, line_of, timestamp, to_ascii_json
+from mcp_tools_proxy.telemetry.recorder import DONE_SUMMARY, REFUSED_SUMMARY, Bound
+from mcp_tools_proxy.wire.addresses import group_of
 
 RECORDS_ARE_REQUIRED = RuleSource(SETTINGS, "MCP_PROXY_AUDIT_REQUIRED")
 
@@ -19,8 +25,22 @@ MAX_RECENT = 1000
 """Records that are kept in memory where there is no audit file."""
 
 
+MOST_RECORDED = {Bound.UNAUTHENTICATED: 20, Bound.REFUSED: 60, Bound.DONE: 300}
+"""Records that one sender has one by one in a minute, of those that cost no budget."""
+
+SUMMARY_S = 5.0
+"""Seconds between two summaries: ``kill -9`` loses what was counted since the last ones."""
+
+_SENDER_FIELDS = (
+    *("tenant_id", "user_id", "agent", "token_id", "issuer", "subject", "entry", "peer"),
+)
+
+
 class AuditTrail:
     """Records every attempt: each record is a log line, and a line of ``file`` if there is one.
+
+    Records that cost their sender no budget are bounded, and beyond that summed up: one valid token
+    rotated the history away by 700 malformed requests a second.
 
     Without a file the newest MAX_RECENT records of this process are kept in memory. Records of
     unauthenticated requests have a place of their own, ``unauthenticated_file`` or as many records
@@ -33,6 +53,8 @@ class AuditTrail:
         self.file = file
         self.unauthenticated_file = unauthenticated_file or file
         self._recent = {False: _RecentRecords(), True: _RecentRecords()}
+        self._counts = {bound: RecordCounts(most) for bound, most in MOST_RECORDED.items()}
+        self._summary_timer: asyncio.TimerHandle | None = None
         self._feeds: list[RecordFeed] = []
         self._log = structlog.get_logger().bind()  # bound once: the lazy proxy binds for each line
 
@@ -87,15 +109,69 @@ class AuditTrail:
         payload: Mapping[str, object],
         *,
         reserved: bool = False,
-        unauthenticated: bool = False,
+        bound: Bound | None = None,
+    ) -> float | None:
+        """Record one attempt; ``level`` is a logger's method, ``reserved`` as ``reserve`` said.
+
+        Returns None; of a record that is only counted in a summary the seconds until its sender has
+        records one by one again.
+        """
+        if bound is not None:
+            wait_s = self._count(bound, event, payload)
+            if wait_s is not None:
+                if reserved and self.file is not None:
+                    self.file.release()
+                return wait_s
+        is_apart = bound is Bound.UNAUTHENTICATED
+        self._write(level, event, trace_id, payload, reserved=reserved, is_apart=is_apart)
+        return None
+
+    def sum_up(self) -> None:
+        """Record the summaries of what was counted since the last ones."""
+        self._summary_timer = None
+        for bound, counts in self._counts.items():
+            is_apart = bound is Bound.UNAUTHENTICATED
+            for summary in counts.take_summaries():
+                self._write(*_summary(bound, summary), is_apart=is_apart)
+
+    def _count(self, bound: Bound, event: str, payload: Fields) -> float | None:
+        """Count a record; return None if it is recorded by itself, otherwise the seconds to wait.
+
+        Where callers need no token their records are not bounded: nothing tells them apart.
+        """
+        is_apart = bound is Bound.UNAUTHENTICATED
+        fields = {name: payload[name] for name in _SENDER_FIELDS if name in payload}
+        if is_apart:
+            sender = fields["peer"] = group_of(str(payload.get("peer")))
+        elif "token_id" in fields or "subject" in fields:
+            sender = " ".join(str(fields.get(it)) for it in ("token_id", "issuer", "subject"))
+        elif fields.get("entry") == Entry.CONNECTOR:
+            sender = Entry.CONNECTOR
+        else:
+            return None
+        counted = event if bound is Bound.DONE else str(payload.get("code"))
+        wait_s = self._counts[bound].add(sender, fields, counted, timestamp())
+        if wait_s is not None and self._summary_timer is None:
+            loop = asyncio.get_running_loop()
+            self._summary_timer = loop.call_later(SUMMARY_S, self.sum_up)
+        return wait_s
+
+    def _write(
+        self,
+        level: str,
+        event: str,
+        trace_id: str | None,
+        payload: Fields,
+        *,
+        reserved: bool = False,
+        is_apart: bool,
     ) -> None:
-        """Record one attempt; ``level`` is a logger's method, ``reserved`` as ``reserve`` said."""
         line = line_of(timestamp(), level, event, payload, trace_id)
         text = RenderedLine(to_ascii_json(line))
         getattr(self._log, level)(text)
-        file = self.unauthenticated_file if unauthenticated else self.file
+        file = self.unauthenticated_file if is_apart else self.file
         if file is None:
-            self._recent[unauthenticated].add(text)
+            self._recent[is_apart].add(text)
         else:
             file.put(line, reserved=reserved)
         if self._feeds:
@@ -145,6 +221,22 @@ class _RecentRecords:
         first = self._added - len(self._lines) + 1
         records = ((seq, parse_record(line)) for seq, line in enumerate(self._lines, first))
         return [{**record, "seq": seq} for seq, record in records if record is not None]
+
+
+def _summary(bound: Bound, summary: RecordSummary) -> tuple[str, str, None, Fields]:
+    """Return level, event, trace id and payload of the record of a summary."""
+    fields = {
+        "requests": summary.requests,
+        "first": summary.first,
+        "last": summary.last,
+        "senders": summary.senders,
+        **summary.fields,
+    }
+    if bound is Bound.DONE:
+        return "info", DONE_SUMMARY, None, {"code": "OK", "events": dict(summary.counts), **fields}
+    ((code, _),) = summary.counts.most_common(1)
+    decided = {"code": code, "check": CHECK_OF_CODE[code], "codes": dict(summary.counts)}
+    return "warning", REFUSED_SUMMARY, None, {**decided, **fields}
 
 
 def _unavailable(file: AuditFile) -> AuditUnavailable:

@@ -55,7 +55,11 @@ class RecordFilter:
             return False
         for key in _PAYLOAD_KEYS:
             wanted = getattr(self, key)
-            if wanted is not None and payload.get(key) != wanted:
+            if (
+                wanted is not None
+                and payload.get(key) != wanted
+                and not (key == "code" and _sums_up(payload, wanted))
+            ):
                 return False
         if self.server is not None and self.server not in [payload.get(key) for key in SERVER_KEYS]:
             return False
@@ -78,6 +82,12 @@ _PLAIN = re.compile(r"[ !#-\[\]-~]*")
 """Text that JSON writes as it is."""
 
 _PAYLOAD_KEYS = ("tenant_id", "user_id", "agent", "doc_id", "code", "token_id")
+
+
+def _sums_up(payload: Record, code: str) -> bool:
+    """Return whether a record is a summary of requests of which some ended with ``code``."""
+    codes = payload.get("codes")
+    return isinstance(codes, Mapping) and code in codes
 
 
 @dataclass(frozen=True, slots=True)

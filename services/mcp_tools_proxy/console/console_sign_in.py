@@ -22,6 +22,7 @@ from mcp_tools_proxy.domain.errors import (
 )
 from mcp_tools_proxy.domain.identity import Principal
 from mcp_tools_proxy.domain.oauth.sign_in_pages import OwnSignIn, SignInRefused
+from mcp_tools_proxy.web.error_status import error_headers
 from mcp_tools_proxy.web.request_refusals import RecordedOperation, begin_operation
 from mcp_tools_proxy.web.trace_headers import new_trace_id
 
@@ -95,9 +96,11 @@ class ConsoleSignIn:
         try:
             operator = await self._pages.identify(token)
         except Unauthenticated as error:
-            self._check_brake(request)
             self._record_refusal(request, error)
-            return self._form(request, wanted, problem=error.message, status=401)
+            problem = error.message if error.retry_after_s is None else _TOO_MANY
+            response = self._form(request, wanted, problem=problem, status=401)
+            response.headers.update(error_headers(error, new_trace_id()))
+            return response
         if not operator.rights and operator.jwt is None:
             refusal = Forbidden("the token has no operator right; sign in by one that has")
             self._record_refusal(request, refusal)
@@ -115,7 +118,6 @@ class ConsoleSignIn:
         """Sign in by the code of a one-time address."""
         form = await self._pages.own_form(request, max_bytes=FORM_MARGIN_BYTES)
         if self._addresses is None or not self._addresses.codes.redeem(form.text("code")):
-            self._check_brake(request)
             raise Unauthenticated(UNKNOWN_CODE, token_refused=True)
         token = self._local_tokens.issue(GUEST, SESSION_S)
         return await self._begin(request, token, GUEST, "")
@@ -210,21 +212,12 @@ class ConsoleSignIn:
             request, PageView(template="sign_in.html", context=context, status=status)
         )
 
-    def _check_brake(self, request: Request) -> None:
-        """Raise Unauthenticated if the address of an invalid token has sent many.
-
-        A valid token is never refused: behind a proxy all people may share one address.
-        """
-        refusals = self._pages.refusals
-        wait_s = refusals.tokens.wait_s(refusals.peers.address_of(request.scope))
-        if wait_s is not None:
-            raise Unauthenticated(
-                "too many invalid tokens came from this address; wait a minute, then try again",
-                retry_after_s=wait_s,
-            )
-
     def _record_refusal(self, request: Request, error: ProxyError) -> None:
         self._pages.refusals.record_refusal(request.scope, error, new_trace_id())
+
+
+_TOO_MANY = "too many invalid tokens came from this address; wait a minute, then try again"
+"""A valid token is never refused: behind a proxy all people may share one address."""
 
 
 class _OpenEndpoint:

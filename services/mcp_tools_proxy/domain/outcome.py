@@ -45,7 +45,8 @@ class CallRecord:
 
     ``spec`` is None when no component has the call's name; ``outcome`` is None when the call was
     cancelled. ``registry`` is the version of the registry on which it was resolved, and
-    ``document_version`` that of the document that it names. ``has_audit_place``: a place for its
+    ``document_version`` that of the document that it names. ``is_charged``: a budget was charged
+    for it. ``has_audit_place``: a place for its
     record was reserved.
     """
 
@@ -55,6 +56,7 @@ class CallRecord:
     duration_s: float
     registry: RegistryVersion = NO_REGISTRY
     document_version: str | None = None
+    is_charged: bool = True
     has_audit_place: bool = False
     guards: tuple[GuardFinding, ...] = ()
     """What guards found in its arguments and its result."""

@@ -196,6 +196,7 @@ class Executor:
                     duration_s=self._clock() - started,
                     registry=progress.registry,
                     document_version=progress.document_version,
+                    is_charged=progress.admission is not None,
                     has_audit_place=progress.has_audit_place,
                     guards=tuple(progress.guards or ()),
                 )

@@ -32,7 +32,13 @@ from mcp_tools_proxy.domain.errors import (
 )
 from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
 from mcp_tools_proxy.telemetry.metrics import UNKNOWN_TOOL, Metrics
-from mcp_tools_proxy.telemetry.recorder import Recorder, caller_fields, cut, decision_fields
+from mcp_tools_proxy.telemetry.recorder import (
+    Bound,
+    Recorder,
+    caller_fields,
+    cut,
+    decision_fields,
+)
 from mcp_tools_proxy.telemetry.tracing.spans import current_trace_id
 from mcp_tools_proxy.wire.identifiers import is_identifier
 
@@ -97,6 +103,7 @@ class CallTelemetry:
             record.call.trace_id,
             _payload(code, event, record, denial),
             reserved=record.has_audit_place,
+            bound=None if record.is_charged else _bound_of(code),
         )
 
     def _count(self, record: CallRecord, code: str) -> None:
@@ -135,6 +142,10 @@ def code_of(record: CallRecord) -> str:
             return error.code
         case None:
             return CANCELLED
+
+
+def _bound_of(code: str) -> Bound:
+    return Bound.DONE if code == "OK" else Bound.REFUSED
 
 
 def _label(record: CallRecord) -> str:

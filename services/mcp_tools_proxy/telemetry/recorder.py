@@ -1,6 +1,7 @@
 """Where the records of attempts go: each is one log line, and one line of the audit."""
 
 from collections.abc import Mapping
+from enum import Enum
 from typing import Protocol
 
 from mcp_tools_proxy.domain.audit.checks import CHECK_OF_CODE, rule_of
@@ -10,6 +11,27 @@ from mcp_tools_proxy.wire.text import QUOTE_CHARS
 
 MAX_ROLES = 20
 """How many roles of a caller a record has."""
+
+
+REFUSED_SUMMARY = "request.refused_summary"
+"""The event of the record that sums refusals up."""
+
+DONE_SUMMARY = "request.done_summary"
+"""The event of the record that sums other requests up."""
+
+
+class Bound(Enum):
+    """Records that cost their sender no budget: a flood of them must not rotate others away.
+
+    Of each sender a minute has a bounded number one by one; the rest is in summaries.
+    """
+
+    UNAUTHENTICATED = "unauthenticated"
+    """Refusals of requests whose sender proved nothing; they are kept apart from all others."""
+    REFUSED = "refused"
+    """Refusals of a sender with a valid token: such requests and calls are not charged."""
+    DONE = "done"
+    """Requests of such a sender that are answered and charged nothing, such as lists."""
 
 
 class Recorder(Protocol):
@@ -23,12 +45,12 @@ class Recorder(Protocol):
         payload: Mapping[str, object],
         *,
         reserved: bool = False,
-        unauthenticated: bool = False,
-    ) -> None:
+        bound: Bound | None = None,
+    ) -> float | None:
         """Record one attempt; ``level`` is a logger's method. Never raises or blocks.
 
-        ``reserved``: a place for this record was reserved. ``unauthenticated``: it is of a request
-        whose sender proved nothing.
+        ``reserved``: a place for this record was reserved. ``bound``: it cost no budget, and may be
+        in a summary only; then the seconds are returned until its sender has records again.
         """
         ...
 

@@ -1,20 +1,25 @@
 """The records of requests that are no calls: refused ones, lists, subscriptions, operations."""
 
-from collections import Counter
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from mcp_tools_proxy.domain.audit.checks import CHECK_OF_CODE
 from mcp_tools_proxy.domain.audit.origin import Origin
 from mcp_tools_proxy.domain.audit.registry_version import RegistryVersion
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import ProxyError
-from mcp_tools_proxy.telemetry.recorder import Recorder, caller_fields, cut, decision_fields
+from mcp_tools_proxy.telemetry.recorder import (
+    Bound,
+    Recorder,
+    caller_fields,
+    cut,
+    decision_fields,
+)
 
 REASON_CHARS = 256
 
-REFUSED_SUMMARY = "request.refused_summary"
-"""The event of the record that sums unauthenticated refusals up."""
+RIGHT_USED = "operator.right_used"
+"""The event of an operator's request that changes nothing."""
 
 
 class RequestFacts(NamedTuple):
@@ -33,17 +38,6 @@ class RequestFacts(NamedTuple):
         return fields
 
 
-class Refusals(Protocol):
-    """Refusals of requests that are recorded together; ``peer`` is None for several addresses."""
-
-    peer: str | None
-    first: str
-    last: str
-    requests: int
-    addresses: int
-    codes: Counter[str]
-
-
 class RequestTelemetry:
     """Records requests that make no call."""
 
@@ -56,11 +50,12 @@ class RequestTelemetry:
         request: RequestFacts,
         sender: Mapping[str, object],
         *,
-        unauthenticated: bool = False,
-    ) -> None:
+        bound: Bound = Bound.REFUSED,
+    ) -> float | None:
         """Record a request refused with ``error``; ``sender`` is what is known of its sender.
 
-        ``unauthenticated``: nothing is proven of its sender.
+        Returns the seconds until refusals of that sender are recorded one by one again; None if
+        this one is.
         """
         reason, where = error.reason or error.message, {}
         field = (error.details or {}).get("field")
@@ -75,28 +70,9 @@ class RequestTelemetry:
             **sender,
             **decision_fields(error),
         }
-        self._recorder.record(
-            "warning",
-            "request.refused",
-            request.trace_id,
-            fields,
-            unauthenticated=unauthenticated,
+        return self._recorder.record(
+            "warning", "request.refused", request.trace_id, fields, bound=bound
         )
-
-    def refusals_summed_up(self, refusals: Refusals) -> None:
-        """Record the unauthenticated refusals of a minute that have no record of their own."""
-        ((code, _),) = refusals.codes.most_common(1)
-        fields = {
-            "code": code,
-            "check": CHECK_OF_CODE[code],
-            "requests": refusals.requests,
-            "codes": dict(refusals.codes),
-            "first": refusals.first,
-            "last": refusals.last,
-            "addresses": refusals.addresses,
-            **({} if refusals.peer is None else {"peer": refusals.peer}),
-        }
-        self._recorder.record("warning", REFUSED_SUMMARY, None, fields, unauthenticated=True)
 
     def refused_to(self, caller: Caller, error: ProxyError, request: RequestFacts) -> None:
         """Record a request of a known caller that was refused, and made no call."""
@@ -105,7 +81,7 @@ class RequestTelemetry:
     def unread(self, event: str, caller: Caller, code: str, what: Mapping[str, object]) -> None:
         """Record what a caller sent that is no request at all; ``what`` shows nothing of it."""
         fields = {"code": code, **what, **caller_fields(caller), "check": CHECK_OF_CODE[code]}
-        self._recorder.record("warning", event, None, fields)
+        self._recorder.record("warning", event, None, fields, bound=Bound.REFUSED)
 
     def listed(
         self, caller: Caller, request: RequestFacts, version: RegistryVersion, *, items: int
@@ -139,12 +115,16 @@ class RequestTelemetry:
             "calls": calls,
             "request_bytes": request_bytes,
         }
-        self._recorder.record("info", "batch.received", request.trace_id, fields)
+        self._recorder.record("info", "batch.received", request.trace_id, fields, bound=Bound.DONE)
 
     def operation(self, event: str, code: str, trace_id: str, fields: Mapping[str, object]) -> None:
-        """Record what an operator did."""
-        level = "info" if code == "OK" else "warning"
-        self._recorder.record(level, event, trace_id, {"code": code, **fields})
+        """Record what an operator did; each change has a record of its own."""
+        is_done = code == "OK"
+        bound: Bound | None = Bound.DONE if is_done else Bound.REFUSED
+        if is_done and event != RIGHT_USED:
+            bound = None
+        level = "info" if is_done else "warning"
+        self._recorder.record(level, event, trace_id, {"code": code, **fields}, bound=bound)
 
     def _done(
         self,
@@ -162,7 +142,7 @@ class RequestTelemetry:
             "preset": version.preset_id,
             "generation": version.generation,
         }
-        self._recorder.record("info", event, request.trace_id, fields)
+        self._recorder.record("info", event, request.trace_id, fields, bound=Bound.DONE)
 
 
 def _without_callers_names(field: str) -> str:

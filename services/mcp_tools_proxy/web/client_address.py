@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from ipaddress import ip_network
 
 from starlette.types import Scope
 
 from mcp_tools_proxy.domain.audit.origin import Entry, Origin
+from mcp_tools_proxy.wire.addresses import IpAddress, parse_address
 
 MAX_CACHED = 1_000
 """Origins that are kept: a caller's is the same each time."""
@@ -21,8 +22,6 @@ ENTRY = "mcp_tools_proxy.entry"
 
 UNKNOWN = "unknown"
 """The address of a request whose transport has none: a Unix socket, or a test."""
-
-_Address = IPv4Address | IPv6Address
 
 
 class Peers:
@@ -42,7 +41,7 @@ class Peers:
         direct = UNKNOWN if client is None else client[0]
         if not self._trusted:
             return direct
-        address = _parse(direct)
+        address = parse_address(direct)
         if address is None or not self._is_trusted(address):
             return direct
         return str(self._beyond(address, scope["headers"]))
@@ -56,12 +55,12 @@ class Peers:
         origin_of = lru_cache(MAX_CACHED)(Origin)
         return lambda scope: origin_of(scope.get(ENTRY, entry), self.address_of(scope))
 
-    def _beyond(self, proxy: _Address, headers: Iterable[tuple[bytes, bytes]]) -> _Address:
+    def _beyond(self, proxy: IpAddress, headers: Iterable[tuple[bytes, bytes]]) -> IpAddress:
         """Return the nearest untrusted address before ``proxy``, or the last that can be parsed."""
         lines = [value for name, value in headers if name == FORWARDED_FOR]
         texts = b",".join(lines).decode("latin-1").rsplit(",", MAX_PROXIES)
         for text in reversed(texts[-MAX_PROXIES:]):
-            address = _parse(text)
+            address = parse_address(text)
             if address is None:
                 return proxy
             if not self._is_trusted(address):
@@ -69,30 +68,5 @@ class Peers:
             proxy = address
         return proxy
 
-    def _is_trusted(self, address: _Address) -> bool:
+    def _is_trusted(self, address: IpAddress) -> bool:
         return any(address in network for network in self._trusted)
-
-
-def group_of(address: str) -> str:
-    """Return the key under which an address is counted: itself, or for IPv6 its /64 network.
-
-    A host that has one IPv6 address usually has the whole /64, and could use a new one each time.
-    """
-    parsed = _parse(address)
-    if isinstance(parsed, IPv6Address):
-        return str(ip_network((int(parsed), 64), strict=False))
-    return address if parsed is None else str(parsed)
-
-
-def _parse(text: str) -> _Address | None:
-    """Parse an address with or without a port or brackets; return None for other text."""
-    text = text.strip()
-    if text.startswith("["):
-        text = text[1:].partition("]")[0]
-    elif text.count(":") == 1:
-        text = text.partition(":")[0]
-    try:
-        address = ip_address(text)
-    except ValueError:
-        return None
-    return getattr(address, "ipv4_mapped", None) or address

@@ -5,7 +5,6 @@ from starlette.types import Scope
 from mcp_tools_proxy.auth.authenticator import Authenticator, bearer_token
 from mcp_tools_proxy.auth.identity_headers import read_headers
 from mcp_tools_proxy.domain.errors import InvalidRequest, Unauthenticated
-from mcp_tools_proxy.web.request_refusals import RequestRefusals
 
 
 class OperatorCheck:
@@ -14,9 +13,8 @@ class OperatorCheck:
     Where callers need no token, each counts as an operator.
     """
 
-    def __init__(self, authenticator: Authenticator, refusals: RequestRefusals) -> None:
+    def __init__(self, authenticator: Authenticator) -> None:
         self._authenticator = authenticator
-        self._refusals = refusals
 
     async def __call__(self, scope: Scope) -> bool:
         """Return whether the sender of a request is an operator."""
@@ -30,7 +28,5 @@ class OperatorCheck:
             return False
         try:
             return await self._authenticator.is_operator(authorization)
-        except Unauthenticated as error:
-            if error.token_refused:
-                self._refusals.tokens.count(self._refusals.peers.address_of(scope))
+        except Unauthenticated:
             return False

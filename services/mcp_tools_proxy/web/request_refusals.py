@@ -1,6 +1,5 @@
 """Counts and records HTTP requests that make no call: refused ones, and those of operators."""
 
-import asyncio
 from collections.abc import Mapping
 from typing import Self
 
@@ -12,19 +11,18 @@ from mcp_tools_proxy.domain.audit.origin import Entry
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import Forbidden, ProxyError, Unauthenticated
 from mcp_tools_proxy.domain.identity import OperatorRight, Principal
-from mcp_tools_proxy.telemetry.log_lines import timestamp
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from mcp_tools_proxy.telemetry.recorder import cut
-from mcp_tools_proxy.telemetry.request_events import RequestFacts, RequestTelemetry, origin_fields
+from mcp_tools_proxy.telemetry.recorder import Bound, cut
+from mcp_tools_proxy.telemetry.request_events import (
+    RIGHT_USED,
+    RequestFacts,
+    RequestTelemetry,
+    origin_fields,
+)
 from mcp_tools_proxy.telemetry.tracing.spans import ERROR_TYPE, set_on_span
-from mcp_tools_proxy.web.bad_token_counts import BadTokenCounts
 from mcp_tools_proxy.web.client_address import ENTRY, Peers
-from mcp_tools_proxy.web.refusal_counts import WINDOW_S, RefusalCounts
 
 _OPERATION = "mcp_tools_proxy.operation"
-
-RIGHT_USED = "operator.right_used"
-"""The event of an operation that has no other."""
 
 
 class RecordedOperation:
@@ -75,9 +73,8 @@ def end_operation(scope: Scope) -> None:
 class RequestRefusals:
     """Counts and records refused requests, with their route, peer, and proven sender.
 
-    Of refusals without a proven sender only the first ones of an address and minute have a record
-    each, the rest is summed up: 6,200 a second filled the audit. ``needs_token``: callers need a
-    token; where they do not, a caller without one is refused for what it sends, like any caller.
+    ``needs_token``: callers need a token; where they do not, a caller without one is refused for
+    what it sends, like any caller.
     """
 
     def __init__(
@@ -90,53 +87,32 @@ class RequestRefusals:
     ) -> None:
         self.telemetry = telemetry
         self.peers = peers or Peers()
-        self.tokens = BadTokenCounts()
         self._metrics = metrics
         self._needs_token = needs_token
-        self._unauthenticated = RefusalCounts()
-        self._window: asyncio.TimerHandle | None = None
 
     def record_refusal(self, scope: Scope, error: ProxyError, trace_id: str) -> None:
         """Count and record a request that is refused with ``error``; its span has the code.
 
-        A refused token whose address has sent many gets the seconds to wait.
+        A refused token gets the seconds to wait where its address has many refusals.
         """
         self._metrics.requests_refused.labels(error.code).inc()
-        peer = self.peers.address_of(scope)
-        if isinstance(error, Unauthenticated) and error.token_refused:
-            error.retry_after_s = self.tokens.wait_s(peer)
-            self.tokens.count(peer)
         set_on_span({ERROR_TYPE: error.code})
         operation = operation_of(scope)
         proven = {**_proven(scope, error), **(operation.fields if operation else {})}
-        unauthenticated = not proven and self._is_unauthenticated(error)
-        if unauthenticated and not self._has_record(peer, error):
-            return
         origin = origin_fields(self.peers.origin_of(scope, entry_of(scope)))
-        self.telemetry.refused(
+        wait_s = self.telemetry.refused(
             error,
             RequestFacts(route_of(scope), trace_id),
             {**origin, **proven},
-            unauthenticated=unauthenticated,
+            bound=self._bound_of(error, is_proven=bool(proven)),
         )
+        if isinstance(error, Unauthenticated) and error.token_refused:
+            error.retry_after_s = wait_s
 
-    def sum_up(self) -> None:
-        """Record the summaries of the present window, and end it; for the end of the program."""
-        if self._window is not None:
-            self._window.cancel()
-            self._window = None
-        for summary in self._unauthenticated.end_window():
-            self.telemetry.refusals_summed_up(summary)
-
-    def _is_unauthenticated(self, error: ProxyError) -> bool:
-        return self._needs_token or isinstance(error, Unauthenticated | Forbidden)
-
-    def _has_record(self, peer: str, error: ProxyError) -> bool:
-        """Count an unauthenticated refusal; return whether it is recorded by itself."""
-        if self._window is None:
-            loop = asyncio.get_running_loop()
-            self._window = loop.call_later(WINDOW_S, self.sum_up)
-        return self._unauthenticated.add(peer, error.code, timestamp())
+    def _bound_of(self, error: ProxyError, *, is_proven: bool) -> Bound:
+        if is_proven or not (self._needs_token or isinstance(error, Unauthenticated | Forbidden)):
+            return Bound.REFUSED
+        return Bound.UNAUTHENTICATED
 
     def record_operation(self, scope: Scope, code: str, trace_id: str) -> None:
         """Record what was done in a request, if that is an operation."""

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from mcp_tools_proxy.domain.oauth.logins import LoginOwner
 from mcp_tools_proxy.domain.oauth.server_auth import LoginFor
 from mcp_tools_proxy.telemetry.login_events import MAX_OWNERS, LoginChanges
+from mcp_tools_proxy.telemetry.recorder import Bound
 
 OWNER = LoginOwner(server_id="wiki", login_for=LoginFor.TENANT, tenant_id="acme")
 
@@ -23,7 +24,7 @@ class Records:
         payload: Mapping[str, object],
         *,
         reserved: bool = False,
-        unauthenticated: bool = False,
+        bound: Bound | None = None,
     ) -> None:
         assert (level, event, trace_id, reserved) == ("info", "login.changed", None, False)
         self.changes.append(payload["change"])

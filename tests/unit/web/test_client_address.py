@@ -2,7 +2,8 @@
 
 import pytest
 
-from mcp_tools_proxy.web.client_address import Peers, group_of
+from mcp_tools_proxy.web.client_address import Peers
+from mcp_tools_proxy.wire.addresses import group_of
 
 PROXIES = ("10.0.0.0/8", "fd00::/8", "127.0.0.1")
 

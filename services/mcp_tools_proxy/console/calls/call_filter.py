@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from mcp_tools_proxy.console.calls.shown_record import ShownRecord
 from mcp_tools_proxy.console.page_request import PageRequest, page_address
-from mcp_tools_proxy.telemetry.request_events import REFUSED_SUMMARY
+from mcp_tools_proxy.telemetry.recorder import REFUSED_SUMMARY
 
 ALL_EVENTS = "all"
 """The choice of records that are of no call as well."""

@@ -9,7 +9,7 @@ from mcp_tools_proxy.console.page_request import page_address
 from mcp_tools_proxy.domain.audit.checks import CHECK_OF_CODE, Check
 from mcp_tools_proxy.domain.audit.origin import Entry
 from mcp_tools_proxy.telemetry.call_events import ANSWERED, CANCELLED, DENIED, FAILED, LOCAL
-from mcp_tools_proxy.web.request_refusals import RIGHT_USED
+from mcp_tools_proxy.telemetry.request_events import RIGHT_USED
 
 CALL_EVENTS = frozenset({*LOCAL.values(), ANSWERED, FAILED, *DENIED.values()})
 """The events of records of calls; each call has one, when it has ended."""
@@ -19,7 +19,8 @@ LABELS: Mapping[str, str] = {
     "components.listed": "Tools were listed",
     "changes.subscribed": "Subscription to changes",
     "request.refused": "Request refused",
-    "request.refused_summary": "Requests refused without a token",
+    "request.refused_summary": "Refused requests, summed up",
+    "request.done_summary": "Requests without charge, summed up",
     "operator.right_used": "An operator's right was used",
     "audit.stream_ended": "Live view ended",
     "console.signed_in": "Sign-in to the console",
