@@ -265,13 +265,17 @@ def _length(node: Node, key: str) -> int:
     return len(_items(node, key))
 
 
-class Cost(NamedTuple):
-    """The cost of a check, by depth: see SchemaNode."""
+class DepthCost(NamedTuple):
+    """The cost of a check for arguments of one depth: see SchemaNode."""
 
-    steps: CostByDepth
-    char_ns: CostByDepth
-    number_ns: CostByDepth
-    pairs: CostByDepth
+    steps: int
+    char_ns: int
+    number_ns: int
+    pairs: int
+
+
+Cost = tuple[DepthCost, ...]
+"""The cost of a check, indexed by the depth of the arguments; the last one holds for deeper."""
 
 
 class Estimate(NamedTuple):
@@ -314,13 +318,34 @@ def compile_cost(schema: Mapping[str, Any]) -> Cost:
             [node.pairs for node in nodes],
         )
     )
-    return Cost(steps, char_ns, number_ns, pairs)
+    columns = steps, char_ns, number_ns, pairs
+    return tuple(
+        DepthCost(*(it[min(depth, len(it) - 1)] for it in columns))
+        for depth in range(max(map(len, columns)))
+    )
+
+
+def is_small(arguments: Mapping[str, Any]) -> bool:
+    """Return whether arguments are few short texts, as those of most calls."""
+    return (
+        len(arguments) < _SMALL.values
+        and set(map(type, arguments.values())) == _TEXTS
+        and sum(map(len, arguments)) + sum(map(len, arguments.values())) <= _SMALL.chars
+    )
+
+
+def cost_of_small(cost: Cost) -> Estimate:
+    """Return an upper bound of what checking small arguments costs: see ``is_small``."""
+    return _estimate(_SMALL, cost)
 
 
 def estimate_cost(arguments: object, cost: Cost) -> Estimate:
     """Return an upper bound of what checking ``arguments`` costs."""
-    size = _measure(arguments)
-    steps_each, char_ns, number_ns, pairs = (it[min(size.depth, len(it) - 1)] for it in cost)
+    return _estimate(_measure(arguments), cost)
+
+
+def _estimate(size: "_Size", cost: Cost) -> Estimate:
+    steps_each, char_ns, number_ns, pairs = cost[min(size.depth, len(cost) - 1)]
     steps = size.values * steps_each
     return Estimate(
         steps=steps,
@@ -379,6 +404,10 @@ class _Size(NamedTuple):
     numbers: int
     """Each number that is no small integer, by its weight."""
     large_integers: int
+
+
+_SMALL = _Size(values=32, depth=1, chars=2_000, numbers=0, large_integers=0)
+_TEXTS = {str}
 
 
 def _measure(value: object) -> _Size:

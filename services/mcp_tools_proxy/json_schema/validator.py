@@ -26,7 +26,9 @@ from mcp_tools_proxy.json_schema.complexity import (
     SchemaTooComplex,
     check_patterns,
     compile_cost,
+    cost_of_small,
     estimate_cost,
+    is_small,
 )
 from mcp_tools_proxy.json_schema.patterns import MAX_PATTERN_BYTES
 from mcp_tools_proxy.wire.problem_texts import MAX_PROBLEMS, join_first
@@ -119,6 +121,10 @@ class ArgumentCheck:
         self._validator = validator
         self._cost = cost
         self._schema_json = schema_json
+        small = cost_of_small(cost)
+        self._is_cheap_if_small = (
+            small.steps <= MAX_STEPS and max(small.ns, small.explanation_ns) <= INLINE_NS
+        )
 
     def __call__(self, arguments: JsonObject, filled_in: Sequence[Path] = (), /) -> None:
         """Raise InvalidArguments with path and rule of each problem, never a value.
@@ -127,6 +133,8 @@ class ArgumentCheck:
         the path alone: the names within an object that is filled in are a part of the value.
         Raises CostlyCheck where the check may take long.
         """
+        if self._is_cheap_if_small and is_small(arguments) and self._is_valid(arguments):
+            return
         estimate = estimate_cost(arguments, self._cost)
         if estimate.steps > MAX_STEPS:
             raise InvalidArguments(

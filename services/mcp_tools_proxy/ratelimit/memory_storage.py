@@ -95,9 +95,10 @@ class MemoryStorage(CountingStorage):
     async def charge_unless_exhausted(self, budgets: Sequence[Budget]) -> Attempt:
         """Charge one call to every call budget, or to none if some are exhausted."""
         now = self._clock()
-        readings, spent = [], []
+        readings, spent, windows = [], [], []
         for budget in budgets:
             window = self._live(budget.key, budget.window_s, now)
+            windows.append(window)
             if window is None:
                 readings.append(_NOTHING)
                 continue
@@ -105,10 +106,14 @@ class MemoryStorage(CountingStorage):
             if window.count >= budget.limit:
                 spent.append(budget)
         if not spent:
+            opens_one = None in windows  # which may evict another
             for place, budget in enumerate(budgets):
                 if budget.unit == "calls":
-                    # not the window found before: opening another one may evict it
-                    used = self._add(budget.key, budget.window_s, 1, now)
+                    window = windows[place]
+                    if window is None or opens_one:
+                        used = self._add(budget.key, budget.window_s, 1, now)
+                    else:
+                        used = window.count = window.count + 1
                     readings[place] = (used, readings[place][1] or budget.window_s)
         return Attempt(spent, readings)
 

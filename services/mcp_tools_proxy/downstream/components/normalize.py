@@ -185,8 +185,6 @@ def _finish(value: dict[str, Any], budget: TextBudget) -> int:
     return tokens
 
 
-def _first_of(fields: Block, *names: str) -> object:
-    for name in names:
-        if (field := fields.get(name)) is not None:
-            return field
-    return None
+def _first_of(fields: Block, name: str, other: str) -> object:
+    field = fields.get(name)
+    return fields.get(other) if field is None else field

@@ -14,6 +14,7 @@ from mcp_tools_proxy.downstream.connection import ResponseTooLarge
 from mcp_tools_proxy.wire.strict_json import may_overflow, without_infinity
 
 LARGE_BYTES = 64 * 1024
+"""From here on a message is parsed in pieces."""
 
 MAX_SEPARATORS = 150_000
 """Commas and colons outside of texts in one piece: 75,000 keys take up to 50 ms."""
@@ -37,13 +38,17 @@ _EMPTY = {b"{": b"{}", b"[": b"[]"}
 _BRACKETS = frozenset((*_EMPTY, b"}", b"]"))
 
 
-async def parse_json(data: bytes) -> object:
+def parse_json(data: bytes) -> object:
     """Parse JSON without NaN; a number beyond the range of a float, such as 1e400, becomes null.
 
-    Raises ValueError, and ResponseTooLarge for too many values.
+    Raises ValueError.
     """
-    if len(data) < LARGE_BYTES:
-        return _parsed(data)
+    value: object = from_json(data, allow_inf_nan=False)
+    return without_infinity(value) if may_overflow(data) else value
+
+
+async def parse_large_json(data: bytes) -> object:
+    """Parse like ``parse_json``, in pieces. Raises ResponseTooLarge for too many values, too."""
     if _may_have_many_values(data):
         value = await _parse_pieces(data)
     else:
@@ -53,11 +58,6 @@ async def parse_json(data: bytes) -> object:
             value = without_infinity(value)
     await asyncio.sleep(0)
     return value
-
-
-def _parsed(data: bytes) -> object:
-    value: object = from_json(data, allow_inf_nan=False)
-    return without_infinity(value) if may_overflow(data) else value
 
 
 def _may_have_many_values(data: bytes) -> bool:
@@ -74,14 +74,14 @@ def _may_have_many_values(data: bytes) -> bool:
 async def _parse_pieces(data: bytes) -> object:
     splitter = _Splitter(data)
     await splitter.split()
-    value = _parsed(b"".join(splitter.frame))
+    value = parse_json(b"".join(splitter.frame))
     await asyncio.sleep(0)
     places = list(_places(value, 1))
     if len(places) != len(splitter.pieces):
         raise ValueError("an object has a key twice, or a bracket is not closed")
     parsed = 0
     for (holder, key), (start, end) in zip(places, splitter.pieces, strict=True):
-        holder[key] = _parsed(data[start:end])
+        holder[key] = parse_json(data[start:end])
         parsed += end - start
         if parsed > _PIECE_BYTES:
             parsed = 0

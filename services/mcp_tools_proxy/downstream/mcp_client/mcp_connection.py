@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import lru_cache
 from typing import Any, Protocol
 
 import anyio
@@ -44,6 +45,9 @@ from mcp_tools_proxy.wire.mcp_protocol import has_header_parameters
 from mcp_tools_proxy.wire.version import VERSION
 
 _READ_AT_ONCE = 500
+
+_CACHED_NAME_CHARS = 256
+"""Headers of longer names are not cached: a resource's URI may have a megabyte."""
 
 HeaderParameters = dict[tuple[str, ...], str]
 """The header of each argument that is repeated in one, by the argument's path."""
@@ -210,16 +214,21 @@ class McpConnection:
         headers = {**self._headers, MCP_METHOD_HEADER: method}
         name_key = NAME_BEARING_METHODS.get(method)
         if name_key is not None and isinstance(name := params.get(name_key), str):
-            headers[MCP_NAME_HEADER] = encode_header_value(name)
-            if method == "tools/call" and (found := self._header_parameters_of(name)):
+            headers[MCP_NAME_HEADER] = (
+                _cached_header(name)
+                if len(name) <= _CACHED_NAME_CHARS
+                else encode_header_value(name)
+            )
+            if name in self._adopted:
+                self._read_adopted(name)
+            if method == "tools/call" and (found := self._header_parameters.get(name)):
                 headers |= mcp_param_headers(found, params.get("arguments") or {})
         return headers
 
-    def _header_parameters_of(self, name: str) -> HeaderParameters | None:
-        if name not in self._header_parameters and name in self._adopted:
+    def _read_adopted(self, name: str) -> None:
+        if name not in self._header_parameters:
             schema = self._adopted[name].get("inputSchema")
             self._header_parameters[name] = _header_parameters(schema)
-        return self._header_parameters.get(name)
 
     def adopt_tools(self, tools: Mapping[str, JsonObject]) -> None:
         """Replace the tools by those that another connection listed; see Connection."""
@@ -239,6 +248,12 @@ class McpConnection:
                 self._header_parameters[name] = found
             else:
                 self._header_parameters.pop(name, None)
+
+
+@lru_cache(maxsize=1024)
+def _cached_header(name: str) -> str:
+    """Cached, because each call would take two regular expressions."""
+    return encode_header_value(name)
 
 
 def _header_parameters(schema: object) -> HeaderParameters:

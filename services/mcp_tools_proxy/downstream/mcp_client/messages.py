@@ -22,7 +22,11 @@ from mcp_tools_proxy.downstream.connection import (
 )
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import peer_error
 from mcp_tools_proxy.downstream.mcp_client.in_flight import CANCELLED, RELAYED_NOTIFICATIONS
-from mcp_tools_proxy.downstream.mcp_client.large_messages import parse_json
+from mcp_tools_proxy.downstream.mcp_client.large_messages import (
+    LARGE_BYTES,
+    parse_json,
+    parse_large_json,
+)
 from mcp_tools_proxy.downstream.relay.client_request_rules import CLIENT_REQUESTS
 from mcp_tools_proxy.wire.json_structure import structure_sizes
 
@@ -61,9 +65,11 @@ async def read_object(data: bytes, max_structure_bytes: int) -> dict[str, Any]:
     Raises ResponseTooLarge; ConnectionFailure, for NaN and Infinity, too, which are not JSON. A
     number beyond the range of a float, such as 1e400, becomes null.
     """
-    await _check_structure(data, max_structure_bytes)
+    if len(data) > max_structure_bytes:
+        await _check_structure(data, max_structure_bytes)
+    data = data.removeprefix(_BOM)
     try:
-        value = await parse_json(data.removeprefix(_BOM))
+        value = parse_json(data) if len(data) < LARGE_BYTES else await parse_large_json(data)
     except ValueError:
         raise ConnectionFailure("the server's answer is not JSON") from None
     if not isinstance(value, dict):
@@ -73,8 +79,6 @@ async def read_object(data: bytes, max_structure_bytes: int) -> dict[str, Any]:
 
 async def _check_structure(data: bytes, max_bytes: int) -> None:
     """Raise ResponseTooLarge for more than ``max_bytes`` outside of texts."""
-    if len(data) <= max_bytes:
-        return
     for size in structure_sizes(data):
         if size > max_bytes:
             raise ResponseTooLarge(max_bytes)
