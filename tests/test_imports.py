@@ -20,7 +20,7 @@ print([name for name in {SLOW} if name in sys.modules])
 """
 
 
-@pytest.mark.parametrize("module", ["asgi", "cli.main"])
+@pytest.mark.parametrize("module", ["asgi", "main", "cli.main"])
 def test_a_start_without_servers_imports_nothing_slow(module: str) -> None:
     done = subprocess.run(  # noqa: S603 - our own program
         [sys.executable, "-c", PROGRAM.format(module=module)],

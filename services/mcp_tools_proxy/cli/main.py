@@ -1,6 +1,5 @@
 """The ``mcp-tools-proxy`` command: serve, stdio, check, tokens, config, documents (contract §8)."""
 
-import asyncio
 import gc
 import sys
 from importlib.metadata import version
@@ -10,8 +9,7 @@ from typing import Annotated, NoReturn, TypeVar
 import typer
 from typer.exceptions import TyperException
 
-from mcp_tools_proxy.app.console.sign_in_check import check_console
-from mcp_tools_proxy.app.credentials_key import check_credentials_key
+from mcp_tools_proxy.app.start_checks import check_start
 from mcp_tools_proxy.cli.audit import audit_app
 from mcp_tools_proxy.cli.call import add_call_commands
 from mcp_tools_proxy.cli.completions import agent_names
@@ -22,7 +20,6 @@ from mcp_tools_proxy.cli.logins.login_commands import add_login_commands
 from mcp_tools_proxy.cli.options import document_list, identifier, identifiers
 from mcp_tools_proxy.cli.output import AsJson
 from mcp_tools_proxy.cli.tokens import tokens_app
-from mcp_tools_proxy.documents.open_documents import prepare_documents
 from mcp_tools_proxy.domain.errors import ConfigReadOnly
 from mcp_tools_proxy.domain.identity import AssertedIdentity, roles_of
 from mcp_tools_proxy.domain.json_objects import without_none
@@ -161,9 +158,7 @@ def serve_command(host: Host = None, port: Port = None) -> None:
     from mcp_tools_proxy.server.uvicorn_server import build_server, listen  # noqa: PLC0415 - only serving needs it
 
     try:
-        _prepare_documents(settings)
-        check_credentials_key(settings)
-        check_console(settings)
+        check_start(settings)
         server = build_server(settings)
         server.audit.open()
         listener = listen(settings.host, settings.port)
@@ -194,8 +189,7 @@ def stdio_command(
     from mcp_tools_proxy.server.stdio_server import run_stdio  # noqa: PLC0415 - only stdio needs it
 
     try:
-        _prepare_documents(settings)
-        check_credentials_key(settings)
+        check_start(settings, listens=False)
         run_stdio(
             settings,
             AssertedIdentity(
@@ -260,19 +254,6 @@ app.add_typer(tokens_app(lambda: _load(TokensFileSettings).tokens_file), name="t
 app.add_typer(audit_app(lambda: _load(AuditSettings)), name="audit")
 app.add_typer(config_app(lambda: _load(ConfigDirSettings).config_dir), name="config")
 app.add_typer(documents_app(lambda: _load_quietly(DocumentSettings)), name="documents")
-
-
-def _prepare_documents(settings: Settings) -> None:
-    """Check the database of the documents, if there is one. Raises ValueError."""
-    url, owner_url = settings.documents_url, settings.documents_owner_url
-    if url is not None:
-        asyncio.run(
-            prepare_documents(
-                url.get_secret_value(),
-                None if owner_url is None else owner_url.get_secret_value(),
-                timeout_s=settings.documents_timeout,
-            )
-        )
 
 
 def _load_quietly(kind: type[S]) -> S:

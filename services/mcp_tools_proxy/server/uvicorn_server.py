@@ -18,6 +18,7 @@ import uvicorn
 from mcp_tools_proxy.api.documents.document_handlers import UPLOADS
 from mcp_tools_proxy.app.gateway import Gateway
 from mcp_tools_proxy.app.http import create_app
+from mcp_tools_proxy.app.start_checks import warn_of_exposure
 from mcp_tools_proxy.audit.audit_trail import AuditTrail
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
 from mcp_tools_proxy.server.connection_limit import ConnectionLimit, LimitedProtocol
@@ -27,7 +28,6 @@ from mcp_tools_proxy.server.listener_drain import drain_listener
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.telemetry.logging import flush_logs
 from mcp_tools_proxy.web.request_refusals import CONSOLE_UPLOAD
-from mcp_tools_proxy.wire.identifiers import is_loopback
 
 if TYPE_CHECKING:
     from mcp_tools_proxy.console.console_app import Console
@@ -162,21 +162,7 @@ def build_server(settings: Settings) -> GracefulServer:
     """Build the service and the server around it. Raises ValueError for an unusable setting."""
     settings.check_listener()
     app = create_app(settings)
-    if not settings.allowed_hosts and not is_loopback(settings.host):
-        log.warning(
-            "service.any_host",
-            host=settings.host,
-            problem="requests to every host name are answered, so a web page whose name comes to "
-            "mean this machine may send some (DNS rebinding); set MCP_PROXY_ALLOWED_HOSTS to the "
-            "names that callers use, or to * if that is meant",
-        )
-    if settings.auth_mode == "none" and not is_loopback(settings.host):
-        log.warning(
-            "service.no_authentication",
-            host=settings.host,
-            problem="callers are not authenticated: any client that reaches this address can act "
-            "for every tenant; set MCP_PROXY_AUTH_MODE to token or jwt",
-        )
+    warn_of_exposure(settings)
     gateway: Gateway = app.state.gateway
     config = uvicorn.Config(
         app,

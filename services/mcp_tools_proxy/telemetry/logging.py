@@ -107,6 +107,17 @@ def configure_logging(level: str, stream: TextIO) -> None:
         logging.getLogger(sensitive).setLevel(logging.CRITICAL)
 
 
+def take_over_uvicorn_logs() -> None:
+    """Send the lines of a uvicorn that runs us to our log, and drop its access lines.
+
+    They would be no JSON, and have queries; each call has a record.
+    """
+    for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
+        logger = logging.getLogger(name)
+        logger.handlers.clear()
+        logger.propagate = name != "uvicorn.access"
+
+
 def set_log_level(level: str) -> None:
     """Log from ``level`` up from now on, with every logger, also one that was used before.
 
