@@ -14,8 +14,8 @@ log = structlog.get_logger()
 
 def log_config_changes(found: ActiveConfig, before: ActiveConfig) -> None:
     """Log the problems, warnings and active preset of ``found`` that ``before`` had not."""
-    _log_new("config.problem", found.problems, before.problems)
-    _log_new("config.warning", found.warnings, before.warnings)
+    log_new("config.problem", found.problems, before.problems)
+    log_new("config.warning", found.warnings, before.warnings)
     if found.preset.preset_id != before.preset.preset_id:
         log.info("preset.active", preset=found.preset.preset_id)
 
@@ -38,7 +38,7 @@ class ChangeReporter:
         """Log what a registry leaves out, ``unmatched`` exclusions, and the number of agents."""
         missing = tuple(missing)
         log_missing_items([it for it in missing if it not in self._missing], preset_id=preset_id)
-        _log_new("config.warning", unmatched, self._unmatched_exclusions)
+        log_new("config.warning", unmatched, self._unmatched_exclusions)
         if _agents(access_rules) != _agents(self._access_rules):
             log.info("agents.active", **_agents(access_rules))
         self._missing, self._unmatched_exclusions, self._access_rules = (
@@ -52,7 +52,8 @@ def _agents(access_rules: AccessRules) -> dict[str, object]:
     return {"agents": len(access_rules.agents or ()), "agent_required": access_rules.agent_required}
 
 
-def _log_new(event: str, problems: Iterable[Problem], before: Collection[Problem]) -> None:
+def log_new(event: str, problems: Iterable[Problem], before: Collection[Problem]) -> None:
+    """Log the problems that were not there ``before``."""
     for it in problems:
         if it not in before:
             log.warning(event, file=it.file, path=it.path, reason=it.message)

@@ -1,14 +1,16 @@
 """Keeps the registry in step with the configuration files and the servers' offers."""
 
 import asyncio
+from collections.abc import Collection
 from contextlib import aclosing
 
 import structlog
 
 from mcp_tools_proxy.aiokits.change_signal import ChangeSignal
 from mcp_tools_proxy.config.config_folder import ConfigFolder, folder_changes
+from mcp_tools_proxy.domain.configuration import Problem
 from mcp_tools_proxy.gateway.building.server_pool import ServerPool
-from mcp_tools_proxy.gateway.change_reporter import log_config_changes
+from mcp_tools_proxy.gateway.change_reporter import log_config_changes, log_new
 from mcp_tools_proxy.gateway.registry_publisher import RegistryPublisher
 
 log = structlog.get_logger()
@@ -33,6 +35,8 @@ class Reloader:
         self._pool = pool
         self._publisher = publisher
         self._offer_changes = offer_changes
+        self._preset_problems: Collection[Problem] = ()
+        """Those of all preset files, as they were read last."""
 
     async def load(self) -> None:
         """Load the files and publish what they say. Invalid files are logged, never raised."""
@@ -44,6 +48,16 @@ class Reloader:
                 self._pool.apply(found.servers)
                 self._publisher.publish(found)
             self._publisher.count_reload()
+            await self._log_other_presets(found.problems)
+
+    async def _log_other_presets(self, known: Collection[Problem]) -> None:
+        """Log the problems of presets that are not active, so that no switch is needed to see them.
+
+        They concern no call: they are neither counted nor shown in readiness.
+        """
+        listing = await asyncio.to_thread(self._files.list_presets)
+        log_new("config.problem", listing.problems, (*self._preset_problems, *known))
+        self._preset_problems = listing.problems
 
     async def run(self) -> None:
         """Publish what changes until cancelled: offers at once, files within a second (P-21).

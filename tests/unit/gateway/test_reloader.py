@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -121,3 +122,47 @@ async def test_a_problem_is_logged_once_and_counted(folder: Path) -> None:
         'mcp_proxy_config_reloads_total{result="failed"} 2.0' in exposition,
         "mcp_proxy_config_problems 1.0" in exposition,
     ) == (["mcp.json"], True, True)
+
+
+def problem_files(lines: Sequence[Mapping[str, object]]) -> list[object]:
+    return [line["file"] for line in lines if line["event"] == "config.problem"]
+
+
+@pytest.mark.parametrize(
+    "text", ["{", '{"id": "other", "name": "x"}', '{"id": "play", "name": "x", "tools": 1}']
+)
+async def test_an_invalid_preset_that_is_not_active_is_logged_when_it_is_read(
+    folder: Path, text: str
+) -> None:
+    (folder / "preset_play.json").write_text(text, encoding="utf-8")
+    it = Reloading(folder)
+    with capture_logs() as lines:
+        await it.reloader.load()
+        await it.reloader.load()
+    assert problem_files(lines) == ["preset_play.json"]
+    assert (it.active, "mcp_proxy_config_problems 0.0" in it.metrics.exposition().decode()) == (
+        "work",
+        True,
+    )
+
+
+async def test_an_edit_that_breaks_a_preset_that_is_not_active_is_logged(folder: Path) -> None:
+    it = Reloading(folder)
+    async with it.running():
+        with capture_logs() as lines:
+            (folder / "preset_play.json").write_text("{", encoding="utf-8")
+            await until(lambda: problem_files(lines) == ["preset_play.json"])
+            write_preset(folder, "play")
+            write_preset(folder, "work", "alpha/drop")
+            await until(lambda: it.tools == ["alpha:drop"])
+            (folder / "preset_play.json").write_text("{", encoding="utf-8")
+            await until(lambda: problem_files(lines) == ["preset_play.json"] * 2)
+
+
+async def test_the_problems_of_the_active_preset_are_not_logged_again_as_those_of_a_file(folder: Path) -> None:
+    it = Reloading(folder)
+    await it.reloader.load()
+    (folder / "preset_work.json").write_text("{", encoding="utf-8")
+    with capture_logs() as lines:
+        await it.reloader.load()
+    assert problem_files(lines).count("preset_work.json") == 2
