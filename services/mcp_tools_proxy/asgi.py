@@ -49,7 +49,7 @@ def _build() -> FastAPI:
             async with serve(application) as state:
                 yield state
 
-    found.router.lifespan_context = lifespan
+    found.router.lifespan_context = lifespan  # type: ignore[assignment]  # state of either kind
     return found
 
 

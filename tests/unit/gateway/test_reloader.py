@@ -159,7 +159,9 @@ async def test_an_edit_that_breaks_a_preset_that_is_not_active_is_logged(folder:
             await until(lambda: problem_files(lines) == ["preset_play.json"] * 2)
 
 
-async def test_the_problems_of_the_active_preset_are_not_logged_again_as_those_of_a_file(folder: Path) -> None:
+async def test_the_problems_of_the_active_preset_are_not_logged_again_as_those_of_a_file(
+    folder: Path,
+) -> None:
     it = Reloading(folder)
     await it.reloader.load()
     (folder / "preset_work.json").write_text("{", encoding="utf-8")

@@ -32,7 +32,7 @@ from mcp_tools_proxy.mcp_server.http.protected_resource import ProtectedResource
 from mcp_tools_proxy.mcp_server.http.sessions.live_sessions import LiveSessions
 from mcp_tools_proxy.mcp_server.http.sessions.session_ids import SessionIds
 from mcp_tools_proxy.mcp_server.http.sessions.session_records import SessionRecords
-from mcp_tools_proxy.mcp_server.http.stateful_http import StatefulHttp
+from mcp_tools_proxy.mcp_server.http.stateful_http import SESSION_HEADER, StatefulHttp
 from mcp_tools_proxy.mcp_server.http.stateless_http import StatelessHttp
 from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
 from mcp_tools_proxy.policy.tenant_share import tenant_share
@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from mcp_tools_proxy.mcp_server.http.sessions.shared_sessions import SharedSessions
 
 VERSION_HEADER = b"mcp-protocol-version"
+_STREAM_HEADERS = frozenset({VERSION_HEADER, SESSION_HEADER, b"last-event-id"})
+"""A GET for a stream of streamable HTTP has one of these."""
 _SESSION_VERSIONS = frozenset(version.encode() for version in HANDSHAKE_VERSIONS)
 
 
@@ -197,9 +199,32 @@ class HttpEndpoints:
         receive: Receive,
         send: Send,
     ) -> None:
-        """Serve streamable HTTP."""
+        """Serve streamable HTTP, and legacy HTTP+SSE at the same address (seed 001)."""
+        if self._is_legacy_sse(scope, caller, name_style):
+            await self._legacy(scope, caller, name_style, check, receive, send)
+            return
         serve = self._stateless.serve if _is_modern(scope) else self._stateful.serve
         await serve(scope, caller, name_style, check, receive, send)
+
+    def _is_legacy_sse(
+        self, scope: Scope, caller: Caller, name_style: ToolNameStyle | None
+    ) -> bool:
+        """Return whether a request is of legacy HTTP+SSE, at the address of streamable HTTP.
+
+        Its clients send none of the newer headers, but the version of the handshake once they know
+        it (the TypeScript SDK): then the message has to be of an open stream of this caller.
+        """
+        if scope["method"] == "GET":
+            names = {name for name, _ in scope["headers"]}
+            return names.isdisjoint(_STREAM_HEADERS) and _asks_for_events(scope)
+        if scope["method"] != "POST" or b"sessionId=" not in scope["query_string"]:
+            return False
+        names = {name for name, _ in scope["headers"]}
+        if not names.isdisjoint(_STREAM_HEADERS - {VERSION_HEADER}):
+            return False
+        if VERSION_HEADER not in names:
+            return True
+        return not _is_modern(scope) and self._sse.has_session(caller, name_style, scope)
 
     async def _legacy(
         self,
@@ -248,6 +273,12 @@ class HttpEndpoints:
         """Wait until the service stops and no call is in flight."""
         await self._lifecycle.stopping()
         await self._lifecycle.idle()
+
+
+def _asks_for_events(scope: Scope) -> bool:
+    """Return whether ``Accept`` names event streams: ``*/*`` is any client's."""
+    accepted = b",".join(value for name, value in scope["headers"] if name == b"accept")
+    return b"text/event-stream" in accepted.lower()
 
 
 def _is_modern(scope: Scope) -> bool:

@@ -1,5 +1,7 @@
 """Legacy HTTP+SSE (2024-11-05): a GET stream for the server's messages, a POST for each client's.
 
+It is served at ``/mcp/sse``, and at ``/mcp`` for clients of the original service.
+
 The stream's first event is the address to post to, the stream's own with a ``sessionId`` (F-02);
 a message without one is answered 400, with an unknown one 404 (F-03).
 """
@@ -98,6 +100,14 @@ class LegacySse:
                 for ender in enders:
                     ender.cancel()
         await events.end()
+
+    def has_session(self, caller: Caller, name_style: ToolNameStyle | None, scope: Scope) -> bool:
+        """Return whether a message belongs to an open stream of its caller."""
+        try:
+            session = self._sessions.get(_session_id_of(scope["query_string"]))
+        except ValueError:
+            return False
+        return session is not None and session.is_of(caller, name_style)
 
     async def post(
         self,
