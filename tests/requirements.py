@@ -21,7 +21,7 @@ REQUIREMENTS = {
     "P-04": "in scope are the servers that tools, prompts or resources name",
     "P-05": "a preset that names nothing shows nothing",
     "P-06": "a referenced tool is listed as server:tool with its descriptor kept",
-    "P-07": "a referenced tool that is not there is missing, logged, neither shown nor callable",
+    "P-07": "a referenced tool that is not there is missing, logged and not shown; calls say why",
     "P-08": "an unreferenced tool is neither listed nor callable",
     "P-09": "one tool name on two servers: two names, each reaching its own server",
     "P-10": "prompts null: all of the servers in scope, none of others",

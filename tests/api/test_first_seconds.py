@@ -229,4 +229,4 @@ async def test_a_call_waits_for_the_session_that_a_changed_entry_gets() -> None:
 async def test_a_server_that_was_tried_and_never_found_is_not_waited_for() -> None:
     config = Config(servers={"s1": UNREACHABLE_SERVER}, presets=[WORK])
     async with running(config=config) as service:
-        assert await service.code("s1:echo") == "TOOL_NOT_ALLOWED"
+        assert await service.code("s1:echo") == "SERVER_UNAVAILABLE"

@@ -115,7 +115,7 @@ async def test_what_a_preset_misses_is_logged_once_its_server_was_tried() -> Non
             await until_missing(lines)
             await it.service.discovered()
     assert before == []
-    assert missing_in(lines) == [("warning", "the server does not offer it", ["gone"])]
+    assert missing_in(lines) == [("warning", 'server "s1" does not offer this tool', ["gone"])]
 
 
 async def test_what_a_preset_misses_of_a_server_that_is_down_is_logged_and_counted() -> None:
@@ -125,7 +125,9 @@ async def test_what_a_preset_misses_of_a_server_that_is_down_is_logged_and_count
             await until_missing(lines)
             metrics = (await service.http.get("/metrics")).text
     assert "\nmcp_proxy_preset_missing 1.0\n" in metrics
-    assert missing_in(lines) == [("warning", "its server is not connected", ["echo"])]
+    assert missing_in(lines) == [
+        ("warning", "server s1 is unavailable: connection refused", ["echo"])
+    ]
 
 
 async def readiness(service: Service) -> tuple[int, str]:

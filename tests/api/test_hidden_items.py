@@ -53,8 +53,8 @@ async def test_a_tool_that_needs_a_task_is_not_listed_and_its_list_says_why() ->
         names = await service.listed()
         assert ("s1:research" in names, "s1:either" in names) == (False, True)
         assert await service.code("s1:research") == "TOOL_NOT_ALLOWED"
-        missing = (await service.get(ACTIVE))["missing"]
-        assert missing == [{"kind": "tool", "server_id": "s1", "name": "research"}]
+        (missing,) = (await service.get(ACTIVE))["missing"]
+        assert (missing["name"], missing["reason"]) == ("research", "needs_task")
         catalog = await service.result("list_available_tools", {})
         assert warned_of(catalog) == ["s1:research"]
 
@@ -128,9 +128,9 @@ async def test_a_resource_that_the_preset_hides_leaves_its_line(uri: str) -> Non
     ("name", "reason"),
     [
         ("s1:either", HIDDEN),
-        ("s1:nosuch", 'server "s1" offers no tool of this name'),
+        ("s1:nosuch", 'server "s1" does not offer this tool'),
         ("s1:research", f'the tool that server "s1" lists is not usable: {NEEDS_TASK}'),
-        ("away:echo", 'server "away" has not listed its tools yet: see its state'),
+        ("away:echo", HIDDEN),
         ("no:echo", 'mcp.json has no server "no"'),
     ],
 )

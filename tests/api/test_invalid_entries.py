@@ -82,10 +82,11 @@ async def test_an_entry_that_is_wrong_leaves_the_others_served(entry: object, pa
             "status": "degraded",
             "state": "invalid",
             "stale": False,
+            "reason": "server bad is unavailable: its entry in mcp.json is invalid",
             "problems": shown["problems"],
         }
         assert set(shown["problems"]) <= set(checks["config"]["problems"])
-        assert await service.code("bad:echo") == "TOOL_NOT_ALLOWED"
+        assert await service.code("bad:echo") == "SERVER_UNAVAILABLE"
         assert "pending" not in await service.get(TOOLS)
         assert "\nmcp_proxy_config_problems 0.0" not in (await service.http.get("/metrics")).text
 
@@ -126,7 +127,15 @@ async def test_servers_are_told_in_the_order_of_the_file() -> None:
 async def test_what_a_preset_names_of_it_is_missing() -> None:
     async with next_to_a_good_one({}) as (service, _):
         missing = (await service.get(ACTIVE))["missing"]
-        assert missing == [{"kind": "tool", "server_id": "bad", "name": "echo"}]
+        assert missing == [
+            {
+                "kind": "tool",
+                "server_id": "bad",
+                "name": "echo",
+                "reason": "server_invalid",
+                "message": "server bad is unavailable: its entry in mcp.json is invalid",
+            }
+        ]
 
 
 async def test_no_other_server_answers_for_it() -> None:

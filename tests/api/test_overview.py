@@ -113,12 +113,12 @@ async def test_a_failing_server_needs_a_person(server: RawServer) -> None:
         (failing,) = await attention(service, "server_failing")
         missing = await attention(service, "item_missing")
     assert (failing["server_id"], failing["subject"]) == ("dead", "dead")
-    assert failing["message"].startswith("its state is connecting: ")
+    assert failing["message"].startswith("its state is unreachable: ")
     assert missing == [
         {
             "kind": "item_missing",
             "subject": "tool echo",
-            "message": "the preset work names it, and its server does not offer it",
+            "message": "the preset work names it: server dead is unavailable: connection refused",
             "server_id": "dead",
             "item_kind": "tool",
             "name": "echo",
@@ -223,7 +223,7 @@ async def test_a_right_for_one_tenant_shows_no_errors_paths_or_others(server: Ra
     assert shown["readiness"] == {
         "status": "degraded",
         "checks": {
-            "server:dead": {"status": "degraded", "state": "connecting"},
+            "server:dead": {"status": "degraded", "state": "unreachable"},
             "server:bad": {"status": "degraded", "state": "invalid"},
             "server:s1": {"status": "ok", "state": "ready"},
         },

@@ -93,7 +93,7 @@ async def test_no_preset_is_the_rule_for_a_tool_that_its_server_does_not_offer(
     explained = answer.json()
     (refused,) = [it for it in explained["checks"] if it["check"] == "visibility"]
     assert "rule" not in explained
-    assert refused["reason"] == 'server "s" offers no tool of this name'
+    assert refused["reason"] == 'server "s" does not offer this tool'
 
 
 async def test_the_rule_of_a_withheld_prompt_is_named_in_its_record() -> None:

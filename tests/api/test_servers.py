@@ -66,7 +66,7 @@ async def test_a_dead_server_holds_nothing_up_and_says_why(server: RawServer) ->
     async with running(config=config) as service:
         dead, alive = (await service.get(SERVERS))["servers"]
         assert (dead["state"], bool(dead["last_error"]), alive["state"]) == (
-            "connecting",
+            "unreachable",
             True,
             "ready",
         )
@@ -81,7 +81,7 @@ async def test_a_tool_of_a_server_never_discovered_is_missing(server: RawServer)
     ) as service:
         assert (await service.listed(), await service.code("dead:echo")) == (
             [],
-            "TOOL_NOT_ALLOWED",
+            "SERVER_UNAVAILABLE",
         )
 
 
@@ -147,6 +147,7 @@ async def test_a_preset_that_misses_something_degrades(server: RawServer) -> Non
             "status": "degraded",
             "active": "work",
             "missing": 1,
+            "reasons": ['server "s1" does not offer this tool'],
         }
 
 

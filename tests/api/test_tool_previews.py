@@ -84,7 +84,8 @@ async def test_it_is_the_list_that_the_caller_gets_after_the_switch(
         assert found == (await service.http.get(TOOLS, params=query)).json()
     kept = ("preset", "missing", "shadowed", "problems")
     assert {key: preview[key] for key in kept if key in preview} == switched.json()
-    assert preview["missing"] == [{"kind": "tool", "server_id": "s1", "name": "gone"}]
+    (missing,) = preview["missing"]
+    assert (missing["name"], missing["reason"]) == ("gone", "not_offered")
     assert not preview["active"]
 
 

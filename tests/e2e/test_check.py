@@ -84,7 +84,7 @@ def test_an_unknown_key_is_a_warning(tmp_path: Path) -> None:
 def test_a_server_that_does_not_connect_exits_1_and_says_why(tmp_path: Path) -> None:
     write(tmp_path / "config", dead=DEAD)
     code, out, _ = check()
-    assert (code, "\n  dead: no connection to the server" in out) == (1, True)
+    assert (code, "/mcp: connection refused" in out) == (1, True)
 
 
 def test_an_entry_that_is_wrong_exits_1_and_the_others_are_shown(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from mcp_tools_proxy.domain.components import (
 from mcp_tools_proxy.domain.errors import ServerUnavailable
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.domain.offers.view import View
-from mcp_tools_proxy.domain.server import ServerConfig
+from mcp_tools_proxy.domain.server import ServerConfig, ServerState, ServerStatus
 from mcp_tools_proxy.policy.aliases import alias_of
 
 Run = Callable[[Call], Awaitable[Result]]
@@ -230,9 +230,24 @@ class FakePool:
         return ()
 
     @property
-    def without_login(self) -> Mapping[str, ServerUnavailable]:
-        """None: here nobody has to sign in."""
+    def undiscovered(self) -> Mapping[str, ServerUnavailable]:
+        """None: here no call is made to a server that is not there."""
         return {}
+
+    @property
+    def statuses(self) -> Sequence[ServerStatus]:
+        """The servers that were asked for last: ready, unreachable, or disabled."""
+        wanted = self.applied[-1] if self.applied else {}
+        return [self._status_of(config) for config in wanted.values()]
+
+    def _status_of(self, config: ServerConfig) -> ServerStatus:
+        state = ServerState.READY if config.server_id in self.offers else ServerState.UNREACHABLE
+        return ServerStatus(
+            server_id=config.server_id,
+            state=state if config.enabled else ServerState.DISABLED,
+            transport=config.transport,
+            reason="connection refused",
+        )
 
     async def wait_first_attempt(self, server_id: str, waited_s: float, tenant_id: str) -> None:
         """Nobody waits here."""

@@ -70,7 +70,10 @@ def shown_state(state: PresetState) -> dict[str, object]:
     """Return what operators are shown of a preset."""
     shown: dict[str, object] = {
         "preset": {"id": state.preset.preset_id, "name": state.preset.name},
-        "missing": [_item(item) for item in state.missing],
+        "missing": [
+            {**_item(item), "reason": reason.why.value, "message": reason.text}
+            for item, reason in state.missing
+        ],
     }
     if state.pending:
         shown["pending"] = state.pending

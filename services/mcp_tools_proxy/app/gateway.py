@@ -56,7 +56,6 @@ from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
 from mcp_tools_proxy.gateway.preset_switch import PresetSwitch
 from mcp_tools_proxy.gateway.registry_publisher import RegistryPublisher
 from mcp_tools_proxy.gateway.reloader import Reloader
-from mcp_tools_proxy.gateway.server_statuses import merge_statuses
 from mcp_tools_proxy.gateway.startup_wait import StartupWait
 from mcp_tools_proxy.gateway.subscriptions import Subscriptions
 from mcp_tools_proxy.idempotency.idempotent_calls import IdempotentCalls
@@ -207,7 +206,7 @@ class Gateway:
             check_audit=self.audit.check_available,
             destinations=Destinations(
                 servers=self.statuses,
-                check_caller=self.pool.check_caller,
+                check_call=self.pool.check_call,
                 windows_configured=settings.retrieval_window_url is not None,
                 windows_are_local=settings.windows_are_local,
             ),
@@ -314,7 +313,7 @@ class Gateway:
 
     def statuses(self) -> tuple[ServerStatus, ...]:
         """Return the status of each server, in the order of mcp.json."""
-        return merge_statuses(self.pool.statuses, self.publisher.configuration)
+        return tuple(self.publisher.statuses)
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[None]:

@@ -108,9 +108,11 @@ def _definitions_check(guard: DefinitionGuard) -> Mapping[str, object]:
 
 
 def _preset_check(publisher: RegistryPublisher) -> Mapping[str, object]:
-    missing = len(publisher.missing)
+    missing = publisher.missing
+    reasons = dict.fromkeys(reason.text for _, reason in missing)
     return {
         "status": "degraded" if missing else "ok",
         "active": publisher.active_preset.preset_id,
-        "missing": missing,
+        "missing": len(missing),
+        **({"reasons": [*reasons][:PROBLEMS_SHOWN]} if reasons else {}),
     }

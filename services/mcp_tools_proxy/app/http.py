@@ -247,7 +247,7 @@ def _api_routes(
                 authenticator,
                 gate,
                 servers=gateway.statuses,
-                offers=ServerOffers(gateway.publisher, gateway.registry),
+                offers=ServerOffers(gateway.registry),
                 reconnect=gateway.pool.reconnect,
             ),
         ),

@@ -113,7 +113,7 @@ def _add_explain(app: typer.Typer, load: Load, tool_argument: ArgumentInfo) -> N
             typer.echo(json.dumps(answer))
         else:
             print_explanation(answer)
-        if answer["decision"] != "pass":
+        if answer["decision"] not in ("pass", "not_checked"):
             raise typer.Exit(1)
 
 
@@ -153,7 +153,7 @@ def print_explanation(answer: Mapping[str, object]) -> None:
     for budget in _objects(answer, "budgets"):
         typer.echo(
             f"budget {budget.get('name')}: {budget.get('remaining')} of {budget.get('limit')} "
-            f"{budget.get('unit')} left, all again in {budget.get('reset_s')} s"
+            f"{budget.get('unit')} left, resets in {budget.get('reset_s')} s"
         )
 
 
@@ -161,10 +161,12 @@ def _verdict_of(answer: Mapping[str, object]) -> str:
     decision, check = answer.get("decision"), answer.get("check")
     if decision == "pass":
         return "the call would be made"
-    messages = [
+    messages = ", ".join(
         _text(it, "message") for it in _objects(answer, "checks") if it.get("check") == check
-    ]
-    return f"the call would be refused ({decision}) by the check {check}: {', '.join(messages)}"
+    )
+    if decision == "not_checked":
+        return f"whether the call would be made is not known ({check}): {messages}"
+    return f"the call would be refused ({decision}) by the check {check}: {messages}"
 
 
 def _objects(answer: Mapping[str, object], key: str) -> Sequence[Mapping[str, object]]:

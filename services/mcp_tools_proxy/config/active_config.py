@@ -86,6 +86,21 @@ class ActiveConfig:
         )
 
     @property
+    def retained_files(self) -> tuple[str, ...]:
+        """The files whose present content is not in force as a whole.
+
+        mcp.json with an invalid entry is none of these: all its other entries are in force.
+        """
+        problems = chain(
+            self.config_problems,
+            self.preset_problems,
+            self.agent_policies.problems,
+            self.limits.problems,
+            self.lock.problems,
+        )
+        return tuple(dict.fromkeys(problem.file for problem in problems))
+
+    @property
     def warnings(self) -> tuple[Problem, ...]:
         """The oddities of the active files that do no harm."""
         configuration_warnings = self.configuration.warnings if self.configuration else ()

@@ -28,7 +28,13 @@ from mcp_tools_proxy.config.server_entry import (
     ServerEntry,
 )
 from mcp_tools_proxy.config.texts.caller_texts import without_caller_texts
-from mcp_tools_proxy.config.texts.env_vars import not_set, plain_braces, unset_variables
+from mcp_tools_proxy.config.texts.env_vars import (
+    not_set,
+    plain_braces,
+    shown_url,
+    unset_variables,
+    values_in,
+)
 from mcp_tools_proxy.config.texts.risky_texts import risky_texts
 from mcp_tools_proxy.config.unknown_keys import (
     AGENTS,
@@ -73,12 +79,15 @@ def build_configuration(
     warnings: tuple[Problem, ...],
     invalid: Mapping[str, tuple[Problem, ...]],
     order: Iterable[str],
+    written: Mapping[str, Any],
+    environment: Mapping[str, str],
     jwt_issuer: str | None = None,
 ) -> Configuration:
     """Build the configuration; the two limits apply where the file sets none.
 
     ``invalid`` has the problems of the entries that were left out of ``file``, by server id;
-    ``order`` the ids of all servers. ``jwt_issuer`` is where callers' JWTs are exchanged.
+    ``order`` the ids of all servers. ``written`` is the file with the same entries as ``file``
+    before variables are replaced. ``jwt_issuer`` is where callers' JWTs are exchanged.
     """
     interval_s = file.capabilities_refresh_interval_seconds
     refresh_interval_s = max(interval_s, MIN_REFRESH_S) if interval_s > 0 else 0.0
@@ -94,6 +103,8 @@ def build_configuration(
             cwd=entry.cwd if isinstance(entry.cwd, str) else None,
             sandbox=sandbox_of(entry.sandbox),
             url=entry.url or "",
+            address=_address(entry, written["mcpServers"][server_id], environment),
+            secrets=_secrets(entry, written["mcpServers"][server_id], environment),
             headers=_plain(entry.headers),
             caller_texts=_caller_texts(entry),
             forward=tuple(dict.fromkeys(entry.forward)),
@@ -141,6 +152,23 @@ def build_configuration(
         invalid=invalid,
         order=tuple(order),
     )
+
+
+def _address(entry: ServerEntry, written: Mapping[str, Any], environment: Mapping[str, str]) -> str:
+    """Return where a server is, as operators are shown it."""
+    if entry.effective_transport is Transport.STDIO:
+        return entry.command or ""
+    return shown_url(written.get("url") or "", environment)
+
+
+def _secrets(
+    entry: ServerEntry, written: Mapping[str, Any], environment: Mapping[str, str]
+) -> frozenset[str]:
+    """Return what replaced variables in the entry of a program, which may print it."""
+    if entry.effective_transport is not Transport.STDIO:
+        return frozenset()
+    texts = _texts_with_variables(written)
+    return frozenset(value for _, text in texts for value in values_in(text, environment))
 
 
 def _plain_args(entry: ServerEntry) -> tuple[str, ...]:

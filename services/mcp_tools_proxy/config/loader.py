@@ -141,6 +141,8 @@ def load_configuration(
         warnings=configuration_warnings(path.name, checked.file, good, environment),
         invalid=checked.invalid,
         order=entry_ids(written),
+        written=good,
+        environment=environment,
         jwt_issuer=None if identity is None else identity.oauth.jwt_issuer,
     )
 

@@ -145,6 +145,11 @@ class ServerConfig:
     cwd: str | None = None
     sandbox: Sandbox | None = None
     url: str = field(default="", repr=False)
+    address: str = ""
+    """The command, or the URL without credentials, query and what came from variables in its path:
+    for operators."""
+    secrets: frozenset[str] = field(default=frozenset(), repr=False)
+    """Texts that replaced variables in the entry of a program."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     call_timeout_s: float = 60.0
     """Seconds for one call in total, waiting for a connection included."""
@@ -215,10 +220,12 @@ class ServerState(Enum):
     """State of a server's session."""
 
     CONNECTING = "connecting"
-    """Not connected since the start, or since its entry changed."""
+    """The first attempt since the start, or since its entry changed, is not over."""
     READY = "ready"
     RECONNECTING = "reconnecting"
     """The connection was lost and is being opened again."""
+    UNREACHABLE = "unreachable"
+    """No attempt since the start, or since its entry changed, has succeeded; it is retried."""
     DISABLED = "disabled"
     FAILED = "failed"
     """It can be reached and not be used as its entry says; tried again every few minutes."""
@@ -250,7 +257,16 @@ class ServerStatus:
     era: str | None = None
     """The negotiated protocol version."""
     last_error: str | None = None
-    """Why it is not ready, or why its last discovery failed; names no secret."""
+    """Why it is not ready, or why its last discovery failed, for operators.
+
+    It has the URL or the command, and what a stdio server wrote last to its stderr; no secret.
+    """
+    reason: str | None = None
+    """Why there is no connection, as callers may read it; None while there is one."""
+    attempts: int = 0
+    """Attempts to connect since it was connected last, or since the start."""
+    next_attempt_at: datetime | None = None
+    """When the next attempt begins; None while there is a connection or an attempt."""
     discovered_at: datetime | None = None
     stale: bool = False
     """Whether its listed items may be out of date: it is down, or its last refresh failed."""
@@ -263,3 +279,24 @@ class ServerStatus:
     """None where all callers share one session."""
     problems: tuple[str, ...] = ()
     """Problems of its entry in mcp.json; the last good entry stays in force, if there is one."""
+
+    @property
+    def unavailable(self) -> str:
+        """Why calls to it fail while it is not connected, as callers and operators read it."""
+        match self.state:
+            case ServerState.DISABLED:
+                why = "it is disabled in mcp.json"
+            case ServerState.INVALID:
+                why = INVALID_ENTRY
+            case _:
+                why = self.reason or STILL_CONNECTING
+        return unavailable_text(self.server_id, why)
+
+
+INVALID_ENTRY = "its entry in mcp.json is invalid"
+STILL_CONNECTING = "the gateway is still connecting to it"
+
+
+def unavailable_text(server_id: str, why: str) -> str:
+    """Return the sentence by which every surface says that a server cannot be called."""
+    return f"server {server_id} is unavailable: {why}"

@@ -1,6 +1,7 @@
 """What a connection to a server offers, whatever its transport, and how its requests fail."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -10,6 +11,7 @@ from mcp_tools_proxy.domain.proxy_error import ProxyError
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
 from mcp_tools_proxy.downstream.relay.call_relay import CallRelay
 from mcp_tools_proxy.downstream.resource_subscriptions import ResourceSubscriptions
+from mcp_tools_proxy.wire.text import printable
 
 
 class ConnectionFailure(Exception):
@@ -97,6 +99,41 @@ class SessionAccess(Protocol):
         ...
 
 
+LAST_LINES = 5
+"""Lines of a server's stderr that its last error has."""
+
+LINE_CHARS = 300
+
+_SHORTEST_SECRET = 4
+"""Shorter values are common words and numbers, such as 1 or yes."""
+
+
+class ServerOutput:
+    """What a program wrote last to its stderr, for operators: secrets of its entry are replaced."""
+
+    def __init__(self) -> None:
+        self._lines: deque[str] = deque(maxlen=LAST_LINES)
+        self._secrets: Sequence[str] = ()
+
+    def begin(self, secrets: Iterable[str]) -> None:
+        """Forget the lines of the process before; ``secrets`` are known to the new one."""
+        self._lines.clear()
+        longest_first = sorted(set(secrets), key=len, reverse=True)
+        self._secrets = [it for it in longest_first if len(it) >= _SHORTEST_SECRET]
+
+    def add(self, line: str) -> None:
+        """Keep a line."""
+        self._lines.append(line)
+
+    def __str__(self) -> str:
+        return " | ".join(map(self._shown, self._lines))
+
+    def _shown(self, line: str) -> str:
+        for secret in self._secrets:
+            line = line.replace(secret, "***")
+        return printable(line.strip())[:LINE_CHARS]
+
+
 class Connection(Protocol):
     """A negotiated connection. Any number of tasks may send requests at once."""
 
@@ -165,9 +202,12 @@ OnListChanged = Callable[[], None]
 """Called on the event loop for each ``list_changed`` notification of the server."""
 
 Dial = Callable[
-    [ServerConfig, OnListChanged, SessionAccess | None], AbstractAsyncContextManager[Connection]
+    [ServerConfig, OnListChanged, SessionAccess | None, ServerOutput],
+    AbstractAsyncContextManager[Connection],
 ]
 """Connects and negotiates on entering; closes everything on leaving, a server process included.
+
+``ServerOutput`` gets what a server process writes to its stderr.
 
 One task enters and leaves (anyio's cancel scopes require that). Entering raises ConnectionFailure
 or JsonRpcError, and has no time limit of its own. Leaving takes at most a few seconds, however the

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from mcp_tools_proxy.domain.errors import ServerUnavailable
-from mcp_tools_proxy.domain.server import ServerState
+from mcp_tools_proxy.domain.server import STILL_CONNECTING, ServerState, unavailable_text
 from mcp_tools_proxy.downstream.connection import Connection, ConnectionFailure, ResponseTooLarge
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 from mcp_tools_proxy.wire.mcp_protocol import HANDSHAKE_VERSIONS
@@ -26,7 +26,8 @@ class ConnectionState:
 
     def __init__(self, server_id: str, clock: Callable[[], float]) -> None:
         self.connection: Connection | None = None
-        self.error = self.error_for_operators = "it was not connected yet"
+        self.error = STILL_CONNECTING
+        self.error_for_operators: str | None = None
         self.probe_requested = asyncio.Event()
         """Set by callers, cleared by the owner task when it sends the ping."""
         self._server_id = server_id
@@ -154,6 +155,17 @@ class ConnectionState:
         """Return whether the server declares a capability; True while not connected."""
         return self.connection is None or capability in self.connection.capabilities
 
+    def check(self) -> bool:
+        """Return whether a call would wait for the fate of the connection to be decided.
+
+        Raises ServerUnavailable, as ``acquire`` would at once.
+        """
+        if self._needs_login or not self._decided.is_set():
+            return True
+        if self.connection is None:
+            raise self.unavailable(self.error)
+        return False
+
     async def acquire(self, deadline: float) -> Connection:
         """Return the connection, after waiting for its fate if that is undecided.
 
@@ -197,9 +209,10 @@ class ConnectionState:
     @property
     def without_login(self) -> ServerUnavailable:
         """The error of a call while nobody has signed in: when somebody will is not known."""
-        what = f"server {self._server_id} is unavailable: {self.error}"
         return ServerUnavailable(
-            what, details={"server_id": self._server_id}, reason=self.error_for_operators
+            unavailable_text(self._server_id, self.error),
+            details={"server_id": self._server_id},
+            reason=self.error_for_operators,
         )
 
     def unavailable(self, reason: str, *, may_be_done: bool = False) -> ServerUnavailable:
@@ -207,7 +220,7 @@ class ConnectionState:
 
         ``may_be_done`` means that the server may have executed a call that must not be repeated.
         """
-        what = f"server {self._server_id} is unavailable: {reason}"
+        what = unavailable_text(self._server_id, reason)
         details = {"server_id": self._server_id}
         if may_be_done:
             return ServerUnavailable(what, details=details).after_sending()
@@ -216,4 +229,5 @@ class ConnectionState:
             f"{what}; try again later",
             details=details,
             retry_after_s=None if self.connection else wait_s,
+            reason=None if self.connection else self.error_for_operators,
         )

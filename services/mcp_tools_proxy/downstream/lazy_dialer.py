@@ -12,7 +12,12 @@ from anyio.abc import AsyncResource
 
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.domain.server_networks import ANY_NETWORK, ServerNetworks
-from mcp_tools_proxy.downstream.connection import Connection, OnListChanged, SessionAccess
+from mcp_tools_proxy.downstream.connection import (
+    Connection,
+    OnListChanged,
+    ServerOutput,
+    SessionAccess,
+)
 from mcp_tools_proxy.downstream.module_import import import_in_thread
 
 if TYPE_CHECKING:
@@ -46,10 +51,11 @@ class LazyDialer(AsyncResource):
         config: ServerConfig,
         on_list_changed: OnListChanged,
         access: SessionAccess | None = None,
+        output: ServerOutput | None = None,
     ) -> AsyncIterator[Connection]:
         """Connect and negotiate; see Dial."""
         dialer = self._dialer or await self._open()
-        async with dialer.dial(config, on_list_changed, access) as connection:
+        async with dialer.dial(config, on_list_changed, access, output) as connection:
             yield connection
 
     async def _open(self) -> "Dialer":

@@ -101,15 +101,12 @@ class Pool:
         return [server_id for server_id, it in self._sessions().items() if it.is_pending]
 
     @property
-    def without_login(self) -> Mapping[str, ServerUnavailable]:
-        """What calls to servers are that nobody has signed in to, and that were never discovered.
-
-        By the server's id, in configured order.
-        """
+    def undiscovered(self) -> Mapping[str, ServerUnavailable]:
+        """What calls are to servers that were tried and never discovered, by the server's id."""
         return {
-            server_id: session.connection_state.without_login
+            server_id: _unavailable(session)
             for server_id, session in self._sessions().items()
-            if session.needs_login
+            if session.snapshot is None and not session.is_pending
         }
 
     async def wait_first_attempt(
@@ -126,8 +123,7 @@ class Pool:
         if not await session.sender.wait(session.first_attempt_over, waited_s, tenant_id):
             raise session.connection_state.unavailable("the gateway is still connecting to it")
         if session.snapshot is None and session is self.session(server_id):
-            state = session.connection_state
-            raise state.without_login if session.needs_login else state.unavailable(state.error)
+            raise _unavailable(session)
 
     def track_first_attempts(self) -> Callable[[], bool]:
         """Return a function that returns whether each of the present servers was tried once."""
@@ -153,23 +149,31 @@ class Pool:
             entry.isolated.reconnect()
         return True
 
-    async def check_caller(self, server_id: str, caller: Caller) -> bool:
+    async def check_call(self, server_id: str, caller: Caller) -> str | None:
         """Check that a call has all that the server's entry needs of its caller, and may be sent.
 
-        The caller is taken as proven; return whether the call has to prove the user, by a JWT.
+        The caller is taken as proven. Return what is known by the call alone, None if nothing is.
         Opens no session and sends nothing. Raises IdentityRequired, CredentialsMissing,
-        LoginRequired, LoginsUnavailable, and ServerUnavailable if the circuit is open.
+        LoginRequired, LoginsUnavailable, and ServerUnavailable while there is no connection, or if
+        the circuit is open.
         """
         entry = self._entries.get(server_id)
         if entry is None:
-            return False
+            return None
         session = entry.session
         needs_jwt = await session.caller_values.check(session.config, caller)
         if entry.isolated is None:
             session.check_circuit(caller.tenant_id)
+            if session.connection_state.check():
+                return f"a call waits for the attempt to connect to server {server_id}"
         else:
             entry.isolated.check_circuit(caller)
-        return needs_jwt
+            if session.status.state is not ServerState.READY:
+                own = "a call uses a session of its caller's own, which may work"
+                return f"{session.status.unavailable}; {own}"
+        if needs_jwt:
+            return "a call needs a JWT that names the user; without one it is IDENTITY_REQUIRED"
+        return None
 
     def apply(self, wanted: Mapping[str, ServerConfig]) -> None:
         """Start, stop and replace sessions to match ``wanted``; unchanged servers keep theirs.
@@ -281,6 +285,12 @@ class Pool:
         await asyncio.wait(entry.tasks)
         if session.config.server_id not in self._entries:
             remove_server(self._metrics, session.config.server_id)
+
+
+def _unavailable(session: ReconnectingSession) -> ServerUnavailable:
+    """Return what a call is to a server that was tried and never discovered."""
+    state = session.connection_state
+    return state.without_login if session.needs_login else state.unavailable(state.error)
 
 
 class _Owner(Protocol):

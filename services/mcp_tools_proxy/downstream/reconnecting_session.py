@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import structlog
 
@@ -26,6 +26,7 @@ from mcp_tools_proxy.downstream.connection import (
     ConnectionFailure,
     Dial,
     NotUsableAsConfigured,
+    ServerOutput,
 )
 from mcp_tools_proxy.downstream.connection_state import ConnectionState
 from mcp_tools_proxy.downstream.discovery.listing import discover
@@ -133,6 +134,7 @@ class ReconnectingSession:
             breakers=self._breakers,
         )
         self._lists_changed = asyncio.Event()
+        self._output = ServerOutput()
         self._refresh_error: str | None = None
         self._status = ServerStatus(
             server_id=config.server_id, state=ServerState.CONNECTING, transport=config.transport
@@ -165,7 +167,8 @@ class ReconnectingSession:
         return replace(
             self._status,
             state=self.connection_state.shown(self._status.state),
-            last_error=self._problem if up else self.connection_state.error_for_operators or None,
+            last_error=self._problem if up else self._last_error,
+            reason=None if up else self.connection_state.error,
             stale=self._is_stale,
             counts=counts_of(self.snapshot) if self.snapshot else {},
         )
@@ -174,6 +177,16 @@ class ReconnectingSession:
     def _problem(self) -> str | None:
         """What is wrong although there is a connection."""
         return (self._breakers and self._breakers.problem) or self._refresh_error
+
+    @property
+    def _last_error(self) -> str | None:
+        """Why there is no connection, for operators; None before the first attempt is over."""
+        error, output = self.connection_state.error_for_operators, str(self._output)
+        return error if error is None or not output else f"{error}; stderr: {output}"
+
+    def _with_address(self, error: str) -> str:
+        address = self.config.address
+        return f"{address}: {error}" if address else error
 
     def check_circuit(self, tenant_id: str) -> None:
         """Raise ServerUnavailable if a tenant's calls are refused: those before got no answer."""
@@ -216,6 +229,7 @@ class ReconnectingSession:
                 pause_s = LOGIN_RETRY_S
             elif _is_refused(failure):
                 pause_s = max(pause_s, REFUSED_RETRY_S)
+            self._note_attempts(self._status.attempts + (failure is not None), pause_s)
             if failure is not None:
                 await self._connect_failed(failure, pause_s)
             elif unproven_attempts:
@@ -223,6 +237,12 @@ class ReconnectingSession:
             unproven_attempts += 1
             needs_login = _needs_login(failure)
             await self.connection_state.wait_retry(pause_s, needs_login=needs_login)
+            self._note_attempts(self._status.attempts)
+
+    def _note_attempts(self, attempts: int, pause_s: float | None = None) -> None:
+        """Record how many attempts there were, and the pause before the next one, if any."""
+        next_at = None if pause_s is None else self._now() + timedelta(seconds=pause_s)
+        self._status = replace(self._status, attempts=attempts, next_attempt_at=next_at)
 
     async def _run_connection(self, open_in_task: OpenInTask) -> bool:
         """Connect and serve until the connection is lost; return whether it had proven itself.
@@ -236,7 +256,7 @@ class ReconnectingSession:
             try:
                 reason = await self._monitor(connection)
             finally:
-                self.connection_state.mark_lost(reason)
+                self.connection_state.mark_lost(reason, for_operators=self._with_address(reason))
                 self._status = replace(self._status, state=ServerState.RECONNECTING, era=None)
                 self._update_metrics()
             log.warning("server.lost", server_id=self.config.server_id, reason=reason)
@@ -248,7 +268,7 @@ class ReconnectingSession:
         self._lists_changed.clear()
         try:
             async with asyncio.timeout(timeout_s):
-                dialled = self._caller_dial.dial(self.config, self._lists_changed.set)
+                dialled = self._caller_dial.dial(self.config, self._lists_changed.set, self._output)
                 connection = await stack.enter_async_context(open_in_task(dialled))
                 snapshot = await self._discover(connection)
         except ConnectionFailure:
@@ -257,10 +277,11 @@ class ReconnectingSession:
             raise ConnectionFailure(reason_of(fault, timeout_s=timeout_s)) from fault
         self.connection_state.mark_connected(connection)
         await self._accept_snapshot(snapshot)
-        again = self._status.state is ServerState.RECONNECTING
+        again = self._status.connect_s is not None
         self._status = replace(
             self._status,
             state=ServerState.READY,
+            attempts=0,
             era=connection.era,
             transport=connection.transport,
             connect_s=self.clock() - started,
@@ -371,11 +392,9 @@ class ReconnectingSession:
         """Record a failed attempt; after the first one, what the server should offer is missing."""
         was_pending = self.is_pending
         was_known = _needs_login(fault) and self._status.state is ServerState.LOGIN_REQUIRED
-        if isinstance(fault, NotUsableAsConfigured) or _is_refused(fault):
-            self._status = replace(self._status, state=ServerState.FAILED)
-        elif _needs_login(fault):
-            self._status = replace(self._status, state=ServerState.LOGIN_REQUIRED)
-        self.connection_state.mark_lost(fault.reason, for_operators=fault.for_operators)
+        self._status = replace(self._status, state=self._state_after(fault))
+        for_operators = self._with_address(fault.for_operators)
+        self.connection_state.mark_lost(fault.reason, for_operators=for_operators)
         self.connection_state.mark_down_until(self.clock() + pause_s)
         self.first_attempt_over.set()
         self._update_metrics()
@@ -383,11 +402,20 @@ class ReconnectingSession:
             log.warning(
                 "server.connect_failed",
                 server_id=self.config.server_id,
-                reason=fault.for_operators,
+                reason=for_operators,
                 next_try_s=round(pause_s, 2),
             )
         if was_pending:
             await self._on_change()
+
+    def _state_after(self, fault: ConnectionFailure) -> ServerState:
+        """Return the state after an attempt that failed."""
+        if isinstance(fault, NotUsableAsConfigured) or _is_refused(fault):
+            return ServerState.FAILED
+        if _needs_login(fault):
+            return ServerState.LOGIN_REQUIRED
+        was_connected = self._status.connect_s is not None
+        return ServerState.RECONNECTING if was_connected else ServerState.UNREACHABLE
 
     @property
     def _is_stale(self) -> bool:

@@ -5,7 +5,6 @@ The checks are those of ``Executor``, in its order. Nothing runs, and nothing is
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NoReturn
 
 from mcp_tools_proxy.domain.audit.checks import CHECK_OF_CODE, Check, rule_of
 from mcp_tools_proxy.domain.audit.registry_version import NO_REGISTRY, RegistryVersion
@@ -16,10 +15,9 @@ from mcp_tools_proxy.domain.errors import (
     DocumentRefused,
     ProxyError,
     RetrievalNotConfigured,
-    ServerUnavailable,
 )
 from mcp_tools_proxy.domain.kept_errors import without_frames
-from mcp_tools_proxy.domain.server import ServerState, ServerStatus
+from mcp_tools_proxy.domain.server import ServerStatus
 from mcp_tools_proxy.gateway.call_checks import (
     charged_call,
     check_blocklist,
@@ -64,9 +62,6 @@ WINDOW_TOOL = "read_chunk_window"
 
 _CHECKED_APART = "a call checks them in a process of its own, as that may take long"
 
-_ON_ITS_WAY = (ServerState.CONNECTING, ServerState.RECONNECTING, ServerState.LOGIN_REQUIRED)
-"""States of a server for which a call waits; one that has the missing login begins an attempt."""
-
 
 class _Undecided(Exception):
     """What a check says is known only when the call is made."""
@@ -100,23 +95,34 @@ class Explanation:
 
     @property
     def refusal(self) -> CheckVerdict | None:
-        """The check that would refuse the call; None if it would be made."""
+        """The check that would refuse the call; None if none is known to."""
         passing = (PASS, NOT_REACHED, NOT_CHECKED)
         return next((it for it in self.checks if it.verdict not in passing), None)
+
+    @property
+    def undecided(self) -> CheckVerdict | None:
+        """The check that only the call itself can make; the checks behind it are not reached."""
+        open_checks = (it for it in self.checks if it.verdict == NOT_CHECKED)
+        return next((it for it in open_checks if it.check is not Check.IDEMPOTENCY), None)
+
+    @property
+    def decision(self) -> str:
+        """The code of the refusal, NOT_CHECKED where a check is open, else PASS."""
+        decisive = self.refusal or self.undecided
+        return PASS if decisive is None else decisive.verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Destinations:
-    """Where calls go: ``servers`` with their state, and Retrieval, if it is set.
+    """Call targets: servers with their state, and the retrieval service if configured.
 
-    ``check_caller`` raises IdentityRequired, CredentialsMissing or LoginRequired where a call to a
-    server would, for what it is sent of its caller, by whose session and login, and
-    ServerUnavailable where the circuit of that session is open. It returns whether the call has to
-    prove its user by a JWT, which an explanation has not.
+    ``check_call`` raises what a call to a server would at once: IdentityRequired,
+    CredentialsMissing, LoginRequired, and ServerUnavailable while there is no connection or the
+    circuit is open. It returns what only the call itself can show, None if there is nothing.
     """
 
     servers: Callable[[], Iterable[ServerStatus]]
-    check_caller: Callable[[str, Caller], Awaitable[bool]]
+    check_call: Callable[[str, Caller], Awaitable[str | None]]
     windows_configured: bool
     windows_are_local: bool
 
@@ -234,16 +240,13 @@ class Explainer:
         if spec.name == WINDOW_TOOL and not self._destinations.windows_configured:
             raise RetrievalNotConfigured("no Retrieval Service is set")
         passed.add(Check.RETRIEVAL)
-        status = self._status_of(spec.server_id)
-        if status is None:
+        if spec.server_id is None:
             return
-        needs_jwt = await self._destinations.check_caller(status.server_id, caller)
-        if status.state is not ServerState.READY:
-            _raise_not_ready(status)
-        if needs_jwt:
-            raise _Undecided(
-                Check.SERVER, "a call needs a JWT that names the user; else it is IDENTITY_REQUIRED"
-            )
+        undecided = await self._destinations.check_call(spec.server_id, caller)
+        if undecided is not None:
+            status = self._status_of(spec.server_id)
+            reason = None if status is None else status.last_error
+            raise _Undecided(Check.SERVER, undecided, reason)
 
     def _sent(self, component: Component, call: Call) -> Mapping[str, object]:
         """Return where a call goes, with names and without a value."""
@@ -268,16 +271,6 @@ class Explainer:
             return None
         statuses = self._destinations.servers()
         return next((it for it in statuses if it.server_id == server_id), None)
-
-
-def _raise_not_ready(status: ServerStatus) -> NoReturn:
-    text = f"server {status.server_id} is {status.state.value}"
-    if status.sessions is not None:  # the state is that of the session that lists what is offered
-        text += ", and a call uses a session of its caller's own, which may work"
-        raise _Undecided(Check.SERVER, text, status.last_error)
-    if status.state in _ON_ITS_WAY:
-        raise _Undecided(Check.SERVER, f"{text}, and a call waits for it", status.last_error)
-    raise ServerUnavailable(text, reason=status.last_error)
 
 
 def _verdicts(

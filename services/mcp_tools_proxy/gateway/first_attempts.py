@@ -22,6 +22,7 @@ from mcp_tools_proxy.domain.errors import (
 )
 from mcp_tools_proxy.domain.kept_errors import without_frames
 from mcp_tools_proxy.policy.guards.guard_set import GuardSet
+from mcp_tools_proxy.policy.item_reasons import ItemReasons
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.wire.uris import has_own_scheme
 
@@ -42,11 +43,8 @@ class PendingServers(Protocol):
         ...
 
     @property
-    def without_login(self) -> Mapping[str, ServerUnavailable]:
-        """What calls to servers are that nobody has signed in to, and that were never discovered.
-
-        By the server's id.
-        """
+    def undiscovered(self) -> Mapping[str, ServerUnavailable]:
+        """What calls are to servers that were tried and never discovered, by the server's id."""
         ...
 
     async def wait_first_attempt(self, server_id: str, waited_s: float, tenant_id: str) -> None:
@@ -56,6 +54,16 @@ class PendingServers(Protocol):
         ServerUnavailable when the attempt failed or the call's time ran out first.
         """
         ...
+
+
+def _invalid(server_id: str, reasons: ItemReasons) -> ServerUnavailable:
+    """Return what a call is to a server whose entry is invalid."""
+    status = reasons.statuses().get(server_id)
+    return ServerUnavailable(
+        f"{reasons.of_server(server_id).text}; tell an operator",
+        details={"server_id": server_id},
+        reason=None if status is None else "; ".join(status.problems),
+    )
 
 
 class FirstAttempts:
@@ -104,13 +112,13 @@ class FirstAttempts:
         """Return what ``find`` finds for the call, or None if a server has to be waited for.
 
         Separate from ``wait`` so that the hot path awaits nothing. Raises what ``find`` raises, and
-        ServerUnavailable for what a server may offer that nobody has signed in to.
+        ServerUnavailable for an item that the preset names of a server that was never discovered.
         """
         try:
             return find(self._registry.current, call)
         except NOT_RESOLVED:
             if not self._candidates(call, self._servers.pending):
-                self._raise_without_login(call)
+                self._raise_if_undiscovered(call)
                 raise
         return None
 
@@ -130,22 +138,24 @@ class FirstAttempts:
                 candidates = self._candidates(call, self._servers.pending)
                 servers = [it for it in candidates if it not in failures]
                 if not servers and not failures:
+                    self._raise_if_undiscovered(call)
                     raise
             if not servers:
                 raise next(iter(failures.values()))
             failures |= await self._first_of(servers, waited_s, call.caller.tenant_id)
 
-    def _raise_without_login(self, call: Call) -> None:
-        """Raise ServerUnavailable if the call names an item of a server that needs a login.
+    def _raise_if_undiscovered(self, call: Call) -> None:
+        """Raise ServerUnavailable if the call names an item of a server that was never discovered.
 
         That may last for days: where a preset names no items of this kind, such a server would be
         the answer to every unknown name.
         """
-        if not self._registry.current.pending_offers.are_named(call.kind):
+        registry = self._registry.current
+        if not registry.pending_offers.are_named(call.kind):
             return
-        unavailable = self._servers.without_login
-        for server_id in self._candidates(call, unavailable):
-            raise unavailable[server_id]
+        unavailable, offers = self._servers.undiscovered, registry.unlisted_offers
+        for server_id in self._candidates(call, [*unavailable, *offers.invalid_servers]):
+            raise unavailable.get(server_id) or _invalid(server_id, offers.reasons)
 
     def _candidates(self, call: Call, servers: Collection[str]) -> Sequence[str]:
         """Return those of the undiscovered servers that may offer what the call names.

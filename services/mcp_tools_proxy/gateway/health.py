@@ -94,5 +94,7 @@ def _server_check(server: ServerStatus) -> CheckResult:
         "status": "ok" if is_healthy else "degraded",
         "state": server.state.value,
         "stale": server.stale,
+        "reason": None if is_healthy or server.state is ServerState.READY else server.unavailable,
+        "problems": server.problems or None,
     }
-    return check | ({"problems": server.problems} if server.problems else {})
+    return without_none(check)

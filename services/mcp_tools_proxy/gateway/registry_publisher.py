@@ -6,7 +6,7 @@ other.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -18,6 +18,7 @@ from mcp_tools_proxy.domain.limits.budget import LimitRules
 from mcp_tools_proxy.domain.offers.definitions import DefinitionsMode
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.domain.offers.view import View
+from mcp_tools_proxy.domain.server import ServerStatus
 from mcp_tools_proxy.gateway.building.preset_state import PresetState
 from mcp_tools_proxy.gateway.building.registry_builder import (
     BuildComponents,
@@ -30,7 +31,9 @@ from mcp_tools_proxy.gateway.check.missing_items import explain_missing
 from mcp_tools_proxy.gateway.check.unmatched_exclusions import find_unmatched_exclusions
 from mcp_tools_proxy.gateway.check.unusable_bindings import find_unusable_bindings
 from mcp_tools_proxy.gateway.definitions.definition_guard import DefinitionGuard
-from mcp_tools_proxy.registry.registry import RegistryHolder
+from mcp_tools_proxy.gateway.server_statuses import merge_statuses
+from mcp_tools_proxy.policy.item_reasons import Reason
+from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.telemetry.metrics import Metrics
 
 
@@ -123,12 +126,17 @@ class RegistryPublisher:
     @property
     def preset_state(self) -> PresetState:
         """The active preset, and what of it callers cannot use."""
-        return self.state_of(self._config, self._view)
+        return self.state_of(self._config, self._view, self._holder.current)
 
     @property
-    def missing(self) -> tuple[Missing, ...]:
-        """The items that the active preset names and no server offers (P-07)."""
+    def missing(self) -> tuple[tuple[Missing, Reason], ...]:
+        """The items that the active preset names and no server offers, and why (P-07)."""
         return self.preset_state.missing
+
+    @property
+    def statuses(self) -> Sequence[ServerStatus]:
+        """The status of each server, in the order of mcp.json."""
+        return merge_statuses(self._pool.statuses, self.configuration)
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -166,9 +174,12 @@ class RegistryPublisher:
         """Whether the last build succeeded and the files have no problems."""
         return self._built and not self.problems
 
-    def state_of(self, config: ActiveConfig, view: View) -> PresetState:
-        """Return the state of the preset of ``config``, of which ``view`` is the view."""
-        return PresetState.of(config, view, self._pool)
+    def state_of(self, config: ActiveConfig, view: View, registry: Registry) -> PresetState:
+        """Return the state of the preset of ``config``, of which the others were built."""
+        return PresetState.of(config, view, self._pool, registry.unlisted_offers.reasons)
+
+    def _statuses_by_id(self) -> Mapping[str, ServerStatus]:
+        return {it.server_id: it for it in self.statuses}
 
     def build_unpublished(
         self, wanted: ActiveConfig, snapshots: Mapping[str, Snapshot]
@@ -179,6 +190,7 @@ class RegistryPublisher:
             snapshots,
             examine=self.definitions.compare_uncached,
             generation=self.version + 1,
+            statuses=self._statuses_by_id,
         )
 
     def publish(self, wanted: ActiveConfig) -> None:
@@ -189,7 +201,11 @@ class RegistryPublisher:
         self._built = False
         snapshots = self._pool.snapshots
         built = self._builder.build(
-            wanted, snapshots, examine=self.definitions.examine, generation=self.version + 1
+            wanted,
+            snapshots,
+            examine=self.definitions.examine,
+            generation=self.version + 1,
+            statuses=self._statuses_by_id,
         )
         access_rules = built.registry.access_rules
         self._holder.replace(built.registry)
@@ -209,12 +225,8 @@ class RegistryPublisher:
         missing = explain_missing(
             built.view,
             built.conflicting,
-            servers=wanted.servers,
-            discovered=snapshots.keys(),
-            exclude=access_rules.exclude,
-            invalid=wanted.configuration.invalid if wanted.configuration else (),
+            built.registry.unlisted_offers.reasons,
             pending=self._untried,
-            held_back=built.held_back,
         )
         self.definitions.report(built.findings, wanted.server_ids)
         self._unusable_bindings = find_unusable_bindings(

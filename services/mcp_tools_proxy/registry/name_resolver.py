@@ -7,13 +7,12 @@ from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import Prompt, Resource, ResourceTemplate, Tool
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.policy.aliases import qualified_name
+from mcp_tools_proxy.policy.item_reasons import Why, reason_of
 from mcp_tools_proxy.policy.visibility import Denial
 from mcp_tools_proxy.registry.component_table import ComponentTable, ItemT
 from mcp_tools_proxy.registry.mcp_lists import McpListings
 from mcp_tools_proxy.registry.permissions import Permissions
 from mcp_tools_proxy.registry.refusals import (
-    GUARDED,
-    QUARANTINED,
     ambiguous,
     not_found,
     raise_if_denied,
@@ -97,8 +96,8 @@ class NameResolver:
 
     def _raise_if_withheld(self, kind: Kind, name: str, permissions: Permissions) -> None:
         offers = self.unlisted_offers
-        raise_if_withheld(kind, name, offers.quarantine, permissions, QUARANTINED)
-        raise_if_withheld(kind, name, offers.guarded, permissions, GUARDED)
+        for withheld, why in ((offers.quarantine, Why.QUARANTINED), (offers.guarded, Why.GUARDED)):
+            raise_if_withheld(kind, name, withheld, permissions, reason_of(why).text)
 
     def _not_found(self, kind: Kind, name: str, visible: Iterable[str]) -> ProxyError:
         return not_found(kind, name, visible, reason=self.unlisted_offers.reason(kind, name))

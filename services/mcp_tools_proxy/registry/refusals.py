@@ -30,12 +30,6 @@ EXPECTED_NAME = "the name of a tool that list_available_tools shows, or server_i
 MAX_CANDIDATES = 5
 """How many candidates a message names; ``details`` has them all."""
 
-OUTSIDE_THE_PRESET = "not visible under the active preset"
-
-GUARDED = "hidden by a guard: its definition has text that the guard refuses"
-
-QUARANTINED = "quarantined: its definition is not the one in definitions.lock.json"
-
 _NOT_ALLOWED: Mapping[Kind, type[NotAllowed]] = {
     Kind.TOOL: ToolNotAllowed,
     Kind.PROMPT: PromptNotAllowed,

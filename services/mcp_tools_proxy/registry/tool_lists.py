@@ -13,18 +13,22 @@ from operator import mul
 
 from pydantic_core import from_json, to_json
 
+from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import JsonObject, Tool, ToolNameStyle, ToolSpec
 from mcp_tools_proxy.json_schema.model_api.tool_formats import (
     ToolFormat,
     definition_of,
     list_warnings,
 )
+from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
+from mcp_tools_proxy.policy.exclusions import NO_EXCLUSIONS
+from mcp_tools_proxy.policy.item_reasons import Why
 from mcp_tools_proxy.registry.component_table import NAMED_BARE, NAMED_IN_FULL, ComponentTable
 from mcp_tools_proxy.registry.list_cache import ListCache, etag_of
 from mcp_tools_proxy.registry.permissions import Permissions
 from mcp_tools_proxy.registry.unlisted_offers import NEEDS_TASK, NOTHING_UNLISTED, UnlistedOffers
 from mcp_tools_proxy.tools.list_available_tools import ToolWarning
-from mcp_tools_proxy.wire.problem_texts import first_of
+from mcp_tools_proxy.wire.problem_texts import first_of, join_first
 from mcp_tools_proxy.wire.text import quote
 
 NAMES_PER_TURN = 100
@@ -174,6 +178,32 @@ class ToolList:
         return b",".join([first, *of_tools] if first else of_tools)
 
 
+_NOT_USABLE = (
+    Why.SERVER_UNREACHABLE,
+    Why.SERVER_FAILED,
+    Why.SERVER_INVALID,
+    Why.LOGIN_REQUIRED,
+)
+"""Reasons that a call of a tool which the preset names is SERVER_UNAVAILABLE for."""
+
+MAX_TOOLS_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class _UnavailableServer:
+    """A server that was never discovered, and the tools of it that a caller may use."""
+
+    server_id: str
+    text: str
+    tools: tuple[str, ...]
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Every name by which the tools are called."""
+        full = (qualified_name(self.server_id, tool) for tool in self.tools)
+        return frozenset((*full, *(alias_of(self.server_id, it) for it in self.tools), *self.tools))
+
+
 class ToolLists:
     """The lists of one registry's tools, in every format."""
 
@@ -206,13 +236,15 @@ class ToolLists:
         is_bare = tool_format is ToolFormat.MCP and style is ToolNameStyle.BARE
         serialized = self._serialized_as(tool_format, style)
         need_task = self._unlisted_offers.warnings(permissions)
+        unavailable = self._unavailable(permissions)
         if names is None:
             mask = self._table.visibility_mask(permissions)
             if is_bare:
                 mask = _both_ways(self._table.naming_mask(permissions))
             if mask not in serialized.etags:
                 await serialized.serialize(mask)
-            return ToolList(serialized, mask, [_needs_task(tool) for tool in need_task] or None)
+            warnings = [*map(_needs_task, need_task), *map(_unavailable_warning, unavailable)]
+            return ToolList(serialized, mask, warnings or None)
         mask, unmatched = await self._select(names, permissions)
         if is_bare:
             naming = self._table.naming_mask(permissions)
@@ -222,9 +254,47 @@ class ToolLists:
             it for it, its_names in need_task.items() if not its_names.isdisjoint(unmatched)
         ]
         known = frozenset().union(*(need_task[tool] for tool in requested))
-        unknown = {name: count for name, count in unmatched.items() if name not in known}
-        warnings = [*map(_needs_task, requested), *_unmatched_warnings(unknown)]
+        away = {name: it for name in unmatched for it in unavailable if name in it.names}
+        unknown = {
+            name: count
+            for name, count in unmatched.items()
+            if name not in known and name not in away
+        }
+        warnings = [
+            *map(_needs_task, requested),
+            *(ToolWarning(tool=name, message=it.text) for name, it in away.items()),
+            *_unmatched_warnings(unknown),
+        ]
         return ToolList(serialized, mask, warnings)
+
+    def _unavailable(self, permissions: Permissions) -> Sequence["_UnavailableServer"]:
+        """Return the servers of which no tool can be called now, though the preset names some.
+
+        Those that are tried for the first time are none of them: calls wait for these.
+        """
+        reasons = self._unlisted_offers.reasons
+        if not reasons.undiscovered:
+            return ()
+        reasons = reasons.now()
+        found = {it: reasons.of_server(it) for it in sorted(reasons.undiscovered)}
+        tools: dict[str, list[str]] = {
+            server_id: [] for server_id, reason in found.items() if reason.why in _NOT_USABLE
+        }
+        for server_id, tool in reasons.scope.tools:
+            if server_id in tools and self._may_have(server_id, tool, permissions):
+                tools[server_id].append(tool)
+        return [
+            _UnavailableServer(server_id, found[server_id].text, tuple(sorted(names)))
+            for server_id, names in tools.items()
+            if names
+        ]
+
+    def _may_have(self, server_id: str, tool: str, permissions: Permissions) -> bool:
+        """Return whether a caller may use a tool of the preset, once its server offers it."""
+        excluded = self._unlisted_offers.reasons.exclude.get(server_id, NO_EXCLUSIONS)
+        if excluded.matches(Kind.TOOL, server_id, tool):
+            return False
+        return permissions.visibility.denial(Kind.TOOL, server_id, tool) is None
 
     def _serialized_as(self, tool_format: ToolFormat, style: ToolNameStyle) -> SerializedTools:
         if tool_format is not ToolFormat.MCP or style is ToolNameStyle.SERVER:
@@ -284,6 +354,13 @@ def _both_ways(naming_mask: bytes) -> bytes:
 def _serialize_warnings(warnings: Iterable[ToolWarning]) -> bytes:
     """Serialize warnings as JSON objects joined by commas."""
     return b",".join(map(to_json, warnings))
+
+
+def _unavailable_warning(server: _UnavailableServer) -> ToolWarning:
+    tools = join_first(
+        server.tools, quote, limit=MAX_TOOLS_NAMED, separator=", ", more=" and {} more"
+    )
+    return ToolWarning(message=f"{server.text}; its tools cannot be called now: {tools}")
 
 
 def _needs_task(tool: str) -> ToolWarning:

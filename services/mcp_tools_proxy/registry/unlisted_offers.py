@@ -1,6 +1,6 @@
 """Items that servers offer and a registry does not have: outside the preset, or unsupported."""
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mcp_tools_proxy.domain.audit.rule_source import RuleSource
@@ -9,9 +9,8 @@ from mcp_tools_proxy.domain.offers.definitions import DefinitionKey
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
 from mcp_tools_proxy.policy.definitions.withheld_items import NOTHING_WITHHELD, WithheldItems
+from mcp_tools_proxy.policy.item_reasons import NO_REASONS, OUTSIDE_THE_PRESET, ItemReasons
 from mcp_tools_proxy.registry.permissions import Permissions
-from mcp_tools_proxy.registry.refusals import OUTSIDE_THE_PRESET
-from mcp_tools_proxy.wire.text import quote
 
 NEEDS_TASK = (
     'it can only be run as a task (its execution.taskSupport is "required"), which this gateway '
@@ -23,39 +22,38 @@ NEEDS_TASK = (
 class UnlistedOffers:
     """What the servers offer in all, to explain why an item is not in the registry.
 
-    ``servers`` are the ids of all that mcp.json has. ``need_task`` has server id and name of each
+    ``reasons`` decides why. ``need_task`` has server id and name of each
     tool that the preset allows and that can only be run as a task, which this gateway does not
     support. ``quarantine`` has the items that are not as locked, ``unbound`` those with an argument
     that their server's entry cannot bind, ``guarded`` those that a guard hides.
     """
 
     snapshots: Mapping[str, Snapshot] = field(default_factory=dict)
-    servers: Container[str] = ()
+    reasons: ItemReasons = NO_REASONS
     need_task: Sequence[tuple[str, str]] = ()
     quarantine: WithheldItems = NOTHING_WITHHELD
     unbound: WithheldItems = NOTHING_WITHHELD
     guarded: WithheldItems = NOTHING_WITHHELD
+    invalid_servers: frozenset[str] = frozenset()
+    """The servers whose entry is invalid, with no good one before."""
     guard_rules: Mapping[DefinitionKey, RuleSource] = field(default_factory=dict)
     """The rule by which each of the ``guarded`` items is hidden."""
 
     def reason(self, kind: Kind, name: str) -> str | None:
         """Return why a prompt or resource is hidden; None if no server offers ``name``."""
-        return None if self.server_of(kind, name) is None else OUTSIDE_THE_PRESET
+        server_id = self.server_of(kind, name)
+        if server_id is None:
+            return None
+        return self._text(kind, server_id, name.removeprefix(qualified_name(server_id, "")))
 
     def tool_reason(self, qualified: str) -> str:
         """Return why a ``server_id:tool`` that nothing has is hidden, for logs and operators."""
         server_id, _, name = qualified.partition(":")
-        snapshot = self.snapshots.get(server_id)
-        if snapshot is None and server_id in self.servers:
-            return f"server {quote(server_id)} has not listed its tools yet: see its state"
-        if snapshot is None:
-            return f"mcp.json has no server {quote(server_id)}"
-        if name in snapshot.tools:
-            return OUTSIDE_THE_PRESET
-        for item in snapshot.dropped:
-            if (item.kind, item.name) == (Kind.TOOL, name):
-                return f"the tool that server {quote(server_id)} lists is not usable: {item.reason}"
-        return f"server {quote(server_id)} offers no tool of this name"
+        return self._text(Kind.TOOL, server_id, name)
+
+    def _text(self, kind: Kind, server_id: str, name: str) -> str:
+        reason = self.reasons.of(kind, server_id, name)
+        return OUTSIDE_THE_PRESET if reason is None else reason.text
 
     def is_missing(self, qualified: str) -> bool:
         """Return whether a ``server_id:tool`` is none of the tools that its server offers."""

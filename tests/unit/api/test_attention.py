@@ -19,11 +19,11 @@ def messages(state: ServerState, *, stale: bool = False, error: str | None = Non
         (ServerState.READY, False, None, None),
         (
             *(ServerState.READY, True, "a secret"),
-            "it is connected, and what it offers could not be read anew",
+            "it is connected, and its lists could not be refreshed",
         ),
         (ServerState.DISABLED, False, None, None),
         (ServerState.CONNECTING, False, None, None),
-        (ServerState.CONNECTING, False, "a secret", "its state is connecting"),
+        (ServerState.UNREACHABLE, False, "a secret", "its state is unreachable"),
         (ServerState.RECONNECTING, True, "a secret", "its state is reconnecting"),
         (ServerState.FAILED, False, "a secret", "its state is failed"),
         (ServerState.INVALID, False, None, "its state is invalid"),

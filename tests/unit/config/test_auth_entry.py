@@ -153,7 +153,7 @@ def test_a_disabled_server_may_lack_its_variables(tmp_path: Path, off: Json) -> 
     for (_, message), name, other in zip(
         warnings, ("TOOLS_ID", "TOOLS_SECRET"), keys[2:], strict=True
     ):
-        assert f"needs {name} from the environment" in message
+        assert f"needs {name} from the gateway's environment" in message
         assert f"also at $.mcpServers.s.{other}" in message
     assert places(loaded(tmp_path, auth, isolation="user")) == set(keys)
 

@@ -41,6 +41,8 @@ def test_a_stdio_entry_is_read(tmp_path: Path) -> None:
         transport=Transport.STDIO,
         name="Notes",
         command="npx",
+        address="npx",
+        secrets=frozenset({"@a/b", "s"}),
         args=("-y", "@a/b"),
         env={"KEY": "s"},
         cwd="/srv",
@@ -59,9 +61,30 @@ def test_a_remote_entry_is_read(tmp_path: Path) -> None:
         transport=Transport.STREAMABLE_HTTP,
         name="notes",
         url="https://h:1/mcp",
+        address="https://h:1/mcp",
         headers={"Authorization": "Bearer t"},
         max_result_bytes=1000,
     )
+
+
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("http://h:1/mcp", "http://h:1/mcp"),
+        ("http://user:pw@h/mcp?key=v#f", "http://h/mcp"),
+        ("http://h/t/${KEY}/mcp", "http://h/t/…/mcp"),
+        ("http://h/t-${KEY}-x/mcp", "http://h/…/mcp"),
+        ("http://h/mcp?key=${KEY}", "http://h/mcp"),
+        ("http://${KEY}@${HOST}/mcp", "http://h:1/mcp"),
+        ("${URL}", "http://h:1/…/…"),
+        ("wss://${NONE:-d}/x", "wss://d/x"),
+    ],
+)
+def test_operators_are_shown_a_url_without_what_may_be_secret(
+    tmp_path: Path, url: str, address: str
+) -> None:
+    values = {"KEY": "s3cret", "HOST": "h:1", "URL": "http://h:1/s3cret/mcp?x=y"}
+    assert load_server(tmp_path, {"url": url}, values).address == address
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from mcp_tools_proxy.downstream.connection import (
     CallHeaders,
     ConnectionFailure,
     OnListChanged,
+    ServerOutput,
     SessionAccess,
 )
 from mcp_tools_proxy.downstream.relay.call_relay import CallRelay
@@ -69,6 +70,7 @@ class FakeServer:
         config: ServerConfig,
         on_list_changed: OnListChanged,
         access: SessionAccess | None = None,
+        output: ServerOutput | None = None,
     ) -> AsyncIterator["FakeConnection"]:
         self.dials.append(asyncio.get_running_loop().time())
         await asyncio.sleep(self.dial_takes_s)

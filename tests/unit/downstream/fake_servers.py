@@ -5,7 +5,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from mcp_tools_proxy.domain.server import ServerConfig, ServerState
-from mcp_tools_proxy.downstream.connection import Connection, OnListChanged, SessionAccess
+from mcp_tools_proxy.downstream.connection import (
+    Connection,
+    OnListChanged,
+    ServerOutput,
+    SessionAccess,
+)
 from mcp_tools_proxy.downstream.pool import Pool
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.support.virtual_time import clock
@@ -26,7 +31,11 @@ class Fleet:
 
     @asynccontextmanager
     async def dial(
-        self, config: ServerConfig, changed: OnListChanged, access: SessionAccess | None = None
+        self,
+        config: ServerConfig,
+        changed: OnListChanged,
+        access: SessionAccess | None = None,
+        output: ServerOutput | None = None,
     ) -> AsyncIterator[Connection]:
         async with self.servers[config.server_id].dial(config, changed) as link:
             yield link

@@ -4,6 +4,7 @@ from typing import cast
 import aiohttp
 import pytest
 
+from mcp_tools_proxy.downstream.connection import ServerOutput
 from mcp_tools_proxy.downstream.mcp_client.http.response_body import read_events
 from mcp_tools_proxy.downstream.mcp_client.http.sse_parser import EventParser
 from mcp_tools_proxy.downstream.mcp_client.messages import MAX_MESSAGE_BYTES
@@ -39,5 +40,5 @@ async def test_other_tasks_go_on_between_the_lines_of_a_flood_on_stderr() -> Non
     reader.feed_data(b"\n" * 1_000_000)
     reader.feed_eof()
     async with neighbour_task(steps=100) as neighbour:
-        await log_stderr(reader, "s1", lambda: None)
+        await log_stderr(reader, "s1", ServerOutput(), lambda: None)
         assert neighbour.done()

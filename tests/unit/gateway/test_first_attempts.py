@@ -33,7 +33,7 @@ class Pending:
         self.holder = RegistryHolder(Registry.build([FakeTool(name="local")], scope=SCOPE))
         self.now = 0.0
         self.waits: list[tuple[str, float]] = []
-        self.without_login: dict[str, ServerUnavailable] = {}
+        self.undiscovered: dict[str, ServerUnavailable] = {}
 
     @property
     def pending(self) -> Sequence[str]:
@@ -55,7 +55,7 @@ class Pending:
 
 async def test_a_server_that_nobody_has_signed_in_to_is_unavailable_and_not_unknown() -> None:
     servers = Pending()
-    servers.without_login["a"] = ServerUnavailable("an operator has to sign in")
+    servers.undiscovered["a"] = ServerUnavailable("an operator has to sign in")
     with pytest.raises(ServerUnavailable, match="an operator"):
         servers.first_attempts.find_unless_pending(make_call("a:x"), Registry.resolve)
     with pytest.raises(ToolNotAllowed):
@@ -64,7 +64,7 @@ async def test_a_server_that_nobody_has_signed_in_to_is_unavailable_and_not_unkn
 
 async def test_a_server_without_a_login_is_no_answer_where_any_prompt_could_be_meant() -> None:
     servers = Pending()
-    servers.without_login["a"] = ServerUnavailable("an operator has to sign in")
+    servers.undiscovered["a"] = ServerUnavailable("an operator has to sign in")
     with pytest.raises(PromptNotFound):
         await servers.first_attempts.find(make_call("x", kind=Kind.PROMPT), Registry.resolve)
 

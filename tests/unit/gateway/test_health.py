@@ -1,5 +1,7 @@
 """What a replica says of itself and of what it depends on."""
 
+from collections.abc import Mapping
+
 import pytest
 
 from mcp_tools_proxy.domain.backend_link import RemoteState, RemoteStatus
@@ -88,7 +90,9 @@ def test_a_replica_is_ready_while_it_serves_and_its_start_is_over(
     assert Health(lifecycle, {}, started=lambda: started).readiness().status == status
 
 
-def of_server(state: ServerState, *, stale: bool = False, problems: tuple[str, ...] = ()) -> object:
+def of_server(
+    state: ServerState, *, stale: bool = False, problems: tuple[str, ...] = ()
+) -> Mapping[str, object]:
     """Return the check of a server in this state."""
     server = ServerStatus(
         server_id="a", state=state, transport=None, stale=stale, problems=problems
@@ -109,7 +113,12 @@ def of_server(state: ServerState, *, stale: bool = False, problems: tuple[str, .
     ],
 )
 def test_a_server_is_well_that_is_ready_or_not_wanted(state: ServerState, status: str) -> None:
-    assert of_server(state) == {"status": status, "state": state.value, "stale": False}
+    found = of_server(state)
+    assert (found["status"], found["state"], "reason" in found) == (
+        status,
+        state.value,
+        status == "degraded",
+    )
 
 
 def test_a_server_whose_items_may_be_out_of_date_degrades() -> None:

@@ -80,9 +80,9 @@ async def test_missing_items_are_logged_once_with_the_reason(folder: Path) -> No
     assert [
         (line["log_level"], line["server_id"], line["names"], line["reason"]) for line in logged
     ] == [
-        ("warning", "alpha", ["no", "nor"], "the server does not offer it"),
-        ("warning", "typo", ["x"], "mcp.json has no enabled server of this id"),
-        ("warning", "beta", ["y"], "its server is not connected"),
+        ("warning", "alpha", ["no", "nor"], 'server "alpha" does not offer this tool'),
+        ("warning", "typo", ["x"], 'mcp.json has no server "typo"'),
+        ("warning", "beta", ["y"], "server beta is unavailable: connection refused"),
     ]
 
 

@@ -152,7 +152,13 @@ class ExplainedBudget(AnswerModel):
 class ExplainAnswer(AnswerModel, title="Explanation"):
     """What would happen to a call."""
 
-    decision: Annotated[str, Field(description="`pass`, or the code that it would end in.")]
+    decision: Annotated[
+        str,
+        Field(
+            description="`pass`, the code that it would end in, or `not_checked` where only the "
+            "call itself shows it."
+        ),
+    ]
     check: Annotated[str | None, Field(description="The check that decides.")] = None
     rule: RulePlace | None = None
     checks: Annotated[list[ExplainedCheck], Field(description="In the order of a call.")]

@@ -10,7 +10,7 @@ from mcp_tools_proxy.auth.caller_resolver import CallerResolver
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.domain.json_objects import without_none
-from mcp_tools_proxy.gateway.explainer import PASS, CheckVerdict, Explainer, Explanation
+from mcp_tools_proxy.gateway.explainer import CheckVerdict, Explainer, Explanation
 from mcp_tools_proxy.web.envelope import json_response
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 
@@ -49,8 +49,8 @@ def shown_budgets(explanation: Explanation) -> list[dict[str, object]]:
 
 
 def _shown(explanation: Explanation) -> dict[str, object]:
-    refusal = explanation.refusal
-    shown: dict[str, object] = {"decision": PASS if refusal is None else refusal.verdict}
+    refusal = explanation.refusal or explanation.undecided
+    shown: dict[str, object] = {"decision": explanation.decision}
     if refusal is not None:
         shown["check"] = refusal.check
         if refusal.rule is not None:

@@ -13,6 +13,7 @@ from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.domain.errors import errors_by_code
 from mcp_tools_proxy.domain.server import ServerState, Transport
+from mcp_tools_proxy.policy.item_reasons import Why
 
 Object = dict[str, object]
 
@@ -67,6 +68,11 @@ CheckStatusField = Annotated[
 ItemKindField = Annotated[
     str,
     open_names("ItemKind", "What a server offers.", [kind.value for kind in Kind]),
+]
+
+WhyField = Annotated[
+    str,
+    open_names("Why", "Why an item of the preset cannot be used.", [why.value for why in Why]),
 ]
 
 CallResult = Annotated[

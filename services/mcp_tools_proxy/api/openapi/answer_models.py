@@ -28,6 +28,7 @@ from mcp_tools_proxy.api.openapi.answer_fields import (
     ServerStateField,
     ServerTransportField,
     ToolAnnotationsField,
+    WhyField,
 )
 from mcp_tools_proxy.api.trace_id_types import TraceId
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat
@@ -178,16 +179,21 @@ class PresetsAnswer(AnswerModel, title="PresetList"):
 
 
 class MissingAnswer(AnswerModel, title="MissingItem"):
-    """An item that the preset names and no server offers."""
+    """An item that the preset names and that cannot be used, and why."""
 
     kind: ItemKindField
     server_id: str
     name: str
+    reason: WhyField
+    message: Annotated[str, Field(description="The reason as a sentence, without an address.")]
 
 
-class ShadowedAnswer(MissingAnswer, title="ShadowedItem"):
+class ShadowedAnswer(AnswerModel, title="ShadowedItem"):
     """An item that is hidden: ``winner``, a server before this one, offers the same."""
 
+    kind: ItemKindField
+    server_id: str
+    name: str
     winner: str
 
 
@@ -299,6 +305,11 @@ class ServerAnswer(AnswerModel, title="Server"):
     counts: ServerCounts
     connect_ms: float | None = None
     reconnects: int
+    attempts: Annotated[
+        int | None,
+        Field(description="Attempts that failed since it was connected last, or since the start."),
+    ] = None
+    next_attempt_at: datetime | None = None
     sessions: SessionCountsAnswer | None = None
     problems: list[str] | None = None
 

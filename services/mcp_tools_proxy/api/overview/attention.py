@@ -16,7 +16,12 @@ from mcp_tools_proxy.wire.text import QUOTE_CHARS, printable
 MAX_OF_KIND = 50
 """Entries of one kind that are shown."""
 
-_DOWN = (ServerState.RECONNECTING, ServerState.FAILED, ServerState.INVALID)
+_DOWN = (
+    ServerState.RECONNECTING,
+    ServerState.UNREACHABLE,
+    ServerState.FAILED,
+    ServerState.INVALID,
+)
 
 _SHOWN_ELSEWHERE = ("config", "preset", "definitions", "agents")
 """Checks of readiness whose every problem has an entry of its own."""
@@ -78,14 +83,13 @@ def _is_failing(status: ServerStatus) -> bool:
     """Return whether a server does not work, for another reason than a login that is missing."""
     if status.state in (ServerState.DISABLED, ServerState.LOGIN_REQUIRED):
         return False
-    is_late = status.state is ServerState.CONNECTING and status.last_error is not None
-    return status.state in _DOWN or status.stale or is_late
+    return status.state in _DOWN or status.stale
 
 
 def _failing(status: ServerStatus, *, error: str | None) -> Entry:
     state = status.state.value
     if status.state is ServerState.READY:
-        message = "it is connected, and what it offers could not be read anew"
+        message = "it is connected, and its lists could not be refreshed"
     else:
         message = f"its state is {state}"
     return _entry(
@@ -117,11 +121,11 @@ def _waiting(status: ServerStatus, config: ServerConfig | None) -> Entry | None:
 def _items(publisher: RegistryPublisher) -> Iterator[Entry]:
     """Yield the items that are not visible as the preset and the lock have them."""
     preset_id = publisher.active_preset.preset_id
-    for missing in publisher.missing:
+    for missing, reason in publisher.missing:
         yield _entry(
             AttentionKind.ITEM_MISSING,
             f"{missing.kind.value} {printable(missing.name[:QUOTE_CHARS])}",
-            f"the preset {preset_id} names it, and its server does not offer it",
+            f"the preset {preset_id} names it: {reason.text}",
             server_id=missing.server_id,
             item_kind=missing.kind.value,
             name=missing.name,
@@ -158,13 +162,15 @@ def _files(publisher: RegistryPublisher) -> Iterator[Entry]:
             path=problem.path,
         )
     last = publisher.last_reload
-    if last is not None and not last.ok:
-        yield _entry(
-            AttentionKind.CONFIG_RETAINED,
-            "config",
-            "the files as they are now cannot be used, so what was good last stays in force",
-            since=last.at,
+    since = None if last is None else last.at
+    for file in publisher.config.retained_files:
+        message = "it is invalid; its last valid content, if there was any, stays active"
+        yield _entry(AttentionKind.CONFIG_RETAINED, file, message, file=file, since=since)
+    if last is not None and not publisher.is_built:
+        message = (
+            "the last change could not be applied, and the one before stays active; see the log"
         )
+        yield _entry(AttentionKind.CONFIG_RETAINED, "config", message, since=since)
 
 
 def _dependencies(checks: Mapping[str, CheckResult]) -> Iterator[Entry]:

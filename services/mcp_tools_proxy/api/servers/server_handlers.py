@@ -66,7 +66,7 @@ class ServerHandlers:
         if not self._reconnect(server_id):
             raise InvalidRequest(
                 f"server_id: server {quote(server_id)} is disabled, or its entry in mcp.json is "
-                "not valid; change the entry, which is followed",
+                "invalid; fix the entry in mcp.json",
                 details={"field": "server_id"},
             )
         return json_response(
@@ -118,6 +118,8 @@ def _server(status: ServerStatus) -> dict[str, object]:
         "counts": status.counts,
         "connect_ms": connect_ms,
         "reconnects": status.reconnects,
+        "attempts": status.attempts or None,
+        "next_attempt_at": status.next_attempt_at,
         "sessions": status.sessions and _sessions(status.sessions),
         "problems": status.problems or None,
     }

@@ -11,7 +11,7 @@ from mcp_tools_proxy.api.openapi.answer_fields import Object
 from mcp_tools_proxy.api.openapi.answer_models import AnswerModel, ServerAnswer
 from mcp_tools_proxy.api.openapi.shared_schemas import open_names
 from mcp_tools_proxy.domain.offers.definitions import DefinitionKind
-from mcp_tools_proxy.gateway.offers.server_offers import HiddenFor
+from mcp_tools_proxy.policy.item_reasons import Why
 
 _ServerId = Annotated[str, Field(min_length=1, max_length=256)]
 
@@ -49,12 +49,14 @@ OfferedKindField = Annotated[
     ),
 ]
 
+_NEVER_OFFERED = (Why.NO_SERVER, Why.NOT_OFFERED)
+
 HiddenForField = Annotated[
     str,
     open_names(
         "HiddenFor",
         "Why no caller sees an item that a server offers.",
-        [reason.value for reason in HiddenFor],
+        [why.value for why in Why if not (why.is_of_server or why in _NEVER_OFFERED)],
     ),
 ]
 

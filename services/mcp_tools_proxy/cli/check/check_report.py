@@ -10,7 +10,7 @@ from rich.text import Text
 from mcp_tools_proxy.cli.output import counted
 from mcp_tools_proxy.domain.guards import GuardFinding
 from mcp_tools_proxy.domain.offers.definitions import LOCK_FILE
-from mcp_tools_proxy.domain.server import ServerState, ServerStatus
+from mcp_tools_proxy.domain.server import INVALID_ENTRY, ServerState, ServerStatus
 from mcp_tools_proxy.gateway.check.agents import AgentReport, AgentView
 from mcp_tools_proxy.gateway.check.report import CheckReport, PresetReport
 from mcp_tools_proxy.policy.definitions.comparison import Finding
@@ -44,7 +44,7 @@ def print_report(
         )
     lines(
         console,
-        "Servers that are not well",
+        "Failing servers",
         [f"{s.server_id}: {_why_unhealthy(s)}" for s in report.unhealthy_servers],
     )
     _table(
@@ -63,10 +63,10 @@ def print_report(
     _table(console, "Presets", _PRESET_COLUMNS, presets)
     _table(
         console,
-        "Missing: named by a preset, and not there to be used",
+        "Missing: in a preset but unavailable",
         ("preset", "kind", "server", "name", "reason"),
         [
-            (found.preset.preset_id, it.kind.value, it.server_id, name, it.reason)
+            (found.preset.preset_id, it.kind.value, it.server_id, name, it.reason.text)
             for found in report.presets
             for it in found.missing
             for name in it.names
@@ -181,14 +181,20 @@ _NUMBERS = frozenset(
     {"tools", "prompts", "resources", "templates", "connect ms", "missing", "tokens"}
 )
 _SETTLED = frozenset(
-    {ServerState.READY, ServerState.DISABLED, ServerState.INVALID, ServerState.LOGIN_REQUIRED}
+    {
+        ServerState.READY,
+        ServerState.DISABLED,
+        ServerState.INVALID,
+        ServerState.LOGIN_REQUIRED,
+        ServerState.UNREACHABLE,
+    }
 )
 
 
 def _why_unhealthy(server: ServerStatus) -> str:
     if server.state is ServerState.INVALID:
-        return "its entry in mcp.json has problems, see below"
-    return server.last_error or "not connected"
+        return f"{INVALID_ENTRY}, see below"
+    return server.last_error or server.unavailable
 
 
 def state_of(server: ServerStatus, report: CheckReport) -> str:

@@ -107,7 +107,8 @@ def _preset(found: PresetReport, report: CheckReport) -> Facts:
                 "kind": items.kind.value,
                 "server_id": items.server_id,
                 "name": name,
-                "reason": items.reason,
+                "reason": items.reason.text,
+                "why": items.reason.why.value,
             }
             for items in found.missing
             for name in items.names

@@ -125,12 +125,13 @@ def _setting_faults(auth: AuthEntry, support: OAuthSupport) -> Iterator[tuple[st
         setting = "MCP_PROXY_AUTH_MODE to jwt"
         if support.jwt_issuer is not None:
             setting = "MCP_PROXY_JWT_USER_CLAIM to the claim of users"
-        yield "for", f"is user, whom only a JWT proves; set {setting}"
+        yield "for", f"is user, whom only a JWT proves; set {setting} and restart the gateway"
     if auth.effective_grant.needs_person and not support.keeps_logins:
         yield (
             "grant",
             "needs a person to sign in, and there is no key to keep the login; set "
-            "MCP_PROXY_CREDENTIALS_KEY to what openssl rand -hex 32 prints",
+            "MCP_PROXY_CREDENTIALS_KEY to what openssl rand -hex 32 prints, and restart the "
+            "gateway",
         )
     issuer = auth.authorization_server
     if (

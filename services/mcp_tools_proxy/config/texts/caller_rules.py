@@ -41,7 +41,8 @@ def caller_faults(entry: ServerEntry, support: IdentitySupport) -> Iterator[Faul
         if template.has_secret and not support.has_secrets and _is_enabled(entry):
             yield (
                 place,
-                "has ${secret:…}, and there is no folder of secrets; set MCP_PROXY_SECRETS_DIR",
+                "has ${secret:…}, and there is no folder of secrets; set "
+                "MCP_PROXY_SECRETS_DIR and restart the gateway",
             )
     yield from _header_faults(entry)
     yield from _assertion_faults(entry, support)
@@ -148,7 +149,8 @@ def _assertion_faults(entry: ServerEntry, support: IdentitySupport) -> Iterator[
     if not support.can_sign and _is_enabled(entry):
         yield (
             ("assertion",),
-            "needs a key and an issuer; set MCP_PROXY_SIGNING_KEY_FILE and MCP_PROXY_PUBLIC_URL",
+            "needs a key and an issuer; set MCP_PROXY_SIGNING_KEY_FILE and "
+            "MCP_PROXY_PUBLIC_URL, and restart the gateway",
         )
     name = entry.assertion.header.lower()
     if is_transport_header(name) or name in (it.lower() for it in entry.headers):

@@ -5,7 +5,8 @@ a value.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import accumulate
 
 PLAIN_PIECES = r"[^$\u0000]|\$(?!\$?\{)|\$\$\{|\$\{[A-Za-z_][A-Za-z0-9_]*(?::-[^{}\u0000]*)?\}"
 """One plain character, escape or variable, as alternatives of a pattern."""
@@ -59,19 +60,67 @@ def fill_in(text: str, environment: Mapping[str, str]) -> str:
     if unset := unset_variables(text, environment):
         raise BadVariable(not_set(unset))
 
-    def replacement(found: re.Match[str]) -> str:
-        if found["escape"]:
-            return "${"
-        value = environment.get(found["name"], "")
-        return value or (found["default"] or ":-").removeprefix(":-")
+    return "".join(piece for piece, _ in _pieces(text, environment))
 
-    return _ESCAPE_OR_VARIABLE.sub(replacement, text)
+
+def values_in(text: str, environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield the texts that replace variables of ``text``; none for one that is not set."""
+    return (piece for piece, replaces in _pieces(text, environment) if replaces and piece)
+
+
+def shown_url(text: str, environment: Mapping[str, str]) -> str:
+    """Return a URL for operators: no credentials, no query, and ``…`` for what variables replace
+    in its path, as that may be a token.
+    """
+    pieces = list(_pieces(text, environment))
+    url = "".join(piece for piece, _ in pieces)
+    ends = accumulate(len(piece) for piece, _ in pieces)
+    replaced = [
+        range(end - len(piece), end)
+        for end, (piece, replaces) in zip(ends, pieces, strict=True)
+        if replaces
+    ]
+    scheme, separator, rest = url.partition("://")
+    before_path = _AUTHORITY.match(rest)
+    authority = before_path[0] if before_path else ""
+    path = re.split(r"[?#]", rest[len(authority) :], maxsplit=1)[0]
+    start = len(scheme + separator + authority)
+    shown = []
+    for segment in path.split("/"):
+        span = range(start, start + len(segment))
+        shown.append("…" if segment and any(_overlap(span, it) for it in replaced) else segment)
+        start = span.stop + 1
+    return f"{scheme}{separator}{authority.rpartition('@')[2]}{'/'.join(shown)}"
+
+
+_AUTHORITY = re.compile(r"[^/?#]*")
+
+
+def _overlap(one: range, other: range) -> bool:
+    return one.start < other.stop and other.start < one.stop
+
+
+def _pieces(text: str, environment: Mapping[str, str]) -> Iterator[tuple[str, bool]]:
+    """Yield the text in pieces, and whether each replaces a variable."""
+    start = 0
+    for found in _ESCAPE_OR_VARIABLE.finditer(text):
+        yield text[start : found.start()], False
+        start = found.end()
+        if found["name"] is None:
+            yield ("${" if found["escape"] else found[0]), False
+        else:
+            value = environment.get(found["name"], "")
+            yield value or (found["default"] or ":-").removeprefix(":-"), True
+    yield text[start:], False
 
 
 def not_set(names: tuple[str, ...]) -> str:
     """Return the message for variables that are not set, with what to do."""
     shown = ", ".join(names)
-    return f"needs {shown} from the environment; set it, or write ${{{names[0]}:-default}}"
+    return (
+        f"needs {shown} from the gateway's environment; set it and restart the gateway, or write "
+        f"${{{names[0]}:-default}}"
+    )
 
 
 def plain_braces(text: str, environment: Mapping[str, str]) -> tuple[str, ...]:

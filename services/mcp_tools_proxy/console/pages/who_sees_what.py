@@ -220,8 +220,13 @@ def _row(
 
 
 def _checks_of_seeing(explanation: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the checks that a tool has to pass to be seen; the others are about a call's input."""
-    return [it for it in explanation["checks"] if it["check"] in _SEEN_BY]
+    """Return the checks that a tool has to pass to be seen; the others are about a call's input.
+
+    Of a server that was never reached no tool is seen: the call fails by the server's check.
+    """
+    checks = {it["check"]: it for it in explanation["checks"]}
+    names = [*_SEEN_BY, *(["server"] if checks["visibility"]["verdict"] == "not_reached" else [])]
+    return [checks[name] for name in names if name in checks]
 
 
 def _deciding(checks: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
@@ -233,8 +238,11 @@ def _deciding(checks: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
 def _server_of(tool: str, deciding: Mapping[str, Any] | None) -> str:
     """Return the server that a tool is named with, if the reason is about that server."""
     server_id = tool.partition(":")[0]
-    reason = "" if deciding is None else deciding.get("reason", "")
-    return server_id if f"server {quote(server_id)} " in reason else ""
+    if deciding is None:
+        return ""
+    reason = f"{deciding.get('message', '')} {deciding.get('reason', '')}"
+    names = (f"server {quote(server_id)} ", f"server {server_id} ")
+    return server_id if server_id and any(it in reason for it in names) else ""
 
 
 def _caller_query(page: PageRequest, prefix: str, active: str) -> dict[str, str]:

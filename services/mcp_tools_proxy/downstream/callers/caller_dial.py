@@ -1,7 +1,7 @@
 """Dials a server for one caller, or for none: each time with the values and secrets of now."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
 from mcp_tools_proxy.domain.caller import Caller
@@ -18,6 +18,7 @@ from mcp_tools_proxy.downstream.connection import (
     Dial,
     NotUsableAsConfigured,
     OnListChanged,
+    ServerOutput,
 )
 from mcp_tools_proxy.wire.mcp_protocol import HANDSHAKE_VERSIONS
 
@@ -36,9 +37,9 @@ class CallerDial:
 
     @asynccontextmanager
     async def dial(
-        self, config: ServerConfig, on_list_changed: OnListChanged
+        self, config: ServerConfig, on_list_changed: OnListChanged, output: ServerOutput
     ) -> AsyncIterator[Connection]:
-        """Connect with everything filled in; see Dial.
+        """Connect with everything filled in; see Dial. ``output`` is emptied first.
 
         Raises NotUsableAsConfigured where the server turns out to have headers that are fixed for
         the session, and the entry has headers that are not.
@@ -49,8 +50,9 @@ class CallerDial:
             raise ConnectionFailure(
                 error.message, for_operators=error.reason or error.message
             ) from None
+        output.begin(_secrets_of(config, self._filled))
         access = await self._values.access(config, self._caller)
-        async with self._dial(self._filled, on_list_changed, access) as connection:
+        async with self._dial(self._filled, on_list_changed, access, output) as connection:
             _check_era(config, connection)
             yield connection
 
@@ -60,6 +62,16 @@ class CallerDial:
             await asyncio.Event().wait()  # until cancelled
         else:
             await self._values.wait_changed(config, self._caller, self._filled)
+
+
+def _secrets_of(config: ServerConfig, filled: ServerConfig) -> Iterator[str]:
+    """Yield what a program is given that it must not be quoted with."""
+    yield from config.secrets
+    yield from filled.env.values()
+    texts = config.caller_texts
+    for written, argument in zip(texts.args if texts else (), filled.args, strict=False):
+        if not isinstance(written, str):
+            yield argument
 
 
 def _check_era(config: ServerConfig, connection: Connection) -> None:

@@ -13,6 +13,7 @@ from mcp_tools_proxy.downstream.connection import (
     Connection,
     ConnectionFailure,
     OnListChanged,
+    ServerOutput,
     SessionAccess,
 )
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import Ended, Refused, Unreachable
@@ -33,6 +34,15 @@ class _Attempt:
 
     transport: Transport
     probe: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    """What a connection is given by its session."""
+
+    on_list_changed: OnListChanged
+    access: SessionAccess | None
+    output: ServerOutput
 
 
 class Dialer(AsyncResource):
@@ -61,18 +71,16 @@ class Dialer(AsyncResource):
         config: ServerConfig,
         on_list_changed: OnListChanged,
         access: SessionAccess | None = None,
+        output: ServerOutput | None = None,
     ) -> AsyncIterator[Connection]:
         """Connect and negotiate; see Dial."""
+        ends = _Ends(on_list_changed, access, output or ServerOutput())
         with first_cause():
             async with AsyncExitStack() as stack:
-                yield await self._connect(stack, config, on_list_changed, access)
+                yield await self._connect(stack, config, ends)
 
     async def _connect(
-        self,
-        stack: AsyncExitStack,
-        config: ServerConfig,
-        on_list_changed: OnListChanged,
-        access: SessionAccess | None,
+        self, stack: AsyncExitStack, config: ServerConfig, ends: _Ends
     ) -> Connection:
         """Enter the first attempt that works; raise the fault of the attempt that got furthest."""
         same_for_all = replace(config, args=(), env={}, cwd=None, sandbox=None, headers={})
@@ -86,9 +94,7 @@ class Dialer(AsyncResource):
             if attempt.transport in refused:
                 continue
             try:
-                connection = await stack.enter_async_context(
-                    self._open(config, attempt, on_list_changed, access)
-                )
+                connection = await stack.enter_async_context(self._open(config, attempt, ends))
             except ConnectionFailure as fault:
                 if furthest is None and not _should_try_next(fault):
                     raise
@@ -105,15 +111,13 @@ class Dialer(AsyncResource):
         self,
         config: ServerConfig,
         attempt: _Attempt,
-        on_list_changed: OnListChanged,
-        access: SessionAccess | None,
+        ends: _Ends,
     ) -> AsyncIterator[Connection]:
         with first_cause():
             async with AsyncExitStack() as stack:
-                dispatcher = await self._open_dispatcher(
-                    stack, config, attempt.transport, on_list_changed, access
-                )
-                opening = open_connection(dispatcher, config, on_list_changed, probe=attempt.probe)
+                dispatcher = await self._open_dispatcher(stack, config, attempt.transport, ends)
+                changed = ends.on_list_changed
+                opening = open_connection(dispatcher, config, changed, probe=attempt.probe)
                 try:
                     connection = await stack.enter_async_context(opening)
                 except ConnectionFailure as fault:
@@ -127,17 +131,16 @@ class Dialer(AsyncResource):
         stack: AsyncExitStack,
         config: ServerConfig,
         transport: Transport,
-        on_list_changed: OnListChanged,
-        access: SessionAccess | None,
+        ends: _Ends,
     ) -> ServerDispatcher:
         duplex: DuplexTransport
-        clients = self._clients
+        clients, access = self._clients, ends.access
         if config.isolation is not Isolation.SHARED:  # a connection is never another caller's
             clients = HttpClients(self._networks)
             stack.push_async_callback(clients.close)
         match transport:
             case Transport.STDIO:
-                duplex = await stack.enter_async_context(open_process(config))
+                duplex = await stack.enter_async_context(open_process(config, ends.output))
             case Transport.SSE:
                 duplex = await stack.enter_async_context(open_sse(clients.http, config, access))
             case Transport.WEBSOCKET:
@@ -146,13 +149,13 @@ class Dialer(AsyncResource):
                 )
             case _:
                 return await stack.enter_async_context(
-                    open_http(clients.http, config, on_list_changed, access)
+                    open_http(clients.http, config, ends.on_list_changed, access)
                 )
         return DuplexDispatcher(
             duplex,
             config=config,
             transport=transport,
-            on_list_changed=on_list_changed,
+            on_list_changed=ends.on_list_changed,
         )
 
 

@@ -5,6 +5,8 @@ travels as its ``data``: there nothing that a server sends can be mistaken for i
 """
 
 import errno
+import os
+import socket
 import ssl
 
 import aiohttp
@@ -124,17 +126,17 @@ def _not_connected(
 ) -> ConnectionFailure:
     match error:
         case aiohttp.ConnectionTimeoutError():
-            return Unreachable("no connection to the server: nothing at its address answers")
+            return Unreachable("no answer from its address")
         case aiohttp.InvalidURL():
             return Unreachable("the server's url is not usable; see mcp.json")
         case aiohttp.ClientConnectorCertificateError():
             return _certificate_refused(error.certificate_error)
         case aiohttp.ClientConnectorSSLError():
-            return Unreachable("no TLS with the server; perhaps it speaks plain HTTP at this url")
+            return Unreachable("the TLS handshake failed; it may expect plain HTTP at this url")
         case aiohttp.ClientConnectorDNSError():
-            return Unreachable("the server's host name is not known")
+            return Unreachable(f"its host name cannot be resolved: {_os_reason(error)}")
     if error.errno in (errno.EMFILE, errno.ENFILE):
-        reason = "no connection to the server: this process has too many files open"
+        reason = "this process has too many files open"
         return ConnectionFailure(reason, sent=False)
     if NOT_DIALLED in str(error):
         return Unreachable(
@@ -142,7 +144,18 @@ def _not_connected(
             for_operators="the server's address may not be dialled: it is a link-local one, the "
             "metadata service of a cloud, or outside MCP_PROXY_SERVER_NETWORKS",
         )
-    return Unreachable("no connection to the server: it refused, or nothing listens there")
+    return Unreachable(_os_reason(error))
+
+
+def _os_reason(error: OSError) -> str:
+    """Return the operating system's reason, such as "connection refused"; never the address."""
+    number = error.errno
+    if isinstance(number, int) and number > 0:
+        text = os.strerror(number)
+        return text[:1].lower() + text[1:]
+    if isinstance(cause := getattr(error, "os_error", None), socket.gaierror):
+        return str(cause.strerror).lower()
+    return "no connection could be made"
 
 
 def _certificate_refused(error: Exception) -> Unreachable:

@@ -70,7 +70,7 @@ class PresetPreviews:
         loaded = await asyncio.to_thread(self._switch.load, preset_id)
         async with self._one_at_a_time:
             built, wanted = await self._build(loaded)
-        state = publisher.state_of(wanted, built.view)
+        state = publisher.state_of(wanted, built.view, built.registry)
         return PresetPreview(registry=built.registry, state=state, is_active=False)
 
     async def _build(self, loaded: LoadedPreset) -> tuple[BuiltRegistry, ActiveConfig]:

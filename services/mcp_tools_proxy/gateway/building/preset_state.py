@@ -8,6 +8,7 @@ from mcp_tools_proxy.config.active_config import ActiveConfig
 from mcp_tools_proxy.domain.configuration import Missing, Preset, Problem
 from mcp_tools_proxy.domain.offers.view import Shadowed, View
 from mcp_tools_proxy.gateway.building.server_pool import ServerPool
+from mcp_tools_proxy.policy.item_reasons import ItemReasons, Reason
 from mcp_tools_proxy.policy.visibility import PresetScope
 
 
@@ -16,8 +17,8 @@ class PresetState:
     """A preset with the servers' offers of now."""
 
     preset: Preset
-    missing: tuple[Missing, ...]
-    """The items that the preset names and no server offers (P-07).
+    missing: tuple[tuple[Missing, Reason], ...]
+    """The items that the preset names and no server offers, and why (P-07).
 
     Items of a server that was not tried yet are not missing yet.
     """
@@ -29,14 +30,19 @@ class PresetState:
     """The problems of the files, with this preset as the active one."""
 
     @classmethod
-    def of(cls, config: ActiveConfig, view: View, pool: ServerPool) -> Self:
-        """Return the state of the preset of ``config``, of which ``view`` is the view."""
-        pending = pool.pending
+    def of(cls, config: ActiveConfig, view: View, pool: ServerPool, reasons: ItemReasons) -> Self:
+        """Return the state of the preset of ``config``, of which ``view`` is the view.
+
+        ``reasons`` are those of its registry.
+        """
+        pending, reasons = pool.pending, reasons.now()
         untried = set(pending) - pool.snapshots.keys()
         servers = PresetScope.of(config.preset).servers
         return cls(
             preset=config.preset,
-            missing=tuple(it for it in view.missing if it.server_id not in untried),
+            missing=tuple(
+                (it, reasons.of_missing(it)) for it in view.missing if it.server_id not in untried
+            ),
             pending=[server_id for server_id in pending if server_id in servers],
             shadowed=view.shadowed,
             problems=config.problems,

@@ -11,6 +11,7 @@ from mcp_tools_proxy.domain.offers.bindings import ServerBindings
 from mcp_tools_proxy.domain.offers.definitions import DefinitionKey, without_items
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.domain.offers.view import View
+from mcp_tools_proxy.domain.server import ServerStatus
 from mcp_tools_proxy.gateway.agent_bindings import BoundAgents
 from mcp_tools_proxy.gateway.building.server_pool import RemoteComponents
 from mcp_tools_proxy.gateway.definitions.guard_rules import guard_set_of, with_shown_hosts
@@ -18,6 +19,7 @@ from mcp_tools_proxy.json_schema.bound_offers import HeldBack, find_held_back
 from mcp_tools_proxy.policy.definitions.comparison import Findings
 from mcp_tools_proxy.policy.definitions.withheld_items import WithheldItems
 from mcp_tools_proxy.policy.exclusions import Exclusions
+from mcp_tools_proxy.policy.item_reasons import ItemReasons
 from mcp_tools_proxy.policy.preset_filter import accepted_view, filter_capabilities
 from mcp_tools_proxy.policy.visibility import PresetScope
 from mcp_tools_proxy.registry.component_table import drop_name_conflicts
@@ -78,8 +80,12 @@ class RegistryBuilder:
         *,
         examine: Examine,
         generation: int,
+        statuses: Callable[[], Mapping[str, ServerStatus]],
     ) -> BuiltRegistry:
-        """Build the registry of a configuration; for many tools this takes long."""
+        """Build the registry of a configuration; for many tools this takes long.
+
+        ``statuses`` returns the present status of each server by its id.
+        """
         excluded = wanted.configuration.exclude if wanted.configuration else {}
         exclude = {server_id: Exclusions(entries) for server_id, entries in excluded.items()}
         bindings = wanted.configuration.bindings if wanted.configuration else {}
@@ -102,6 +108,19 @@ class RegistryBuilder:
             exclude=exclude,
             servers=wanted.server_ids,
         )
+        unbound = frozenset(_shown(held_back, scope))
+        reasons = ItemReasons(
+            scope=scope,
+            servers=access_rules.servers,
+            exclude=exclude,
+            snapshots=snapshots,
+            statuses=statuses,
+            unbound=unbound,
+            quarantined=frozenset(quarantined),
+            guarded=frozenset(guarded),
+            shadowed={(it.kind, it.server_id, it.name): it.winner for it in view.shadowed},
+            taken=frozenset((it.spec.server_id or "", it.spec.bare_name) for it in conflicting),
+        )
         registry = Registry.build(
             (*self.local_tools, *tools),
             prompts=remote.prompts,
@@ -112,10 +131,11 @@ class RegistryBuilder:
             scope=scope,
             unlisted_offers=UnlistedOffers(
                 snapshots=snapshots,
-                servers=access_rules.servers,
+                reasons=reasons,
+                invalid_servers=wanted.server_ids - wanted.servers.keys(),
                 need_task=view.need_task,
                 quarantine=WithheldItems.of(quarantined, scope),
-                unbound=WithheldItems.of(_shown(held_back, scope), scope),
+                unbound=WithheldItems.of(unbound, scope),
                 guarded=WithheldItems.of(guarded, scope),
                 guard_rules=guarded,
             ),

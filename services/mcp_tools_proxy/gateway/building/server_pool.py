@@ -5,7 +5,7 @@ from typing import Protocol
 
 from mcp_tools_proxy.domain.components import Prompt, Resource, ResourceTemplate, Tool
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
-from mcp_tools_proxy.domain.server import ServerConfig
+from mcp_tools_proxy.domain.server import ServerConfig, ServerStatus
 
 
 class ServerPool(Protocol):
@@ -19,6 +19,11 @@ class ServerPool(Protocol):
     @property
     def pending(self) -> Collection[str]:
         """The ids of the servers whose first connection attempt is not over."""
+        ...
+
+    @property
+    def statuses(self) -> Sequence[ServerStatus]:
+        """The status of every server that ``apply`` was given."""
         ...
 
     def apply(self, wanted: Mapping[str, ServerConfig]) -> None:

@@ -3,7 +3,7 @@
 What agents see is read from the registry that a gateway would build from the same files.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from pydantic_core import to_json
@@ -28,11 +28,7 @@ from mcp_tools_proxy.gateway.check.agents import (
     describe_agent_view,
     summarize_agents,
 )
-from mcp_tools_proxy.gateway.check.missing_items import (
-    NOT_CONNECTED,
-    MissingItems,
-    explain_missing,
-)
+from mcp_tools_proxy.gateway.check.missing_items import MissingItems, explain_missing
 from mcp_tools_proxy.gateway.check.pinned_definitions import (
     NO_DEFINITIONS,
     DefinitionsReport,
@@ -40,12 +36,13 @@ from mcp_tools_proxy.gateway.check.pinned_definitions import (
 )
 from mcp_tools_proxy.gateway.check.unmatched_exclusions import find_unmatched_exclusions
 from mcp_tools_proxy.gateway.check.unusable_bindings import find_unusable_bindings
-from mcp_tools_proxy.json_schema.bound_offers import HeldBack, find_held_back
+from mcp_tools_proxy.json_schema.bound_offers import find_held_back
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat, definition_of
 from mcp_tools_proxy.policy.aliases import alias_of, has_plain_alias
 from mcp_tools_proxy.policy.definitions.comparison import Findings
-from mcp_tools_proxy.policy.exclusions import Exclusions
+from mcp_tools_proxy.policy.item_reasons import ItemReasons, Why
 from mcp_tools_proxy.policy.preset_filter import accepted_view, filter_capabilities
+from mcp_tools_proxy.policy.visibility import PresetScope
 from mcp_tools_proxy.registry.registry import Registry
 from mcp_tools_proxy.wire.text import estimate_tokens
 
@@ -180,6 +177,8 @@ def build_report(
     tried, so that there are no offers. ``definitions`` are compared with the lock.
     """
     agents = files.agents if agent is None else _only(files.agents, agent)
+    servers = tuple(servers)
+    statuses = {it.server_id: it for it in servers}
     held_back = find_held_back(snapshots, files.configuration.bindings)
     usable = without_items(snapshots, frozenset(it.key for it in held_back))
     offers = tuple(
@@ -188,7 +187,7 @@ def build_report(
         for kind, name in snapshot.components
     )
     return CheckReport(
-        servers=tuple(servers),
+        servers=servers,
         offers=offers,
         dropped=tuple(
             (server_id, item)
@@ -205,8 +204,14 @@ def build_report(
                 preset,
                 files,
                 usable,
-                held_back,
-                registry.access_rules.exclude,
+                ItemReasons(
+                    scope=PresetScope.of(preset),
+                    servers=files.configuration.server_ids,
+                    exclude=registry.access_rules.exclude,
+                    snapshots=snapshots,
+                    statuses=lambda: statuses,
+                    unbound=frozenset(it.key for it in held_back),
+                ),
                 findings=definitions.findings,
                 offline=offline,
             )
@@ -272,23 +277,15 @@ def _report_of_preset(
     preset: Preset,
     files: Files,
     usable: Mapping[str, Snapshot],
-    held_back: Sequence[HeldBack],
-    exclude: Mapping[str, Exclusions],
+    reasons: ItemReasons,
     *,
     findings: Findings,
     offline: bool,
 ) -> PresetReport:
+    exclude = reasons.exclude
     offered = filter_capabilities(usable, preset, exclude)
     view = accepted_view(usable, preset, exclude, offered, findings)
-    missing = explain_missing(
-        replace(view, shadowed=()),
-        (),
-        servers=files.configuration.servers,
-        discovered=usable.keys(),
-        exclude=exclude,
-        invalid=files.configuration.invalid,
-        held_back=held_back,
-    )
+    missing = explain_missing(replace(view, shadowed=()), (), reasons)
     definitions = [
         {**route.shown, "name": route.overrides.name or name} for name, route in view.tools.items()
     ]
@@ -296,7 +293,9 @@ def _report_of_preset(
         preset=preset,
         active=preset.preset_id == files.active,
         view=view,
-        missing=tuple(it for it in missing if not (offline and it.reason == NOT_CONNECTED)),
+        missing=tuple(
+            it for it in missing if not (offline and it.reason.why is Why.SERVER_CONNECTING)
+        ),
         refused_names={
             name: alias_of(route.server_id, route.name)
             for name, route in view.tools.items()

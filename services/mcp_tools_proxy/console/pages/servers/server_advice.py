@@ -6,14 +6,17 @@ from itertools import islice
 from typing import Any
 
 _OF_STATES: Mapping[str, str] = {
-    "connecting": "It is being connected to for the first time, and tried again until it is there.",
-    "reconnecting": "The connection was lost. It is opened again by itself, after pauses of at "
-    "most 30 seconds; its tools stay listed meanwhile.",
-    "failed": "It can be reached, and not be used as its entry in mcp.json says. It is tried again "
-    "every few minutes, and at once when the entry changes.",
-    "login_required": "Somebody has to sign in to it before the gateway can use it.",
-    "disabled": "Its entry in mcp.json has “enabled”: false. Take that out to use it.",
-    "invalid": "Its entry in mcp.json cannot be used. Mend it; a change is followed at once.",
+    "connecting": "The first attempt to connect is not over.",
+    "unreachable": "It was never reached. It is retried after pauses of at most 30 seconds; its "
+    "tools are unknown until then.",
+    "reconnecting": "The connection was lost. It is retried after pauses of at most 30 seconds; "
+    "its tools stay listed.",
+    "failed": "It can be reached, but not used as its entry in mcp.json says. It is retried every "
+    "few minutes, and when the entry changes.",
+    "login_required": "Sign-in required before the gateway can use it.",
+    "disabled": "Its entry in mcp.json has “enabled”: false. Remove that to use it.",
+    "invalid": "Its entry in mcp.json is invalid. Changes of the file are applied within a second; "
+    "a variable or a setting needs a restart of the gateway.",
 }
 
 _OF_ERRORS: Sequence[tuple[str, str]] = (
@@ -27,13 +30,13 @@ _OF_ERRORS: Sequence[tuple[str, str]] = (
         "Write an absolute path as its command. In a container the program has to be in the image.",
     ),
     (
-        r"nothing listens|no connection|name of the host",
-        "See that the server runs, and that the url in its entry is the one where it listens.",
+        r"refused|no route|unreachable|resolved|no answer from its address",
+        "Check that the server runs, and that it listens at the url in its entry.",
     ),
     (
         r"variable|is not set",
-        "The variable has to be in the gateway’s own environment when it "
-        "starts; its .env file does not count.",
+        "Set the variable in the gateway’s own environment and restart it; its .env file does not "
+        "count.",
     ),
     (r"(?i)redirect", "Write the address where it leads as the url of its entry."),
     (
@@ -58,7 +61,7 @@ def advice_on(server: Mapping[str, Any]) -> list[str]:
     """Return what its state means and what to do, in sentences; nothing for one that works."""
     advice = [_OF_STATES[server["state"]]] if server["state"] in _OF_STATES else []
     if server.get("stale"):
-        advice.append("What it offers could not be read anew, so the lists are of before.")
+        advice.append("Its lists could not be refreshed, so they may be out of date.")
     error = server.get("last_error")
     if error is not None and server["state"] not in ("ready", "disabled", "login_required"):
         found = (text for pattern, text in _OF_ERRORS if re.search(pattern, error))

@@ -88,7 +88,8 @@ def _become(sandbox: str, command: list[str]) -> int:
         os.execvp(command[0], command)  # noqa: S606 - that there is no shell is the point
     except (FileNotFoundError, NotADirectoryError):
         return COMMAND_NOT_FOUND
-    except (OSError, ValueError):
+    except (OSError, ValueError) as error:
+        sys.stderr.write(f"{getattr(error, 'strerror', None) or error}\n")
         return CANNOT_START
 
 

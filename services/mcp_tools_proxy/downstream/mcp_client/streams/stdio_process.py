@@ -14,7 +14,7 @@ import structlog
 from mcp.client.stdio import get_default_environment
 
 from mcp_tools_proxy.domain.server import Sandbox, ServerConfig
-from mcp_tools_proxy.downstream.connection import ConnectionFailure
+from mcp_tools_proxy.downstream.connection import ConnectionFailure, ServerOutput
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import CONNECTION_LOST
 from mcp_tools_proxy.downstream.mcp_client.http.sse_parser import LineSplitter
 from mcp_tools_proxy.downstream.mcp_client.messages import MAX_MESSAGE_BYTES
@@ -37,7 +37,9 @@ _POLL_S = 0.01
 
 
 @asynccontextmanager
-async def open_process(config: ServerConfig) -> AsyncIterator["ServerProcess"]:
+async def open_process(
+    config: ServerConfig, output: ServerOutput
+) -> AsyncIterator["ServerProcess"]:
     """Start the server and yield its pipes; at the end no process of it is left.
 
     Raises ConnectionFailure when the server cannot be started.
@@ -48,7 +50,7 @@ async def open_process(config: ServerConfig) -> AsyncIterator["ServerProcess"]:
     try:
         async with anyio.create_task_group() as tasks:
             flush = anyio.Event()
-            tasks.start_soon(log_stderr, process.stderr, config.server_id, flush.set)
+            tasks.start_soon(log_stderr, process.stderr, config.server_id, output, flush.set)
             try:
                 yield server
             finally:
@@ -215,5 +217,7 @@ async def _spawn(config: ServerConfig) -> asyncio.subprocess.Process:
             start_new_session=True,
             limit=_BUFFER_BYTES,
         )
-    except (OSError, ValueError):
+    except OSError as error:
+        raise ConnectionFailure(f"{_NO_START}: {error.strerror}") from None
+    except ValueError:
         raise ConnectionFailure(_NO_START) from None

@@ -1,0 +1,111 @@
+"""Why an item of a preset cannot be used: one reason each, the same wherever it is asked."""
+
+import pytest
+
+from mcp_tools_proxy.domain.caller import Kind
+from mcp_tools_proxy.domain.configuration import Missing, Preset, Reference
+from mcp_tools_proxy.domain.offers.definitions import DefinitionKey, DefinitionKind
+from mcp_tools_proxy.domain.offers.snapshot import InvalidItem, Snapshot
+from mcp_tools_proxy.domain.offers.view import View
+from mcp_tools_proxy.domain.server import ServerState, ServerStatus
+from mcp_tools_proxy.gateway.check.missing_items import explain_missing
+from mcp_tools_proxy.policy.exclusions import Exclusions
+from mcp_tools_proxy.policy.item_reasons import ItemReasons, Why
+from mcp_tools_proxy.policy.visibility import PresetScope
+
+TASK = InvalidItem(kind=Kind.TOOL, name="long", reason="it is a task", needs_task=True)
+WRONG = InvalidItem(kind=Kind.TOOL, name="odd", reason="its name is a number")
+
+KNOWN = Snapshot(
+    tools={it: {} for it in ("ok", "bound", "locked", "guarded", "twin", "outside")},
+    prompts={"second": {}},
+    templates={"x://{id}": {}},
+    dropped=(TASK, WRONG),
+)
+
+STATES = {
+    "off": ServerState.DISABLED,
+    "bad": ServerState.INVALID,
+    "new": ServerState.CONNECTING,
+    "down": ServerState.UNREACHABLE,
+    "odd": ServerState.FAILED,
+    "closed": ServerState.LOGIN_REQUIRED,
+}
+
+NAMED = ("ok", "other", "drop", "long", "odd", "bound", "locked", "guarded", "twin", "x")
+
+
+def reasons() -> ItemReasons:
+    """Return those of a preset that names NAMED of each server, and of ``known`` the rest."""
+    servers = ("known", "typo", *STATES)
+    tools = tuple(Reference(server_id=it, name=name) for it in servers for name in NAMED)
+    preset = Preset(preset_id="p", name="P", tools=tools)
+    return ItemReasons(
+        scope=PresetScope.of(preset),
+        servers={"known", *STATES},
+        exclude={"known": Exclusions(["drop"])},
+        snapshots={"known": KNOWN},
+        statuses=lambda: {
+            it: ServerStatus(server_id=it, state=state, transport=None, reason=f"{it} it is")
+            for it, state in STATES.items()
+        },
+        unbound=frozenset({DefinitionKey("known", DefinitionKind.TOOL, "bound")}),
+        quarantined=frozenset({DefinitionKey("known", DefinitionKind.TOOL, "locked")}),
+        guarded=frozenset({DefinitionKey("known", DefinitionKind.TOOL, "guarded")}),
+        shadowed={(Kind.PROMPT, "known", "second"): "first"},
+        taken=frozenset({("known", "twin")}),
+    )
+
+
+@pytest.mark.parametrize(
+    ("server_id", "name", "why", "text"),
+    [
+        ("known", "other", Why.NOT_OFFERED, 'server "known" does not offer this tool'),
+        ("known", "drop", Why.EXCLUDED, "mcp.json excludes it"),
+        ("known", "outside", Why.NOT_IN_PRESET, "not visible under the active preset"),
+        ("known", "locked", Why.QUARANTINED, "quarantined: "),
+        ("known", "guarded", Why.GUARDED, "hidden by a guard: "),
+        ("known", "bound", Why.CANNOT_BIND, "an argument of it cannot be bound"),
+        ("known", "twin", Why.NAME_TAKEN, "its name or alias is taken"),
+        ("known", "long", Why.NEEDS_TASK, 'the tool that server "known" lists is not usable: it'),
+        ("known", "odd", Why.INVALID, 'the tool that server "known" lists is not usable: its'),
+        ("down", "x", Why.SERVER_UNREACHABLE, "server down is unavailable: down it is"),
+        ("odd", "x", Why.SERVER_FAILED, "server odd is unavailable: odd it is"),
+        ("closed", "x", Why.LOGIN_REQUIRED, "server closed is unavailable: closed it is"),
+        ("new", "x", Why.SERVER_CONNECTING, "server new is unavailable: new it is"),
+        ("off", "x", Why.SERVER_DISABLED, "server off is unavailable: it is disabled in mcp.json"),
+        ("bad", "x", Why.SERVER_INVALID, "server bad is unavailable: its entry in mcp.json is"),
+        ("down", "nosuch", Why.NOT_IN_PRESET, "not visible under the active preset"),
+        ("typo", "x", Why.NO_SERVER, 'mcp.json has no server "typo"'),
+    ],
+)
+def test_a_tool_cannot_be_used_for_one_reason(
+    server_id: str, name: str, why: Why, text: str
+) -> None:
+    reason = reasons().of(Kind.TOOL, server_id, name)
+    assert reason is not None
+    assert (reason.why, reason.text.startswith(text)) == (why, True), reason
+
+
+def test_what_can_be_used_has_no_reason() -> None:
+    assert reasons().of(Kind.TOOL, "known", "ok") is None
+
+
+def test_prompts_and_templates_have_reasons_too() -> None:
+    found = [
+        reasons().of(Kind.PROMPT, "known", "second"),
+        reasons().of(Kind.PROMPT, "known", "long"),
+        reasons().of(Kind.RESOURCE, "known", "x://{id}"),
+        reasons().of(Kind.RESOURCE, "known", "y://1"),
+    ]
+    assert [it and it.why for it in found] == [Why.SHADOWED, Why.NOT_OFFERED, None, Why.NOT_OFFERED]
+
+
+def test_what_is_missing_is_grouped_by_its_reason_without_what_was_not_tried_yet() -> None:
+    named = [("known", "other"), ("known", "nor"), ("down", "x"), ("new", "x")]
+    view = View(missing=tuple(Missing(kind=Kind.TOOL, server_id=s, name=n) for s, n in named))
+    groups = explain_missing(view, (), reasons(), pending=["new"])
+    assert [(it.server_id, it.names, it.reason.why) for it in groups] == [
+        ("known", ("other", "nor"), Why.NOT_OFFERED),
+        ("down", ("x",), Why.SERVER_UNREACHABLE),
+    ]
