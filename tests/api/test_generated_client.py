@@ -68,7 +68,7 @@ CLASSES = [
     "LimitList", "LimitUnit", "LogLevel",
     "LogLevelChange", "LogLevelName", "Login", "LoginFor", "LoginList", "LoginWanted", "Logout",
     "McpTool",
-    "MinuteCalls", "MissingItem", "ModelFunction", "NamedReaders", "NewToken",
+    "MinuteCalls", "MissingItem", "MissingReason", "ModelFunction", "NamedReaders", "NewToken",
     "OfferedDefinition", "OfferedItem", "OfferedKind", "OkResponse", "OpenAiFunction",
     "OpenAiTool", "OperatorRight", "OutputCaller", "Overview", "Preset", "PresetChoice",
     "PresetList", "PresetPreview", "PreviewedTool", "Problem", "Prompt", "PromptList",

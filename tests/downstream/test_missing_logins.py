@@ -34,8 +34,10 @@ async def test_operators_are_shown_how_to_sign_in_and_callers_who_has_to() -> No
         )
         assert "retry_after_s" not in error
         advice = "sign in with: mcp-tools-proxy login s"
-        assert (await shown(service))["last_error"] == f"nobody has signed in; {advice}"
-        assert last_reason(service) == f"nobody has signed in; {advice}"
+        assert (await shown(service))["last_error"].endswith(
+            f"/mcp: nobody has signed in; {advice}"
+        )
+        assert last_reason(service).endswith(f"/mcp: nobody has signed in; {advice}")
         login = await sign_in()
         await ready(service)
         issuer.refused.add(login.access_token)

@@ -111,8 +111,27 @@ def test_what_a_server_writes_to_its_stderr_is_shown_when_asked_for(
     script = "echo its last words >&2; exit 3"
     write(tmp_path / "config", mute={"command": "/bin/sh", "args": ["-c", script]})
     code, out, err = check(*options)
-    assert (code, "mute: the server's process ended with exit code 3" in out) == (1, True)
+    reason = "mute: /bin/sh: the server's process ended with exit code 3; stderr: its last words"
+    assert (code, reason in out) == (1, True)
     assert ("its last words" in err) == reported
+
+
+@pytest.mark.parametrize(
+    ("entry", "secret"),
+    [
+        ({"env": {"TOKEN": "s3cret-of-env"}}, "s3cret-of-env"),
+        ({"args": ["-c", "echo with $0 >&2; exit 3", "${CHECK_SECRET}"]}, "s3cret-of-variable"),
+    ],
+    ids=["env", "variable"],
+)
+def test_a_secret_that_a_server_writes_to_its_stderr_is_not_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: dict[str, object], secret: str
+) -> None:
+    monkeypatch.setenv("CHECK_SECRET", "s3cret-of-variable")
+    args = ["-c", "echo with $TOKEN >&2; exit 3"]
+    write(tmp_path / "config", mute={"command": "/bin/sh", "args": args, **entry})
+    _, out, _ = check()
+    assert ("stderr: with ***" in out, secret in out) == (True, False)
 
 
 def test_a_disabled_server_is_well(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def test_what_is_wrong_is_in_it_and_the_exit_code_is_1(tmp_path: Path) -> None:
     faults["quarantined_items"] = 0
     assert (code, found["good"], found["faults"]) == (1, False, faults)
     states = {it["server_id"]: it["state"] for it in found["servers"]}
-    assert states == {"dead": "failed", "s1": "ready", "bad": "invalid"}
+    assert states == {"dead": "unreachable", "s1": "ready", "bad": "invalid"}
     errors = {it["server_id"]: bool(it["last_error"]) for it in found["servers"]}
     assert errors == {"dead": True, "s1": False, "bad": False}
     missing = [(it["server_id"], it["name"]) for it in found["presets"][0]["missing"]]

@@ -65,8 +65,8 @@ def test_a_mistake_in_a_file_exits_1(tmp_path: Path, name: str, text: str, words
 @pytest.mark.parametrize(
     ("server", "reason"),
     [
-        ("nowhere", "mcp.json has no enabled server of this id"),
-        ("off", "mcp.json has no enabled server of this id"),
+        ("nowhere", 'mcp.json has no server "nowhere"'),
+        ("off", "it is disabled in mcp.json"),
         ("b", "mcp.json excludes it"),
     ],
 )

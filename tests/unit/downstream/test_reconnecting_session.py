@@ -106,7 +106,7 @@ async def test_a_hanging_first_discovery_closes_the_link_again() -> None:
     async with running(server, ready=False, connect_timeout_s=4) as watched:
         await watched.session.first_attempt_over.wait()
         await until(lambda: server.closed)
-        assert (watched.session.status.state, len(server.dials)) == (ServerState.CONNECTING, 1)
+        assert (watched.session.status.state, len(server.dials)) == (ServerState.UNREACHABLE, 1)
 
 
 async def test_what_was_offered_is_kept_and_marked_stale_while_the_server_is_down() -> None:

@@ -72,7 +72,9 @@ ItemKindField = Annotated[
 
 WhyField = Annotated[
     str,
-    open_names("Why", "Why an item of the preset cannot be used.", [why.value for why in Why]),
+    open_names(
+        "MissingReason", "Why an item of the preset cannot be used.", [why.value for why in Why]
+    ),
 ]
 
 CallResult = Annotated[
