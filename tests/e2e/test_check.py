@@ -125,12 +125,11 @@ def test_what_a_server_writes_to_its_stderr_is_shown_when_asked_for(
     ids=["env", "variable"],
 )
 def test_a_secret_that_a_server_writes_to_its_stderr_is_not_shown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: dict[str, object], secret: str
+    tmp_path: Path, entry: dict[str, object], secret: str
 ) -> None:
-    monkeypatch.setenv("CHECK_SECRET", "s3cret-of-variable")
     args = ["-c", "echo with $TOKEN >&2; exit 3"]
     write(tmp_path / "config", mute={"command": "/bin/sh", "args": args, **entry})
-    _, out, _ = check()
+    _, out, _ = check(environment={"CHECK_SECRET": "s3cret-of-variable"})
     assert ("stderr: with ***" in out, secret in out) == (True, False)
 
 
