@@ -20,6 +20,7 @@ SIZE = 2**20
 
 HOSTILE = (
     *("<", "<a", '<a "', "<p hidden", "<a1 hidden></a1>", "<!--", '<a style="/*">', "[//]: # ("),
+    *('<a b="', "<a b='<a b=\"", "<p hidden><p>", "<p a ", "]:\n", "]: # (", "]: #"),
     *("](", "](a", "[](https:", "[a](https://e.com", "![", "](&amp;", "](\\", "](https://a@"),
     *("<http:", "src=", "url(", "[1]: https://e.com\n", "<https://a", "https:////"),
     *("ignore ", "ignore_", "ignore a ", "do not ", "the user ", "user must not ", "don", "ssh/"),

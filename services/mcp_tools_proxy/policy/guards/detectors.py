@@ -6,8 +6,10 @@ the texts that were meant to be slow.
 """
 
 import re
+import sys
 from collections.abc import Collection, Iterator, Mapping
 from html import unescape
+from itertools import islice
 from typing import Protocol
 
 from mcp_tools_proxy.domain.guards import GuardName
@@ -91,16 +93,32 @@ def _starts_text(match: re.Match[str], texts: Texts) -> bool:
     return match[0] == _BYTE_ORDER_MARK and texts.start_of_text(match.start()) == match.start()
 
 
-_HTML_START = re.compile(r"<!--|<[a-zA-Z]|\]:[ \t]{0,4}(?:#|<>)[ \t]{1,4}[(\"']")
-_TAG = re.compile(r"<([a-zA-Z][a-zA-Z0-9-]*+)((?>[^<>\"']+|\"[^\"<]*\"|'[^'<]*')*+)>")
-_QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
-_HIDDEN_ATTRIBUTE = re.compile(r"(?i)[\s\"']hidden(?=[\s=/]|$)")
-_STYLE = re.compile(r"(?i)[\s\"']style\s{0,8}=\s{0,8}(\"[^\"]*\"|'[^']*'|[^\s>]+)")
-_HIDING = re.compile(
-    r"(?i)display\s{0,8}:\s{0,8}none|visibility\s{0,8}:\s{0,8}(?:hidden|collapse)"
-    r"|(?:opacity|font-size)\s{0,8}:\s{0,8}(?:0{1,4}(?:\.0{1,4})?|\.0{1,4})(?![\d.])"
-    r"|(?<![-\w])color\s{0,8}:\s{0,8}transparent|text-indent\s{0,8}:\s{0,8}-\d{3}"
+_HTML_START = re.compile(r"<!--|<[a-zA-Z]|\]:")
+_TAG = re.compile(
+    r"<([a-zA-Z][^\s/>]*+)((?:[\s/]++|[^\s/>][^\s/=>]*+(?:\s*+=\s*+(?:\"[^\"]*+\"|'[^']*+'|[^\s\"'>]"
+    r"[^\s>]*+|(?=>)))?+)*+)>"
 )
+_SHORT_TAG = re.compile(r"<([a-zA-Z][^\s/<>]*+)([^<>]*+)>")
+"""Read without quotes, in which Markdown takes some tags for text."""
+
+_ATTRIBUTE = re.compile(
+    r"([^\s/>][^\s/=>]*+)(?:\s*+=\s*+(?:\"([^\"]*+)\"|'([^']*+)'|([^\s\"'>][^\s>]*+)))?+"
+)
+MAX_TAG_CHARS = 8 * 1024
+"""A longer tag is not read to its end."""
+
+PAUSE_CHARS = 128 * 1024
+"""Characters of tags between two pauses: up to 6 ms."""
+
+MAX_NESTED = 256
+"""Elements of one name within a hidden one: with more, all the rest of the text is hidden."""
+
+_HIDING = re.compile(
+    r"(?i)display\s*+:\s*+none|visibility\s*+:\s*+(?:hidden|collapse)"
+    r"|(?:opacity|font-size)\s*+:\s*+(?:[-+]?(?:0{1,4}(?:\.0{1,4})?|\.0{1,4})(?![\d.])|-)"
+    r"|(?<![-\w])color\s*+:\s*+transparent|text-indent\s*+:\s*+-\d{3}"
+)
+_CSS_ESCAPE = re.compile(r"\\(?:([0-9a-fA-F]{1,6})\s?|([^\n]))")
 _EMPTY_ELEMENTS = frozenset(
     (
         *("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param"),
@@ -112,6 +130,7 @@ _EMPTY_ELEMENTS = frozenset(
 def find_hidden_html(texts: Texts, _hosts: Collection[str]) -> Iterator[TextSpan | None]:
     """Find what a page does not show: comments of HTML and Markdown, and hidden elements."""
     joined = texts.joined
+    elements = _HiddenElements(joined)
     at = 0
     for match in _matches(_HTML_START, joined):
         if match is None:
@@ -123,12 +142,14 @@ def find_hidden_html(texts: Texts, _hosts: Collection[str]) -> Iterator[TextSpan
         if match[0] == "<!--":
             found: TextSpan | None = _comment(joined, match.start(), end_of_text)
         elif match[0][0] == "<":
-            found = _hidden_element(joined, match.start(), end_of_text)
+            found = elements.at(match.start(), end_of_text)
         else:
             found = _markdown_comment(texts, match.start(), end_of_text)
         if found is not None:
             at = found.end
             yield found
+        if elements.is_pause_due():
+            yield None
 
 
 def _comment(joined: str, start: int, end_of_text: int) -> TextSpan:
@@ -136,52 +157,118 @@ def _comment(joined: str, start: int, end_of_text: int) -> TextSpan:
     return TextSpan(start, end_of_text if end < 0 else end + 3, "html_comment")
 
 
-def _hidden_element(joined: str, start: int, end_of_text: int) -> TextSpan | None:
-    """Return the element that starts here if it is hidden, up to its end or that of the text."""
-    tag = _TAG.match(joined, start, end_of_text)
-    if tag is None or not _is_hidden(tag[2]):
-        return None
-    end = tag.end()
-    if tag[1].lower() not in _EMPTY_ELEMENTS:
-        closing = joined.find(f"</{tag[1]}", end, end_of_text)
-        bracket = -1 if closing < 0 else joined.find(">", closing, end_of_text)
-        end = end_of_text if bracket < 0 else bracket + 1
-    return TextSpan(start, end, "hidden_element")
+class _HiddenElements:
+    """Finds hidden elements in one joined text, and reads it no more than a few times."""
+
+    def __init__(self, joined: str) -> None:
+        self._joined = joined
+        self._left = 4 * len(joined) + MAX_TAG_CHARS
+        """Tags within the quotes of others are read again, up to so many characters."""
+        self._pause_at = self._left - PAUSE_CHARS
+
+    def is_pause_due(self) -> bool:
+        """Return whether tags of ``PAUSE_CHARS`` were read since the last pause."""
+        if self._left > self._pause_at:
+            return False
+        self._pause_at = self._left - PAUSE_CHARS
+        return True
+
+    def at(self, start: int, end_of_text: int) -> TextSpan | None:
+        """Return the element that starts here if it is hidden, up to its end or that of the text.
+
+        A tag ends where browsers end it, or without a look at quotes, as in Markdown. Where a text
+        has too many tags within each other to be read, all of it is hidden.
+        """
+        if self._left < 0:
+            return TextSpan(start, end_of_text, "hidden_element")
+        tag = _TAG.match(self._joined, start, min(end_of_text, start + MAX_TAG_CHARS))
+        end = end_of_text if tag is None else tag.end()
+        self._left -= min(end - start, MAX_TAG_CHARS)
+        if tag is None or not _is_hidden(tag[2]):
+            tag = _SHORT_TAG.match(self._joined, start, end_of_text)
+            if tag is None or not _is_hidden(tag[2]):
+                return None
+        if tag[1].lower() in _EMPTY_ELEMENTS:
+            return TextSpan(start, tag.end(), "hidden_element")
+        return TextSpan(start, self._end_of(tag, end_of_text), "hidden_element")
+
+    def _end_of(self, tag: re.Match[str], end_of_text: int) -> int:
+        """Return where an element ends, with those of the same name within it."""
+        open_elements = 1
+        tags = re.compile(rf"(?i)<(/?){re.escape(tag[1])}(?=[\s/>])")
+        for found in islice(tags.finditer(self._joined, tag.end(), end_of_text), MAX_NESTED):
+            open_elements += -1 if found[1] else 1
+            if not open_elements:
+                bracket = self._joined.find(">", found.end(), end_of_text)
+                return end_of_text if bracket < 0 else bracket + 1
+        return end_of_text
 
 
 def _is_hidden(attributes: str) -> bool:
-    if not attributes:
+    """Return whether attributes hide an element; of two with the same name the first one counts."""
+    if not attributes or attributes.isspace():
         return False
-    if _HIDDEN_ATTRIBUTE.search(_QUOTED.sub('""', attributes)):
-        return True
-    style = _STYLE.search(attributes)
-    return style is not None and bool(_HIDING.search(_without_comments(unescape(style[1]))))
+    found: dict[str, str] = {}
+    for match in _ATTRIBUTE.finditer(attributes):
+        found.setdefault(match[1].lower(), match[2] or match[3] or match[4] or "")
+    return "hidden" in found or bool(_HIDING.search(_css(found.get("style", ""))))
 
 
-def _without_comments(css: str) -> str:
-    first, *others = css.split("/*")
-    return first + "".join(it.partition("*/")[2] for it in others)
+def _css(style: str) -> str:
+    """Return a style as browsers read it: without entities, comments and escapes."""
+    first, *others = unescape(style).split("/*")
+    css = first + "".join(it.partition("*/")[2] for it in others)
+    return _CSS_ESCAPE.sub(_unescaped, css) if "\\" in css else css
 
 
-def _markdown_comment(texts: Texts, start: int, end_of_text: int) -> TextSpan:
+def _unescaped(escape: re.Match[str]) -> str:
+    number = int(escape[1], 16) if escape[1] else 0
+    return chr(number) if 0 < number <= sys.maxunicode else escape[2] or ""
+
+
+_COMMENT_TARGET = re.compile(r"\]:\s*+(?:<#?>|#)(?:(\s++)([(\"'])?|$)")
+"""A definition of Markdown that leads nowhere: its label and its title are shown nowhere."""
+
+_CLOSING = {"(": ")", '"': '"', "'": "'"}
+
+
+def _markdown_comment(texts: Texts, start: int, end_of_text: int) -> TextSpan | None:
+    """Return the lines of a comment: a definition that leads nowhere, with its title."""
     joined = texts.joined
+    target = _COMMENT_TARGET.match(joined, start, end_of_text)
+    if target is None or (target[1] is not None and target[2] is None and "\n" not in target[1]):
+        return None
     first = max(joined.rfind("\n", 0, start) + 1, texts.start_of_text(start))
-    last = joined.find("\n", start, end_of_text)
+    if target[2] is None:
+        end = target.end() if target[1] is None else target.start(1)
+        return TextSpan(first, end, "markdown_comment")
+    closing = joined.find(_CLOSING[target[2]], target.end(), end_of_text)
+    last = -1 if closing < 0 else joined.find("\n", closing, end_of_text)
     return TextSpan(first, end_of_text if last < 0 else last, "markdown_comment")
 
 
-_HEAD = r"<?[a-zA-Z]{0,5}(?:[:&\\]|[/\\]{2}|/&)"
+_LINK_START = re.compile(
+    r"(?P<inline>\]\()|(?P<definition>\]:)|(?P<auto><)(?=[a-zA-Z][a-zA-Z0-9+.-]{1,31}:)"
+    r"|\b(?:(?P<image>(?i:src|srcset|poster|background))|(?P<data>(?i:data))"
+    r"|(?P<link>(?i:href|action|formaction|ping)))(?=[\s=])|\b(?P<style>(?i:url)\()"
+)
+_ADDRESS = r"[\x00-\x20]*+([^ \f<>\"')]{0,300})"
+_MARKDOWN_TARGET = re.compile(r"\s*+<?\s*+([^\s<>\"')]{0,300})")
+_ATTRIBUTE_TARGET = re.compile(rf"\s*+=\s*+[\"']?{_ADDRESS}")
+_STYLE_TARGET = re.compile(rf"\s*+[\"']?{_ADDRESS}")
+_TARGETS = {
+    **dict.fromkeys(("inline", "definition", "auto"), _MARKDOWN_TARGET),
+    **dict.fromkeys(("image", "data", "link"), _ATTRIBUTE_TARGET),
+    "style": _STYLE_TARGET,
+}
+_HAS_HOST = re.compile(r"[a-zA-Z\s]{0,24}(?:[:&\\]|[/\\]{2}|/&)")
 """How an address with a host begins, whatever of it is escaped or written as an entity."""
 
-_LINK_START = re.compile(
-    rf"(?P<inline>\]\()(?=\s{{0,32}}{_HEAD})|(?P<definition>\]:)(?=\s{{0,32}}{_HEAD})"
-    r"|(?P<auto><)(?=[a-zA-Z][a-zA-Z0-9+.-]{1,31}:)"
-    r"|(?P<image>\b(?i:src|srcset|poster|background)\s{0,8}=\s{0,8}[\"']?"
-    r"|\b(?i:url)\(\s{0,8}[\"']?)(?=[a-zA-Z\s]{0,24}[:&\\/])"
-    r"|(?P<link>\b(?i:href|action|formaction)\s{0,8}=\s{0,8}[\"']?)(?=[a-zA-Z\s]{0,24}[:&\\/])"
-)
-_TARGET = re.compile(r"\s{0,32}+<?([^\s<>\"')]{0,300})")
-_ATTRIBUTE_TARGET = re.compile(r"\s{0,32}+([^ \f<>\"')]{0,300})")
+_SHOWN_AT_ONCE = frozenset(("image", "use", "feimage", "link", "base"))
+"""Elements whose ``href`` is opened without a click, or changes the addresses of images."""
+
+_TAG_NAME = re.compile(r"<([a-zA-Z]{1,16})")
+
 MAX_ODD_ADDRESSES = 1000
 """More addresses that hide how they begin are taken for new hosts without being read."""
 
@@ -194,7 +281,7 @@ LABEL_CHARS = 1000
 
 def _find_links(texts: Texts, hosts: Collection[str], *, images: bool) -> Iterator[TextSpan | None]:
     joined = texts.joined
-    has_images = _HasImages(texts)
+    kinds = _LinkKinds(texts)
     is_new = _NewHosts(hosts)
     at = 0
     for match in _matches(_LINK_START, joined):
@@ -203,18 +290,17 @@ def _find_links(texts: Texts, hosts: Collection[str], *, images: bool) -> Iterat
             continue
         if match.start() < at:
             continue
-        is_attribute = match.lastgroup in ("image", "link")
-        pattern = _ATTRIBUTE_TARGET if is_attribute else _TARGET
+        pattern = _TARGETS[match.lastgroup or ""]
         target = pattern.match(joined, match.end(), texts.end_of_text(match.start()))
-        if target is None or not is_new.has(target[1]):
+        if target is None or not _HAS_HOST.match(target[1]) or not is_new.has(target[1]):
             continue
-        if is_attribute:
-            found = TextSpan(target.start(1), target.end(), match.lastgroup or "")
+        if pattern is _MARKDOWN_TARGET:
+            start, kind = _markdown_start(texts, match, at, kinds)
         else:
-            found = _markdown_link(texts, match, target.end(), at, has_images)
-        if (found.kind == "image") == images:
-            yield found
-            at = found.end
+            start, kind = target.start(1), kinds.of_attribute(match)
+        if kind and (kind == "image") == images:
+            at = _end_of_link(texts, match, target.end())
+            yield TextSpan(start, at, kind)
 
 
 class _NewHosts:
@@ -235,16 +321,18 @@ class _NewHosts:
         return bool(host) and host not in self._known
 
 
-class _HasImages:
-    """Whether a text has an image of Markdown; asked for one text after the other."""
+class _LinkKinds:
+    """Tells images from links; asked for one place after the other."""
 
     def __init__(self, texts: Texts) -> None:
         self._texts = texts
         self._end = -1
         self._found = False
+        self._searched_to = 0
+        self._tag = ""
 
-    def at(self, position: int) -> bool:
-        """Return it for the text that holds ``position``."""
+    def has_images(self, position: int) -> bool:
+        """Return whether the text that holds ``position`` has an image of Markdown."""
         if position >= self._end:
             start, self._end = (
                 self._texts.start_of_text(position),
@@ -253,23 +341,52 @@ class _HasImages:
             self._found = self._texts.joined.find("![", start, self._end) >= 0
         return self._found
 
+    def of_attribute(self, match: re.Match[str]) -> str:
+        """Return the kind of an attribute by its element, empty for one that is not a link."""
+        joined, position = self._texts.joined, match.start()
+        start = joined.rfind("<", self._searched_to, position)
+        self._searched_to = position
+        if start >= 0:
+            name = _TAG_NAME.match(joined, start)
+            self._tag = "" if name is None else name[1].lower()
+        if match.lastgroup == "data":
+            return "image" if self._tag == "object" else ""
+        if match.lastgroup == "link" and self._tag not in _SHOWN_AT_ONCE:
+            return "link"
+        return "image"
 
-def _markdown_link(
-    texts: Texts, match: re.Match[str], end: int, at: int, has_images: _HasImages
-) -> TextSpan:
-    """Return a link with its label. A definition may be that of an image, if there are images."""
+
+def _markdown_start(
+    texts: Texts, match: re.Match[str], at: int, kinds: _LinkKinds
+) -> tuple[int, str]:
+    """Return where a link begins with its label, and its kind.
+
+    A definition may be that of an image, if there are images.
+    """
     joined, start = texts.joined, match.start()
-    end_of_text = texts.end_of_text(start)
     if match.lastgroup == "auto":
-        return TextSpan(start, min(end + 1, end_of_text), "link")
-    label = joined.rfind("[", max(at, texts.start_of_text(start), start - LABEL_CHARS), start)
-    start = start if label < 0 else label
+        return start, "link"
+    first = max(at, texts.start_of_text(start), start - LABEL_CHARS)
+    label = joined.rfind("[", first, start)
+    label = start if label < 0 else label
     if match.lastgroup == "definition":
-        return TextSpan(start, end, "image" if has_images.at(start) else "link")
-    rest = _REST_OF_INLINE.match(joined, end, end_of_text)
-    is_image = start > at and joined[start - 1] == "!"
-    kind = "image" if is_image else "link"
-    return TextSpan(start - is_image, end if rest is None else rest.end(), kind)
+        return label, "image" if kinds.has_images(start) else "link"
+    image = joined.rfind("![", first, start)
+    if image >= 0 and joined.count("[", image, start) > joined.count("]", image, start):
+        return image, "image"  # its label may have links within it
+    return label, "link"
+
+
+def _end_of_link(texts: Texts, match: re.Match[str], end: int) -> int:
+    """Return where a link ends whose target ends at ``end``."""
+    end_of_text = texts.end_of_text(match.start())
+    if match.lastgroup == "auto":
+        return min(end + 1, end_of_text)
+    if match.lastgroup == "inline" and (
+        rest := _REST_OF_INLINE.match(texts.joined, end, end_of_text)
+    ):
+        return rest.end()
+    return end
 
 
 def find_images(texts: Texts, hosts: Collection[str]) -> Iterator[TextSpan | None]:

@@ -7,7 +7,11 @@ from html import unescape
 from mcp_tools_proxy.domain.server import ServerConfig
 
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
-_SCHEMES = r"https?|wss?|ftp"
+_LEFT_OUT = re.compile(r"[\t\n\r]")
+_IN_FRONT = "".join(map(chr, range(0x21)))
+"""What browsers leave out of an address, and in front of it."""
+
+_SCHEMES = r"https?|wss?|ftps?|sftp|smb|file"
 _AUTHORITY = re.compile(rf"(?i)(?:(?:{_SCHEMES}):[/\\]*|[/\\]{{2,}})([^/\\?#]+)")
 _HOST = re.compile(r"(?:[^@]*@)*(\[[^\]]*\]|[^:]*)")
 _URL = re.compile(rf"(?i)\b(?:{_SCHEMES})://([^\s/\\?#\"'<>()]{{1,300}})")
@@ -19,7 +23,7 @@ def host_of(target: str) -> str:
     Read as browsers do: ``https:\\host``, ``https:/host``, entities and escapes of Markdown count.
     """
     if is_odd(target):
-        target = _ESCAPED.sub(r"\1", unescape(target))
+        target = _LEFT_OUT.sub("", _ESCAPED.sub(r"\1", unescape(target))).lstrip(_IN_FRONT)
     found = _AUTHORITY.match(target)
     return "" if found is None else _host(found[1])
 
