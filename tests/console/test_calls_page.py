@@ -1,19 +1,23 @@
 """The calls of the past: who sees which, and what one call shows."""
 
+import csv
 import re
 from collections.abc import AsyncIterator
+from io import StringIO
 from pathlib import Path
-from urllib.parse import parse_qsl, quote
+from urllib.parse import parse_qsl, quote, urlencode
 
+import httpx
 import pytest
 
 from mcp_tools_proxy.auth.token_store import add_token
+from mcp_tools_proxy.domain.audit.checks import CHECK_OF_CODE
 from mcp_tools_proxy.domain.identity import OperatorRight, Principal
 from tests.support.configuration import Config, make_agent, make_preset
 from tests.support.console_browser import ADMIN, ConsoleService, Html, running_console
 from tests.support.mcp_servers.raw_web import running_raw
 from tests.support.service import ACTIVE, EXECUTE, Service
-from tests.support.tokens import bearer, token_settings
+from tests.support.tokens import bearer, file_token, token_settings
 
 CALLS = "/console/calls"
 MARKUP = '<img src=x onerror="alert(1)">'
@@ -58,8 +62,8 @@ async def test_calls_are_listed_the_newest_first_and_nothing_else(console: Conso
         "read_doc_metadata OK tenant_1 ann"
     )
     everything = await console.browser.open(CALLS, event="all")
-    assert "An operator's right was used GET /internal/mcp/audit" in everything.text
-    assert "Sign-in to the console" in everything.text
+    assert "Operator request GET /internal/mcp/audit" in everything.text
+    assert "Console sign-in" in everything.text
 
 
 @pytest.mark.parametrize(
@@ -88,7 +92,7 @@ async def test_calls_are_filtered(
     await call(console.service, doc_id="none", tenant_id="tenant_2")
     page = await console.browser.open(CALLS, **query)
     assert rows(page) == count
-    assert ("No calls fit" in page.text) == (count == 0)
+    assert ("No matching calls" in page.text) == (count == 0)
     fields = page.form(CALLS).fields
     assert all(fields[name] == value for name, value in query.items() if name == "tenant_id")
 
@@ -139,6 +143,99 @@ async def test_requests_without_a_valid_token_are_shown_apart() -> None:
         assert rows(page) == 3
         one = await console.browser.open(record_links(page)[0])
         assert f"POST {EXECUTE}" in one.text
+
+
+@pytest.mark.parametrize("code", ["UNAUTHENTICATED", "INVALID_REQUEST", "NOT_FOUND"])
+async def test_a_code_that_ends_requests_before_calls_finds_them(code: str) -> None:
+    known = bearer(file_token())
+    async with running_console(**token_settings()) as console:
+        http, browser = console.service.http, console.browser
+        for number in range(3):
+            await http.post(EXECUTE, content=b"{", headers=bearer("none"))
+            await http.post(EXECUTE, content=b"{", headers={**known, "X-Trace-ID": f"t{number}"})
+            await http.get("/internal/none", headers=known)
+        page = await browser.open(CALLS, code=code)
+        assert rows(page) == 3
+        assert "Requests that made no call are included" in page.text
+        assert {f"{CALLS}/export?code={code}&format=csv"} <= {*page.links}
+        other = await browser.open(CALLS, code=code, event="tool.call")
+        assert rows(other) == 0
+        of_tenant = await browser.open(CALLS, code=code, tenant_id="tenant_1")
+        assert rows(of_tenant) == (0 if code == "UNAUTHENTICATED" else 3)
+
+
+async def test_requests_that_made_no_call_are_paged() -> None:
+    known = bearer(file_token())
+    async with running_console(**token_settings()) as console:
+        for _ in range(42):
+            await console.service.http.get("/internal/mcp/audit", headers=known)
+        first = await console.browser.open(CALLS, code="FORBIDDEN")
+        (older,) = [link for link in first.links if "cursor=" in link]
+        second = await console.browser.open(older)
+        assert (rows(first), rows(second)) == (40, 2)
+        found = [*record_links(first), *record_links(second)]
+        times = [dict(parse_qsl(link.partition("?")[2]))["at"] for link in found]
+        assert times == sorted({*times}, reverse=True)
+
+
+async def test_the_results_to_choose_from_are_in_groups(console: ConsoleService) -> None:
+    page = await console.browser.open(CALLS)
+    groups = [str(it["label"]) for tag, it in page.tags if tag == "optgroup"]
+    assert "Budget used up" in groups
+    after = page.tags[[it.get("name") for _, it in page.tags].index("code") :]
+    options = [it.get("value") for tag, it in after if tag == "option"]
+    assert options[:3] == ["", "failed", "OK"]
+    for code in CHECK_OF_CODE:
+        assert code in page.text
+
+
+async def exported(console: ConsoleService, **query: str) -> httpx.Response:
+    return await console.browser.get(f"{CALLS}/export?{urlencode(query)}")
+
+
+async def test_calls_are_exported_as_a_table_and_as_json(console: ConsoleService) -> None:
+    await call(console.service)
+    await call(console.service, doc_id="none", tenant_id="tenant_2")
+    table = await exported(console, format="csv", tenant_id="tenant_2")
+    (line,) = csv.DictReader(StringIO(table.text))
+    shown = {key: line[key] for key in ("code", "tenant_id", "user_id", "name", "doc_id")}
+    assert shown == {
+        "code": "DOCUMENT_NOT_FOUND",
+        "tenant_id": "tenant_2",
+        "user_id": "ann",
+        "name": "read_doc_metadata",
+        "doc_id": "none",
+    }
+    assert table.headers["content-disposition"] == 'attachment; filename="calls.csv"'
+    whole = (await exported(console, format="json", event="all")).json()
+    names = [record["event"] for record in whole]
+    assert names.count("tool.call") == 2
+    assert "console.signed_in" in names
+    assert (await exported(console, format="json", tenant_id="none")).json() == []
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@"])
+async def test_a_cell_of_the_table_is_no_formula(console: ConsoleService, start: str) -> None:
+    formula = f'{start}HYPERLINK("http://evil.example","x")'
+    await call(console.service, formula, tenant_id=f"{start}1+1", doc_id=f"{start}cmd")
+    text = (await exported(console, format="csv", event="all")).text
+    cells = [cell for line in csv.reader(StringIO(text)) for cell in line]
+    assert any(formula.strip() in cell for cell in cells)
+    assert [cell for cell in cells if cell.startswith(("=", "+", "-", "@", "\t", "\r"))] == []
+
+
+async def test_a_long_export_has_every_record_once(console: ConsoleService) -> None:
+    for number in range(45):
+        await call(console.service, trace_id=f"t-{number}")
+    lines = (await exported(console, format="csv")).text.splitlines()
+    assert len(lines) == len({*lines}) == 46
+
+
+@pytest.mark.parametrize("query", [{"format": "xml"}, {"format": "csv", "since": "yesterday"}, {}])
+async def test_an_export_that_cannot_be_made_is_refused(
+    console: ConsoleService, query: dict[str, str]
+) -> None:
+    assert (await exported(console, **query)).status_code == 422
 
 
 async def test_one_call_leads_on_to_what_it_is_about() -> None:
@@ -203,7 +300,7 @@ async def test_many_calls_are_paged(console: ConsoleService) -> None:
     (older,) = [link for link in first.links if "cursor=" in link]
     second = await console.browser.open(older)
     assert (rows(first), rows(second)) == (40, 2)
-    assert "There are no older ones" in second.text
+    assert "No older records" in second.text
     assert len({*record_links(first), *record_links(second)}) == 42
 
 
@@ -268,7 +365,7 @@ async def test_a_call_that_was_answered_shows_sizes_and_budgets_and_its_trace() 
     assert "https://traces.example/t?id=a%26b%23c" in page.links
     limits = "tenant_id=tenant_1&user_id=ann&tool=read_doc_metadata&doc_id=doc_1"
     assert f"/console/limits?{limits}" in page.links
-    assert "Of the same trace" in page.text
+    assert "Same trace" in page.text
     assert "DOCUMENT_NOT_FOUND" in page.text
 
 
@@ -324,7 +421,7 @@ async def test_a_right_for_one_tenant_shows_that_tenant_alone(tmp_path: Path) ->
     tokens = tmp_path / "tokens.jsonl"
     rights = frozenset({OperatorRight.AUDIT})
     token, _ = add_token(tokens, Principal(tenant_id="tenant_1", rights=rights))
-    other, _ = add_token(tokens, Principal(tenant_id="tenant_2", user_id="eve"))
+    other, _ = add_token(tokens, Principal(tenant_id="tenant_2", user_id="zoe"))
     async with running_console(auth_mode="token", tokens_file=str(tokens)) as console:
         for doc_id in ("doc_1", "doc_2"):
             await console.service.http.post(
@@ -336,12 +433,14 @@ async def test_a_right_for_one_tenant_shows_that_tenant_alone(tmp_path: Path) ->
         await browser.sign_in(token)
         for query in ({}, {"tenant_id": "tenant_2"}, {"event": "all"}):
             page = await browser.open(CALLS, **query)
-            assert "eve" not in page.text
+            assert "zoe" not in page.text
             assert "tenant_id" not in page.form(CALLS).fields
+        export = await browser.get(f"{CALLS}/export?format=csv&tenant_id=tenant_2&event=all")
+        assert (export.status_code, "zoe" in export.text) == (200, False)
         seen = await console.browser.open(CALLS)
         assert len(record_links(seen)) == 2
         for link in record_links(seen):
-            assert "eve" in (await console.browser.open(link)).text
+            assert "zoe" in (await console.browser.open(link)).text
             assert (await browser.get(link)).status_code == 404
         assert "Try it" not in seen.text
 
@@ -353,5 +452,10 @@ async def test_who_has_not_the_right_sees_none(tmp_path: Path) -> None:
     async with running_console(auth_mode="token", tokens_file=str(tokens)) as console:
         browser = console.new_browser()
         await browser.sign_in(token)
-        for path in (CALLS, f"{CALLS}/1", f"{CALLS}/trace?trace_id=t"):
+        for path in (
+            CALLS,
+            f"{CALLS}/1",
+            f"{CALLS}/trace?trace_id=t",
+            f"{CALLS}/export?format=csv",
+        ):
             assert (await browser.get(path)).status_code == 403

@@ -86,7 +86,7 @@ async def test_two_looks_side_by_side_show_what_one_does_not_see(
 async def test_a_tool_that_a_preset_describes_otherwise_differs(console: ConsoleService) -> None:
     query = {"preset_id": "described", "other_preset_id": "work", "tenant_id": "acme"}
     page = await console.browser.open(VISIBILITY, compare="yes", differing="yes", **query)
-    assert "defined otherwise" in page.text
+    assert "different definition" in page.text
     assert "list_documents" not in page.text
 
 
@@ -121,7 +121,7 @@ async def test_an_address_of_no_page_is_a_page(console: ConsoleService) -> None:
 async def test_the_preset_is_switched_after_a_look(console: ConsoleService) -> None:
     shown_on = f"{VISIBILITY}?preset_id=all"
     response = await console.browser.press(f"{VISIBILITY}/switch", on=shown_on)
-    assert "The preset all is in force now" in Html(response.text).text
+    assert "The preset all is active" in Html(response.text).text
     page = await console.browser.open(VISIBILITY)
     assert "s:echo" in page.text
 
@@ -130,10 +130,10 @@ async def test_why_a_tool_is_not_seen_names_the_rule(console: ConsoleService) ->
     page = await console.browser.open(f"{VISIBILITY}/why", tool="s:echo", tenant_id="acme")
     assert "No. Not visible under the active preset." in page.text
     assert "Name it there, or put another preset in force." in page.text
-    assert "The caller is not told that" in page.text
+    assert "The caller only sees" in page.text
     absent = await console.browser.open(f"{VISIBILITY}/why", tool="s:none", tenant_id="acme")
     assert 'No. Server "s" does not offer this tool.' in absent.text
-    assert "The rule stands in" not in absent.text
+    assert "Rule:" not in absent.text
     seen = await console.browser.open(f"{VISIBILITY}/why", tool=TOOL, tenant_id="acme")
     assert "Yes. With the preset work this caller sees it" in seen.text
 

@@ -87,7 +87,7 @@ async def test_a_file_that_is_no_good_is_named() -> None:
     (folder / "broken<b>.json").write_text("{", encoding="utf-8")
     async with running_console() as console:
         page = await console.browser.open(LIST)
-    assert "1 file is no good" in page.text
+    assert "1 file is invalid" in page.text
     assert "broken<b>.json" in page.text
 
 

@@ -55,7 +55,7 @@ async def test_budgets_that_are_nearly_used_up_lead_to_their_tenant() -> None:
 async def test_without_a_tenant_it_asks_for_one() -> None:
     async with running_console() as console:
         page = await console.browser.open(LIMITS)
-        assert "No budget is nearly used up" in page.text
+        assert "No budget is almost used up" in page.text
         assert "Name a tenant above" in page.text
         unlimited = await console.browser.open(LIMITS, tenant_id="tenant_1")
         assert "No budget applies" in unlimited.text

@@ -65,7 +65,7 @@ async def test_it_is_filtered_as_the_past_is(console: ConsoleService) -> None:
         await view.until("began")
         await console.browser.open(CALLS)
         rows = await view.until("record")
-    assert "An operator's right was used" in Html("".join(rows)).text
+    assert "Operator request" in Html("".join(rows)).text
 
 
 async def test_what_callers_name_is_text_and_no_event(console: ConsoleService) -> None:

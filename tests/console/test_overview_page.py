@@ -15,7 +15,7 @@ OVERVIEW = "/console"
 def rows(page: Html) -> list[str]:
     """Return the lines of what needs a person."""
     shown = page.text.partition("Needs attention")[2].partition("Calls in the last hour")[0]
-    return shown.split(" Look at ")
+    return shown.split(" Details of ")
 
 
 async def test_a_mistake_in_a_file_is_named_with_its_place() -> None:
@@ -44,15 +44,15 @@ async def test_a_document_that_is_no_good_leads_to_the_documents(tmp_path: Path)
     settings = {"auth_mode": "token", "tokens_file": str(tokens), "documents_dir": str(documents)}
     async with running_console(**settings) as console:
         page = await console.browser.open(OVERVIEW)
-        assert "documents: 1 of the files is no good Look at documents" in page.text
+        assert "documents: 1 file is invalid Details of documents" in page.text
         shown = page.text.partition("Needs attention")[2]
-        assert "Look at tokens" in shown
+        assert "Details of tokens" in shown
         found = [it for it in page.links if it in ("/console/documents", "/console/tokens")]
         assert sorted(found) == ["/console/documents"] * 2 + ["/console/tokens"] * 2
         browser = console.new_browser()
         await browser.sign_in(token)
         without = await browser.open(OVERVIEW)
-        assert "documents: 1 of the files is no good" in without.text
+        assert "documents: 1 file is invalid" in without.text
         assert "/console/documents" not in without.links
 
 
@@ -67,7 +67,7 @@ async def test_calls_of_no_server_are_no_link() -> None:
             await console.service.result("other:echo", {"text": "a"})
             await console.service.code("no-such-tool")
             page = await console.browser.open(OVERVIEW)
-    assert "No server: the gateway's own tools, and unknown names" in page.text
+    assert "No server: document tools and unknown names" in page.text
     assert "/console/calls?server=other&tenant_id=" in page.links
 
 
@@ -79,7 +79,7 @@ async def test_budgets_that_are_not_listed_are_counted() -> None:
                 "read_doc_metadata", {"doc_id": "d"}, tenant_id=f"t{number:02}"
             )
         page = await console.browser.open(OVERVIEW)
-        assert "2 more are nearly used up" in page.text
+        assert "2 more are almost used up" in page.text
         assert "/console/limits" in page.links
         limits = await console.browser.open("/console/limits")
         assert all(f"t{number:02}" in limits.text for number in range(12))

@@ -115,17 +115,24 @@ def search_memory(
     return RecordPage(found)
 
 
-def search_files(path: Path, wanted: RecordFilter, *, cursor: int | None, limit: int) -> RecordPage:
+def search_files(
+    path: Path,
+    wanted: RecordFilter,
+    *,
+    cursor: int | None,
+    limit: int,
+    max_bytes: int = MAX_SCANNED_BYTES,
+) -> RecordPage:
     """Return a page of the records in the files of the audit at ``path``. Blocks.
 
-    Reads MAX_SCANNED_BYTES at most: a page may be short, or empty, and still have a
-    ``next_cursor``. Raises OSError.
+    Reads ``max_bytes`` at most: a page may be short, or empty, and still have a ``next_cursor``.
+    Raises OSError.
     """
     found: list[Record] = []
     texts, scanned, last_seq = list(wanted.texts()), 0, None
     for line in _lines_backwards(path, cursor):
         signed = split_line(line)
-        if signed is not None and (scanned > MAX_SCANNED_BYTES or len(found) == limit):
+        if signed is not None and (scanned > max_bytes or len(found) == limit):
             return RecordPage(found, last_seq)
         scanned += len(line)
         if signed is None:

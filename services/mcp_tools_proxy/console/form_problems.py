@@ -6,8 +6,6 @@ from http import HTTPStatus
 from mcp_tools_proxy.console.api_client import ApiRefused
 from mcp_tools_proxy.console.sentences import sentence
 
-_AGENT_CODES = ("AGENT_NOT_FOUND", "AGENT_REQUIRED")
-
 
 def problems_of(error: ApiRefused, fields: Container[str]) -> Mapping[str, str]:
     """Return what is wrong by field, "" for the form as a whole.
@@ -16,7 +14,9 @@ def problems_of(error: ApiRefused, fields: Container[str]) -> Mapping[str, str]:
     """
     if error.status == HTTPStatus.FORBIDDEN:
         raise error
-    name = "agent" if error.code in _AGENT_CODES else error.details.get("field")
+    if error.code == "AGENT_REQUIRED" and "agent" in fields:
+        return {"agent": "Name an agent: calls have to name one."}
+    name = "agent" if error.code == "AGENT_NOT_FOUND" else error.details.get("field")
     if not isinstance(name, str) or name not in fields:
         return {"": sentence(error.message)}
     return {name: sentence(error.message.removeprefix(f"{name}: "))}

@@ -1,8 +1,12 @@
 """The names that pages offer: what this replica knows of the tenants of an operator."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
 
+from mcp_tools_proxy.audit.audit_trail import AuditTrail
+from mcp_tools_proxy.audit.record_search import RecordFilter, search_files, search_memory
 from mcp_tools_proxy.auth.token_file_verifier import TokenFileVerifier
 from mcp_tools_proxy.auth.token_format import TokenEntry
 from mcp_tools_proxy.domain.identity import OperatorRight, Principal
@@ -11,6 +15,11 @@ from mcp_tools_proxy.registry.registry import RegistryHolder
 MAX_CHOICES = 200
 """Profiles of a choice; where there are more, their names are typed."""
 
+MAX_NAMES, MAX_NAME_CHARS = 50, 2_000
+"""Names of one kind that a page suggests, and the characters of all of them."""
+
+MAX_RECORDS, MAX_RECORD_BYTES = 500, 1024 * 1024
+"""Records in which names are looked up, and how much of the audit file is read for them."""
 
 _SEE_CALLERS = frozenset({OperatorRight.AUDIT, OperatorRight.TOKENS, OperatorRight.RUN})
 """Rights whose holders see who calls for their tenant, or choose it."""
@@ -29,12 +38,37 @@ class AgentChoice:
         return wanted or (self.names[0] if self.is_required and self.names else "")
 
 
-class NameDirectory:
-    """Finds names by the configuration and the tokens file."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuggestedNames:
+    """Names that fields suggest; others can be typed."""
 
-    def __init__(self, *, registry: RegistryHolder, tokens: TokenFileVerifier | None) -> None:
+    tenants: Sequence[str] = ()
+    users: Sequence[str] = ()
+    servers: Sequence[str] = ()
+    tools: Sequence[str] = ()
+    agents: Sequence[str] = ()
+    tokens: Mapping[str, str] = field(default_factory=dict)
+    """Notes by the ids of their tokens."""
+
+
+class NameDirectory:
+    """Finds names by the configuration, the tokens file, and the newest records.
+
+    ``titles`` returns the servers' names in mcp.json by server id.
+    """
+
+    def __init__(
+        self,
+        *,
+        registry: RegistryHolder,
+        tokens: TokenFileVerifier | None,
+        trail: AuditTrail,
+        titles: Callable[[], Mapping[str, str]],
+    ) -> None:
         self._registry = registry
         self._tokens = tokens
+        self._trail = trail
+        self._titles = titles
 
     def agents(self, operator: Principal) -> AgentChoice:
         """Return the agents that an operator can name.
@@ -53,6 +87,48 @@ class NameDirectory:
             is_required=rules.agent_required,
         )
 
+    async def suggested(self, operator: Principal, tenant_id: str = "") -> SuggestedNames:
+        """Return what fields suggest: users of ``tenant_id``, or of any tenant of the operator.
+
+        Operators of all tenants are told the tenants; the others by the rights to see callers.
+        """
+        if not operator.rights:
+            return SuggestedNames()
+        payloads = await self._payloads(operator)
+        principals = [it.principal for it in self._tokens_of(operator)]
+        tenants = {it.tenant_id for it in principals} | {it.get("tenant_id") for it in payloads}
+        of_all = _bounded(tenants) if operator.tenant_id is None else ()
+        if not operator.rights & _SEE_CALLERS:
+            return SuggestedNames(tenants=of_all, agents=self.agents(operator).names)
+        payloads = [it for it in payloads if tenant_id in ("", it.get("tenant_id"))]
+        principals = [it for it in principals if tenant_id in ("", it.tenant_id)]
+        agents = {name for it in principals for name in it.agents or ()}
+        named = {*agents, *self.agents(operator).names, *_values(payloads, "agent")}
+        return SuggestedNames(
+            tenants=of_all,
+            users=_bounded({it.user_id for it in principals} | _values(payloads, "user_id")),
+            servers=_bounded(self._titles()),
+            tools=_bounded(_values(payloads, "tool") | self._tools(operator)),
+            agents=_bounded(named),
+            tokens=dict(islice(self.token_notes(operator).items(), MAX_NAMES)),
+        )
+
+    def token_notes(self, operator: Principal) -> Mapping[str, str]:
+        """Return the notes of the tokens that an operator may see, by token id."""
+        if not operator.rights & _SEE_CALLERS:
+            return {}
+        return {it.id: it.note for it in self._tokens_of(operator) if it.note}
+
+    def own_note(self, operator: Principal) -> str:
+        """Return the note of the operator's own token, "" for none."""
+        own_id = operator.token_log_fields.get("token_id")
+        entries = () if self._tokens is None else self._tokens.entries
+        return next((it.note for it in entries if it.id == own_id), "")
+
+    def server_titles(self) -> Mapping[str, str]:
+        """Return the names of the servers that have one of their own, by server id."""
+        return {server_id: name for server_id, name in self._titles().items() if name != server_id}
+
     def _agents_of_tokens(self, operator: Principal) -> Iterator[str]:
         if operator.rights & _SEE_CALLERS:
             for token in self._tokens_of(operator):
@@ -63,3 +139,48 @@ class NameDirectory:
         entries = () if self._tokens is None else self._tokens.entries
         wanted = operator.tenant_id
         return [it for it in entries if wanted is None or it.principal.tenant_id == wanted]
+
+    def _tools(self, operator: Principal) -> set[str]:
+        """Return the tools of the active preset, which the right ``audit`` shows."""
+        if OperatorRight.AUDIT not in operator.rights:
+            return set()
+        return {tool.spec.name for tool in self._registry.current.tools.items}
+
+    async def _payloads(self, operator: Principal) -> list[Mapping[str, object]]:
+        """Return the payloads of the newest records of the operator's tenants."""
+        if operator.tenant_id is not None and OperatorRight.AUDIT not in operator.rights:
+            return []
+        wanted = RecordFilter(tenant_id=operator.tenant_id)
+        file = self._trail.file
+        if file is None:
+            found = search_memory(self._trail.recent(), wanted, cursor=None, limit=MAX_RECORDS)
+        else:
+            try:
+                found = await asyncio.to_thread(
+                    search_files,
+                    file.path,
+                    wanted,
+                    cursor=None,
+                    limit=MAX_RECORDS,
+                    max_bytes=MAX_RECORD_BYTES,
+                )
+            except OSError:  # the page of the calls says so
+                return []
+        payloads = (record.get("payload") for record in found.records)
+        return [it for it in payloads if isinstance(it, Mapping)]
+
+
+def _values(payloads: Iterable[Mapping[str, object]], key: str) -> set[object]:
+    return {it.get(key) for it in payloads}
+
+
+def _bounded(names: Iterable[object]) -> list[str]:
+    """Return the names in their order, as many as a page has space for."""
+    found: list[str] = []
+    chars = 0
+    for name in sorted(it for it in names if isinstance(it, str) and it):
+        chars += len(name)
+        if len(found) == MAX_NAMES or chars > MAX_NAME_CHARS:
+            break
+        found.append(name)
+    return found

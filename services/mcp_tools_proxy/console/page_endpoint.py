@@ -1,6 +1,7 @@
 """Serves pages: finds the session, checks forms, renders, and shows refusals as pages."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
 
@@ -26,7 +27,7 @@ from mcp_tools_proxy.console.page_request import (
 )
 from mcp_tools_proxy.console.session_cookie import SessionCookie
 from mcp_tools_proxy.console.sessions import Session, Sessions
-from mcp_tools_proxy.console.templates import Templates
+from mcp_tools_proxy.console.templates import Templates, signed_in_as
 from mcp_tools_proxy.domain.errors import (
     Forbidden,
     LoginsUnavailable,
@@ -102,12 +103,18 @@ class Pages:
             csrf="" if session is None else session.csrf,
             dashboard_url=self._dashboard_url,
             message=message,
+            signed_in_as="" if operator is None else self._name_of(operator),
+            titles={} if operator is None else self.names.server_titles(),
             **view.context,
         )
         response = HTMLResponse(html, view.status, PAGE_HEADERS)
         if message is not None:
             self.cookie.drop_message_on(response)
         return response
+
+    def _name_of(self, operator: Principal) -> str:
+        """Return the display name of the signed-in operator."""
+        return operator.user_id or self.names.own_note(operator) or signed_in_as(operator)
 
     def refuse(
         self, request: Request, error: ProxyError, page: PageRequest | None = None
@@ -220,7 +227,7 @@ class PageEndpoint:
         if page is None:
             return self._to_sign_in(request)
         try:
-            result = await self._result(page)
+            result = await _with_names(page, await self._result(page))
         except SessionEnded:
             return self._to_sign_in(request)
         except ApiRefused as error:
@@ -263,6 +270,15 @@ class PageEndpoint:
         """Show a refusal of the API, which has counted and recorded it."""
         view = refusal_view(error.status, error.code, error.message, error.details)
         return self._pages.render(page.request, view, session=page.session, operator=page.operator)
+
+
+async def _with_names(page: PageRequest, result: PageResult) -> PageResult:
+    """Add the names that the fields of a page suggest."""
+    if not isinstance(result, PageView) or not result.suggests:
+        return result
+    tenant_id = page.tenant() or page.form.text("tenant_id")
+    known = await page.names.suggested(page.operator, tenant_id)
+    return replace(result, context={"known": known, **result.context})
 
 
 def _with_form(page: PageRequest, form: Form) -> PageRequest:

@@ -82,6 +82,8 @@ class PageView:
     template: str
     context: Mapping[str, Any] = field(default_factory=dict)
     status: int = 200
+    suggests: bool = False
+    """Whether its fields suggest names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,7 +37,6 @@ class Templates:
             "base": base,
             "code_kind": code_kind,
             "may_run": may_run,
-            "signed_in_as": signed_in_as,
             "state_kind": state_kind,
         }
         self._environment.filters |= {
@@ -57,10 +56,8 @@ class Templates:
 
 
 def signed_in_as(operator: Principal) -> str:
-    """Return by what name the console shows who is signed in."""
+    """Return the display name of an operator without a user and without a note."""
     fields = operator.token_log_fields
-    if operator.user_id is not None:
-        return operator.user_id
     if fields == GUEST.token_log_fields:
         return "one-time address"
     return fields.get("subject") or fields.get("token_id", "operator").replace("_", " ")

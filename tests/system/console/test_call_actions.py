@@ -20,7 +20,7 @@ async def test_a_call_appears_while_the_page_is_looked_at(page: Page, demo: Demo
 
 async def test_find_calls_that_failed_and_see_what_decided(page: Page) -> None:
     await page.goto("/console/calls")
-    await page.get_by_label("Result").select_option("All but OK")
+    await page.get_by_label("Result").select_option("All errors")
     await page.get_by_label("Tool, prompt or resource").fill("notes:search")
     await page.get_by_role("button", name="Show", exact=True).click()
     await row_of(page, "TOOL_NOT_ALLOWED").first.get_by_role("link").click()

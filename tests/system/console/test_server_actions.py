@@ -22,7 +22,7 @@ def kept_lock(demo: Demo) -> Iterator[None]:
 
 async def test_what_needs_a_person_leads_to_its_place(page: Page) -> None:
     await page.goto("/console")
-    await page.get_by_role("link", name="Look at tickets").click()
+    await page.get_by_role("link", name="Details of tickets").click()
     await expect(page.get_by_role("heading", level=1)).to_have_text("tickets")
     await expect(page.get_by_text("connection refused").first).to_be_visible()
 
@@ -51,7 +51,7 @@ async def test_the_overview_stays_when_it_cannot_be_brought_up_to_date(page: Pag
 async def test_the_overview_waits_while_somebody_is_at_it(page: Page) -> None:
     await page.clock.install()
     await page.goto("/console")
-    link = page.get_by_role("link", name="Look at tickets")
+    link = page.get_by_role("link", name="Details of tickets")
     await link.focus()
     await page.clock.run_for(60_000)
     await expect(link).to_be_focused()
@@ -106,9 +106,9 @@ async def test_why_an_agent_cannot_use_a_tool(page: Page) -> None:
 async def test_two_looks_side_by_side(page: Page) -> None:
     await page.goto("/console/visibility")
     await page.get_by_text("Compare with another caller or preset").click()
-    await page.get_by_label("Show both side by side").check()
+    await page.get_by_label("Compare side by side").check()
     await page.get_by_label("Other agent").fill("reader")
-    await page.get_by_role("button", name="Look", exact=True).click()
+    await page.get_by_role("button", name="Apply", exact=True).click()
     await expect(row_of(page, "weather:forecast")).to_contain_text("not seen")
 
 
@@ -116,8 +116,8 @@ async def test_switch_the_preset_and_back(page: Page) -> None:
     for name, preset in (("Everything", "all"), ("Support desk", "support")):
         await page.goto("/console/visibility")
         await page.get_by_label("Preset", exact=True).select_option(name)
-        await page.get_by_role("button", name="Look", exact=True).click()
+        await page.get_by_role("button", name="Apply", exact=True).click()
         await page.get_by_text("Switch …").click()
-        await page.get_by_role("button", name=f"Put {preset} in force").click()
+        await page.get_by_role("button", name=f"Switch to {preset}").click()
         await expect_done(page, preset)
         await expect(page.get_by_label("Preset", exact=True)).to_contain_text(f"{name} (in force)")

@@ -9,11 +9,11 @@ from tests.system.console.people import row_of
 
 async def test_a_token_is_shown_once_works_and_is_revoked(page: Page, demo: Demo) -> None:
     await page.goto("/console/tokens")
-    await page.get_by_role("link", name="Make a token").click()
+    await page.get_by_role("link", name="Create a token").click()
     await page.get_by_label("Tenant", exact=True).fill(TENANT)
     await page.get_by_label("Agents").fill("helpdesk")
     await page.get_by_label("Note").fill("desk robot")
-    await page.get_by_role("button", name="Make the token").click()
+    await page.get_by_role("button", name="Create the token").click()
     secret = await page.locator("#new-token").inner_text()
     assert demo.status_with(secret.strip()) == 200
     await expect_accessible(page)
@@ -33,7 +33,7 @@ async def test_a_mistake_is_told_beside_its_field(page: Page) -> None:
     await page.get_by_label("Tenant", exact=True).fill(TENANT)
     await page.get_by_label("Expires").select_option("At another time")
     await page.get_by_label("At", exact=True).fill("soon")
-    await page.get_by_role("button", name="Make the token").click()
+    await page.get_by_role("button", name="Create the token").click()
     await expect(page.get_by_role("alert")).to_be_visible()
     await expect(page.get_by_label("Tenant", exact=True)).to_have_value(TENANT)
     await expect_accessible(page)

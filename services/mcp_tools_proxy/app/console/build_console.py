@@ -92,6 +92,11 @@ def _name_directory(gateway: Gateway) -> NameDirectory:
     return NameDirectory(
         registry=gateway.registry,
         tokens=tokens if isinstance(tokens, TokenFileVerifier) else None,
+        trail=gateway.audit,
+        titles=lambda: {
+            server_id: server.name
+            for server_id, server in gateway.publisher.configuration.servers.items()
+        },
     )
 
 

@@ -4,6 +4,9 @@
 (() => {
   const timeFormat = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 
+  const fullFormat = new Intl.DateTimeFormat(undefined, {
+    year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", timeZoneName: "short",
+  });
   const clockFormat = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
   const isToday = (time) => time.toDateString() === new Date().toDateString();
 
@@ -12,7 +15,7 @@
     for (const element of root.querySelectorAll("time[datetime]:not([data-shown])")) {
       const time = new Date(element.dateTime);
       if (Number.isNaN(time.getTime())) continue;
-      element.title = element.textContent.trim();
+      element.title = `${fullFormat.format(time)} (${time.toISOString().slice(0, 19).replace("T", " ")} UTC)`;
       const format = "short" in element.dataset && isToday(time) ? clockFormat : timeFormat;
       element.textContent = format.format(time);
       element.dataset.shown = "";
@@ -124,6 +127,14 @@
       if (!isInUse(element)) element.dispatchEvent(new CustomEvent("console:refresh"));
     }
   }, REFRESH_MS);
+
+  // Where there is little space, what can be folded is folded; without a script it stays open.
+  const narrow = matchMedia("(max-width: 54rem)");
+  const fold = () => {
+    for (const details of document.querySelectorAll("details[data-fold]")) details.open = !narrow.matches;
+  };
+  narrow.addEventListener("change", fold);
+  fold();
 
   document.addEventListener("htmx:load", (event) => start(event.detail.elt));
   start(document);

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from mcp_tools_proxy.console.calls.shown_record import ShownRecord
 from mcp_tools_proxy.console.page_request import PageRequest, page_address
+from mcp_tools_proxy.domain.audit.checks import CHECK_OF_CODE, Check
 from mcp_tools_proxy.telemetry.recorder import REFUSED_SUMMARY
 
 ALL_EVENTS = "all"
@@ -26,6 +27,21 @@ _CHOICES = (ALL_EVENTS, DEEDS, UNAUTHENTICATED)
 """Choices of events by which the page filters, or the API by another parameter."""
 
 _TEXTS = ("user_id", "agent", "tool", "server", "doc_id", "trace_id", "token_id", "code", "event")
+_SENDER = ("user_id", "agent", "token_id")
+"""Fields that no request without a valid token has."""
+
+_BEFORE_CALLS = frozenset(
+    {
+        Check.AUTHENTICATION,
+        Check.REQUEST,
+        Check.AUTHORIZATION,
+        Check.AUDIT,
+        Check.LIFECYCLE,
+        Check.OPERATION,
+    }
+)
+"""Checks that refuse requests before there is a call, and those of operators."""
+
 _TIMES = ("since", "until")
 _LEAST = "min_ms"
 
@@ -87,6 +103,17 @@ class CallFilter:
         return {**self.stream_query, **times, **apart}
 
     @property
+    def is_widened(self) -> bool:
+        """Whether records of no call are wanted too: the code also ends other requests."""
+        return not self.values["event"] and CHECK_OF_CODE.get(self.values["code"]) in _BEFORE_CALLS
+
+    @property
+    def is_of_both_audits(self) -> bool:
+        """Whether requests that were refused without a valid token are wanted too."""
+        is_of_sender = any(self.values[name] for name in ("tenant_id", *_SENDER))
+        return self.is_widened and not is_of_sender
+
+    @property
     def is_of_page(self) -> bool:
         """Whether the API finds more than is wanted."""
         is_of_events = self.values["event"] in ("", DEEDS, UNAUTHENTICATED)
@@ -94,7 +121,7 @@ class CallFilter:
 
     def wants(self, record: ShownRecord) -> bool:
         """Return whether a record is one that the API cannot tell from others."""
-        if not self.values["event"] and not record.is_call:
+        if not (self.values["event"] or self.is_widened or record.is_call):
             return False
         if self.values["event"] == DEEDS and record.is_page_view:
             return False
@@ -110,10 +137,15 @@ class CallFilter:
         return any(value for name, value in self.values.items() if name not in SHOWN_FIRST)
 
     @property
+    def fields_given(self) -> int:
+        """How many fields filter."""
+        own = {"tenant_id"} if self.is_of_own_tenant else set()
+        return sum(bool(value) for name, value in self.values.items() if name not in own)
+
+    @property
     def is_empty(self) -> bool:
         """Whether the person filters nothing."""
-        given = {name for name, value in self.values.items() if value}
-        return not given - ({"tenant_id"} if self.is_of_own_tenant else set())
+        return self.fields_given == 0
 
     def typed(self, name: str) -> str:
         """Return a time as its field shows it, in UTC."""

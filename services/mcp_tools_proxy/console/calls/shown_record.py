@@ -16,35 +16,35 @@ CALL_EVENTS = frozenset({*LOCAL.values(), ANSWERED, FAILED, *DENIED.values()})
 
 LABELS: Mapping[str, str] = {
     "batch.received": "Batch of calls",
-    "components.listed": "Tools were listed",
+    "components.listed": "Tools listed",
     "changes.subscribed": "Subscription to changes",
     "request.refused": "Request refused",
-    "request.refused_summary": "Refused requests, summed up",
-    "request.done_summary": "Requests without charge, summed up",
-    "operator.right_used": "An operator's right was used",
+    "request.refused_summary": "Refused requests, summary",
+    "request.done_summary": "Requests without charge, summary",
+    "operator.right_used": "Operator request",
     "audit.stream_ended": "Live view ended",
-    "console.signed_in": "Sign-in to the console",
-    "console.signed_out": "Sign-out of the console",
+    "console.signed_in": "Console sign-in",
+    "console.signed_out": "Console sign-out",
     "document.added": "Document added",
     "document.replaced": "Document replaced",
     "document.removed": "Document removed",
     "document.rights_changed": "Rights of a document changed",
-    "documents.changed": "Documents changed in their store",
+    "documents.changed": "Documents changed in the store",
     "login.signed_in": "Sign-in to a server",
     "login.offered": "Sign-in to a server offered",
     "login.ended": "Login to a server ended",
     "login.changed": "Login to a server changed",
-    "logins.listed": "Logins were listed",
+    "logins.listed": "Logins listed",
     "tokens.changed": "Tokens changed",
-    "token.created": "Token made",
+    "token.created": "Token created",
     "token.revoked": "Token revoked",
     "facade.line_refused": "Line on stdin refused",
     "facade.line_too_long": "Line on stdin too long",
     "remote.frame_ignored": "Message of the remote backend ignored",
-    "audit.opened": "Audit file begun",
+    "audit.opened": "Audit file opened",
     "audit.file_removed": "Old audit file removed",
-    "audit.lost": "Records were lost",
-    "audit.resumed": "Audit file can be written again",
+    "audit.lost": "Records lost",
+    "audit.resumed": "Audit file writable again",
 }
 """What a record is of that is no call, by its event."""
 
@@ -162,6 +162,11 @@ class ShownRecord:
     def who(self) -> str | None:
         """Who called: the user, else the token."""
         return next((self.payload[key] for key in _WHO_KEYS if self.payload.get(key)), None)
+
+    @property
+    def is_of_token(self) -> bool:
+        """Whether ``who`` is the id of a token: no user is known."""
+        return self.who is not None and self.who == self.payload.get("token_id")
 
     @property
     def code(self) -> str:

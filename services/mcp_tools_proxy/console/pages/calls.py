@@ -1,9 +1,10 @@
 """The calls: past ones by the audit, one with what decided, and live ones as they come."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Container, Mapping, Sequence
 from functools import partial
 from urllib.parse import quote
 
+from starlette.responses import StreamingResponse
 from starlette.routing import Route
 
 from mcp_tools_proxy.auth.admin_token import OPERATOR
@@ -22,10 +23,17 @@ from mcp_tools_proxy.console.calls.call_search import (
     find_trace,
 )
 from mcp_tools_proxy.console.calls.live_calls import LiveCalls
+from mcp_tools_proxy.console.calls.record_export import (
+    MAX_RECORDS,
+    PAGE_RECORDS,
+    as_csv,
+    as_json,
+)
 from mcp_tools_proxy.console.calls.shown_record import LABELS, ShownRecord
 from mcp_tools_proxy.console.form_problems import problems_of
 from mcp_tools_proxy.console.one_time_address import GUEST
 from mcp_tools_proxy.console.page_endpoint import PageEndpoint, Pages
+from mcp_tools_proxy.console.page_headers import PAGE_HEADERS
 from mcp_tools_proxy.console.page_request import (
     PageRequest,
     PageResult,
@@ -36,7 +44,7 @@ from mcp_tools_proxy.console.pages.servers.server_pages import server_path
 from mcp_tools_proxy.console.pages.tokens.token_pages import REVOKE_PATH
 from mcp_tools_proxy.console.templates import Templates
 from mcp_tools_proxy.domain.audit.checks import CHECK_OF_CODE, Check
-from mcp_tools_proxy.domain.errors import MethodNotAllowed, ToolFailed
+from mcp_tools_proxy.domain.errors import InvalidRequest, MethodNotAllowed, ToolFailed
 from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.telemetry.call_events import UNKNOWN_SERVER
 
@@ -45,19 +53,46 @@ TRACE = "trace"
 
 MAX_SEQ_DIGITS = 18
 
-CODES = (
-    ("", "Any"),
-    (FAILED_CODES, "All but OK"),
-    ("OK", "OK"),
-    *((code, code) for code in sorted(CHECK_OF_CODE)),
+_ALL_CODES = frozenset(CHECK_OF_CODE)
+
+ANY_CODES = (("", "Any"), (FAILED_CODES, "All errors"), ("OK", "OK"))
+
+_GROUPS: Mapping[str, Container[Check]] = {
+    "Request refused": (
+        Check.AUTHENTICATION,
+        Check.REQUEST,
+        Check.AUTHORIZATION,
+        Check.AUDIT,
+        Check.LIFECYCLE,
+    ),
+    "Not visible to the caller": (Check.AGENT, Check.VISIBILITY),
+    "Arguments refused": (Check.ARGUMENTS, Check.BLOCKLIST, Check.GUARDS, Check.IDEMPOTENCY),
+    "Budget used up": (Check.BUDGET,),
+    "Documents and retrieval": (Check.DOCUMENT, Check.RETRIEVAL),
+    "Server and result": (Check.SERVER, Check.RESULT),
+    "Operations": (Check.OPERATION,),
+    "Caller and gateway": (Check.CALLER, Check.GATEWAY),
+}
+
+CODE_GROUPS: Sequence[tuple[str, Sequence[str]]] = tuple(
+    (title, tuple(sorted(code for code, check in CHECK_OF_CODE.items() if check in checks)))
+    for title, checks in _GROUPS.items()
 )
+"""The codes of results, each group with its title."""
+
 EVENTS = (
     ("", "Calls"),
-    (DEEDS, "Everything but looks of the console"),
-    (UNAUTHENTICATED, "Requests refused without a valid token"),
-    (ALL_EVENTS, "Everything else that is recorded"),
+    (DEEDS, "All events except console views"),
+    (UNAUTHENTICATED, "Requests without a valid token"),
+    (ALL_EVENTS, "All events"),
     *LABELS.items(),
 )
+
+EXPORTS: Mapping[str, tuple[Callable[..., AsyncIterator[str]], str]] = {
+    "csv": (as_csv, "text/csv; charset=utf-8"),
+    "json": (as_json, "application/json"),
+}
+"""The formats of exported records: what writes them, and their media type."""
 
 CHECKS: Mapping[str, str] = {
     Check.AUTHENTICATION: "who sends the request",
@@ -90,6 +125,7 @@ def call_routes(pages: Pages) -> Sequence[Route]:
     """Return the routes of this part."""
     return (
         Route(PATH, PageEndpoint(pages, GET=_list)),
+        Route(f"{PATH}/export", PageEndpoint(pages, GET=_export)),
         Route(f"{PATH}/stream", PageEndpoint(pages, GET=partial(_stream, pages.templates))),
         Route(f"{PATH}/{{key:path}}", PageEndpoint(pages, GET=partial(_show_one, pages.trace_url))),
     )
@@ -111,23 +147,48 @@ async def _list(page: PageRequest) -> PageResult:
         "is_live": is_live,
         "is_later_page": bool(page.query("cursor")),
         "problems": problems,
-        "codes": _with_value(CODES, wanted.values["code"]),
+        "any_codes": _with_value(ANY_CODES, wanted.values["code"], _ALL_CODES),
+        "code_groups": CODE_GROUPS,
+        "max_exported": MAX_RECORDS,
+        "notes": page.names.token_notes(page.operator),
         "events": _with_value(EVENTS, wanted.values["event"]),
     }
-    return PageView(template="calls.html", context=context, status=422 if problems else 200)
+    return PageView(
+        template="calls.html", suggests=True, context=context, status=422 if problems else 200
+    )
 
 
-def _with_value(options: Sequence[tuple[str, str]], value: str) -> list[tuple[str, str]]:
+def _with_value(
+    options: Sequence[tuple[str, str]], value: str, others: Container[str] = ()
+) -> list[tuple[str, str]]:
     """Return the options; a value that is none of them, from a link, becomes one."""
-    known = any(value == option for option, _ in options)
-    return [*options] if known else [*options, (value, value)]
+    is_known = value in others or any(value == option for option, _ in options)
+    return [*options] if is_known else [*options, (value, value)]
+
+
+async def _export(page: PageRequest) -> PageResult:
+    """Send the records that the filter finds as a file."""
+    wanted = CallFilter.of(page)
+    export = EXPORTS.get(page.query("format"))
+    if export is None or wanted.problems:
+        field_name, problem = next(
+            iter(wanted.problems.items()), ("format", f"Choose one of {', '.join(EXPORTS)}.")
+        )
+        raise InvalidRequest(f"{field_name}: {problem}", details={"field": field_name})
+    write, media_type = export
+    first = await find_records(page.api, wanted, None, PAGE_RECORDS)
+    name = f"calls.{page.query('format')}"
+    headers = {**PAGE_HEADERS, "Content-Disposition": f'attachment; filename="{name}"'}
+    return StreamingResponse(write(page.api, wanted, first), 200, headers, media_type)
 
 
 async def _stream(templates: Templates, page: PageRequest) -> PageResult:
     """Send calls as they come. A HEAD would stay open, and nobody would read it."""
     if page.request.method == "HEAD":
         raise MethodNotAllowed("this address is a stream; open it with GET")
-    render = partial(templates.render, "call_event.html")
+    notes = page.names.token_notes(page.operator)
+    titles = page.names.server_titles()
+    render = partial(templates.render, "call_event.html", notes=notes, titles=titles)
     return LiveCalls(page, CallFilter.of(page), render)
 
 
@@ -159,6 +220,7 @@ async def _show_one(trace_url: str | None, page: PageRequest) -> PageResult:
         "calls_of": partial(page_address, PATH),
         "server_path": _server_path(record),
         "token_path": _token_path(page, record),
+        "notes": page.names.token_notes(page.operator),
     }
     return PageView(template="call.html", context=context)
 

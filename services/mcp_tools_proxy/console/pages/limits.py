@@ -41,7 +41,9 @@ async def _show(page: PageRequest) -> PageResult:
         "most_tight": MOST_TIGHT,
         "problems": problems,
     }
-    return PageView(template="limits.html", context=context, status=422 if problems else 200)
+    return PageView(
+        template="limits.html", suggests=True, context=context, status=422 if problems else 200
+    )
 
 
 async def _left(

@@ -46,7 +46,7 @@ def overview_routes(pages: Pages) -> Sequence[Route]:
 
 
 async def _show(page: PageRequest) -> PageResult:
-    """Show the overview; who may not see it is led to the first part that is there for him."""
+    """Show the overview; redirect users without the audit right to the first part for them."""
     if not page.may(OperatorRight.AUDIT):
         return Done(path=parts_for(page.operator)[0].path, message="")
     tenant = page.tenant()
@@ -70,7 +70,7 @@ async def _show(page: PageRequest) -> PageResult:
         "tenant": tenant,
         "own_tenant": page.tenant_id,
     }
-    return PageView(template="overview.html", context=context)
+    return PageView(template="overview.html", suggests=True, context=context)
 
 
 def _message_of(entry: Entry, checks: Checks) -> str:
@@ -79,7 +79,7 @@ def _message_of(entry: Entry, checks: Checks) -> str:
     files = checks.get(entry["subject"], {}).get("files_ignored")
     if entry["kind"] != "dependency_degraded" or not files:
         return message
-    return "1 of the files is no good" if files == 1 else f"{files} of the files are no good"
+    return "1 file is invalid" if files == 1 else f"{files} files are invalid"
 
 
 def _link_of(entry: Entry, checks: Checks, parts: Container[str]) -> str | None:

@@ -146,6 +146,7 @@ class _TryPage:
         is_blank = not page.form.names()
         return PageView(
             template="try.html",
+            suggests=True,
             context={
                 "who": caller,
                 "agents": page.agents,

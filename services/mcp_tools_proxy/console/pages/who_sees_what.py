@@ -99,8 +99,14 @@ async def _show(page: PageRequest) -> PageResult:
         "may_switch": page.may(OperatorRight.PRESETS),
         "this": _query_of(page),
     }
-    is_refused = one.problems or (other is not None and other.problems)
-    return PageView(template="visibility.html", context=context, status=422 if is_refused else 200)
+    has_query = bool(page.request.query_params)
+    is_refused = has_query and (one.problems or (other is not None and other.problems))
+    return PageView(
+        template="visibility.html",
+        suggests=True,
+        context=context,
+        status=422 if is_refused else 200,
+    )
 
 
 async def _show_tool(page: PageRequest) -> PageResult:
@@ -157,7 +163,7 @@ async def _explain(page: PageRequest) -> PageResult:
         "to_change": "" if rule is None else what_to_change(rule),
         "this": _query_of(page, tool=None),
     }
-    return PageView(template="why_not_seen.html", context=context)
+    return PageView(template="why_not_seen.html", suggests=True, context=context)
 
 
 def _missing_of(given: Mapping[str, str]) -> Mapping[str, str]:
@@ -174,7 +180,7 @@ async def _switch(page: PageRequest) -> PageResult:
         ACTIVE,
         body={"preset_id": preset_id, "persist": page.form.text("persist") == "yes"},
     )
-    return Done(path=PATH, message=f"The preset {preset_id} is in force now.")
+    return Done(path=PATH, message=f"The preset {preset_id} is active.")
 
 
 async def _preview_of(page: PageRequest, query: Mapping[str, str]) -> _Preview:

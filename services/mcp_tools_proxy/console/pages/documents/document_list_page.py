@@ -32,6 +32,7 @@ async def show_list(page: PageRequest) -> PageResult:
         next_page = address("", tenant_id=tenant_id, cursor=answer["next_cursor"])
     return PageView(
         template="documents.html",
+        suggests=True,
         context={
             "tenant_id": tenant_id,
             "own_tenant": page.tenant_id,

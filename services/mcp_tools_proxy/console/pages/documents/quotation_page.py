@@ -111,7 +111,12 @@ def _view(
         "searched": (),
         "is_checked": False,
     }
-    return PageView(template="document_quotation.html", context={**context, **more}, status=status)
+    return PageView(
+        template="document_quotation.html",
+        suggests=True,
+        context={**context, **more},
+        status=status,
+    )
 
 
 async def _verdicts(

@@ -59,6 +59,7 @@ class SearchPage:
             places = _places(tenant_id, document, found.result, query, page.agent())
         return PageView(
             template="document_search.html",
+            suggests=True,
             context={
                 "document": document,
                 "tenant_id": tenant_id,

@@ -138,6 +138,7 @@ def _view(
         existing = address("manage", tenant_id=tenant_id, doc_id=given["doc_id"])
     return PageView(
         template="document_upload.html",
+        suggests=True,
         context={
             "tenant_id": tenant_id,
             "own_tenant": page.tenant_id,

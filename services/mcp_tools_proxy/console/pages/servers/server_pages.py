@@ -146,7 +146,7 @@ async def _show_tab(
             context |= await _changes(page, server)
         case "logins":
             context |= await show_logins(page, server["server_id"])
-    return PageView(template="server.html", context=context, status=status)
+    return PageView(template="server.html", suggests=True, context=context, status=status)
 
 
 def _state_of(page: PageRequest, server: Server) -> dict[str, Any]:

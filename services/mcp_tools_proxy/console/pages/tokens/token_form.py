@@ -10,25 +10,25 @@ from mcp_tools_proxy.domain.identity import OperatorRight, Principal
 from mcp_tools_proxy.policy.token_limits import may_name_any_user
 
 EXPIRIES: Sequence[tuple[str, str]] = (
-    ("1d", "In a day"),
+    ("1d", "In 1 day"),
     ("7d", "In 7 days"),
     ("30d", "In 30 days"),
     ("90d", "In 90 days"),
-    ("365d", "In a year"),
+    ("365d", "In 365 days"),
     ("other", "At another time"),
     ("never", "Never"),
 )
 DEFAULT_EXPIRY = "90d"
 
 RIGHTS: Mapping[OperatorRight, str] = {
-    OperatorRight.PRESETS: "switch presets, and see the errors of servers",
-    OperatorRight.AUDIT: "see calls, who sees what, and what servers offer",
+    OperatorRight.PRESETS: "switch presets, see server errors",
+    OperatorRight.AUDIT: "see calls, access, and what servers offer",
     OperatorRight.DOCUMENTS: "read, add and remove documents",
-    OperatorRight.RUN: "try tools as somebody else",
-    OperatorRight.TOKENS: "make and revoke tokens such as this one",
+    OperatorRight.RUN: "try tools as another user",
+    OperatorRight.TOKENS: "create and revoke tokens",
     OperatorRight.DEFINITIONS: "accept changed definitions of servers",
     OperatorRight.LOGINS: "see and end logins to servers",
-    OperatorRight.CONFIG: "reconnect servers, and change the log's level",
+    OperatorRight.CONFIG: "reconnect servers, change the log level",
 }
 
 _PLACE = re.compile(r"[.\[]")
@@ -60,13 +60,13 @@ def request_of(form: Form, maker: Principal) -> dict[str, object]:
     users = form.text("users")
     problems: dict[str, str] = {}
     if not (maker.tenant_id or form.text("tenant_id") or form.texts("rights")):
-        problems["tenant_id"] = "Name the tenant: only who has rights of an operator may have none."
+        problems["tenant_id"] = "Name a tenant. Only tokens with operator rights can have none."
     if users == "one" and not form.text("user_id"):
-        problems["user_id"] = "Name the user, or choose another line."
+        problems["user_id"] = "Name the user, or choose another option."
     if form.text("for_documents") == "some" and not _names(form, "documents"):
-        problems["documents"] = "Name at least one document, or choose another line."
+        problems["documents"] = "Name at least one document, or choose another option."
     if form.text("expires") == "other" and not form.text("expires_at"):
-        problems["expires"] = "Say when, such as 12h, 2w or 2027-01-31T12:00:00Z."
+        problems["expires"] = "Enter 12h, 2w or 2027-01-31T12:00:00Z."
     if problems:
         raise FieldProblems(problems)
     wanted = {

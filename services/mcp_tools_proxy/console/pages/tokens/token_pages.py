@@ -96,6 +96,7 @@ async def _list(page: PageRequest) -> PageResult:
         return _not_here(page, error)
     return PageView(
         template="tokens.html",
+        suggests=True,
         context={
             "tokens": [_shown(it) for it in answer["tokens"]],
             "problems": answer.get("problems", [])[:20],
@@ -132,7 +133,7 @@ async def _revoke(page: PageRequest) -> PageResult:
         await page.api.send("DELETE", API_PATH, {"token_id": token_id})
     except ApiRefused as error:
         return _not_here(page, error)
-    return Done(path=LIST_PATH, message=f"Token {token_id} is revoked. Who sends it is refused.")
+    return Done(path=LIST_PATH, message=f"Token {token_id} revoked. Requests with it are refused.")
 
 
 async def _page_of(page: PageRequest) -> Mapping[str, Any]:
@@ -162,6 +163,7 @@ def _form(
     shown = {"users", "tenant_id", "user_id", "roles", "agents", "documents", "rights", "expires"}
     return PageView(
         template="token_new.html",
+        suggests=True,
         context={
             **choices,
             "form": form,
@@ -193,7 +195,7 @@ def _shown(token: Mapping[str, Any]) -> Mapping[str, Any]:
     elif datetime.fromisoformat(expires) - now < SOON:
         kind, label = "warn", "expires soon"
     else:
-        kind, label = "ok", "good"
+        kind, label = "ok", "active"
     return {**token, "kind": kind, "label": label}
 
 
