@@ -8,6 +8,8 @@ from urllib.parse import unquote
 
 import pytest
 
+from mcp_tools_proxy.domain.audit.checks import Check
+from mcp_tools_proxy.gateway.explainer import ORDER
 from tests.requirements import REQUIREMENTS
 from tests.support.source_files import ROOT, source_files
 
@@ -177,3 +179,13 @@ def test_a_decision_is_short_and_names_what_it_decided_by() -> None:
         )
     ]
     assert bad == []
+
+
+def test_the_page_of_logs_has_the_checks_in_the_order_of_a_call() -> None:
+    page = text_of(DOCS / "reference/metrics-and-logs.md")
+    listed = page.partition("The checks, in their order:")[2].partition(".")[0]
+    named = re.findall(r"`(\w+)`", listed)
+    assert [it for it in named if it in ORDER] == list(ORDER)
+    assert named == [it for it in Check if it in named]
+    missing = set(Check) - {*named, Check.OPERATION, Check.CALLER, Check.GATEWAY}
+    assert missing == set()

@@ -8,6 +8,9 @@ call that the preset or the agent's profile denies is ``proxy.tool.denied``,
 ``proxy.prompt.denied`` or ``proxy.resource.denied``, with the reason that its caller does not
 receive. Where broxy, whose events these are, logs an error's text,
 arguments and results, these lines have ``code`` and sizes.
+
+All records name what was called by the same fields: ``tool``, ``prompt`` or ``resource``, and
+``server_id``. Those of servers also have broxy's names: ``toolName``, ``targetServerId``.
 """
 
 import logging
@@ -188,9 +191,9 @@ def _payload(
     if event == LOCAL[Kind.TOOL]:
         payload["tool"] = cut(call.name)
     elif denial is not None:
-        payload |= {NAME_KEYS[call.kind]: _name_of(call, denial), "reason": denial.reason}
+        payload |= {**_named(call, _name_of(call, denial)), "reason": denial.reason}
         if denial.denied_server is not None:
-            payload["targetServerId"] = denial.denied_server
+            payload["server_id"] = payload["targetServerId"] = denial.denied_server
     else:
         payload |= _target(call, spec)
     payload |= caller_fields(call.caller)
@@ -263,12 +266,17 @@ def _target(call: Call, spec: ComponentSpec | None) -> dict[str, object]:
 
     A name that matches nothing is logged as sent: without it a wrong name could not be found.
     """
-    key = NAME_KEYS[call.kind]
     if spec is None:
-        return {key: _name_of(call, None), "targetServerId": UNKNOWN_SERVER}
+        return {**_named(call, _name_of(call, None)), "targetServerId": UNKNOWN_SERVER}
+    target = _named(call, cut(spec.name))
     if spec.server_id is None:
-        return {key: spec.name}
-    target: dict[str, object] = {key: cut(spec.name), "targetServerId": spec.server_id}
+        return target
+    target["server_id"] = target["targetServerId"] = spec.server_id
     if call.kind is Kind.TOOL:
         target["downstreamTool"] = cut(spec.bare_name)
     return target
+
+
+def _named(call: Call, name: str) -> dict[str, object]:
+    """Return both fields of a component's name: ``tool`` and ``toolName``."""
+    return {call.kind.value: name, NAME_KEYS[call.kind]: name}

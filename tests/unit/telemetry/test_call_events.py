@@ -27,6 +27,7 @@ from tests.support.builders import make_call
 from tests.support.fakes import FakePrompt, FakeTemplate, FakeTool
 
 TOOL = FakeTool(name="notes:find", server_id="notes", properties=("query", "doc_id")).spec
+LOCAL_TOOL = FakeTool(name="find", properties=("query", "doc_id")).spec
 OK = Ok(spec=TOOL, result={"content": []}, result_json=b'{"content":[]}', tokens=7)
 PROMPT = FakePrompt("hello", server_id="notes", arguments=("who",)).spec
 TEMPLATE = FakeTemplate("u://", server_id="notes").spec
@@ -47,9 +48,13 @@ class LoggedCalls:
     @property
     def line(self) -> dict[str, Any]:
         """The one line that was written."""
-        (line,) = self._stream.getvalue().splitlines()
-        parsed: dict[str, Any] = json.loads(line)
-        return parsed
+        (line,) = self.lines
+        return line
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        """The lines that were written."""
+        return [json.loads(line) for line in self._stream.getvalue().splitlines()]
 
 
 @pytest.fixture
@@ -72,7 +77,9 @@ def test_a_call_that_enters_is_logged_with_the_names_of_its_arguments(logged: Lo
         "debug",
         "trace-1",
         {
+            "tool": "notes:find",
             "toolName": "notes:find",
+            "server_id": "notes",
             "targetServerId": "notes",
             "downstreamTool": "find",
             "tenant_id": "tenant_1",
@@ -93,7 +100,9 @@ def test_an_answered_call_ends_with_sizes_and_names(logged: LoggedCalls) -> None
         {
             "code": "OK",
             "kind": "tool",
+            "tool": "notes:find",
             "toolName": "notes:find",
+            "server_id": "notes",
             "targetServerId": "notes",
             "downstreamTool": "find",
             "tenant_id": "tenant_1",
@@ -144,6 +153,7 @@ def test_a_tool_that_the_preset_refuses_is_logged_with_the_reason(logged: Logged
         {
             "code": "TOOL_NOT_ALLOWED",
             "kind": "tool",
+            "tool": "notes:drop",
             "toolName": "notes:drop",
             "reason": "not visible under the active preset",
             "tenant_id": "tenant_1",
@@ -157,6 +167,14 @@ def test_a_tool_that_the_preset_refuses_is_logged_with_the_reason(logged: Logged
     )
 
 
+def test_calls_of_documents_and_of_servers_have_the_same_fields(logged: LoggedCalls) -> None:
+    for spec in (LOCAL_TOOL, TOOL):
+        logged.end(make_call(spec.name, {"query": "x"}), spec, OK)
+    local, remote = (set(line["payload"]) for line in logged.lines)
+    assert remote - local == {"server_id", "toolName", "targetServerId", "downstreamTool"}
+    assert local - remote == set()
+
+
 def test_a_name_that_is_no_tools_stays_a_local_call(logged: LoggedCalls) -> None:
     logged.end(make_call("nope"), None, Failed(error=ToolNotFound("no")))
     assert (logged.line["event"], logged.line["payload"]["tool"]) == ("tool.call", "nope")
@@ -168,12 +186,24 @@ def test_a_name_that_is_no_tools_stays_a_local_call(logged: LoggedCalls) -> None
         (
             make_call("hello", {"who": "secret"}, kind=Kind.PROMPT),
             PROMPT,
-            {"promptName": "hello", "targetServerId": "notes", "arguments": ["who"]},
+            {
+                "prompt": "hello",
+                "promptName": "hello",
+                "server_id": "notes",
+                "targetServerId": "notes",
+                "arguments": ["who"],
+            },
         ),
         (
             make_call("u://secret", kind=Kind.RESOURCE),
             TEMPLATE,
-            {"resourceUri": "u://{rest}", "targetServerId": "notes", "arguments": []},
+            {
+                "resource": "u://{rest}",
+                "resourceUri": "u://{rest}",
+                "server_id": "notes",
+                "targetServerId": "notes",
+                "arguments": [],
+            },
         ),
     ],
     ids=["prompt", "template"],

@@ -178,6 +178,8 @@ class RemoteCall:
         call, spec = self._call, self._target.spec
         fields: dict[str, object] = {
             "trace_id": call.trace_id,
+            call.kind.value: spec.name[:QUOTE_CHARS],
+            "server_id": spec.server_id,
             NAME_KEYS[call.kind]: spec.name[:QUOTE_CHARS],
             "resolvedServerId": spec.server_id,
         }

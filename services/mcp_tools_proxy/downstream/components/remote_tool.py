@@ -127,6 +127,8 @@ class RemoteTool(NamesNoDocument):
             log.warning(
                 "facade_to_llm.decode_failed",
                 trace_id=call.trace_id,
+                tool=self.spec.name,
+                server_id=self.spec.server_id,
                 toolName=self.spec.name,
                 targetServerId=self.spec.server_id,
                 downstreamTool=self.target.name,
