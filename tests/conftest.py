@@ -2,6 +2,7 @@
 
 import gc
 import os
+import resource
 import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -38,18 +39,26 @@ ENDPOINTS_KEPT = [it for it in vars(models).values() if hasattr(it, "cache_clear
 """What FastAPI has found out about endpoints."""
 
 
+DESCRIPTORS = 4096
+"""What a worker may open, where the machine allows it; the tests need a quarter of it."""
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Keep tests independent of how busy the machine is, and of how they were started.
 
     Hypothesis would fail an example that takes over 200 ms; the profile of ``make quick`` draws a
-    tenth of the examples. What a shell starts in the background ignores SIGINT and SIGQUIT, and so
-    does every child of it: two tests that interrupt the program failed after ``nohup make test &``.
+    tenth of the examples. A shell of macOS gives 256 descriptors though the system allows more.
+    What a shell starts in the background ignores SIGINT and SIGQUIT, and so does every child of it:
+    two tests that interrupt the program failed after ``nohup make test &``.
     """
     settings.register_profile(
         "patient", deadline=None, suppress_health_check=[HealthCheck.too_slow]
     )
     settings.register_profile("quick", settings.get_profile("patient"), max_examples=10)
     settings.load_profile(config.getoption("--hypothesis-profile") or "patient")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(DESCRIPTORS, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
     for number in (signal.SIGINT, signal.SIGQUIT):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(
@@ -132,9 +141,13 @@ def anyio_backend() -> str:
 
 @pytest.fixture(autouse=True, scope="session")
 def no_settings_of_the_environment() -> None:
-    """Keep the developer's own settings out of the tests."""
-    for name in OF_SETTINGS & os.environ.keys():  # noqa: TID251 - to be taken out of it
-        del os.environ[name]  # noqa: TID251 - this process runs tests only
+    """Keep the developer's own settings and proxies out of the tests and what they start.
+
+    With HTTP_PROXY and without NO_PROXY, clients of servers on this machine asked the proxy.
+    """
+    for name in [*os.environ]:  # noqa: TID251 - to be taken out of it
+        if name in OF_SETTINGS or name.lower().endswith("_proxy"):
+            del os.environ[name]  # noqa: TID251 - this process runs tests only
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,11 @@ import uvicorn
 from typer.exceptions import TyperException
 
 from mcp_tools_proxy.documents.open_documents import prepare_documents
-from mcp_tools_proxy.server.connection_limit import ConnectionLimit, LimitedProtocol
+from mcp_tools_proxy.server.connection_limit import (
+    ConnectionLimit,
+    LimitedProtocol,
+    raise_descriptor_limit,
+)
 from mcp_tools_proxy.telemetry.logging import configure_logging
 from mcp_tools_proxy.wire.identifiers import is_loopback
 from retrieval_service.app import create_app
@@ -60,6 +64,7 @@ def serve(host: _Host = None, port: _Port = None, show_version: _Version = False
         )
         raise typer.Exit(USAGE_ERROR)
     configure_logging(settings.log_level, sys.stdout)
+    raise_descriptor_limit()
     url = settings.documents_url
     try:
         asyncio.run(

@@ -12,7 +12,7 @@ from tests.connector.link_checks import opened, unharmed, until_no_sessions, unt
 from tests.connector.raw_frames import request
 from tests.support.configuration import Config, make_preset
 from tests.support.leak_checks import tasks
-from tests.support.mcp_servers.raw_web import running_raw
+from tests.support.mcp_servers.server_programs import raw_entry
 from tests.support.remote_backend.handshakes import Manner, Refusal
 from tests.support.remote_backend.session import ENVELOPE, LEGACY, MODERN, Session
 from tests.support.service import REMOTE, eventually
@@ -123,20 +123,20 @@ async def test_what_was_for_sessions_that_are_lost_is_never_sent() -> None:
 
 
 async def test_five_hundred_sessions_at_once_get_each_their_own_answers_and_leave_nothing() -> None:
-    async with running_raw() as server:
-        entry = {**server.entry, "maxCallsInFlight": MANY, "maxCallsInFlightPerTenant": MANY}
-        config = Config(servers={"s1": entry}, presets=[make_preset(tools=[("s1", "sleep")])])
-        async with linked(config=config, remote_drop_grace_s=0) as (service, backend):
-            before = tasks()
-            sessions = [backend.session(era=LEGACY) for _ in range(MANY)]
-            results = await asyncio.gather(*map(use, sessions))
-            assert results == [session.identifier for session in sessions]
-            assert {len(session.messages) for session in sessions} == {2}
-            assert not backend.strays
-            backend.link().drop()
-            await until_no_sessions(service)
-            await backend.connected(count=2)
-            await eventually(lambda: no_more(before))
+    """The server is called over stdio: five hundred connections take a thousand descriptors."""
+    entry = {**raw_entry(), "maxCallsInFlight": MANY, "maxCallsInFlightPerTenant": MANY}
+    config = Config(servers={"s1": entry}, presets=[make_preset(tools=[("s1", "sleep")])])
+    async with linked(config=config, remote_drop_grace_s=0) as (service, backend):
+        before = tasks()
+        sessions = [backend.session(era=LEGACY) for _ in range(MANY)]
+        results = await asyncio.gather(*map(use, sessions))
+        assert results == [session.identifier for session in sessions]
+        assert {len(session.messages) for session in sessions} == {2}
+        assert not backend.strays
+        backend.link().drop()
+        await until_no_sessions(service)
+        await backend.connected(count=2)
+        await eventually(lambda: no_more(before))
 
 
 async def use(session: Session) -> object:

@@ -224,8 +224,8 @@ def test_a_bad_token_is_answered_before_its_body_is_sent(
             "MCP_PROXY_AUDIT_KEY_FILE: the file cannot be read: No such file or directory",
         ),
         (
-            {"MCP_PROXY_AUDIT": "file:/dev/full"},
-            "MCP_PROXY_AUDIT: the file cannot be written: full is not a regular file; move it out "
+            {"MCP_PROXY_AUDIT": "file:pipe"},
+            "MCP_PROXY_AUDIT: the file cannot be written: pipe is not a regular file; move it out "
             "of the way",
         ),
     ],
@@ -233,5 +233,6 @@ def test_a_bad_token_is_answered_before_its_body_is_sent(
 def test_an_audit_that_cannot_be_kept_stops_the_start_in_one_line(
     tmp_path: Path, settings: dict[str, str], problem: str
 ) -> None:
+    os.mkfifo(tmp_path / "pipe")
     code, _, complaint = run_with(settings, tmp_path, "serve", "--port", "0")
     assert (code, complaint.strip()) == (2, f"mcp-tools-proxy: {problem}")

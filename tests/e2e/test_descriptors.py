@@ -4,6 +4,8 @@ import contextlib
 import json
 import resource
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +14,9 @@ import pytest
 
 from mcp_tools_proxy.documents.document_file import document_path, dump_document
 from tests.support.bounds import BOUND_S
+from tests.support.fork_server import PROGRAM, RETRIEVAL_SERVICE
 from tests.support.program import UNLIMITED, Program, started
+from tests.support.program_launch import CLEAN
 from tests.support.service import EXECUTE, request_of
 from tests.unit.documents.documents_folder import document
 
@@ -73,3 +77,31 @@ def test_connections_without_end_leave_descriptors_to_files(
     program.stop()
     refusals = [line for line in program.log_lines() if line["event"] == "connections.refused"]
     assert json.dumps(refusals).count(f'"limit": {CALLERS}') == len(refusals) > 0
+
+
+@pytest.mark.parametrize("module", [PROGRAM, RETRIEVAL_SERVICE])
+@pytest.mark.parametrize(("soft", "hard"), [(200, 700), (256, 256)])
+def test_the_soft_limit_is_raised_to_the_hard_one(
+    tmp_path: Path, module: str, soft: int, hard: int
+) -> None:
+    (tmp_path / "documents").mkdir()
+    limited = f'ulimit -Sn {soft}; ulimit -Hn {hard}; exec "$@"'
+    words = ["sh", "-c", limited, "sh", sys.executable, "-m", module, "serve", "--port", "0"]
+    environment = CLEAN | {"RETRIEVAL_DOCUMENTS_DIR": "documents"}
+    if module == RETRIEVAL_SERVICE:
+        words.remove("serve")
+    with subprocess.Popen(  # noqa: S603 - our own program
+        words, cwd=tmp_path, env=environment, stdout=subprocess.PIPE
+    ) as process:
+        try:
+            assert process.stdout is not None
+            lines = map(json.loads, process.stdout)
+            line = next(it for it in lines if it["event"] == "service.descriptors")
+            assert (line["payload"]["limit"], line["payload"]["connections"]) == (
+                hard,
+                hard * 3 // 4,
+            )
+            allowed = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
+        finally:
+            process.kill()
+    assert allowed == (hard, hard)

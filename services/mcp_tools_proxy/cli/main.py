@@ -155,8 +155,10 @@ def serve_command(host: Host = None, port: Port = None) -> None:
     settings = settings.model_copy(update=without_none(overrides))
     configure_logging(settings.log_level, sys.stdout)
     gc.disable()  # imported objects stay; the server enables it again after its start
-    from mcp_tools_proxy.server.uvicorn_server import build_server, listen  # noqa: PLC0415 - only serving needs it
+    from mcp_tools_proxy.server.connection_limit import raise_descriptor_limit  # noqa: PLC0415 - only serving needs it
+    from mcp_tools_proxy.server.uvicorn_server import build_server, listen  # noqa: PLC0415 - as above
 
+    raise_descriptor_limit()
     try:
         check_start(settings)
         server = build_server(settings)

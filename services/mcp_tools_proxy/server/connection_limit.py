@@ -4,6 +4,7 @@ import asyncio
 import resource
 import time
 from collections.abc import Callable, Collection
+from contextlib import suppress
 
 import structlog
 
@@ -12,7 +13,31 @@ from mcp_tools_proxy.server.http_protocol import BoundedProtocol
 LOG_INTERVAL_S = 10.0
 """Seconds between two log lines about refused connections."""
 
+MAX_DESCRIPTORS = 65_536
+"""The soft limit that the process sets itself at most: what it may open, when all is well."""
+
+MACOS_DESCRIPTORS = 10_240
+"""More is refused on macOS, whose hard limit is infinite, when the system allows fewer."""
+
 log = structlog.get_logger()
+
+
+def raise_descriptor_limit() -> None:
+    """Raise the soft limit of descriptors to the hard one, within MAX_DESCRIPTORS; log the result.
+
+    Systems give a shell 1,024 (macOS 256) so that old programs work: 768 connections, or 192.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return
+    for most in (MAX_DESCRIPTORS, MACOS_DESCRIPTORS):
+        wanted = most if hard == resource.RLIM_INFINITY else min(hard, most)
+        if soft >= wanted:
+            break
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            soft = wanted
+    log.info("service.descriptors", limit=soft, connections=_limit())
 
 
 class ConnectionLimit:
@@ -37,7 +62,7 @@ class ConnectionLimit:
                 "connections.refused",
                 limit=limit,
                 problem="three quarters of the descriptors that the process may have are "
-                "connections of callers; raise its limit (ulimit -n), or see who opens them",
+                "connections of callers; raise the hard limit (ulimit -Hn), or see who opens them",
             )
         return False
 

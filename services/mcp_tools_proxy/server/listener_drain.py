@@ -6,7 +6,6 @@ import select
 import socket
 import struct
 import sys
-from contextlib import suppress
 
 ACCEPT_S = 0.05
 """Seconds for handshakes that have begun to be completed."""
@@ -30,11 +29,11 @@ async def drain_listener(listener: socket.socket) -> None:
     """Wait until the event loop has accepted all connections that clients take for open.
 
     A listener that is closed resets those that were not accepted, and their clients cannot know
-    whether a request was read. On Linux new ones are kept out meanwhile: their first segment is
-    dropped, the client's system sends it again after a second, and is then refused before
-    anything was sent.
+    whether a request was read. Where the system allows it, new ones are kept out meanwhile: their
+    first segment is dropped, the client's system sends it again after a second, and is then
+    refused before anything was sent.
     """
-    _drop_new_connections(listener)
+    drop_new_connections(listener)
     await asyncio.sleep(ACCEPT_S)
     backlog = select.poll()
     backlog.register(listener.fileno(), select.POLLIN)
@@ -44,13 +43,14 @@ async def drain_listener(listener: socket.socket) -> None:
         await asyncio.sleep(0)  # the loop accepts at least one in each turn
 
 
-def _drop_new_connections(listener: socket.socket) -> None:
+def drop_new_connections(listener: socket.socket) -> bool:
+    """Attach the filter; return whether the system allows it: Linux may ask for CAP_NET_ADMIN."""
     if sys.platform != "linux":
-        return
+        return False
     program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *it) for it in _NO_SYN))
-    with suppress(OSError):
-        listener.setsockopt(
-            socket.SOL_SOCKET,
-            _SO_ATTACH_FILTER,
-            struct.pack("HL", len(_NO_SYN), ctypes.addressof(program)),
-        )
+    filter_ = struct.pack("HL", len(_NO_SYN), ctypes.addressof(program))
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, filter_)
+    except OSError:
+        return False
+    return True

@@ -83,9 +83,11 @@ def test_a_second_writer_is_refused_until_the_first_is_done(tmp_path: Path) -> N
     assert verify(path, KEY).records == 2
 
 
-def test_a_file_that_cannot_be_written_refuses_the_start() -> None:
-    with pytest.raises(AuditFileUnusable, match="cannot be written: full is not a regular file"):
-        audit_file(Path("/dev/full")).open()
+def test_a_file_that_cannot_be_written_refuses_the_start(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with pytest.raises(AuditFileUnusable, match="pipe is not a regular file"):
+        audit_file(path).open()
 
 
 def test_a_foreign_file_is_left_alone(tmp_path: Path) -> None:

@@ -61,6 +61,5 @@ async def test_a_tenant_has_a_share_of_the_subscriptions() -> None:
 async def test_tenants_who_left_are_forgotten_while_another_stays() -> None:
     async with subscribed("test://a") as (subscriptions, _):
         for number in range(20):
-            leave = await subscriptions.subscribe("test://a", lambda: None, f"guest_{number}")
-            leave()
+            (await subscriptions.subscribe("test://a", lambda: None, f"guest_{number}"))()
     assert [it for it in texts_reachable_from(subscriptions) if it.startswith("guest_")] == []
