@@ -127,7 +127,7 @@ async def test_all_filters_together_leave_what_each_of_them_leaves() -> None:
 async def test_the_model_is_shown_what_the_agent_may_run() -> None:
     agent = make_agent(client_ids=["a"], exclude=["whoami", DOCUMENT_TOOL])
     async with two_servers(agent) as two:
-        shown = await two.service.result("list_available_tools", agent="reader")
+        shown = await two.service.result("list_available_tools", {"format": "mcp"}, agent="reader")
         tools = (await two.service.get(TOOLS, agent="reader"))["tools"]
         remote = [it for it in shown["definitions"] if ":" in it["name"]]
         assert shown["tools"] == [tool["name"] for tool in tools]

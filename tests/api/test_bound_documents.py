@@ -35,6 +35,7 @@ DOCUMENTS = (
     make_document(tenant_id="other", doc_id="theirs"),
 )
 OUTSIDE = {"another of the tenant": "payroll", "another tenant's": "theirs", "none": "nowhere"}
+CATALOG: dict[str, dict[str, object]] = {"list_available_tools": {"format": "mcp"}}
 CALLS: dict[str, dict[str, object]] = {
     "read_doc_pages": {"page_start": 1, "page_end": 1},
     METADATA: {},
@@ -113,7 +114,11 @@ async def call(
     doc_id: object = ...,
     path: str = EXECUTE,
 ) -> Envelope:
-    arguments = CALLS.get(tool, {}) if doc_id is ... else {**CALLS[tool], "doc_id": doc_id}
+    arguments = (
+        CALLS.get(tool, CATALOG.get(tool, {}))
+        if doc_id is ...
+        else {**CALLS[tool], "doc_id": doc_id}
+    )
     user = {"tenant_id": "acme", "user_id": "ann"}
     body = {"tool_name": tool, "arguments": arguments, "user": user, **request.body}
     response = await service.http.post(path, json=body, headers=request.headers)

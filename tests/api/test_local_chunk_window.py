@@ -139,14 +139,19 @@ async def test_local_windows_are_no_dependency_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("url", "configured"), [(None, False), (LOCAL, True), ("http://retrieval/window", True)]
 )
-async def test_descriptions_say_whether_windows_can_be_read(
+async def test_lists_have_chunk_windows_only_where_they_can_be_read(
     url: str | None, *, configured: bool
 ) -> None:
     async with running(retrieval_window_url=url) as service:
         tools = (await service.get(TOOLS, tenant_id="tenant_1", user_id="u"))["tools"]
         described = {tool["name"]: tool["description"] for tool in tools}
-        assert ("Not configured here" in described[WINDOW]) is not configured
+        assert (WINDOW in described) is configured
         assert (WINDOW in described["doc_local_search"]) is configured
+        listed = await service.result("list_available_tools")
+        assert (WINDOW in listed["tools"], WINDOW in listed["not_configured"]) == (
+            configured,
+            not configured,
+        )
         arguments = {"doc_id": "doc_1", "anchor_chunk_id": "p1-c1"}
         code = await service.code(WINDOW, arguments)
         assert (code == "RETRIEVAL_NOT_CONFIGURED") is not configured

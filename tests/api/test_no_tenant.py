@@ -6,10 +6,10 @@ from mcp_tools_proxy.domain.caller import NO_TENANT, Call, Caller
 from mcp_tools_proxy.domain.outcome import Failed, Ok
 from tests.support.configuration import make_agent
 from tests.support.http_api import ALL_OF_BOTH, two_servers
-from tests.support.local_tools import LOCAL_TOOLS
+from tests.support.local_tools import LISTED_TOOLS
 from tests.support.service import TOOLS, Service, running
 
-LOCAL = {*LOCAL_TOOLS}
+LOCAL = {*LISTED_TOOLS}
 
 
 async def called(service: Service, name: str, agent: str | None = None) -> Ok | str:

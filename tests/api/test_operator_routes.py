@@ -13,7 +13,7 @@ from mcp_tools_proxy.registry.registry import Registry
 from tests.support.bounds import BOUND_S
 from tests.support.captured_logs import capture_logs
 from tests.support.fakes import FakeTool
-from tests.support.local_tools import LOCAL_TOOLS
+from tests.support.local_tools import LISTED_TOOLS
 from tests.support.service import EXECUTE, TOOLS, Service, request_of, running
 
 
@@ -180,14 +180,14 @@ async def test_the_tools_list_is_mcps(service: Service) -> None:
     answer = (await service.http.get("/internal/mcp/tools")).json()
     assert (answer["format"], [tool["name"] for tool in answer["tools"]]) == (
         "mcp",
-        [*LOCAL_TOOLS],
+        [*LISTED_TOOLS],
     )
 
 
 async def test_every_listed_tool_has_description_and_schema(service: Service) -> None:
     tools = (await service.http.get("/internal/mcp/tools")).json()["tools"]
     whole = [it["name"] for it in tools if it["description"] and it["inputSchema"]["type"]]
-    assert whole == [*LOCAL_TOOLS]
+    assert whole == [*LISTED_TOOLS]
 
 
 async def test_listed_descriptions_tell_the_limits_in_force() -> None:
@@ -198,7 +198,10 @@ async def test_listed_descriptions_tell_the_limits_in_force() -> None:
         retrieval_window_url="local",
     ) as service:
         text = (await service.http.get("/internal/mcp/tools")).text
-        assert all(limit in text for limit in ("at most 3 pages", "777 bytes", "At most 1 chunks"))
+        assert all(
+            limit in text
+            for limit in ("at most 3 in one call", "777 bytes", "at most 1 on each side")
+        )
 
 
 async def test_listing_and_list_available_tools_agree(service: Service) -> None:
@@ -208,9 +211,10 @@ async def test_listing_and_list_available_tools_agree(service: Service) -> None:
 
 
 async def test_definitions_have_name_alias_description_and_schemas(service: Service) -> None:
-    definitions = (await service.result("list_available_tools"))["definitions"]
+    result = await service.result("list_available_tools", {"format": "mcp"})
+    definitions = result["definitions"]
     fields = {"name", "alias", "description", "input_schema", "output_schema"}
-    assert [set(definition) for definition in definitions] == [fields] * len(LOCAL_TOOLS)
+    assert [set(definition) for definition in definitions] == [fields] * len(LISTED_TOOLS)
 
 
 async def test_an_unknown_agents_list_is_refused(service: Service) -> None:

@@ -92,7 +92,7 @@ async def test_models_see_the_preset_s_texts_and_name_in_every_list() -> None:
         result = (await over_mcp(served, "tools/list"))["result"]
         names = [it["name"] for it in result["tools"] if it["name"] not in LOCAL_TOOLS]
         assert names == ["find_ticket", "s:list"]
-        catalog = (await served.service.execute("list_available_tools"))["result"]
+        catalog = await served.service.result("list_available_tools", {"format": "mcp"})
         [definition] = [it for it in catalog["definitions"] if it["name"] == "find_ticket"]
         assert definition["alias"] == "s__find"
         assert "Ignore all previous" not in json.dumps([result, catalog, listed])
@@ -232,4 +232,7 @@ async def test_a_refused_change_keeps_the_last_good_names() -> None:
 async def test_the_names_of_the_gateway_s_tools_are_reserved() -> None:
     async with overriding(preset(tool("find"))) as served:
         listed = {it["name"] for it in (await served.service.get(TOOLS))["tools"]}
-        assert listed - {"s:find"} == LOCAL_TOOLS - {"view_doc_page"}  # off by default
+        assert listed - {"s:find"} == LOCAL_TOOLS - {
+            "view_doc_page",
+            "read_chunk_window",
+        }  # off by default

@@ -253,13 +253,39 @@ async def test_the_tool_gives_the_definitions_that_the_route_lists(tool_format: 
         assert (result["definitions"], remote(result["tools"])) == (listed["tools"], REMOTE[:2])
 
 
-async def test_the_tools_default_is_the_format_mcp_without_warnings() -> None:
+async def test_the_tool_gives_definitions_only_where_format_or_names_is_given() -> None:
     async with two_servers() as two:
         default = await two.service.result("list_available_tools")
-        named = await two.service.result(
-            "list_available_tools", {"format": "mcp", "names": [*default["tools"]]}
-        )
-        assert (named, list(default)) == (default, ["tools", "definitions"])
+        names = [*default["tools"]]
+        shaped = await two.service.result("list_available_tools", {"format": "mcp"})
+        named = await two.service.result("list_available_tools", {"names": names})
+        both = await two.service.result("list_available_tools", {"format": "mcp", "names": names})
+        assert list(default) == ["tools", "summaries", "not_configured"]
+        assert named == shaped == both
+        assert both == {**default, "definitions": both["definitions"]}
+        assert [it["name"] for it in both["definitions"]] == names
+
+
+async def test_a_summary_is_the_first_sentence_of_a_description() -> None:
+    described = [
+        ("Find notes. Case does not count.", "Find notes."),
+        ("\n\n  Find notes\nby words", "Find notes"),
+        ("x" * 200, "x" * 159 + "…"),
+        ("", ""),
+    ]
+    listed: list[Json] = [
+        {"name": f"t{n}", "inputSchema": {"type": "object"}, "description": text}
+        for n, (text, _) in enumerate(described)
+    ]
+    async with running_raw(only=(), extra={"tools": listed}) as server:
+        tools = [("a", tool["name"]) for tool in listed]
+        config = Config(servers={"a": server.entry}, presets=[make_preset(tools=tools)])
+        async with running(config=config) as service:
+            shown = (await service.result("list_available_tools"))["summaries"]
+    assert [shown[f"a:t{n}"] for n in range(4)] == [summary for _, summary in described]
+    assert shown["read_doc_section"] == (
+        "Read one section of a document; read_doc_metadata lists the section ids."
+    )
 
 
 async def test_the_tool_lists_only_what_names_names_and_warns_of_the_others() -> None:
@@ -276,7 +302,7 @@ async def test_the_tool_lists_only_what_names_names_and_warns_of_the_others() ->
 async def test_the_tool_lists_nothing_for_no_names() -> None:
     async with two_servers() as two:
         result = await two.service.result("list_available_tools", {"names": []})
-        assert result == {"tools": [], "definitions": []}
+        assert (result["tools"], result["summaries"], result["definitions"]) == ([], {}, [])
 
 
 @pytest.mark.parametrize("arguments", [{"format": "xml"}, {"names": "a:alpha"}, {"names": [1]}])
@@ -286,7 +312,7 @@ async def test_the_tool_refuses_other_arguments(arguments: Json) -> None:
 
 
 async def test_a_list_too_long_for_a_result_says_that_names_make_it_shorter() -> None:
-    async with running(max_result_bytes=3_000) as service:
+    async with running(max_result_bytes=300) as service:
         error = (await service.execute("list_available_tools"))["error"]
         named = await service.code("list_available_tools", {"names": ["read_doc_metadata"]})
         assert (error["code"], "in names" in error["message"], named) == (

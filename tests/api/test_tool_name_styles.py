@@ -14,7 +14,7 @@ from mcp_tools_proxy.domain.outcome import Failed
 from tests.api.agent_oracle import AGENTS, EXCLUDE, OFFERS, PRESETS, Item, may_use
 from tests.support.configuration import make_agent, make_preset
 from tests.support.http_api import EVERYTHING, OWN, two_servers
-from tests.support.local_tools import LOCAL_TOOLS
+from tests.support.local_tools import LISTED_TOOLS
 from tests.support.service import ACTIVE, Service
 
 SPELT: Mapping[str, Callable[[str, str], str]] = {
@@ -24,7 +24,7 @@ SPELT: Mapping[str, Callable[[str, str], str]] = {
 }
 UNIQUE = make_preset("unique", tools=[("a", "whoami"), ("a", "alpha"), ("a-b", "beta")])
 ONE_EACH = [agent for agent in AGENTS if agent.get("preset") != "reverse"]
-DOCUMENT_TOOLS = {*LOCAL_TOOLS} - {"list_available_tools"}
+DOCUMENT_TOOLS = {*LISTED_TOOLS} - {"list_available_tools"}
 
 
 async def listed(service: Service, caller: Caller) -> list[str]:
@@ -89,7 +89,7 @@ async def test_a_preset_whose_bare_names_are_not_unique_can_be_chosen() -> None:
         answer = await two.service.http.put(ACTIVE, json={"preset_id": EVERYTHING["id"]})
         assert answer.status_code == 200
         caller = Caller(tenant_id="t", user_id="u")
-        assert {*await listed(two.service, caller)} - {*LOCAL_TOOLS} == {
+        assert {*await listed(two.service, caller)} - {*LISTED_TOOLS} == {
             *("a:whoami", "alpha", "a-b:whoami", "beta")
         }
 

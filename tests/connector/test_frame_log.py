@@ -9,7 +9,7 @@ import pytest
 from tests.connector.backend_link import begun, linked_to_one
 from tests.support.captured_logs import capture_logs
 from tests.support.configuration import Json
-from tests.support.local_tools import LOCAL_TOOLS
+from tests.support.local_tools import LISTED_TOOLS
 from tests.support.remote_backend.session import LEGACY, MODERN, Session
 from tests.support.seed_002 import CALL, CALL_REPLY, LIST_REPLY, SEED
 
@@ -119,9 +119,9 @@ async def test_a_request_of_the_newer_era_is_logged_with_the_keys_of_its_meta() 
 
 
 LISTED = {
-    "tools/list": f"tools={len(LOCAL_TOOLS) + 2},"
+    "tools/list": f"tools={len(LISTED_TOOLS) + 2},"
     " tool_names=read_doc_section,read_doc_pages,read_doc_metadata,"
-    "doc_local_search,read_chunk_window,...,"
+    "doc_local_search,list_documents,...,"
     " input_schema_fields=doc_id,version,section_id,start_char,"
     " output_schema_fields=text,tokens,section_id,doc_id,truncated,...",
     "prompts/list": "prompts=3, prompt_names=greet,plain,hello",

@@ -6,12 +6,12 @@ import pytest
 
 from tests.e2e.check_command import DEAD, check
 from tests.support.configuration import Config, Json, make_agent, make_preset
-from tests.support.local_tools import LOCAL_TOOLS
+from tests.support.local_tools import LISTED_TOOLS
 from tests.support.mcp_servers.server_programs import raw_entry
 
 pytestmark = pytest.mark.e2e
 
-LOCAL = len(LOCAL_TOOLS)
+LOCAL = len(LISTED_TOOLS)
 WORK = make_preset("work", tools=[("s1", "echo"), ("s1", "meta")])
 
 
@@ -56,7 +56,7 @@ def test_it_counts_what_each_agent_sees(tmp_path: Path) -> None:
 
 
 def test_the_tokens_of_an_agent_are_those_of_its_tools(tmp_path: Path) -> None:
-    write(tmp_path, make_agent("reader", exclude=[*LOCAL_TOOLS]))
+    write(tmp_path, make_agent("reader", exclude=[*LISTED_TOOLS]))
     _, out, _ = check()
     of_preset = next(row for row in rows(out, "Presets") if "work" in row)
     (of_agent,) = rows(out, "Agents")

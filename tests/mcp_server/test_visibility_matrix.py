@@ -14,7 +14,7 @@ import pytest
 from tests.mcp_server.entries import WAYS, Entry, Used, Who, entered
 from tests.support.configuration import make_agent, make_preset, write_json
 from tests.support.http_api import EVERYTHING, ITEM, ITEM_7, TEXT, Listed
-from tests.support.local_tools import LOCAL_TOOLS
+from tests.support.local_tools import LISTED_TOOLS
 from tests.support.mcp_endpoint import Served, in_front_of_two
 
 ways = pytest.mark.parametrize(
@@ -37,7 +37,7 @@ AGENTS = (
     make_agent("of_b", client_ids=["a-b"], exclude=[TEXT, "read_doc_pages", "whoami"]),
 )
 PAGES = "read_doc_pages"
-DOCUMENTS = {*LOCAL_TOOLS} - {"list_available_tools"}
+DOCUMENTS = {*LISTED_TOOLS} - {"list_available_tools"}
 LOCAL = {"narrowed": DOCUMENTS, "of_b": DOCUMENTS - {PAGES}}
 
 OFFERS = [

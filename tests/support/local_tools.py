@@ -14,6 +14,9 @@ LOCAL_TOOLS = (
     "list_available_tools",
 )
 
+LISTED_TOOLS = tuple(name for name in LOCAL_TOOLS if name != "read_chunk_window")
+"""Those that lists show while no source of chunk windows is configured."""
+
 LOCAL_TEMPLATES = ("doc://{doc_id}", "doc://{doc_id}/pages/{from}-{to}")
 """The templates of the gateway's own resources, which come first in every list of templates."""
 

@@ -166,6 +166,8 @@ class ToolSpec:
     """The name that the preset gives it; lists show it under that one."""
     needs_tenant: bool = False
     """Whether it works on tenants' data."""
+    is_configured: bool = True
+    """Whether it can work at all; if not, lists leave it out, and each call of it is refused."""
     idempotent: bool = True
     """Whether calling it twice has no more effect than calling it once."""
     exchanges_jwt: bool = False

@@ -42,10 +42,12 @@ class ComponentTable(Generic[ItemT]):
         names_of: Callable[[ItemT], Iterable[str]],
         first_shadows: bool = True,
         bare_name_allowed: Callable[[ItemT], bool] = lambda _: True,
+        is_listed: Callable[[ItemT], bool] = lambda _: True,
         absent: AbsentTools = NOTHING_ABSENT,
     ) -> None:
         """Build the table.
 
+        An item that is not ``is_listed`` is found by its names, and is in no list.
         ``names_of`` returns an item's unique names, ``bare_name_allowed`` whether an item may be
         called by its bare name at all. No item takes a name of an ``absent`` tool, and none is
         found by a bare name that it shares with one. Raises ValueError if two items share a unique
@@ -62,6 +64,8 @@ class ComponentTable(Generic[ItemT]):
             named_bare = {name: _without_renamed(same) for name, same in named_bare.items()}
         self._by_bare_name = named_bare
         self._absent = absent
+        self._is_listed = is_listed
+        self._unlisted = [item for item in self.items if not is_listed(item)]
         self._shadowed = frozenset(
             id(item)
             for same in (self._by_bare_name.values() if first_shadows else ())
@@ -135,8 +139,12 @@ class ComponentTable(Generic[ItemT]):
         """List what a caller with these permissions may use, in the view's order."""
         return tuple(compress(self.items, self.visibility_mask(permissions)))
 
+    def unlisted_for(self, permissions: Permissions) -> Sequence[ItemT]:
+        """Return what is in no list, though a caller with these permissions may use it."""
+        return [item for item in self._unlisted if self.is_visible(item, permissions)]
+
     def visibility_mask(self, permissions: Permissions) -> bytes:
-        """Return one byte for each of ``items``: 1 if the item is visible, else 0.
+        """Return one byte for each of ``items``: 1 if lists show it to the caller, else 0.
 
         Masks are cached by agent and by whether there is a tenant. Callers that see the same share
         one object, so that equal lists are cached once.
@@ -144,7 +152,9 @@ class ComponentTable(Generic[ItemT]):
         key = (permissions.agent, permissions.has_tenant)
         mask = self._masks.get(key)
         if mask is None:
-            mask = bytes(self.is_visible(item, permissions) for item in self.items)
+            mask = bytes(
+                self.is_visible(item, permissions) and self._is_listed(item) for item in self.items
+            )
             self._masks[key] = mask = self._same_masks.setdefault(mask, mask)
         return mask
 

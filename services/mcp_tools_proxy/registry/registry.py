@@ -98,6 +98,7 @@ class Registry:
             names_of=names_of_tool,
             first_shadows=False,
             bare_name_allowed=bare_name_allowed,
+            is_listed=lambda tool: tool.spec.is_configured,
             absent=AbsentTools.of(scope, (tool.spec for tool in tools), access_rules),
         )
         prompt_table = ComponentTable(

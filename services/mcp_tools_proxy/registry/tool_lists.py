@@ -104,11 +104,13 @@ class ToolList:
 
     ``more_warnings`` are about requested names that resolve to no tool, and about tools that can
     only be run as tasks. None for a whole list without any of these: its entity tag is cached.
+    ``not_configured`` are tools that the caller could call if they were configured.
     """
 
     serialized: SerializedTools
     mask: bytes
     more_warnings: Sequence[ToolWarning] | None = None
+    not_configured: Sequence[str] = ()
 
     def __len__(self) -> int:
         return len(self.mask) - self.mask.count(0)
@@ -237,6 +239,7 @@ class ToolLists:
         serialized = self._serialized_as(tool_format, style)
         need_task = self._unlisted_offers.warnings(permissions)
         unavailable = self._unavailable(permissions)
+        not_configured = [tool.spec.name for tool in self._table.unlisted_for(permissions)]
         if names is None:
             mask = self._table.visibility_mask(permissions)
             if is_bare:
@@ -244,7 +247,7 @@ class ToolLists:
             if mask not in serialized.etags:
                 await serialized.serialize(mask)
             warnings = [*map(_needs_task, need_task), *map(_unavailable_warning, unavailable)]
-            return ToolList(serialized, mask, warnings or None)
+            return ToolList(serialized, mask, warnings or None, not_configured)
         mask, unmatched = await self._select(names, permissions)
         if is_bare:
             naming = self._table.naming_mask(permissions)
@@ -258,14 +261,15 @@ class ToolLists:
         unknown = {
             name: count
             for name, count in unmatched.items()
-            if name not in known and name not in away
+            if name not in known and name not in away and name not in not_configured
         }
         warnings = [
             *map(_needs_task, requested),
             *(ToolWarning(tool=name, message=it.text) for name, it in away.items()),
+            *(_needs_setup(name) for name in not_configured if name in unmatched),
             *_unmatched_warnings(unknown),
         ]
-        return ToolList(serialized, mask, warnings)
+        return ToolList(serialized, mask, warnings, not_configured)
 
     def _unavailable(self, permissions: Permissions) -> Sequence["_UnavailableServer"]:
         """Return the servers of which no tool can be called now, though the preset names some.
@@ -315,7 +319,7 @@ class ToolLists:
         unmatched: dict[str, int] = {}
         for number, name in enumerate(self._split(names, permissions), start=1):
             found = self._table.find(name, permissions)
-            if len(found) == 1:
+            if len(found) == 1 and found[0].spec.is_configured:
                 chosen.add(id(found[0]))
             else:
                 unmatched[name] = len(self._table.candidates(name, permissions))
@@ -365,6 +369,10 @@ def _unavailable_warning(server: _UnavailableServer) -> ToolWarning:
 
 def _needs_task(tool: str) -> ToolWarning:
     return ToolWarning(tool=tool, message=NEEDS_TASK)
+
+
+def _needs_setup(tool: str) -> ToolWarning:
+    return ToolWarning(tool=tool, message="it is not configured here, so every call of it fails")
 
 
 def _unmatched_warnings(unmatched: Mapping[str, int]) -> Sequence[ToolWarning]:

@@ -1,4 +1,4 @@
-"""Argument types and result fields that several document tools share."""
+"""Argument types that several document tools share."""
 
 import re
 from typing import Annotated
@@ -33,20 +33,6 @@ Positive = Annotated[int, Field(ge=1), BeforeValidator(_integer)]
 Id = Annotated[Identifier, BeforeValidator(id_of)]
 """An id; an integer counts as its digits."""
 
-DocId = Annotated[Id, Field(description="The document's id.")]
-
 StartChar = Annotated[
-    Natural,
-    Field(
-        description=(
-            "Where in the text to start, in characters. Leave it out at first; to read on after a "
-            "truncated answer, repeat the same call with the next_start_char it gave."
-        ),
-    ),
-]
-
-Tokens = Annotated[int, Field(ge=0, description="Estimate of the text's size in tokens.")]
-Truncated = Annotated[bool, Field(description="True when text was left out for its size.")]
-NextStartChar = Annotated[
-    int, Field(description="The start_char to read on with; only there when truncated.")
+    Natural, Field(description="To read on: the next_start_char of the truncated answer.")
 ]

@@ -17,10 +17,10 @@ from mcp_tools_proxy.domain.components import Result, Tool
 from mcp_tools_proxy.domain.document import RetrievedChunk
 from mcp_tools_proxy.domain.errors import WindowTooLarge
 from mcp_tools_proxy.domain.json_objects import without_none
-from mcp_tools_proxy.tools.arguments import Id, Natural, Tokens, Truncated
+from mcp_tools_proxy.tools.arguments import Id, Natural
 from mcp_tools_proxy.tools.document_lookup import DocumentArguments, document_finder
 from mcp_tools_proxy.tools.local_tool import ConflictingArguments, build_local_tool
-from mcp_tools_proxy.tools.sources import WindowSources, window_sources
+from mcp_tools_proxy.tools.sources import WindowSource, window_sources
 from mcp_tools_proxy.wire.text import cut_utf8, cut_utf8_tail, estimate_tokens, utf8_len
 
 DEFAULT_RADIUS = 2
@@ -57,13 +57,6 @@ def trim_window(texts: Sequence[str], anchor: int, max_bytes: int) -> dict[int, 
     return dict(sorted(kept.items()))
 
 
-NOT_CONFIGURED = (
-    "Not configured here: every call fails with RETRIEVAL_NOT_CONFIGURED. To read around a place, "
-    "use read_doc_section or read_doc_pages."
-)
-"""The tool's description, for a model, while no ``retrieval_window_url`` is set."""
-
-
 class Retrieval(Protocol):
     """A source of chunk windows."""
 
@@ -87,17 +80,12 @@ class Retrieval(Protocol):
 class WindowArguments(DocumentArguments):
     """Which chunk to read around, and how far."""
 
-    anchor_chunk_id: Annotated[
-        Id, Field(description="The chunk_id to read around, as doc_local_search gave it.")
-    ]
+    anchor_chunk_id: Id
     section_id: SkipJsonSchema[Id | None] = None
     """Ignored, and absent from the schema: existing callers send it with every call."""
-    window_before: Annotated[Natural, Field(description="How many chunks before the anchor.")] = 0
-    window_after: Annotated[Natural, Field(description="How many chunks after the anchor.")] = 0
-    radius: Annotated[
-        Natural | None,
-        Field(description="Sets both sides; not together with window_before/window_after."),
-    ] = None
+    window_before: Natural = 0
+    window_after: Natural = 0
+    radius: Annotated[Natural | None, Field(description="Sets both sides instead.")] = None
 
     @model_validator(mode="after")
     def _check_radius_is_both_sides(self) -> Self:
@@ -130,7 +118,7 @@ class ChunkText(TypedDict):
     page: NotRequired[int]
     chunk_index: NotRequired[int]
     text: str
-    sources: WindowSources
+    sources: list[WindowSource]
 
 
 class ChunkWindow(TypedDict):
@@ -142,9 +130,9 @@ class ChunkWindow(TypedDict):
     window_after: int
     chunks: list[ChunkText]
     count: int
-    tokens: Tokens
+    tokens: int
     requested_total: int
-    truncated: Truncated
+    truncated: bool
 
 
 def window_tool(
@@ -219,16 +207,10 @@ def window_tool(
     return build_local_tool(
         name="read_chunk_window",
         description=(
-            (
-                "Read a chunk of a document together with its neighbours, for more context around "
-                f"a search result. At most {radius} chunks on each side; at the document's edge "
-                f"fewer come back. One answer holds at most {max_text_bytes} bytes of text, kept "
-                "nearest to the anchor. For longer stretches use read_doc_section or "
-                "read_doc_pages."
-            )
-            if configured
-            else NOT_CONFIGURED
+            "Read a chunk, by the chunk_id of a search result, with its neighbours: at most "
+            f"{radius} on each side, and {max_text_bytes} bytes of text in all."
         ),
+        is_configured=configured,
         arguments=WindowArguments,
         result=ChunkWindow,
         function=read_window,

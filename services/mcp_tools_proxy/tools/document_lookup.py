@@ -9,7 +9,7 @@ from mcp_tools_proxy.documents.document_cache import CachedDocument
 from mcp_tools_proxy.documents.document_repository import DocumentRepository
 from mcp_tools_proxy.documents.document_store import Wanted
 from mcp_tools_proxy.domain.caller import Call
-from mcp_tools_proxy.tools.arguments import DocId
+from mcp_tools_proxy.tools.arguments import Id
 from mcp_tools_proxy.tools.local_tool import Arguments
 from mcp_tools_proxy.wire.identifiers import ContentVersion
 
@@ -17,7 +17,7 @@ from mcp_tools_proxy.wire.identifiers import ContentVersion
 class DocumentArguments(Arguments):
     """Base of the arguments that name a document."""
 
-    doc_id: DocId
+    doc_id: Id
 
 
 class VersionArguments(DocumentArguments):
@@ -25,7 +25,7 @@ class VersionArguments(DocumentArguments):
 
     version: Annotated[
         ContentVersion | None,
-        Field(description="Only to use an older version: the version that a source names."),
+        Field(description="To read an older version: the one that a source names."),
     ] = None
 
 

@@ -1,6 +1,7 @@
 """list_available_tools: what this caller may run."""
 
-from collections.abc import Awaitable, Callable, Sequence
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, NotRequired, Protocol
 
 from pydantic import Field, WithJsonSchema
@@ -14,40 +15,24 @@ from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat
 from mcp_tools_proxy.tools.local_tool import Arguments, build_local_tool, no_document
 from mcp_tools_proxy.wire.text import estimate_tokens
 
+SUMMARY_CHARS = 160
+"""Longest summary of a tool: about 40 tokens."""
+
+_END_OF_SENTENCE = re.compile(r"(?<=[.!?])\s")
+
 
 class CatalogArguments(Arguments):
     """Which tools, and in which shape."""
 
     format: Annotated[
-        ToolFormat,
-        Field(
-            description=(
-                "The shape of the definitions: mcp gives name, alias and schemas; openai and "
-                "anthropic give tools as these APIs take them, named by their aliases."
-            )
-        ),
+        ToolFormat | None,
+        Field(description="Adds definitions: MCP's, or in the shape of that API."),
         WithJsonSchema({"type": "string", "enum": list(ToolFormat)}),
-    ] = ToolFormat.MCP
+    ] = None
     names: Annotated[
         list[str] | None,
-        Field(
-            fail_fast=True,
-            description=(
-                "Only these tools, by any name that you can call them by. Leave it out for all; "
-                "give it when the whole list is too long for one result."
-            ),
-        ),
+        Field(fail_fast=True, description="Only these tools, with their definitions."),
     ] = None
-
-
-class Definition(TypedDict):
-    """One tool; ``alias`` is its name for model APIs that refuse a colon."""
-
-    name: str
-    alias: str
-    description: str
-    input_schema: JsonObject
-    output_schema: NotRequired[JsonObject]
 
 
 class ToolWarning(TypedDict):
@@ -58,10 +43,15 @@ class ToolWarning(TypedDict):
 
 
 class Catalog(TypedDict):
-    """The names, and the definitions in the same order."""
+    """The names, a line for each, and if requested the definitions in the same order.
+
+    ``not_configured`` are tools of the gateway that are in no list until an operator sets them up.
+    """
 
     tools: list[str]
-    definitions: list[Definition] | list[JsonObject]
+    summaries: Mapping[str, str]
+    not_configured: list[str]
+    definitions: NotRequired[list[JsonObject]]
     warnings: NotRequired[list[ToolWarning]]
 
 
@@ -83,6 +73,11 @@ class ToolListing(Protocol):
         """Warnings on single tools, requested names, or the whole list."""
         ...
 
+    @property
+    def not_configured(self) -> Sequence[str]:
+        """The names of the tools that the caller could call if they were configured."""
+        ...
+
 
 ListTools = Callable[[Caller, ToolFormat, Sequence[str] | None], Awaitable[ToolListing]]
 
@@ -91,8 +86,11 @@ def catalog_tool(list_tools: ListTools, *, max_result_bytes: int) -> Tool:
     """Build list_available_tools over ``list_tools``, the registry's list for a caller."""
 
     async def list_for_caller(arguments: CatalogArguments, call: Call, _none: None) -> Result:
-        listing = await list_tools(call.caller, arguments.format, arguments.names)
-        result = _catalog(listing, arguments.format)
+        shape = arguments.format or ToolFormat.MCP
+        listing = await list_tools(call.caller, shape, arguments.names)
+        result = _catalog(listing)
+        if arguments.format is not None or arguments.names is not None:
+            result["definitions"] = _definitions(listing, shape)
         size = len(to_json(result))
         if size > max_result_bytes:
             raise ResultTooLarge(
@@ -105,8 +103,8 @@ def catalog_tool(list_tools: ListTools, *, max_result_bytes: int) -> Tool:
     return build_local_tool(
         name="list_available_tools",
         description=(
-            "List the tools that you may call, with their descriptions and schemas. When the whole "
-            "list is too long for one result, name the tools that you want to know of in names."
+            "List the tools that you may call, with a line for each; with format or names also "
+            "their definitions."
         ),
         arguments=CatalogArguments,
         result=Catalog,
@@ -117,23 +115,34 @@ def catalog_tool(list_tools: ListTools, *, max_result_bytes: int) -> Tool:
     )
 
 
-def _catalog(listing: ToolListing, tool_format: ToolFormat) -> Catalog:
+def _catalog(listing: ToolListing) -> Catalog:
     specs = listing.specs
     catalog: Catalog = {
         "tools": [spec.listed_name for spec in specs],
-        "definitions": (
-            [_definition(spec) for spec in specs]
-            if tool_format is ToolFormat.MCP
-            else list(listing.definitions)
-        ),
+        "summaries": {spec.listed_name: summary_of(spec.description) for spec in specs},
+        "not_configured": list(listing.not_configured),
     }
     if warnings := listing.warnings:
         catalog["warnings"] = list(warnings)
     return catalog
 
 
-def _definition(spec: ToolSpec) -> Definition:
-    definition: Definition = {
+def summary_of(description: str) -> str:
+    """Return the first sentence of a tool's description, in one line and cut."""
+    line = next(filter(None, map(str.strip, description.splitlines())), "")
+    sentence = _END_OF_SENTENCE.split(line, maxsplit=1)[0]
+    return sentence if len(sentence) <= SUMMARY_CHARS else sentence[: SUMMARY_CHARS - 1] + "…"
+
+
+def _definitions(listing: ToolListing, shape: ToolFormat) -> list[JsonObject]:
+    if shape is ToolFormat.MCP:
+        return [_definition(spec) for spec in listing.specs]
+    return list(listing.definitions)
+
+
+def _definition(spec: ToolSpec) -> JsonObject:
+    """Return a tool with its alias, which is its name for model APIs that refuse a colon."""
+    definition: dict[str, object] = {
         "name": spec.listed_name,
         "alias": spec.alias,
         "description": spec.description,

@@ -13,10 +13,10 @@ from mcp_tools_proxy.documents.search.snippets import end_of_words
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import Result, Tool
 from mcp_tools_proxy.domain.document import Hit, PageSpan
-from mcp_tools_proxy.tools.arguments import Positive, Tokens
+from mcp_tools_proxy.tools.arguments import Positive
 from mcp_tools_proxy.tools.document_lookup import VersionArguments, version_finder
 from mcp_tools_proxy.tools.local_tool import build_local_tool
-from mcp_tools_proxy.tools.sources import Sources, sources_of
+from mcp_tools_proxy.tools.sources import Source, sources_of
 from mcp_tools_proxy.wire.text import cut_utf8, estimate_tokens, utf8_len
 
 MAX_QUERY_CHARS = 1000
@@ -34,11 +34,11 @@ def _checked_query(text: str) -> str:
 SearchQuery = Annotated[
     str,
     AfterValidator(_checked_query),
-    WithJsonSchema({"type": "string", "minLength": 1}),
+    WithJsonSchema({"type": "string"}),
     Field(
         description=(
-            "Words to look for, in any inflection and order, in the documents' language; no "
-            f"operators. What is over {MAX_QUERY_CHARS} characters is ignored."
+            "Words in any inflection and order, in the documents' language; no operators. Only "
+            f"the first {MAX_QUERY_CHARS} characters count."
         )
     ),
 ]
@@ -51,7 +51,7 @@ class SearchArguments(VersionArguments):
     max_results: Annotated[
         Positive,
         AfterValidator(lambda wanted: min(wanted, MAX_RESULTS)),
-        Field(description=f"How many places to return; more gives {MAX_RESULTS}."),
+        Field(description=f"At most {MAX_RESULTS}."),
     ] = 3
 
 
@@ -63,7 +63,7 @@ class Snippet(TypedDict):
     section_id: NotRequired[str]
     chunk_id: NotRequired[str]
     score: float
-    sources: Sources
+    sources: list[Source]
 
 
 class Snippets(TypedDict):
@@ -72,10 +72,8 @@ class Snippets(TypedDict):
     snippets: list[Snippet]
     count: int
     doc_id: str
-    tokens: Tokens
-    searched_for: NotRequired[
-        Annotated[list[str], Field(description="Only if nothing was found: the query's words.")]
-    ]
+    tokens: int
+    searched_for: NotRequired[list[str]]
 
 
 def search_tool(
@@ -106,10 +104,9 @@ def search_tool(
     return build_local_tool(
         name="doc_local_search",
         description=(
-            "Search inside one document and get the best matching excerpts with their page, "
-            f"section_id and chunk_id, best first, at most {MAX_RESULTS}. An empty list means "
-            "that none of the words in searched_for is in the document: try other words. To read "
-            f"around a place, call {readers}."
+            "Search one document: the best excerpts with page, section_id and chunk_id, best "
+            "first. If there are none, no word of searched_for is in the document: try others. To "
+            f"read around a place call {readers}."
         ),
         arguments=SearchArguments,
         result=Snippets,

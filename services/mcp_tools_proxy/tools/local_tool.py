@@ -35,6 +35,9 @@ NEAR_MISS = 0.8
 """Least similarity, without case and underscores, by which an unknown name is a misspelt one."""
 
 
+_NOT_SHOWN = ("title", "pattern", "minLength", "maxLength", "maxItems")
+
+
 class Arguments(BaseModel):
     """Base of argument models, whose objects are frozen; they refuse unknown arguments (T-01)."""
 
@@ -200,6 +203,7 @@ def build_local_tool(
     check: Callable[[ArgumentsT], None] | None = None,
     needs_tenant: bool = True,
     ignores_unknown_arguments: bool = False,
+    is_configured: bool = True,
 ) -> LocalTool[ArgumentsT, DocumentT]:
     """Build a local tool.
 
@@ -207,7 +211,8 @@ def build_local_tool(
     TypedDict that describes the result's JSON. ``find_document`` raises AccessDenied or
     DocumentNotFound before a call is charged; where it returns None, even a call for a missing
     document charges the document's budget. ``function`` gets the document that was found. A local
-    name is its own alias. A tool without documents (``no_document``) needs no tenant. One that
+    name is its own alias. A tool without documents (``no_document``) needs no tenant. One that is
+    not configured is in no list, and each call of it is refused. One that
     ``ignores_unknown_arguments`` names them in its result, unless they look misspelt.
     """
     spec = ToolSpec(
@@ -216,8 +221,9 @@ def build_local_tool(
         description=description,
         input_schema=_arguments_schema(arguments),
         output_schema=_result_schema(result),
-        annotations={"readOnlyHint": True, "idempotentHint": True, "openWorldHint": False},
+        annotations={"readOnlyHint": True, "openWorldHint": False},
         needs_tenant=needs_tenant,
+        is_configured=is_configured,
     )
     return LocalTool(
         spec=spec,
@@ -232,29 +238,46 @@ def build_local_tool(
 @lru_cache(maxsize=64)
 def _arguments_schema(model: type[Arguments]) -> dict[str, object]:
     """Return the input schema; cached, because pydantic needs milliseconds for each."""
-    return _schema(model.model_json_schema())
+    schema = model.model_json_schema()
+    properties = schema.get("properties", {})
+    shown: dict[str, object] = {
+        "type": "object",
+        "properties": {name: _plain(part) for name, part in properties.items()},
+        "additionalProperties": False,
+    }
+    return shown | {"required": schema["required"]} if "required" in schema else shown
 
 
 @lru_cache(maxsize=64)
 def _result_schema(result: type[Mapping[str, object]]) -> dict[str, object]:
     """Return the output schema; cached for the same reason."""
-    return _schema(TypeAdapter(result).json_schema())
+    fields = TypeAdapter(result).json_schema()["properties"]
+    return {"type": "object", "properties": {name: _typed(it) for name, it in fields.items()}}
 
 
-def _schema(schema: dict[str, Any]) -> dict[str, object]:
-    """Remove the class's title and docstring from a JSON Schema, and simplify its properties."""
-    schema.pop("title", None)
-    schema.pop("description", None)
-    properties = schema.get("properties", {})
-    schema["properties"] = {name: _plain(part) for name, part in properties.items()}
-    return schema
+def _plain(part: dict[str, Any]) -> dict[str, object]:
+    """Return what a list shows of an argument.
 
-
-def _plain(part: dict[str, object]) -> dict[str, object]:
-    """Replace "T or null" by T: null means absent here, and models handle one type better."""
-    plain = {key: value for key, value in part.items() if key != "title"}
+    Each keyword costs tokens in every request to a model. Bounds that no model runs into are left
+    out, and checked all the same. "T or null" becomes T: null means absent here, and models handle
+    one type better.
+    """
+    plain = {key: value for key, value in part.items() if key not in _NOT_SHOWN}
     match plain.get("anyOf"):
         case [dict() as present, {"type": "null"}]:
             del plain["anyOf"]
-            plain = without_none(present | plain)
+            plain = without_none(_plain(present) | plain)
+    if "items" in plain:
+        plain["items"] = _plain(plain["items"])
     return plain
+
+
+def _typed(part: dict[str, Any]) -> dict[str, object]:
+    """Return what an output schema shows of a field: its type.
+
+    The whole schemas of nine tools were 3,500 of their 5,900 tokens over MCP.
+    """
+    typed: dict[str, object] = {"type": part.get("type", "object")}  # without a type: a reference
+    if "items" in part:
+        typed["items"] = _typed(part["items"])
+    return typed

@@ -14,7 +14,7 @@ from mcp_tools_proxy.documents.document_store import Wanted
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import Result, Tool
 from mcp_tools_proxy.domain.document import Section
-from mcp_tools_proxy.tools.arguments import Natural, Tokens
+from mcp_tools_proxy.tools.arguments import Natural
 from mcp_tools_proxy.tools.document_lookup import VersionArguments, version_finder
 from mcp_tools_proxy.tools.local_tool import build_local_tool
 from mcp_tools_proxy.wire.text import estimate_tokens
@@ -24,14 +24,7 @@ class MetadataArguments(VersionArguments):
     """Which document to describe, and from which section on."""
 
     start_section: Annotated[
-        Natural,
-        Field(
-            description=(
-                "The first section to list, counted from 0 in reading order. Leave it out at "
-                "first; to list more after a truncated answer, repeat the same call with the "
-                "next_start_section it gave."
-            )
-        ),
+        Natural, Field(description="To list more: the next_start_section of the answer.")
     ] = 0
 
 
@@ -50,17 +43,13 @@ class Metadata(TypedDict):
     doc_id: str
     title: str
     pages: int
-    section_count: Annotated[int, Field(description="How many sections the document has in all.")]
+    section_count: int
     sections: list[SectionEntry]
-    truncated: Annotated[bool, Field(description="True when there are more sections after these.")]
-    next_start_section: NotRequired[
-        Annotated[
-            int, Field(description="The start_section to go on with; only there when truncated.")
-        ]
-    ]
+    truncated: bool
+    next_start_section: NotRequired[int]
     tags: list[str]
     tenant_id: str
-    tokens: Tokens
+    tokens: int
 
 
 def metadata_tool(repository: DocumentRepository, *, max_text_bytes: int) -> Tool:
@@ -94,11 +83,9 @@ def metadata_tool(repository: DocumentRepository, *, max_text_bytes: int) -> Too
     return build_local_tool(
         name="read_doc_metadata",
         description=(
-            "Describe a document: title, number of pages, tags, and its sections with their ids "
-            "and pages. Start here, then read with read_doc_section or read_doc_pages, or look "
-            f"something up with doc_local_search. One answer lists at most {max_text_bytes} bytes "
-            "of sections; when truncated is true, repeat the call with start_section set to "
-            "next_start_section to list more, or search instead."
+            "Describe a document: title, number of pages, tags, and sections with ids and pages. "
+            f"An answer has at most {max_text_bytes} bytes of sections; if truncated is true, "
+            "repeat the call with start_section set to next_start_section, or search instead."
         ),
         arguments=MetadataArguments,
         result=Metadata,

@@ -12,24 +12,18 @@ from mcp_tools_proxy.documents.layout import cut_pages, page_spans
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import Result, Tool
 from mcp_tools_proxy.domain.errors import PagesNotFound, PageSpanTooLarge
-from mcp_tools_proxy.tools.arguments import (
-    NextStartChar,
-    Positive,
-    StartChar,
-    Tokens,
-    Truncated,
-)
+from mcp_tools_proxy.tools.arguments import Positive, StartChar
 from mcp_tools_proxy.tools.document_lookup import VersionArguments, version_finder
 from mcp_tools_proxy.tools.local_tool import ConflictingArguments, build_local_tool
-from mcp_tools_proxy.tools.sources import Sources, sources_of
+from mcp_tools_proxy.tools.sources import Source, sources_of
 from mcp_tools_proxy.wire.text import estimate_tokens
 
 
 class PagesArguments(VersionArguments):
     """Which pages to read (1-based, inclusive), and from where."""
 
-    page_start: Annotated[Positive, Field(description="First page, counted from 1.")]
-    page_end: Annotated[Positive, Field(description="Last page, included.")]
+    page_start: Positive
+    page_end: Annotated[Positive, Field(description="Included.")]
     start_char: StartChar = 0
 
     @model_validator(mode="after")
@@ -43,13 +37,13 @@ class PagesText(TypedDict):
     """The pages' text, joined by a blank line; the span is clamped to the document."""
 
     text: str
-    tokens: Tokens
+    tokens: int
     page_start: int
     page_end: int
     doc_id: str
-    truncated: Truncated
-    next_start_char: NotRequired[NextStartChar]
-    sources: Sources
+    truncated: bool
+    next_start_char: NotRequired[int]
+    sources: list[Source]
 
 
 def _wanted(arguments: PagesArguments) -> Wanted:
@@ -106,11 +100,9 @@ def pages_tool(
     return build_local_tool(
         name="read_doc_pages",
         description=(
-            "Read the text of consecutive pages of a document, joined by a blank line. One call "
-            f"spans at most {max_pages_per_call} pages; page_end past the last page is taken as "
-            f"the last page. One answer holds at most {max_text_bytes} bytes of text; when "
-            "truncated is true, repeat the call with start_char set to next_start_char to read "
-            "on. read_doc_metadata tells how many pages there are."
+            f"Read consecutive pages of a document, at most {max_pages_per_call} in one call. An "
+            f"answer has at most {max_text_bytes} bytes of text; if truncated is true, repeat the "
+            "call with start_char set to next_start_char."
         ),
         arguments=PagesArguments,
         result=PagesText,

@@ -1,9 +1,8 @@
 """read_doc_section: the text of one section."""
 
 from collections.abc import Iterable
-from typing import Annotated, NotRequired
+from typing import NotRequired
 
-from pydantic import Field
 from typing_extensions import TypedDict
 
 from mcp_tools_proxy.documents.document_cache import CachedDocument
@@ -13,16 +12,10 @@ from mcp_tools_proxy.documents.layout import cut_pages, section_spans
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import Result, Tool
 from mcp_tools_proxy.domain.errors import SectionNotFound
-from mcp_tools_proxy.tools.arguments import (
-    Id,
-    NextStartChar,
-    StartChar,
-    Tokens,
-    Truncated,
-)
+from mcp_tools_proxy.tools.arguments import Id, StartChar
 from mcp_tools_proxy.tools.document_lookup import VersionArguments, version_finder
 from mcp_tools_proxy.tools.local_tool import build_local_tool
-from mcp_tools_proxy.tools.sources import Sources, sources_of
+from mcp_tools_proxy.tools.sources import Source, sources_of
 from mcp_tools_proxy.wire.text import estimate_tokens, quote
 
 SHOWN_SECTION_IDS = 50
@@ -31,7 +24,7 @@ SHOWN_SECTION_IDS = 50
 class SectionArguments(VersionArguments):
     """Which section to read, and from where."""
 
-    section_id: Annotated[Id, Field(description="A section_id that read_doc_metadata lists.")]
+    section_id: Id
     start_char: StartChar = 0
 
 
@@ -39,15 +32,15 @@ class SectionText(TypedDict):
     """A section's text; pages are 1-based and inclusive."""
 
     text: str
-    tokens: Tokens
+    tokens: int
     section_id: str
     doc_id: str
-    truncated: Truncated
-    next_start_char: NotRequired[NextStartChar]
+    truncated: bool
+    next_start_char: NotRequired[int]
     title: str
     page_start: int
     page_end: int
-    sources: Sources
+    sources: list[Source]
 
 
 def _wanted(arguments: SectionArguments) -> Wanted:
@@ -91,9 +84,9 @@ def section_tool(repository: DocumentRepository, *, max_text_bytes: int) -> Tool
     return build_local_tool(
         name="read_doc_section",
         description=(
-            "Read the text of one section of a document. Call read_doc_metadata first: it lists "
-            f"the section ids. One answer holds at most {max_text_bytes} bytes of text; when "
-            "truncated is true, repeat the call with start_char set to next_start_char to read on."
+            "Read one section of a document; read_doc_metadata lists the section ids. An answer "
+            f"has at most {max_text_bytes} bytes of text; if truncated is true, repeat the call "
+            "with start_char set to next_start_char."
         ),
         arguments=SectionArguments,
         result=SectionText,

@@ -1,53 +1,37 @@
 """Where the texts of an answer stand, so that they can be cited and checked."""
 
 from collections.abc import Iterable
-from typing import Annotated, NotRequired, cast
+from typing import NotRequired, cast
 
-from pydantic import Field
 from typing_extensions import TypedDict
 
 from mcp_tools_proxy.domain.document import DocumentHead, PageSpan, RetrievedChunk
 from mcp_tools_proxy.domain.json_objects import without_none
 
-Version = Annotated[str, Field(description="The version of the document's content.")]
-Ocr = Annotated[
-    int,
-    Field(
-        description="Only where the page was read by OCR: how sure that was, in per cent. Letters "
-        "and figures may be wrong."
-    ),
-]
-
 
 class Source(TypedDict):
-    """A place in a document: characters of one page's text, ``end_char`` excluded."""
+    """A place in a document: characters of one page's text, ``end_char`` excluded.
+
+    ``ocr`` is there only for a page that was read by OCR: how sure that was, in per cent.
+    """
 
     doc_id: str
-    version: Version
+    version: str
     page: int
     start_char: int
     end_char: int
-    ocr: NotRequired[Ocr]
+    ocr: NotRequired[int]
 
 
 class WindowSource(TypedDict):
     """A place in a document, as far as Retrieval knows it."""
 
     doc_id: str
-    version: NotRequired[Version]
+    version: NotRequired[str]
     page: NotRequired[int]
     start_char: NotRequired[int]
     end_char: NotRequired[int]
-    ocr: NotRequired[Ocr]
-
-
-Sources = Annotated[
-    list[Source],
-    Field(description="Where the text stands, in reading order: one for each page."),
-]
-WindowSources = Annotated[
-    list[WindowSource], Field(description="Where the text stands, as far as that is known.")
-]
+    ocr: NotRequired[int]
 
 
 def sources_of(head: DocumentHead, spans: Iterable[PageSpan]) -> list[Source]:

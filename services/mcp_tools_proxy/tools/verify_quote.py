@@ -7,14 +7,13 @@ from typing_extensions import TypedDict
 
 from mcp_tools_proxy.documents.document_cache import CachedDocument
 from mcp_tools_proxy.documents.document_repository import WHOLE, DocumentRepository
-from mcp_tools_proxy.documents.quotes.quotable_document import MAX_MATCHES, Passage
+from mcp_tools_proxy.documents.quotes.quotable_document import Passage
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import Result, Tool
 from mcp_tools_proxy.domain.document import DocumentHead
-from mcp_tools_proxy.tools.arguments import Tokens
 from mcp_tools_proxy.tools.document_lookup import VersionArguments, version_finder
 from mcp_tools_proxy.tools.local_tool import build_local_tool
-from mcp_tools_proxy.tools.sources import Source, Sources, source_of, sources_of
+from mcp_tools_proxy.tools.sources import Source, source_of, sources_of
 from mcp_tools_proxy.wire.text import cut_utf8, estimate_tokens
 
 MIN_QUOTE_CHARS = 8
@@ -39,13 +38,11 @@ class QuoteArguments(VersionArguments):
     quote: Annotated[
         str,
         AfterValidator(_quote),
-        WithJsonSchema(
-            {"type": "string", "minLength": MIN_QUOTE_CHARS, "maxLength": MAX_QUOTE_CHARS}
-        ),
+        WithJsonSchema({"type": "string"}),
         Field(
             description=(
-                "The words as they are quoted, without quotation marks around them, and without "
-                "the … at the ends of an excerpt. Nothing may be left out in between."
+                f"{MIN_QUOTE_CHARS} to {MAX_QUOTE_CHARS} characters, without quotation marks and … "
+                "around them; nothing left out in between."
             )
         ),
     ]
@@ -55,23 +52,18 @@ class Nearest(TypedDict):
     """The passage that is most like the quote."""
 
     text: str
-    similarity: Annotated[float, Field(description="1 is the same, 0 has nothing in common.")]
+    similarity: float
     source: Source
 
 
 class QuoteVerdict(TypedDict):
     """Whether the quote stands there, and where; else what stands there that is like it."""
 
-    verified: Annotated[bool, Field(description="True when the quote stands there word for word.")]
-    matches: Sources
-    nearest: NotRequired[
-        Annotated[
-            Nearest,
-            Field(description="Only when not verified, and something is like the quote."),
-        ]
-    ]
+    verified: bool
+    matches: list[Source]
+    nearest: NotRequired[Nearest]
     doc_id: str
-    tokens: Tokens
+    tokens: int
 
 
 def quote_tool(repository: DocumentRepository, *, max_text_bytes: int) -> Tool:
@@ -94,12 +86,10 @@ def quote_tool(repository: DocumentRepository, *, max_text_bytes: int) -> Tool:
     return build_local_tool(
         name="verify_quote",
         description=(
-            "Check a quotation before you show it: whether these words stand in the document, "
-            "word for word and figure for figure; differences of white space, of hyphens at line "
-            "ends, and of the kind of quotation marks do not count, upper and lower case does, and "
-            "in a table the bars. Gives the places where they stand, at most "
-            f"{MAX_MATCHES}, or else the passage that is most like them, if any: if it says the "
-            "same, correct the quotation by it and check again; if not, quote another place."
+            "Check a quotation before you show it: are these words in the document, word for word? "
+            "White space, hyphens at line ends and the kind of quotation marks do not count; case, "
+            "figures and the bars of a table do. Answers the places (matches), or else the nearest "
+            "passage: if it says the same, correct the quotation and check again."
         ),
         arguments=QuoteArguments,
         result=QuoteVerdict,

@@ -1,9 +1,8 @@
 """view_doc_page: a page of a PDF as an image."""
 
 import base64
-from typing import Annotated, Literal, NotRequired
+from typing import Literal, NotRequired
 
-from pydantic import Field
 from typing_extensions import TypedDict
 
 from mcp_tools_proxy.documents.document_cache import CachedDocument
@@ -16,7 +15,6 @@ from mcp_tools_proxy.domain.errors import PagesNotFound
 from mcp_tools_proxy.tools.arguments import Positive
 from mcp_tools_proxy.tools.document_lookup import DocumentArguments, document_finder
 from mcp_tools_proxy.tools.local_tool import build_local_tool
-from mcp_tools_proxy.tools.sources import Version
 
 PIXELS_OF_A_TOKEN = 750
 """Vendors count about as many pixels of an image as a token."""
@@ -28,14 +26,14 @@ _ENVELOPE_BYTES = 64 * 1024
 class PageArguments(DocumentArguments):
     """Which page to show."""
 
-    page: Annotated[Positive, Field(description="The page, counted from 1.")]
+    page: Positive
 
 
 class ImageContent(TypedDict):
     """An image, as MCP spells it."""
 
     type: Literal["image"]
-    data: Annotated[str, Field(description="The image in base64.")]
+    data: str
     mimeType: str
 
 
@@ -43,17 +41,13 @@ class ShownPage(TypedDict):
     """The page that is shown, and the size of its image in pixels."""
 
     doc_id: str
-    version: Version
+    version: str
     page: int
     width: int
     height: int
-    tokens: Annotated[int, Field(description="Estimate of the image's size in tokens.")]
-    content: NotRequired[
-        Annotated[
-            list[ImageContent],
-            Field(description="The image; over MCP it is the result's content instead."),
-        ]
-    ]
+    tokens: int
+    content: NotRequired[list[ImageContent]]
+    """The image; over MCP it is the result's content instead."""
 
 
 def view_tool(repository: DocumentRepository, images: PageImages, *, max_image_bytes: int) -> Tool:
@@ -85,9 +79,8 @@ def view_tool(repository: DocumentRepository, images: PageImages, *, max_image_b
     return build_local_tool(
         name="view_doc_page",
         description=(
-            "Look at one page of a document as an image: for tables, figures, formulas and "
-            "handwriting, which its text does not have. Only for documents that were imported "
-            "from a PDF. To read text, read_doc_pages costs less."
+            "Show one page of a PDF as an image: for tables, figures, formulas and handwriting. "
+            "For text use read_doc_pages, which costs less."
         ),
         arguments=PageArguments,
         result=ShownPage,

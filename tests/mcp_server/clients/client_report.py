@@ -4,12 +4,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tests.support.local_tools import LOCAL_TOOLS
+from tests.support.local_tools import LISTED_TOOLS
 
 Json = dict[str, Any]
 SECTION = ("read_doc_section", {"doc_id": "doc_1", "section_id": "sec_intro"})
 ECHO = ("s1:echo", {"text": "Привет"})
-TOOLS = sorted([*LOCAL_TOOLS, "s1:echo"])
+TOOLS = sorted([*LISTED_TOOLS, "s1:echo"])
 
 
 def report(tools: Sequence[str], section: Mapping[str, Any], echo: Mapping[str, Any]) -> Json:

@@ -66,27 +66,19 @@ class DocumentListArguments(Arguments):
     query: Annotated[
         str | None,
         Field(
-            description=(
-                "Only documents with each of these words in the title, the id or a tag, in any "
-                "case. The text of documents is not searched."
-            )
+            description="Only documents with these words in title, id or tags; no search in texts."
         ),
     ] = None
-    tag: Annotated[str | None, Field(description="Only documents with this tag, in any case.")] = (
-        None
-    )
+    tag: str | None = None
     limit: Annotated[
         Positive,
-        Field(description=f"How many documents at most; above {MAX_DOCUMENTS} is {MAX_DOCUMENTS}."),
+        Field(description=f"At most {MAX_DOCUMENTS}."),
     ] = 20
     cursor: Annotated[
         str | None,
         Field(
             max_length=MAX_CURSOR_CHARS,
-            description=(
-                "Leave it out at first; to list more, repeat the same call with the next_cursor "
-                "that it gave."
-            ),
+            description="To list more: the next_cursor of the answer.",
         ),
         AfterValidator(lambda cursor: None if cursor is None else _doc_id_of(cursor)),
     ] = None
@@ -99,26 +91,18 @@ class ListedDocument(TypedDict):
     title: str
     pages: int
     tags: list[str]
-    language: NotRequired[
-        Annotated[str, Field(description="By its tag of BCP 47; only there where it is known.")]
-    ]
-    updated: Annotated[str, Field(description="When its content was last written, in UTC.")]
+    language: NotRequired[str]
+    updated: str
 
 
 class DocumentList(TypedDict):
     """Documents, ordered by doc_id."""
 
     documents: list[ListedDocument]
-    count: Annotated[int, Field(description="How many documents this answer has.")]
-    next_cursor: NotRequired[
-        Annotated[str, Field(description="The cursor to go on with; only there if there are more.")]
-    ]
-    pending: NotRequired[
-        Annotated[
-            bool,
-            Field(description="True while some documents are not read yet: list again later."),
-        ]
-    ]
+    count: int
+    next_cursor: NotRequired[str]
+    pending: NotRequired[bool]
+    """True while some documents are not read yet."""
 
 
 def documents_tool(repository: DocumentRepository, *, max_text_bytes: int) -> Tool:
@@ -144,11 +128,9 @@ def documents_tool(repository: DocumentRepository, *, max_text_bytes: int) -> To
     return build_local_tool(
         name=LIST_DOCUMENTS,
         description=(
-            "List the documents that you may read, with the doc_id that the other tools take, to "
-            "see what there is when you were given none. Narrow a long list by query (words of "
-            "titles, ids or tags) or by tag; when next_cursor is there, repeat the call with "
-            "cursor set to it to list more. Then look into a document with read_doc_metadata or "
-            "doc_local_search."
+            "List the documents that you may read, with the doc_id that other tools take. If "
+            "next_cursor is there, repeat the call with it as cursor; while pending is true, list "
+            "again later."
         ),
         arguments=DocumentListArguments,
         result=DocumentList,

@@ -16,7 +16,7 @@ from mcp_tools_proxy.tools.arguments import Id, Positive
 from mcp_tools_proxy.tools.catalog.list_documents import TITLE_CHARS
 from mcp_tools_proxy.tools.local_search import SearchQuery, fit_snippet
 from mcp_tools_proxy.tools.local_tool import Arguments, build_local_tool, no_document
-from mcp_tools_proxy.tools.sources import Sources
+from mcp_tools_proxy.tools.sources import Source
 from mcp_tools_proxy.wire.text import estimate_tokens, utf8_len
 
 SEARCH_DOCUMENTS = "search_documents"
@@ -34,19 +34,16 @@ class TenantSearchArguments(Arguments):
     max_results: Annotated[
         Positive,
         AfterValidator(lambda wanted: min(wanted, MAX_PLACES)),
-        Field(description=f"How many places to return; above {MAX_PLACES} is {MAX_PLACES}."),
+        Field(description=f"At most {MAX_PLACES}."),
     ] = 5
     tags: Annotated[
         list[str] | None,
         Field(
             max_length=MAX_NARROWED,
-            description="Only documents with one of these tags, in any case.",
+            description="Only documents with one of these tags.",
         ),
     ] = None
-    doc_ids: Annotated[
-        list[Id] | None,
-        Field(max_length=MAX_NARROWED, description="Only these documents."),
-    ] = None
+    doc_ids: Annotated[list[Id] | None, Field(max_length=MAX_NARROWED)] = None
 
 
 class FoundPlace(TypedDict):
@@ -59,7 +56,7 @@ class FoundPlace(TypedDict):
     chunk_id: NotRequired[str]
     snippet: str
     score: float
-    sources: Sources
+    sources: list[Source]
 
 
 class IndexProgress(TypedDict):
@@ -73,21 +70,10 @@ class FoundInDocuments(TypedDict):
     """The places found, best first."""
 
     places: list[FoundPlace]
-    count: Annotated[int, Field(description="How many places this answer has.")]
-    searched_for: NotRequired[
-        Annotated[list[str], Field(description="Only if nothing was found: the query's words.")]
-    ]
-    indexing: NotRequired[
-        Annotated[
-            IndexProgress,
-            Field(
-                description=(
-                    "Only there while documents are not indexed yet: places of these are missing; "
-                    "search again later."
-                )
-            ),
-        ]
-    ]
+    count: int
+    searched_for: NotRequired[list[str]]
+    indexing: NotRequired[IndexProgress]
+    """Only there while documents are not indexed yet: places of these are missing."""
 
 
 def documents_search_tool(search: TenantSearch, *, max_text_bytes: int) -> Tool:
@@ -114,13 +100,10 @@ def documents_search_tool(search: TenantSearch, *, max_text_bytes: int) -> Tool:
     return build_local_tool(
         name=SEARCH_DOCUMENTS,
         description=(
-            "Search all documents that you may read at once, and get the best matching excerpts "
-            f"with their doc_id, page, section_id and chunk_id, best first, at most {MAX_PLACES}. "
-            "Use it when you do not know which document has the answer; narrow it by tags or "
-            "doc_ids. An empty list means that none of these documents has the words in "
-            "searched_for: try the words that such a text would use, or fewer filters. Compare "
-            "scores within one answer only. Then read around a place with read_doc_pages, or "
-            "search on in its document with doc_local_search."
+            "Search all documents that you may read, when you do not know which one has the "
+            "answer: the best excerpts with doc_id, page, section_id and chunk_id, best first. If "
+            "there are none, no document has a word of searched_for: try others, or fewer "
+            "filters. While indexing is there, places are missing: search again later."
         ),
         arguments=TenantSearchArguments,
         result=FoundInDocuments,
