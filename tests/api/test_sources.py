@@ -7,7 +7,12 @@ import pytest
 from mcp_tools_proxy.documents.versions import version_of
 from mcp_tools_proxy.domain.document import Chunk, Section
 from tests.support.builders import make_document
-from tests.support.service import Service, running
+from tests.support.configuration import Config, Json
+from tests.support.mcp_endpoint import serving
+from tests.support.raw_mcp_client import ERAS, raw_client
+from tests.support.service import EXECUTE, Service, put_all, running
+
+USER = {"user_id": "u", "tenant_id": "tenant_1"}
 
 PAGES = ("Первая страница  начинается здесь.\n" * 60, "", "The  second\npage ends. " * 70)
 DOCUMENT = make_document(doc_id="d", pages=PAGES)
@@ -124,3 +129,92 @@ async def test_a_source_on_a_page_read_by_ocr_says_how_sure_that_was(
     async with running(SCAN, retrieval_window_url="local") as service:
         result = await service.result(tool, {"doc_id": "scan", **arguments})
     assert [place.get("ocr") for place in places_of(result)] == confidences
+
+
+def sources_in(result: Any) -> set[str]:
+    """Return the keys of a result, and of the items of its lists, that are sources."""
+    nested = [it for part in result.values() if isinstance(part, list) for it in part]
+    objects = [result, *(it for it in nested if isinstance(it, dict))]
+    return {key for it in objects for key in it if key == "sources"}
+
+
+WITH_SOURCES: dict[str, dict[str, object]] = {
+    "read_doc_pages": {"doc_id": "d", "page_start": 1, "page_end": 3},
+    "read_doc_section": {"doc_id": "scan", "section_id": "all"},
+    "doc_local_search": {"doc_id": "d", "query": "second page"},
+    "search_documents": {"query": "second page", "doc_ids": ["d"]},
+    "read_chunk_window": {"doc_id": "d", "anchor_chunk_id": "p1-c1", "radius": 1},
+}
+CHOICES: tuple[tuple[bool, bool | None, bool | None], ...] = (
+    (True, None, None),
+    (False, None, None),
+    (True, False, None),
+    (False, True, None),
+    (True, None, False),
+    (False, False, True),
+    (True, True, False),
+)
+"""What setting, profile and request say; the last that says something counts."""
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+async def test_sources_are_left_out_by_setting_profile_or_request(
+    choice: tuple[bool, bool | None, bool | None],
+) -> None:
+    setting, profile, request = choice
+    wanted = next(it for it in (request, profile, setting) if it is not None)
+    agent: Json = {"name": "reader", "sources": profile}
+    requested: Json = {} if request is None else {"sources": request}
+    config = Config(agents=[agent])
+    async with running(
+        DOCUMENT, SCAN, config=config, sources=setting, retrieval_window_url="local"
+    ) as service:
+        for tool, arguments in WITH_SOURCES.items():
+            answer = await service.execute(tool, arguments, agent="reader", **requested)
+            assert (tool, sources_in(answer["result"])) == (tool, {"sources"} if wanted else set())
+            calls = [{"tool_name": tool, "arguments": arguments}]
+            body = {"calls": calls, "user": USER, "agent": "reader", **requested}
+            (one,) = (await service.http.post(f"{EXECUTE}/batch", json=body)).json()["results"]
+            assert one["result"] == answer["result"]
+
+
+async def test_the_places_of_a_quote_are_no_sources_to_leave_out() -> None:
+    async with running(SCAN, sources=False) as service:
+        result = await service.result(
+            "verify_quote", {"doc_id": "scan", "quote": "at most twelve bar"}
+        )
+    assert [it["page"] for it in result["matches"]] == [2]
+
+
+@pytest.mark.parametrize("wanted", ["no", 0, [], {}])
+async def test_another_value_of_sources_is_refused(wanted: object) -> None:
+    async with running() as service:
+        answer = await service.execute("list_documents", sources=wanted)
+    error = answer["error"]
+    assert (error["code"], error["details"]["field"]) == ("INVALID_REQUEST", "sources")
+
+
+async def test_the_same_key_for_a_request_without_sources_is_a_conflict() -> None:
+    tool, arguments = "read_doc_pages", WITH_SOURCES["read_doc_pages"]
+    async with running(DOCUMENT) as service:
+        first = await service.execute(tool, arguments, idempotency_key="k")
+        again = await service.execute(tool, arguments, idempotency_key="k")
+        other = await service.execute(tool, arguments, idempotency_key="k", sources=False)
+    assert (again["replayed"], again["result"]) == (True, first["result"])
+    assert other["error"]["code"] == "IDEMPOTENCY_CONFLICT"
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_over_mcp_sources_are_left_out_by_meta(era: str) -> None:
+    key = "io.github.mcp-tools-proxy/sources"
+    call = {"name": "read_doc_pages", "arguments": WITH_SOURCES["read_doc_pages"]}
+    async with serving() as served:
+        put_all(served.service, (DOCUMENT,))
+        client = await raw_client(served, era)
+        answers = [
+            await client.request("tools/call", {**call, "_meta": meta})
+            for meta in ({}, {key: True}, {key: False}, {key: "no"})
+        ]
+    shown = [sources_in(it["result"]["structuredContent"]) for it in answers[:3]]
+    assert shown == [{"sources"}, {"sources"}, set()]
+    assert answers[3]["error"]["code"] == -32602

@@ -312,8 +312,8 @@ async def test_the_tool_refuses_other_arguments(arguments: Json) -> None:
 
 
 async def test_a_list_too_long_for_a_result_says_that_names_make_it_shorter() -> None:
-    async with running(max_result_bytes=300) as service:
-        error = (await service.execute("list_available_tools"))["error"]
+    async with running(max_result_bytes=3_000) as service:
+        error = (await service.execute("list_available_tools", {"format": "mcp"}))["error"]
         named = await service.code("list_available_tools", {"names": ["read_doc_metadata"]})
         assert (error["code"], "in names" in error["message"], named) == (
             "RESULT_TOO_LARGE",

@@ -68,6 +68,7 @@ def call_of(
         kind=kind,
         arguments=arguments or {},
         caller=caller,
+        sources=parsed.body.sources,
         trace_id=parsed.trace_id,
         trace_context=trace_context_from(parsed.request.headers),
         idempotency_key=idempotency_key,

@@ -81,11 +81,21 @@ class CallRequest(BaseModel):
 
 
 class RequestContext(BaseModel):
-    """What every request says of its caller."""
+    """What every request says of its caller, and of the answers."""
 
     user: RequestUser | None = None
     agent: Agent | None = None
     documents: Documents | None = None
+    sources: Annotated[
+        bool | None,
+        Field(
+            strict=True,
+            description=(
+                "Whether answers of document tools have `sources`. Left out: as the agent's "
+                "profile says, or the gateway's setting."
+            ),
+        ),
+    ] = None
     trace_id: RequestTraceId | None = None
 
 

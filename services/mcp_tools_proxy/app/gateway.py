@@ -6,8 +6,9 @@ Nothing here knows HTTP routes: ``app.http`` puts them in front.
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import structlog
 from pydantic import SecretStr
@@ -60,6 +61,7 @@ from mcp_tools_proxy.gateway.startup_wait import StartupWait
 from mcp_tools_proxy.gateway.subscriptions import Subscriptions
 from mcp_tools_proxy.idempotency.idempotent_calls import IdempotentCalls
 from mcp_tools_proxy.policy.blocklist import Blocklist
+from mcp_tools_proxy.policy.document_tools import READS_RESOURCES, chosen_tools, is_turned_off
 from mcp_tools_proxy.ratelimit.budget_limits import BudgetLimits
 from mcp_tools_proxy.ratelimit.limiter import build_limiter
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
@@ -78,6 +80,7 @@ from mcp_tools_proxy.tools.chunk_window import Retrieval, window_tool
 from mcp_tools_proxy.tools.document_resources import document_templates
 from mcp_tools_proxy.tools.list_available_tools import catalog_tool
 from mcp_tools_proxy.tools.local_search import search_tool
+from mcp_tools_proxy.tools.local_tool import LocalTool
 from mcp_tools_proxy.tools.read_metadata import metadata_tool
 from mcp_tools_proxy.tools.read_pages import pages_tool
 from mcp_tools_proxy.tools.read_section import section_tool
@@ -147,7 +150,7 @@ class Gateway:
         )
         self.records = build_record_store(settings)
         self.registry = RegistryHolder()
-        local_tools = self._local_tools(settings)
+        local_tools = tuple(self._local_tools(settings))
         local_templates = self._local_templates(settings)
         self.registry.replace(Registry.build(local_tools, templates=local_templates))
         offer_changes = ChangeSignal()
@@ -215,7 +218,14 @@ class Gateway:
             registry=self.registry, first_attempts=self.first_attempts, lifecycle=self.lifecycle
         )
 
-    def _local_tools(self, settings: Settings) -> tuple[Tool, ...]:
+    def _local_tools(self, settings: Settings) -> Iterator[Tool]:
+        """Yield the tools that the settings choose."""
+        chosen = chosen_tools(settings.document_tools)
+        for tool in self._all_local_tools(settings):
+            if not is_turned_off(tool.spec.name, chosen):
+                yield replace(tool, shows_sources=settings.sources)
+
+    def _all_local_tools(self, settings: Settings) -> tuple[LocalTool[Any, Any], ...]:
         max_text_bytes = settings.max_text_bytes
         return (
             section_tool(self.repository, max_text_bytes=max_text_bytes),
@@ -247,7 +257,7 @@ class Gateway:
             catalog_tool(self.registry.list_tools, max_result_bytes=settings.max_result_bytes),
         )
 
-    def _page_tools(self, settings: Settings) -> Iterator[Tool]:
+    def _page_tools(self, settings: Settings) -> Iterator[LocalTool[Any, Any]]:
         """Yield the tool that shows pages, where the originals are kept."""
         if settings.documents_keep_originals:
             renderer = PageRenderer(max_image_bytes=settings.max_image_bytes)
@@ -255,6 +265,8 @@ class Gateway:
             yield view_tool(self.repository, images, max_image_bytes=settings.max_image_bytes)
 
     def _local_templates(self, settings: Settings) -> Sequence[ResourceTemplate]:
+        if is_turned_off(READS_RESOURCES, chosen_tools(settings.document_tools)):
+            return ()
         limits = settings.max_pages_per_call, settings.max_text_bytes
         read_pages = pages_tool(
             self.repository, max_pages_per_call=limits[0], max_text_bytes=limits[1]

@@ -234,6 +234,8 @@ def build_agents(file: AgentsFile, *, warnings: tuple[Problem, ...]) -> Agents:
                 exclude_components=tuple(entry.exclude_components or ()),
                 preset_id=entry.preset,
                 documents=None if entry.documents is None else frozenset(entry.documents),
+                document_tools=entry.document_tools,
+                sources=entry.sources,
                 bindings={tool: bindings_of(values) for tool, values in entry.bind.items()},
                 tool_name_style=entry.tool_name_style,
             )

@@ -14,7 +14,15 @@ from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    Strict,
+    model_validator,
+)
 from pydantic import WithJsonSchema as Published
 from pydantic.config import JsonDict
 
@@ -40,6 +48,7 @@ from mcp_tools_proxy.config.limits.limits_file import LimitsFile
 from mcp_tools_proxy.config.server_entry import ServerEntry
 from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.domain.configuration import EMPTY_PRESET
+from mcp_tools_proxy.policy.document_tools import ALL, DOCUMENT_TOOLS, NONE, chosen_tools
 from mcp_tools_proxy.wire.identifiers import MAX_DOCUMENTS, Identifier
 from mcp_tools_proxy.wire.problem_texts import closest_match
 from mcp_tools_proxy.wire.text import quote
@@ -205,6 +214,20 @@ _OwnPresetId = Annotated[
 ]
 
 
+_DocumentTools = Annotated[
+    frozenset[str] | None,
+    BeforeValidator(lambda choice: None if choice is None else chosen_tools(choice)),
+    Published(
+        {
+            "anyOf": [
+                {"type": "string", "enum": [ALL, NONE]},
+                {"type": "array", "items": {"type": "string", "enum": list(DOCUMENT_TOOLS)}},
+                {"type": "null"},
+            ]
+        }
+    ),
+]
+
 _NameStyle = Annotated[
     ToolNameStyle, Strict(False), Published({"type": "string", "enum": list(ToolNameStyle)})
 ]
@@ -263,6 +286,7 @@ MISSPELT = {
     **dict.fromkeys(
         ("doc_id", "doc_ids", "docIds", "docs", "document", "document_ids"), "documents"
     ),
+    **dict.fromkeys(("documentTools", "document-tools", "doc_tools"), "document_tools"),
     **dict.fromkeys(("binding", "bindings", "binds", "bound"), "bind"),
 }
 """Wrong spellings of the keys that narrow a profile, and the right ones.
@@ -275,7 +299,7 @@ was meant. The loader refuses every other key that is similar to one of these as
 class AgentEntry(BaseModel):
     """What one agent may see and use of what everybody may.
 
-    Each key only takes away, but `tool_name_style`."""
+    Each key only takes away, but `sources` and `tool_name_style`."""
 
     model_config = SNAKE_CASE_MODEL | ConfigDict(
         json_schema_extra={"propertyNames": {"not": {"enum": list(MISSPELT)}}}
@@ -310,6 +334,12 @@ class AgentEntry(BaseModel):
     )
     """The ids of the only documents that it may use. Left out or null: all that its user may read.
     An empty list: none."""
+    document_tools: _DocumentTools = Field(default=None, examples=["none", ["read_doc_pages"]])
+    """Which of the gateway's document tools it has: `all`, `none`, or a list of names; of these
+    the setting MCP_PROXY_DOCUMENT_TOOLS may allow fewer. Left out or null: all."""
+    sources: bool | None = Field(default=None, examples=[False])
+    """Whether answers of document tools have `sources`, where the request does not say it. Left
+    out or null: MCP_PROXY_SOURCES."""
     tool_name_style: _NameStyle | None = Field(default=None, examples=["alias"])
     """How its lists name the servers' tools: `server` (`server_id:tool`), `alias`, or `bare` (as
     the server calls it). Left out or null: MCP_PROXY_TOOL_NAME_STYLE."""

@@ -106,6 +106,8 @@ class Call:
     client_name: str | None = None
     """What an MCP client calls itself; for the call's record."""
     input_responses: InputResponses | None = None
+    sources: bool | None = None
+    """Whether an answer of a document tool has sources; None for what profile or setting say."""
     idempotency_key: str | None = None
     """The same call of the same caller under this key has the same outcome, and is made once."""
     waited_s: float = 0.0

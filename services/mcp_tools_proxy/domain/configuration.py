@@ -38,14 +38,16 @@ class InvalidConfig(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentProfile:
-    """One entry of agents.json; each field only narrows what callers may use (A-14), but the last.
+    """One entry of agents.json; fields only narrow what callers may use (A-14), or shape answers.
 
     ``server_ids``, which the file calls ``client_ids``, are the downstream servers that the agent
     may use: None is all of them, empty is none (A-04). ``exclude_components`` names components that
     it may not use (A-05, A-18). ``preset_id`` names a preset that narrows the active one further.
     ``documents`` are the only ones that it may use, None for any that its user may read.
-    ``tool_name_style`` is how its lists name downstream tools, None for the setting's. ``bindings``
-    are arguments of tools that are filled in for it, by the tool's full name.
+    ``document_tools`` are the only ones of the gateway's document tools, None for all. ``sources``
+    is whether their answers have sources, and ``tool_name_style`` how its lists name downstream
+    tools, None for what the settings say. ``bindings`` are arguments of tools that are filled in
+    for it, by the tool's full name.
     """
 
     name: str
@@ -53,6 +55,8 @@ class AgentProfile:
     exclude_components: tuple[str, ...] = ()
     preset_id: str | None = None
     documents: frozenset[str] | None = None
+    document_tools: frozenset[str] | None = None
+    sources: bool | None = None
     tool_name_style: ToolNameStyle | None = None
     bindings: AgentBindings = field(default_factory=dict, hash=False)
 

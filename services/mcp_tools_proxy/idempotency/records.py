@@ -95,6 +95,8 @@ def request_digest(call: Call, spec: ComponentSpec) -> bytes:
     if caller.roles or caller.documents is not None:
         documents = None if caller.documents is None else sorted(caller.documents)
         whole += (sorted(set(caller.roles)), documents)
+    if call.sources is not None:
+        whole += (call.sources,)
     if spec.exchanges_jwt:
         whole += (caller.jwt_claims,)
     return _digest(to_json(_canonical(whole)))

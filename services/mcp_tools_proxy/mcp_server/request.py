@@ -29,6 +29,7 @@ from mcp_tools_proxy.wire.tracing import (
     DOCUMENTS_KEY,
     IDEMPOTENCY_KEY,
     OUR_PREFIX,
+    SOURCES_KEY,
     TRACE_CONTEXT,
     choose_trace_id,
     valid_context,
@@ -169,6 +170,7 @@ class McpRequest:
             meta=meta,
             client=self.build_client(meta.get("progressToken"), self.log_level),
             input_responses=self._input_responses() if self.modern else None,
+            sources=_sources(meta),
             idempotency_key=_idempotency_key(meta) if kind is Kind.TOOL else None,
             route=self.method,
             client_name=self.client_name,
@@ -211,6 +213,14 @@ def _idempotency_key(meta: Mapping[str, Any]) -> str | None:
     if key is None or (isinstance(key, str) and is_idempotency_key(key)):
         return key
     raise JsonRpcError(INVALID_PARAMS, f'_meta["{IDEMPOTENCY_KEY}"] {IDEMPOTENCY_KEY_RULE}')
+
+
+def _sources(meta: Mapping[str, Any]) -> bool | None:
+    """Return whether ``_meta`` wants sources, None if it does not say. Raises JsonRpcError."""
+    wanted = meta.get(SOURCES_KEY)
+    if wanted is None or isinstance(wanted, bool):
+        return wanted
+    raise JsonRpcError(INVALID_PARAMS, f'_meta["{SOURCES_KEY}"] should be true or false')
 
 
 def _object_or_empty(value: object) -> Mapping[str, Any]:

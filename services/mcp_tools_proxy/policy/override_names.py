@@ -10,17 +10,12 @@ from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.configuration import Preset, Reference
 from mcp_tools_proxy.domain.offers.overrides import NO_OVERRIDES
 from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
+from mcp_tools_proxy.policy.document_tools import DOCUMENT_TOOLS
 from mcp_tools_proxy.wire.unicode.lookalikes import joined_skeleton
 
 _Pair = tuple[str, str]
 
-LOCAL_TOOLS = frozenset(
-    {
-        *("doc_local_search", "list_available_tools", "list_documents", "read_chunk_window"),
-        *("read_doc_metadata", "read_doc_pages", "read_doc_section"),
-        *("search_documents", "verify_quote", "view_doc_page"),
-    }
-)
+LOCAL_TOOLS = frozenset({"list_available_tools", *DOCUMENT_TOOLS})
 """The names of the gateway's own tools."""
 
 ALIAS_JOINT = "__"

@@ -12,6 +12,7 @@ from typing import Self
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.configuration import EMPTY_PRESET, AgentProfile, Preset, Reference
 from mcp_tools_proxy.policy.aliases import qualified_name
+from mcp_tools_proxy.policy.document_tools import READS_RESOURCES, is_turned_off
 from mcp_tools_proxy.policy.exclusions import NO_EXCLUSIONS, Exclusions
 from mcp_tools_proxy.policy.preset_filter import enabled, overrides_of
 
@@ -25,6 +26,7 @@ class Denial(Enum):
     EXCLUDED = "exclude_components"
     BIND = "bind"
     """The profile binds an argument that the tool does not have, or has with another value."""
+    DOCUMENT_TOOLS = "document_tools"
     PRESET = "preset"
     TENANT = "tenant"
 
@@ -99,6 +101,10 @@ class Visibility:
     preset: PresetScope | None = None
     documents: frozenset[str] | None = None
     """The only documents that the agent may use; None for all that its user may read."""
+    document_tools: frozenset[str] | None = None
+    """The only document tools that the agent may use; None for all."""
+    sources: bool | None = None
+    """Whether answers of document tools have sources, where the request does not say it."""
     unbound: frozenset[str] = frozenset()
     """Full names of the tools with an argument that the profile cannot bind."""
 
@@ -111,6 +117,8 @@ class Visibility:
             excluded=Exclusions(profile.exclude_components),
             preset=scope,
             documents=profile.documents,
+            document_tools=profile.document_tools,
+            sources=profile.sources,
         )
 
     def may_allow(self, kind: Kind, server_id: str) -> bool:
@@ -125,14 +133,18 @@ class Visibility:
     def denial(self, kind: Kind, server_id: str | None, name: str) -> Denial | None:
         """Return why a component is denied, None if allowed; the server is checked first (A-09).
 
-        ``name`` is the bare name. Local components have no server; only ``exclude_components``
-        applies to them.
+        ``name`` is the bare name. Local components have no server; only ``exclude_components`` and
+        ``document_tools`` apply to them.
         """
         if server_id is not None:
             if self.server_ids is not None and server_id not in self.server_ids:
                 return Denial.SERVER
             if self.preset is not None and not self.preset.allows(kind, server_id, name):
                 return Denial.PRESET
+        elif self.document_tools is not None:
+            needed = name if kind is Kind.TOOL else READS_RESOURCES
+            if is_turned_off(needed, self.document_tools):
+                return Denial.DOCUMENT_TOOLS
         if self.excluded.matches(kind, server_id, name):
             return Denial.EXCLUDED
         return Denial.BIND if self.unbound and self._is_unbound(kind, server_id, name) else None

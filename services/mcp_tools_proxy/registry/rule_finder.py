@@ -15,6 +15,7 @@ from mcp_tools_proxy.domain.components import ComponentSpec
 from mcp_tools_proxy.domain.configuration import EMPTY_PRESET
 from mcp_tools_proxy.domain.offers.definitions import LOCK_FILE
 from mcp_tools_proxy.policy.aliases import qualified_name
+from mcp_tools_proxy.policy.document_tools import DOCUMENT_TOOLS
 from mcp_tools_proxy.policy.exclusions import NO_EXCLUSIONS
 from mcp_tools_proxy.policy.visibility import Denial, PresetScope
 from mcp_tools_proxy.registry.permissions import AccessRules, Permissions
@@ -25,6 +26,9 @@ NO_PRESET = RuleSource(CONFIGURATION_FILE, "$.defaultPresetId")
 
 NOT_AS_LOCKED = RuleSource(LOCK_FILE, "$.items")
 """The rule by which an item is quarantined."""
+
+CHOSEN_TOOLS = RuleSource(SETTINGS, "MCP_PROXY_DOCUMENT_TOOLS")
+"""The rule by which a document tool does not exist."""
 
 DEFAULT_TENANT = RuleSource(SETTINGS, "MCP_PROXY_DEFAULT_TENANT_ID")
 
@@ -44,8 +48,8 @@ class RuleFinder:
         match denial:
             case Denial.TENANT:
                 return DEFAULT_TENANT
-            case Denial.SERVER:
-                return _in_profile(permissions, "client_ids")
+            case Denial.SERVER | Denial.DOCUMENT_TOOLS:
+                return _in_profile(permissions, denial.value)
             case Denial.PRESET:
                 return _in_preset(visibility.preset or self.scope, spec.kind)
             case Denial.BIND:
@@ -83,6 +87,8 @@ class RuleFinder:
         place = permissions.visibility.excluded.place_of(kind, None, name)
         if place is not None:
             return _in_profile(permissions, "exclude_components", place)
+        if kind is Kind.TOOL and name in DOCUMENT_TOOLS and name != "view_doc_page":
+            return CHOSEN_TOOLS
         if server_id is None or server_id not in self.access_rules.servers:
             return None
         bare_name = name.removeprefix(qualified_name(server_id, ""))

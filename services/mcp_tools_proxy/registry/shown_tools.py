@@ -15,6 +15,7 @@ from mcp_tools_proxy.domain.components import (
     ToolNameStyle,
     ToolSpec,
 )
+from mcp_tools_proxy.policy.visibility import Visibility
 from mcp_tools_proxy.registry.component_table import ComponentTable
 from mcp_tools_proxy.registry.mcp_lists import McpLists, mcp_tool_lists
 from mcp_tools_proxy.registry.permissions import Permissions
@@ -80,14 +81,15 @@ class ShownTools:
     def tool_for(self, tool: Tool, permissions: Permissions) -> Tool:
         """Return a tool with the arguments filled in that the caller's agent may not choose.
 
-        A tool of ours works on those documents alone that the agent's profile names, if any.
+        A tool of ours works on those documents alone that the agent's profile names, if any, and
+        answers with or without sources as the profile says.
         """
         agent = permissions.agent
         if agent is None:
             return tool
         bound = self._bound_tool(tool, agent)
         if _is_narrowed(tool.spec, permissions):
-            return NarrowedTool(bound, permissions.visibility.documents or frozenset())
+            return NarrowedTool(bound, permissions.visibility)
         return bound
 
     def _bound_tool(self, tool: Tool, agent: str) -> Tool:
@@ -105,25 +107,27 @@ class ShownTools:
 def narrowed(component: Component, permissions: Permissions) -> Component:
     """Return a component with the documents alone that the agent's profile names, if any."""
     if _is_narrowed(component.spec, permissions):
-        return NarrowedComponent(component, permissions.visibility.documents or frozenset())
+        return NarrowedComponent(component, permissions.visibility)
     return component
 
 
 def _is_narrowed(spec: ComponentSpec, permissions: Permissions) -> bool:
-    return spec.server_id is None and permissions.visibility.documents is not None
+    visibility = permissions.visibility
+    narrows = visibility.documents is not None or visibility.sources is not None
+    return spec.server_id is None and narrows
 
 
 class NarrowedComponent:
-    """One of ours for an agent whose profile names the only documents that it may use.
+    """One of ours for an agent whose profile names its only documents, or speaks of sources.
 
-    The caller of ``complete_arguments`` has those alone from then on, in a list, too.
+    The caller of ``complete_arguments`` has those documents alone from then on, in a list, too.
     """
 
-    __slots__ = ("_component", "_documents")
+    __slots__ = ("_component", "_visibility")
 
-    def __init__(self, component: Component, documents: frozenset[str]) -> None:
+    def __init__(self, component: Component, visibility: Visibility) -> None:
         self._component = component
-        self._documents = documents
+        self._visibility = visibility
 
     @property
     def spec(self) -> ComponentSpec:
@@ -132,9 +136,10 @@ class NarrowedComponent:
 
     def complete_arguments(self, call: Call) -> Call:
         """Return the call of a caller that has the profile's documents alone."""
-        documents = narrow_documents(call.caller.documents, self._documents)
+        documents = narrow_documents(call.caller.documents, self._visibility.documents)
         caller = replace(call.caller, documents=documents)
-        return self._component.complete_arguments(replace(call, caller=caller))
+        sources = self._visibility.sources if call.sources is None else call.sources
+        return self._component.complete_arguments(replace(call, caller=caller, sources=sources))
 
     def parse(self, arguments: JsonObject) -> object:
         """Check the arguments. Raises InvalidArguments."""
@@ -154,8 +159,8 @@ class NarrowedTool(NarrowedComponent):
 
     __slots__ = ("_tool",)
 
-    def __init__(self, tool: Tool, documents: frozenset[str]) -> None:
-        super().__init__(tool, documents)
+    def __init__(self, tool: Tool, visibility: Visibility) -> None:
+        super().__init__(tool, visibility)
         self._tool = tool
 
     @property

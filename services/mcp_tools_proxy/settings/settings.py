@@ -38,6 +38,7 @@ from mcp_tools_proxy.settings.tracing import TracingSettings
 from mcp_tools_proxy.settings.types import (
     Budget,
     Count,
+    DocumentToolChoice,
     EnvironmentSettings,
     ListedCommands,
     OptionalText,
@@ -140,6 +141,12 @@ class Settings(
     require_agent: Annotated[bool | None, BeforeValidator(empty_is_unset)] = None
     """Refuse calls that name no agent; unset, they are refused once agents.json has profiles."""
 
+    document_tools: DocumentToolChoice = ("all",)
+    """Which of the gateway's document tools there are: ``all``, ``none``, or a list of names;
+    without ``read_doc_pages`` no documents are resources of MCP either."""
+    sources: bool = True
+    """Whether answers of document tools have ``sources``, where neither the request nor the agent's
+    profile says it."""
     tool_name_style: ToolNameStyle = ToolNameStyle.SERVER
     """How MCP lists name downstream tools: server (``server:tool``), alias, or bare; where neither
     the address (``?name_style=``) nor the agent's profile says it."""

@@ -19,6 +19,7 @@ from pydantic_core import from_json
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from mcp_tools_proxy.domain.server import ListedCommand, StdioMode
+from mcp_tools_proxy.policy.document_tools import chosen_tools
 from mcp_tools_proxy.wire.identifiers import is_loopback, is_visible_ascii
 
 ENV_PREFIX = "MCP_PROXY_"
@@ -121,6 +122,12 @@ def yaml_switch(value: object) -> object:
     return words.get(value, value)
 
 
+def are_document_tools(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Refuse what is not ``all``, ``none`` or names of document tools. Raises ValueError."""
+    chosen_tools(names)
+    return names
+
+
 def parse_commands(value: object) -> object:
     """Read a JSON list of programs; empty means none. Raises ValueError."""
     if not isinstance(value, str):
@@ -199,6 +206,9 @@ SigningKeys = Annotated[
     tuple[Annotated[SecretStr, hard_to_guess(MIN_KEY_CHARS)], ...],
     NoDecode,
     BeforeValidator(parse_list),
+]
+DocumentToolChoice = Annotated[
+    TextList, BeforeValidator(not_empty), AfterValidator(are_document_tools)
 ]
 StdioChoice = Annotated[StdioMode, BeforeValidator(yaml_switch)]
 ListedCommands = Annotated[tuple[ListedCommand, ...], NoDecode, BeforeValidator(parse_commands)]

@@ -13,13 +13,13 @@ from mcp_tools_proxy.documents.document_repository import WHOLE, DocumentReposit
 from mcp_tools_proxy.documents.document_store import HEAD_ONLY
 from mcp_tools_proxy.documents.retrieval.answers import place_of_anchor
 from mcp_tools_proxy.domain.caller import Call, Caller
-from mcp_tools_proxy.domain.components import Result, Tool
+from mcp_tools_proxy.domain.components import Result
 from mcp_tools_proxy.domain.document import RetrievedChunk
 from mcp_tools_proxy.domain.errors import WindowTooLarge
 from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.tools.arguments import Id, Natural
 from mcp_tools_proxy.tools.document_lookup import DocumentArguments, document_finder
-from mcp_tools_proxy.tools.local_tool import ConflictingArguments, build_local_tool
+from mcp_tools_proxy.tools.local_tool import ConflictingArguments, LocalTool, build_local_tool
 from mcp_tools_proxy.tools.sources import WindowSource, window_sources
 from mcp_tools_proxy.wire.text import cut_utf8, cut_utf8_tail, estimate_tokens, utf8_len
 
@@ -118,7 +118,7 @@ class ChunkText(TypedDict):
     page: NotRequired[int]
     chunk_index: NotRequired[int]
     text: str
-    sources: list[WindowSource]
+    sources: NotRequired[list[WindowSource]]
 
 
 class ChunkWindow(TypedDict):
@@ -145,7 +145,7 @@ def window_tool(
     windows_are_local: bool = False,
     retrieval_knows_caller: bool,
     max_text_bytes: int,
-) -> Tool:
+) -> LocalTool[WindowArguments, CachedDocument | None]:
     """Build read_chunk_window (T-02 … T-04).
 
     With ``own_documents_only`` the document has to be in ``repository``. Else Retrieval decides

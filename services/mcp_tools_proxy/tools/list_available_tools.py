@@ -9,10 +9,10 @@ from pydantic_core import to_json
 from typing_extensions import TypedDict
 
 from mcp_tools_proxy.domain.caller import Call, Caller
-from mcp_tools_proxy.domain.components import JsonObject, Result, Tool, ToolSpec
+from mcp_tools_proxy.domain.components import JsonObject, Result, ToolSpec
 from mcp_tools_proxy.domain.errors import ResultTooLarge
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat
-from mcp_tools_proxy.tools.local_tool import Arguments, build_local_tool, no_document
+from mcp_tools_proxy.tools.local_tool import Arguments, LocalTool, build_local_tool, no_document
 from mcp_tools_proxy.wire.text import estimate_tokens
 
 SUMMARY_CHARS = 160
@@ -82,7 +82,9 @@ class ToolListing(Protocol):
 ListTools = Callable[[Caller, ToolFormat, Sequence[str] | None], Awaitable[ToolListing]]
 
 
-def catalog_tool(list_tools: ListTools, *, max_result_bytes: int) -> Tool:
+def catalog_tool(
+    list_tools: ListTools, *, max_result_bytes: int
+) -> LocalTool[CatalogArguments, None]:
     """Build list_available_tools over ``list_tools``, the registry's list for a caller."""
 
     async def list_for_caller(arguments: CatalogArguments, call: Call, _none: None) -> Result:

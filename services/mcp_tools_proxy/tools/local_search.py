@@ -11,11 +11,11 @@ from mcp_tools_proxy.documents.document_repository import WHOLE, DocumentReposit
 from mcp_tools_proxy.documents.search.query import words_of
 from mcp_tools_proxy.documents.search.snippets import end_of_words
 from mcp_tools_proxy.domain.caller import Call
-from mcp_tools_proxy.domain.components import Result, Tool
+from mcp_tools_proxy.domain.components import Result
 from mcp_tools_proxy.domain.document import Hit, PageSpan
 from mcp_tools_proxy.tools.arguments import Positive
 from mcp_tools_proxy.tools.document_lookup import VersionArguments, version_finder
-from mcp_tools_proxy.tools.local_tool import build_local_tool
+from mcp_tools_proxy.tools.local_tool import LocalTool, build_local_tool
 from mcp_tools_proxy.tools.sources import Source, sources_of
 from mcp_tools_proxy.wire.text import cut_utf8, estimate_tokens, utf8_len
 
@@ -63,7 +63,7 @@ class Snippet(TypedDict):
     section_id: NotRequired[str]
     chunk_id: NotRequired[str]
     score: float
-    sources: list[Source]
+    sources: NotRequired[list[Source]]
 
 
 class Snippets(TypedDict):
@@ -78,7 +78,7 @@ class Snippets(TypedDict):
 
 def search_tool(
     repository: DocumentRepository, *, max_text_bytes: int, windows_configured: bool
-) -> Tool:
+) -> LocalTool[SearchArguments, CachedDocument]:
     """Build doc_local_search (contract §2, T-07).
 
     Its description points to read_chunk_window only with ``windows_configured``.

@@ -15,6 +15,7 @@ from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import DOCUMENT_ARGUMENT, JsonObject, Result, ToolSpec
 from mcp_tools_proxy.domain.errors import InvalidArguments
 from mcp_tools_proxy.domain.json_objects import without_none
+from mcp_tools_proxy.tools.sources import without_sources
 from mcp_tools_proxy.wire.identifiers import id_of
 from mcp_tools_proxy.wire.problem_texts import (
     MAX_PROBLEMS,
@@ -80,6 +81,8 @@ class LocalTool(Generic[ArgumentsT, DocumentT]):
     function: Callable[[ArgumentsT, Call, DocumentT], Awaitable[Result]]
     find_document: Callable[[ArgumentsT, Call], Awaitable[DocumentT]]
     ignores_unknown_arguments: bool
+    shows_sources: bool = True
+    """Whether answers have sources, where neither the request nor the agent's profile says it."""
 
     def complete_arguments(self, call: Call) -> Call:
         """Return the call with the id of its document as text.
@@ -121,6 +124,8 @@ class LocalTool(Generic[ArgumentsT, DocumentT]):
         The result names the arguments that were ignored.
         """
         result = await self.function(parsed.arguments, call, parsed.document)
+        if not (self.shows_sources if call.sources is None else call.sources):
+            result = replace(result, value=without_sources(result.value))
         if not parsed.ignored:
             return result
         named = [name[:QUOTE_CHARS] for name in parsed.ignored[:MAX_IGNORED]]

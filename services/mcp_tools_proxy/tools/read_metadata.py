@@ -12,11 +12,11 @@ from mcp_tools_proxy.documents.document_cache import CachedDocument
 from mcp_tools_proxy.documents.document_repository import DocumentRepository
 from mcp_tools_proxy.documents.document_store import Wanted
 from mcp_tools_proxy.domain.caller import Call
-from mcp_tools_proxy.domain.components import Result, Tool
+from mcp_tools_proxy.domain.components import Result
 from mcp_tools_proxy.domain.document import Section
 from mcp_tools_proxy.tools.arguments import Natural
 from mcp_tools_proxy.tools.document_lookup import VersionArguments, version_finder
-from mcp_tools_proxy.tools.local_tool import build_local_tool
+from mcp_tools_proxy.tools.local_tool import LocalTool, build_local_tool
 from mcp_tools_proxy.wire.text import estimate_tokens
 
 
@@ -52,7 +52,9 @@ class Metadata(TypedDict):
     tokens: int
 
 
-def metadata_tool(repository: DocumentRepository, *, max_text_bytes: int) -> Tool:
+def metadata_tool(
+    repository: DocumentRepository, *, max_text_bytes: int
+) -> LocalTool[MetadataArguments, CachedDocument]:
     """Build read_doc_metadata (contract §2)."""
 
     async def read_metadata(

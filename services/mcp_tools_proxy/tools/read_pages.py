@@ -10,11 +10,11 @@ from mcp_tools_proxy.documents.document_repository import DocumentRepository
 from mcp_tools_proxy.documents.document_store import Wanted
 from mcp_tools_proxy.documents.layout import cut_pages, page_spans
 from mcp_tools_proxy.domain.caller import Call
-from mcp_tools_proxy.domain.components import Result, Tool
+from mcp_tools_proxy.domain.components import Result
 from mcp_tools_proxy.domain.errors import PagesNotFound, PageSpanTooLarge
 from mcp_tools_proxy.tools.arguments import Positive, StartChar
 from mcp_tools_proxy.tools.document_lookup import VersionArguments, version_finder
-from mcp_tools_proxy.tools.local_tool import ConflictingArguments, build_local_tool
+from mcp_tools_proxy.tools.local_tool import ConflictingArguments, LocalTool, build_local_tool
 from mcp_tools_proxy.tools.sources import Source, sources_of
 from mcp_tools_proxy.wire.text import estimate_tokens
 
@@ -43,7 +43,7 @@ class PagesText(TypedDict):
     doc_id: str
     truncated: bool
     next_start_char: NotRequired[int]
-    sources: list[Source]
+    sources: NotRequired[list[Source]]
 
 
 def _wanted(arguments: PagesArguments) -> Wanted:
@@ -52,7 +52,7 @@ def _wanted(arguments: PagesArguments) -> Wanted:
 
 def pages_tool(
     repository: DocumentRepository, *, max_pages_per_call: int, max_text_bytes: int
-) -> Tool:
+) -> LocalTool[PagesArguments, CachedDocument]:
     """Build read_doc_pages (contract §2)."""
 
     def check_span(arguments: PagesArguments) -> None:

@@ -10,11 +10,11 @@ from mcp_tools_proxy.documents.document_repository import DocumentRepository
 from mcp_tools_proxy.documents.document_store import Wanted
 from mcp_tools_proxy.documents.layout import cut_pages, section_spans
 from mcp_tools_proxy.domain.caller import Call
-from mcp_tools_proxy.domain.components import Result, Tool
+from mcp_tools_proxy.domain.components import Result
 from mcp_tools_proxy.domain.errors import SectionNotFound
 from mcp_tools_proxy.tools.arguments import Id, StartChar
 from mcp_tools_proxy.tools.document_lookup import VersionArguments, version_finder
-from mcp_tools_proxy.tools.local_tool import build_local_tool
+from mcp_tools_proxy.tools.local_tool import LocalTool, build_local_tool
 from mcp_tools_proxy.tools.sources import Source, sources_of
 from mcp_tools_proxy.wire.text import estimate_tokens, quote
 
@@ -40,14 +40,16 @@ class SectionText(TypedDict):
     title: str
     page_start: int
     page_end: int
-    sources: list[Source]
+    sources: NotRequired[list[Source]]
 
 
 def _wanted(arguments: SectionArguments) -> Wanted:
     return Wanted(section_id=arguments.section_id)
 
 
-def section_tool(repository: DocumentRepository, *, max_text_bytes: int) -> Tool:
+def section_tool(
+    repository: DocumentRepository, *, max_text_bytes: int
+) -> LocalTool[SectionArguments, CachedDocument]:
     """Build read_doc_section (contract §2)."""
 
     async def read_section(

@@ -5,6 +5,7 @@ from typing import NotRequired, cast
 
 from typing_extensions import TypedDict
 
+from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.document import DocumentHead, PageSpan, RetrievedChunk
 from mcp_tools_proxy.domain.json_objects import without_none
 
@@ -52,6 +53,24 @@ def source_of(head: DocumentHead, span: PageSpan) -> Source:
     if confidence is not None:
         source["ocr"] = confidence
     return source
+
+
+def without_sources(value: JsonObject) -> JsonObject:
+    """Return a document tool's answer without the sources of its texts.
+
+    The places that ``verify_quote`` answers are no such sources: they are what it is called for.
+    """
+    return {
+        key: [_without(it) for it in part] if isinstance(part, list) else part
+        for key, part in value.items()
+        if key != "sources"
+    }
+
+
+def _without(item: object) -> object:
+    if not isinstance(item, dict) or "sources" not in item:
+        return item
+    return {key: part for key, part in item.items() if key != "sources"}
 
 
 def window_sources(doc_id: str, chunk: RetrievedChunk) -> list[WindowSource]:

@@ -9,10 +9,10 @@ from mcp_tools_proxy.documents.document_cache import CachedDocument
 from mcp_tools_proxy.documents.document_repository import WHOLE, DocumentRepository
 from mcp_tools_proxy.documents.quotes.quotable_document import Passage
 from mcp_tools_proxy.domain.caller import Call
-from mcp_tools_proxy.domain.components import Result, Tool
+from mcp_tools_proxy.domain.components import Result
 from mcp_tools_proxy.domain.document import DocumentHead
 from mcp_tools_proxy.tools.document_lookup import VersionArguments, version_finder
-from mcp_tools_proxy.tools.local_tool import build_local_tool
+from mcp_tools_proxy.tools.local_tool import LocalTool, build_local_tool
 from mcp_tools_proxy.tools.sources import Source, source_of, sources_of
 from mcp_tools_proxy.wire.text import cut_utf8, estimate_tokens
 
@@ -66,7 +66,9 @@ class QuoteVerdict(TypedDict):
     tokens: int
 
 
-def quote_tool(repository: DocumentRepository, *, max_text_bytes: int) -> Tool:
+def quote_tool(
+    repository: DocumentRepository, *, max_text_bytes: int
+) -> LocalTool[QuoteArguments, CachedDocument]:
     """Build verify_quote (contract §2)."""
 
     async def verify(arguments: QuoteArguments, _call: Call, document: CachedDocument) -> Result:

@@ -10,11 +10,11 @@ from mcp_tools_proxy.documents.document_repository import DocumentRepository
 from mcp_tools_proxy.documents.document_store import HEAD_ONLY
 from mcp_tools_proxy.documents.page_images.page_images import PageImages
 from mcp_tools_proxy.domain.caller import Call
-from mcp_tools_proxy.domain.components import Result, Tool
+from mcp_tools_proxy.domain.components import Result
 from mcp_tools_proxy.domain.errors import PagesNotFound
 from mcp_tools_proxy.tools.arguments import Positive
 from mcp_tools_proxy.tools.document_lookup import DocumentArguments, document_finder
-from mcp_tools_proxy.tools.local_tool import build_local_tool
+from mcp_tools_proxy.tools.local_tool import LocalTool, build_local_tool
 
 PIXELS_OF_A_TOKEN = 750
 """Vendors count about as many pixels of an image as a token."""
@@ -50,7 +50,9 @@ class ShownPage(TypedDict):
     """The image; over MCP it is the result's content instead."""
 
 
-def view_tool(repository: DocumentRepository, images: PageImages, *, max_image_bytes: int) -> Tool:
+def view_tool(
+    repository: DocumentRepository, images: PageImages, *, max_image_bytes: int
+) -> LocalTool[PageArguments, CachedDocument]:
     """Build view_doc_page (contract §2)."""
 
     async def view(arguments: PageArguments, _call: Call, document: CachedDocument) -> Result:

@@ -67,6 +67,9 @@ take the calls of all our callers for those of one, and answer one with another'
 DOCUMENTS_KEY = f"{OUR_PREFIX}documents"
 """``_meta`` key of the only documents that a request may use: a list of ids. Never forwarded."""
 
+SOURCES_KEY = f"{OUR_PREFIX}sources"
+"""``_meta`` key of whether an answer of a document tool has sources. Never forwarded."""
+
 REPLAYED_KEY = f"{OUR_PREFIX}replayed"
 """``_meta`` key of a result that is an earlier call's."""
 

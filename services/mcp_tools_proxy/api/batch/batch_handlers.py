@@ -160,6 +160,7 @@ def _call_builder(parsed: ParsedRequest[RequestContext], caller: Caller) -> part
     return partial(
         Call,
         caller=caller,
+        sources=parsed.body.sources,
         trace_id=parsed.trace_id,
         trace_context=trace_context_from(parsed.request.headers),
         route=route_of(parsed.request.scope),

@@ -17,9 +17,9 @@ from mcp_tools_proxy.documents.catalog.catalog_query import (
 )
 from mcp_tools_proxy.documents.document_repository import DocumentRepository
 from mcp_tools_proxy.domain.caller import Call
-from mcp_tools_proxy.domain.components import Result, Tool
+from mcp_tools_proxy.domain.components import Result
 from mcp_tools_proxy.tools.arguments import Positive
-from mcp_tools_proxy.tools.local_tool import Arguments, build_local_tool, no_document
+from mcp_tools_proxy.tools.local_tool import Arguments, LocalTool, build_local_tool, no_document
 from mcp_tools_proxy.wire.identifiers import is_identifier
 from mcp_tools_proxy.wire.text import estimate_tokens
 
@@ -105,7 +105,9 @@ class DocumentList(TypedDict):
     """True while some documents are not read yet."""
 
 
-def documents_tool(repository: DocumentRepository, *, max_text_bytes: int) -> Tool:
+def documents_tool(
+    repository: DocumentRepository, *, max_text_bytes: int
+) -> LocalTool[DocumentListArguments, None]:
     """Build list_documents (contract §2)."""
 
     async def list_documents(arguments: DocumentListArguments, call: Call, _none: None) -> Result:

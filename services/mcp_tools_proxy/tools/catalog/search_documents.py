@@ -10,12 +10,12 @@ from mcp_tools_proxy.documents.document_cache import CachedDocument
 from mcp_tools_proxy.documents.search.query import words_of
 from mcp_tools_proxy.documents.tenant_search.tenant_search import TenantQuery, TenantSearch
 from mcp_tools_proxy.domain.caller import Call
-from mcp_tools_proxy.domain.components import Result, Tool
+from mcp_tools_proxy.domain.components import Result
 from mcp_tools_proxy.domain.document import Hit
 from mcp_tools_proxy.tools.arguments import Id, Positive
 from mcp_tools_proxy.tools.catalog.list_documents import TITLE_CHARS
 from mcp_tools_proxy.tools.local_search import SearchQuery, fit_snippet
-from mcp_tools_proxy.tools.local_tool import Arguments, build_local_tool, no_document
+from mcp_tools_proxy.tools.local_tool import Arguments, LocalTool, build_local_tool, no_document
 from mcp_tools_proxy.tools.sources import Source
 from mcp_tools_proxy.wire.text import estimate_tokens, utf8_len
 
@@ -56,7 +56,7 @@ class FoundPlace(TypedDict):
     chunk_id: NotRequired[str]
     snippet: str
     score: float
-    sources: list[Source]
+    sources: NotRequired[list[Source]]
 
 
 class IndexProgress(TypedDict):
@@ -76,7 +76,9 @@ class FoundInDocuments(TypedDict):
     """Only there while documents are not indexed yet: places of these are missing."""
 
 
-def documents_search_tool(search: TenantSearch, *, max_text_bytes: int) -> Tool:
+def documents_search_tool(
+    search: TenantSearch, *, max_text_bytes: int
+) -> LocalTool[TenantSearchArguments, None]:
     """Build search_documents (contract §2)."""
 
     async def find_places(arguments: TenantSearchArguments, call: Call, _none: None) -> Result:
