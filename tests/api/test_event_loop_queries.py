@@ -7,8 +7,10 @@ from collections.abc import Mapping
 
 import pytest
 
+from tests.support.configuration import Config, make_preset
 from tests.support.loop_turns import MOST_S, measured_turns
-from tests.support.service import EXECUTE, TOOLS, running
+from tests.support.mcp_servers.raw_thread import running_raw_in_thread
+from tests.support.service import BATCH, EXECUTE, TOOLS, running
 
 KEYS = [
     "".join(it)
@@ -71,3 +73,30 @@ async def test_a_request_that_names_over_1000_roles_is_refused(path: str) -> Non
     assert by_header.json()["error"]["details"] == {"field": "X-User-Roles"}
     assert by_query.json()["error"]["details"] == {"field": "roles"}
     assert just_as_many.is_success
+
+
+async def test_a_description_of_all_routes_leaves_the_event_loop_to_others() -> None:
+    async with running() as service, measured_turns() as turns:
+        described = await service.http.get("/openapi.json")
+    assert EXECUTE in described.json()["paths"]
+    assert turns.longest < MOST_S
+
+
+async def test_metrics_of_many_tools_leave_the_event_loop_to_others() -> None:
+    names = [f"t{number}" for number in range(700)]
+    tools = [{"name": name, "inputSchema": {"type": "object"}} for name in names]
+    async with running_raw_in_thread(only=(), extra={"tools": tools}) as server:
+        preset = make_preset(tools=[("raw", name) for name in names])
+        config = Config(
+            servers={"raw": server.entry}, presets=[preset], more={"defaultPresetId": "work"}
+        )
+        async with running(config=config) as service:
+            for start in range(0, len(names), 32):
+                calls = [{"tool_name": f"raw:{it}"} for it in names[start : start + 32]]
+                user = {"user_id": "user_1", "tenant_id": "tenant_1"}
+                await service.http.post(BATCH, json={"user": user, "calls": calls})
+            async with measured_turns() as turns:
+                metrics = await service.http.get("/metrics")
+    assert metrics.text.count("mcp_proxy_call_seconds_count{") == len(names)
+    assert metrics.text.count("# TYPE mcp_proxy_call_seconds ") == 1
+    assert turns.longest < MOST_S

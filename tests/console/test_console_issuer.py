@@ -123,6 +123,15 @@ async def test_a_program_that_checks_a_link_does_not_use_the_sign_in_up() -> Non
         assert "You are signed in" in (await console.browser.get(callback)).text
 
 
+async def test_sign_ins_that_are_only_begun_send_the_issuer_no_further_requests() -> None:
+    async with issuer_console() as console:
+        for _ in range(20):
+            await console.to_issuer()
+        asked = len(console.issuer.requests)
+        assert (await console.sign_in()).status_code == 200
+    assert asked <= 2
+
+
 async def test_an_answer_that_another_browser_brings_signs_nobody_in() -> None:
     async with issuer_console() as console:
         callback = await console.at_issuer(await console.to_issuer())

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from ipaddress import ip_network
 
 import pytest
 from aiohttp import web
@@ -10,6 +11,7 @@ from yarl import URL
 
 from mcp_tools_proxy.downstream.oauth.challenge import MAX_SCOPES, Challenge, read_challenge
 from mcp_tools_proxy.downstream.oauth.discovery import contains
+from mcp_tools_proxy.domain.server_networks import ServerNetworks
 from mcp_tools_proxy.downstream.oauth.oauth_web import (
     MAX_BYTES,
     IssuerUnavailable,
@@ -94,6 +96,18 @@ async def test_a_name_is_judged_by_the_address_that_is_dialled() -> None:
         with pytest.raises(OAuthRefused, match="may not be dialled"):
             await oauth_web.get(named.with_scheme("https"), Reach(private=True), {})
         await oauth_web.close()
+
+
+async def test_the_issuer_of_a_setting_may_be_outside_of_the_networks_of_servers() -> None:
+    elsewhere = ServerNetworks(networks=(ip_network("10.0.0.0/8"),))
+    async with answering(answers("{}")) as url:
+        servers_web = OAuthWeb(networks=elsewhere)
+        with pytest.raises(OAuthRefused, match="may not be dialled"):
+            await servers_web.get(url.with_host("localhost"), LOCAL, {})
+        own_web = OAuthWeb(networks=elsewhere, own_issuer=f"http://localhost:{url.port}/realm")
+        assert (await own_web.get(url.with_host("localhost"), LOCAL, {})).status == 200
+        await servers_web.close()
+        await own_web.close()
 
 
 def answers(text: str = "", status: int = 200, **headers: str) -> Handler:

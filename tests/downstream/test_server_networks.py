@@ -57,3 +57,24 @@ async def test_the_setting_reaches_the_servers_of_a_gateway() -> None:
                 return "MCP_PROXY_SERVER_NETWORKS" in str(found.get("last_error"))
 
             await eventually(refused)
+
+
+AUTH = {"type": "oauth", "grant": "client_credentials", "clientId": "c", "clientSecret": "s3cret"}
+
+
+@pytest.mark.parametrize("issuer", ["http://localhost:{port}", "http://127.0.0.1:{port}/issuer"])
+async def test_oauth_asks_no_server_and_no_issuer_outside_of_the_networks(issuer: str) -> None:
+    asked: list[str] = []
+    async with running_raw("http") as server:
+        server.instead = lambda request: asked.append(request.path)
+        url = server.entry["url"].replace("127.0.0.1", "localhost")
+        auth = {**AUTH, "authorizationServer": issuer.format(port=server.port)}
+        config = Config(servers={"s1": {**server.entry, "url": url, "auth": auth}})
+        async with running(config=config, server_networks=("10.0.0.0/8",)) as service:
+
+            async def refused() -> bool:
+                (found,) = (await service.get("/internal/mcp/servers"))["servers"]
+                return "may not be dialled" in str(found.get("last_error"))
+
+            await eventually(refused)
+    assert asked == []

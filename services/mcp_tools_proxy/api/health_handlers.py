@@ -1,5 +1,6 @@
 """The handlers of probes and monitoring."""
 
+import asyncio
 import hmac
 from collections.abc import Awaitable, Callable
 
@@ -35,6 +36,7 @@ class HealthHandlers:
         self._metrics = metrics
         self._shows_details = shows_details
         self._metrics_token = metrics_token
+        self._exposing = asyncio.Lock()
 
     @property
     def metrics_need_token(self) -> bool:
@@ -56,10 +58,18 @@ class HealthHandlers:
         )
 
     async def exposition(self, parsed: ParsedRequest[None]) -> Response:
-        """Respond with the metrics, as Prometheus scrapes them."""
+        """Respond with the metrics, as Prometheus scrapes them.
+
+        One request at a time, piece by piece: by default anybody may send any number of them.
+        """
         if self._metrics_token is not None:
             self._check_metrics_token(parsed.request, self._metrics_token)
-        return Response(self._metrics.exposition(), media_type=CONTENT_TYPE_LATEST)
+        pieces = []
+        async with self._exposing:
+            for piece in self._metrics.pieces():
+                pieces.append(piece)
+                await asyncio.sleep(0)
+        return Response(b"".join(pieces), media_type=CONTENT_TYPE_LATEST)
 
     def _check_metrics_token(self, request: Request, expected: str) -> None:
         """Raise InvalidRequest or Unauthenticated for a request without the token of metrics."""

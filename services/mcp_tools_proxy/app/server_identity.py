@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from mcp_tools_proxy.app.network_support import network_support
 from mcp_tools_proxy.app.open_logins import OpenLogins
 from mcp_tools_proxy.config.oauth.auth_rules import OAuthSupport
 from mcp_tools_proxy.config.texts.caller_rules import IdentitySupport
@@ -46,7 +47,8 @@ def build_oauth(
 ) -> LazyOAuth:
     """Build what has the tokens for servers; ``changes`` records those of logins."""
     issuer = settings.jwt_issuer if settings.auth_mode == "jwt" else None
-    return LazyOAuth(filler, issuer, logins.open, None if changes is None else changes.noticed)
+    notice = None if changes is None else changes.noticed
+    return LazyOAuth(filler, issuer, logins.open, notice, network_support(settings).networks)
 
 
 def build_caller_values(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from anyio.abc import AsyncResource
 
+from mcp_tools_proxy.domain.server_networks import ANY_NETWORK, ServerNetworks
 from mcp_tools_proxy.downstream.callers.text_filler import TextFiller
 from mcp_tools_proxy.downstream.module_import import import_in_thread
 
@@ -23,7 +24,7 @@ class LazyOAuth(AsyncResource):
 
     ``jwt_issuer`` is the issuer of callers' JWTs, None where they have none; ``open_logins``
     returns the store of logins and what seals them, None where there is no key; ``notice`` is for
-    StoredLogins.
+    StoredLogins; ``networks`` are those that servers, and issuers that are not public, may be in.
     """
 
     def __init__(
@@ -32,7 +33,9 @@ class LazyOAuth(AsyncResource):
         jwt_issuer: str | None,
         open_logins: "Callable[[], tuple[LoginStore, LoginSealer] | None]",
         notice: "NoticeLogin | None" = None,
+        networks: ServerNetworks = ANY_NETWORK,
     ) -> None:
+        self._networks = networks
         self._notice = notice
         self._open_logins = open_logins
         self._filler = filler
@@ -56,6 +59,10 @@ class LazyOAuth(AsyncResource):
             if self._access is None:
                 module = await import_in_thread(_MODULE)
                 self._access = module.open_oauth(
-                    self._filler.fill_texts, self._jwt_issuer, self._open_logins(), self._notice
+                    self._filler.fill_texts,
+                    self._jwt_issuer,
+                    self._open_logins(),
+                    self._notice,
+                    self._networks,
                 )
             return self._access

@@ -21,6 +21,9 @@ SECONDS = (
 
 _BUCKETS = (*map(str, SECONDS), "+Inf")
 
+TOOLS_AT_ONCE = 50
+"""Tools of one part of the histogram: each part is rendered in a turn of the event loop."""
+
 OTHER_TENANTS = "other"
 """The ``tenant`` label of every tenant that the operator did not name."""
 
@@ -96,20 +99,23 @@ class CallTotals(Collector):
             "tenant_call_tokens", "Tokens of results of named tenants, and of all others.",
             ("tenant",), _tokens,
         )  # fmt: skip
-        yield self._seconds_family()
+        yield from self._seconds_families()
 
-    def _seconds_family(self) -> HistogramMetricFamily:
+    def _seconds_families(self) -> Iterator[HistogramMetricFamily]:
+        """Yield one histogram in parts: that of 1,500 tools at once took 100 ms."""
         tools: dict[str, list[CallRow]] = {}
         for (tool, _, _), row in self._rows.items():
             tools.setdefault(tool, []).append(row)
-        family = HistogramMetricFamily(
-            "mcp_proxy_call_seconds", "Time of one tool call.", labels=("tool",)
-        )
-        for tool, rows in tools.items():
-            up_to = accumulate(map(sum, zip(*(row.in_buckets for row in rows), strict=True)))
-            buckets = list(zip(_BUCKETS, map(float, up_to), strict=True))
-            family.add_metric((tool,), buckets, sum_value=sum(row.seconds for row in rows))
-        return family
+        named = list(tools.items())
+        for start in range(0, max(1, len(named)), TOOLS_AT_ONCE):
+            family = HistogramMetricFamily(
+                "mcp_proxy_call_seconds", "Time of one tool call.", labels=("tool",)
+            )
+            for tool, rows in named[start : start + TOOLS_AT_ONCE]:
+                up_to = accumulate(map(sum, zip(*(row.in_buckets for row in rows), strict=True)))
+                buckets = list(zip(_BUCKETS, map(float, up_to), strict=True))
+                family.add_metric((tool,), buckets, sum_value=sum(row.seconds for row in rows))
+            yield family
 
     def _family(
         self, name: str, text: str, labels: tuple[str, ...], value_of: Callable[[CallRow], int]

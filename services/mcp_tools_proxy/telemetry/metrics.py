@@ -63,6 +63,16 @@ class _WithoutCreated(Collector):
             yield family
 
 
+class _OneFamily(Collector):
+    """One family, as a registry of its own."""
+
+    def __init__(self, family: Metric) -> None:
+        self._family = family
+
+    def collect(self) -> Iterator[Metric]:
+        yield self._family
+
+
 class Metrics:
     """The gateway's metrics; names start with ``mcp_proxy_``, times are in seconds.
 
@@ -298,7 +308,17 @@ class Metrics:
 
     def exposition(self) -> bytes:
         """Render all metrics in Prometheus' text format."""
-        return generate_latest(_WithoutCreated(self.registry))
+        return b"".join(self.pieces())
+
+    def pieces(self) -> Iterator[bytes]:
+        """Render them piece by piece: those of 1,500 tools in one go took 200 ms."""
+        name = ""
+        for family in _WithoutCreated(self.registry).collect():
+            text = generate_latest(_OneFamily(family))
+            if family.name == name:  # more of the same family: the comments are there
+                text = b"".join(it for it in text.splitlines(True) if not it.startswith(b"#"))
+            name = family.name
+            yield text
 
     def _requests_of_codes(self) -> collections.Counter[str]:
         """Return the number of refused requests by code."""

@@ -6,6 +6,7 @@ from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import LoginRequired
 from mcp_tools_proxy.domain.oauth.server_auth import LoginFor, ServerAuth
 from mcp_tools_proxy.domain.server import ServerConfig
+from mcp_tools_proxy.domain.server_networks import ANY_NETWORK, ServerNetworks
 from mcp_tools_proxy.downstream.connection import SessionAccess
 from mcp_tools_proxy.downstream.oauth.oauth_web import OAuthWeb
 from mcp_tools_proxy.downstream.oauth.server_access import FillTexts, OAuthParts, ServerAccess
@@ -20,9 +21,10 @@ def open_oauth(
     jwt_issuer: str | None,
     logins: tuple[LoginStore, LoginSealer] | None,
     notice: NoticeLogin | None = None,
+    networks: ServerNetworks = ANY_NETWORK,
 ) -> "OAuthAccess":
     """Return the tokens of all servers; connections are opened at their first use."""
-    web = OAuthWeb()
+    web = OAuthWeb(networks=networks, own_issuer=jwt_issuer)
     return OAuthAccess(
         OAuthParts(
             web=web,

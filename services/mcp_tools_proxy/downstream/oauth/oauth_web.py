@@ -11,7 +11,8 @@ from aiohttp.http_exceptions import HttpProcessingError
 from pydantic_core import from_json
 from yarl import URL
 
-from mcp_tools_proxy.downstream.oauth.reach import Reach, is_loopback_host, zone_of
+from mcp_tools_proxy.domain.server_networks import ANY_NETWORK, ServerNetworks
+from mcp_tools_proxy.downstream.oauth.reach import Reach, Zone, is_loopback_host, zone_of
 from mcp_tools_proxy.web_client.tcp_sockets import NOT_DIALLED, checked_sockets, plain_socket
 
 TIMEOUT_S = 5.0
@@ -75,11 +76,21 @@ class OAuthWeb:
     """Sends requests to issuers; ``close`` closes its connections.
 
     The address is checked as it is dialled, each time: a name may lead elsewhere than before.
+    Addresses that are not public have to be in ``networks``, those of the servers in mcp.json, as
+    mcp.json names issuers as well; ``own_issuer``, of callers' JWTs, is a setting and may have any.
     """
 
-    def __init__(self, *, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        *,
+        networks: ServerNetworks = ANY_NETWORK,
+        own_issuer: str | None = None,
+        timeout_s: float = TIMEOUT_S,
+    ) -> None:
+        self._networks = networks
+        self._own_origin = None if own_issuer is None else URL(own_issuer).origin()
         self._timeout = aiohttp.ClientTimeout(total=timeout_s)
-        self._clients: dict[Reach, aiohttp.ClientSession] = {}
+        self._clients: dict[tuple[Reach, bool], aiohttp.ClientSession] = {}
 
     def __repr__(self) -> str:
         return f"<OAuthWeb {len(self._clients)} clients>"
@@ -119,7 +130,7 @@ class OAuthWeb:
     ) -> HttpAnswer:
         check_scheme(url, reach)
         try:
-            async with self._client(reach).request(
+            async with self._client(reach, is_own=url.origin() == self._own_origin).request(
                 method,
                 url,
                 headers=_HEADERS | dict(headers or {}),
@@ -148,13 +159,17 @@ class OAuthWeb:
             )
         return HttpAnswer(status, _json(body), challenges)
 
-    def _client(self, reach: Reach) -> aiohttp.ClientSession:
-        client = self._clients.get(reach)
+    def _client(self, reach: Reach, *, is_own: bool) -> aiohttp.ClientSession:
+        client = self._clients.get((reach, is_own))
         if client is None:
-            connector = aiohttp.TCPConnector(
-                socket_factory=checked_sockets(lambda it: reach.allows(zone_of(it)), plain_socket)
-            )
-            client = self._clients[reach] = aiohttp.ClientSession(
+
+            def allows(address: str) -> bool:
+                zone = zone_of(address)
+                is_in_networks = is_own or zone is Zone.PUBLIC or self._networks.allows(address)
+                return reach.allows(zone) and is_in_networks
+
+            connector = aiohttp.TCPConnector(socket_factory=checked_sockets(allows, plain_socket))
+            client = self._clients[reach, is_own] = aiohttp.ClientSession(
                 connector=connector,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=self._timeout,

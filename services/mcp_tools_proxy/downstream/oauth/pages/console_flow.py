@@ -56,6 +56,7 @@ class ConsoleFlow:
     ) -> None:
         self._own_client = own_client
         self._open_oauth = open_oauth
+        self._own: OwnIssuer | None = None
         self._verify = verify
         self._cipher = cipher
         self._now = now
@@ -85,7 +86,9 @@ class ConsoleFlow:
         return token
 
     async def _issuer(self) -> OwnIssuer:
-        return OwnIssuer(self._own_client, (await self._open_oauth()).parts, self._verify)
+        parts = (await self._open_oauth()).parts
+        self._own = self._own or OwnIssuer(self._own_client, parts, self._verify)
+        return self._own
 
     def _open(self, cookie: str) -> PendingLogin | None:
         try:

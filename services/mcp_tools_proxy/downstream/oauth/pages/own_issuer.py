@@ -1,5 +1,6 @@
 """Signs a browser in at the issuer of callers' tokens: who opens an address must be who got it."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -21,7 +22,7 @@ from mcp_tools_proxy.downstream.oauth.login_flow import (
     check_answer,
     exchange_code,
 )
-from mcp_tools_proxy.downstream.oauth.oauth_web import OAuthRefused
+from mcp_tools_proxy.downstream.oauth.oauth_web import IssuerUnavailable, OAuthRefused
 from mcp_tools_proxy.downstream.oauth.server_access import OAuthParts
 from mcp_tools_proxy.downstream.oauth.token_endpoint import IssuerClient
 
@@ -41,6 +42,11 @@ class OwnClient:
     """The audience that is requested (RFC 8707), empty if ours is no address."""
 
 
+KEPT_S = 60.0
+"""Seconds for which the issuer's metadata are kept: a sign-in begins without a token, and each one
+sent the issuer up to two requests."""
+
+
 class OwnIssuer:
     """Signs browsers in as users of this gateway; ``verify`` is that of every caller's token."""
 
@@ -48,6 +54,9 @@ class OwnIssuer:
         self._client = client
         self._parts = parts
         self._verify = verify
+        self._finding = asyncio.Lock()
+        self._found: Issuer | None = None
+        self._kept_until = 0.0
 
     async def begin(self, owner: LoginOwner, *, redirect_uri: str, state: str) -> PendingLogin:
         """Return a new sign-in. Raises IssuerUnavailable, OAuthRefused."""
@@ -72,7 +81,11 @@ class OwnIssuer:
         """
         code = check_answer(login, answer)
         issuer = await self._issuer()
-        token = await exchange_code(self._parts.web, issuer, login, code, self._parts.now)
+        try:
+            token = await exchange_code(self._parts.web, issuer, login, code, self._parts.now)
+        except (IssuerUnavailable, OAuthRefused):
+            self._found = None  # its endpoints may have moved
+            raise
         try:
             return token.access, await self._verify(token.access)
         except Unauthenticated as error:
@@ -93,6 +106,10 @@ class OwnIssuer:
     async def _issuer(self) -> Issuer:
         name = self._client.issuer
         server: URL = http_url(name)
-        return await find_issuer(
-            self._parts.web, name, server=server, configured=origins_of([name])
-        )
+        async with self._finding:
+            if self._found is None or self._parts.now() >= self._kept_until:
+                self._found = await find_issuer(
+                    self._parts.web, name, server=server, configured=origins_of([name])
+                )
+                self._kept_until = self._parts.now() + KEPT_S
+            return self._found

@@ -82,6 +82,7 @@ class PageFlow:
         self._records = records
         self._own_client = own_client
         self._open_oauth = open_oauth
+        self._own: OwnIssuer | None = None
         self._verify = verify
         self._find_server = find_server
         self._redirect_uri = redirect_uri
@@ -192,7 +193,9 @@ class PageFlow:
         return pending
 
     async def _own_issuer(self) -> OwnIssuer:
-        return OwnIssuer(self._own_client, (await self._open_oauth()).parts, self._verify)
+        parts = (await self._open_oauth()).parts
+        self._own = self._own or OwnIssuer(self._own_client, parts, self._verify)
+        return self._own
 
     async def _sign_in(self, owner: LoginOwner) -> tuple[ServerConfig, SignIn]:
         """Return the sign-in to a server as its entry is now. Raises SignInUnknown."""
