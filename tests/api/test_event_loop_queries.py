@@ -100,3 +100,27 @@ async def test_metrics_of_many_tools_leave_the_event_loop_to_others() -> None:
     assert metrics.text.count("mcp_proxy_call_seconds_count{") == len(names)
     assert metrics.text.count("# TYPE mcp_proxy_call_seconds ") == 1
     assert turns.longest < MOST_S
+
+
+ZEROS = "[" + ",".join(["0"] * 99_000) + "]"
+LISTS = {
+    "rights": ("POST", "/internal/mcp/tokens", f'{{"rights":{ZEROS}}}'),
+    "roles": ("POST", "/internal/mcp/tokens", f'{{"roles":{ZEROS}}}'),
+    "scopes": ("POST", "/internal/mcp/logins", f'{{"server_id":"a","scopes":{ZEROS}}}'),
+    "readers": ("PUT", "/internal/documents/rights", f'{{"readers":{{"users":{ZEROS}}}}}'),
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+async def test_a_list_of_wrong_values_leaves_the_event_loop_to_others(name: str) -> None:
+    method, path, content = LISTS[name]
+    query = {"tenant_id": "tenant_1", "doc_id": "doc_1"}
+    sent = {"Content-Type": "application/json", "If-Match": "*"}
+    async with running() as service:
+        await service.http.request(method, path, params=query, content="{}", headers=sent)
+        async with measured_turns() as turns:
+            response = await service.http.request(
+                method, path, params=query, content=content, headers=sent
+            )
+    assert response.status_code in (403, 422)
+    assert turns.longest < MOST_S

@@ -9,9 +9,9 @@ import pytest
 from aiohttp import web
 from yarl import URL
 
+from mcp_tools_proxy.domain.server_networks import ServerNetworks
 from mcp_tools_proxy.downstream.oauth.challenge import MAX_SCOPES, Challenge, read_challenge
 from mcp_tools_proxy.downstream.oauth.discovery import contains
-from mcp_tools_proxy.domain.server_networks import ServerNetworks
 from mcp_tools_proxy.downstream.oauth.oauth_web import (
     MAX_BYTES,
     IssuerUnavailable,

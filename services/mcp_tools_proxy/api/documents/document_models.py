@@ -82,8 +82,8 @@ class NamedReaders(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    users: list[Identifier] = []
-    roles: list[Identifier] = []
+    users: Annotated[list[Identifier], Field(fail_fast=True)] = []
+    roles: Annotated[list[Identifier], Field(fail_fast=True)] = []
 
     def to_readers(self) -> Readers:
         """Return them as the domain has them."""

@@ -63,13 +63,20 @@ class TokenWanted(BaseModel):
 
     tenant_id: Identifier | None = None
     user_id: Identifier | None = None
-    roles: Annotated[list[Identifier], Field(max_length=MAX_ROLES)] = []
+    roles: Annotated[list[Identifier], Field(fail_fast=True, max_length=MAX_ROLES)] = []
     asserts_users: Annotated[
         bool, Field(description="Of each request user and roles are believed: for a service.")
     ] = False
-    agents: Annotated[list[Identifier], Field(min_length=1, max_length=MAX_AGENTS)] | None = None
-    documents: Annotated[list[Identifier], Field(max_length=MAX_DOCUMENTS)] | None = None
-    rights: list[Annotated[OperatorRight, Field(strict=False)]] = []
+    agents: (
+        Annotated[list[Identifier], Field(fail_fast=True, min_length=1, max_length=MAX_AGENTS)]
+        | None
+    ) = None
+    documents: (
+        Annotated[list[Identifier], Field(fail_fast=True, max_length=MAX_DOCUMENTS)] | None
+    ) = None
+    rights: Annotated[
+        list[Annotated[OperatorRight, Field(strict=False)]], Field(fail_fast=True)
+    ] = []
     expires: Annotated[str, Field(max_length=64)] | None = None
     note: Annotated[
         str, StringConstraints(max_length=1000, pattern=rf"^[^{CONTROL_CHARACTERS}]*$")
