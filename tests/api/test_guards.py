@@ -542,6 +542,7 @@ async def test_a_text_of_the_preset_s_own_is_not_screened() -> None:
         {"guards": {"secrets": "redcat"}},
         {"guards": {"secrets": True}},
         {"guards": ["secrets"]},
+        {"guards": None},
         {"guard": {"secrets": "redact"}},
         {"guardrails": {"secrets": "redact"}},
     ],
@@ -561,7 +562,7 @@ async def test_a_misspelt_guard_makes_the_entry_invalid(wrong: Json) -> None:
             assert await service.listed() == ["good:echo"]
 
 
-@pytest.mark.parametrize("wrong", [{"guard": {}}, {"guards": {"secrets": "of"}}])
+@pytest.mark.parametrize("wrong", [{"guard": {}}, {"guards": {"secrets": "of"}}, {"guards": None}])
 async def test_a_misspelt_guard_makes_the_preset_invalid(wrong: Json) -> None:
     async with running_raw() as server:
         preset = make_preset("work", tools=[("s", "echo")]) | wrong

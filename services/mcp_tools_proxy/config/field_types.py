@@ -36,6 +36,21 @@ from mcp_tools_proxy.domain.caller_template import CallerPart, CallerTemplate
 from mcp_tools_proxy.wire.strict_json import whole_number
 
 
+def refuse_null(value: object) -> object:
+    """Refuse null where it could mean nothing as well as everything. Raises ValueError."""
+    if value is None:
+        raise ValueError("is null: leave the key out, or give it a value")
+    return value
+
+
+def never_null(schema: JsonDict) -> None:
+    """Take null out of the published schema of a field that ``refuse_null`` checks."""
+    choices = schema.pop("anyOf")
+    if isinstance(choices, list) and isinstance(choices[0], dict):
+        schema |= choices[0]
+    del schema["default"]
+
+
 def _title(name: str, _: FieldInfo | ComputedFieldInfo) -> str:
     return name.replace("_", " ").capitalize()
 

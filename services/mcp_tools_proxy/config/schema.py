@@ -21,6 +21,7 @@ from pydantic import (
     ConfigDict,
     Field,
     Strict,
+    field_validator,
     model_validator,
 )
 from pydantic import WithJsonSchema as Published
@@ -42,6 +43,8 @@ from mcp_tools_proxy.config.field_types import (
     Whole,
     key_rule,
     keys_of,
+    never_null,
+    refuse_null,
 )
 from mcp_tools_proxy.config.guards_entry import GuardsEntry
 from mcp_tools_proxy.config.limits.limits_file import LimitsFile
@@ -243,6 +246,8 @@ class PresetFile(BaseModel):
         },
     )
 
+    _refuse_null = field_validator("guards", mode="before")(refuse_null)
+
     @model_validator(mode="before")
     @classmethod
     def _refuse_overrides(cls, file: object) -> object:
@@ -272,7 +277,9 @@ class PresetFile(BaseModel):
     )
     """The resources that may be read. Left out or null: all resources of the servers that this
     preset names anywhere. An empty list: none."""
-    guards: GuardsEntry | None = Field(default=None, examples=[{"secrets": "redact"}])
+    guards: GuardsEntry | None = Field(
+        json_schema_extra=never_null, default=None, examples=[{"secrets": "redact"}]
+    )
     """What is looked for in definitions, arguments and results of all that callers use by this
     preset, document tools included. Where a server has guards, too, the stricter one counts."""
     created_at_epoch_millis: Whole | None = Field(default=None, examples=[1766000000000])

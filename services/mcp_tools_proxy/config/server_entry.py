@@ -44,6 +44,8 @@ from mcp_tools_proxy.config.field_types import (
     check_url,
     environment_for,
     key_rule,
+    never_null,
+    refuse_null,
 )
 from mcp_tools_proxy.config.guards_entry import GuardsEntry
 from mcp_tools_proxy.config.oauth.auth_entry import AuthEntry
@@ -202,7 +204,9 @@ class ServerEntry(BaseModel):
     cwd: Folder | None = Field(default=None, examples=["/srv/notes"])
     """The folder that the program starts in. `${caller.…}` is one segment of it."""
     sandbox: SandboxEntry | None = Field(
-        default=None, examples=[{"network": False, "read": ["/srv/notes"], "write": []}]
+        json_schema_extra=never_null,
+        default=None,
+        examples=[{"network": False, "read": ["/srv/notes"], "write": []}],
     )
     """What the processes of a stdio server may use of the machine: network, files, memory, cores.
     If this machine cannot confine them, the server is not started."""
@@ -269,9 +273,13 @@ class ServerEntry(BaseModel):
     that is for nobody."""
     max_result_bytes: Count | None = Field(default=None, examples=[1048576])
     """The largest result in bytes; the gateway's own limit when left out."""
-    guards: GuardsEntry | None = Field(default=None, examples=[{"hiddenCharacters": "redact"}])
+    guards: GuardsEntry | None = Field(
+        json_schema_extra=never_null, default=None, examples=[{"hiddenCharacters": "redact"}]
+    )
     """What is looked for in the server's definitions, in arguments and results, and what follows.
     Where a preset has guards, too, the stricter one counts. Changing it keeps the session."""
+
+    _refuse_null = field_validator("sandbox", "guards", mode="before")(refuse_null)
 
     @field_validator("auth", "sandbox", mode="wrap")
     @classmethod

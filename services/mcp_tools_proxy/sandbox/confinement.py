@@ -81,7 +81,7 @@ def confine_server(
     system_calls.forbid_new_privileges()
     rules = () if cpu is None else seccomp.AFFINITY
     if not network or read is not None or write is not None:
-        _close_files(read, write, [*SYSTEM_PATHS, *_program(command)])
+        _close_files(read, write, SYSTEM_PATHS, programs=_program(command))
         rules = (*rules, *seccomp.OTHER_PROCESSES, *(() if network else seccomp.NETWORK))
     if write is not None and not write:
         rules = (*rules, *seccomp.FILE_ATTRIBUTES)
@@ -92,6 +92,7 @@ def confine_server(
 def confine_parser(read: Iterable[str], write: Iterable[str]) -> None:
     """Confine a process that works on untrusted data: no network, and nothing started.
 
+    No other process of its user can read its memory, and it can send signals to itself only.
     It can read libraries of the system and of Python, ``read`` and ``write``. The function does
     what this machine can do; ``missing_for`` says what it cannot. Raises OSError.
     """
@@ -106,16 +107,21 @@ def confine_parser(read: Iterable[str], write: Iterable[str]) -> None:
     _close_files([], write, [*LIBRARY_PATHS, *python, *read])
     if seccomp.is_supported():
         rules = (*seccomp.OTHER_PROCESSES, *seccomp.NETWORK, *seccomp.NEW_PROCESSES)
-        seccomp.deny_calls((*rules, *seccomp.FILE_ATTRIBUTES))
+        signals = seccomp.signals_of(os.getpid())
+        seccomp.deny_calls((*rules, *seccomp.FILE_ATTRIBUTES, *signals))
+    system_calls.hide_memory()
 
 
 def _close_files(
-    read: Sequence[str] | None, write: Iterable[str] | None, optional: Sequence[str]
+    read: Sequence[str] | None,
+    write: Iterable[str] | None,
+    optional: Sequence[str],
+    programs: Sequence[str] = (),
 ) -> None:
     from mcp_tools_proxy.sandbox import landlock  # noqa: PLC0415 - Linux only
 
     if landlock.abi():
-        landlock.restrict_files(read, write, optional=optional)
+        landlock.restrict_files(read, write, optional=optional, programs=programs)
 
 
 def _limit(memory: int | None, cpu: int | None) -> None:

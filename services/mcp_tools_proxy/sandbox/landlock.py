@@ -53,16 +53,21 @@ def abi() -> int:
 
 
 def restrict_files(
-    read: Iterable[str] | None, write: Iterable[str] | None, *, optional: Sequence[str] = ()
+    read: Iterable[str] | None,
+    write: Iterable[str] | None,
+    *,
+    optional: Sequence[str] = (),
+    programs: Sequence[str] = (),
 ) -> None:
     """Allow reading below ``read`` and writing below ``write`` only; None restricts nothing.
 
     What may be written may be read. No path may lead through a symbolic link: a process that may
     write there could have left it, to read all files at its next start. ``optional`` are further
-    paths to read, through links as well, of which missing ones are skipped. Where the kernel can do
-    it, signals and abstract sockets reach no process outside. No process outside can be traced, and
-    so neither its memory nor its environment be read. Needs ``forbid_new_privileges``. Raises
-    OSError.
+    paths to read, through links as well, of which missing ones are skipped. ``programs`` are read
+    through links, too, but only where these lead to a file that can be executed. Where the kernel
+    can do it, signals and abstract sockets reach no process outside. No process outside can be
+    traced, and so neither its memory nor its environment be read. Needs ``forbid_new_privileges``.
+    Raises OSError.
     """
     version = abi()
     known = ~sum(right for right, since in _SINCE.items() if version < since)
@@ -76,6 +81,9 @@ def restrict_files(
         for path in optional if read is not None else ():
             with suppress(OSError):
                 _allow(ruleset, os.open(path, _AS_PATH), _READ & handled)
+        for path in programs if read is not None else ():
+            with suppress(OSError):
+                _allow_program(ruleset, os.open(path, _AS_PATH), _READ & handled)
         if write is not None:
             with suppress(OSError):
                 device = os.open(os.devnull, _AS_PATH)
@@ -113,6 +121,15 @@ def _opened_without_links(path: str) -> int:
         reason = "leads through a symbolic link; name the place itself"
         raise OSError(error.errno, reason, path)
     raise OSError(error.errno, error.strerror, path)
+
+
+def _allow_program(ruleset: int, opened: int, rights: int) -> None:
+    """Allow reading a program; a link in its place could lead to any folder, or to a secret."""
+    mode = os.fstat(opened).st_mode
+    if stat.S_ISREG(mode) and mode & 0o111:
+        _allow(ruleset, opened, rights)
+    else:
+        os.close(opened)
 
 
 def _allow(ruleset: int, opened: int, rights: int) -> None:

@@ -22,12 +22,14 @@ _NUMBERS: Mapping[str, tuple[int | None, int | None]] = {
     "fork": (57, None),
     "vfork": (58, None),
     "execve": (59, 221),
+    "kill": (62, 129),
     "chmod": (90, None),
     "fchmod": (91, 52),
     "chown": (92, None),
     "fchown": (93, 55),
     "lchown": (94, None),
     "ptrace": (101, 117),
+    "rt_sigqueueinfo": (129, 138),
     "utime": (132, None),
     "setpriority": (141, 140),
     "sched_setparam": (142, 118),
@@ -40,7 +42,9 @@ _NUMBERS: Mapping[str, tuple[int | None, int | None]] = {
     "removexattr": (197, 14),
     "lremovexattr": (198, 15),
     "fremovexattr": (199, 16),
+    "tkill": (200, 130),
     "sched_setaffinity": (203, 122),
+    "tgkill": (234, 131),
     "utimes": (235, None),
     "kexec_load": (246, 104),
     "add_key": (248, 217),
@@ -51,6 +55,7 @@ _NUMBERS: Mapping[str, tuple[int | None, int | None]] = {
     "futimesat": (261, None),
     "fchmodat": (268, 53),
     "utimensat": (280, 88),
+    "rt_tgsigqueueinfo": (297, 240),
     "perf_event_open": (298, 241),
     "prlimit64": (302, 261),
     "open_by_handle_at": (304, 265),
@@ -63,6 +68,7 @@ _NUMBERS: Mapping[str, tuple[int | None, int | None]] = {
     "bpf": (321, 280),
     "execveat": (322, 281),
     "userfaultfd": (323, 282),
+    "pidfd_send_signal": (424, 424),
     "io_uring_setup": (425, 425),
     "io_uring_enter": (426, 426),
     "io_uring_register": (427, 427),
@@ -85,6 +91,7 @@ _PR_SET_SECCOMP, _MODE_FILTER = 22, 2
 _CLONE_THREAD = 0x00010000
 _TYPE_OF_SOCKET = 0xF
 _SOCK_STREAM = 1
+_AF_UNIX = 1
 
 Rule = tuple[str, int, tuple[int, int, int] | None]
 """A call, its error, and the argument with which it is allowed: index, mask, value."""
@@ -130,6 +137,7 @@ NETWORK: Sequence[Rule] = (
     ("socket", errno.EACCES, None),
     # a pair of another type can send to any socket with a path
     ("socketpair", errno.EACCES, (1, _TYPE_OF_SOCKET, _SOCK_STREAM)),
+    ("socketpair", errno.EACCES, (0, 0xFFFFFFFF, _AF_UNIX)),  # others load modules of the kernel
 )
 
 AFFINITY: Sequence[Rule] = _denied("sched_setaffinity")
@@ -139,6 +147,16 @@ NEW_PROCESSES: Sequence[Rule] = (
     ("clone", errno.EPERM, (0, _CLONE_THREAD, _CLONE_THREAD)),
     ("clone3", errno.ENOSYS, None),  # libraries use clone then, whose flags can be read here
 )
+
+
+def signals_of(pid: int) -> Sequence[Rule]:
+    """Return the rules by which a process of one thread group sends signals to itself only.
+
+    Landlock does the same, but only since Linux 6.12.
+    """
+    calls = ("kill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo")
+    own = tuple((call, errno.EPERM, (0, 0xFFFFFFFF, pid)) for call in calls)
+    return (*own, *_denied("tkill", "pidfd_send_signal"))
 
 
 def is_supported() -> bool:

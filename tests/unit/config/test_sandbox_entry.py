@@ -40,8 +40,8 @@ def test_what_a_sandbox_says(tmp_path: Path) -> None:
     assert config.caller_texts is None
 
 
-@pytest.mark.parametrize("written", [None, {}, {"network": True}])
-def test_what_restricts_nothing_is_no_sandbox(tmp_path: Path, written: Json | None) -> None:
+@pytest.mark.parametrize("written", [{}, {"network": True}])
+def test_what_restricts_nothing_is_no_sandbox(tmp_path: Path, written: Json) -> None:
     config = loaded(tmp_path, {**STDIO, "sandbox": written}).servers["notes"]
     assert config.sandbox is None
 
@@ -69,6 +69,7 @@ def test_a_path_may_have_one_part_of_the_caller_in_a_segment(tmp_path: Path) -> 
         ({"sandboxed": {"network": False}}, ".sandboxed", 'did you mean "sandbox"'),
         ({"sanbox": {"network": False}}, ".sanbox", 'did you mean "sandbox"'),
         ({"sandbox": {"network": "false"}}, ".sandbox.network", "boolean"),
+        ({"sandbox": None}, ".sandbox", "is null"),
         ({"sandbox": {"network": None}}, ".sandbox", "has null in network"),
         ({"sandbox": {"read": None}}, ".sandbox", "has null in read"),
         ({"sandbox": {"read": "/srv"}}, ".sandbox.read", "list"),

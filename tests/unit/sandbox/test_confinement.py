@@ -1,5 +1,6 @@
 """Confinement: what a process can no longer do, shown by a process that tries it."""
 
+import errno
 import json
 import os
 import subprocess
@@ -276,6 +277,33 @@ except OSError as error:
     assert place in found
 
 
+@pytest.mark.parametrize("target", ["secret", "secret/file", ".env"])
+def test_a_link_in_place_of_the_program_opens_no_folder_and_no_other_file(
+    tree: Path, target: str
+) -> None:
+    """A server that may write beside its program can have left one."""
+    (tree / "out" / "program").symlink_to(tree / target)
+    found = tried(
+        """
+tree = given["tree"]
+confine_server(command=tree + "/out/program", read=[], write=[tree + "/out"])
+print(json.dumps([of(lambda: text(tree + "/secret/file")), of(lambda: text(tree + "/.env"))]))
+""",
+        tree=str(tree),
+    )
+    assert found == [DENIED, DENIED]
+
+
+def test_a_program_is_found_through_a_link() -> None:
+    found = tried(
+        """
+confine_server(command=sys.executable, read=[])
+print(json.dumps(of(lambda: bool(open(sys.executable, "rb").read(4)))))
+"""
+    )
+    assert found is True
+
+
 ATTRIBUTES = """
 secret = given["tree"] + "/secret/file"
 descriptor = os.open(given["tree"] + "/in/file", os.O_RDONLY)
@@ -371,6 +399,62 @@ print(json.dumps({
         **dict.fromkeys(("forked", "run", "become"), DENIED),
         "threads": "run",
     }
+
+
+ON_AN_OLD_KERNEL = """
+from mcp_tools_proxy.sandbox import landlock
+landlock.abi = lambda: 0
+"""
+
+
+@pytest.mark.parametrize("kernel", ["", ON_AN_OLD_KERNEL], ids=["Landlock", "none"])
+def test_a_parser_sends_signals_to_itself_only(kernel: str) -> None:
+    found = tried(
+        kernel
+        + """
+confine_parser(read=[], write=[])
+caught = []
+signal.signal(signal.SIGUSR1, lambda *_: caught.append("caught"))
+parent = os.getppid()
+print(json.dumps({
+    "parent": of(lambda: os.kill(parent, 0)),
+    "all": of(lambda: os.kill(-1, 0)),
+    "group": of(lambda: os.kill(0, 0)),
+    "thread": syscall(200, parent, 0),
+    "thread of the parent": syscall(234, parent, parent, 0),
+    "queued": syscall(129, parent, 0, ctypes.create_string_buffer(128)),
+    "by descriptor": syscall(424, os.pidfd_open(parent), 0, None, 0),
+    "itself": of(lambda: (os.kill(os.getpid(), signal.SIGUSR1), caught)[1]),
+}))
+"""
+    )
+    assert found.pop("itself") == ["caught"]
+    assert set(found.values()) == {DENIED, os.strerror(errno.EPERM)}
+
+
+def test_no_process_of_the_same_user_reads_the_memory_of_a_parser() -> None:
+    found = tried(
+        """
+if not os.getuid():
+    os.setuid(65534)
+ready, done = os.pipe(), os.pipe()
+parser = os.fork()
+if not parser:
+    confine_parser(read=[], write=[])
+    os.write(ready[1], b"x")
+    os.read(done[0], 1)
+    os._exit(0)
+os.read(ready[0], 1)
+print(json.dumps({
+    "environment": of(lambda: text(f"/proc/{parser}/environ")),
+    "memory": of(lambda: open(f"/proc/{parser}/mem", "rb").read(0)),
+    "descriptors": of(lambda: os.listdir(f"/proc/{parser}/fd")),
+}))
+os.write(done[1], b"x")
+os.waitpid(parser, 0)
+"""
+    )
+    assert found == dict.fromkeys(("environment", "memory", "descriptors"), DENIED)
 
 
 def test_a_call_by_other_numbers_ends_the_process() -> None:
