@@ -121,6 +121,7 @@ def many(value: bytes, count: int) -> bytes:
 
 
 KEYS = b"{%b}" % b",".join(b'"k%d":0' % number for number in range(60_000))
+MOST_KEYS = b"{%b}" % b",".join(b'"k%d":0' % number for number in range(80_000))
 LIGATURES = "ﷺ".encode() * 300_000
 """Each becomes 18 characters by NFKC."""
 
@@ -129,6 +130,7 @@ BODIES: Mapping[str, bytes] = {
     "too-many-numbers": call(many(b"0", 400_000)),
     "objects": call(many(b'{"b":0}', 45_000)),
     "keys": call(KEYS),
+    "most-keys": call(MOST_KEYS),
     "long-keys": call(b"{%b}" % b",".join(b'"%b%d":0' % (b"k" * 9_000, n) for n in range(100))),
     "repeated-keys": call(many(b'{"b":0,"b":1}', 30_000)),
     "repeated-key": call(b'{"text":"%b","a":[%b0]}' % (b"z" * 800_000, b'{"b":0,"b":1},' * 4_900)),

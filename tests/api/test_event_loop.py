@@ -41,7 +41,13 @@ async def test_a_request_leaves_the_event_loop_to_others(name: str, keywords: st
     assert turns.longest < MOST_S
 
 
-async def test_a_server_of_very_many_tools_leaves_the_event_loop_to_others() -> None:
+EVERY_GUARD = dict.fromkeys(
+    ("hiddenCharacters", "hiddenHtml", "images", "links", "instructions"), "flag"
+)
+
+
+@pytest.mark.parametrize("guards", [{}, EVERY_GUARD], ids=["no-guards", "guards"])
+async def test_a_server_of_very_many_tools_leaves_the_event_loop_to_others(guards: Json) -> None:
     properties = {f"p{n}": {"type": "string", "description": "words " * 9} for n in range(9)}
     slow = {f"t{n}": {"pattern": rf"^\p{{L}}{{1,{n + 1}}}$"} for n in range(20)}
     schemas = [{"type": "object", "properties": properties}] * 4_000
@@ -51,7 +57,7 @@ async def test_a_server_of_very_many_tools_leaves_the_event_loop_to_others() -> 
         for n, schema in enumerate(schemas)
     ]
     async with running_raw_in_thread(only=(), extra={"tools": tools}) as server:
-        config = Config(servers={"raw": server.entry})
+        config = Config(servers={"raw": {**server.entry, "guards": guards}})
         async with running(config=config, discovered=False) as service, measured_turns() as turns:
             await service.discovered()
         assert len(service.gateway.pool.statuses) == 1

@@ -70,7 +70,7 @@ def parts_of(body: bytes) -> tuple[str, bytes]:
 
 
 @pytest.mark.parametrize("send", WAYS.values(), ids=WAYS.keys())
-@pytest.mark.parametrize("name", ["numbers", "escapes"])
+@pytest.mark.parametrize("name", ["numbers", "escapes", "keys", "most-keys"])
 async def test_a_request_leaves_the_event_loop_to_others(name: str, send: Send) -> None:
     tool, arguments = parts_of(BODIES[name])
     assert len(arguments) < MEBIBYTE

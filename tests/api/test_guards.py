@@ -1,10 +1,11 @@
 """Guards: what texts of definitions, arguments and results are screened for (contract §1)."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
+import mcp.types as t
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
@@ -543,6 +544,7 @@ async def test_a_text_of_the_preset_s_own_is_not_screened() -> None:
         {"guards": {"secrets": True}},
         {"guards": ["secrets"]},
         {"guards": None},
+        {"sandbox": None},
         {"guard": {"secrets": "redact"}},
         {"guardrails": {"secrets": "redact"}},
     ],
@@ -602,3 +604,56 @@ async def test_a_result_that_is_too_long_to_be_screened_is_flagged_or_refused() 
     for action in ("redact", "refuse"):
         async with reading({"images": action}, "", more=more) as served:
             assert (await read(served))["error"]["data"]["code"] == "GUARD_REFUSED"
+
+
+@asynccontextmanager
+async def answering(guards: Json, bound: Mapping[str, Json]) -> AsyncIterator[Served]:
+    """Serve tools of a server ``s`` with arguments that the gateway fills in: not screened."""
+    arguments = {name: value for one in bound.values() for name, value in one.items()}
+    tools = [
+        {"name": name, "inputSchema": {"type": "object", "properties": {key: {} for key in own}}}
+        for name, own in bound.items()
+    ]
+    async with running_raw("sse", era="legacy", only=(), extra={"tools": tools}) as server:
+        config = Config(
+            servers={"s": {**server.entry, "guards": guards, "bind": arguments}},
+            presets=[make_preset("work", tools=[("s", name) for name in bound])],
+            more={"defaultPresetId": "work"},
+        )
+        async with serving(config=config) as served:
+            yield served
+
+
+@pytest.mark.parametrize("action", ["flag", "redact", "refuse"])
+async def test_what_a_server_sends_to_the_client_during_a_call_is_screened(action: str) -> None:
+    received: list[str] = []
+
+    async def elicit(_context: object, params: t.ElicitRequestParams) -> t.ElicitResult:
+        received.append(params.message)
+        return t.ElicitResult(action="decline")
+
+    async def on_progress(_progress: float, _total: float | None, message: str | None) -> None:
+        received.append(f"{message}")
+
+    shown = {"progressToken": "$token", "progress": 1, "message": HIDDEN}
+    question = {"message": HIDDEN, "requestedSchema": {"type": "object", "properties": {}}}
+    bound: dict[str, Json] = {
+        "notify": {"messages": [{"method": "notifications/progress", "params": shown}]},
+        "request_client": {"method": "elicitation/create", "params": question},
+    }
+    async with (
+        answering({"hiddenCharacters": action}, bound) as served,
+        served.client(mode="legacy", elicitation_callback=elicit) as client,
+    ):
+        for name in bound:
+            await client.call_tool(f"s:{name}", progress_callback=on_progress)
+    assert received == {"flag": [HIDDEN] * 2, "redact": [f"a{MARKER}b"] * 2, "refuse": []}[action]
+
+
+async def test_the_words_of_a_server_s_error_are_screened_before_they_are_cut() -> None:
+    words = "x" * 480 + f" {TOKEN} end"  # the quotation ends in the middle of the token
+    async with answering({"secrets": "redact"}, {"error": {"message": words}}) as served:
+        envelope = await served.service.execute("s:error")
+    assert envelope["error"]["code"] == "TOOL_FAILED"
+    assert "ghp_" not in json.dumps(envelope)
+    assert findings_of(envelope["error"]["details"]["meta"])[0][0] == "secrets"

@@ -34,6 +34,22 @@ async def test_a_name_that_leads_elsewhere_is_not_dialled(
             pass
 
 
+@pytest.mark.parametrize("transport", ["http", "sse", "ws"])
+async def test_of_a_name_with_several_addresses_none_outside_the_networks_is_dialled(
+    transport: str,
+) -> None:
+    only_ipv6 = ServerNetworks(networks=(ip_network("::1/128"),))
+    async with running_raw(transport) as server:
+        url = server.entry["url"].replace("127.0.0.1", "localhost")  # both 127.0.0.1 and ::1
+        config = config_of({**server.entry, "url": url})
+        async with Dialer(only_ipv6) as dialer:
+            with pytest.raises(ConnectionFailure):
+                async with dialer.dial(config, lambda: None):
+                    pass
+        async with Dialer(HERE) as dialer, dialer.dial(config, lambda: None):
+            pass
+
+
 @pytest.mark.parametrize("host", ["0xa9fea9fe", "169.254.169.254", "[::ffff:169.254.169.254]"])
 @pytest.mark.parametrize(
     ("transport", "scheme"), [("streamable-http", "http"), ("sse", "http"), ("websocket", "ws")]

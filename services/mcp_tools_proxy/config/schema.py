@@ -303,13 +303,19 @@ was meant. The loader refuses every other key that is similar to one of these as
 """
 
 
+_OF_OTHERS = ("guards", "sandbox")
+"""Keys of servers' entries and presets: in a profile they would restrict nothing."""
+
+
 class AgentEntry(BaseModel):
     """What one agent may see and use of what everybody may.
 
     Each key only takes away, but `sources` and `tool_name_style`."""
 
     model_config = SNAKE_CASE_MODEL | ConfigDict(
-        json_schema_extra={"propertyNames": {"not": {"enum": list(MISSPELT)}}}
+        json_schema_extra={
+            "propertyNames": {"not": {"enum": [*MISSPELT, *_OF_OTHERS, *MISSPELT_GUARDS]}}
+        }
     )
 
     @model_validator(mode="before")
@@ -319,6 +325,11 @@ class AgentEntry(BaseModel):
             meant = None if key in cls.model_fields else meant_key(key)
             if meant is not None:
                 raise ValueError(f"has the key {quote(key)}, which is spelt {meant}")
+            if is_of_others(key):
+                raise ValueError(
+                    f"has the key {quote(key)}, which a profile does not have: set guards in a "
+                    "preset and name it in preset, or set them in the server's entry"
+                )
         return entry
 
     name: Identifier = Field(examples=["researcher"])
@@ -350,6 +361,11 @@ class AgentEntry(BaseModel):
     tool_name_style: _NameStyle | None = Field(default=None, examples=["alias"])
     """How its lists name the servers' tools: `server` (`server_id:tool`), `alias`, or `bare` (as
     the server calls it). Left out or null: MCP_PROXY_TOOL_NAME_STYLE."""
+
+
+def is_of_others(key: str) -> bool:
+    """Return whether a key, or what it misspells, belongs to servers' entries and presets."""
+    return key in _OF_OTHERS or means_guards(key)
 
 
 def meant_key(key: str) -> str | None:

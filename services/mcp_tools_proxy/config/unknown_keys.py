@@ -15,6 +15,7 @@ from mcp_tools_proxy.config.schema import (
     PromptReference,
     ResourceReference,
     ToolReference,
+    is_of_others,
     means_guards,
     means_overrides,
     meant_key,
@@ -153,7 +154,9 @@ class ExpectedKeys:
 
 SERVER = ExpectedKeys(ServerEntry, OF_SERVER)
 CONFIGURATION = ExpectedKeys(ConfigurationFile, OF_ROOT, {"mcpServers": SERVER})
-_AGENT = ExpectedKeys(AgentEntry, OF_AGENT, is_reported=lambda key: meant_key(key) is None)
+_AGENT = ExpectedKeys(
+    AgentEntry, OF_AGENT, is_reported=lambda key: meant_key(key) is None and not is_of_others(key)
+)
 AGENTS = ExpectedKeys(AgentsFile, {}, {"agents": _AGENT})
 
 

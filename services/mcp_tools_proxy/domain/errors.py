@@ -23,8 +23,9 @@ ProxyError
 └── giving up: RetrievalNotConfigured · ToolFailed · ResultTooLarge · GuardRefused · InternalError
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
+from typing import NamedTuple
 
 from mcp_tools_proxy.domain.call_errors import AccessDenied as AccessDenied
 from mcp_tools_proxy.domain.call_errors import ChunkNotFound as ChunkNotFound
@@ -320,10 +321,19 @@ class ToolTimeout(ProxyError):
     code = "TOOL_TIMEOUT"
 
 
+class QuotedText(NamedTuple):
+    """A server's words, longer than they are quoted, and what builds the message that does so."""
+
+    text: str
+    message_of: Callable[[str], str]
+
+
 class ToolFailed(ProxyError):
     """The downstream server answered with an error; its content is in ``details``."""
 
     code = "TOOL_FAILED"
+    quoted: QuotedText | None = None
+    """The server's own words, where the message quotes a part of them."""
 
 
 class RetrievalNotConfigured(ProxyError):

@@ -36,7 +36,8 @@ class PresetSwitch:
         publisher = self._publisher
         async with publisher.lock:
             loaded = await asyncio.to_thread(self._load_and_save, preset_id, persist)
-            publisher.publish(publisher.config.with_preset(loaded, persisted=persist))
+            switched = publisher.config.with_preset(loaded, persisted=persist)
+            await publisher.publish_screened(switched)
             publisher.count_reload()
         log.info("preset.switched", preset=preset_id, persisted=persist)
 

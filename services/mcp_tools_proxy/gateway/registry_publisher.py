@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 
 from mcp_tools_proxy.config.active_config import ActiveConfig
 from mcp_tools_proxy.config.loader import NO_AGENTS, NO_FILE
@@ -31,6 +32,7 @@ from mcp_tools_proxy.gateway.check.missing_items import explain_missing
 from mcp_tools_proxy.gateway.check.unmatched_exclusions import find_unmatched_exclusions
 from mcp_tools_proxy.gateway.check.unusable_bindings import find_unusable_bindings
 from mcp_tools_proxy.gateway.definitions.definition_guard import DefinitionGuard
+from mcp_tools_proxy.gateway.definitions.guard_rules import guard_set_of
 from mcp_tools_proxy.gateway.server_statuses import merge_statuses
 from mcp_tools_proxy.policy.item_reasons import Reason
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
@@ -193,13 +195,41 @@ class RegistryPublisher:
             statuses=self._statuses_by_id,
         )
 
-    def publish(self, wanted: ActiveConfig) -> None:
+    async def publish_screened(self, wanted: ActiveConfig | None = None) -> None:
+        """Screen new definitions in a thread, then publish ``wanted`` or the active configuration.
+
+        On the event loop the guards of 4,000 tools would hold all calls up. What changes meanwhile
+        is published next: the change is reported to the reloader.
+        """
+        if guard_set_of(wanted or self._config) is None:
+            self.publish(wanted or self._config)
+            return
+        version = -1
+        while version != self.version:  # a registry that was published meanwhile may be newer
+            version, config, snapshots = self.version, wanted or self._config, self._pool.snapshots
+            screening = self.definitions.screening.copy()
+            build = partial(
+                self._builder.build,
+                config,
+                snapshots,
+                generation=version + 1,
+                statuses=self._statuses_by_id,
+            )
+            examine = partial(self.definitions.compare_uncached, screening=screening)
+            await asyncio.to_thread(build, examine=examine)
+            self.definitions.screening.add(screening)
+        self.publish(config, snapshots)
+
+    def publish(
+        self, wanted: ActiveConfig, snapshots: Mapping[str, Snapshot] | None = None
+    ) -> None:
         """Filter, build and replace the registry, without an ``await``: no call sees half (P-16).
 
-        An exception before the replacement leaves the previous registry and configuration active.
+        ``snapshots`` are what the servers offer, by default now. An exception before the
+        replacement leaves the previous registry and configuration active.
         """
         self._built = False
-        snapshots = self._pool.snapshots
+        snapshots = self._pool.snapshots if snapshots is None else snapshots
         built = self._builder.build(
             wanted,
             snapshots,

@@ -46,7 +46,7 @@ class Reloader:
             log_config_changes(found, before)
             if found != before or not self._publisher.is_built:
                 self._pool.apply(found.servers)
-                self._publisher.publish(found)
+                await self._publisher.publish_screened(found)
             self._publisher.count_reload()
             await self._log_other_presets(found.problems)
 
@@ -73,7 +73,7 @@ class Reloader:
         async with aclosing(self._offer_changes.batches()) as batches:
             async for _ in batches:
                 try:
-                    self._publisher.publish(self._publisher.config)
+                    await self._publisher.publish_screened()
                 except Exception:  # the odd offer of one server must not end the updates of all
                     log.exception("registry.rebuild_crashed")
 

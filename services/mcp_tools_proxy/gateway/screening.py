@@ -13,14 +13,16 @@ from typing import cast
 from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.caller import Call
+from mcp_tools_proxy.domain.client import NULL_CLIENT, Client, ClientRequestFailed
 from mcp_tools_proxy.domain.components import Component, ComponentSpec, JsonObject, Result
-from mcp_tools_proxy.domain.errors import MAY_BE_DONE, GuardRefused, ProxyError
+from mcp_tools_proxy.domain.errors import MAY_BE_DONE, GuardRefused, ProxyError, ToolFailed
 from mcp_tools_proxy.domain.guards import GuardFinding, GuardPlace
 from mcp_tools_proxy.domain.outcome import Ok, Outcome
 from mcp_tools_proxy.json_schema.validator import CostlyCheck
 from mcp_tools_proxy.policy.guards.guard_set import GuardSet
 from mcp_tools_proxy.policy.guards.known_hosts import hosts_of_arguments
 from mcp_tools_proxy.policy.guards.screen import Screen, Screened, Steps
+from mcp_tools_proxy.wire.mcp_protocol import INVALID_REQUEST
 from mcp_tools_proxy.wire.tracing import GUARDS_KEY
 
 SLICE_S = 0.004
@@ -66,11 +68,55 @@ async def screened_call(
         except CostlyCheck as costly:  # what the caller sent was checked in a process before
             parsed = costly.arguments
     hosts = hosts_of_arguments(call.arguments)
+    if call.client is not NULL_CLIENT:
+        call = replace(call, client=_ScreenedClient(call.client, own, hosts, found))
     try:
         result = await component.call(parsed, call)
     except ProxyError as error:
         raise await _screened_error(own, spec, error, hosts, found) from None
     return replace(result, value=await _screened_result(own, spec, result.value, hosts, found))
+
+
+class _ScreenedClient:
+    """The client of a call, to which what the server sends during the call comes screened.
+
+    Progress and log messages that are refused are dropped; a request to the client (sampling,
+    elicitation, roots) fails at the server. The client's answers are not screened: they are what a
+    person or a model of the client's side says to the server.
+    """
+
+    def __init__(
+        self, client: Client, own: Screen, hosts: Collection[str], found: list[GuardFinding]
+    ) -> None:
+        self.capabilities = client.capabilities
+        self.wants_progress = client.wants_progress
+        self.log_level = client.log_level
+        self.supports_input_required = client.supports_input_required
+        self._client = client
+        self._own = own
+        self._hosts = hosts
+        self._found = found
+
+    async def notify(self, method: str, params: Mapping[str, object]) -> None:
+        """Send a notification as guards leave it; drop one that they refuse."""
+        screened = await self._screen(params)
+        if screened.refused_by is None:
+            await self._client.notify(method, cast("JsonObject", screened.value))
+
+    async def request(self, method: str, params: Mapping[str, object]) -> Mapping[str, object]:
+        """Send a request as guards leave it. Raises ClientRequestFailed."""
+        screened = await self._screen(params)
+        if screened.refused_by is not None:
+            raise ClientRequestFailed(
+                INVALID_REQUEST, "a guard of the gateway refuses this request"
+            )
+        return await self._client.request(method, cast("JsonObject", screened.value))
+
+    async def _screen(self, params: Mapping[str, object]) -> Screened:
+        steps = self._own.steps(params, GuardPlace.RESULT, hosts=self._hosts)
+        screened = await screen(steps)
+        self._found += screened.findings
+        return screened
 
 
 async def screened_replay(
@@ -134,7 +180,9 @@ async def _screened_error(
     found: list[GuardFinding],
 ) -> ProxyError:
     details = error.details or {}
-    value = {"message": error.message, "details": details}
+    quoted = error.quoted if isinstance(error, ToolFailed) else None
+    text = error.message if quoted is None else quoted.text
+    value = {"message": text, "details": details}
     without = frozenset(_data(details))
     screened = await screen(own.steps(value, GuardPlace.RESULT, hosts=hosts, without=without))
     found += screened.findings
@@ -142,7 +190,9 @@ async def _screened_error(
         return _refusal(spec, screened)
     if screened.findings:
         left = cast("Mapping[str, object]", screened.value)
-        error.message = str(left["message"])
+        if left["message"] != text:
+            words = str(left["message"])
+            error.message = words if quoted is None else quoted.message_of(words)
         if left["details"] is not details:  # the message may quote a cut part of what was removed
             error.message = f"{spec.name} failed; a guard removed parts of its answer"
         error.details = with_findings(cast("JsonObject", left["details"]), found)

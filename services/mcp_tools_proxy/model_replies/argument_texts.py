@@ -59,7 +59,8 @@ def _parse_each(texts: Sequence[bytes], max_items: int) -> Sequence[object]:
     parsed: list[object] = []
     left, keys_left = max_items, MAX_KEYS_SEARCHED
     for text in texts:
-        count = count_items(text)
+        # the only text is counted by parse_strict: with 80,000 keys a second count takes 10 ms
+        count = 0 if len(texts) == 1 else count_items(text)
         if count > left:
             limit = f"{max_items} JSON values, the limit for one reply"
             parsed.append(

@@ -144,6 +144,14 @@ def test_a_misspelt_key_is_refused_lest_the_agent_see_more(
     assert problems == {"$.agents[0]": f'has the key "{key}", which is spelt {meant}'}
 
 
+@pytest.mark.parametrize("key", ["guards", "sandbox", "guard", "guardrails", "Guards"])
+def test_what_belongs_to_servers_and_presets_is_refused_in_a_profile(
+    tmp_path: Path, key: str
+) -> None:
+    problems = problems_of(tmp_path, {"agents": [{"name": "a", key: {"secrets": "redact"}}]})
+    assert "which a profile does not have" in problems["$.agents[0]"]
+
+
 @given(content=AGENTS)
 def test_any_json_is_agents_or_refused(
     tmp_path_factory: pytest.TempPathFactory, content: object

@@ -1,5 +1,6 @@
 """The processes that check arguments: what they can reach, and that they check there."""
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -7,8 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from mcp_tools_proxy.domain.errors import InvalidArguments
-from mcp_tools_proxy.gateway.argument_checks.check_processes import WORKER, CheckProcesses
+from mcp_tools_proxy.domain.errors import InvalidArguments, ServerBusy
+from mcp_tools_proxy.gateway.argument_checks.check_processes import (
+    MOST_WAITING,
+    MOST_WAITING_IN_ALL,
+    WORKER,
+    CheckProcesses,
+)
 from mcp_tools_proxy.json_schema.validator import CostlyCheck
 from tests.support.kernel import needs_confinement
 
@@ -79,6 +85,38 @@ async def test_the_processes_of_the_gateway_are_confined() -> None:
     finally:
         await processes.aclose()
     assert (status["Seccomp"], status["NoNewPrivs"]) == ("2", "1")
+
+
+SLOW = CostlyCheck(b"{}", {}, [])
+
+
+async def test_checks_that_wait_are_bounded_over_all_tenants_and_fair() -> None:
+    """The process never answers, so that every check waits."""
+    processes = CheckProcesses(worker=("/bin/sleep", "60"))
+    waiting: list[asyncio.Task[None]] = []
+
+    async def begin(tenant: str) -> bool:
+        """Begin a check; return whether it waits."""
+        task = asyncio.ensure_future(processes.check(SLOW, tenant))
+        waiting.append(task)
+        done, _ = await asyncio.wait([task], timeout=0.01)
+        if not done:
+            return True
+        with pytest.raises(ServerBusy, match="try again later"):
+            task.result()
+        return False
+
+    try:
+        begun = [await begin(f"flood-{n % 8}") for n in range(8 * MOST_WAITING)]
+        assert sum(begun) == MOST_WAITING_IN_ALL * 3 // 4
+        others = [await begin(f"other-{n}") for n in range(MOST_WAITING_IN_ALL)]
+        assert sum(others) == MOST_WAITING_IN_ALL // 4
+        assert others[0]
+    finally:
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        await processes.aclose()
 
 
 def _children() -> list[Path]:

@@ -18,6 +18,7 @@ from mcp_tools_proxy.domain.outcome import Outcome
 from mcp_tools_proxy.gateway.executor import Executor
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
 from mcp_tools_proxy.telemetry.request_events import RequestFacts, RequestTelemetry
+from mcp_tools_proxy.web.body import PACED_BYTES
 from mcp_tools_proxy.web.envelope import JSON, batch_envelope, reply_response
 from mcp_tools_proxy.web.request_refusals import route_of
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER, trace_context_from
@@ -86,6 +87,8 @@ class BatchHandlers:
         reply = read_reply(
             body.calls, max_calls=self._max_batch_calls, max_items=self._max_json_items
         )
+        if parsed.body_bytes > PACED_BYTES:
+            await asyncio.sleep(0)  # to parse the texts took up to 40 ms, as a body does
         caller = await resolve_user(self._callers, parsed)
         self._lifecycle.check_serving()
         new_call = _call_builder(parsed, caller)

@@ -162,9 +162,10 @@ _DOCUMENT_ERRORS: Mapping[int, SharedAnswer] = {
         "DocumentNotChanged",
         _error(
             "DOCUMENTS_READ_ONLY: the folder or the database cannot be written. IMPORT_BUSY: an "
-            "import of this tenant runs, or as many of others as may at once; the request may be "
-            "sent again. QUOTA_EXCEEDED: the tenant would store more than its quota; `details` has "
-            "`quota`, `unit`, `limit` and `used`.",
+            "import of this tenant runs or waits, no place was free for 90 s, the import took long "
+            "while other tenants waited, or there are 32 uploads, or 24 of the tenant; send the "
+            "request again after Retry-After. QUOTA_EXCEEDED: the tenant would store more than its "
+            "quota; `details` has `quota`, `unit`, `limit` and `used`.",
             RETRY_AFTER,
         ),
     ),

@@ -19,7 +19,13 @@ from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.caller import Call, Kind
 from mcp_tools_proxy.domain.components import ComponentSpec, Result
-from mcp_tools_proxy.domain.errors import InternalError, ProxyError, ResultTooLarge, ToolFailed
+from mcp_tools_proxy.domain.errors import (
+    InternalError,
+    ProxyError,
+    QuotedText,
+    ResultTooLarge,
+    ToolFailed,
+)
 from mcp_tools_proxy.downstream.callers.caller_values import caller_meta
 from mcp_tools_proxy.downstream.callers.stand_ins import check_stand_in
 from mcp_tools_proxy.downstream.components.input_rounds import send_with_rounds, supports_all
@@ -236,15 +242,23 @@ def tool_failed_from(name: str, error: JsonRpcError) -> ToolFailed:
 
     One that wants the client to do something first (CLIENT_ERROR_CODES) says that nothing ran.
     """
-    message = quote(error.message, MESSAGE_CHARS)
+    prefix = f"{name} failed: its server answered with error {error.code}: "
+    quoted = QuotedText(
+        error.message[: MESSAGE_CHARS + MARGIN_CHARS],
+        lambda text: prefix + quote(text, MESSAGE_CHARS),
+    )
     details: dict[str, object] = {"code": error.code}
     if error.data is not None and len(to_json(error.data)) <= MAX_DATA_BYTES:
         details["data"] = error.data
-    failure = ToolFailed(
-        f"{name} failed: its server answered with error {error.code}: {message}", details=details
-    )
+    failure = ToolFailed(quoted.message_of(quoted.text), details=details)
+    failure.quoted = quoted
     failure.nothing_ran = error.came_first and error.code in CLIENT_ERROR_CODES
     return failure
+
+
+MARGIN_CHARS = 8_192
+"""How much more of a server's words than is quoted is kept for guards: of a secret that is cut at
+the end of the quotation no pattern would find the rest."""
 
 
 def type_of(raw: object) -> str:

@@ -26,6 +26,10 @@ MOST_AT_ONCE = 2
 MOST_WAITING = 16
 """Checks of one tenant that may wait: each holds its arguments."""
 
+MOST_WAITING_IN_ALL = 64
+"""Checks of all tenants that may wait: with 1 MiB each 64 MiB. The last quarter is for tenants of
+which none waits yet, so that four tenants cannot lock the others out."""
+
 TIMEOUT_S = 30.0
 """Seconds for one check; its CPU ends it sooner, unless the machine is busy."""
 
@@ -140,6 +144,9 @@ class CheckProcesses:
     async def _place(self, tenant_id: str) -> AsyncIterator[None]:
         if self._waiting[tenant_id] >= MOST_WAITING:
             raise _busy("too many calls of this tenant wait for the check of their arguments")
+        free = MOST_WAITING_IN_ALL - self._waiting.total()
+        if free <= (MOST_WAITING_IN_ALL // 4 if self._waiting[tenant_id] else 0):
+            raise _busy("too many calls wait for the check of their arguments")
         self._waiting[tenant_id] += 1
         try:
             async with self._turns.setdefault(tenant_id, asyncio.Lock()), self._places:

@@ -42,7 +42,7 @@ class DefinitionAcceptance:
                     details={"sha256": present.sha256},
                 )
             lock = await asyncio.to_thread(self._save, key, present)
-            publisher.publish(replace(publisher.config, lock=lock))
+            await publisher.publish_screened(replace(publisher.config, lock=lock))
         log.info(
             "definition.accepted",
             server_id=key.server_id,

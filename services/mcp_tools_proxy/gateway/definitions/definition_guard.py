@@ -50,7 +50,7 @@ class DefinitionGuard:
         self._local_names = tuple(local_names)
         self._setting = setting
         self._reader = DefinitionReader()
-        self._screening = DefinitionScreening()
+        self.screening = DefinitionScreening()
         self._reported: Collection[Finding] = ()
         self._counted: frozenset[str] = frozenset()
         """The servers that have series in the metrics."""
@@ -74,11 +74,20 @@ class DefinitionGuard:
         return self.compare(_shown(view, snapshots, config), snapshots, config)
 
     def compare_uncached(
-        self, view: View, snapshots: Mapping[str, Snapshot], config: ActiveConfig
+        self,
+        view: View,
+        snapshots: Mapping[str, Snapshot],
+        config: ActiveConfig,
+        *,
+        screening: DefinitionScreening | None = None,
     ) -> Findings:
-        """Compare as ``examine`` does, and keep nothing of it; it may be done in a thread."""
+        """Compare as ``examine`` does, and keep nothing of it; it may be done in a thread.
+
+        What is screened is kept in ``screening``, if it is given.
+        """
         shown = _shown(view, snapshots, config)
-        return self.compare(shown, snapshots, config, DefinitionReader(), DefinitionScreening())
+        screening = screening or DefinitionScreening()
+        return self.compare(shown, snapshots, config, DefinitionReader(), screening)
 
     def compare(
         self,
@@ -98,7 +107,7 @@ class DefinitionGuard:
             names=KnownNames.of(config.server_ids, self._local_names, tools),
             reader=reader or self._reader,
         )
-        return (screening or self._screening).with_guards(findings, shown, config)
+        return (screening or self.screening).with_guards(findings, shown, config)
 
     def report(self, findings: Findings, servers: Iterable[str]) -> None:
         """Remember what is in force, set the metrics of ``servers``, and log what is new."""

@@ -35,9 +35,18 @@ class DefinitionScreening:
     What a round did not read is forgotten with the next one.
     """
 
-    def __init__(self) -> None:
-        self._before: dict[_CacheKey, tuple[JsonObject, ScreenedDefinition]] = {}
-        self._known: dict[_CacheKey, tuple[JsonObject, ScreenedDefinition]] = {}
+    def __init__(self, known: "_Known | None" = None) -> None:
+        self._before: _Known = {}
+        self.known: _Known = dict(known or {})
+        """What was screened, by the identity of its descriptor and by the guards."""
+
+    def copy(self) -> "DefinitionScreening":
+        """Return another one that knows the same; it may be used in a thread."""
+        return DefinitionScreening(self.known)
+
+    def add(self, other: "DefinitionScreening") -> None:
+        """Add what another one has screened."""
+        self.known |= other.known
 
     def with_guards(
         self,
@@ -49,7 +58,7 @@ class DefinitionScreening:
         guards = guard_set_of(config)
         if guards is None:
             return findings
-        self._before, self._known = self._known, {}
+        self._before, self.known = self.known, {}
         overridden = _overridden(config)
         screened: dict[DefinitionKey, ScreenedDefinition] = {}
         for key, descriptor in shown:
@@ -75,14 +84,15 @@ class DefinitionScreening:
     ) -> ScreenedDefinition:
         replaced = () if overrides is None else tuple(_replaced_fields(overrides))
         key = (id(descriptor), replaced, tuple(screen.rules.items()), screen.hosts)
-        found = self._known.get(key) or self._before.get(key)
+        found = self.known.get(key) or self._before.get(key)
         if found is None:  # the descriptor is kept as well, so no other one gets its id
             found = (descriptor, _screen_definition(screen, descriptor, replaced))
-        self._known[key] = found
+        self.known[key] = found
         return found[1]
 
 
 _CacheKey = tuple[object, ...]
+_Known = dict[_CacheKey, tuple[JsonObject, ScreenedDefinition]]
 
 
 def _screen_definition(
