@@ -12,6 +12,7 @@ from mcp_tools_proxy.console.page_endpoint import PageEndpoint, Pages
 from mcp_tools_proxy.console.page_request import PageRequest, PageResult, PageView
 from mcp_tools_proxy.console.pages.calls import call_routes
 from mcp_tools_proxy.console.pages.documents.document_page_routes import document_page_routes
+from mcp_tools_proxy.console.pages.help_page import help_routes
 from mcp_tools_proxy.console.pages.limits import limit_routes
 from mcp_tools_proxy.console.pages.overview import overview_routes
 from mcp_tools_proxy.console.pages.servers.server_pages import server_routes
@@ -31,6 +32,7 @@ PARTS: Sequence[BuildRoutes] = (
     limit_routes,
     document_page_routes,
     token_page_routes,
+    help_routes,
 )
 """The parts of the console, each with its routes."""
 

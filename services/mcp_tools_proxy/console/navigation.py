@@ -15,6 +15,8 @@ class Part:
 
     title: str
     path: str
+    guide: str
+    """The name of its guide, with the anchor of its part."""
     rights: frozenset[OperatorRight] = frozenset()
 
     def is_for(self, operator: Principal) -> bool:
@@ -32,16 +34,44 @@ def may_run(operator: Principal) -> bool:
 TRY_PATH = "/console/try"
 
 PARTS = (
-    Part(title="Overview", path="/console", rights=frozenset({OperatorRight.AUDIT})),
-    Part(title="Servers", path="/console/servers"),
     Part(
-        title="Who sees what", path="/console/visibility", rights=frozenset({OperatorRight.AUDIT})
+        title="Overview",
+        path="/console",
+        guide="overview",
+        rights=frozenset({OperatorRight.AUDIT}),
     ),
-    Part(title="Try", path=TRY_PATH, rights=frozenset({OperatorRight.RUN})),
-    Part(title="Calls", path="/console/calls", rights=frozenset({OperatorRight.AUDIT})),
-    Part(title="Documents", path="/console/documents", rights=frozenset({OperatorRight.DOCUMENTS})),
-    Part(title="Tokens", path="/console/tokens", rights=frozenset({OperatorRight.TOKENS})),
-    Part(title="Limits", path="/console/limits", rights=frozenset({OperatorRight.AUDIT})),
+    Part(title="Servers", path="/console/servers", guide="servers"),
+    Part(
+        title="Who sees what",
+        path="/console/visibility",
+        guide="who-sees-what",
+        rights=frozenset({OperatorRight.AUDIT}),
+    ),
+    Part(title="Try", path=TRY_PATH, guide="try", rights=frozenset({OperatorRight.RUN})),
+    Part(
+        title="Calls",
+        path="/console/calls",
+        guide="calls",
+        rights=frozenset({OperatorRight.AUDIT}),
+    ),
+    Part(
+        title="Documents",
+        path="/console/documents",
+        guide="documents",
+        rights=frozenset({OperatorRight.DOCUMENTS}),
+    ),
+    Part(
+        title="Tokens",
+        path="/console/tokens",
+        guide="tokens-and-limits#tokens",
+        rights=frozenset({OperatorRight.TOKENS}),
+    ),
+    Part(
+        title="Limits",
+        path="/console/limits",
+        guide="tokens-and-limits#limits",
+        rights=frozenset({OperatorRight.AUDIT}),
+    ),
 )
 
 
@@ -52,8 +82,8 @@ def parts_for(operator: Principal) -> list[Part]:
 
 def current_part(path: str) -> Part | None:
     """Return the part that a page belongs to."""
-    found = [it for it in PARTS if path == it.path or path.startswith(f"{it.path}/")]
-    return max(found, key=lambda it: len(it.path), default=None)
+    named = f"/{'/'.join(path.split('/')[1:3])}"
+    return next((it for it in PARTS if it.path == named), None)
 
 
 MAX_ADDRESS_CHARS = 2_000

@@ -14,6 +14,7 @@ from mcp_tools_proxy.auth.caller_resolver import PRINCIPAL
 from mcp_tools_proxy.console.api_client import ApiClient, ApiRefused, SessionEnded
 from mcp_tools_proxy.console.file_form import read_file_form
 from mcp_tools_proxy.console.forms import Form, read_form
+from mcp_tools_proxy.console.guides import START
 from mcp_tools_proxy.console.name_directory import NameDirectory
 from mcp_tools_proxy.console.navigation import address_of, current_part, parts_for, wanted_page
 from mcp_tools_proxy.console.page_headers import PAGE_HEADERS, OwnOrigin
@@ -81,7 +82,7 @@ class Pages:
         self.refusals = refusals
         self.trace_url = trace_url
         self._routes = routes
-        self._base = base
+        self.base = base
         self._dashboard_url = dashboard_url
         self._max_form_bytes = max_form_bytes
 
@@ -98,7 +99,8 @@ class Pages:
         html = self.templates.render(
             view.template,
             parts=[] if operator is None else parts_for(operator),
-            current=current_part(request.url.path),
+            current=(current := current_part(request.url.path)),
+            help_path=f"/console/help/{START if current is None else current.guide}",
             operator=operator,
             csrf="" if session is None else session.csrf,
             dashboard_url=self._dashboard_url,
@@ -135,7 +137,7 @@ class Pages:
 
     def redirect(self, path: str) -> Response:
         """Lead the browser to a page."""
-        return RedirectResponse(f"{self._base}{path}", 303, PAGE_HEADERS)
+        return RedirectResponse(f"{self.base}{path}", 303, PAGE_HEADERS)
 
     def done(self, done: Done, session: Session) -> Response:
         """Lead the browser to the page that shows what was done."""

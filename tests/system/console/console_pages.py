@@ -129,6 +129,8 @@ PAGES = [
     _page("token-new", "/tokens/new"),
     _page("token", "/tokens/revoke", {"revoke": "1"}, token_note="trial"),
     _page("token-of-markup", "/tokens/revoke", token_note=PLANTED_NOTE),
+    _page("help", "/help/tokens-and-limits"),
+    _page("help-missing", "/help/none", status=404),
     _page("token-missing", "/tokens/revoke", {"token_id": "none"}, status=404),
 ]
 """Every page, as the admin token has it."""
@@ -136,12 +138,14 @@ PAGES = [
 SIGNED_OUT_PAGES = [
     _page("sign-in", "/sign-in"),
     _page("ended", "/sign-in", {"ended": "1"}),
+    _page("help-of-the-console", "/help/console"),
 ]
 
 NO_PAGES: Mapping[str, str] = {
     "/console/begin": "the page of a one-time address, which is not there with an admin token",
     "/console/callback": "the way back from an issuer, which is not there",
     "/console/assets/{name}": "files of the pages",
+    "/console/calls/export": "a file with the records of the page of calls",
     "/console/calls/stream": "events of the page of live calls",
     "/console/documents/picture": "a picture of the page that shows one",
 }

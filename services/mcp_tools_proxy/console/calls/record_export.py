@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from io import StringIO
 
 from mcp_tools_proxy.console.api_client import ApiClient
@@ -80,7 +80,7 @@ def _row(record: ShownRecord) -> list[object]:
     ]
 
 
-def _lines(rows: list[list[object]]) -> str:
+def _lines(rows: Iterable[Iterable[object]]) -> str:
     written = StringIO()
     csv.writer(written).writerows(rows)
     return written.getvalue()

@@ -1,0 +1,108 @@
+"""The guides of the console: pages of the documentation that the package carries, as HTML."""
+
+import posixpath
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from markupsafe import Markup
+
+_PACKAGED = Path(__file__).parent / "guide_texts"
+_OF_CHECKOUT = Path(__file__).parents[3] / "docs" / "how-to"
+
+START = "console"
+"""The guide of signing in, and of the console as a whole."""
+
+_PATHS: Mapping[str, str] = {
+    START: "console.md",
+    **{
+        name: f"console/{name}.md"
+        for name in (
+            "overview",
+            "servers",
+            "who-sees-what",
+            "try",
+            "calls",
+            "documents",
+            "tokens-and-limits",
+        )
+    },
+}
+"""The files of the guides below ``docs/how-to``, by their names."""
+
+_ANCHOR = re.compile(r'<a id="([\w-]+)"></a>\s*\n#+ (.+)')
+"""An anchor and the heading below it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guide:
+    """One guide, ready to be shown."""
+
+    title: str
+    html: Markup
+
+
+@lru_cache(maxsize=len(_PATHS))
+def guide_of(name: str, base: str) -> Guide | None:
+    """Return a guide, whose links begin with ``base``; None if there is none of that name."""
+    path = _PATHS.get(name)
+    if path is None:
+        return None
+    folder = _PACKAGED if _PACKAGED.exists() else _OF_CHECKOUT
+    text = (folder / path).read_text(encoding="utf-8")
+    anchors = {heading: anchor for anchor, heading in _ANCHOR.findall(text)}
+    parser = MarkdownIt("commonmark", {"html": False}).enable("table")
+    parser.add_render_rule("table_open", _open_table)
+    parser.add_render_rule("table_close", _close_table)
+    tokens = parser.parse(re.sub(r'<a id="[\w-]+"></a>', "", text))
+    title = ""
+    for token, following in pairwise(tokens):
+        if token.type == "heading_open":
+            heading = following.content
+            title = title or heading
+            token.attrSet("id", anchors.get(heading) or _slug(heading))
+    for token in tokens:
+        token.children = list(_linked(token.children or (), path, base))
+    html = parser.renderer.render(tokens, parser.options, {}).replace("<p></p>\n", "")
+    return Guide(title=title, html=Markup(html))  # noqa: S704 - of our own text
+
+
+def _linked(tokens: Sequence[Token], path: str, base: str) -> Iterator[Token]:
+    """Yield the parts of a text: no pictures, and links to other guides only."""
+    is_kept = False
+    for token in tokens:
+        if token.type == "link_open":
+            address = _address(str(token.attrGet("href")), path, base)
+            is_kept = address is not None
+            token.attrSet("href", address or "")
+        if token.type == "image" or (token.type.startswith("link_") and not is_kept):
+            continue
+        yield token
+
+
+def _address(href: str, path: str, base: str) -> str | None:
+    """Return the address of a link to a guide; None for any other page."""
+    if href.startswith("#"):
+        return href
+    file, _, anchor = href.partition("#")
+    wanted = posixpath.normpath(posixpath.join(posixpath.dirname(path), file))
+    name = next((name for name, it in _PATHS.items() if it == wanted), None)
+    return None if name is None else f"{base}/console/help/{name}{f'#{anchor}' if anchor else ''}"
+
+
+def _slug(heading: str) -> str:
+    """Return the anchor of a heading, as the documentation has it."""
+    return re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower())
+
+
+def _open_table(*_: object) -> str:
+    return '<div class="scroll" role="region" aria-label="Table" tabindex="0"><table>\n'
+
+
+def _close_table(*_: object) -> str:
+    return "</table></div>\n"
