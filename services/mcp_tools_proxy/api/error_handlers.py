@@ -8,6 +8,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from mcp_tools_proxy.api.endpoint import invalid_request
+from mcp_tools_proxy.api.landing_page import HEAD_PATHS
 from mcp_tools_proxy.domain.errors import (
     InvalidRequest,
     MethodNotAllowed,
@@ -53,7 +54,8 @@ def _allowed(request: Request) -> Mapping[str, str]:
     route = request.scope.get("route")
     path = route.path_format if isinstance(route, DirectRoute) else request.url.path
     described = request.app.openapi()["paths"].get(path, {"get": {}, "head": {}})
-    return {"Allow": ", ".join(sorted(method.upper() for method in described))}
+    methods = {method.upper() for method in described} | ({"HEAD"} if path in HEAD_PATHS else set())
+    return {"Allow": ", ".join(sorted(methods))}
 
 
 def _of_status(status: int, request: Request) -> ProxyError:

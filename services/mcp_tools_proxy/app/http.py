@@ -30,6 +30,7 @@ from mcp_tools_proxy.api.error_handlers import add_error_handlers
 from mcp_tools_proxy.api.execute_handlers import ExecuteHandlers
 from mcp_tools_proxy.api.health_handlers import HealthHandlers
 from mcp_tools_proxy.api.key_handlers import KeyHandlers
+from mcp_tools_proxy.api.landing_page import landing_routes
 from mcp_tools_proxy.api.limits.limit_handlers import LimitHandlers
 from mcp_tools_proxy.api.list_handlers import ListHandlers
 from mcp_tools_proxy.api.log_level.log_level_handlers import LogLevelHandlers
@@ -61,6 +62,7 @@ from mcp_tools_proxy.domain.audit.origin import Entry
 from mcp_tools_proxy.domain.caller import ANY_TENANT
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.gateway.building.preset_previews import PresetPreviews
+from mcp_tools_proxy.gateway.health import Health
 from mcp_tools_proxy.gateway.offers.server_offers import ServerOffers
 from mcp_tools_proxy.mcp_server.http.authentication import (
     json_rpc_error_response,
@@ -112,7 +114,8 @@ def create_app(
     protected_resource = _protected_resource(settings)
     mcp_endpoints = _mcp_endpoints(settings, gateway, refusals, protected_resource)
     connector = _connector(settings, gateway)
-    routes = _api_routes(settings, gateway, connector, refusals)
+    health = build_health(settings, gateway, connector.status if connector else None)
+    routes = _api_routes(settings, gateway, connector, health, refusals)
     console = _console(settings, gateway, routes, refusals)
 
     @asynccontextmanager
@@ -140,7 +143,13 @@ def create_app(
     app.state.mcp_endpoints = mcp_endpoints
     app.state.connector = connector
     app.state.console = console
-    pages = [*_page_routes(gateway, refusals), *(console.routes() if console else ())]
+    pages = [
+        *_page_routes(gateway, refusals),
+        *(console.routes() if console else ()),
+        *landing_routes(
+            health, name=settings.app_name, version=VERSION, has_console=console is not None
+        ),
+    ]
     app.router.routes[:0] = [*routes, *pages]
     add_error_handlers(app, refusals)
     fast_routes = [route for route in routes if route.is_fast]
@@ -179,6 +188,7 @@ def _api_routes(
     settings: Settings,
     gateway: Gateway,
     connector: "Connector | None",
+    health: Health,
     refusals: RequestRefusals,
 ) -> Sequence[DirectRoute]:
     authenticator = gateway.authenticator
@@ -208,7 +218,6 @@ def _api_routes(
         ExplainHandlers(gateway.explainer, gate, callers),
         StreamHandlers(gateway.audit, gate, gateway.lifecycle, refusals),
     )
-    health = build_health(settings, gateway, connector.status if connector else None)
     overview = OverviewHandlers(
         health,
         gateway.publisher,
