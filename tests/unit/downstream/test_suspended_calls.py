@@ -11,15 +11,18 @@ import pytest
 from mcp_tools_proxy.domain.caller import Call, InputResponses
 from mcp_tools_proxy.domain.client import Client, ClientRequestFailed
 from mcp_tools_proxy.domain.errors import ShuttingDown, ToolFailed
+from mcp_tools_proxy.domain.oauth.server_auth import Grant, LoginFor, ServerAuth
 from mcp_tools_proxy.downstream.relay.call_relay import MAX_CLIENT_WAIT_S
 from mcp_tools_proxy.downstream.relay.suspended_calls import (
     MAX_SUSPENDED_PER_TENANT,
     STATE_PREFIX,
     SendRequest,
     SuspendedCalls,
+    resume_key_of,
 )
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.telemetry.server_metrics import ServerMetrics
+from tests.downstream.connections import config_of
 from tests.support.builders import make_call
 from tests.support.fakes import FakeClient
 
@@ -146,3 +149,20 @@ async def test_who_waits_when_the_service_stops_is_told_so() -> None:
     await asyncio.wait([serving])
     with pytest.raises(ShuttingDown):
         await waiting[0]
+
+
+@pytest.mark.parametrize("grant", [None, Grant.TOKEN_EXCHANGE, Grant.ID_JAG])
+def test_where_a_jwt_is_exchanged_only_one_with_the_same_claims_resumes(
+    grant: Grant | None,
+) -> None:
+    auth = None if grant is None else ServerAuth(login_for=LoginFor.USER, grant=grant)
+    config = config_of({"transport": "http", "url": "http://h/mcp"}, auth=auth)
+    call = calling()
+    one, same, other = (
+        resume_key_of(
+            replace(call, caller=replace(call.caller, jwt_claims=claims)), config, "tools/call", {}
+        )
+        for claims in ("narrow", "narrow", "wide")
+    )
+    assert one == same
+    assert (one == other) == (grant is None)
