@@ -127,9 +127,9 @@ async def test_sign_ins_that_are_only_begun_send_the_issuer_no_further_requests(
     async with issuer_console() as console:
         for _ in range(20):
             await console.to_issuer()
-        asked = len(console.issuer.requests)
+        requested = len(console.issuer.requests)
         assert (await console.sign_in()).status_code == 200
-    assert asked <= 2
+    assert requested <= 2
 
 
 async def test_an_answer_that_another_browser_brings_signs_nobody_in() -> None:

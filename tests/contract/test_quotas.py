@@ -130,6 +130,14 @@ async def test_older_versions_cannot_be_used_to_store_more(open_writer: OpenWrit
     await put(writer, document(2, size=20_000))
 
 
+async def test_pages_without_text_count(open_writer: OpenWriter) -> None:
+    writer = open_writer(documents(size=25_000))
+    empty = make_document(tenant_id="acme", doc_id="empty", pages=("a", *[""] * 9_000))
+    with pytest.raises(QuotaExceeded):
+        await put(writer, empty)
+    await put(writer, document(2, size=20_000))
+
+
 async def test_kept_pdfs_count(open_writer: OpenWriter) -> None:
     writer = open_writer(documents(size=30_000))
     pdf = b"%PDF-" + os.urandom(20_000)

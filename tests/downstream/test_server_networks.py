@@ -80,9 +80,9 @@ AUTH = {"type": "oauth", "grant": "client_credentials", "clientId": "c", "client
 
 @pytest.mark.parametrize("issuer", ["http://localhost:{port}", "http://127.0.0.1:{port}/issuer"])
 async def test_oauth_asks_no_server_and_no_issuer_outside_of_the_networks(issuer: str) -> None:
-    asked: list[str] = []
+    requested: list[str] = []
     async with running_raw("http") as server:
-        server.instead = lambda request: asked.append(request.path)
+        server.instead = lambda request: requested.append(request.path)
         url = server.entry["url"].replace("127.0.0.1", "localhost")
         auth = {**AUTH, "authorizationServer": issuer.format(port=server.port)}
         config = Config(servers={"s1": {**server.entry, "url": url, "auth": auth}})
@@ -93,4 +93,4 @@ async def test_oauth_asks_no_server_and_no_issuer_outside_of_the_networks(issuer
                 return "may not be dialled" in str(found.get("last_error"))
 
             await eventually(refused)
-    assert asked == []
+    assert requested == []

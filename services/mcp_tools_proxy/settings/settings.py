@@ -129,8 +129,9 @@ class Settings(
     """The programs for ``listed``, a JSON list: `[{"command": "uvx", "args": ["notes==1.2", "*"],
     "env": ["NOTES_TOKEN"]}]`. `*` is one argument of any text but an option."""
     server_networks: Annotated[TextList, AfterValidator(are_networks)] = ()
-    """Networks that the servers of mcp.json may be in, as CIDRs; unset, all. Link-local addresses
-    and the metadata services of clouds are never dialled."""
+    """Networks that the servers of mcp.json may be in, as CIDRs, and so the issuers that it names
+    whose address is not public; unset, all. Link-local addresses and the metadata services of
+    clouds are never dialled."""
     server_require_tls: bool = False
     """Refuse entries of mcp.json that send headers, auth or an assertion over http:// or ws://
     beyond this machine; otherwise check warns of them."""

@@ -57,14 +57,20 @@ _LOCK_TENANT = (
 )
 """One writer of a tenant at a time, so that several replicas cannot exceed its quota together."""
 
-_SIZES = """
+ROW_BYTES = 100
+"""What a row of a page, section or chunk takes besides its texts: a tenant could store documents of
+900,000 empty pages, which counted as nothing."""
+
+_SIZES = f"""
 SELECT d.doc_id, greatest(p.bytes + s.bytes + c.bytes, v.bytes) AS bytes, o.bytes AS original
 FROM mcp_tools_proxy.documents d,
-LATERAL (SELECT coalesce(sum(octet_length(text)), 0) AS bytes FROM mcp_tools_proxy.pages
-    WHERE tenant_id = d.tenant_id AND doc_id = d.doc_id) p,
-LATERAL (SELECT coalesce(sum(octet_length(section_id) + octet_length(title)), 0) AS bytes
+LATERAL (SELECT coalesce(sum({ROW_BYTES} + octet_length(text)), 0) AS bytes
+    FROM mcp_tools_proxy.pages WHERE tenant_id = d.tenant_id AND doc_id = d.doc_id) p,
+LATERAL (SELECT coalesce(sum({ROW_BYTES} + octet_length(section_id) + octet_length(title)), 0)
+    AS bytes
     FROM mcp_tools_proxy.sections WHERE tenant_id = d.tenant_id AND doc_id = d.doc_id) s,
-LATERAL (SELECT coalesce(sum(octet_length(chunk_id) + octet_length(text)), 0) AS bytes
+LATERAL (SELECT coalesce(sum({ROW_BYTES} + octet_length(chunk_id) + octet_length(text)), 0)
+    AS bytes
     FROM mcp_tools_proxy.chunks WHERE tenant_id = d.tenant_id AND doc_id = d.doc_id) c,
 LATERAL (SELECT coalesce(max(pg_column_size(pages) + coalesce(pg_column_size(sections), 0)
         + coalesce(pg_column_size(chunks), 0)), 0) AS bytes
@@ -325,7 +331,8 @@ def _text_bytes(document: Document) -> int:
         texts += section.section_id, section.title
     for chunk in document.own_chunks or ():
         texts += chunk.chunk_id, chunk.text
-    return sum(len(text.encode()) for text in texts)
+    rows = len(document.pages) + len(document.sections) + len(document.own_chunks or ())
+    return rows * ROW_BYTES + sum(len(text.encode()) for text in texts)
 
 
 async def _put(connection: Connection, document: Document, head: DocumentHead) -> None:
