@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import sys
 from pathlib import Path
 
@@ -134,7 +135,7 @@ async def test_a_path_that_is_missing_starts_nothing(tree: Path, key: str) -> No
 async def test_what_it_leaves_behind_is_confined_and_ended_as_well(tree: Path) -> None:
     script = (
         f"(while ! cat {tree}/.env; do echo denied >> {tree}/out/log; sleep 0.01; done) &\n"
-        f"exec {sys.executable} -m tests.support.mcp_servers.raw"
+        f"exec {shlex.quote(sys.executable)} -m tests.support.mcp_servers.raw"
     )
     entry = {"command": "sh", "args": ["-c", script], "env": {"PYTHONPATH": f"{ROOT}:{PACKAGES}"}}
     sandbox = Sandbox(read=PYTHON, write=(str(tree / "out"),))

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shlex
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -79,7 +80,7 @@ async def place(folder: Path, *, browser: str = BROWSER) -> AsyncIterator[Place]
         environment = {
             **UNLIMITED,
             "MCP_PROXY_CREDENTIALS_KEY": KEY,
-            "BROWSER": f"{sys.executable} {program} %s",
+            "BROWSER": f"{shlex.join([sys.executable, str(program)])} %s",
         }
         yield Place(folder, server, issuer, environment)
 

@@ -1,6 +1,7 @@
 """A client of the conformance suite: the gateway before the suite's server, and its user."""
 
 import asyncio
+import shlex
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -29,7 +30,8 @@ MOST_LOGINS = 4
 NOTICED_S = 15
 """Seconds in which a login helps, or helps no more."""
 
-BROWSER = f'{sys.executable} -c "import sys, urllib.request as u; u.urlopen(sys.argv[1])" %s &'
+_OPEN = "import sys, urllib.request as u; u.urlopen(sys.argv[1])"
+BROWSER = f"{shlex.join([sys.executable, '-c', _OPEN])} %s &"
 """It follows redirects, and does not keep who started it waiting, as browsers do."""
 
 SETTINGS = {

@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import re
+import shlex
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
@@ -235,7 +236,7 @@ def client_gateway(folder: Path, url: str) -> dict[str, str]:
     return {
         **UNLIMITED,
         "MCP_PROXY_CREDENTIALS_KEY": "only in tests " * 3,
-        "BROWSER": f'{sys.executable} -c "{write}" {folder / ADDRESS} %s &',
+        "BROWSER": f'{shlex.quote(sys.executable)} -c "{write}" {folder / ADDRESS} %s &',
     }
 
 

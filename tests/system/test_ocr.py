@@ -120,7 +120,7 @@ def test_the_page_of_scans_prints_what_the_commands_print(tmp_path: Path) -> Non
     run = documents_commands(tmp_path / "documents")
     text = "\n".join(text for _, text in blocks_of(ROOT / "docs/how-to/scans.md"))
     command, shown = re.findall(r"documents (import .*)\n(.*)", text)[0]
-    done = run(*shlex.split(command.replace("examples/", f"{ROOT}/examples/")))
+    done = run(*(it.replace("examples/", f"{ROOT}/examples/") for it in shlex.split(command)))
     assert done.stdout.partition("->")[0] == shown.partition("->")[0]
     (line,) = re.findall(r"^ocr .*", text, re.MULTILINE)
     assert line.partition(",")[0] in run("show", "travel", "--tenant", "acme").stdout

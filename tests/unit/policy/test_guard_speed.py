@@ -18,21 +18,45 @@ STEP_S = 0.05
 
 SIZE = 2**20
 
-HOSTILE = (
-    *("<", "<a", '<a "', "<p hidden", "<a1 hidden></a1>", "<!--", '<a style="/*">', "[//]: # ("),
-    *('<a b="', "<a b='<a b=\"", "<p hidden><p>", "<p a ", "]:\n", "]: # (", "]: #"),
-    *("](", "](a", "[](https:", "[a](https://e.com", "![", "](&amp;", "](\\", "](https://a@"),
-    *("<http:", "src=", "url(", "[1]: https://e.com\n", "<https://a", "https:////"),
-    *("ignore ", "ignore_", "ignore a ", "do not ", "the user ", "user must not ", "don", "ssh/"),
-    *("\u200b", "a\u200b", "\u0646\u0645\u200c", "\U0001f468\u200d", "\ufe0f\ufe0e"),
-)
+HOSTILE = {
+    "tags": ("<", "<a", '<a "', "<p hidden", "<a1 hidden></a1>", "<!--", '<a style="/*">'),
+    "attributes": ('<a b="', "<a b='<a b=\"", "<p hidden><p>", "<p a ", "]:\n", "]: # (", "]: #"),
+    "links": ("[//]: # (", "](", "](a", "[](https:", "[a](https://e.com", "![", "](&amp;", "](\\"),
+    "addresses": (
+        *(
+            "](https://a@",
+            "<http:",
+            "src=",
+            "url(",
+            "[1]: https://e.com\n",
+            "<https://a",
+            "https:////",
+        ),
+    ),
+    "orders": (
+        *(
+            "ignore ",
+            "ignore_",
+            "ignore a ",
+            "do not ",
+            "the user ",
+            "user must not ",
+            "don",
+            "ssh/",
+        ),
+    ),
+    "characters": (
+        *("\u200b", "a\u200b", "\u0646\u0645\u200c", "\U0001f468\u200d", "\ufe0f\ufe0e"),
+    ),
+}
 """Beginnings of what guards find, without the ends: each was meant to make a search go back."""
 
 
+@pytest.mark.parametrize("kind", HOSTILE)
 @pytest.mark.parametrize("guard", [it for it in GuardName if it is not GuardName.SECRETS])
-def test_no_step_of_a_guard_takes_long(guard: GuardName) -> None:
+def test_no_step_of_a_guard_takes_long(guard: GuardName, kind: str) -> None:
     slow = []
-    for piece in HOSTILE:
+    for piece in HOSTILE[kind]:
         texts = Texts({"text": (piece * (SIZE // len(piece) + 1))[:SIZE]})
         for _ in texts.read():
             pass
