@@ -258,3 +258,33 @@ async def test_no_problem_holds_a_secret(monkeypatch: pytest.MonkeyPatch) -> Non
     async with next_to_a_good_one(entry) as (service, _):
         everything = str([await service.get(path) for path in (SERVERS, READY, ACTIVE)])
         assert ("nobody" in everything, "headers.X" in everything) == (False, True)
+
+
+# What the settings do not allow
+
+LOGIN: Json = {"url": "http://127.0.0.1:9/mcp", "auth": {"type": "oauth"}}
+
+
+async def test_an_entry_that_needs_a_key_for_logins_leaves_the_others_served() -> None:
+    async with next_to_a_good_one(LOGIN) as (service, _):
+        assert await service.code("good:echo", {"text": "hi"}) == "OK"
+        shown = await server_of(service)
+        assert shown["state"] == "invalid"
+        (problem,) = shown["problems"]
+        assert ("MCP_PROXY_CREDENTIALS_KEY" in problem, "restart" in problem) == (True, True)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        LOGIN,
+        {"url": "http://h", "headers": {"X": "${secret:none}"}},
+        {"url": "http://h", "assertion": {"audience": "a"}},
+        {"url": "http://169.254.169.254/mcp"},
+    ],
+    ids=["login", "secret", "assertion", "network"],
+)
+async def test_a_disabled_entry_is_not_checked_against_the_settings(entry: Json) -> None:
+    async with next_to_a_good_one({**entry, "enabled": False}) as (service, _):
+        shown = await server_of(service)
+        assert (shown["state"], shown.get("problems")) == ("disabled", None)

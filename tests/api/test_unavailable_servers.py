@@ -50,7 +50,7 @@ async def test_a_call_by_any_name_of_the_tool_may_be_tried_again(
     name: str, agents: list[Json] | None
 ) -> None:
     async with serving(agents=agents) as service:
-        agent = {"agent": "a"} if agents else {}
+        agent: dict[str, Any] = {"agent": "a"} if agents else {}
         error = (await service.execute(name, **agent))["error"]
         assert (error["code"], error["retryable"], error["details"]) == (
             "SERVER_UNAVAILABLE",

@@ -3,9 +3,9 @@
 import asyncpg
 import pytest
 
-from mcp_tools_proxy.documents.document_writer import Expected
+from mcp_tools_proxy.documents.document_writer import Expected, TenantNeeded
 from mcp_tools_proxy.documents.postgres.database import Database
-from mcp_tools_proxy.documents.postgres.errors import DatabaseProblem, WrongRole
+from mcp_tools_proxy.documents.postgres.errors import WrongRole
 from mcp_tools_proxy.documents.postgres.migrate import migrate
 from mcp_tools_proxy.documents.postgres.role_check import check_role_of
 from mcp_tools_proxy.documents.postgres.writer import PostgresWriter
@@ -214,6 +214,6 @@ async def test_an_owner_that_is_no_superuser_migrates_and_sees_all_tenants(
             "globex",
         ]
         assert await opened.store.has_doc_id("secret")
-        with pytest.raises(DatabaseProblem, match="MCP_PROXY_DOCUMENTS_OWNER_URL"):
+        with pytest.raises(TenantNeeded, match="MCP_PROXY_DOCUMENTS_OWNER_URL"):
             await gateways.list_heads(None, limit=9)
         await owners.close()

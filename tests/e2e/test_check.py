@@ -242,3 +242,12 @@ def test_a_signal_ends_it_and_its_servers(tmp_path: Path, number: signal.Signals
         assert (code, b"Traceback" in err.read()) == (128 + number, False)
     server = int(pid_file.read_text())
     wait_until(lambda: not leak_checks.runs(server))
+
+
+def test_a_login_without_a_key_is_one_invalid_server_and_exits_1(tmp_path: Path) -> None:
+    login = {"url": "http://127.0.0.1:9/mcp", "auth": {"type": "oauth"}}
+    write(tmp_path / "config", ECHO, s1=raw_entry(only=["echo"]), login=login)
+    code, out, _ = check()
+    assert (code, "MCP_PROXY_CREDENTIALS_KEY" in out, "echo" in out) == (1, True, True)
+    write(tmp_path / "config", ECHO, s1=raw_entry(only=["echo"]), login={**login, "enabled": False})
+    assert check()[0] == 0

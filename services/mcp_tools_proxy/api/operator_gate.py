@@ -15,8 +15,12 @@ from mcp_tools_proxy.wire.identifiers import is_loopback
 
 TOKEN_VARIABLE = "MCP_PROXY_ADMIN_TOKEN"  # noqa: S105 - the variable's name, not a token
 
-LOCAL = Principal(tenant_id=None, rights=frozenset({OperatorRight.PRESETS}))
-"""The principal of whoever sends no token to a service that only its own machine reaches."""
+LOCAL = Principal(
+    tenant_id=None,
+    rights=frozenset({OperatorRight.PRESETS}),
+    token_log_fields={"token_id": "(loopback)"},
+)
+"""The principal of requests without a token to a service that only its own machine reaches."""
 
 
 class OperatorGate:
@@ -68,6 +72,31 @@ class OperatorGate:
         principal = await self._sender(parsed.request, right)
         _check_right(principal, right, tenant_id)
         return principal
+
+    async def check_explain(
+        self, parsed: ParsedRequest[object], *, tenant_id: str | None
+    ) -> Principal:
+        """Return the sender, who may have a call of the tenant explained.
+
+        That needs AUDIT, or no token where none is needed to switch presets: whoever may do that
+        may see what a preset leads to. Raises as ``check``.
+        """
+        if await self._is_local(parsed.request):
+            _begin(parsed, LOCAL, OperatorRight.AUDIT, tenant_id)
+            return LOCAL
+        return await self.check(parsed, OperatorRight.AUDIT, tenant_id=tenant_id)
+
+    async def _is_local(self, request: Request) -> bool:
+        """Return whether a request is of LOCAL. Raises InvalidRequest, Unauthenticated."""
+        try:
+            return await self._sender(request, OperatorRight.PRESETS) is LOCAL
+        except Forbidden:
+            return False
+
+    async def before_explain(self, request: Request) -> None:
+        """Check the sender before the body of a request to explain is read."""
+        if not await self._is_local(request):
+            await self._sender(request, OperatorRight.AUDIT)
 
     async def check_own(
         self, parsed: ParsedRequest[object], right: OperatorRight, *, tenant_id: str | None = None

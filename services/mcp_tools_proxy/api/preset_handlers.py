@@ -57,8 +57,15 @@ class PresetHandlers:
         """Switch to another preset."""
         await self._gate.check(parsed, OperatorRight.PRESETS)
         body = parsed.body
-        add_to_operation(parsed.request.scope, preset_id=cut(body.preset_id))
-        await self._preset_switch.switch_to(body.preset_id, persist=body.persist is not False)
+        is_persisted = body.persist is not False
+        add_to_operation(
+            parsed.request.scope,
+            "preset.switched",
+            preset_id=cut(body.preset_id),
+            before=self._publisher.active_preset.preset_id,
+            persisted=is_persisted,
+        )
+        await self._preset_switch.switch_to(body.preset_id, persist=is_persisted)
         return self._active(parsed.trace_id)
 
     def _active(self, trace_id: str) -> Response:

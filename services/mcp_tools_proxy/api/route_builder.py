@@ -1,9 +1,9 @@
 """Builds a route of the HTTP API: what serves it, and how the OpenAPI document describes it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
 
-from fastapi import Response
+from fastapi import Request, Response
 from pydantic import BaseModel
 
 from mcp_tools_proxy.api.endpoint import BodyReader, Endpoint, EndpointFactory, Handler, traced
@@ -108,14 +108,16 @@ class RouteBuilder:
         headers: Sequence[str] = (),
         needs_token: bool | None = None,
         right: OperatorRight | None = None,
+        before_body: Callable[[Request], Awaitable[object]] | None = None,
         is_fast: bool = False,
     ) -> DirectRoute:
         """Build a route whose handler gets the body as ``model``; see EndpointFactory.
 
         ``right`` is the right that the handler checks: who has no token for it is refused before
-        the body is read.
+        the body is read. ``before_body`` is such a check of another kind.
         """
-        before_body = None if right is None else self._gate.before_body(right)
+        if right is not None:
+            before_body = self._gate.before_body(right)
         return self._route(
             method,
             path,

@@ -5,7 +5,6 @@ import asyncio
 import structlog
 
 from mcp_tools_proxy.app.console.sign_in_check import check_console
-from mcp_tools_proxy.app.credentials_key import check_credentials_key
 from mcp_tools_proxy.documents.open_documents import prepare_documents
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.wire.identifiers import is_loopback
@@ -14,7 +13,7 @@ log = structlog.get_logger()
 
 
 def check_start(settings: Settings, *, listens: bool = True) -> None:
-    """Check the documents' database, the key of stored logins, and if it ``listens`` the console.
+    """Check the documents' database, and if it ``listens`` the console.
 
     Blocks, in a thread without an event loop. Raises ValueError.
     """
@@ -27,7 +26,6 @@ def check_start(settings: Settings, *, listens: bool = True) -> None:
                 timeout_s=settings.documents_timeout,
             )
         )
-    check_credentials_key(settings)
     if listens:
         check_console(settings)
 

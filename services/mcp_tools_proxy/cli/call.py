@@ -24,6 +24,7 @@ USER = "command-line"
 EXECUTE = "/internal/mcp/execute"
 EXPLAIN = "/internal/mcp/explain"
 TOOLS = "/internal/mcp/tools"
+ACTIVE = "/internal/mcp/presets/active"
 
 COMPLETION_S = 2.0
 """Longest wait, in seconds, for the names of tools while a shell completes a word."""
@@ -102,8 +103,8 @@ def _add_explain(app: typer.Typer, load: Load, tool_argument: ArgumentInfo) -> N
     ) -> None:
         """Show what would happen to a call, and why; nothing runs, and nothing is charged.
 
-        The token of MCP_PROXY_CLIENT_TOKEN has to have the operator right audit. Exits with 1 if
-        the call would be refused.
+        The token of MCP_PROXY_CLIENT_TOKEN needs the operator right audit; a gateway on loopback
+        without an admin token needs none. Exits with 1 if the call would be refused.
         """
         caller = CallerOptions(tenant, user, roles or (), agent)
         answer = _send(EXPLAIN, GatewayClient.of(load(), url), tool, arg or (), caller)
@@ -130,7 +131,8 @@ def _send(
     path: str, client: GatewayClient, tool: str, given: Sequence[str], caller: CallerOptions
 ) -> Mapping[str, object]:
     try:
-        return client.post(path, build_request(client, tool, given, caller))
+        body = build_request(client, tool, given, caller, stands_in=path == EXPLAIN)
+        return client.post(path, body)
     except GatewayUnreachable as error:
         fail(str(error), 2)
 
@@ -192,8 +194,13 @@ def build_request(
     tool: str,
     given: Sequence[str],
     caller: CallerOptions,
+    *,
+    stands_in: bool = False,
 ) -> Mapping[str, object]:
-    """Return the body of an execute request. Raises BadParameter, GatewayUnreachable."""
+    """Return the body of an execute request. Raises BadParameter, GatewayUnreachable.
+
+    ``stands_in`` is whether the token is an operator's, who may list the tools of any caller.
+    """
     user: dict[str, object] = {"user_id": caller.user}
     if caller.tenant is not None:
         user["tenant_id"] = caller.tenant
@@ -202,7 +209,7 @@ def build_request(
     request: dict[str, object] = {"tool_name": tool, "user": user}
     if caller.agent is not None:
         request["agent"] = caller.agent
-    properties = _properties(client, tool, caller) if given else {}
+    properties = _properties(client, tool, caller, stands_in=stands_in) if given else {}
     request["arguments"] = dict(_argument(text, properties) for text in given)
     return request
 
@@ -232,13 +239,24 @@ def fail(message: str, exit_code: int = 1) -> NoReturn:
     raise typer.Exit(exit_code)
 
 
-def _properties(client: GatewayClient, tool: str, caller: CallerOptions) -> Mapping[str, object]:
-    """Return the properties of a tool's input schema, none where the tool is not listed."""
+def _properties(
+    client: GatewayClient, tool: str, caller: CallerOptions, *, stands_in: bool
+) -> Mapping[str, object]:
+    """Return the properties of a tool's input schema, none where the tool is not listed.
+
+    An operator lists tools by a preview: as a caller's list it was FORBIDDEN, with a record.
+    """
     query = {"names": tool, "tenant_id": caller.tenant, "agent": caller.agent}
+    if stands_in and client.has_token:
+        match client.get(ACTIVE, {}):
+            case {"preset": {"id": str(preset_id)}}:
+                query["preset_id"] = preset_id
     listed = client.get(TOOLS, {key: value for key, value in query.items() if value is not None})
     match listed:
         case {"tools": [{"inputSchema": {"properties": dict(properties)}}]}:
             return properties
+        case {"error": {"code": "FORBIDDEN"}}:
+            fail(error_text(listed))
     return {}
 
 

@@ -39,6 +39,11 @@ class GatewayClient:
             timeout_s=timeout_s,
         )
 
+    @property
+    def has_token(self) -> bool:
+        """Whether requests have a token."""
+        return bool(self._headers)
+
     def post(self, path: str, body: Mapping[str, object]) -> Mapping[str, object]:
         """Send a body and return the JSON that is answered. Raises GatewayUnreachable."""
         return self._send("POST", path, json=dict(body))

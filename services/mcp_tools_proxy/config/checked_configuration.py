@@ -65,6 +65,8 @@ def check_configuration(
     network = network or NetworkSupport()
 
     def faults_of(entry: ServerEntry) -> Iterable[Fault]:
+        if not entry.enabled or entry.disabled:
+            return
         yield from caller_faults(entry, support)
         yield from stdio_faults(entry, stdio)
         yield from network_faults(entry, network)

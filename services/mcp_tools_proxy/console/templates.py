@@ -11,6 +11,7 @@ from mcp_tools_proxy.console.assets import Assets
 from mcp_tools_proxy.console.calls.shown_record import code_kind
 from mcp_tools_proxy.console.navigation import may_run
 from mcp_tools_proxy.console.one_time_address import GUEST
+from mcp_tools_proxy.console.page_request import page_address
 from mcp_tools_proxy.console.sentences import sentence
 from mcp_tools_proxy.domain.identity import Principal
 from mcp_tools_proxy.wire.text import readable
@@ -37,6 +38,8 @@ class Templates:
             "base": base,
             "code_kind": code_kind,
             "may_run": may_run,
+            "signed_in_as": signed_in_as,
+            "readers_path": readers_path,
             "state_kind": state_kind,
         }
         self._environment.filters |= {
@@ -72,6 +75,11 @@ _STATE_KINDS = {
     "degraded": "warn",
     "disabled": "idle",
 }
+
+
+def readers_path(tenant_id: str, doc_id: object) -> str:
+    """Return the page that shows who may read a document."""
+    return page_address("/console/documents/manage", {"tenant_id": tenant_id, "doc_id": doc_id})
 
 
 def state_kind(state: str) -> str:

@@ -1,7 +1,21 @@
 """What a caller reads that may not have a document."""
 
-from mcp_tools_proxy.domain.errors import AccessDenied, DocumentNotFound
+from mcp_tools_proxy.domain.audit.rule_source import DOCUMENT, RuleSource
+from mcp_tools_proxy.domain.errors import AccessDenied, DocumentNotFound, DocumentRefused
 from mcp_tools_proxy.wire.text import quote
+
+READERS = RuleSource(DOCUMENT, "$.readers")
+"""The rule by which a document of the tenant is refused to some of its users."""
+
+NOT_A_READER = "the tenant has the document, and its readers do not include this user or its roles"
+
+NOT_BOUND = "the request, the token or the agent's profile names other documents only"
+
+
+def because_of_readers(refusal: DocumentRefused) -> DocumentRefused:
+    """Add to a refusal, for operators, that the document's readers decided."""
+    refusal.reason, refusal.rule = NOT_A_READER, READERS
+    return refusal
 
 
 def access_denied(doc_id: str) -> AccessDenied:

@@ -8,7 +8,12 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TypeVar
 
-from mcp_tools_proxy.documents.access_refusals import access_denied, not_found
+from mcp_tools_proxy.documents.access_refusals import (
+    NOT_BOUND,
+    access_denied,
+    because_of_readers,
+    not_found,
+)
 from mcp_tools_proxy.documents.builders import Builders, Searcher, built
 from mcp_tools_proxy.documents.catalog.catalog_query import (
     SEPARATOR,
@@ -150,8 +155,10 @@ class DocumentRepository:
             return found
         async with in_time(self._store):
             found = found or await self._find(key, wanted)
-            if found is None or not _admits(found, caller):
+            if found is None:
                 raise await self._refusal(doc_id)
+            if not _admits(found, caller):
+                raise because_of_readers(await self._refusal(doc_id))
             return found
 
     async def find_version(
@@ -176,7 +183,9 @@ class DocumentRepository:
         """
         if doc_id not in documents:
             hides = self._hide_foreign_documents and documents
-            raise not_found(doc_id) if hides else access_denied(doc_id)
+            refusal = not_found(doc_id) if hides else access_denied(doc_id)
+            refusal.reason = NOT_BOUND
+            raise refusal
 
     async def find_for_any_reader(
         self, caller: Caller, doc_id: str, wanted: Wanted = HEAD_ONLY

@@ -43,6 +43,10 @@ class NoSuchDocument(Exception):
     """The tenant has no document of that id."""
 
 
+class TenantNeeded(Exception):
+    """The store lists the documents of one tenant only: this process may not see all."""
+
+
 class ReadOnlyDocuments(Exception):
     """The store cannot be written; ``reason`` is one line for an operator."""
 
@@ -90,7 +94,8 @@ class DocumentWriter(Protocol):
     ) -> tuple[DocumentHead, ...]:
         """Return the next ``limit`` documents behind ``after``, ordered by tenant and doc_id.
 
-        Without ``tenant_id`` those of all tenants, where the store lets this process see them.
+        Without ``tenant_id`` those of all tenants. Raises TenantNeeded where the store does not
+        let this process see them.
         """
         ...
 

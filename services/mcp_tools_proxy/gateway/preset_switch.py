@@ -3,16 +3,12 @@
 import asyncio
 from collections.abc import Mapping
 
-import structlog
-
 from mcp_tools_proxy.config.config_folder import ConfigFolder
 from mcp_tools_proxy.config.loader import LoadedPreset, PresetMissing
 from mcp_tools_proxy.domain.configuration import InvalidConfig, PresetSummary
 from mcp_tools_proxy.domain.errors import ConfigReadOnly, PresetNotFound, PresetPinned
 from mcp_tools_proxy.gateway.registry_publisher import RegistryPublisher
 from mcp_tools_proxy.wire.text import quote
-
-log = structlog.get_logger()
 
 
 class PresetSwitch:
@@ -39,7 +35,6 @@ class PresetSwitch:
             switched = publisher.config.with_preset(loaded, persisted=persist)
             await publisher.publish_screened(switched)
             publisher.count_reload()
-        log.info("preset.switched", preset=preset_id, persisted=persist)
 
     def _load_and_save(self, preset_id: str, persist: bool) -> LoadedPreset:
         """Load a preset, and with ``persist`` save it as the default; blocks."""

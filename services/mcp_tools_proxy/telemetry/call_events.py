@@ -25,6 +25,7 @@ from mcp_tools_proxy.domain.errors import (
     ContentBlocked,
     CredentialsInsufficient,
     CredentialsMissing,
+    DocumentRefused,
     LoginRequired,
     NotAllowed,
     PromptNotFound,
@@ -62,7 +63,13 @@ NAME_KEYS = {Kind.TOOL: "toolName", Kind.PROMPT: "promptName", Kind.RESOURCE: "r
 
 _MANY_ARGUMENTS = 1_000
 
-_EXPLAINED = CredentialsMissing, CredentialsInsufficient, LoginRequired, ServerUnavailable
+_EXPLAINED = (
+    CredentialsMissing,
+    CredentialsInsufficient,
+    DocumentRefused,
+    LoginRequired,
+    ServerUnavailable,
+)
 """The errors whose ``reason`` is in the record, for operators: callers are not told."""
 
 _UNTIL_PATH = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:/*[^/?#;]*")

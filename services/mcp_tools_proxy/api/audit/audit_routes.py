@@ -21,14 +21,13 @@ from mcp_tools_proxy.api.openapi.responses import (
     explain_responses,
 )
 from mcp_tools_proxy.api.route_builder import RouteBuilder
-from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.web.fast_routes import DirectRoute
 
 
 def audit_routes(
     build: RouteBuilder, audit: AuditHandlers, explain: ExplainHandlers, streams: StreamHandlers
 ) -> Sequence[DirectRoute]:
-    """Build the routes; each needs the operator right ``audit``."""
+    """Build the routes; each needs the operator right ``audit``, see ``check_explain``."""
     return (
         build.get(
             "/internal/mcp/audit",
@@ -77,11 +76,12 @@ def audit_routes(
                 "The body is that of `execute`. Nothing runs, and nothing is charged: each check "
                 "with its verdict, the rule that decides and where it stands, what would be sent "
                 "where, and what is left of the budgets. A missing login is foreseen; no issuer is "
-                "asked, and no sign-in begins. Needs the right `audit`."
+                "asked, and no sign-in begins. Needs the right `audit`; where switching presets "
+                "needs no token, neither does this."
             ),
             responses=explain_responses(ExplainAnswer, "What would happen."),
             headers=TRACED,
-            needs_token=True,
-            right=OperatorRight.AUDIT,
+            needs_token=explain.needs_token,
+            before_body=explain.check_sender,
         ),
     )

@@ -1,6 +1,6 @@
 """The handler that explains a call to operators with the right ``audit``."""
 
-from fastapi import Response
+from fastapi import Request, Response
 
 from mcp_tools_proxy.api.callers import asserted_by_body, require_user
 from mcp_tools_proxy.api.endpoint import ParsedRequest
@@ -23,11 +23,20 @@ class ExplainHandlers:
         self._gate = gate
         self._callers = callers
 
+    @property
+    def needs_token(self) -> bool:
+        """Whether nobody has a call explained without a token."""
+        return self._gate.needs_token(OperatorRight.PRESETS)
+
+    async def check_sender(self, request: Request) -> None:
+        """Check the sender before the body is read. Raises as ``explain``."""
+        await self._gate.before_explain(request)
+
     async def explain(self, parsed: ParsedRequest[ExecuteRequest]) -> Response:
         """Show what would happen to the call that the body describes."""
         body = parsed.body
         asserted = asserted_by_body(body)
-        await self._gate.check(parsed, OperatorRight.AUDIT, tenant_id=asserted.tenant_id)
+        await self._gate.check_explain(parsed, tenant_id=asserted.tenant_id)
         require_user(asserted)
         call = Call(
             name=body.tool_name,

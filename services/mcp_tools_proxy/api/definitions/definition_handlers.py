@@ -40,6 +40,7 @@ class DefinitionHandlers:
         body = parsed.body
         add_to_operation(
             parsed.request.scope,
+            "definition.accepted",
             server_id=body.server_id,
             kind=body.kind.value,
             name=cut(body.name),

@@ -31,6 +31,7 @@ from mcp_tools_proxy.documents.document_writer import (
     Expected,
     NoSuchDocument,
     ReadOnlyDocuments,
+    TenantNeeded,
     VersionConflict,
     WriteFailed,
 )
@@ -90,9 +91,16 @@ class DocumentHandlers:
         await self._gate.check(parsed, OperatorRight.DOCUMENTS, tenant_id=query.tenant_id)
         if query.tenant_id is not None and query.doc_id is not None:
             return await self._list_one(parsed, (query.tenant_id, query.doc_id))
-        with _as_api_errors():
-            heads = await self._writer.list_heads(query.tenant_id, after=after, limit=PAGE + 1)
-            problems = await self._writer.problems() if query.tenant_id is None else {}
+        try:
+            with _as_api_errors():
+                heads = await self._writer.list_heads(query.tenant_id, after=after, limit=PAGE + 1)
+                problems = await self._writer.problems() if query.tenant_id is None else {}
+        except TenantNeeded:
+            raise InvalidRequest(
+                "tenant_id: is missing; with documents in PostgreSQL name the tenant whose "
+                "documents to list",
+                details={"field": "tenant_id"},
+            ) from None
         listed: dict[str, object] = {"documents": [_facts(head) for head in heads[:PAGE]]}
         if len(heads) > PAGE:
             listed["next_cursor"] = _cursor_of(heads[PAGE - 1])

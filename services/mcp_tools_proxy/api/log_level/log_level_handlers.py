@@ -9,6 +9,7 @@ from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.telemetry.log_level import LogLevel
 from mcp_tools_proxy.web.envelope import json_response
+from mcp_tools_proxy.web.request_refusals import add_to_operation
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 
 
@@ -27,6 +28,12 @@ class LogLevelHandlers:
     async def change(self, parsed: ParsedRequest[LogLevelChange]) -> Response:
         """Change the level, for some seconds or until the next change."""
         await self._gate.check(parsed, OperatorRight.CONFIG)
+        add_to_operation(
+            parsed.request.scope,
+            before=self._log_level.current,
+            level=parsed.body.level,
+            for_s=parsed.body.for_s,
+        )
         self._log_level.change(parsed.body.level, for_s=parsed.body.for_s)
         return self._response(parsed.trace_id)
 

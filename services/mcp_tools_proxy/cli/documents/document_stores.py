@@ -16,6 +16,7 @@ from mcp_tools_proxy.documents.cache_folder import default_folder
 from mcp_tools_proxy.documents.document_writer import (
     DocumentWriter,
     ReadOnlyDocuments,
+    TenantNeeded,
     WriteFailed,
 )
 from mcp_tools_proxy.documents.folder.folder_store import FolderStore
@@ -86,6 +87,7 @@ def run_command(command: Coroutine[Any, Any, T]) -> T:
         WriteFailed,
         Unusable,
         DatabaseProblem,
+        TenantNeeded,
     ) as error:
         reason = error.reason if isinstance(error, DocumentsUnavailable) else None
         typer.echo(f"{error}{f' ({reason})' if reason else ''}", err=True)

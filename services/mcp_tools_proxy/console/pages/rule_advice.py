@@ -12,6 +12,7 @@ _ADVICE: Sequence[tuple[str, str]] = (
     (r"mcp\.json .*\.exclude", "Take that entry out of the server’s exclude: it is for everybody."),
     (r"mcp\.json .*\.bind", "Bind an argument that the tool has, or take the entry out."),
     (r"definitions\.lock\.json ", "Read under “Servers” what has changed, and accept it."),
+    (r"document \$\.readers", "Add the user or one of its roles to the document’s readers."),
     (r"settings ", "Set it, or name a tenant in the request."),
 )
 """By the beginning of a rule's file and place."""

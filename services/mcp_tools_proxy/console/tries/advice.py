@@ -40,7 +40,8 @@ ADVICE: Mapping[str, str] = {
     "STATE_UNAVAILABLE": _LATER,
     "RATE_LIMIT_EXCEEDED": 'A budget of the tenant is used up. Wait, or see "Limits".',
     "LIMITS_UNAVAILABLE": "Mend limits.json; the overview says what is wrong in it.",
-    "ACCESS_DENIED": "The document is another tenant's, or this caller may not read it.",
+    "ACCESS_DENIED": "The document is another tenant's, or its readers do not include this caller: "
+    "explain the call.",
     "DOCUMENT_NOT_FOUND": _DOCUMENT,
     "DOCUMENTS_UNAVAILABLE": _LATER,
     "VERSION_GONE": "Leave the version out: the document was replaced since.",

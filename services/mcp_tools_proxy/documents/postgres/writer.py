@@ -20,12 +20,12 @@ from mcp_tools_proxy.documents.document_writer import (
     Expected,
     NoSuchDocument,
     ReadOnlyDocuments,
+    TenantNeeded,
     WriteFailed,
     check_expected,
 )
 from mcp_tools_proxy.documents.embeddings.vector_store import VectorStore
 from mcp_tools_proxy.documents.postgres.database import Connection, Database
-from mcp_tools_proxy.documents.postgres.errors import DatabaseProblem
 from mcp_tools_proxy.documents.postgres.older_rows import keep_present, list_older
 from mcp_tools_proxy.documents.postgres.original_rows import keep_original
 from mcp_tools_proxy.documents.postgres.rows import (
@@ -151,11 +151,11 @@ class PostgresWriter:
     ) -> tuple[DocumentHead, ...]:
         """Return the next ``limit`` documents behind ``after``, ordered by tenant and doc_id.
 
-        Raises DatabaseProblem for those of all tenants as the gateway's role, which sees none.
+        Raises TenantNeeded for those of all tenants as the gateway's role, which sees none.
         """
         async with self._database.transaction(tenant_id or "") as connection:
             if tenant_id is None and not await connection.fetchval(_SEES_ALL):
-                raise DatabaseProblem(
+                raise TenantNeeded(
                     "the documents of all tenants can be listed as the owner only: set "
                     "MCP_PROXY_DOCUMENTS_OWNER_URL, or name a tenant"
                 )

@@ -19,5 +19,8 @@ class RuleSource:
         return {"file": self.file, "path": self.path}
 
 
+DOCUMENT = "document"
+"""``RuleSource.file`` of a rule that a document has; the record's ``doc_id`` names it."""
+
 SETTINGS = "settings"
 """``RuleSource.file`` of a rule that a setting makes."""

@@ -3,8 +3,6 @@
 import asyncio
 from dataclasses import replace
 
-import structlog
-
 from mcp_tools_proxy.config.config_folder import ConfigFolder
 from mcp_tools_proxy.config.definitions.active_lock import ActiveLock
 from mcp_tools_proxy.domain.errors import ConfigReadOnly, InvalidRequest, VersionMismatch
@@ -14,8 +12,6 @@ from mcp_tools_proxy.policy.definitions.canonical import descriptor_of
 from mcp_tools_proxy.policy.definitions.comparison import PresentDefinition, read_definition
 from mcp_tools_proxy.policy.definitions.new_lock import with_accepted
 from mcp_tools_proxy.wire.text import quote
-
-log = structlog.get_logger()
 
 
 class DefinitionAcceptance:
@@ -43,13 +39,6 @@ class DefinitionAcceptance:
                 )
             lock = await asyncio.to_thread(self._save, key, present)
             await publisher.publish_screened(replace(publisher.config, lock=lock))
-        log.info(
-            "definition.accepted",
-            server_id=key.server_id,
-            kind=key.kind.value,
-            name=quote(key.name),
-            sha256=sha256,
-        )
 
     def _present(self, key: DefinitionKey) -> PresentDefinition:
         snapshot = self._publisher.snapshots.get(key.server_id)

@@ -17,13 +17,15 @@ async def show_list(page: PageRequest) -> PageResult:
     tenant_id = page.tenant()
     cursor, is_second_half = page.query("cursor"), page.query("half") == "2"
     answer: Mapping[str, Any] = {"documents": []}
-    refusal = None
+    refusal, needs_tenant = None, False
     try:
         answer = await page.api.get(DOCUMENTS_REQUEST, {"tenant_id": tenant_id, "cursor": cursor})
     except ApiRefused as error:
         if error.status == 403:
             raise
-        refusal = without_frames(error)
+        needs_tenant = error.details.get("field") == "tenant_id" and not tenant_id
+        refusal = None if needs_tenant else without_frames(error)
+    tenants = (await page.names.suggested(page.operator)).tenants if needs_tenant else ()
     documents = answer["documents"]
     next_page = None
     if not is_second_half and len(documents) > ROWS:
@@ -41,6 +43,8 @@ async def show_list(page: PageRequest) -> PageResult:
             "is_first_page": not (cursor or is_second_half),
             "next_page": next_page,
             "refusal": refusal,
+            "needs_tenant": needs_tenant,
+            "tenants": tenants,
             "link": address,
         },
         status=200 if refusal is None else refusal.status,
