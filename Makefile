@@ -25,7 +25,7 @@ help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 run: $(VENV)/.run  ## install what is needed and serve on 127.0.0.1:8082
-	$(BIN)/mcp-tools-proxy serve
+	$(BIN)/mcp-tools-proxy serve --pretty
 
 retrieval: $(VENV)/.run  ## serve the reference Retrieval Service on 127.0.0.1:8083
 	$(BIN)/retrieval-service

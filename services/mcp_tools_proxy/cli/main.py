@@ -125,6 +125,11 @@ Port = Annotated[
     int | None, typer.Option(min=0, max=65535, help="Port to listen on [MCP_PROXY_PORT].")
 ]
 
+Pretty = Annotated[
+    bool,
+    typer.Option("--pretty", help="On a terminal: readable log lines, and what to open and try."),
+]
+
 app = typer.Typer(
     name="mcp-tools-proxy",
     help="The tool-execution gateway that an LLM runtime calls. Without a command: serve.",
@@ -145,7 +150,7 @@ def default(
 
 
 @app.command("serve")
-def serve_command(host: Host = None, port: Port = None) -> None:
+def serve_command(host: Host = None, port: Port = None, pretty: Pretty = False) -> None:
     """Serve HTTP until SIGTERM or Ctrl+C.
 
     Settings come from MCP_PROXY_* and .env.
@@ -153,7 +158,8 @@ def serve_command(host: Host = None, port: Port = None) -> None:
     settings = _load(Settings)
     overrides = {"host": host, "port": port}
     settings = settings.model_copy(update=without_none(overrides))
-    configure_logging(settings.log_level, sys.stdout)
+    for_people = pretty and sys.stdout.isatty()
+    configure_logging(settings.log_level, sys.stdout, for_people=for_people)
     gc.disable()  # imported objects stay; the server enables it again after its start
     from mcp_tools_proxy.server.connection_limit import raise_descriptor_limit  # noqa: PLC0415 - only serving needs it
     from mcp_tools_proxy.server.uvicorn_server import build_server, listen  # noqa: PLC0415 - as above
@@ -161,7 +167,7 @@ def serve_command(host: Host = None, port: Port = None) -> None:
     raise_descriptor_limit()
     try:
         check_start(settings)
-        server = build_server(settings)
+        server = build_server(settings, greets=for_people)
         server.audit.open()
         listener = listen(settings.host, settings.port)
     except ValueError as error:

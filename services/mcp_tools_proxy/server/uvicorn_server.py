@@ -22,6 +22,7 @@ from mcp_tools_proxy.app.start_checks import warn_of_exposure
 from mcp_tools_proxy.audit.audit_trail import AuditTrail
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
 from mcp_tools_proxy.server.connection_limit import ConnectionLimit, LimitedProtocol
+from mcp_tools_proxy.server.greeting import greeting
 from mcp_tools_proxy.server.http_protocol import BoundedProtocol
 from mcp_tools_proxy.server.listener_copies import copies_of
 from mcp_tools_proxy.server.listener_drain import drain_listener
@@ -158,8 +159,11 @@ def _tune_garbage_collector() -> None:
     gc.enable()
 
 
-def build_server(settings: Settings) -> GracefulServer:
-    """Build the service and the server around it. Raises ValueError for an unusable setting."""
+def build_server(settings: Settings, *, greets: bool = False) -> GracefulServer:
+    """Build the service and the server around it. Raises ValueError for an unusable setting.
+
+    One that ``greets`` prints, once it listens, what people can open and try.
+    """
     settings.check_listener()
     app = create_app(settings)
     warn_of_exposure(settings)
@@ -186,8 +190,16 @@ def build_server(settings: Settings) -> GracefulServer:
         grace_s=settings.shutdown_grace_s,
         drain_s=settings.shutdown_drain_s,
         audit=gateway.audit,
-        announce=partial(_print_address, app.state.console),
+        announce=partial(_announce, settings if greets else None, app.state.console),
     )
+
+
+def _announce(greeted: Settings | None, console: "Console | None", host: str, port: int) -> None:
+    if greeted is not None:
+        flush_logs()  # the greeting is the last that a start prints
+        sys.stdout.write(greeting(greeted, host, port))
+        sys.stdout.flush()
+    _print_address(console, host, port)
 
 
 def _print_address(console: "Console | None", host: str, port: int) -> None:

@@ -1,6 +1,7 @@
 """One event as one line of JSON: timestamp, level, event, payload, trace_id (contract §7)."""
 
 import json
+import re
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -9,6 +10,11 @@ from functools import lru_cache
 from pydantic_core import PydanticSerializationError, to_json
 from structlog.processors import format_exc_info
 from structlog.typing import EventDict, WrappedLogger
+
+from mcp_tools_proxy.wire.text import printable
+
+_WORD = re.compile(r"[!#-<>-~]+")
+"""Printable ASCII without spaces, quotation marks and equals signs."""
 
 _LEVEL_OF_METHOD = {"warning": "warn", "exception": "error"}
 
@@ -30,6 +36,29 @@ def render_line(logger: WrappedLogger, method: str, event: EventDict) -> str:
         event = format_exc_info(logger, method, event)
     trace_id = event.pop("trace_id", None)
     return to_ascii_json(line_of(timestamp(), method, name, event, trace_id))
+
+
+def render_for_people(logger: WrappedLogger, method: str, event: EventDict) -> str:
+    """Render an event for a terminal: time, level, name, then the fields; a traceback below.
+
+    It is made of the line of JSON, so every text is escaped as there.
+    """
+    line = json.loads(render_line(logger, method, event))
+    fields = dict(line["payload"])
+    if line["trace_id"] is not None:
+        fields["trace_id"] = line["trace_id"]
+    traceback = str(fields.pop("exception", ""))
+    shown = "".join(f" {name}={_shown(value)}" for name, value in fields.items())
+    at = datetime.fromisoformat(line["timestamp"]).astimezone()
+    head = f"{at:%H:%M:%S} {line['level']:<5} {line['event']}{shown}"
+    return "\n".join([head, *(f"  {printable(it)}" for it in traceback.splitlines())])
+
+
+def _shown(value: object) -> str:
+    """Return a field's value: a plain word as it is, all else as JSON."""
+    if isinstance(value, str) and _WORD.fullmatch(value):
+        return value
+    return printable(json.dumps(value))
 
 
 def line_of(

@@ -7,7 +7,7 @@ from typing import TextIO, cast
 
 import structlog
 
-from mcp_tools_proxy.telemetry.log_lines import render_line
+from mcp_tools_proxy.telemetry.log_lines import render_for_people, render_line
 from mcp_tools_proxy.telemetry.log_writer import flush_logs, open_stream
 
 __all__ = ["configure_logging", "flush_logs"]
@@ -75,17 +75,19 @@ def _without_texts(record: logging.LogRecord) -> bool:
     return record.levelno >= logging.ERROR
 
 
-def configure_logging(level: str, stream: TextIO) -> None:
+def configure_logging(level: str, stream: TextIO, *, for_people: bool = False) -> None:
     """Send our log lines and those of the libraries to ``stream``, from ``level`` up.
 
+    Each is one JSON object, or ``for_people`` a line that is read on a terminal.
     With ``silence_logs`` and ``set_log_level`` the only place that changes the process-wide logging
     state; programs call one of the first two once at start.
     Writing never blocks on the reader of the stream. That holds for everything written to
     ``sys.stderr`` as well: tracebacks, warnings.
     """
     stream = _non_blocking(stream)
+    render = render_for_people if for_people else render_line
     structlog.configure(
-        processors=[render_line],
+        processors=[render],
         wrapper_class=_Logger,
         logger_factory=partial(_LineLogger, stream),
         cache_logger_on_first_use=True,
@@ -96,7 +98,7 @@ def configure_logging(level: str, stream: TextIO) -> None:
         structlog.stdlib.ProcessorFormatter(
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                render_line,
+                render,
             ],
         )
     )

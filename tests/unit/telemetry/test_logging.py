@@ -212,3 +212,28 @@ def test_a_reader_who_has_gone_stops_nothing() -> None:
     finally:
         structlog.reset_defaults()
         root.handlers, root.level = handlers, level
+
+
+def test_a_line_for_people_has_each_text_escaped_and_a_traceback_below() -> None:
+    root = logging.getLogger()
+    handlers, level = root.handlers, root.level
+    captured = io.StringIO()
+    configure_logging("info", captured, for_people=True)
+    try:
+        log = structlog.get_logger()
+        log.info("a.thing", word="plain", text="two words", number=3, trace_id="t-1")
+        log.warning("b.thing", text="\x1b[31m red \x7f \u202e\nsecond")
+        try:
+            raise ValueError("wrong \x1b[31m")
+        except ValueError:
+            log.exception("c.thing")
+    finally:
+        structlog.reset_defaults()
+        root.handlers, root.level = handlers, level
+    first, second, third, *traceback = captured.getvalue().splitlines()
+    assert first[8:] == ' info  a.thing word=plain text="two words" number=3 trace_id=t-1'
+    assert second[8:].startswith(" warn  b.thing text=")
+    assert third[8:] == " error c.thing"
+    assert traceback[0] == "  Traceback (most recent call last):"
+    assert "ValueError: wrong" in traceback[-1]
+    assert all(line.isprintable() and line.isascii() for line in captured.getvalue().splitlines())
