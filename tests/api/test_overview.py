@@ -273,3 +273,25 @@ async def test_traced_calls_are_counted_too() -> None:
     ) as service:
         await service.http.post(EXECUTE, json=request_of("read_doc_metadata", DOC_1))
         assert (await overview(service))["calls"]["total"] == 1
+
+
+async def test_figures_of_a_server_have_the_calls_that_were_sent_to_it(server: RawServer) -> None:
+    preset = make_preset(tools=[("s1", "echo"), ("dead", "echo")])
+    config = Config(servers={"s1": server.entry, "dead": DEAD}, presets=[preset])
+    async with overseen(
+        config, console=True, unlimited=False, rate_limit_tenant_calls=2
+    ) as service:
+        for arguments in ({"text": "a"}, {"text": 5}, {"text": "b"}, {"text": "c"}):
+            await service.execute("s1:echo", arguments)
+        await service.execute("dead:echo", {"text": "a"}, tenant_id="tenant_2")
+        calls = (await overview(service))["calls"]
+    found = {it["server_id"]: it for it in calls["by_server"]}
+    assert (found["s1"]["total"], found["s1"]["errors"], found["s1"]["not_sent"]) == (2, 0, 2)
+    assert (found["dead"]["total"], found["dead"]["not_sent"]) == (0, 1)
+    assert (calls["total"], calls["errors"]) == (5, 3)
+    assert calls["by_code"] == {
+        "OK": 2,
+        "INVALID_ARGUMENTS": 1,
+        "RATE_LIMIT_EXCEEDED": 1,
+        "SERVER_UNAVAILABLE": 1,
+    }

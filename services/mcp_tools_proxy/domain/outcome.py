@@ -60,3 +60,5 @@ class CallRecord:
     has_audit_place: bool = False
     guards: tuple[GuardFinding, ...] = ()
     """What guards found in its arguments and its result."""
+    was_sent: bool = False
+    """Whether a request of it went to a server."""

@@ -8,6 +8,7 @@ from typing import Any
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
 from mcp_tools_proxy.domain.errors import LoginRequired, ResultTooLarge, ServerBusy, ToolTimeout
 from mcp_tools_proxy.domain.json_objects import without_none
+from mcp_tools_proxy.domain.sending import note_sent
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.downstream.call_limit import CallLimit
 from mcp_tools_proxy.downstream.callers.caller_values import CallerValues
@@ -242,6 +243,7 @@ class RequestSender:
             raise self._not_connected_in_time() from None
         while True:
             tries -= 1
+            note_sent()
             try:
                 answer = await connection.request(
                     method,

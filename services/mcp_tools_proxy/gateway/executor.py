@@ -27,6 +27,7 @@ from mcp_tools_proxy.domain.kept_errors import without_frames
 from mcp_tools_proxy.domain.limits.budget import BudgetStatus, ChargedCall
 from mcp_tools_proxy.domain.oauth.sign_in_pages import SignInOffers
 from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
+from mcp_tools_proxy.domain.sending import begin_sending
 from mcp_tools_proxy.gateway.argument_checks.check_processes import CheckProcesses
 from mcp_tools_proxy.gateway.call_checks import (
     charged_call,
@@ -158,6 +159,7 @@ class Executor:
     async def _execute(self, call: Call, find: Find[Component]) -> Outcome:
         started = self._clock()
         progress = _Progress(self._first_attempts.registry_version)
+        sending = begin_sending()
         outcome: Outcome | None = None
 
         async def wait_and_call() -> Outcome:
@@ -199,6 +201,7 @@ class Executor:
                     is_charged=progress.admission is not None,
                     has_audit_place=progress.has_audit_place,
                     guards=tuple(progress.guards or ()),
+                    was_sent=sending.was_sent,
                 )
             )
         return outcome

@@ -6,12 +6,14 @@ all tenants only.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from mcp_tools_proxy.domain.outcome import CallRecord
+from mcp_tools_proxy.domain.errors import ServerUnavailable
+from mcp_tools_proxy.domain.outcome import CallRecord, Failed
 from mcp_tools_proxy.telemetry.call_events import code_of
 from mcp_tools_proxy.telemetry.tight_budgets import TightBudgets
 
@@ -43,6 +45,8 @@ class CallSum:
     codes: dict[str, int] = field(default_factory=dict)
     times: dict[int, int] = field(default_factory=dict)
     longest_s: float = 0.0
+    unsent: dict[str, int] = field(default_factory=dict)
+    """Calls for a server that were never sent to it, by code: most were refused."""
 
     def add(self, code: str, seconds: float, bucket: int) -> None:
         """Add one call; ``bucket`` is that of its time."""
@@ -57,6 +61,18 @@ class CallSum:
         for bucket, calls in other.times.items():
             self.times[bucket] = self.times.get(bucket, 0) + calls
         self.longest_s = max(self.longest_s, other.longest_s)
+        for code, calls in other.unsent.items():
+            self.unsent[code] = self.unsent.get(code, 0) + calls
+
+    @property
+    def not_sent(self) -> int:
+        """How many calls for a server were never sent; the other figures are without them."""
+        return sum(self.unsent.values())
+
+    @property
+    def all_codes(self) -> dict[str, int]:
+        """Calls by their code, those that were never sent included."""
+        return dict(Counter(self.codes) + Counter(self.unsent))
 
     @property
     def total(self) -> int:
@@ -96,9 +112,9 @@ class MinuteCalls(NamedTuple):
 class CallFigures:
     """The calls of the last hour: all, by server (None: the gateway itself), and by minute.
 
-    ``minutes`` has the oldest first, and so has each list of ``per_minute``: how many calls of a
-    server ended in each. ``is_complete`` is False where some calls could not be counted for their
-    tenant.
+    ``minutes`` has the oldest first, and so has each list of ``per_minute``: how many calls that
+    were sent to a server ended in each. ``is_complete`` is False where some calls could not be
+    counted for their tenant.
     """
 
     whole: CallSum = field(default_factory=CallSum)
@@ -117,19 +133,27 @@ class _Minute:
     rows: dict[tuple[str, str | None], CallSum] = field(default_factory=dict)
     is_complete: bool = True
 
-    def add(self, tenant_id: str, server_id: str | None, code: str, seconds: float) -> None:
+    def add(
+        self, tenant_id: str, server_id: str | None, code: str, seconds: float, *, was_sent: bool
+    ) -> None:
         """Add a call for all tenants, and for its own if there is room."""
-        bucket = _bucket(seconds)
         if server_id not in self.by_server and len(self.by_server) >= MAX_SERVERS:
             server_id = OTHER_SERVERS
-        self.by_server.setdefault(server_id, CallSum()).add(code, seconds, bucket)
+        for calls in self._sums_for(tenant_id, server_id):
+            if was_sent or server_id is None:
+                calls.add(code, seconds, _bucket(seconds))
+            else:
+                calls.unsent[code] = calls.unsent.get(code, 0) + 1
+
+    def _sums_for(self, tenant_id: str, server_id: str | None) -> Iterator[CallSum]:
+        yield self.by_server.setdefault(server_id, CallSum())
         row = self.rows.get((tenant_id, server_id))
         if row is None:
             if len(self.rows) >= MAX_ROWS:
                 self.is_complete = False
                 return
             row = self.rows[tenant_id, server_id] = CallSum()
-        row.add(code, seconds, bucket)
+        yield row
 
     def sums_of(self, tenant_id: str | None) -> Iterable[tuple[str | None, CallSum]]:
         """Return the calls of a tenant by server; None is all tenants."""
@@ -158,9 +182,10 @@ class RecentCalls:
         minute = self._minutes[number % MINUTES]
         if minute.number != number:
             minute = self._minutes[number % MINUTES] = _Minute(number)
-        server_id = None if record.spec is None else record.spec.server_id
-        minute.add(tenant_id, server_id, code_of(record), record.duration_s)
         outcome = record.outcome
+        server_id = _server_of(record)
+        code, sent = code_of(record), record.was_sent
+        minute.add(tenant_id, server_id, code, record.duration_s, was_sent=sent)
         if outcome is not None and outcome.budget is not None and not outcome.replayed:
             self.budgets.note(tenant_id, outcome.budget)
 
@@ -175,12 +200,24 @@ class RecentCalls:
                     figures.by_server.setdefault(server_id, CallSum()).update(calls)
                     counts = figures.per_minute.setdefault(server_id, [0] * MINUTES)
                     counts[place] = calls.total
-                    total, errors = total + calls.total, errors + calls.errors
+                    total += calls.total + calls.not_sent
+                    errors += calls.errors + calls.not_sent - calls.unsent.get("OK", 0)
                 figures.is_complete = figures.is_complete and minute.is_complete
             figures.minutes.append(MinuteCalls(number * MINUTE_S, total, errors))
         for calls in figures.by_server.values():
             figures.whole.update(calls)
         return figures
+
+
+def _server_of(record: CallRecord) -> str | None:
+    """Return the server that a call is for, also of one that names no visible component."""
+    if record.spec is not None:
+        return record.spec.server_id
+    outcome = record.outcome
+    if isinstance(outcome, Failed) and isinstance(outcome.error, ServerUnavailable):
+        server_id = (outcome.error.details or {}).get("server_id")
+        return server_id if isinstance(server_id, str) else None
+    return None
 
 
 def _bucket(seconds: float) -> int:

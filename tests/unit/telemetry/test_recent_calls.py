@@ -38,13 +38,16 @@ class CountedHour:
         error: ProxyError | None = None,
         budget: BudgetStatus | None = None,
         replayed: bool = False,
+        was_sent: bool = True,
     ) -> None:
         """Count the end of a call."""
         spec = FakeTool(name="find", server_id=server_id).spec
         ok = Ok(spec=spec, result={}, result_json=b"{}", tokens=1, budget=budget, replayed=replayed)
         outcome = ok if error is None else Failed(error=error, budget=budget)
         call = make_call("find", tenant_id=tenant_id)
-        self.recent.add(CallRecord(call=call, spec=spec, outcome=outcome, duration_s=seconds))
+        self.recent.add(
+            CallRecord(call=call, spec=spec, outcome=outcome, duration_s=seconds, was_sent=was_sent)
+        )
 
     def tight(self, tenant_id: str | None = None) -> list[tuple[str, str, int, int]]:
         """Return the budgets near their end: tenant, name, what is left, and for how long."""
@@ -176,3 +179,15 @@ def test_budgets_are_bounded_and_make_room_when_their_windows_end() -> None:
     hour.now += 61
     hour.end(tenant_id="late", budget=left(1))
     assert hour.tight() == [("late", "calls", 1, 60)]
+
+
+def test_calls_that_were_never_sent_are_in_no_figure_of_their_server() -> None:
+    hour = CountedHour()
+    hour.end(0.5)
+    hour.end(9.0, error=RateLimitExceeded("no"), was_sent=False)
+    hour.end(9.0, replayed=True, was_sent=False)
+    figures = hour.recent.figures(None)
+    notes = figures.by_server["notes"]
+    assert (notes.total, notes.errors, notes.not_sent, notes.longest_s) == (1, 0, 2, 0.5)
+    assert figures.whole.all_codes == {"OK": 2, "RATE_LIMIT_EXCEEDED": 1}
+    assert (figures.minutes[-1].total, figures.minutes[-1].errors) == (3, 1)

@@ -101,12 +101,15 @@ def _calls(recent: RecentCalls, tenant_id: str | None) -> Mapping[str, object]:
     )
     return {
         "window_s": MINUTES * MINUTE_S,
-        "by_code": figures.whole.codes,
+        "by_code": figures.whole.all_codes,
         **_sum(figures.whole),
+        "total": sum(it.total for it in figures.minutes),
+        "errors": sum(it.errors for it in figures.minutes),
         "by_server": [
             {
                 **without_none({"server_id": server_id}),
                 **_sum(calls),
+                "not_sent": calls.not_sent,
                 "per_minute": figures.per_minute[server_id],
             }
             for server_id, calls in by_server

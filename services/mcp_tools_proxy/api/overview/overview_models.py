@@ -69,8 +69,15 @@ class ServerCallsAnswer(AnswerModel, title="ServerCalls"):
             )
         ),
     ] = None
-    total: int
+    total: Annotated[int, Field(description="Calls that were sent to the server.")]
     errors: int
+    not_sent: Annotated[
+        int,
+        Field(
+            description="Calls for the server that were never sent to it, such as refused ones; no "
+            "other figure of the server has them."
+        ),
+    ]
     p50_ms: float | None = None
     p99_ms: float | None = None
     per_minute: Annotated[

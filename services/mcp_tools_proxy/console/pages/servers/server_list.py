@@ -16,7 +16,7 @@ from mcp_tools_proxy.domain.identity import OperatorRight
 PAGE_SERVERS = 50
 """400 servers on one page made 171 kB; each may have an error and a problem."""
 
-SORTED_BY = ("total", "errors", "p99_ms")
+SORTED_BY = ("total", "errors", "not_sent", "p99_ms")
 """The figures that the list is sorted by on demand, the greatest first."""
 
 LIST_PATH = "/console/servers"
