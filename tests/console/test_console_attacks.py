@@ -7,7 +7,14 @@ import pytest
 
 from tests.console.document_pages import UPLOAD
 from tests.support.configuration import Config, make_preset
-from tests.support.console_browser import ORIGIN, ConsoleBrowser, Html, running_console
+from tests.support.console_browser import (
+    FORM_TYPE,
+    ORIGIN,
+    ConsoleBrowser,
+    Html,
+    running_console,
+)
+from tests.support.loop_turns import MOST_S, measured_turns
 from tests.support.mcp_servers.raw_web import running_raw
 
 VISIBILITY = "/console/visibility"
@@ -98,3 +105,24 @@ async def test_a_boundary_that_is_too_long_is_told() -> None:
         response = await console.browser.send("POST", UPLOAD, b"", headers)
         assert response.status_code == 422
         assert "form cannot be read" in Html(response.text).text
+
+
+FORMS = {
+    "percent-encoded": b"raw=" + b"%41" * 320_000,
+    "lines": b"roles=" + b"a%0A" * 240_000,
+    "fields": b"&".join(b"f%d=a" % number for number in range(1_900)),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+async def test_a_large_form_leaves_the_event_loop_to_others(name: str) -> None:
+    async with running_console() as console:
+        page = Html((await console.browser.get(TRY)).text)
+        csrf = next(it.fields["csrf"] for it in page.forms if "csrf" in it.fields).encode()
+        form = b"tenant_id=a&user_id=b&csrf=%b&%b" % (csrf, FORMS[name])
+        sent = {"content-type": FORM_TYPE, "origin": ORIGIN}
+        await console.browser.send("POST", TRY, b"csrf=" + csrf, sent)
+        async with measured_turns() as turns:
+            response = await console.browser.send("POST", TRY, form, sent)
+    assert response.status_code in (200, 422)
+    assert turns.longest < MOST_S
