@@ -31,10 +31,13 @@ def test_an_example_folder_has_neither_problems_nor_warnings(folder: Path) -> No
 
 
 def test_compose_runs_the_server_that_its_configuration_names() -> None:
-    compose = (ROOT / "docker/compose.yaml").read_text(encoding="utf-8")
+    compose = (ROOT / "compose.yaml").read_text(encoding="utf-8")
     servers = json.loads((FOLDERS[1] / "mcp.json").read_text(encoding="utf-8"))["mcpServers"]
     host = servers["notes"]["url"].removeprefix("http://").removesuffix("/mcp")
-    assert (f'--allow-host, "{host}"' in compose, "./config}:/data/config:ro" in compose) == (
+    assert (
+        f'--allow-host, "{host}"' in compose,
+        "./docker/config}:/data/config:ro" in compose,
+    ) == (
         True,
         True,
     )
@@ -42,7 +45,7 @@ def test_compose_runs_the_server_that_its_configuration_names() -> None:
 
 @pytest.mark.requirement("T-03")
 def test_compose_reads_windows_from_the_gateways_documents_unless_told_otherwise() -> None:
-    compose = (ROOT / "docker/compose.yaml").read_text(encoding="utf-8")
+    compose = (ROOT / "compose.yaml").read_text(encoding="utf-8")
     setting = "MCP_PROXY_RETRIEVAL_WINDOW_URL"
     assert f"{setting}: ${{{setting}:-local}}" in compose
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
@@ -15,14 +16,17 @@ from mcp_tools_proxy.app.http import create_app
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.settings.types import variable
 from tests.chart.values import REFUSED, VALUES
+from tests.support.configuration import Config
 from tests.support.program_launch import ROOT
+from tests.support.service import running
+from tests.support.tokens import MODES
 
 Json = dict[str, Any]
 
 VERSIONS = ("1.30", "1.37")
 """The oldest Kubernetes that the chart is for, and the newest whose schemas we have."""
 
-COMPOSE: Json = yaml.safe_load((ROOT / "docker/compose.yaml").read_text(encoding="utf-8"))
+COMPOSE: Json = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
 SETTINGS = {
     str(field.validation_alias or variable(name)) for name, field in Settings.model_fields.items()
 }
@@ -372,3 +376,56 @@ def test_the_notes_of_a_whole_installation_ask_for_nothing() -> None:
         },
     }
     assert notes(values).rstrip().endswith("mcp-tools-proxy check")
+
+
+TRIED: dict[str, tuple[Mapping[str, Any], str | None]] = {
+    "default": ({}, None),
+    "agents": ({"config": {"files": {"agents.json": {"agents": [{"name": "a & b"}]}}}}, None),
+    "agents as text": (
+        {"config": {"files": {"agents.json": '{"agents": [{"name": "reader"}]}'}}},
+        None,
+    ),
+    "no agent is required": (
+        {
+            "settings": {"MCP_PROXY_REQUIRE_AGENT": False},
+            "config": {"files": {"agents.json": {"agents": [{"name": "reader"}]}}},
+        },
+        None,
+    ),
+    "an agent is required": ({"settings": {"MCP_PROXY_REQUIRE_AGENT": True}}, None),
+    "hosts of its own": ({"settings": {"MCP_PROXY_ALLOWED_HOSTS": "gateway.example"}}, None),
+    "tokens": (VALUES["documents on a volume, and a tokens file"], "token"),
+    "jwt": (VALUES["jwt"], "jwt"),
+}
+"""Values, and how callers prove who they are."""
+
+
+@pytest.mark.parametrize("case", TRIED)
+async def test_the_notes_print_a_request_that_works(case: str) -> None:
+    values, mode = TRIED[case]
+    settings, mint = MODES[mode] if mode else (dict, None)
+    (command,) = [it.strip() for it in notes(values).splitlines() if it.strip().startswith("curl")]
+    _, _, address, *options = shlex.split(command)
+    headers = dict(it.split(": ", 1) for it in options[1::2])
+    agents = (values.get("config", {}).get("files") or {}).get("agents.json")
+    profiles = json.loads(agents) if isinstance(agents, str) else agents or {"agents": []}
+    if "AGENT" in address:
+        profiles = {"agents": [{"name": "AGENT"}]}
+    env = yaml.safe_load_all(render(values, name=NAME)[f"{NAME}/templates/deployment.yaml"])
+    (container,) = next(iter(env))["spec"]["template"]["spec"]["containers"]
+    given = {it["name"]: it.get("value") for it in container["env"]}
+    async with running(
+        config=Config(agents=profiles["agents"]),
+        allowed_hosts=given["MCP_PROXY_ALLOWED_HOSTS"],
+        require_agent=given.get("MCP_PROXY_REQUIRE_AGENT"),
+        **settings(),
+    ) as service:
+        if mint is not None:
+            token = mint()
+            if service.gateway.tokens is not None:
+                await service.gateway.tokens.load()
+            headers["Authorization"] = headers["Authorization"].replace("$TOKEN", token)
+        headers.setdefault("Host", "localhost:8082")
+        answer = await service.http.get(address.removeprefix("localhost:8082"), headers=headers)
+    assert answer.status_code == 200, answer.text
+    assert "read_doc_pages" in [tool["name"] for tool in answer.json()["tools"]]

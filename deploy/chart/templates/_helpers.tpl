@@ -205,3 +205,28 @@ readOnlyRootFilesystem: true
 capabilities:
   drop: [ALL]
 {{- end -}}
+
+{{/* The agent that a request has to name: the first of agents.json, AGENT where it is not known here. */}}
+{{- define "gateway.trialAgent" -}}
+{{- $required := get .Values.settings "MCP_PROXY_REQUIRE_AGENT" | toString -}}
+{{- $file := get .Values.config.files "agents.json" -}}
+{{- if kindIs "string" $file -}}{{- $file = fromJson $file -}}{{- end -}}
+{{- if ne $required "false" -}}
+{{- if .Values.config.existingConfigMap -}}
+{{- if eq $required "true" -}}AGENT{{- end -}}
+{{- else if and (kindIs "map" $file) (get $file "agents") -}}
+{{- get (first (get $file "agents")) "name" -}}
+{{- else if eq $required "true" -}}AGENT
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* A request through `kubectl port-forward` that works with these values: the list of tools. */}}
+{{- define "gateway.trialRequest" -}}
+{{- $query := ternary (list "tenant_id=tenant_1") list (eq (include "gateway.authMode" .) "none") -}}
+{{- with include "gateway.trialAgent" . -}}{{- $query = append $query (printf "agent=%s" (urlquery .)) -}}{{- end -}}
+{{- $hosts := get .Values.settings "MCP_PROXY_ALLOWED_HOSTS" | toString | splitList "," -}}
+curl -s 'localhost:8082/internal/mcp/tools{{ with $query }}?{{ join "&" . }}{{ end }}'
+{{- if ne (include "gateway.authMode" .) "none" }} -H "Authorization: Bearer $TOKEN"{{ end -}}
+{{- if and (first $hosts) (not (has "localhost" $hosts)) (not (has "*" $hosts)) }} -H 'Host: {{ first $hosts | trim }}'{{ end -}}
+{{- end -}}

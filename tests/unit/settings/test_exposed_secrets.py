@@ -83,7 +83,7 @@ def test_secrets_of_ones_own_are_taken(
 
 
 def test_every_secret_that_is_published_is_a_sample() -> None:
-    compose = (ROOT / "docker/compose.yaml").read_text(encoding="utf-8")
+    compose = (ROOT / "compose.yaml").read_text(encoding="utf-8")
     pages = (*ROOT.glob("docs/**/*.md"), *ROOT.glob("services/**/README.md"))
     texts = [compose, *(it.read_text(encoding="utf-8") for it in pages)]
     texts.append((ROOT / "docker/postgres.env").read_text(encoding="utf-8"))
@@ -101,7 +101,7 @@ def test_every_secret_that_is_published_is_a_sample() -> None:
 
 
 def test_compose_passes_the_address_that_it_publishes() -> None:
-    compose = yaml.safe_load((ROOT / "docker/compose.yaml").read_text(encoding="utf-8"))
+    compose = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
     gateway = compose["services"]["gateway"]
     assert gateway["environment"]["GATEWAY_ADDRESS"] == "${GATEWAY_ADDRESS:-127.0.0.1}"
     assert gateway["ports"][0].startswith("${GATEWAY_ADDRESS:-127.0.0.1}:")
