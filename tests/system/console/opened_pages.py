@@ -117,10 +117,13 @@ async def new_page(browser: Browser, origin: str, **options: Any) -> AsyncIterat
 
     ``options`` are those of the window.
     """
-    usual: dict[str, Any] = {"timezone_id": "Europe/Berlin", "locale": "en-GB"}
+    usual: dict[str, Any] = {
+        "timezone_id": "Europe/Berlin",
+        "locale": "en-GB",
+        "viewport": {"width": WIDTH, "height": HEIGHT},
+    }
     context = await browser.new_context(
         base_url=origin,
-        viewport={"width": WIDTH, "height": HEIGHT},
         reduced_motion="reduce",
         **{**usual, **options},
     )

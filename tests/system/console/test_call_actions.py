@@ -47,4 +47,33 @@ async def test_times_are_in_the_zone_of_the_reader(page: Page) -> None:
         utc,
     )
     await expect(time).to_have_text(shown)
-    await expect(time).to_have_attribute("title", re.compile("UTC$"))
+    await expect(time).to_have_attribute(
+        "title", re.compile(r"20\d\d.*(IST|GMT\+5:30) \(20\d\d-\d\d-\d\d [\d:]+ UTC\)$")
+    )
+
+
+PHONE = {"width": 390, "height": 844}
+
+
+@pytest.mark.parametrize("options", [{"viewport": PHONE}], ids=["phone"])
+async def test_eight_calls_fit_on_a_phone(page: Page) -> None:
+    await page.goto("/console/calls?code=OK")
+    await expect(page.get_by_text("Filter, 1 active")).to_be_visible()
+    await expect(page.get_by_label("Result")).not_to_be_visible()
+    rows = page.locator("#rows > tr")
+    for number in range(8):
+        await expect(rows.nth(number)).to_be_in_viewport(ratio=1)
+    await page.get_by_text("Filter, 1 active").click()
+    await expect(page.get_by_label("Result")).to_be_visible()
+    await page.set_viewport_size({"width": 1440, "height": 900})
+    await expect(page.get_by_label("Result")).to_be_visible()
+
+
+async def test_a_table_of_calls_is_downloaded(page: Page) -> None:
+    await page.goto("/console/calls?tool=notes:search")
+    async with page.expect_download() as downloading:
+        await page.get_by_role("link", name="CSV").click()
+    download = await downloading.value
+    assert download.suggested_filename == "calls.csv"
+    lines = (await download.path()).read_text(encoding="utf-8").splitlines()
+    assert "TOOL_NOT_ALLOWED" in lines[1]

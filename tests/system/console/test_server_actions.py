@@ -97,7 +97,7 @@ async def test_why_an_agent_cannot_use_a_tool(page: Page) -> None:
     form = page.locator("form").filter(has=page.get_by_role("heading", name="Why is a tool"))
     await form.get_by_label("Tool", exact=True).fill("weather:calibrate")
     await form.get_by_label("Tenant").fill("acme")
-    await form.get_by_label("Agent").fill("helpdesk")
+    await form.get_by_label("Agent").select_option("helpdesk")
     await form.get_by_role("button", name="Explain").click()
     await expect(page.get_by_text("agents.json")).to_be_visible()
     await expect(row_of(page, "visibility")).to_contain_text("TOOL_NOT_ALLOWED")
@@ -107,7 +107,7 @@ async def test_two_looks_side_by_side(page: Page) -> None:
     await page.goto("/console/visibility")
     await page.get_by_text("Compare with another caller or preset").click()
     await page.get_by_label("Compare side by side").check()
-    await page.get_by_label("Other agent").fill("reader")
+    await page.get_by_label("Other agent").select_option("reader")
     await page.get_by_role("button", name="Apply", exact=True).click()
     await expect(row_of(page, "weather:forecast")).to_contain_text("not seen")
 
@@ -120,4 +120,4 @@ async def test_switch_the_preset_and_back(page: Page) -> None:
         await page.get_by_text("Switch …").click()
         await page.get_by_role("button", name=f"Switch to {preset}").click()
         await expect_done(page, preset)
-        await expect(page.get_by_label("Preset", exact=True)).to_contain_text(f"{name} (in force)")
+        await expect(page.get_by_label("Preset", exact=True)).to_contain_text(f"{name} (active)")

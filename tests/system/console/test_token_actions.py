@@ -12,7 +12,7 @@ async def test_a_token_is_shown_once_works_and_is_revoked(page: Page, demo: Demo
     await page.get_by_role("link", name="Create a token").click()
     await page.get_by_label("Tenant", exact=True).fill(TENANT)
     await page.get_by_label("Agents").fill("helpdesk")
-    await page.get_by_label("Note").fill("desk robot")
+    await page.get_by_label("Name", exact=True).fill("desk robot")
     await page.get_by_role("button", name="Create the token").click()
     secret = await page.locator("#new-token").inner_text()
     assert demo.status_with(secret.strip()) == 200

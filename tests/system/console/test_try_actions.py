@@ -81,7 +81,7 @@ async def test_explain_without_running(page: Page) -> None:
     await page.get_by_label("name").fill("Berlin")
     await page.get_by_role("button", name="Explain without running").click()
     await expect(page.get_by_text("Nothing ran, and nothing was charged.")).to_be_visible()
-    await page.get_by_label("Agent").fill("reader")
+    await page.get_by_label("Agent").select_option("reader")
     await page.get_by_role("button", name="Explain without running").click()
     await expect(page.get_by_role("heading", name="It would be refused")).to_be_visible()
     await expect_accessible(page)
