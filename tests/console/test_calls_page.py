@@ -260,7 +260,7 @@ async def test_one_call_leads_on_to_what_it_is_about() -> None:
         f"{CALLS}?trace_id=t-1&event=all",
     } <= {*page.links}
     assert "TOOL_FAILED" in page.text
-    assert "What the server said is in no record. Try it with the same arguments" in page.text
+    assert "The server’s message is not recorded. Try it with the same arguments" in page.text
     assert f"{CALLS}?tenant_id=tenant_1&doc_id=doc_1" in own.links
     assert "What the server said" not in own.text
 

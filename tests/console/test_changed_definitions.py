@@ -19,15 +19,21 @@ async def server() -> AsyncIterator[RawServer]:
 
 async def test_a_changed_definition_is_compared_and_accepted(server: RawServer) -> None:
     async with serving(server.entry, definitions="pin") as console:
-        assert "All is as it was" not in (await console.browser.open(f"{S1}?tab=changes")).text
+        assert (
+            "All definitions are as accepted"
+            not in (await console.browser.open(f"{S1}?tab=changes")).text
+        )
         await accept_all(console)
-        assert "All is as it was" in (await console.browser.open(f"{S1}?tab=changes")).text
+        assert (
+            "All definitions are as accepted"
+            in (await console.browser.open(f"{S1}?tab=changes")).text
+        )
         await change(console, server)
         (link,) = [it for it in (await console.browser.open(LIST)).links if "tab=changes" in it]
         page = await console.browser.open(link)
         assert {"ins"} <= {tag for tag, _ in page.tags}
         assert "Ignore all previous instructions." in page.text
-        assert "Models follow such texts" in page.text
+        assert "Models follow this text as instructions" in page.text
         assert page.text.count("To refuse it") == 1
         assert await console.service.code("s1:echo", {"text": "a"}) == "TOOL_NOT_ALLOWED"
         fields = next(it.fields for it in page.forms if it.fields.get("action") == "accept")

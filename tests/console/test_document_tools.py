@@ -97,7 +97,7 @@ async def test_a_quotation_that_stands_there_is_shown_with_how_to_cite_it(
     quote = "never to 120. <b>Mind</b> the gap."
     verified = await console.browser.press(VERIFY, {"quote": quote}, on=page_of(VERIFY, "manual"))
     page = Html(verified.text)
-    assert "It stands there, word for word" in page.text
+    assert "Found, word for word" in page.text
     assert f"“{quote}” (Manual, page 1)" in page.text
     assert '"start_char"' in page.text
     assert f">{quote}" in marked(verified.text)
@@ -120,12 +120,12 @@ async def test_a_quotation_with_another_figure_is_shown_beside_what_stands_there
     quote = "Turn the valve to 21 bar, and never to 120."
     near = await console.browser.press(VERIFY, {"quote": quote}, on=page_of(VERIFY, "manual"))
     page = Html(near.text)
-    assert "It does not stand there; this is most like it" in page.text
+    assert "Not found word for word. Closest passage:" in page.text
     assert '<del class="removed">21</del>' in near.text
     assert '<ins class="added">12</ins>' in near.text
     again = [it for it in page.forms if "quote" in it.fields][-1]
     verified = await console.browser.post(VERIFY, again.fields)
-    assert "It stands there, word for word" in verified.text
+    assert "Found, word for word" in verified.text
 
 
 async def test_a_quotation_that_nothing_is_like_is_told(console: ConsoleService) -> None:
@@ -146,7 +146,7 @@ async def test_without_a_document_a_quotation_is_looked_for_in_what_a_search_fin
         VERIFY, {"quote": quote, "tenant_id": "acme"}, on=f"{VERIFY}?tenant_id=acme"
     )
     page = Html(found.text)
-    assert "It stands there, word for word" in page.text
+    assert "Found, word for word" in page.text
     assert "Looked in manual" in page.text
 
 
@@ -198,7 +198,7 @@ async def test_where_there_are_agents_documents_are_used_by_the_one_that_is_name
         verify = next(it for it in read.links if it.startswith(VERIFY))
         quote = {"quote": "Turn the valve to 12 bar"}
         verified = await console.browser.press(VERIFY, quote, on=verify)
-        assert "It stands there, word for word" in verified.text
+        assert "Found, word for word" in verified.text
         refused = await console.browser.press(VERIFY, {**quote, "agent": "narrow"}, on=verify)
         assert "not permitted for agent" in Html(refused.text).text
 

@@ -60,7 +60,7 @@ async def test_the_nearest_words_are_verified_as_they_stand_there(console: Conso
     again = [it for it in Html(near.text).forms if "quote" in it.fields][-1]
     assert "agree\u00adment" in again.fields["quote"]
     verified = await console.browser.post(VERIFY, again.fields)
-    assert "It stands there, word for word" in verified.text
+    assert "Found, word for word" in verified.text
 
 
 async def test_a_tool_is_tried_by_its_own_name() -> None:

@@ -145,14 +145,14 @@ async def test_arguments_that_cannot_be_read_are_not_sent(console: ConsoleServic
     browser = console.browser
     page = await open_plan(browser)
     page = await send(browser, "explain", page, **{named(page, "i", "days"): "x"})
-    assert "Nothing was sent yet" in page.text
+    assert "Nothing was sent" in page.text
     assert "This is not a whole number." in page.text
     page = await send(browser, "raw", page)
     for text in ('{"days": 1,', "[1]", '{"a":1,"a":2}'):
         page = await send(browser, "form", page, raw=text)
         assert page.form(TRY).fields["raw"] == text
         page = await send(browser, "run", page, raw=text)
-        assert "Nothing was sent yet" in page.text
+        assert "Nothing was sent" in page.text
 
 
 TEXTS: dict[str, Any] = {
@@ -186,11 +186,11 @@ async def test_a_required_text_is_asked_for_before_the_call_is_made() -> None:
         page = await send(browser, "check", page)
         assert "Enter a value." not in page.text
         page = await send(browser, "run", page, **{city: "Ulm"})
-        assert "Nothing was sent yet" not in page.text
+        assert "Nothing was sent" not in page.text
         raw = await send(browser, "raw", await browser.open(TRY, tool="s:texts", **CALLER))
         empty = '{"title": "", "place": {"city": ""}}'
         page = await send(browser, "run", raw, raw=empty)
-        assert "Nothing was sent yet" not in page.text
+        assert "Nothing was sent" not in page.text
 
 
 async def test_a_caller_has_to_be_named(console: ConsoleService) -> None:
@@ -308,7 +308,7 @@ async def test_a_person_with_a_jwt_tries_in_his_own_name_alone() -> None:
         browser = console.new_browser()
         await browser.sign_in(signed_token(user="ann"))
         page = await browser.open(TRY, tool="s:plan", tenant_id="tenant_2", user_id="bob")
-        assert "You run it in your own name" in page.text
+        assert "It runs as you" in page.text
         assert "Explain without running" not in page.text
         fields = {"tenant_id": "tenant_2", "user_id": "bob", named(page, "i", "days"): "3"}
         page = await send(browser, "run", page, **fields)

@@ -82,7 +82,7 @@ async def test_an_error_says_what_it_means_and_whether_to_repeat_it() -> None:
         page = await run(console, "error", '{"message": "no such city"}')
         assert "TOOL_FAILED" in page.text
         assert "What to do: The server refused it" in page.text
-        assert "The same call is not worth repeating as it is." in page.text
+        assert "Retrying the same call will not help." in page.text
         await server.stop()
         page = await run(console, "counter_safe")
         assert "SERVER_UNAVAILABLE" in page.text
@@ -104,7 +104,7 @@ async def test_long_arguments_stay_in_the_form_and_the_try_is_kept_without_them(
         page = Html((await console.browser.post(TRY, fields)).text)
         assert "It worked" in page.text
         assert page.form(TRY).fields["raw"] == raw
-        assert "too long to repeat them here" in page.text
+        assert "arguments are too long to show" in page.text
         again = await console.browser.open(f"{TRY}?again=1")
         assert again.form(TRY).fields["tool"] == "s:echo"
 
@@ -122,7 +122,7 @@ async def test_a_result_is_shown_though_the_try_cannot_be_remembered(
         async with serving(state_url=redis.url) as (console, _):
             page = await run(console, "echo")
     assert "It worked" in page.text
-    assert "It ran, and is not among your last tries" in page.text
+    assert "It ran, but could not be added to your last tries" in page.text
 
 
 async def test_a_call_ends_with_its_browser() -> None:

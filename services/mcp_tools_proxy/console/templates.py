@@ -38,7 +38,6 @@ class Templates:
             "base": base,
             "code_kind": code_kind,
             "may_run": may_run,
-            "signed_in_as": signed_in_as,
             "readers_path": readers_path,
             "state_kind": state_kind,
         }

@@ -78,10 +78,10 @@ async def test_verify_a_quotation_and_take_what_stands_there(page: Page) -> None
     quote = page.get_by_label("The words as they are quoted")
     await quote.fill("Trips of 7 days are paid for by the week.")
     await page.get_by_role("button", name="Verify", exact=True).click()
-    await expect(page.get_by_role("heading", name="It does not stand there")).to_be_visible()
+    await expect(page.get_by_role("heading", name="Not found word for word")).to_be_visible()
     await expect_accessible(page)
     await page.get_by_role("button", name="Verify these words instead").click()
-    await expect(page.get_by_role("heading", name="It stands there")).to_be_visible()
+    await expect(page.get_by_role("heading", name="Found, word for word")).to_be_visible()
     await expect_accessible(page)
 
 

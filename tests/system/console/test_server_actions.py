@@ -89,7 +89,9 @@ async def test_accept_a_changed_definition(page: Page, kept_lock: None) -> None:
     await page.get_by_text("Accept …").click()
     await page.get_by_role("button", name="Accept this definition").click()
     await expect_done(page, "search is accepted")
-    await expect(page.get_by_role("heading", name="All is as it was accepted")).to_be_visible()
+    await expect(
+        page.get_by_role("heading", name="All definitions are as accepted")
+    ).to_be_visible()
 
 
 async def test_why_an_agent_cannot_use_a_tool(page: Page) -> None:

@@ -67,4 +67,4 @@ async def test_search_and_verify_a_quotation(page: Page) -> None:
     await page.get_by_role("link", name="Verify a quotation").click()
     await page.get_by_label("The words as they are quoted").fill("Trips of 7 days are paid for")
     await page.get_by_role("button", name="Verify").click()
-    await expect(page.get_by_role("heading", name="It stands there")).to_be_visible()
+    await expect(page.get_by_role("heading", name="Found, word for word")).to_be_visible()

@@ -83,7 +83,7 @@ async def _reconnect(page: PageRequest, server: Server) -> PageResult:
     await page.api.send("POST", f"/internal/mcp/servers/{server_id}/reconnect")
     return Done(
         path=server_path(server_id, polls=MAX_POLLS),
-        message=f"{server_id} is being reconnected. “Look again” shows how it went.",
+        message=f"{server_id} is being reconnected. “Refresh” shows the result.",
     )
 
 
