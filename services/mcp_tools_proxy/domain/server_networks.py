@@ -1,6 +1,6 @@
 """Which IP addresses the servers of mcp.json may have."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import (
     IPv4Address,
@@ -27,12 +27,20 @@ CLOUD_METADATA = frozenset(
 Azure; Oracle."""
 
 _BY_LAST_BITS = ("::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96")
-_EMBEDDED: Mapping[Network, Callable[[int], int]] = {
-    **{ip_network(network): lambda number: number for network in _BY_LAST_BITS},
-    # 16 bits, eight that are zero, 16 bits (RFC 6052)
-    ip_network("64:ff9b:1::/48"): lambda number: number >> 48 & 0xFFFF0000 | number >> 40 & 0xFFFF,
-    ip_network("2002::/16"): lambda number: number >> 80,
-    ip_network("2001::/32"): lambda number: ~number,
+_LOCAL_NAT64: Sequence[Callable[[int], int]] = (
+    lambda number: number >> 48 & 0xFFFF0000 | number >> 40 & 0xFFFF,
+    lambda number: number >> 40 & 0xFF000000 | number >> 32 & 0xFFFFFF,
+    lambda number: number >> 24,
+    lambda number: number,
+)
+"""By prefixes of 48, 56, 64 and 96 bits: its operator chooses one, and bits 64 to 71 are zero (RFC
+6052, 8215)."""
+
+_EMBEDDED: Mapping[Network, Sequence[Callable[[int], int]]] = {
+    **{ip_network(network): (lambda number: number,) for network in _BY_LAST_BITS},
+    ip_network("64:ff9b:1::/48"): _LOCAL_NAT64,
+    ip_network("2002::/16"): (lambda number: number >> 80,),
+    ip_network("2001::/32"): (lambda number: ~number,),
 }
 """How IPv6 spells an IPv4 address: mapped, translated, NAT64, 6to4, Teredo."""
 
@@ -68,6 +76,7 @@ ANY_NETWORK = ServerNetworks()
 
 def _embedded(address: Address) -> Iterator[IPv4Address]:
     """Yield the IPv4 addresses that an IPv6 address may be delivered to."""
-    for network, bits_of in _EMBEDDED.items():
+    for network, spellings in _EMBEDDED.items():
         if address in network:
-            yield IPv4Address(bits_of(int(address)) & 0xFFFF_FFFF)
+            for bits_of in spellings:
+                yield IPv4Address(bits_of(int(address)) & 0xFFFF_FFFF)
