@@ -2,11 +2,14 @@
 
 import json
 import re
+import signal
+import socket
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from tests.support.bounds import BOUND_S
 from tests.support.program import Program, started
 from tests.support.tokens import bearer
 
@@ -49,3 +52,25 @@ def test_large_uploads_take_the_memory_of_one(tmp_path: Path) -> None:
     assert results == [(size, 201)] * UPLOADS
     assert size > 20_000_000
     assert grown < 4 * size  # four at once took 28 times as much
+
+
+def test_an_upload_that_a_stopping_replica_cannot_finish_is_told_so(tmp_path: Path) -> None:
+    """It was cut after a second with status 500."""
+    environment = {"MCP_PROXY_ADMIN_TOKEN": ADMIN, "MCP_PROXY_SHUTDOWN_GRACE_S": "0.5"}
+    head = (
+        "PUT /internal/documents/content?tenant_id=acme&doc_id=d HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+        f"Authorization: Bearer {ADMIN}\r\nContent-Type: text/plain\r\nIf-None-Match: *\r\n"
+        "Content-Length: 1000\r\nExpect: 100-continue\r\n\r\n"
+    )
+    with (
+        started(tmp_path, environment) as program,
+        socket.create_connection(("127.0.0.1", program.port), BOUND_S) as client,
+        client.makefile("rb") as answers,
+    ):
+        client.sendall(head.encode())
+        assert answers.readline() == b"HTTP/1.1 100 Continue\r\n"
+        program.process.send_signal(signal.SIGTERM)
+        answered = answers.read()
+        assert program.process.wait(BOUND_S) == -signal.SIGTERM
+    assert b"HTTP/1.1 503" in answered
+    assert b"SHUTTING_DOWN" in answered

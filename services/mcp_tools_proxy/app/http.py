@@ -210,7 +210,11 @@ def _api_routes(
         ocr_timeout_s=settings.ocr_timeout_s,
     )
     documents = DocumentHandlers(
-        gateway.documents.writer, uploads, gate, on_put=gateway.embed_document
+        gateway.documents.writer,
+        uploads,
+        gate,
+        gateway.lifecycle,
+        on_put=gateway.embed_document,
     )
     audit = audit_routes(
         build,

@@ -52,6 +52,7 @@ from mcp_tools_proxy.domain.errors import (
     VersionRequired,
 )
 from mcp_tools_proxy.domain.identity import OperatorRight
+from mcp_tools_proxy.gateway.lifecycle import Lifecycle
 from mcp_tools_proxy.web.envelope import JSON, json_response
 from mcp_tools_proxy.web.request_refusals import add_to_operation
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
@@ -76,12 +77,14 @@ class DocumentHandlers:
         writer: DocumentWriter,
         uploads: Uploads,
         gate: OperatorGate,
+        lifecycle: Lifecycle,
         on_put: Callable[[Key], None] = lambda _: None,
     ) -> None:
         """``on_put`` is called with each document that was put."""
         self._writer = writer
         self._uploads = uploads
         self._gate = gate
+        self._lifecycle = lifecycle
         self._on_put = on_put
 
     async def list_documents(self, parsed: ParsedRequest[None]) -> Response:
@@ -134,7 +137,14 @@ class DocumentHandlers:
         return Response(content, 200, _headers(parsed, version), JSON)
 
     async def put_content(self, parsed: ParsedRequest[None]) -> Response:
-        """Put a document: a new one, or a new version in place of the one that is named."""
+        """Put a document: a new one, or a new version in place of the one that is named.
+
+        A replica that stops waits for it as for a call.
+        """
+        self._lifecycle.check_serving()
+        return await self._lifecycle.track(self._put_content(parsed))
+
+    async def _put_content(self, parsed: ParsedRequest[None]) -> Response:
         request = parsed.request
         query = validate(
             UploadQuery,
