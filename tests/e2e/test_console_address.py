@@ -94,7 +94,7 @@ def test_where_a_jwt_gives_rights_it_signs_in_and_no_address_is_needed(tmp_path:
 
 def test_the_command_says_that_there_is_no_console(tmp_path: Path) -> None:
     code, _, complained = run(tmp_path, "console")
-    assert (code, "MCP_PROXY_CONSOLE: is not true" in complained) == (1, True)
+    assert (code, "set MCP_PROXY_CONSOLE=true" in complained) == (1, True)
 
 
 def test_a_console_that_nobody_could_sign_in_to_does_not_start(tmp_path: Path) -> None:

@@ -224,7 +224,9 @@ def parse_expiry(text: str, now: datetime) -> datetime:
         moment = cast("datetime", parse_timestamp(text))
         moment.astimezone(UTC)
     except (ValueError, OverflowError):
-        raise ValueError("should be like 90d, or a time as ISO 8601") from None
+        raise ValueError(
+            "should be hours, days or weeks (12h, 90d, 4w), or a time in ISO 8601"
+        ) from None
     if moment <= now:
         raise ValueError("is over already")
     return moment

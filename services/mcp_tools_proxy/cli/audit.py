@@ -65,7 +65,7 @@ _KeyFile = Annotated[
 
 def audit_app(load: Load) -> typer.Typer:
     """Build the commands; ``load`` reads the settings that they need."""
-    app = typer.Typer(help="Who called what and why not.", rich_markup_mode=None)
+    app = typer.Typer(help="Search, follow and verify the audit log.", rich_markup_mode=None)
     _add_tail(app, load)
     _add_find(app, load)
     _add_verify(app, load)
@@ -113,7 +113,7 @@ def _add_find(app: typer.Typer, load: Load) -> None:
         until: Annotated[str | None, typer.Option(help="ISO 8601; without a zone UTC.")] = None,
         limit: Annotated[int, typer.Option(min=1, help="The newest records to print.")] = 1000,
     ) -> None:
-        """Print the records that have all that is given, the oldest first.
+        """Print the records that match all options, the oldest first.
 
         Exits with 1 when there is none.
         """
@@ -135,7 +135,7 @@ def _add_find(app: typer.Typer, load: Load) -> None:
         for record in reversed(found):
             _print(to_json(record))
         if not found:
-            typer.echo("mcp-tools-proxy: no record has all of this", err=True)
+            typer.echo("mcp-tools-proxy: no matching records", err=True)
             raise typer.Exit(1)
 
 

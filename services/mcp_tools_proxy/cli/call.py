@@ -6,20 +6,27 @@ exit code 1, and 2 where no gateway answers.
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, NamedTuple, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 from typer.models import ArgumentInfo
 
-from mcp_tools_proxy.cli.completions import agent_names
+from mcp_tools_proxy.cli.client_options import (
+    USER,
+    AgentOption,
+    AnswerAsJson,
+    CallerOptions,
+    RolesOption,
+    TenantOption,
+    UrlOption,
+    UserOption,
+    error_text,
+    fail,
+    objects_of,
+)
 from mcp_tools_proxy.cli.gateway_client import GatewayClient, GatewayUnreachable
-from mcp_tools_proxy.cli.options import identifier, identifiers
 from mcp_tools_proxy.cli.output import folded, print_table, whole
 from mcp_tools_proxy.settings.client import ClientSettings
-from mcp_tools_proxy.wire.text import printable
-
-USER = "command-line"
-"""The user that calls are made for where no option names one."""
 
 EXECUTE = "/internal/mcp/execute"
 EXPLAIN = "/internal/mcp/explain"
@@ -39,17 +46,6 @@ _Arg = Annotated[
         help="An argument; JSON where the tool's schema wants no text. May be repeated.",
     ),
 ]
-_Tenant = Annotated[str | None, typer.Option(callback=identifier, help="Whose data it concerns.")]
-_User = Annotated[str, typer.Option(callback=identifier, help="For whom it is made.")]
-_Roles = Annotated[
-    list[str] | None, typer.Option("--role", callback=identifiers, help="A role of the user.")
-]
-_Agent = Annotated[
-    str | None,
-    typer.Option(callback=identifier, autocompletion=agent_names, help="The agent profile."),
-]
-_Url = Annotated[str | None, typer.Option(help="The gateway [MCP_PROXY_CLIENT_URL].")]
-_AsJson = Annotated[bool, typer.Option("--json", help="Print the whole answer as JSON.")]
 
 
 def add_call_commands(app: typer.Typer, load: Load) -> None:
@@ -58,7 +54,7 @@ def add_call_commands(app: typer.Typer, load: Load) -> None:
     def complete(incomplete: str) -> list[str]:
         return tool_names(GatewayClient.of(load(), None, timeout_s=COMPLETION_S), incomplete)
 
-    tool_argument = typer.Argument(help="The tool's name.", autocompletion=complete)
+    tool_argument = typer.Argument(metavar="TOOL", help="The tool's name.", autocompletion=complete)
     _add_call(app, load, tool_argument)
     _add_explain(app, load, tool_argument)
 
@@ -68,12 +64,12 @@ def _add_call(app: typer.Typer, load: Load, tool_argument: ArgumentInfo) -> None
     def call_command(
         tool: Annotated[str, tool_argument],
         arg: _Arg = None,
-        tenant: _Tenant = None,
-        user: _User = USER,
-        roles: _Roles = None,
-        agent: _Agent = None,
-        url: _Url = None,
-        as_json: _AsJson = False,
+        tenant: TenantOption = None,
+        user: UserOption = USER,
+        roles: RolesOption = None,
+        agent: AgentOption = None,
+        url: UrlOption = None,
+        as_json: AnswerAsJson = False,
     ) -> None:
         """Run one tool of a running gateway.
 
@@ -94,12 +90,12 @@ def _add_explain(app: typer.Typer, load: Load, tool_argument: ArgumentInfo) -> N
     def explain_command(
         tool: Annotated[str, tool_argument],
         arg: _Arg = None,
-        tenant: _Tenant = None,
-        user: _User = USER,
-        roles: _Roles = None,
-        agent: _Agent = None,
-        url: _Url = None,
-        as_json: _AsJson = False,
+        tenant: TenantOption = None,
+        user: UserOption = USER,
+        roles: RolesOption = None,
+        agent: AgentOption = None,
+        url: UrlOption = None,
+        as_json: AnswerAsJson = False,
     ) -> None:
         """Show what would happen to a call, and why; nothing runs, and nothing is charged.
 
@@ -116,15 +112,6 @@ def _add_explain(app: typer.Typer, load: Load, tool_argument: ArgumentInfo) -> N
             print_explanation(answer)
         if answer["decision"] not in ("pass", "not_checked"):
             raise typer.Exit(1)
-
-
-class CallerOptions(NamedTuple):
-    """For whom a call is made, as the options say."""
-
-    tenant: str | None
-    user: str
-    roles: Sequence[str]
-    agent: str | None
 
 
 def _send(
@@ -144,7 +131,7 @@ def print_explanation(answer: Mapping[str, object]) -> None:
     typer.echo(_verdict_of(answer) + "\n")
     rows = [
         [_text(it, "check"), _text(it, "verdict"), _text(it, "message"), _rule_of(it)]
-        for it in _objects(answer, "checks")
+        for it in objects_of(answer, "checks")
     ]
     print_table([whole("check"), whole("verdict"), folded("message"), folded("rule")], rows)
     typer.echo()
@@ -152,7 +139,7 @@ def print_explanation(answer: Mapping[str, object]) -> None:
         case {"to": to, "arguments": list(names), **more}:
             where = " ".join(str(more[key]) for key in ("server_id", "name") if key in more)
             typer.echo(f"would be sent to {to} {where}".rstrip() + f": {', '.join(names) or '-'}")
-    for budget in _objects(answer, "budgets"):
+    for budget in objects_of(answer, "budgets"):
         typer.echo(
             f"budget {budget.get('name')}: {budget.get('remaining')} of {budget.get('limit')} "
             f"{budget.get('unit')} left, resets in {budget.get('reset_s')} s"
@@ -164,16 +151,11 @@ def _verdict_of(answer: Mapping[str, object]) -> str:
     if decision == "pass":
         return "the call would be made"
     messages = ", ".join(
-        _text(it, "message") for it in _objects(answer, "checks") if it.get("check") == check
+        _text(it, "message") for it in objects_of(answer, "checks") if it.get("check") == check
     )
     if decision == "not_checked":
         return f"whether the call would be made is not known ({check}): {messages}"
     return f"the call would be refused ({decision}) by the check {check}: {messages}"
-
-
-def _objects(answer: Mapping[str, object], key: str) -> Sequence[Mapping[str, object]]:
-    found = answer.get(key)
-    return [it for it in found if isinstance(it, dict)] if isinstance(found, list) else []
 
 
 def _text(row: Mapping[str, object], key: str) -> str:
@@ -223,20 +205,6 @@ def tool_names(client: GatewayClient, beginning: str) -> list[str]:
     tools = listed if isinstance(listed, list) else []
     names = [it.get("name") for it in tools if isinstance(it, dict)]
     return [it for it in names if isinstance(it, str) and it.startswith(beginning)]
-
-
-def error_text(envelope: Mapping[str, object]) -> str:
-    """Return the error of an envelope in one line."""
-    error = envelope.get("error")
-    if not isinstance(error, Mapping):
-        return "the gateway's answer has neither result nor error"
-    return printable(f"{error.get('code')}: {error.get('message')}")
-
-
-def fail(message: str, exit_code: int = 1) -> NoReturn:
-    """Print an error in one line, and exit."""
-    typer.echo(f"mcp-tools-proxy: {message}", err=True)
-    raise typer.Exit(exit_code)
 
 
 def _properties(

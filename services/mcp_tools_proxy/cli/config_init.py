@@ -38,7 +38,7 @@ FILES: Mapping[str, Mapping[str, object]] = {
 """A folder that changes nothing: no server is connected to, and no agent has to be named."""
 
 _Folder = Annotated[
-    Path | None, typer.Argument(metavar="[FOLDER]", help="By default MCP_PROXY_CONFIG_DIR.")
+    Path | None, typer.Argument(metavar="FOLDER", help="By default MCP_PROXY_CONFIG_DIR.")
 ]
 
 

@@ -21,9 +21,9 @@ def add_console_command(app: typer.Typer, load: Callable[[], Settings]) -> None:
 
     @app.command("console")
     def show_address(port: Port = None) -> None:
-        """Print where to sign in to the console of the gateway that runs here.
+        """Print the address of the console of the gateway on this machine.
 
-        Where no token can sign in, it is a new one-time address, good for ten minutes.
+        Where no token can sign in, it is a new one-time address, valid for ten minutes.
         """
         settings = load()
         try:
@@ -40,7 +40,7 @@ class _NoAddress(Exception):
 def _address(settings: Settings, port: int) -> str:
     """Return the address. Raises _NoAddress."""
     if not settings.console:
-        raise _NoAddress("MCP_PROXY_CONSOLE: is not true, so there is no console here")
+        raise _NoAddress("the console is off; set MCP_PROXY_CONSOLE=true and restart")
     host = settings.host
     if not needs_one_time_address(settings):
         url = settings.public_url or f"http://{_shown_host(host)}:{port}"

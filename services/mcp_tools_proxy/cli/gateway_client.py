@@ -34,7 +34,7 @@ class GatewayClient:
         """Build the client of the settings; ``url`` wins over theirs."""
         token = settings.client_token
         return cls(
-            url or settings.client_url,
+            url or settings.client_url or f"http://127.0.0.1:{settings.port}",
             None if token is None else token.get_secret_value(),
             timeout_s=timeout_s,
         )
@@ -48,7 +48,11 @@ class GatewayClient:
         """Send a body and return the JSON that is answered. Raises GatewayUnreachable."""
         return self._send("POST", path, json=dict(body))
 
-    def get(self, path: str, query: Mapping[str, str]) -> Mapping[str, object]:
+    def put(self, path: str, body: Mapping[str, object]) -> Mapping[str, object]:
+        """Send a body by PUT, as ``post`` does. Raises GatewayUnreachable."""
+        return self._send("PUT", path, json=dict(body))
+
+    def get(self, path: str, query: Mapping[str, object]) -> Mapping[str, object]:
         """Return the JSON of a route. Raises GatewayUnreachable."""
         return self._send("GET", path, params=dict(query))
 
@@ -63,8 +67,11 @@ class GatewayClient:
         except httpx.TimeoutException:
             raise GatewayUnreachable(f"{self._place} did not answer in time") from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            reason = str(error) or type(error).__name__
-            raise GatewayUnreachable(f"no gateway answers at {self._place}: {reason}") from None
+            reason = _reason_of(error)
+            raise GatewayUnreachable(
+                f"no gateway answers at {self._place}: {reason}; start one, or name another with "
+                "--url, MCP_PROXY_CLIENT_URL or MCP_PROXY_PORT"
+            ) from None
         return _json_of(answer, self._place)
 
     @property
@@ -76,6 +83,16 @@ class GatewayClient:
         except ValueError:
             return "the URL"
         return f"{parts.scheme}://{parts.hostname}{port}"
+
+
+def _reason_of(error: BaseException) -> str:
+    """Return why a connection failed, in the words of the operating system, without its number."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.strerror:
+            return cause.strerror[:1].lower() + cause.strerror[1:]
+        cause = cause.__cause__ or cause.__context__
+    return str(error) or type(error).__name__
 
 
 def _json_of(answer: "httpx.Response", place: str) -> Mapping[str, object]:

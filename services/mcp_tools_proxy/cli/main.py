@@ -1,4 +1,4 @@
-"""The ``mcp-tools-proxy`` command: serve, stdio, check, tokens, config, documents (contract §8)."""
+"""The ``mcp-tools-proxy`` command and its sub-commands (contract §8)."""
 
 import gc
 import sys
@@ -8,6 +8,7 @@ from typing import Annotated, NoReturn, TypeVar
 
 import typer
 from typer.exceptions import TyperException
+from typer.main import get_command
 
 from mcp_tools_proxy.app.start_checks import check_start
 from mcp_tools_proxy.cli.audit import audit_app
@@ -16,9 +17,12 @@ from mcp_tools_proxy.cli.completions import agent_names
 from mcp_tools_proxy.cli.config_init import config_app
 from mcp_tools_proxy.cli.console_command import add_console_command
 from mcp_tools_proxy.cli.documents.documents_app import documents_app
+from mcp_tools_proxy.cli.gateway_commands import add_gateway_commands
+from mcp_tools_proxy.cli.help_texts import PROGRAM, complete_help
 from mcp_tools_proxy.cli.logins.login_commands import add_login_commands
 from mcp_tools_proxy.cli.options import document_list, identifier, identifiers
 from mcp_tools_proxy.cli.output import AsJson
+from mcp_tools_proxy.cli.settings_command import add_settings_command
 from mcp_tools_proxy.cli.tokens import tokens_app
 from mcp_tools_proxy.domain.errors import ConfigReadOnly
 from mcp_tools_proxy.domain.identity import AssertedIdentity, roles_of
@@ -69,7 +73,7 @@ Tenant = Annotated[
     str | None,
     typer.Option(
         callback=identifier,
-        help="Whose documents the tools work on [MCP_PROXY_DEFAULT_TENANT_ID].",
+        help="The tenant of the calls [MCP_PROXY_DEFAULT_TENANT_ID].",
     ),
 ]
 Roles = Annotated[
@@ -80,7 +84,7 @@ Roles = Annotated[
         help="A role of the user, for documents with readers; may be given several times.",
     ),
 ]
-User = Annotated[str, typer.Option(callback=identifier, help="Whom the calls are made for.")]
+User = Annotated[str, typer.Option(callback=identifier, help="The user of the calls.")]
 McpAgent = Annotated[
     str | None,
     typer.Option(
@@ -135,6 +139,7 @@ app = typer.Typer(
     help="The tool-execution gateway that an LLM runtime calls. Without a command: serve.",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
@@ -147,6 +152,12 @@ def default(
         serve_command(host, port)
     elif host is not None or port is not None:
         raise typer.BadParameter("--host and --port go behind the command: serve --port …")
+
+
+@app.command("version")
+def version_command() -> None:
+    """Show the version."""
+    _show_version(True)
 
 
 @app.command("serve")
@@ -258,6 +269,8 @@ def check_configuration(
 add_login_commands(app, lambda: _load_quietly(Settings))
 add_console_command(app, lambda: _load_quietly(Settings))
 add_call_commands(app, lambda: _load(ClientSettings))
+add_gateway_commands(app, lambda: _load(ClientSettings))
+add_settings_command(app, lambda: _load_quietly(Settings))
 app.add_typer(tokens_app(lambda: _load(TokensFileSettings).tokens_file), name="tokens")
 app.add_typer(audit_app(lambda: _load(AuditSettings)), name="audit")
 app.add_typer(config_app(lambda: _load(ConfigDirSettings).config_dir), name="config")
@@ -285,7 +298,9 @@ def main() -> None:
     """Run the command line; every error is one line on stderr."""
     hide_memory()  # before a secret is read from .env
     try:
-        sys.exit(app(prog_name="mcp-tools-proxy", standalone_mode=False))
+        command = get_command(app)
+        complete_help(command)
+        sys.exit(command(prog_name=PROGRAM, standalone_mode=False))
     except typer.Abort:
         sys.exit(130)
     except TyperException as error:

@@ -1,5 +1,6 @@
 """What is shown of tokens: rows of a table, or JSON; never a secret or its hash."""
 
+import shutil
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
@@ -17,7 +18,7 @@ def print_new_token(token: str, entry: TokenEntry, *, as_json: bool) -> None:
         print_json({"token": token, **token_facts(entry)})
         return
     typer.echo(token)
-    typer.echo(f"token {entry.id} is made; it is not shown again", err=True)
+    typer.echo(f"Created token {entry.id} (copy it now: it cannot be shown again)", err=True)
 
 
 def print_tokens(found: ParsedTokens, *, as_json: bool) -> None:
@@ -33,18 +34,36 @@ def print_tokens(found: ParsedTokens, *, as_json: bool) -> None:
 
 
 def _print_rows(entries: Sequence[TokenEntry], *, on_terminal: bool) -> None:
-    """Print the tokens; on a terminal without the later columns that no token has a value for."""
-    rows = [_row(entry, _minutes if on_terminal else _seconds) for entry in entries]
-    kept = [
-        number
-        for number in range(len(_COLUMNS))
-        if not on_terminal or number < _FIRST_COLUMNS or any(row[number] != "-" for row in rows)
-    ]
-    print_table([_COLUMNS[it] for it in kept], [[row[it] for it in kept] for row in rows])
+    """Print the tokens: a line each, or on a terminal a paragraph with what they have."""
+    if not on_terminal:
+        print_table(_COLUMNS, [_row(entry, _seconds) for entry in entries])
+        return
+    width = shutil.get_terminal_size().columns
+    for entry in entries:
+        token_id, *cells = _row(entry, _minutes)
+        names = [str(column.header) for column in _COLUMNS[1:]]
+        shown = [
+            f"{name} {cell}"
+            for name, cell in zip(names, cells, strict=True)
+            if cell not in ("-", "") and name != "admin"  # admin is one of its rights
+        ]
+        typer.echo(_paragraph(token_id, shown, width))
 
 
-_FIRST_COLUMNS = 8
-"""Those that are always shown: with more columns a row does not fit into 80 characters."""
+def _paragraph(token_id: str, parts: Sequence[str], width: int) -> str:
+    """Return the parts behind the id, in lines of at most ``width`` where they can be broken."""
+    indent = " " * (len(token_id) + 2)
+    lines = [token_id]
+    for part in parts:
+        is_first = lines[-1] == token_id
+        if not is_first and len(lines[-1]) + 2 + len(part) > width:
+            lines.append("")
+        lines[-1] += f"  {part}" if lines[-1].strip() else indent + part
+        while len(lines[-1]) > width:
+            lines[-1], rest = lines[-1][:width], lines[-1][width:]
+            lines.append(indent + rest)
+    return "\n".join(lines)
+
 
 _COLUMNS = (
     whole("id"),
@@ -84,7 +103,7 @@ def _row(entry: TokenEntry, format_time: Callable[[datetime], str]) -> tuple[str
 def _expiry(entry: TokenEntry, format_time: Callable[[datetime], str]) -> str:
     if entry.expires is None:
         return "never"
-    over = " (over)" if entry.is_expired(datetime.now(UTC)) else ""
+    over = " (expired)" if entry.is_expired(datetime.now(UTC)) else ""
     return format_time(entry.expires) + over
 
 
@@ -93,5 +112,5 @@ def _seconds(moment: datetime) -> str:
 
 
 def _minutes(moment: datetime) -> str:
-    """Format a time so short that a row with two of them fits into 80 columns."""
+    """Format a time for a person."""
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}Z"

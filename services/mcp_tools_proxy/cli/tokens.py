@@ -57,25 +57,29 @@ def _rights(values: list[str] | None) -> list[str] | None:
 _Tenant = Annotated[
     str | None,
     typer.Option(
-        "--tenant", callback=identifier, help="Whose data it reads; an operator needs none."
+        "--tenant", callback=identifier, help="The tenant that it is for; an operator needs none."
     ),
 ]
 _User = Annotated[
     str | None,
-    typer.Option("--user", callback=identifier, help="By default whom each request names."),
+    typer.Option(
+        "--user",
+        callback=identifier,
+        help="The user that it is for. By default the one that each request names.",
+    ),
 ]
 _Roles = Annotated[
     list[str] | None,
     typer.Option(
         "--role",
         callback=_roles,
-        help="A role of whoever calls with it; may be given several times. By default none.",
+        help="A role of its user. May be repeated. By default none.",
     ),
 ]
 _AssertsUsers = Annotated[
     bool,
     typer.Option(
-        "--asserts-users", help="For a service: user and roles are believed as each request says."
+        "--asserts-users", help="For a service: trust the user and roles of each request."
     ),
 ]
 _Agents = Annotated[
@@ -84,7 +88,7 @@ _Agents = Annotated[
         "--agent",
         callback=identifiers,
         autocompletion=agent_names,
-        help="An agent that it is for; may be given several times. By default any, or none.",
+        help="An agent that it is for. May be repeated. By default any, or none.",
     ),
 ]
 _Documents = Annotated[
@@ -92,24 +96,30 @@ _Documents = Annotated[
     typer.Option(
         "--document",
         callback=document_list,
-        help="The only document that it is for; may be given several times. By default any.",
+        help="The only document that it is for. May be repeated. By default any.",
     ),
 ]
-_Admin = Annotated[bool, typer.Option("--admin", help="It may switch presets: --may presets.")]
+_Admin = Annotated[
+    bool, typer.Option("--admin", help="Short for --may presets: it may switch presets.")
+]
 _May = Annotated[
     list[str] | None,
     typer.Option(
         "--may",
         callback=_rights,
         autocompletion=operator_rights,
-        help=f"An operator's rights, with commas or several times: {', '.join(OperatorRight)}.",
+        help=f"Rights of an operator, separated by commas: {', '.join(OperatorRight)}.",
     ),
 ]
 _Expires = Annotated[
     str | None,
-    typer.Option("--expires", help="A time from now (12h, 90d, 4w) or ISO 8601. By default never."),
+    typer.Option(
+        "--expires",
+        help="When it expires: hours, days or weeks from now (12h, 90d, 4w), or a date and time in "
+        "ISO 8601 (2027-01-31T00:00Z). By default never.",
+    ),
 ]
-_Note = Annotated[str, typer.Option("--note", callback=_text, help="What it is for.")]
+_Note = Annotated[str, typer.Option("--note", callback=_text, help="A label to recognise it by.")]
 _File = Annotated[
     Path | None,
     typer.Option("--tokens-file", help="The tokens file; by default MCP_PROXY_TOKENS_FILE."),
@@ -126,7 +136,7 @@ def tokens_app(default_path: Callable[[], Path | None]) -> typer.Typer:
     when a command runs, and may raise ``typer.Exit``.
     """
     app = typer.Typer(
-        name="tokens", help="Make bearer tokens and take them back.", rich_markup_mode=None
+        name="tokens", help="Create, list and revoke bearer tokens.", rich_markup_mode=None
     )
 
     @app.command("create")
@@ -144,7 +154,7 @@ def tokens_app(default_path: Callable[[], Path | None]) -> typer.Typer:
         as_json: AsJson = False,
         tokens_file: _File = None,
     ) -> None:
-        """Make a token and show it, this once.
+        """Create a token, and print it once.
 
         The file has only its hash.
         """
@@ -172,16 +182,14 @@ def tokens_app(default_path: Callable[[], Path | None]) -> typer.Typer:
     def list_tokens(as_json: AsJson = False, tokens_file: _File = None) -> None:
         """Show the tokens of the file, without their secrets.
 
-        These are id, tenant, user, agents, admin, created, expires, note, operator rights, roles,
-        whether requests assert users, and the only documents that it is for.
-
-        When the output is no terminal, these are separated by tabs.
+        Without a terminal a line has, separated by tabs, id, tenant, user, agents, admin, created,
+        expires, note, operator rights, roles, whether requests assert users, and documents.
         """
         print_tokens(_read(_path(tokens_file, default_path)), as_json=as_json)
 
     @app.command("revoke")
     def revoke(token_id: _Id, tokens_file: _File = None) -> None:
-        """Take a token back.
+        """Revoke a token.
 
         A running service refuses it within a second.
         """

@@ -18,6 +18,7 @@ from mcp_tools_proxy.registry.refusals import (
     raise_if_denied,
     raise_if_unknown_qualified,
     raise_if_withheld,
+    similar_tool,
 )
 from mcp_tools_proxy.registry.template_resolver import TemplateResolver
 from mcp_tools_proxy.registry.unlisted_offers import UnlistedOffers
@@ -50,11 +51,14 @@ class NameResolver:
             return found[0]
         if candidates := self.tools.candidates(name, permissions):
             raise ambiguous(name, candidates)
-        raise_if_denied(Kind.TOOL, name, self.tools.denial(name, permissions), permissions)
-        self._raise_if_withheld(Kind.TOOL, name, permissions)
-        raise_if_unknown_qualified(name, permissions, self.unlisted_offers.tool_reason(name))
-        visible = self.tools.visible_to(permissions)
-        raise not_found(Kind.TOOL, name, (tool.spec.listed_name for tool in visible))
+        visible = [tool.spec.listed_name for tool in self.tools.visible_to(permissions)]
+        near = similar_tool(name, visible)
+        denial = self.tools.denial(name, permissions)
+        raise_if_denied(Kind.TOOL, name, denial, permissions, near)
+        self._raise_if_withheld(Kind.TOOL, name, permissions, near)
+        reason = self.unlisted_offers.tool_reason(name)
+        raise_if_unknown_qualified(name, permissions, reason, near)
+        raise not_found(Kind.TOOL, name, visible)
 
     def prompt(self, name: str, permissions: Permissions) -> Prompt:
         """Return the prompt of a name. Raises PromptNotFound, PromptNotAllowed, AmbiguousName."""
@@ -94,10 +98,12 @@ class NameResolver:
         denial = self.resources.denial(uri, permissions)
         return denial or self.template_resolver.denial(uri, permissions)
 
-    def _raise_if_withheld(self, kind: Kind, name: str, permissions: Permissions) -> None:
+    def _raise_if_withheld(
+        self, kind: Kind, name: str, permissions: Permissions, near: str | None = None
+    ) -> None:
         offers = self.unlisted_offers
         for withheld, why in ((offers.quarantine, Why.QUARANTINED), (offers.guarded, Why.GUARDED)):
-            raise_if_withheld(kind, name, withheld, permissions, reason_of(why).text)
+            raise_if_withheld(kind, name, withheld, permissions, reason_of(why).text, near)
 
     def _not_found(self, kind: Kind, name: str, visible: Iterable[str]) -> ProxyError:
         return not_found(kind, name, visible, reason=self.unlisted_offers.reason(kind, name))

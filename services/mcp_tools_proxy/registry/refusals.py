@@ -27,6 +27,9 @@ from mcp_tools_proxy.wire.text import quote
 
 EXPECTED_NAME = "the name of a tool that list_available_tools shows, or server_id:tool"
 
+NEAR_MISS = 0.75
+"""Least similarity of a misspelt name of a server's tool."""
+
 MAX_CANDIDATES = 5
 """How many candidates a message names; ``details`` has them all."""
 
@@ -37,10 +40,17 @@ _NOT_ALLOWED: Mapping[Kind, type[NotAllowed]] = {
 }
 
 
-def raise_if_denied(kind: Kind, name: str, denial: Denial | None, permissions: Permissions) -> None:
+def raise_if_denied(
+    kind: Kind,
+    name: str,
+    denial: Denial | None,
+    permissions: Permissions,
+    near: str | None = None,
+) -> None:
     """Raise NotAllowed for a denial, and for any name that the agent's profile excludes.
 
-    So an excluded name is refused in the same way, whether or not some server offers it.
+    So an excluded name is refused in the same way, whether or not some server offers it. ``near``
+    is the visible name that the caller may mean.
     """
     if denial is Denial.TENANT:
         raise _tenant_required(kind, name)
@@ -49,11 +59,16 @@ def raise_if_denied(kind: Kind, name: str, denial: Denial | None, permissions: P
     if denial is None and permissions.visibility.excluded.matches(kind, None, name):
         denial = Denial.EXCLUDED
     if denial is not None:
-        raise _not_allowed(kind, name, permissions.agent, denial)
+        raise _not_allowed(kind, name, permissions.agent, denial, near=near)
 
 
 def raise_if_withheld(
-    kind: Kind, name: str, withheld: WithheldItems, permissions: Permissions, reason: str
+    kind: Kind,
+    name: str,
+    withheld: WithheldItems,
+    permissions: Permissions,
+    reason: str,
+    near: str | None = None,
 ) -> None:
     """Raise NotAllowed if ``name`` means an item that is withheld for its definition.
 
@@ -62,11 +77,13 @@ def raise_if_withheld(
     if withheld.find(kind, name) is None:
         return
     if permissions.agent is not None:
-        raise _not_allowed(kind, name, permissions.agent, None, reason=reason)
-    raise _outside_the_preset(kind, name, reason)
+        raise _not_allowed(kind, name, permissions.agent, None, reason=reason, near=near)
+    raise _outside_the_preset(kind, name, reason, near)
 
 
-def raise_if_unknown_qualified(name: str, permissions: Permissions, reason: str) -> None:
+def raise_if_unknown_qualified(
+    name: str, permissions: Permissions, reason: str, near: str | None
+) -> None:
     """Raise ToolNotAllowed if ``name``, which resolves to no tool, is a ``server_id:tool``.
 
     It may be a tool outside the active preset, so it is refused like one (contract §6); ``reason``
@@ -76,8 +93,24 @@ def raise_if_unknown_qualified(name: str, permissions: Permissions, reason: str)
     if not (server_id and tool_name):
         return
     if permissions.agent is not None:
-        raise _not_allowed(Kind.TOOL, name, permissions.agent, None, reason=reason)
-    raise _outside_the_preset(Kind.TOOL, name, reason)
+        raise _not_allowed(Kind.TOOL, name, permissions.agent, None, reason=reason, near=near)
+    raise _outside_the_preset(Kind.TOOL, name, reason, near)
+
+
+def similar_tool(name: str, visible: Iterable[str]) -> str | None:
+    """Return the visible tool of which a ``server_id:tool`` may be a misspelling.
+
+    Of a server that the caller can use only its own tools are compared: with the same server in
+    front, any two names are similar.
+    """
+    server_id, colon, tool_name = name.partition(":")
+    known = tuple(visible) if colon else ()
+    prefix = f"{server_id}:"
+    of_server = [it.removeprefix(prefix) for it in known if it.startswith(prefix)]
+    if not of_server:
+        return closest_match(name, known, least=NEAR_MISS)
+    match = closest_match(tool_name, of_server, least=NEAR_MISS)
+    return None if match is None else prefix + match
 
 
 def not_found(
@@ -113,28 +146,37 @@ def ambiguous(name: str, candidates: Sequence[str]) -> AmbiguousName:
     )
 
 
-def _outside_the_preset(kind: Kind, name: str, reason: str) -> NotAllowed:
+def _outside_the_preset(kind: Kind, name: str, reason: str, near: str | None) -> NotAllowed:
     """Build the error for a caller without an agent; ``reason`` goes to the log only."""
     listed = "list_available_tools shows" if kind is Kind.TOOL else f"the list of {kind.value}s has"
     return _NOT_ALLOWED[kind](
         f"{kind.value} {quote(name)} cannot be used: the active preset does not allow it, or its "
-        f"server does not offer it; use one that {listed}",
+        f"server does not offer it{did_you_mean(near, f'; use one that {listed}')}",
         reason=reason,
+        details={"did_you_mean": near} if near else None,
     )
 
 
 def _not_allowed(
-    kind: Kind, name: str, agent: str, denial: Denial | None, *, reason: str = ""
+    kind: Kind,
+    name: str,
+    agent: str,
+    denial: Denial | None,
+    *,
+    reason: str = "",
+    near: str | None = None,
 ) -> NotAllowed:
     """Build the error for an agent whose profile denies ``name``.
 
     ``denial`` is None for a name that is hidden for another ``reason``. The message is the same, so
     that an agent cannot find out whether a hidden item exists.
     """
+    otherwise = f"; use one from that agent's list of {kind.value}s"
     return _NOT_ALLOWED[kind](
-        f"{kind.value} {quote(name)} is not permitted for agent {quote(agent)}; "
-        f"use one from that agent's list of {kind.value}s",
+        f"{kind.value} {quote(name)} is not permitted for agent {quote(agent)}"
+        f"{did_you_mean(near, otherwise)}",
         reason=reason if denial is None else f"the agent's {denial.value}",
+        details={"did_you_mean": near} if near else None,
     )
 
 

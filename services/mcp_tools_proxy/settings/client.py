@@ -1,8 +1,8 @@
-"""The settings of the commands that speak to a running gateway: ``call`` and ``explain``."""
+"""The settings of the commands that speak to a running gateway, such as ``call``."""
 
 from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, SecretStr
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
 from mcp_tools_proxy.settings.types import (
     EnvironmentSettings,
@@ -15,8 +15,12 @@ from mcp_tools_proxy.settings.types import (
 class ClientSettings(EnvironmentSettings):
     """Where the gateway is, and by which token it knows the caller."""
 
-    client_url: Annotated[str, starting_with("http://", "https://")] = "http://127.0.0.1:8082"
-    """URL of the gateway that ``call`` and ``explain`` speak to."""
+    client_url: Annotated[
+        str | None, BeforeValidator(empty_is_unset), starting_with("http://", "https://")
+    ] = None
+    """URL of the gateway; unset, that of this machine at ``port``."""
+    port: Annotated[int, Field(ge=0, le=65535)] = 8082
+    """Port that the gateway of this machine listens on."""
     client_token: Annotated[
         SecretStr | None, BeforeValidator(empty_is_unset), AfterValidator(is_token)
     ] = None

@@ -35,7 +35,7 @@ _Owner = Annotated[
 ]
 _OnlyTenant = Annotated[str | None, typer.Option("--tenant", help="Only this tenant's.")]
 _DocId = Annotated[str, typer.Argument(metavar="DOC_ID", help="As list shows it.")]
-_DocIds = Annotated[list[str], typer.Argument(metavar="DOC_ID...", help="As list shows them.")]
+_DocIds = Annotated[list[str], typer.Argument(metavar="DOC_ID", help="As list shows them.")]
 _Yes = Annotated[bool, typer.Option("--yes", help="Do not ask, also on a terminal.")]
 
 _COLUMNS = (

@@ -41,7 +41,7 @@ from mcp_tools_proxy.wire.text import quote
 _Files = Annotated[
     list[Path],
     typer.Argument(
-        metavar="FILE...",
+        metavar="FILE",
         autocompletion=document_files,
         readable=False,  # the import itself reports unreadable files, and continues
         help="PDF, Markdown (.md), plain text (.txt), DOCX, HTML or CSV files.",

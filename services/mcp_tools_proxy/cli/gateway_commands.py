@@ -1,0 +1,198 @@
+"""The commands ``tools list``, ``servers``, ``presets`` and ``limits`` of a running gateway."""
+
+from collections.abc import Callable, Mapping
+from typing import Annotated
+
+import typer
+
+from mcp_tools_proxy.cli.client_options import (
+    USER,
+    AgentOption,
+    AnswerAsJson,
+    CallerOptions,
+    RolesOption,
+    TenantOption,
+    UrlOption,
+    UserOption,
+    fail,
+    fetch,
+    objects_of,
+    succeeded,
+    text_of,
+)
+from mcp_tools_proxy.cli.gateway_client import GatewayClient, GatewayUnreachable
+from mcp_tools_proxy.cli.output import counted, folded, print_json, print_table, whole
+from mcp_tools_proxy.settings.client import ClientSettings
+
+TOOLS = "/internal/mcp/tools"
+SERVERS = "/internal/mcp/servers"
+PRESETS = "/internal/mcp/presets"
+ACTIVE = f"{PRESETS}/active"
+LIMITS = "/internal/mcp/limits"
+
+_KINDS = {"tools": "tool", "prompts": "prompt", "resources": "resource"}
+
+Load = Callable[[], ClientSettings]
+
+_Tool = Annotated[str | None, typer.Option("--tool", help="The tool of the call.")]
+_Document = Annotated[str | None, typer.Option("--document", help="The document of the call.")]
+_PresetId = Annotated[str, typer.Argument(metavar="PRESET", help="The id, as list shows it.")]
+_NoPersist = Annotated[
+    bool, typer.Option("--no-persist", help="Switch until the next start; leave mcp.json as it is.")
+]
+
+
+def add_gateway_commands(app: typer.Typer, load: Load) -> None:
+    """Add the commands; ``load`` reads the settings that they need."""
+    app.add_typer(_tools_app(load), name="tools")
+    _add_servers(app, load)
+    app.add_typer(_presets_app(load), name="presets")
+    _add_limits(app, load)
+
+
+def _tools_app(load: Load) -> typer.Typer:
+    app = typer.Typer(help="Show the tools of a running gateway.", rich_markup_mode=None)
+
+    @app.callback()
+    def tools() -> None:
+        """Show the tools of a running gateway."""
+
+    @app.command("list")
+    def list_tools(
+        tenant: TenantOption = None,
+        user: UserOption = USER,
+        roles: RolesOption = None,
+        agent: AgentOption = None,
+        url: UrlOption = None,
+        as_json: AnswerAsJson = False,
+    ) -> None:
+        """List the tools that a caller may run.
+
+        Without a terminal name and description are separated by tabs.
+        """
+        caller = CallerOptions(tenant, user, roles or (), agent)
+        answer = fetch(GatewayClient.of(load(), url), TOOLS, caller.query)
+        if as_json:
+            print_json(answer)
+            return
+        rows = [
+            [text_of(tool, "name"), text_of(tool, "description").partition(". ")[0]]
+            for tool in objects_of(answer, "tools")
+        ]
+        print_table([whole("tool"), folded("description")], rows)
+
+    return app
+
+
+def _add_servers(app: typer.Typer, load: Load) -> None:
+    @app.command("servers")
+    def servers(url: UrlOption = None, as_json: AnswerAsJson = False) -> None:
+        """Show the servers of a running gateway, and their state.
+
+        The last error is shown to operators only: see MCP_PROXY_CLIENT_TOKEN.
+        """
+        answer = fetch(GatewayClient.of(load(), url), SERVERS, {})
+        if as_json:
+            print_json(answer)
+            return
+        rows = [
+            [
+                text_of(server, "server_id"),
+                text_of(server, "state"),
+                text_of(server, "transport"),
+                _offers(server.get("counts")),
+                text_of(server, "last_error"),
+            ]
+            for server in objects_of(answer, "servers")
+        ]
+        columns = [whole("server"), whole("state"), whole("transport")]
+        print_table([*columns, folded("offers"), folded("last error")], rows)
+
+
+def _offers(counts: object) -> str:
+    if not isinstance(counts, Mapping):
+        return "-"
+    found = [counted(counts[key], noun) for key, noun in _KINDS.items() if counts.get(key)]
+    return ", ".join(found) or "-"
+
+
+def _presets_app(load: Load) -> typer.Typer:
+    app = typer.Typer(
+        help="List the presets of a running gateway, and switch to one.", rich_markup_mode=None
+    )
+
+    @app.command("list")
+    def list_presets(url: UrlOption = None, as_json: AnswerAsJson = False) -> None:
+        """List the presets that can be chosen; * marks the active one."""
+        answer = fetch(GatewayClient.of(load(), url), PRESETS, {})
+        if as_json:
+            print_json(answer)
+            return
+        rows = [
+            [
+                "*" if it.get("id") == answer.get("active") else "",
+                text_of(it, "id"),
+                text_of(it, "name"),
+            ]
+            for it in objects_of(answer, "presets")
+        ]
+        print_table([whole(""), whole("preset"), folded("name")], rows)
+
+    @app.command("use")
+    def use_preset(
+        preset: _PresetId,
+        no_persist: _NoPersist = False,
+        url: UrlOption = None,
+        as_json: AnswerAsJson = False,
+    ) -> None:
+        """Switch to a preset, for all callers, and make it the default of mcp.json.
+
+        Needs the operator right presets.
+        """
+        body = {"preset_id": preset, "persist": not no_persist}
+        try:
+            answer = succeeded(GatewayClient.of(load(), url).put(ACTIVE, body))
+        except GatewayUnreachable as error:
+            fail(str(error), 2)
+        if as_json:
+            print_json(answer)
+            return
+        typer.echo(f"preset {preset} is active")
+        for it in objects_of(answer, "missing"):
+            name = f"{text_of(it, 'server_id')}:{text_of(it, 'name')}"
+            typer.echo(f"missing: {text_of(it, 'kind')} {name}", err=True)
+
+    return app
+
+
+def _add_limits(app: typer.Typer, load: Load) -> None:
+    @app.command("limits")
+    def limits(
+        tenant: TenantOption = None,
+        user: UserOption = USER,
+        agent: AgentOption = None,
+        tool: _Tool = None,
+        document: _Document = None,
+        url: UrlOption = None,
+        as_json: AnswerAsJson = False,
+    ) -> None:
+        """Show the budgets that a call would be charged to; nothing is charged.
+
+        Without a token that proves the tenant it needs the operator right audit.
+        """
+        caller = CallerOptions(tenant, user, (), agent)
+        query = {"tool": tool, "doc_id": document}
+        named = {key: value for key, value in query.items() if value is not None}
+        answer = fetch(GatewayClient.of(load(), url), LIMITS, {**caller.query, **named})
+        if as_json:
+            print_json(answer)
+            return
+        rows = [
+            [
+                text_of(it, "name"),
+                f"{it.get('remaining')} of {it.get('limit')} {it.get('unit')}",
+                f"{it.get('reset_s')} s" if it.get("reset_s") else "-",
+            ]
+            for it in objects_of(answer, "limits")
+        ]
+        print_table([whole("budget"), whole("left"), whole("resets in")], rows)

@@ -1,0 +1,89 @@
+"""The help of all commands: one style of values, examples that work, -h and version."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from typer.core import TyperGroup
+from typer.main import get_command
+
+from mcp_tools_proxy.cli.help_texts import EXAMPLES, PROGRAM, complete_help
+from mcp_tools_proxy.cli.main import app
+from tests.support.program_launch import run
+
+ROOT = get_command(app)
+complete_help(ROOT)
+
+VALUE = re.compile(r"^  (?:-\w, )?--[\w-]+ (?P<value>\S+)(?:  |$)", re.MULTILINE)
+ARGUMENTS = re.compile(r"^Arguments:\n((?:  .+\n)+)", re.MULTILINE)
+STYLE = re.compile(r"[A-Z][A-Z_]*(?:[=:][A-Z]+)?")
+
+
+def commands(command: object, path: str = "") -> Iterator[str]:
+    """Yield the paths of a command and of those below it."""
+    yield path
+    if isinstance(command, TyperGroup):
+        for name, below in command.commands.items():
+            yield from commands(below, f"{path} {name}".strip())
+
+
+PATHS = [*commands(ROOT)]
+
+
+def help_of(path: str) -> str:
+    """Return the help of a command, as ``--help`` prints it."""
+    command, context = ROOT, ROOT.make_context(PROGRAM, [], resilient_parsing=True)
+    for name in path.split():
+        assert isinstance(command, TyperGroup)
+        command = command.commands[name]
+        context = command.make_context(name, [], parent=context, resilient_parsing=True)
+    return command.get_help(context)
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path or "program")
+def test_values_have_names_of_one_style(path: str) -> None:
+    text = help_of(path)
+    names = [found["value"] for found in VALUE.finditer(text)]
+    for block in ARGUMENTS.findall(text):
+        names += [line.split()[0] for line in block.splitlines() if line[2:3].strip()]
+    assert [name for name in names if not STYLE.fullmatch(name)] == []
+    assert re.findall(r"<\w+", text) == []
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path or "program")
+def test_each_help_has_examples_that_can_be_parsed(path: str) -> None:
+    examples = help_of(path).partition("Examples:\n")[2].split("\n")
+    lines = [line.strip() for line in examples if line.strip()]
+    assert lines
+    for line in lines:
+        program, *words = shlex.split(line)
+        assert program == PROGRAM
+        assert len(f"  {line}") <= 80
+        assert " ".join(words).startswith(path)
+        command, context = ROOT, ROOT.make_context(PROGRAM, [], resilient_parsing=True)
+        while isinstance(command, TyperGroup):
+            command, words = command.commands[words[0]], words[1:]
+        if words and any("--config-dir" in word for word in words):
+            continue  # the folder has to be there
+        command.make_context(command.name, words, parent=context)
+
+
+def test_no_example_is_of_an_unknown_command() -> None:
+    assert EXAMPLES.keys() == set(PATHS)
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("words", ["-h", "tokens -h", "tokens create -h", "serve -h"])
+def test_h_is_help(tmp_path: Path, words: str) -> None:
+    code, output, errors = run(tmp_path, *words.split(), MCP_PROXY_PORT="http")
+    assert (code, output.startswith("Usage: "), errors) == (0, True, "")
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("word", ["version", "--version"])
+def test_the_version_reads_no_setting(tmp_path: Path, word: str) -> None:
+    code, output, _ = run(tmp_path, word, MCP_PROXY_PORT="http")
+    assert (code, output) == (0, f"{PROGRAM} {version('mcp-tools-proxy')}\n")
