@@ -29,7 +29,7 @@ def test_a_start_without_servers_imports_nothing_slow(module: str) -> None:
         timeout=BOUND_S,
         check=True,
     )
-    assert done.stdout.strip() == "[]"
+    assert "[]" in done.stdout.splitlines(), "the other lines are its log"
 
 
 CONSOLE = """

@@ -216,7 +216,7 @@ class HttpEndpoints:
         """
         if scope["method"] == "GET":
             names = {name for name, _ in scope["headers"]}
-            return names.isdisjoint(_STREAM_HEADERS) and _asks_for_events(scope)
+            return names.isdisjoint(_STREAM_HEADERS) and _requests_events(scope)
         if scope["method"] != "POST" or b"sessionId=" not in scope["query_string"]:
             return False
         names = {name for name, _ in scope["headers"]}
@@ -275,7 +275,7 @@ class HttpEndpoints:
         await self._lifecycle.idle()
 
 
-def _asks_for_events(scope: Scope) -> bool:
+def _requests_events(scope: Scope) -> bool:
     """Return whether ``Accept`` names event streams: ``*/*`` is any client's."""
     accepted = b",".join(value for name, value in scope["headers"] if name == b"accept")
     return b"text/event-stream" in accepted.lower()
