@@ -126,3 +126,12 @@ async def test_a_large_form_leaves_the_event_loop_to_others(name: str) -> None:
             response = await console.browser.send("POST", TRY, form, sent)
     assert response.status_code in (200, 422)
     assert turns.longest < MOST_S
+
+
+async def test_parameters_that_no_page_has_are_in_no_link() -> None:
+    query = "&".join(f"x{number}=1" for number in range(6_000))
+    async with running_console() as console:
+        page = await console.browser.get(f"{VISIBILITY}?q=read&{query}")
+    assert page.status_code == 200
+    assert "q=read" in page.text
+    assert "x5999" not in page.text

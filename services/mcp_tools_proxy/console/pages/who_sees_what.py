@@ -36,6 +36,15 @@ _SEEN_BY = ("request", "authentication", "audit", "lifecycle", "agent", "visibil
 _CALLER = ("preset_id", "tenant_id", "user_id", "agent")
 """What says through whose eyes is looked; the second look has the same names with ``other_``."""
 
+_PARAMETERS = frozenset(
+    (
+        *(*_CALLER, *(f"other_{key}" for key in _CALLER)),
+        *("compare", "differing", "first", "format", "name", "q", "tool"),
+    )
+)
+"""What links of a page keep of its address: 6,000 other parameters in each of 100 rows made a page
+of megabytes."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Preview:
@@ -273,6 +282,8 @@ def _first_of(page: PageRequest, total: int) -> int:
 def _query_of(page: PageRequest, **changes: object) -> dict[str, object]:
     """Return the parameters of this page with changes, for a link to it; each row has one."""
     given = page.request.query_params.items()
-    kept = {name: value for name, value in given if len(name) + len(value) <= MAX_KEPT_CHARS}
+    kept = {
+        name: value for name, value in given if name in _PARAMETERS and len(value) <= MAX_KEPT_CHARS
+    }
     query: dict[str, object] = {**kept, **changes}
     return {name: value for name, value in query.items() if value not in (None, "")}
