@@ -68,7 +68,7 @@ async def page_of_tools(page: PageRequest, caller: ToolCaller) -> ToolPage:
     try:
         listed = await _list(page, caller, {})
     except ApiRefused as error:
-        return ToolPage(problem=error.message)
+        return ToolPage(problem=_problem_of(error))
     tools = listed["tools"]
     fitting = [it for it in tools if _fits(it, page.query("q").lower())]
     pages = max(1, -(-len(fitting) // PAGE_ITEMS))
@@ -87,7 +87,7 @@ async def find_tool(page: PageRequest, caller: ToolCaller, name: str) -> ChosenT
     try:
         listed = await _list(page, caller, {"names": name})
     except ApiRefused as error:
-        return ChosenTool(name=name, problem=error.message)
+        return ChosenTool(name=name, problem=_problem_of(error))
     tools = listed["tools"]
     found = [it for it in tools if it.get("name") == name] or tools
     if len(found) != 1:
@@ -96,6 +96,11 @@ async def find_tool(page: PageRequest, caller: ToolCaller, name: str) -> ChosenT
             problem="this caller does not see such a tool; a call of it shows what is refused",
         )
     return ChosenTool(name=name, definition=found[0])
+
+
+def _problem_of(error: ApiRefused) -> str:
+    is_without_agent = error.code == "AGENT_REQUIRED"
+    return "name an agent, as calls have to name one" if is_without_agent else error.message
 
 
 async def _list(page: PageRequest, caller: ToolCaller, more: Mapping[str, object]) -> Any:
