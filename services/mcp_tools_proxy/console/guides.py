@@ -100,8 +100,9 @@ def _slug(heading: str) -> str:
     return re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower())
 
 
-def _open_table(*_: object) -> str:
-    return '<div class="scroll" role="region" aria-label="Table" tabindex="0"><table>\n'
+def _open_table(_: object, tokens: Sequence[Token], index: int, *_more: object) -> str:
+    number = sum(token.type == "table_open" for token in tokens[: index + 1])
+    return f'<div class="scroll" role="region" aria-label="Table {number}" tabindex="0"><table>\n'
 
 
 def _close_table(*_: object) -> str:
