@@ -64,7 +64,7 @@ async def test_what_was_wanted_is_answered_listed_and_in_the_file(service: Servi
     assert made == {"token": made["token"], "warnings": made["warnings"], **shown}
     entry = entry_of(made["token"])
     created, expires = (datetime.fromisoformat(shown.pop(it)) for it in ("created", "expires"))
-    assert shown == {**wanted, "id": entry.id, "is_expired": False}
+    assert shown == {**wanted, "id": entry.id, "is_expired": False, "expires_soon": False}
     assert (created, expires) == (entry.created, created + timedelta(days=90))
     assert entry.principal.agents == frozenset("ab")
 

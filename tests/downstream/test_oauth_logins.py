@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from mcp_tools_proxy.app.open_sign_in import open_sign_in
 from mcp_tools_proxy.domain.caller import Call, Caller
 from mcp_tools_proxy.downstream.oauth.oauth_web import OAuthRefused
+from mcp_tools_proxy.settings.settings import Settings
 from tests.downstream.caller_gateway import TOOLS, serving_entry
 from tests.downstream.oauth_calls import (
     ANN,
@@ -25,10 +27,11 @@ from tests.downstream.oauth_sign_ins import (
     signing_in,
     state,
 )
+from tests.support.captured_logs import capture_logs
 from tests.support.configuration import Json
 from tests.support.mcp_servers.raw_web import running_raw
 from tests.support.oauth_issuer import protect, running_issuer
-from tests.support.service import EXECUTE, SERVERS, eventually
+from tests.support.service import CONFIG_DIR, EXECUTE, SERVERS, eventually
 from tests.support.tokens import bearer
 
 
@@ -146,7 +149,11 @@ async def test_a_refresh_whose_answer_is_lost_is_never_sent_again() -> None:
 
 
 @pytest.mark.parametrize("scopes", [None, ["read", "write"]])
-async def test_a_wider_login_is_wanted_once_for_each_scope(scopes: list[str] | None) -> None:
+@pytest.mark.parametrize("named", [True, False])
+async def test_a_wider_login_is_wanted_once_for_each_scope(
+    scopes: list[str] | None, named: bool
+) -> None:
+    """The sign-in requests what the server wanted, also where nobody names it."""
     auth: Json = {} if scopes is None else {"scopes": scopes}
     async with signing_in(scope="read", **auth) as (service, server, issuer):
         first = await sign_in()
@@ -166,13 +173,36 @@ async def test_a_wider_login_is_wanted_once_for_each_scope(scopes: list[str] | N
         assert code(answer) == "LOGIN_REQUIRED"
         wanted = answer["error"]["details"]["scopes"]
         assert wanted == ["read", "write"]
-        second = await sign_in(*wanted)
+        second = await sign_in(*(wanted if named else ()))
         assert second.scopes == ("read", "write")
 
         async def works() -> bool:
             return code(await call(service)) == "OK"
 
         await eventually(works)
+
+
+async def test_a_sign_in_tells_of_scopes_that_the_entry_does_not_allow() -> None:
+    async with signing_in(scope="read", scopes=["read"]) as (service, server, _):
+        await sign_in()
+        await ready(service)
+        protected = server.instead
+
+        def wants_admin(request: web.Request) -> web.Response | None:
+            if request.headers.get("Authorization") is None:
+                return protected(request)
+            challenge = 'Bearer error="insufficient_scope", scope="read admin"'
+            return web.Response(status=403, headers={"WWW-Authenticate": challenge})
+
+        server.instead = wants_admin
+        with capture_logs() as lines:
+            assert code(await call(service)) == "CREDENTIALS_INSUFFICIENT"
+        reasons = [line["reason"] for line in lines if "reason" in line]
+        assert any(it.endswith("beyond those of the entry: admin") for it in reasons), reasons
+        settings = Settings.model_validate(SETTINGS)
+        async with open_sign_in(settings, CONFIG_DIR, "s", tenant_id=None, user_id=None) as opened:
+            assert await opened.sign_in.beyond_entry(opened.owner) == ("admin",)
+        assert (await sign_in()).scopes == ("read",)
 
 
 async def test_an_entry_for_another_address_does_not_find_the_login() -> None:

@@ -16,6 +16,11 @@ from mcp_tools_proxy.telemetry.recorder import Recorder
 class Tokens(TokenVerifier, Protocol):
     """A TokenVerifier whose tokens or keys are reloaded while ``run`` runs."""
 
+    @property
+    def expiring(self) -> int:
+        """How many tokens that are kept here expire within 7 days."""
+        ...
+
     async def load(self) -> None:
         """Load tokens or keys at the start, as far as that is quick."""
         ...

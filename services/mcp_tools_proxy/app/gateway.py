@@ -109,6 +109,8 @@ class Gateway:
         self.metrics = Metrics(tenants=settings.metrics_tenants)
         self.tracer = build_tracer(settings, self.metrics)
         self.metrics.in_flight.set_function(lambda: self.lifecycle.in_flight)
+        if (tokens := self.tokens) is not None:
+            self.metrics.tokens_expiring.set_function(lambda: tokens.expiring)
         if (audit_file := self.audit.file) is not None:
             self.metrics.audit_queue_records.set_function(lambda: audit_file.queued)
             self.metrics.audit_records_lost.set_function(lambda: self.audit.lost)

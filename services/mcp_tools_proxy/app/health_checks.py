@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 from mcp_tools_proxy.app.gateway import Gateway
 from mcp_tools_proxy.app.mcp import remote_caller
@@ -10,6 +11,7 @@ from mcp_tools_proxy.audit.audit_trail import AuditTrail
 from mcp_tools_proxy.domain.backend_link import RemoteStatus
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import ProxyError
+from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.domain.offers.definitions import DefinitionsMode
 from mcp_tools_proxy.gateway.definitions.definition_guard import DefinitionGuard
 from mcp_tools_proxy.gateway.health import Health, ReadinessCheck, backend_readiness
@@ -17,6 +19,9 @@ from mcp_tools_proxy.gateway.registry_publisher import RegistryPublisher
 from mcp_tools_proxy.ratelimit.limiter import Limiter
 from mcp_tools_proxy.registry.permissions import AccessRules
 from mcp_tools_proxy.settings.settings import Settings
+
+if TYPE_CHECKING:
+    from mcp_tools_proxy.documents.retrieval.retrieval_client import RetrievalClient
 
 PROBLEMS_SHOWN = 20
 """Configuration problems listed in a readiness report."""
@@ -37,7 +42,7 @@ def build_health(
     if settings.definitions is DefinitionsMode.PIN:
         checks["definitions"] = lambda: _definitions_check(gateway.publisher.definitions)
     if (retrieval := gateway.retrieval) is not None:
-        checks["retrieval"] = lambda: _retrieval_check(retrieval.last_call)
+        checks["retrieval"] = lambda: _retrieval_check(retrieval)
     if (audit_file := gateway.audit.file) is not None:
         checks["audit"] = lambda: _audit_check(gateway.audit, audit_file)
     if gateway.tokens is not None:
@@ -66,11 +71,22 @@ def _problem_of(gateway: Gateway, caller: Caller) -> str | None:
 
 
 def _limit_store_check(limiter: Limiter) -> Mapping[str, object]:
-    return {"status": "ok" if limiter.up else "degraded", "store": limiter.store}
+    check = {
+        "status": "ok" if limiter.up else "degraded",
+        "store": limiter.store,
+        "problem": None if limiter.up else limiter.problem,
+    }
+    return without_none(check)
 
 
-def _retrieval_check(last: str) -> Mapping[str, object]:
-    return {"status": "degraded" if last == "failed" else "ok", "last_call": last}
+def _retrieval_check(client: "RetrievalClient") -> Mapping[str, object]:
+    last = client.last_call
+    check = {
+        "status": "degraded" if last == "failed" else "ok",
+        "last_call": last,
+        "problem": client.failure,
+    }
+    return without_none(check)
 
 
 def _audit_check(audit: AuditTrail, file: AuditFile) -> Mapping[str, object]:

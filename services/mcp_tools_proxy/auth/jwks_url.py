@@ -9,6 +9,7 @@ import httpx
 import structlog
 
 from mcp_tools_proxy.auth.jwks import InvalidJwks, KeySet, parse_key_set, state_of
+from mcp_tools_proxy.web_client.failure_reasons import connection_reason
 
 REFRESH_S = 300.0
 """Seconds between two fetches while they succeed: the longest that a removed key stays valid."""
@@ -95,7 +96,7 @@ class JwksUrl:
         except TimeoutError:
             failure = f"did not answer within {self._timeout_s:g} s"
         except httpx.HTTPError as error:
-            failure = f"could not be reached: {type(error).__name__}"
+            failure = f"could not be reached: {connection_reason(error) or type(error).__name__}"
         except (_InvalidResponse, InvalidJwks) as error:
             failure = str(error)
         if failure is not None and failure != self._failure:

@@ -104,6 +104,11 @@ class JwtVerifier:
     def __repr__(self) -> str:
         return f"<JwtVerifier {len(self._cache)} remembered, {self._source!r}>"
 
+    @property
+    def expiring(self) -> int:
+        """None: the tokens are not kept here."""
+        return 0
+
     async def load(self) -> None:
         """Read the keys, unless that would need the network."""
         await self._source.load()

@@ -10,6 +10,13 @@ from typing import TypeVar
 
 import structlog
 
+from mcp_tools_proxy.auth.revoked_tokens import (
+    KEPT,
+    Revoked,
+    RevokedToken,
+    bounded,
+    read_revoked,
+)
 from mcp_tools_proxy.auth.token_format import ParsedTokens, TokenEntry, read_lines, token_hash
 from mcp_tools_proxy.domain.errors import Unauthenticated
 from mcp_tools_proxy.domain.identity import Principal
@@ -25,6 +32,10 @@ IDS_RECORDED = 100
 T = TypeVar("T")
 
 log = structlog.get_logger()
+
+
+def _revoked_at(token: RevokedToken) -> datetime:
+    return token.revoked
 
 
 def _now() -> datetime:
@@ -51,6 +62,7 @@ class TokenFileVerifier:
         self._clock = clock
         self._entries: Mapping[str, TokenEntry] = {}
         self._parsed: ParsedTokens | None = None
+        self._revoked: Revoked = {}
         self._failure: str | None = None
         self._reading = asyncio.Lock()
         self._changing = asyncio.Lock()
@@ -62,10 +74,27 @@ class TokenFileVerifier:
         """Return the principal of a token. Raises Unauthenticated, quoting nothing of the token."""
         entry = self._find(token)
         if entry is None:
-            raise Unauthenticated("the token is not known here; get a new one", token_refused=True)
+            raise self._unknown(token)
         if entry.is_expired(self._clock()):
-            raise Unauthenticated("the token has expired; get a new one", token_refused=True)
+            raise Unauthenticated(
+                "the token has expired; get a new one",
+                token_refused=True,
+                token_fields=RevokedToken.of(entry, self._clock()).log_fields,
+            )
         return entry.principal
+
+    def _unknown(self, token: str) -> Unauthenticated:
+        """Build the refusal of a token that is in no line; only the record has whose it was."""
+        message = "the token is not known here; get a new one"
+        found = self._revoked.get(token_hash(token) or "")
+        if found is None or found.revoked <= self._clock() - KEPT:
+            return Unauthenticated(message, token_refused=True)
+        return Unauthenticated(
+            message,
+            token_refused=True,
+            reason=f"the token was revoked, by {found.revoked:%Y-%m-%d %H:%M}Z",
+            token_fields=found.log_fields,
+        )
 
     async def load(self) -> None:
         """Read the tokens of the file."""
@@ -75,6 +104,11 @@ class TokenFileVerifier:
     def entries(self) -> Collection[TokenEntry]:
         """The tokens of the file, as they are in force here."""
         return self._entries.values()
+
+    @property
+    def expiring(self) -> int:
+        """How many tokens expire within 7 days."""
+        return sum(entry.expires_soon(self._clock()) for entry in self.entries)
 
     @property
     def problems(self) -> list[str]:
@@ -119,8 +153,21 @@ class TokenFileVerifier:
             except OSError as error:
                 self._apply(ParsedTokens(), failure=error.strerror or type(error).__name__)
                 return isinstance(error, FileNotFoundError)
-            self._apply(await asyncio.to_thread(read_lines, data), failure=None)
+            parsed = await asyncio.to_thread(read_lines, data)
+            revoked = await asyncio.to_thread(read_revoked, self._path, self._clock())
+            self._remember(parsed, revoked)
+            self._apply(parsed, failure=None)
             return True
+
+    def _remember(self, parsed: ParsedTokens, revoked: Revoked) -> None:
+        """Remember tokens that were removed: those of the file, and lines removed by hand."""
+        now = self._clock()
+        kept = {entry.hash for entry in parsed.entries}
+        removed = [RevokedToken.of(it, now) for it in self.entries if it.hash not in kept]
+        known = {it.hash: it for it in removed} | {**self._revoked, **revoked}
+        self._revoked = bounded(
+            sorted((it for it in known.values() if it.hash not in kept), key=_revoked_at), now
+        )
 
     def _line_problems(self) -> list[str]:
         problems = {} if self._parsed is None else self._parsed.problems

@@ -34,6 +34,9 @@ TOKEN_PREFIX = "mtp_"  # noqa: S105 - what every token begins with
 
 ID_PATTERN = r"^[A-Za-z0-9_.-]{1,64}$"
 
+SOON = timedelta(days=7)
+"""The last days of a token, in which operators are told that it expires."""
+
 MAX_ROLES = 100
 """Roles of one token."""
 
@@ -59,6 +62,10 @@ class TokenEntry:
         """Return whether the token has expired."""
         return self.expires is not None and self.expires <= now
 
+    def expires_soon(self, now: datetime) -> bool:
+        """Return whether the token is good, and has less than ``SOON`` left."""
+        return self.expires is not None and now < self.expires <= now + SOON
+
 
 @dataclass(frozen=True, slots=True)
 class ParsedTokens:
@@ -70,7 +77,7 @@ class ParsedTokens:
 
 def token_facts(entry: TokenEntry) -> dict[str, object]:
     """Return a token for JSON, without its hash; ``agents`` and ``documents`` None are any."""
-    principal = entry.principal
+    principal, now = entry.principal, datetime.now(UTC)
     return {
         "id": entry.id,
         "tenant_id": principal.tenant_id,
@@ -82,7 +89,8 @@ def token_facts(entry: TokenEntry) -> dict[str, object]:
         "rights": sorted(principal.rights),
         "created": _format_timestamp(entry.created),
         "expires": _format_timestamp(entry.expires),
-        "is_expired": entry.is_expired(datetime.now(UTC)),
+        "is_expired": entry.is_expired(now),
+        "expires_soon": entry.expires_soon(now),
         "note": entry.note,
     }
 

@@ -4,10 +4,11 @@ import fcntl
 import os
 import secrets
 from collections.abc import Callable, Container, Iterator, Sequence
-from contextlib import contextmanager
-from datetime import datetime
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
+from mcp_tools_proxy.auth.revoked_tokens import add_revoked
 from mcp_tools_proxy.auth.token_format import (
     TokenEntry,
     dump_line,
@@ -132,7 +133,12 @@ def _locked_edit(path: Path) -> Iterator[list[bytes]]:
             content += b"\n"
         lines = content.splitlines(keepends=True)
         yield lines
-        write_atomically(path, b"".join(lines), new_file_mode=FILE_MODE)
+        edited = b"".join(lines)
+        write_atomically(path, edited, new_file_mode=FILE_MODE)
+        left = {entry.hash for entry in read_lines(edited).entries}
+        removed = [it for it in read_lines(content).entries if it.hash not in left]
+        with suppress(OSError):  # the tokens are revoked; this is for records alone
+            add_revoked(path, removed, datetime.now(UTC))
         os.fsync(folder)
     finally:
         os.close(folder)  # which unlocks it

@@ -31,7 +31,12 @@ def folded(header: str) -> Column:
 
 def counted(number: int, noun: str) -> str:
     """Return number and noun, in the plural unless the number is 1."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    return f"{number} {noun if number == 1 else plural(noun)}"
+
+
+def plural(noun: str) -> str:
+    """Return the plural of a noun of a report."""
+    return f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
 
 
 def is_terminal() -> bool:

@@ -103,8 +103,10 @@ def _row(entry: TokenEntry, format_time: Callable[[datetime], str]) -> tuple[str
 def _expiry(entry: TokenEntry, format_time: Callable[[datetime], str]) -> str:
     if entry.expires is None:
         return "never"
-    over = " (expired)" if entry.is_expired(datetime.now(UTC)) else ""
-    return format_time(entry.expires) + over
+    now = datetime.now(UTC)
+    mark = " (expired)" if entry.is_expired(now) else ""
+    mark = " (soon)" if entry.expires_soon(now) else mark
+    return format_time(entry.expires) + mark
 
 
 def _seconds(moment: datetime) -> str:

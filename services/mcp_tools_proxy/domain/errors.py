@@ -72,16 +72,24 @@ class MethodNotAllowed(ProxyError):
 class Unauthenticated(ProxyError):
     """The operation needs a bearer token, and the request has none or a wrong one.
 
-    ``token_refused``: the request has a token that is invalid, expired or revoked.
+    ``token_refused``: the request has a token that is invalid, expired or revoked. ``reason`` and
+    ``token_fields`` are for the record alone: whose token it was.
     """
 
     code = "UNAUTHENTICATED"
 
     def __init__(
-        self, message: str, *, token_refused: bool = False, retry_after_s: float | None = None
+        self,
+        message: str,
+        *,
+        token_refused: bool = False,
+        retry_after_s: float | None = None,
+        reason: str | None = None,
+        token_fields: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(message, retry_after_s=retry_after_s)
+        super().__init__(message, retry_after_s=retry_after_s, reason=reason)
         self.token_refused = token_refused
+        self.token_fields = token_fields or {}
 
 
 class Forbidden(ProxyError):

@@ -87,7 +87,9 @@ class SessionAccess(Protocol):
         """Return the header of a request. Raises AccessRefused."""
         ...
 
-    def renewed(self, sent: Mapping[str, str], status: int, challenges: Sequence[str]) -> bool:
+    async def renewed(
+        self, sent: Mapping[str, str], status: int, challenges: Sequence[str]
+    ) -> bool:
         """Return whether a refused request should be sent once more, with another token.
 
         ``sent`` is the header that it had. Raises AccessRefused if that would not help.

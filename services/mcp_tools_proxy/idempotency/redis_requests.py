@@ -7,6 +7,7 @@ from typing import TypeVar
 from redis.exceptions import RedisError, ResponseError
 
 from mcp_tools_proxy.aiokits.idle_timeout import io_timeout
+from mcp_tools_proxy.web_client.failure_reasons import redis_reason
 
 T = TypeVar("T")
 Send = Callable[[], Awaitable[T]]
@@ -89,4 +90,4 @@ async def _in_time(send: Send[T]) -> T:
     except ResponseError as error:
         raise RedisRefused(type(error).__name__) from error
     except _FAILURES as error:
-        raise RedisDown("Redis does not answer") from error
+        raise RedisDown(f"Redis: {redis_reason(error)}") from error

@@ -242,8 +242,8 @@ class RedisRecordStore:
                 self._ahead_ms = redis_ms - self._clock() * 1000
         except RedisRefused as error:
             problem = f"Redis refuses to keep anything: {error}"
-        except RedisDown:
-            problem = "Redis does not answer"
+        except RedisDown as error:
+            problem = str(error)
         if problem is None:
             self._requests.works_again()
             await self._work_off()

@@ -28,6 +28,7 @@ class _SealedLogin:
     token_endpoint_auth_method: str | None
     signed_in_at: float
     account: str | None
+    demanded: tuple[str, ...] = ()
 
 
 _CONTENT = TypeAdapter(_SealedLogin)
@@ -51,6 +52,7 @@ class LoginSealer:
             token_endpoint_auth_method=login.token_endpoint_auth_method,
             signed_in_at=login.signed_in_at,
             account=login.account,
+            demanded=login.demanded,
         )
         try:
             encoded = _CONTENT.dump_json(content)
@@ -93,4 +95,5 @@ class LoginSealer:
             token_endpoint_auth_method=content.token_endpoint_auth_method,
             signed_in_at=content.signed_in_at,
             account=content.account,
+            demanded=content.demanded,
         )

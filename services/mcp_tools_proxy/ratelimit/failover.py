@@ -14,6 +14,7 @@ from limits.errors import StorageError
 from mcp_tools_proxy.aiokits.idle_timeout import io_timeout
 from mcp_tools_proxy.ratelimit.budget_counter import BudgetCounter
 from mcp_tools_proxy.telemetry.metrics import Metrics
+from mcp_tools_proxy.web_client.failure_reasons import redis_reason
 
 T = TypeVar("T")
 
@@ -53,6 +54,8 @@ class SharedStore:
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         self.up = True
+        self.problem: str | None = None
+        """Why it is not up, for operators."""
         self._counting = counting
         self._name = name
         self._connect = connect
@@ -124,6 +127,8 @@ class SharedStore:
         except _FAILURES as error:
             if self.up:
                 self._failed(error)
+            else:  # the cause may be another one by now
+                self.problem = f"Redis: {redis_reason(_cause_of(error))}"
             return False
         return True
 
@@ -138,12 +143,22 @@ class SharedStore:
             self.up = False
             self._down.set()
             self._metrics.limit_store_up.set(0)
-            cause = error.storage_error if isinstance(error, StorageError) else error
-            log.warning("limits.store_down", store=self._name, error=type(cause).__name__)
+            log.warning(
+                "limits.store_down",
+                store=self._name,
+                error=type(_cause_of(error)).__name__,
+                reason=redis_reason(_cause_of(error)),
+            )
+        self.problem = f"Redis: {redis_reason(_cause_of(error))}"
 
     def _recovered(self) -> None:
+        self.problem = None
         if not self.up:
             self.up = True
             self._down.clear()
             self._metrics.limit_store_up.set(1)
             log.info("limits.store_up", store=self._name)
+
+
+def _cause_of(error: Exception) -> BaseException:
+    return error.storage_error if isinstance(error, StorageError) else error

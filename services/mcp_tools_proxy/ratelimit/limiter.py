@@ -69,6 +69,11 @@ class Limiter:
         return self._shared is None or self._shared.up
 
     @property
+    def problem(self) -> str | None:
+        """Why the configured store is not in use, for operators."""
+        return None if self._shared is None else self._shared.problem
+
+    @property
     def state(self) -> str:
         """Text for operators: ``memory``, ``redis`` or ``memory (redis down)``."""
         return self.store if self.up else "memory (redis down)"

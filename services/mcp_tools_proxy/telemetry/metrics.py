@@ -192,6 +192,10 @@ class Metrics:
             "Searches that went on by words alone: there was no vector of the query or document.",
             registry=r,
         )  # fmt: skip
+        self.tokens_expiring = Gauge(
+            "mcp_proxy_tokens_expiring", "Tokens of the tokens file that expire within 7 days.",
+            registry=r,
+        )  # fmt: skip
         self.documents = Gauge("mcp_proxy_documents", "Documents that are served.", registry=r)
         self.document_cache_bytes = Gauge(
             "mcp_proxy_document_cache_bytes", "Memory of cached texts and indexes.", registry=r

@@ -103,7 +103,7 @@ class RequestRefusals:
         wait_s = self.telemetry.refused(
             error,
             RequestFacts(route_of(scope), trace_id),
-            {**origin, **proven},
+            {**origin, **_token_fields(error), **proven},
             bound=self._bound_of(error, is_proven=bool(proven)),
         )
         if isinstance(error, Unauthenticated) and error.token_refused:
@@ -160,6 +160,11 @@ def route_of(scope: Scope) -> str:
     """Return method and path of a request, for its log lines."""
     before, found, _ = scope["path"].partition(PAGE_PREFIX)
     return cut(f"{scope['method']} {before}{found}{'{nonce}' if found else ''}")
+
+
+def _token_fields(error: ProxyError) -> Mapping[str, str]:
+    """Return log fields for a token that is good no more; its sender is unauthenticated."""
+    return error.token_fields if isinstance(error, Unauthenticated) else {}
 
 
 def _proven(scope: Scope, error: ProxyError) -> Mapping[str, str]:

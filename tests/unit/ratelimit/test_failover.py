@@ -213,6 +213,7 @@ async def test_going_down_is_logged_once_however_many_calls_fail(rig: Rig) -> No
             "log_level": "warning",
             "store": "redis://store:6379/0",
             "error": "ConnectionRefusedError",
+            "reason": "connection refused",
         }
     ]
 

@@ -113,6 +113,7 @@ class TokenItem(AnswerModel, title="Token"):
     created: Annotated[str | None, Field(description="ISO 8601, with a time zone.")] = None
     expires: Annotated[str | None, Field(description="ISO 8601, with a time zone.")] = None
     is_expired: bool
+    expires_soon: Annotated[bool, Field(description="Within 7 days.")]
     note: str
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
+from mcp_tools_proxy.app.dependency_checks import DependencyCheck, check_dependencies
 from mcp_tools_proxy.app.gateway import Gateway
 from mcp_tools_proxy.app.process_warnings import confinement_warnings
 from mcp_tools_proxy.cli.check.check_report import lines, print_report
@@ -85,13 +86,14 @@ def check(settings: Settings, folder: Path, options: CheckOptions) -> bool:
     if options.agent is not None:
         _check_agent(options.agent, files)
     try:
-        report = asyncio.run(_inspect(gateway, files, settings.require_agent, options))
+        report, dependencies = asyncio.run(_inspect_all(settings, gateway, files, options))
     except asyncio.CancelledError:
         raise typer.Exit(128 + signal.SIGTERM) from None
     flush_logs()  # so that no log line appears inside a table
     tokens = check_tokens(settings, files.agents.profiles)
     report = replace(
         report,
+        failed_dependencies=sum(it.problem is not None for it in dependencies),
         problems=(*tokens.problems, *report.problems),
         warnings=(
             *_settings_warnings(settings),
@@ -102,9 +104,10 @@ def check(settings: Settings, folder: Path, options: CheckOptions) -> bool:
     )
     notes = upgrade_notes(settings, tuple(files.configuration.servers.values()))
     if options.as_json:
-        print_json(report_facts(report, tokens=tokens.entries, notes=notes))
+        facts = report_facts(report, tokens=tokens.entries, notes=notes)
+        print_json({**facts, "dependencies": _dependency_facts(dependencies, options)})
     else:
-        _print(report, notes if options.upgrade else None, options)
+        _print(report, notes if options.upgrade else None, options, dependencies)
     return report.good
 
 
@@ -118,7 +121,33 @@ def _process_warnings() -> list[Problem]:
     return [Problem(file="process", path="$", message=it) for it in confinement_warnings()]
 
 
-def _print(report: CheckReport, notes: Sequence[str] | None, options: CheckOptions) -> None:
+async def _inspect_all(
+    settings: Settings, gateway: Gateway, files: Files, options: CheckOptions
+) -> tuple[CheckReport, Sequence[DependencyCheck]]:
+    """Connect to all servers and, unless it is offline, to all dependencies, at once."""
+    inspecting = _inspect(gateway, files, settings.require_agent, options)
+    if options.offline:
+        return await inspecting, ()
+    async with asyncio.TaskGroup() as group:
+        checking = group.create_task(check_dependencies(settings))
+        report = await inspecting
+    return report, checking.result()
+
+
+def _dependency_facts(
+    found: Sequence[DependencyCheck], options: CheckOptions
+) -> list[dict[str, object]] | None:
+    if options.offline:
+        return None
+    return [{"name": it.name, "setting": it.setting, "problem": it.problem} for it in found]
+
+
+def _print(
+    report: CheckReport,
+    notes: Sequence[str] | None,
+    options: CheckOptions,
+    dependencies: Sequence[DependencyCheck],
+) -> None:
     """Print the report as tables, with the notes on an upgrade unless they are None."""
     console = Console()
     console = console if console.is_terminal else Console(width=PLAIN_WIDTH, no_color=True)
@@ -126,6 +155,11 @@ def _print(report: CheckReport, notes: Sequence[str] | None, options: CheckOptio
         lines(console, "Before you upgrade", notes)
         if not notes:
             console.print("No change of this version concerns this configuration.\n", style="bold")
+    lines(
+        console,
+        "Dependencies",
+        [f"{it.name} ({it.setting}): {it.problem or 'OK'}" for it in dependencies],
+    )
     print_report(report, console, offers=options.offers, locked=options.lock)
 
 

@@ -5,6 +5,7 @@ from dataclasses import asdict
 
 from mcp_tools_proxy.auth.token_format import TokenEntry, token_facts
 from mcp_tools_proxy.cli.check.check_report import NOT_CHECKED_OFFLINE, state_of
+from mcp_tools_proxy.cli.output import plural
 from mcp_tools_proxy.domain.configuration import Problem
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus
 from mcp_tools_proxy.gateway.check.agents import AgentReport, AgentView
@@ -21,7 +22,7 @@ def report_facts(
     """Return the whole report; ``notes`` are the changes of this version that concern it."""
     return {
         "good": report.good,
-        "faults": {f"{noun.replace(' ', '_')}s": count for noun, count in report.faults.items()},
+        "faults": {plural(noun).replace(" ", "_"): count for noun, count in report.faults.items()},
         "offline": report.offline,
         "not_checked": list(NOT_CHECKED_OFFLINE) if report.offline else [],
         "problems": [_problem(it) for it in report.problems],

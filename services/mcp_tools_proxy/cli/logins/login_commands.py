@@ -13,6 +13,7 @@ from mcp_tools_proxy.cli.output import AsJson, counted, print_json, print_table,
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.domain.oauth.logins import EndedLogin, LoginFacts
 from mcp_tools_proxy.settings.settings import Settings
+from mcp_tools_proxy.wire.text import printable
 
 if TYPE_CHECKING:
     from mcp_tools_proxy.app.open_sign_in import OpenedSignIn
@@ -121,6 +122,13 @@ async def _login(
     from mcp_tools_proxy.app.open_sign_in import open_sign_in  # noqa: PLC0415 - its libraries are slow
 
     async with open_sign_in(settings, folder, server, tenant_id=tenant, user_id=user) as opened:
+        if beyond := await opened.sign_in.beyond_entry(opened.owner):
+            options = " ".join(f"--scope {printable(it)}" for it in beyond)
+            typer.echo(
+                f"{server} wanted scopes that its entry does not allow, so calls that need them "
+                f"will fail: add them to scopes of the entry, then sign in with {options}",
+                err=True,
+            )
         if device:
             await _by_device(opened, scopes)
         else:

@@ -29,6 +29,7 @@ from mcp_tools_proxy.domain.kept_errors import without_frames
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.telemetry.tracing.call_spans import DEFAULT_PORTS
 from mcp_tools_proxy.telemetry.tracing.spans import Attributes, child_span, set_on_span
+from mcp_tools_proxy.web_client.failure_reasons import connection_reason
 
 URL_VARIABLE = "MCP_PROXY_EMBEDDINGS_URL"
 
@@ -160,7 +161,10 @@ class EmbeddingsClient:
                 return await read_body(response, max_answer_bytes(count))
         except httpx.HTTPError as error:
             problem = certificate_problem(error)
-            reason = "could not be reached, or its answer was cut off"
+            known = connection_reason(error)
+            reason = (
+                f"could not be reached, or its answer was cut off{f': {known}' if known else ''}"
+            )
             raise EmbeddingsFailed(f"is not trusted: {problem}" if problem else reason) from error
 
     def _note_success(self, purpose: Purpose) -> None:

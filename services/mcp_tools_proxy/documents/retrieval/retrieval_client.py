@@ -41,7 +41,16 @@ from mcp_tools_proxy.telemetry.tracing.spans import (
     outgoing_context,
     set_on_span,
 )
+from mcp_tools_proxy.web_client.failure_reasons import connection_reason
 from mcp_tools_proxy.wire.text import QUOTE_CHARS, printable
+
+
+def failure_reason(error: RetrievalUnavailable) -> str:
+    """Return why the service cannot be used, for operators."""
+    cause = error.__cause__
+    known = None if cause is None else connection_reason(cause)
+    return known or error.message.removeprefix("the Retrieval Service ").partition(";")[0]
+
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
 """A larger response is not read to its end (T-03)."""
@@ -90,6 +99,8 @@ class RetrievalClient:
         self._transport = transport or open_transport(self._url.scheme)
         self._slots = anyio.Semaphore(CONNECTIONS)
         self._last_call: LastCall = "unknown"
+        self.failure: str | None = None
+        """Why the last call failed, for operators; None if it did not."""
 
     def __repr__(self) -> str:
         return f"<RetrievalClient last_call={self._last_call}>"
@@ -150,6 +161,7 @@ class RetrievalClient:
             except ProxyError as error:
                 self._record(error.code)
                 if isinstance(error, RetrievalUnavailable):
+                    self.failure = failure_reason(error)
                     log.warning("retrieval.failed", trace_id=trace_id, reason=str(error))
                 raise
         self._record("OK")
@@ -211,5 +223,6 @@ class RetrievalClient:
         )
 
     def _record(self, code: str) -> None:
+        self.failure = None
         self._last_call = "failed" if code == RetrievalUnavailable.code else "ok"
         self._metrics.retrieval_requests.labels(code).inc()

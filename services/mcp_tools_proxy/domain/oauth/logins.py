@@ -47,6 +47,8 @@ class Login:
     """None where the issuer did not say."""
     refresh_token: str | None = field(default=None, repr=False)
     scopes: tuple[str, ...] = ()
+    demanded: tuple[str, ...] = ()
+    """The scopes that the server wanted last and that the login lacks."""
     client_secret: str | None = field(default=None, repr=False)
     """The secret of a client that registered itself; else the entry has it."""
     token_endpoint_auth_method: str | None = None

@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from mcp_tools_proxy.domain.caller import Caller
@@ -10,6 +11,7 @@ from mcp_tools_proxy.domain.errors import (
     CredentialsInsufficient,
     IdentityRequired,
     LoginRequired,
+    LoginsUnavailable,
     ServerUnavailable,
 )
 from mcp_tools_proxy.domain.identity import CallerJwt
@@ -164,14 +166,17 @@ class ServerAccess:
         """Keep what the server said last of the tokens that it wants."""
         self._challenge = challenge
 
-    def widen(self, owner: Owner, access: str, scopes: tuple[str, ...]) -> None:
+    async def widen(self, owner: Owner, access: str, scopes: tuple[str, ...]) -> None:
         """Prepare for another token, with more scopes.
 
+        Those that the server wants are kept with a login, so that the next sign-in requests them.
         Raises CredentialsInsufficient, and LoginRequired where a person has to allow it.
         """
         allowed = self._auth.scopes
+        await self._note_demanded(owner, scopes)
         if allowed is not None and not set(scopes) <= set(allowed):
-            raise insufficient("the server wants scopes beyond those of the entry")
+            beyond = ", ".join(it for it in scopes if it not in allowed)
+            raise insufficient(f"the server wants scopes beyond those of the entry: {beyond}")
         if not self._auth.grant.needs_person:
             if allowed is None:
                 raise insufficient("the server wants scopes, and the entry names none")
@@ -180,10 +185,18 @@ class ServerAccess:
         tokens = self._owners.get(owner)
         granted = () if tokens is None else tokens.scopes
         if set(scopes) <= set(granted):
-            raise insufficient("the server wants scopes that the login has")
+            names = ", ".join(scopes) or "it names none"
+            raise insufficient(f"the server wants scopes that the login has: {names}")
         self._owners.pop(owner, None)  # the next call reads what is stored by then
         union = tuple(dict.fromkeys((*granted, *scopes)))
         raise self._login_required(owner, "the server wants scopes that the login lacks", union)
+
+    async def _note_demanded(self, owner: Owner, scopes: tuple[str, ...]) -> None:
+        logins = self._parts.logins
+        if logins is None or not self._auth.grant.needs_person or not scopes:
+            return
+        with suppress(LoginsUnavailable):  # the error of the call names the scopes as well
+            await logins.note_demanded(self.login_owner(owner), scopes)
 
     def _login_required(
         self, owner: Owner, why: str, scopes: tuple[str, ...] = ()

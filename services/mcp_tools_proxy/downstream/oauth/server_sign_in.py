@@ -1,8 +1,10 @@
 """Signs a person in to one server: for the command ``login`` and for the pages alike."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.domain.errors import LoginsUnavailable
 from mcp_tools_proxy.domain.oauth.logins import EndedLogin, Login, LoginOwner
 from mcp_tools_proxy.domain.oauth.server_auth import ServerAuth
 from mcp_tools_proxy.domain.server import ServerConfig
@@ -31,6 +33,7 @@ from mcp_tools_proxy.downstream.oauth.login_flow import (
 )
 from mcp_tools_proxy.downstream.oauth.oauth_web import OAuthRefused
 from mcp_tools_proxy.downstream.oauth.server_access import OAuthParts
+from mcp_tools_proxy.downstream.oauth.stored_logins import WantedScopes
 from mcp_tools_proxy.downstream.oauth.token_endpoint import AccessToken
 
 
@@ -90,6 +93,20 @@ class SignIn:
         token = await poll_device(self._parts.web, issuer, request, device, self._parts.now)
         return await self._keep(request, token)
 
+    async def beyond_entry(self, owner: LoginOwner) -> tuple[str, ...]:
+        """Return the scopes that the server wanted last, and that the entry does not allow."""
+        allowed = self._auth.scopes
+        demanded = (await self._wanted(owner)).demanded
+        return () if allowed is None else tuple(it for it in demanded if it not in allowed)
+
+    async def _wanted(self, owner: LoginOwner) -> WantedScopes:
+        """Return the scopes of the login that a sign-in replaces, as far as it can be read."""
+        logins = self._parts.logins
+        if logins is not None:
+            with suppress(LoginsUnavailable):
+                return await logins.wanted_scopes(owner)
+        return WantedScopes((), ())
+
     async def sign_out(self, owner: LoginOwner, caller: Caller | None) -> EndedLogin | None:
         """Revoke and forget a login; return None if there was none. Raises LoginsUnavailable."""
         logins = self._parts.logins
@@ -108,8 +125,15 @@ class SignIn:
         scopes: tuple[str, ...],
         grants: tuple[str, ...],
     ) -> tuple[LoginRequest, Issuer]:
-        """Return what a person is to allow, and the issuer where that can be done."""
+        """Return what a person is to allow, and the issuer where that can be done.
+
+        Requested is also what the login of the owner has, and what its server wanted last.
+        """
         auth = self._auth
+        wanted = await self._wanted(owner)
+        scopes = tuple(dict.fromkeys((*scopes, *wanted.demanded)))
+        if wanted.demanded:
+            scopes = tuple(dict.fromkeys((*wanted.had, *scopes)))
         challenge = await find_challenge(self._parts.web, self._server)
         found = await Discovery(self._parts.web, self._server, auth).discover(challenge)
         client = await client_at(

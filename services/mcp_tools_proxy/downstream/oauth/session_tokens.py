@@ -40,7 +40,9 @@ class SessionTokens:
             raise AccessRefused(error) from None
         return {"Authorization": f"{_SCHEME}{token.access}"}
 
-    def renewed(self, sent: Mapping[str, str], status: int, challenges: Sequence[str]) -> bool:
+    async def renewed(
+        self, sent: Mapping[str, str], status: int, challenges: Sequence[str]
+    ) -> bool:
         """Return whether a refused request should be sent once more, with another token."""
         challenge = read_challenge(challenges)
         if challenge is None:
@@ -53,7 +55,7 @@ class SessionTokens:
         if not challenge.is_insufficient_scope:
             return False
         try:
-            self._access.widen(self._owner(), access, challenge.scopes or ())
+            await self._access.widen(self._owner(), access, challenge.scopes or ())
         except ProxyError as error:
             raise AccessRefused(error) from None
         return True
@@ -91,7 +93,9 @@ class DiscoveryTokens:
             return {}
         return await self._discovery.header()
 
-    def renewed(self, sent: Mapping[str, str], status: int, challenges: Sequence[str]) -> bool:
+    async def renewed(
+        self, sent: Mapping[str, str], status: int, challenges: Sequence[str]
+    ) -> bool:
         """Return whether a refused request should be sent once more, with a token."""
         if read_challenge(challenges) is None or (status != 401 and not sent):
             return False
@@ -100,7 +104,7 @@ class DiscoveryTokens:
         if not self._is_needed:
             self._is_needed = True
             return True
-        return self._discovery.renewed(sent, status, challenges)
+        return await self._discovery.renewed(sent, status, challenges)
 
     def refused(self, status: int) -> AccessRefused:
         """Return the error of a request that was refused twice."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import structlog
 from yarl import URL
@@ -48,6 +49,13 @@ class LoginNeeded(Exception):
     def __init__(self, message: str, scopes: tuple[str, ...] = ()) -> None:
         super().__init__(message)
         self.scopes = scopes
+
+
+class WantedScopes(NamedTuple):
+    """The scopes that a login has, and those that its server wanted last; none of no login."""
+
+    had: tuple[str, ...]
+    demanded: tuple[str, ...]
 
 
 class StoredLogins:
@@ -148,6 +156,26 @@ class StoredLogins:
         if self._is_good(login, refused):
             return _token_of(login)
         return await self._renewed(stored.owner, found, client, refused)
+
+    async def note_demanded(self, owner: LoginOwner, scopes: tuple[str, ...]) -> None:
+        """Keep with a login the scopes that its server wants, for the next sign-in to request.
+
+        Raises LoginsUnavailable.
+        """
+        async with self._store.lease(owner) as stored:
+            login = None if stored is None else self.open(stored)
+            if stored is None or login is None or login.demanded == scopes:
+                return
+            sealed = self._sealer.seal(replace(login, demanded=scopes))
+            await self._store.replace(stored, sealed, refresh_sent=stored.refresh_sent)
+
+    async def wanted_scopes(self, owner: LoginOwner) -> WantedScopes:
+        """Return what a login has, and what its server wants. Raises LoginsUnavailable."""
+        stored = await self._store.find(owner)
+        login = None if stored is None else self.open(stored)
+        if login is None:
+            return WantedScopes((), ())
+        return WantedScopes(login.scopes, login.demanded)
 
     async def revoke(
         self, stored: StoredLogin, server: URL, client: Mapping[str, str] | None = None

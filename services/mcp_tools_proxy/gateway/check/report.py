@@ -104,6 +104,8 @@ class CheckReport:
     """Whether calls that name no agent are accepted, and why; None if there are no agents."""
     offline: bool = False
     """Whether no server was tried: what depends on their offers is not known."""
+    failed_dependencies: int = 0
+    """How many dependencies of the settings do not work."""
     definitions: DefinitionsReport = NO_DEFINITIONS
     """What of the definitions that presets show is not as locked; nothing where it is offline."""
 
@@ -120,6 +122,7 @@ class CheckReport:
         """How many faults of each kind there are; warnings are no faults."""
         return {
             "server": len(self.unhealthy_servers),
+            "dependency": self.failed_dependencies,
             "unusable item": sum(not item.needs_task for _, item in self.dropped),
             "missing item": sum(found.missing_count for found in self.presets),
             "problem": len(self.problems),

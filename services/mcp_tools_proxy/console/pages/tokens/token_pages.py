@@ -1,7 +1,6 @@
 """Lists tokens, shows one, makes one, and revokes one."""
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from typing import Any
 
@@ -35,8 +34,6 @@ NEW_PATH = f"{LIST_PATH}/new"
 REVOKE_PATH = f"{LIST_PATH}/revoke"
 
 PAGE_TOKENS = 25
-SOON = timedelta(days=14)
-"""How long before its end a token is marked."""
 
 _DEFAULTS = (("users", "any"), ("for_documents", "any"), ("expires", DEFAULT_EXPIRY))
 
@@ -187,12 +184,11 @@ def _example(token: Mapping[str, Any]) -> str:
 
 def _shown(token: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a token with how near its end is: ok, warn, bad, or idle for none."""
-    expires, now = token.get("expires"), datetime.now(UTC)
-    if expires is None:
+    if token.get("expires") is None:
         kind, label = "idle", "never expires"
     elif token["is_expired"]:
         kind, label = "bad", "expired"
-    elif datetime.fromisoformat(expires) - now < SOON:
+    elif token["expires_soon"]:
         kind, label = "warn", "expires soon"
     else:
         kind, label = "ok", "active"

@@ -24,7 +24,7 @@ async def send_authorized(
         return await send({})
     header = await access.header()
     response = await send(header)
-    if response.status not in _REFUSED or not access.renewed(
+    if response.status not in _REFUSED or not await access.renewed(
         header, response.status, response.headers.getall(CHALLENGE, ())
     ):
         return response

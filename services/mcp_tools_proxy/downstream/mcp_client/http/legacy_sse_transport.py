@@ -191,11 +191,11 @@ class LegacySseTransport:
         send = partial(self._http.post, data=post.data, headers=headers, allow_redirects=False)
         async with await self._endpoint.send(send) as response:
             if response.status == 401 and self._access is not None:
-                self._end_session(self._access, token, response)
+                await self._end_session(self._access, token, response)
             if response.status >= 300:
                 raise Refused(response.status)
 
-    def _end_session(
+    async def _end_session(
         self, access: SessionAccess, token: Mapping[str, str], response: aiohttp.ClientResponse
     ) -> None:
         """End the stream, whose session was of a token that is refused now; the next has another.
@@ -203,7 +203,7 @@ class LegacySseTransport:
         Raises AccessRefused, and ConnectionFailure for a message that was not carried out.
         """
         challenges = response.headers.getall(CHALLENGE, ())
-        if access.renewed(token, response.status, challenges):
+        if await access.renewed(token, response.status, challenges):
             self._reason = "the server does not accept the token of the session any more"
             self._response.close()
             raise ConnectionFailure(self._reason, sent=False)

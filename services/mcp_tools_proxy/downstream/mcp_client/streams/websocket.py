@@ -35,7 +35,7 @@ async def open_websocket(
             socket = await _connect(http, config, token)
         except aiohttp.WSServerHandshakeError as error:
             challenges = () if error.headers is None else error.headers.getall(CHALLENGE, ())
-            if access is None or not access.renewed(token, error.status, challenges):
+            if access is None or not await access.renewed(token, error.status, challenges):
                 raise
             socket = await _connect(http, config, await access.header())
     except (*HTTP_ERRORS, ValueError) as error:

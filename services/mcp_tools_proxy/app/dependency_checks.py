@@ -1,0 +1,153 @@
+"""Tries each dependency of the settings once, for ``check``: in parallel, each within a time."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+
+from mcp_tools_proxy.app.retrieval_service import build_retrieval_client
+from mcp_tools_proxy.app.search_by_meaning import build_embeddings_client
+from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.domain.errors import ProxyError, RetrievalUnavailable
+from mcp_tools_proxy.settings.settings import Settings
+from mcp_tools_proxy.settings.types import variable
+from mcp_tools_proxy.telemetry.metrics import Metrics
+from mcp_tools_proxy.web.trace_headers import new_trace_id
+from mcp_tools_proxy.web_client.failure_reasons import connection_reason, redis_reason
+
+ATTEMPT_S = 5.0
+"""Seconds for one attempt."""
+
+_NOBODY = "check"
+"""The tenant, user and document that a Retrieval Service is asked about; it has none of these."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DependencyCheck:
+    """How one dependency answered; ``problem`` is None if it works."""
+
+    name: str
+    setting: str
+    problem: str | None
+
+
+Probe = Callable[[], Awaitable[str | None]]
+"""Makes one attempt, and returns why it failed."""
+
+
+async def check_dependencies(settings: Settings) -> tuple[DependencyCheck, ...]:
+    """Try every dependency that the settings name."""
+    probes = list(_probes(settings))
+    problems = await asyncio.gather(*(_bounded(probe) for _, _, probe in probes))
+    return tuple(
+        DependencyCheck(name=name, setting=variable(setting), problem=problem)
+        for (name, setting, _), problem in zip(probes, problems, strict=True)
+    )
+
+
+def _probes(settings: Settings) -> Iterator[tuple[str, str, Probe]]:
+    if settings.documents_url is not None:
+        url = settings.documents_url.get_secret_value()
+        yield "PostgreSQL", "documents_url", lambda: _postgres(url)
+    if settings.rate_limit_storage_url is not None:
+        limits = settings.rate_limit_storage_url.get_secret_value()
+        yield "Redis of limits", "rate_limit_storage_url", lambda: _redis(limits)
+    if settings.state_url is not None:
+        state = settings.state_url.get_secret_value()
+        yield "Redis of state", "state_url", lambda: _redis(state)
+    if settings.auth_mode == "jwt" and settings.jwt_jwks_url is not None:
+        yield "keys of the issuer", "jwt_jwks_url", lambda: _keys(settings)
+    if settings.embeddings_url is not None:
+        yield "embeddings service", "embeddings_url", lambda: _embeddings(settings)
+    if settings.retrieval_window_url is not None and not settings.windows_are_local:
+        yield "Retrieval Service", "retrieval_window_url", lambda: _retrieval(settings)
+
+
+async def _bounded(probe: Probe) -> str | None:
+    try:
+        async with asyncio.timeout(ATTEMPT_S):
+            return await probe()
+    except TimeoutError:
+        return f"no answer within {ATTEMPT_S:g} s"
+    except Exception as error:  # noqa: BLE001 - a line of the report, whatever it is
+        return connection_reason(error) or f"failed: {type(error).__name__}"
+
+
+async def _postgres(url: str) -> str | None:
+    from mcp_tools_proxy.documents.postgres.database import FAILURES, connect  # noqa: PLC0415 - slow
+    from mcp_tools_proxy.documents.postgres.errors import one_line_of  # noqa: PLC0415
+
+    try:
+        connection = await connect(url, timeout=ATTEMPT_S)
+    except FAILURES as error:
+        return connection_reason(error) or one_line_of(error)
+    try:
+        await connection.fetchval("SELECT 1")
+    finally:
+        connection.terminate()
+    return None
+
+
+async def _redis(url: str) -> str | None:
+    from redis.asyncio import Redis  # noqa: PLC0415 - slow
+    from redis.exceptions import RedisError  # noqa: PLC0415
+
+    from mcp_tools_proxy.redis_client.connection_pool import open_pool  # noqa: PLC0415
+
+    pool = open_pool(url, max_connections=1)
+    try:
+        await Redis(connection_pool=pool.connections).ping()
+    except (RedisError, OSError) as error:
+        return redis_reason(error)
+    finally:
+        await pool.connections.disconnect()
+    return None
+
+
+async def _keys(settings: Settings) -> str | None:
+    from mcp_tools_proxy.auth.jwks_url import JwksUrl  # noqa: PLC0415 - slow
+
+    keys = JwksUrl(settings.jwt_jwks_url or "", settings.jwt_algorithms)
+    await keys.refresh()
+    state = keys.state()
+    if state["failure"] is not None:
+        return str(state["failure"])
+    return None if state["keys"] else "it has no key that can be used"
+
+
+async def _embeddings(settings: Settings) -> str | None:
+    client = build_embeddings_client(settings, Metrics())
+    if client is None:
+        return "no model is named"
+    from mcp_tools_proxy.documents.embeddings.embeddings_client import (  # noqa: PLC0415 - slow
+        EmbeddingsFailed,
+    )
+
+    try:
+        await client.embed_query("check")
+    except EmbeddingsFailed as error:
+        return error.reason
+    finally:
+        await client.aclose()
+    return None
+
+
+async def _retrieval(settings: Settings) -> str | None:
+    client = build_retrieval_client(settings, Metrics(), None)
+    if client is None:
+        return None
+    try:
+        await client.window(
+            caller=Caller(tenant_id=_NOBODY, user_id=_NOBODY),
+            doc_id=_NOBODY,
+            anchor_chunk_id=_NOBODY,
+            before=0,
+            after=0,
+            trace_id=new_trace_id(),
+        )
+    except RetrievalUnavailable as error:
+        return client.failure or error.message
+    except ProxyError:
+        pass  # it answered: there is no such document
+    finally:
+        await client.aclose()
+    return None
