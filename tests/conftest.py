@@ -17,7 +17,7 @@ from mcp_tools_proxy.downstream.mcp_client.http import http_clients
 from mcp_tools_proxy.downstream.mcp_client.streams import stdio_process
 from mcp_tools_proxy.ratelimit import failover, limiter
 from mcp_tools_proxy.redis_client import connection_pool
-from mcp_tools_proxy.server.uvicorn_server import COLLECT_AFTER
+from mcp_tools_proxy.server.garbage_collector import THRESHOLDS
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.settings.types import ENV_PREFIX
 from retrieval_service.settings import RetrievalSettings
@@ -86,7 +86,7 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(COLLECT_AFTER, 10, 10)
+    gc.set_threshold(*THRESHOLDS)
 
 
 def pytest_runtest_teardown() -> None:

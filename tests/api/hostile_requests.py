@@ -1,9 +1,10 @@
 """Requests of up to 1 MiB that are as expensive as they can be, and a service that gets them."""
 
 import hashlib
+import json
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from typing import Any
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, NamedTuple
 
 from tests.support.configuration import Config, make_preset
 from tests.support.mcp_servers.raw_thread import running_raw_in_thread
@@ -88,18 +89,24 @@ COSTLY: Mapping[str, tuple[Json, Json]] = {
 """Schemas and arguments whose check would take the event loop seconds to minutes."""
 
 
+def checking(schema: Json) -> AbstractAsyncContextManager[RawServer]:
+    """Start a server with one tool of that inputSchema."""
+    tool = {"name": "checked", "inputSchema": schema}
+    return running_raw_in_thread(only=(), extra={"tools": [tool]})
+
+
 @asynccontextmanager
 async def serving(schema: Json, **settings: Any) -> AsyncIterator[Service]:
     """Start the service with one tool of that inputSchema, ``raw:checked``."""
-    tool = {"name": "checked", "inputSchema": schema}
     async with (
-        running_raw_in_thread(only=(), extra={"tools": [tool]}) as server,
-        running(config=_config(server), **settings) as service,
+        checking(schema) as server,
+        running(config=config_of(server), **settings) as service,
     ):
         yield service
 
 
-def _config(server: RawServer) -> Config:
+def config_of(server: RawServer) -> Config:
+    """Serve the tool ``checked`` of this server."""
     preset = make_preset(tools=[("raw", "checked")])
     return Config(
         servers={"raw": server.entry}, presets=[preset], more={"defaultPresetId": preset["id"]}
@@ -166,3 +173,39 @@ BODIES: Mapping[str, bytes] = {
     "a-long-quote": call(one(LIGATURES, b"quote"), "verify_quote"),
 }
 """Requests of up to 1 MiB that are as expensive as they can be."""
+
+
+class Hostile(NamedTuple):
+    """An expensive call, and the inputSchema of ``raw:checked``; the arguments are JSON."""
+
+    tool: str
+    arguments: bytes
+    schema: Json
+    is_answered: bool = True
+    """Not if the entry cannot tell that it is a request."""
+
+
+def parts_of(body: bytes) -> tuple[str, bytes]:
+    """Return tool and arguments of an execute request."""
+    tool = body.removeprefix(b'{"tool_name":"').partition(b'"')[0]
+    arguments = body.partition(b'"arguments":')[2].removesuffix(b"}")
+    return tool.decode(), arguments
+
+
+def message_of(tool: str, arguments: bytes, meta: bytes) -> bytes:
+    """Build a call of MCP of arguments that are JSON; its id is 1."""
+    params = b'{"name":"%b","arguments":%b,"_meta":%b}' % (tool.encode(), arguments, meta)
+    return b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":%b}' % params
+
+
+MESSAGES: Mapping[str, Hostile] = {
+    "look-ahead": Hostile(
+        "raw:checked", json.dumps(COSTLY["look-ahead"][1]).encode(), COSTLY["look-ahead"][0]
+    ),
+    **{
+        name: Hostile(*parts_of(BODIES[name]), {"type": "object"})
+        for name in ("most-keys", "nested")
+    },
+    "brackets": Hostile("raw:checked", b"[" * 900_000, {"type": "object"}, is_answered=False),
+}
+"""The most expensive ones, for entries that carry messages."""

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import pytest
 
-from tests.api.hostile_requests import BODIES, COSTLY, MEBIBYTE, serving
+from tests.api.hostile_requests import BODIES, COSTLY, MEBIBYTE, message_of, parts_of, serving
 from tests.support.loop_turns import MOST_S, measured_turns
 from tests.support.mcp_endpoint import BOTH, ENVELOPE, INITIALIZE, MODERN, TENANT
 from tests.support.service import BATCH, Service
@@ -44,11 +44,6 @@ async def in_a_session(service: Service, tool: str, arguments: bytes) -> bytes:
     return (await service.http.post("/mcp", content=content, headers=headers)).content
 
 
-def message_of(tool: str, arguments: bytes, meta: bytes) -> bytes:
-    params = b'{"name":"%b","arguments":%b,"_meta":%b}' % (tool.encode(), arguments, meta)
-    return b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":%b}' % params
-
-
 async def _post_calls(service: Service, call: bytes) -> bytes:
     content = b'{"user":%b,"calls":[%b]}' % (USER, call)
     return (await service.http.post(BATCH, content=content, headers=JSON)).content
@@ -60,13 +55,6 @@ WAYS: Mapping[str, Send] = {
     "mcp-2026-07-28": over_mcp,
     "mcp-2025-11-25": in_a_session,
 }
-
-
-def parts_of(body: bytes) -> tuple[str, bytes]:
-    """Return tool and arguments of an execute request."""
-    tool = body.removeprefix(b'{"tool_name":"').partition(b'"')[0]
-    arguments = body.partition(b'"arguments":')[2].removesuffix(b"}")
-    return tool.decode(), arguments
 
 
 @pytest.mark.parametrize("send", WAYS.values(), ids=WAYS.keys())

@@ -183,7 +183,7 @@ OF_TOKENS: dict[str, tuple[str, str, Any, set[str]]] = {
     "unknown route": ("GET", "/internal/none", None, {"NOT_FOUND"}),
     "wrong method": ("DELETE", EXECUTE, None, {"METHOD_NOT_ALLOWED"}),
     "unknown tool": (*executing(tool_name="none"), {"TOOL_NOT_FOUND"}),
-    "wrong arguments": (*executing(arguments={"doc_id": 1}), {"INVALID_ARGUMENTS"}),
+    "wrong arguments": (*executing(arguments={"doc_id": []}), {"INVALID_ARGUMENTS"}),
     "blocked word": (
         *executing(arguments={"doc_id": "doc", "x": "drop"}),
         {"CONTENT_BLOCKED", "INVALID_ARGUMENTS"},

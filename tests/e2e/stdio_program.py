@@ -12,6 +12,7 @@ from queue import Empty, Queue
 from typing import Any
 
 from tests.support.bounds import BOUND_S
+from tests.support.fork_server import PROGRAM
 from tests.support.program import UNLIMITED
 from tests.support.program_launch import Process, launch
 
@@ -106,17 +107,20 @@ def stdio_program(
     stdin: int = subprocess.PIPE,
     stderr: int | None = None,
     fresh: bool = False,
+    module: str = PROGRAM,
 ) -> Iterator[StdioProgram]:
     """Start the program in ``folder``; it is gone afterwards.
 
     ``options`` are more of its command line. ``stderr`` is a descriptor for its stderr, instead of
-    a file for its log. ``fresh`` is as in ``launch``.
+    a file for its log. ``fresh`` and ``module`` are as in ``launch``.
     """
     log = folder / "stdio.log"
     with log.open("wb") as err:
         streams = (stdin, subprocess.PIPE, err.fileno() if stderr is None else stderr)
         settings = {**UNLIMITED, **(environment or {})}
-        process = launch([*ARGUMENTS, *options], folder, settings, streams=streams, fresh=fresh)
+        process = launch(
+            [*ARGUMENTS, *options], folder, settings, streams=streams, fresh=fresh, module=module
+        )
     program = StdioProgram(process, log)
     try:
         yield program

@@ -1,5 +1,6 @@
 """``mcp-tools-proxy check``: what it prints, and how it ends (contract §8)."""
 
+import asyncio
 import json
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from tests.e2e.check_command import DEAD, ECHO, check, write
 from tests.support import leak_checks
 from tests.support.bounds import BOUND_S
 from tests.support.configuration import Config, make_agent, make_preset
+from tests.support.mcp_servers.raw_web import running_raw
 from tests.support.mcp_servers.server_programs import raw_entry
 from tests.support.program import wait_until
 from tests.support.program_launch import launch
@@ -251,3 +253,19 @@ def test_a_login_without_a_key_is_one_invalid_server_and_exits_1(tmp_path: Path)
     assert (code, "MCP_PROXY_CREDENTIALS_KEY" in out, "echo" in out) == (1, True, True)
     write(tmp_path / "config", ECHO, s1=raw_entry(only=["echo"]), login={**login, "enabled": False})
     assert check()[0] == 0
+
+
+@pytest.mark.parametrize(("action", "state"), [("refuse", "hidden by a guard"), ("flag", "")])
+async def test_what_guards_find_in_definitions_is_shown(
+    tmp_path: Path, action: str, state: str
+) -> None:
+    dirty = {"name": "dirty", "description": "Finds\u200b notes", "inputSchema": {"type": "object"}}
+    async with running_raw(only=("echo",), extra={"tools": [dirty]}) as server:
+        guarded = {**server.entry, "guards": {"hiddenCharacters": action}}
+        write(tmp_path / "config", make_preset(tools=[("s1", "dirty")]), s1=guarded)
+        _, out, _ = await asyncio.to_thread(check, environment={"COLUMNS": "200"})
+    (row,) = [line for line in out.splitlines() if "hiddenCharacters: " in line]
+    assert "dirty" in row
+    assert f"({action})" in row
+    assert state in row
+    assert "echo" not in row

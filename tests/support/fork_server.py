@@ -16,10 +16,12 @@ from contextlib import suppress
 PROGRAM = "mcp_tools_proxy.cli.main"
 RETRIEVAL_SERVICE = "retrieval_service.main"
 REMOTE_BACKEND = "tests.support.remote_backend.__main__"
+MEASURED_PROGRAM = "tests.support.measured_program"
 IMPORTED = (
     PROGRAM,
     RETRIEVAL_SERVICE,
     REMOTE_BACKEND,
+    MEASURED_PROGRAM,
     "mcp_tools_proxy.cli.check.check_command",
     "mcp_tools_proxy.server.stdio_server",
     "mcp_tools_proxy.server.uvicorn_server",

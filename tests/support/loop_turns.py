@@ -8,7 +8,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Any
+from typing import Any, ParamSpec
+
+P = ParamSpec("P")
 
 MOST_S = 0.05
 """CPU time of one turn, as the service promises it for requests of up to 1 MiB."""
@@ -45,6 +47,17 @@ class Turns:
     def longest(self) -> float:
         return max(self.taken, default=0.0)
 
+    def measuring(self, run_once: Callable[P, None]) -> Callable[P, None]:
+        """Return what runs one turn and takes its time."""
+
+        def measured(*args: P.args, **kwargs: P.kwargs) -> None:
+            started = time.thread_time()
+            run_once(*args, **kwargs)
+            cpu_s = time.thread_time() - started
+            self.taken.append(cpu_s if cpu_s < MOST_S / 2 else unhurried_s(cpu_s))
+
+        return measured
+
 
 @asynccontextmanager
 async def measured_turns() -> AsyncIterator[Turns]:
@@ -53,17 +66,9 @@ async def measured_turns() -> AsyncIterator[Turns]:
     Garbage collection in a turn leaves out what other tests have left behind.
     """
     loop: Any = asyncio.get_running_loop()
-    run_once: Callable[[], None] = loop._run_once
     turns = Turns()
-
-    def measured() -> None:
-        started = time.thread_time()
-        run_once()
-        cpu_s = time.thread_time() - started
-        turns.taken.append(cpu_s if cpu_s < MOST_S / 2 else unhurried_s(cpu_s))
-
     gc.freeze()
-    loop._run_once = measured
+    loop._run_once = turns.measuring(loop._run_once)
     await asyncio.sleep(0)  # this turn began before
     try:
         yield turns

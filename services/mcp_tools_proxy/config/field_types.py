@@ -44,7 +44,7 @@ def refuse_null(value: object) -> object:
 
 
 def never_null(schema: JsonDict) -> None:
-    """Take null out of the published schema of a field that ``refuse_null`` checks."""
+    """Remove null from the published schema of a field that ``refuse_null`` checks."""
     choices = schema.pop("anyOf")
     if isinstance(choices, list) and isinstance(choices[0], dict):
         schema |= choices[0]

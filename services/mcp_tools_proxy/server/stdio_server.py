@@ -10,6 +10,7 @@ from mcp_tools_proxy.domain.audit.origin import Entry, Origin
 from mcp_tools_proxy.domain.identity import AssertedIdentity
 from mcp_tools_proxy.gateway.lifecycle import Phase
 from mcp_tools_proxy.mcp_server.stdio import serve_stdio
+from mcp_tools_proxy.server.garbage_collector import tune_garbage_collector
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.web.body import BodyLimits
 
@@ -32,6 +33,7 @@ async def _serve(settings: Settings, asserted: AssertedIdentity) -> None:
     async with gateway.lifespan(), asyncio.TaskGroup() as tasks:
         # many clients list only once, so wait for the servers that connect now
         await gateway.pool.wait_first_attempts(settings.startup_wait_s)
+        tune_garbage_collector()
         serving = tasks.create_task(serve_stdio(server, caller, gateway.lifecycle, limits))
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(
