@@ -13,6 +13,7 @@ from typing import Any
 from aiohttp import WSMsgType, web
 from aiohttp.typedefs import Handler
 
+from tests.support.aborted_connections import abort_all
 from tests.support.held_port import hold_port
 from tests.support.mcp_servers.raw_duplex import Conversation
 from tests.support.mcp_servers.raw_http import StreamableHttp
@@ -108,7 +109,7 @@ class RawServer:
             runner, self._runner = self._runner, None
             for site in list(runner.sites):
                 await site.stop()
-            _abort_all(runner)
+            abort_all(runner)
             await runner.cleanup()
         self.lose_sessions()
 
@@ -134,7 +135,7 @@ class RawServer:
     def drop_connections(self) -> None:
         """Tear down every connection, and go on serving."""
         if self._runner is not None:
-            _abort_all(self._runner)
+            abort_all(self._runner)
 
     def _routes(self, path: str) -> list[web.RouteDef]:
         match self.transport:
@@ -204,12 +205,6 @@ class RawServer:
 async def _write(request: web.Request, data: bytes) -> None:
     if isinstance(request.transport, asyncio.Transport):
         request.transport.write(data)
-
-
-def _abort_all(runner: web.AppRunner) -> None:
-    for connection in [] if runner.server is None else runner.server.connections:
-        if connection.transport is not None:
-            connection.transport.abort()
 
 
 @asynccontextmanager

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
+from tests.support.aborted_connections import abort_all
 from tests.support.held_port import hold_port
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -64,9 +65,7 @@ class ListenStreams:
         runner, self._runner = self._runner, None
         for site in list(runner.sites):
             await site.stop()
-        for connection in [] if runner.server is None else runner.server.connections:
-            if connection.transport is not None:
-                connection.transport.abort()
+        abort_all(runner)
         await runner.cleanup()
 
     def close(self) -> None:

@@ -254,7 +254,9 @@ def _others_may_write(path: Path) -> None:
 
 def _is_full(path: Path) -> None:
     path.mkdir(mode=0o700)
-    ScanCache(path, path.parent / "documents").load()
+    cache = ScanCache(path, path.parent / "documents")
+    cache.load()
+    cache.close()
     for file in path.iterdir():
         file.unlink()
         file.symlink_to("/dev/full")
