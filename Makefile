@@ -19,7 +19,7 @@ TEST_WORKERS = $(shell expr 2 '*' "$$(getconf _NPROCESSORS_ONLN)")  # tests wait
 .DEFAULT_GOAL := help
 unexport PYTHONDONTWRITEBYTECODE  # each worker would compile all tests anew: 8 s of CPU
 
-.PHONY: help run quick install-all test test-interop test-system roll-out breaks chart node check fmt lint types layers spell cov bench bench-peers docs console-pictures retrieval dist sbom release release-needs release-verify lock clean
+.PHONY: help run quick install-all test compat test-interop test-system roll-out breaks chart node check fmt lint types layers spell cov bench bench-peers docs console-pictures retrieval dist sbom release release-needs release-verify lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -40,8 +40,12 @@ install-all: node $(VENV)/.dev $(MCP1)/.installed $(GENERATOR)/.installed $(INTE
 test: $(VENV)/.dev $(MCP1)/.installed $(GENERATOR)/.installed  ## run every test
 	$(BIN)/pytest --numprocesses $(TEST_WORKERS) --dist worksteal
 
+compat: $(VENV)/.dev $(GENERATOR)/.installed  ## run the unit and API tests on another Python: make compat PYTHON=python3.12 VENV=.venv-3.12
+	$(BIN)/pytest --numprocesses $(TEST_WORKERS) --dist worksteal --hypothesis-profile quick tests/unit tests/api
+
+# A whole run of the conformance suite is within one test: its bounds are longer.
 test-interop: node $(VENV)/.dev $(MCP1)/.installed $(INTEROP)/node_modules/.installed  ## run the tests with programs from npm: servers, clients, the conformance suite (needs Node)
-	$(BIN)/pytest --numprocesses 2 --dist loadscope $(INTEROP)
+	$(BIN)/pytest --numprocesses 2 --dist loadscope --timeout 320 -o faulthandler_timeout=340 $(INTEROP)
 
 test-system: $(VENV)/.browser  ## run the tests with what Debian has: Chromium, Prometheus' promtool, languages of Tesseract (.ci/setup installs them)
 	$(BIN)/pytest $(SYSTEM)

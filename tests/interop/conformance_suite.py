@@ -20,6 +20,9 @@ FAILED = {"FAILURE", "WARNING"}
 NO_CHECKS = "could-not-be-run"
 """Stands for the checks of a scenario that ended before it gave any."""
 
+SUITE_S = 300.0
+"""Seconds after which a run of the suite, of all its scenarios, counts as a hang."""
+
 FOLDER = re.compile(r"(?:server-)?(?P<scenario>.+)-\d{4}-\d\d-\d\dT[\d-]+Z")
 SCENARIO = re.compile(r"^  - (?P<scenario>[\w-]+) \[(?P<versions>[\d,-]+)\]$", re.MULTILINE)
 SCORED = re.compile(r"^Client scenarios.*:\n(?P<list>(?:  - .+\n)+)", re.MULTILINE)
@@ -117,7 +120,7 @@ def _run_program(*words: str) -> subprocess.CompletedProcess[str]:
         [node22(), str(PROGRAM), *words],
         capture_output=True,
         text=True,
-        timeout=BOUND_S,
+        timeout=SUITE_S,
         check=False,
     )
 
