@@ -632,7 +632,7 @@ async def test_what_a_server_sends_to_the_client_during_a_call_is_screened(actio
         received.append(params.message)
         return t.ElicitResult(action="decline")
 
-    async def on_progress(_progress: float, _total: float | None, message: str | None) -> None:
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
         received.append(f"{message}")
 
     shown = {"progressToken": "$token", "progress": 1, "message": HIDDEN}

@@ -17,7 +17,7 @@ from mcp_tools_proxy.web_client.failure_reasons import connection_reason, redis_
 ATTEMPT_S = 5.0
 """Seconds for one attempt."""
 
-_NOBODY = "check"
+_UNKNOWN = "check"
 """The tenant, user and document that a Retrieval Service is asked about; it has none of these."""
 
 
@@ -137,9 +137,9 @@ async def _retrieval(settings: Settings) -> str | None:
         return None
     try:
         await client.window(
-            caller=Caller(tenant_id=_NOBODY, user_id=_NOBODY),
-            doc_id=_NOBODY,
-            anchor_chunk_id=_NOBODY,
+            caller=Caller(tenant_id=_UNKNOWN, user_id=_UNKNOWN),
+            doc_id=_UNKNOWN,
+            anchor_chunk_id=_UNKNOWN,
             before=0,
             after=0,
             trace_id=new_trace_id(),
