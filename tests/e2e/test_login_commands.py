@@ -213,8 +213,8 @@ async def test_what_cannot_be_signed_in_to_is_one_line(
     assert problem in err
 
 
-@pytest.mark.parametrize("words", [("serve",), ("login", "s"), ("logins",)])
-async def test_without_a_key_for_logins_nothing_starts(
+@pytest.mark.parametrize("words", [("login", "s"), ("logins",)])
+async def test_without_a_key_for_logins_there_is_no_command_for_them(
     tmp_path: Path, words: tuple[str, ...]
 ) -> None:
     async with place(tmp_path) as there:
