@@ -54,7 +54,9 @@ def test_a_password_that_redis_needs_is_told_in_check(tmp_path: Path) -> None:
 async def test_a_password_that_redis_needs_is_told_in_readiness(tmp_path: Path) -> None:
     with running_redis(tmp_path) as server:
         Redis.from_url(server.url).config_set("requirepass", "hidden-1")
-        async with running(rate_limit_storage_url=server.url, state_url=server.url) as service:
+        async with running(
+            rate_limit_storage_url=server.url, state_url=server.url, state_key="5" * 64
+        ) as service:
             checks = (await service.get("/health/ready"))["checks"]
     for name in ("limit_store", "idempotency"):
         assert checks[name]["status"] == "degraded"
