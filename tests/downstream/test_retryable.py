@@ -205,7 +205,7 @@ class Mute:
 
     async def listen(self, port: int) -> None:
         async def hold(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            self._stack.callback(writer.transport.abort)
+            self._stack.callback(writer.close)  # keeps it: from 3.13 a lost writer closes
             self.connected.set()
 
         server = await asyncio.start_server(hold, "127.0.0.1", port, reuse_port=True)
