@@ -64,7 +64,6 @@ def serve(host: _Host = None, port: _Port = None, show_version: _Version = False
         )
         raise typer.Exit(USAGE_ERROR)
     configure_logging(settings.log_level, sys.stdout)
-    raise_descriptor_limit()
     url = settings.documents_url
     try:
         asyncio.run(
@@ -77,6 +76,7 @@ def serve(host: _Host = None, port: _Port = None, show_version: _Version = False
     except ValueError as error:
         _print_error(str(error).replace("MCP_PROXY_", ENV_PREFIX, 1))
         raise typer.Exit(USAGE_ERROR) from None
+    raise_descriptor_limit()
     uvicorn.run(
         create_app(settings),
         host=address,

@@ -175,7 +175,6 @@ def serve_command(host: Host = None, port: Port = None, pretty: Pretty = False) 
     from mcp_tools_proxy.server.connection_limit import raise_descriptor_limit  # noqa: PLC0415 - only serving needs it
     from mcp_tools_proxy.server.uvicorn_server import build_server, listen  # noqa: PLC0415 - as above
 
-    raise_descriptor_limit()
     try:
         check_start(settings)
         server = build_server(settings, greets=for_people)
@@ -188,6 +187,7 @@ def serve_command(host: Host = None, port: Port = None, pretty: Pretty = False) 
             f"MCP_PROXY_HOST, MCP_PROXY_PORT: cannot listen on {settings.host}:{settings.port}: "
             f"{error.strerror}"
         )
+    raise_descriptor_limit()
     server.run(sockets=[listener])
 
 
