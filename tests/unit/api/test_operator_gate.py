@@ -34,6 +34,7 @@ def request_of(token: str | None, *, origin: str | None = None) -> ParsedRequest
         "type": "http",
         "method": "GET",
         "path": "/internal/documents",
+        "query_string": b"",
         "headers": [(name.encode(), text.encode()) for name, text in headers.items() if text],
     }
     return ParsedRequest(Request(scope), None, "t-1")
@@ -183,7 +184,7 @@ async def test_each_use_of_a_right_is_in_the_log_with_the_token(file: TokensFile
     assert lines == [
         {**used, "tenant_id": "acme", "token_id": token_id},
         {**used, "token_id": "admin_token"},
-        {**used, "right": "presets"},
+        {**used, "right": "presets", "token_id": "(loopback)"},
     ]
 
 
