@@ -78,7 +78,7 @@ REQUESTS: dict[str, Request] = {
     "a server's error": call("s1:error", {"code": -32602, "message": "no"}),
     "a failed tool": call("s1:is_error"),
     "a local tool": call("read_doc_metadata", {"doc_id": "doc_1"}),
-    "a local tool's arguments": call("read_doc_metadata", {"doc_id": 5}),
+    "a local tool's arguments": call("read_doc_metadata", {"doc_id": True}),
     "a document that is not there": call("read_doc_metadata", {"doc_id": "x"}),
     "a tool that nobody has": call("s1:nope"),
     "a tool without a name": ("tools/call", {"arguments": {}}),
