@@ -144,10 +144,10 @@ async def test_records_that_are_lost_are_told_in_their_place(
         )
 
         async def is_sent() -> bool:
-            return "left out here" in view.text
+            return "left out:" in view.text
 
         await eventually(is_sent)
-        assert "Not all of them would be shown" in view.text
+        assert "The filter would have hidden some of them" in view.text
 
 
 async def test_records_that_are_lost_would_all_be_shown_where_all_are(
@@ -162,10 +162,10 @@ async def test_records_that_are_lost_would_all_be_shown_where_all_are(
         )
 
         async def is_sent() -> bool:
-            return "left out here" in view.text
+            return "left out:" in view.text
 
         await eventually(is_sent)
-        assert "Not all of them would be shown" not in view.text
+        assert "The filter would have hidden some of them" not in view.text
 
 
 async def test_who_is_not_signed_in_gets_no_stream(console: ConsoleService) -> None:

@@ -130,7 +130,10 @@ async def test_every_choice_of_the_form_is_the_token_s(console: ConsoleService) 
         ({"tenant_id": "a", "users": "one"}, "Name the user"),
         ({"tenant_id": "a", "for_documents": "some"}, "Name at least one document"),
         ({"tenant_id": "a", "expires": "other"}, "Enter 12h"),
-        ({"tenant_id": "a", "expires": "other", "expires_at": "soon"}, "Should be like 90d"),
+        (
+            {"tenant_id": "a", "expires": "other", "expires_at": "soon"},
+            "Should be hours, days or weeks",
+        ),
         ({"tenant_id": "a", "agents": "x" * 257}, "at most 256 characters"),
         ({"tenant_id": "a", "note": "x" * 1001}, "at most 1000 characters"),
         ({"tenant_id": "a", "rights": ["everything"]}, "Input should be"),
