@@ -11,7 +11,7 @@ from tests.support.mcp_endpoint import Served, serving
 from tests.support.tokens import sign_in_settings
 
 OPEN = {
-    *("GET /health", "GET /health/ready", "GET /metrics", "GET /openapi.json"),
+    *("GET /", "GET /health", "GET /health/ready", "GET /metrics", "GET /openapi.json"),
     "GET /.well-known/jwks.json",
     *("GET /oauth/start/{nonce}", "POST /oauth/start/{nonce}"),
     *("GET /oauth/callback", "GET /oauth/done", "GET /oauth/client.json"),
