@@ -235,7 +235,7 @@ async def test_a_right_for_one_tenant_shows_no_errors_paths_or_others(server: Ra
             "message": f"its state is {state}",
             "server_id": server_id,
         }
-        for server_id, state in (("dead", "connecting"), ("bad", "invalid"))
+        for server_id, state in (("dead", "unreachable"), ("bad", "invalid"))
     ]
     assert shown["calls"]["total"] == 0
 
