@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import pytest
 
+from mcp_tools_proxy.audit.audit_trail import MOST_RECORDED
+from mcp_tools_proxy.telemetry.recorder import REFUSED_SUMMARY, Bound
 from tests.connector.backend_link import LinkedToOne, begun
 from tests.connector.fault import Fault
 from tests.connector.fault_runner import RETRY_MAX_S, check_fault
@@ -37,10 +39,13 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="module")
 async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Shared]:
-    with chdir(tmp_path_factory.mktemp("gateway")):
+    with chdir(tmp_path_factory.mktemp("gateway")), pytest.MonkeyPatch.context() as patch:
+        # the reason of each ignored frame is checked: none goes into a summary without it
+        patch.setitem(MOST_RECORDED, Bound.REFUSED, 1_000_000)
         # absolute: the gateway outlives the folder of each test
         options = {"config_dir": CONFIG_DIR.resolve(), "remote_retry_max_s": RETRY_MAX_S}
         async with unharmed("echo", **options) as linked:
+            patch.undo()  # for other gateways
             yield Shared(linked, await opened(linked.backend))
 
 
@@ -55,6 +60,20 @@ async def test_a_gateway_with_other_settings_survives(fault: Fault) -> None:
     settings = {"remote_retry_max_s": RETRY_MAX_S, **fault.settings}
     async with unharmed(**settings) as linked:
         await check_fault(linked, await opened(linked.backend), fault)
+
+
+async def test_ignored_frames_beyond_those_of_a_minute_are_summed_up() -> None:
+    with capture_logs() as lines:
+        async with unharmed() as (_, backend, _):
+            session = await opened(backend)
+            backend.link().write(frame(TEXT) * 1000)
+            await session.result("ping")
+    one_by_one = len(events(lines, "remote.frame_ignored"))
+    assert one_by_one > 0
+    assert one_by_one % MOST_RECORDED[Bound.REFUSED] == 0
+    summaries = events(lines, REFUSED_SUMMARY)
+    assert sum(it["codes"]["INVALID_REQUEST"] for it in summaries) == 1000 - one_by_one > 0
+    assert {it["entry"] for it in summaries} == {"connector"}
 
 
 def test_the_faults_have_each_an_id_of_their_own() -> None:
