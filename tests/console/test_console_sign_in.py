@@ -33,7 +33,7 @@ async def console() -> AsyncIterator[ConsoleService]:
 
 async def test_there_is_no_console_unless_it_is_switched_on() -> None:
     async with running(admin_token=ADMIN) as service:
-        for path in ("/console", "/console/sign-in", "/console/assets/console.css", "/"):
+        for path in ("/console", "/console/sign-in", "/console/assets/console.css"):
             assert (await service.http.get(path)).status_code == 404
 
 
