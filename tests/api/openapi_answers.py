@@ -2,11 +2,14 @@
 
 Its pytest plugin is loaded for this module alone: it looks at the whole chain of each failure in
 each test, and once ended a run after 3,087 tests when a time-out struck it there. No test worker
-has to import schemathesis, either.
+has to import schemathesis, either. PART chooses a part of the operations and tools: all of them at
+once take longer than one test may.
 """
 
+import os
 import re
 from typing import Any, cast
+from zlib import crc32
 
 import pytest
 import schemathesis
@@ -37,6 +40,16 @@ NAMED_TWICE = {"Idempotency-Key"}
 """The body may have another one."""
 
 
+PART, PARTS = (int(it) for it in os.environ.get("PART", "0/1").split("/"))
+
+
+TOOLS = [*LOCAL_TOOLS][PART::PARTS]
+
+
+def is_in_part(operation: str) -> bool:
+    return crc32(operation.encode()) % PARTS == PART
+
+
 def beyond_openapi(case: schemathesis.Case[Any], response: Any) -> list[Any]:
     """Return the checks of what the document cannot say: who calls, limits, contradictions."""
     checks: list[Any] = []
@@ -56,7 +69,7 @@ def beyond_openapi(case: schemathesis.Case[Any], response: Any) -> list[Any]:
     return checks
 
 
-@schema.parametrize()
+@schema.include(func=lambda it: is_in_part(it.operation.label)).parametrize()
 @quietly
 def test_every_answer_is_described(case: schemathesis.Case[Any]) -> None:
     response = case.call()
@@ -78,7 +91,7 @@ NAMES = ["doc_id", "section_id", "page_start", "page_end", "start_char", "query"
          "anchor_chunk_id", "window_before", "window_after", "radius", "other"]  # fmt: skip
 
 
-@pytest.mark.parametrize("tool_name", LOCAL_TOOLS)
+@pytest.mark.parametrize("tool_name", TOOLS)
 @quietly
 @given(arguments=st.dictionaries(st.sampled_from(NAMES), PLAUSIBLE, max_size=5))
 def test_every_tools_answer_is_described(tool_name: str, arguments: dict[str, object]) -> None:
@@ -89,7 +102,7 @@ def test_every_tools_answer_is_described(tool_name: str, arguments: dict[str, ob
     case.validate_response(response, excluded_checks=[not_a_server_error])
 
 
-@pytest.mark.parametrize("tool_name", LOCAL_TOOLS)
+@pytest.mark.parametrize("tool_name", TOOLS)
 def test_every_example_runs(tool_name: str) -> None:
     content = schema.raw_schema["paths"][EXECUTE]["post"]["requestBody"]["content"]
     examples = content["application/json"]["examples"]

@@ -17,7 +17,7 @@ async def test_a_token_is_shown_once_works_and_is_revoked(page: Page, demo: Demo
     secret = await page.locator("#new-token").inner_text()
     assert demo.status_with(secret.strip()) == 200
     await expect_accessible(page)
-    await page.get_by_role("link", name="I have copied it").click()
+    await page.get_by_role("link", name="Copied, back to the list").click()
     row = row_of(page, "desk robot")
     await expect(row).to_contain_text("helpdesk")
     assert secret.strip() not in await page.content()
