@@ -22,7 +22,7 @@ async def test_a_token_is_shown_once_works_and_is_revoked(page: Page, demo: Demo
     await expect(row).to_contain_text("helpdesk")
     assert secret.strip() not in await page.content()
     await row.get_by_role("link", name="Revoke").click()
-    await page.get_by_role("button", name="Revoke it for good").click()
+    await page.get_by_role("button", name="Revoke permanently").click()
     await expect(page.get_by_role("status").first).to_be_visible()
     await expect(row_of(page, "desk robot")).to_have_count(0)
     assert demo.status_with(secret.strip()) == 401
