@@ -118,6 +118,7 @@ def test_only_on_loopback_may_anyone_switch_presets(
 ) -> None:
     with started(tmp_path, *options, environment=variables) as running:
         answer = running.http.put(ACTIVE, json={"preset_id": "none"})
+        running.stop()  # the log is complete then
         warned = {line["event"] for line in running.lines()} & {"service.no_authentication"}
     assert (answer.status_code, bool(warned)) == (status, status == 403)
 
