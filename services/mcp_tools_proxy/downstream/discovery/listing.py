@@ -3,15 +3,16 @@
 import asyncio
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import JsonObject
+from mcp_tools_proxy.domain.kept_errors import without_frames
 from mcp_tools_proxy.domain.offers.snapshot import CheckArguments, Ignored, InvalidItem, Snapshot
-from mcp_tools_proxy.downstream.connection import Connection, ConnectionFailure
+from mcp_tools_proxy.downstream.connection import AccessRefused, Connection, ConnectionFailure
 from mcp_tools_proxy.downstream.discovery.items import (
     CATEGORIES,
     Category,
@@ -57,6 +58,8 @@ class _Listing:
     ignored: tuple[Ignored, ...] = ()
     need_task: frozenset[str] = frozenset()
     failed: str | None = None
+    refused: AccessRefused | None = None
+    """Why it failed, if the server did not accept the token."""
 
 
 async def discover(
@@ -66,7 +69,7 @@ async def discover(
 
     Only declared categories are listed. Each list takes at most ``timeout_s``, all pages together.
     A failed list keeps its items of ``previous``, and ``failed_lists`` has the reason. Raises
-    ConnectionFailure when every list failed.
+    ConnectionFailure when every list failed: AccessRefused, if the token of one was not accepted.
     """
     declared = [c for c in CATEGORIES if connection.capabilities.get(c.capability) is not None]
     known = previous or Snapshot()
@@ -78,6 +81,8 @@ async def discover(
     listings = {key: task.result() for key, task in listing.items()}
     failed = {key: listing.failed for key, listing in listings.items() if listing.failed}
     if failed and len(failed) == len(listings):
+        if refused := [it.refused for it in listings.values() if it.refused is not None]:
+            raise refused[0]
         raise ConnectionFailure("; ".join(f"{key}: {reason}" for key, reason in failed.items()))
     items = {c.key: listings[c.key].items if c.key in listings else {} for c in CATEGORIES}
     resources, templates = _move_misplaced_templates(
@@ -123,6 +128,9 @@ async def _list_category(
         if error.code == METHOD_NOT_FOUND:
             return _Listing(items={})
         return _keep_previous(known, category, reason_of(error, timeout_s=timeout_s))
+    except AccessRefused as fault:
+        kept = _keep_previous(known, category, fault.reason)
+        return replace(kept, refused=without_frames(fault))
     except FAULTS as fault:
         return _keep_previous(known, category, reason_of(fault, timeout_s=timeout_s))
     return await _partition(category, items)
