@@ -153,9 +153,10 @@ async def test_an_edit_that_breaks_a_preset_that_is_not_active_is_logged(folder:
             (folder / "preset_play.json").write_text("{", encoding="utf-8")
             await until(lambda: problem_files(lines) == ["preset_play.json"])
             write_preset(folder, "play")
-            for tool in ("drop", "search"):  # the first load may have read the file before
-                write_preset(folder, "work", f"alpha/{tool}")
-                await until(lambda tool=tool: it.tools == [f"alpha:{tool}"])
+            write_preset(folder, "work", "alpha/drop")
+            await until(lambda: it.tools == ["alpha:drop"])
+            write_preset(folder, "work", "alpha/search")  # that load may have read the file before
+            await until(lambda: it.tools == ["alpha:search"])
             (folder / "preset_play.json").write_text("{", encoding="utf-8")
             await until(lambda: problem_files(lines) == ["preset_play.json"] * 2)
 
