@@ -37,7 +37,7 @@ async def test_a_check_of_arguments_leaves_the_event_loop_to_others(name: str) -
 async def test_a_request_leaves_the_event_loop_to_others(name: str, keywords: str) -> None:
     body = BODIES[name]
     assert len(body) <= MEBIBYTE
-    longest = []
+    longest: list[float] = []
     async with serving({"type": "object"}, blocklist_keywords=keywords) as service:
         while len(longest) < MEASUREMENTS and min(longest, default=MOST_S) >= MOST_S:
             async with measured_turns() as turns:
