@@ -5,7 +5,7 @@ exit code 1, and 2 where no gateway answers.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, NoReturn
 
 import typer
@@ -22,22 +22,23 @@ from mcp_tools_proxy.cli.client_options import (
     UserOption,
     error_text,
     fail,
+    failing_if_unreachable,
     objects_of,
 )
-from mcp_tools_proxy.cli.gateway_client import GatewayClient, GatewayUnreachable
+from mcp_tools_proxy.cli.gateway_client import (
+    ACTIVE,
+    TOOLS,
+    GatewayClient,
+    GatewayUnreachable,
+    LoadSettings,
+)
 from mcp_tools_proxy.cli.output import folded, print_table, whole
-from mcp_tools_proxy.settings.client import ClientSettings
 
 EXECUTE = "/internal/mcp/execute"
 EXPLAIN = "/internal/mcp/explain"
-TOOLS = "/internal/mcp/tools"
-ACTIVE = "/internal/mcp/presets/active"
 
 COMPLETION_S = 2.0
 """Longest wait, in seconds, for the names of tools while a shell completes a word."""
-
-Load = Callable[[], ClientSettings]
-
 
 _Arg = Annotated[
     list[str] | None,
@@ -48,7 +49,7 @@ _Arg = Annotated[
 ]
 
 
-def add_call_commands(app: typer.Typer, load: Load) -> None:
+def add_call_commands(app: typer.Typer, load: LoadSettings) -> None:
     """Add the commands; ``load`` reads the settings that they need."""
 
     def complete(incomplete: str) -> list[str]:
@@ -59,7 +60,7 @@ def add_call_commands(app: typer.Typer, load: Load) -> None:
     _add_explain(app, load, tool_argument)
 
 
-def _add_call(app: typer.Typer, load: Load, tool_argument: ArgumentInfo) -> None:
+def _add_call(app: typer.Typer, load: LoadSettings, tool_argument: ArgumentInfo) -> None:
     @app.command("call")
     def call_command(
         tool: Annotated[str, tool_argument],
@@ -85,7 +86,7 @@ def _add_call(app: typer.Typer, load: Load, tool_argument: ArgumentInfo) -> None
             fail(error_text(envelope))
 
 
-def _add_explain(app: typer.Typer, load: Load, tool_argument: ArgumentInfo) -> None:
+def _add_explain(app: typer.Typer, load: LoadSettings, tool_argument: ArgumentInfo) -> None:
     @app.command("explain")
     def explain_command(
         tool: Annotated[str, tool_argument],
@@ -117,11 +118,9 @@ def _add_explain(app: typer.Typer, load: Load, tool_argument: ArgumentInfo) -> N
 def _send(
     path: str, client: GatewayClient, tool: str, given: Sequence[str], caller: CallerOptions
 ) -> Mapping[str, object]:
-    try:
+    with failing_if_unreachable():
         body = build_request(client, tool, given, caller, stands_in=path == EXPLAIN)
         return client.post(path, body)
-    except GatewayUnreachable as error:
-        fail(str(error), 2)
 
 
 def print_explanation(answer: Mapping[str, object]) -> None:

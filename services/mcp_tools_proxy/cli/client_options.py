@@ -1,6 +1,7 @@
 """Options and errors of the commands that speak to a running gateway."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Annotated, NamedTuple, NoReturn
 
 import typer
@@ -57,11 +58,18 @@ class CallerOptions(NamedTuple):
 
 def fetch(client: GatewayClient, path: str, query: Mapping[str, object]) -> Mapping[str, object]:
     """Return what a route answers; print an error, and exit, where it refuses or none answers."""
-    try:
+    with failing_if_unreachable():
         answer = client.get(path, query)
+    return succeeded(answer)
+
+
+@contextmanager
+def failing_if_unreachable() -> Iterator[None]:
+    """Print an error, and exit with 2, where no gateway answers."""
+    try:
+        yield
     except GatewayUnreachable as error:
         fail(str(error), 2)
-    return succeeded(answer)
 
 
 def succeeded(answer: Mapping[str, object]) -> Mapping[str, object]:

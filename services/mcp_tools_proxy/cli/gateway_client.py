@@ -1,6 +1,6 @@
 """Sends requests of the command line to a running gateway."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -8,6 +8,13 @@ from mcp_tools_proxy.settings.client import ClientSettings
 
 if TYPE_CHECKING:
     import httpx
+
+TOOLS = "/internal/mcp/tools"
+PRESETS = "/internal/mcp/presets"
+ACTIVE = f"{PRESETS}/active"
+
+LoadSettings = Callable[[], ClientSettings]
+"""Reads the settings of the commands that speak to a gateway."""
 
 CALL_S = 300.0
 """Longest wait for an answer, in seconds: more than any usual time-out of a server."""

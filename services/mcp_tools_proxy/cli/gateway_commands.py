@@ -1,6 +1,6 @@
 """The commands ``tools list``, ``servers``, ``presets`` and ``limits`` of a running gateway."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
@@ -14,25 +14,25 @@ from mcp_tools_proxy.cli.client_options import (
     TenantOption,
     UrlOption,
     UserOption,
-    fail,
+    failing_if_unreachable,
     fetch,
     objects_of,
     succeeded,
     text_of,
 )
-from mcp_tools_proxy.cli.gateway_client import GatewayClient, GatewayUnreachable
+from mcp_tools_proxy.cli.gateway_client import (
+    ACTIVE,
+    PRESETS,
+    TOOLS,
+    GatewayClient,
+    LoadSettings,
+)
 from mcp_tools_proxy.cli.output import counted, folded, print_json, print_table, whole
-from mcp_tools_proxy.settings.client import ClientSettings
 
-TOOLS = "/internal/mcp/tools"
 SERVERS = "/internal/mcp/servers"
-PRESETS = "/internal/mcp/presets"
-ACTIVE = f"{PRESETS}/active"
 LIMITS = "/internal/mcp/limits"
 
 _KINDS = {"tools": "tool", "prompts": "prompt", "resources": "resource"}
-
-Load = Callable[[], ClientSettings]
 
 _Tool = Annotated[str | None, typer.Option("--tool", help="The tool of the call.")]
 _Document = Annotated[str | None, typer.Option("--document", help="The document of the call.")]
@@ -42,7 +42,7 @@ _NoPersist = Annotated[
 ]
 
 
-def add_gateway_commands(app: typer.Typer, load: Load) -> None:
+def add_gateway_commands(app: typer.Typer, load: LoadSettings) -> None:
     """Add the commands; ``load`` reads the settings that they need."""
     app.add_typer(_tools_app(load), name="tools")
     _add_servers(app, load)
@@ -50,7 +50,7 @@ def add_gateway_commands(app: typer.Typer, load: Load) -> None:
     _add_limits(app, load)
 
 
-def _tools_app(load: Load) -> typer.Typer:
+def _tools_app(load: LoadSettings) -> typer.Typer:
     app = typer.Typer(help="Show the tools of a running gateway.", rich_markup_mode=None)
 
     @app.callback()
@@ -84,7 +84,7 @@ def _tools_app(load: Load) -> typer.Typer:
     return app
 
 
-def _add_servers(app: typer.Typer, load: Load) -> None:
+def _add_servers(app: typer.Typer, load: LoadSettings) -> None:
     @app.command("servers")
     def servers(url: UrlOption = None, as_json: AnswerAsJson = False) -> None:
         """Show the servers of a running gateway, and their state.
@@ -116,7 +116,7 @@ def _offers(counts: object) -> str:
     return ", ".join(found) or "-"
 
 
-def _presets_app(load: Load) -> typer.Typer:
+def _presets_app(load: LoadSettings) -> typer.Typer:
     app = typer.Typer(
         help="List the presets of a running gateway, and switch to one.", rich_markup_mode=None
     )
@@ -150,10 +150,8 @@ def _presets_app(load: Load) -> typer.Typer:
         Needs the operator right presets.
         """
         body = {"preset_id": preset, "persist": not no_persist}
-        try:
+        with failing_if_unreachable():
             answer = succeeded(GatewayClient.of(load(), url).put(ACTIVE, body))
-        except GatewayUnreachable as error:
-            fail(str(error), 2)
         if as_json:
             print_json(answer)
             return
@@ -165,7 +163,7 @@ def _presets_app(load: Load) -> typer.Typer:
     return app
 
 
-def _add_limits(app: typer.Typer, load: Load) -> None:
+def _add_limits(app: typer.Typer, load: LoadSettings) -> None:
     @app.command("limits")
     def limits(
         tenant: TenantOption = None,
