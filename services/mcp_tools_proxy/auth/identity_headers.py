@@ -1,6 +1,6 @@
 """Reads the headers that identify the caller of a request."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from urllib.parse import unquote_to_bytes
@@ -50,7 +50,7 @@ def read_authorization(raw: Iterable[tuple[bytes, bytes]]) -> str | None:
     return values[0].strip(b" \t").decode("latin-1") if values else None
 
 
-def read_headers(raw: Iterable[tuple[bytes, bytes]]) -> tuple[str | None, AssertedIdentity]:
+def read_headers(raw: Sequence[tuple[bytes, bytes]]) -> tuple[str | None, AssertedIdentity]:
     """Return the value of ``Authorization`` and the identity that the ``X-*`` headers assert.
 
     ``raw`` are ASGI's pairs, names in lower case. The values of ``X-*-Id`` are UTF-8 identifiers
@@ -59,14 +59,13 @@ def read_headers(raw: Iterable[tuple[bytes, bytes]]) -> tuple[str | None, Assert
     has ids in the same form; empty, it names no document. Raises InvalidRequest naming the header,
     also for a repeated one: a proxy in front may have checked the other value.
     """
-    found: dict[str, bytes] = {}
-    for key, value in raw:
-        name = _NAMES.get(key)
-        if name is None:
-            continue
-        if name in found:
-            raise _invalid(name, "is given twice; keep one")
-        found[name] = value.strip(b" \t")  # httptools leaves white space there (RFC 9110 §5.5)
+    by_key = dict(raw)
+    if len(by_key) != len(raw):
+        _refuse_repeated(raw)
+    found = {
+        _NAMES[key]: by_key[key].strip(b" \t")  # httptools leaves white space (RFC 9110 §5.5)
+        for key in by_key.keys() & _NAMES.keys()
+    }
     if not found:
         return None, NO_ASSERTION
     authorization = found.pop(AUTHORIZATION, None)
@@ -80,6 +79,16 @@ def read_headers(raw: Iterable[tuple[bytes, bytes]]) -> tuple[str | None, Assert
     if documents is not None:  # not cached: long, and of one conversation
         assertion = replace(assertion, documents=_documents(documents))
     return (None if authorization is None else authorization.decode("latin-1")), assertion
+
+
+def _refuse_repeated(raw: Sequence[tuple[bytes, bytes]]) -> None:
+    """Raise InvalidRequest if one of the headers that are read here is given twice."""
+    seen = set()
+    for key, _ in raw:
+        if key in seen:
+            raise _invalid(_NAMES[key], "is given twice; keep one")
+        if key in _NAMES:
+            seen.add(key)
 
 
 @lru_cache(maxsize=MAX_CACHED)

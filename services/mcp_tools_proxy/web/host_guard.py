@@ -79,8 +79,13 @@ class HostOriginGuard:
 
     def _refused_header(self, scope: Scope) -> str | None:
         """Return the name of the header that is not allowed; None if both are."""
+        headers = scope["headers"]
+        found = dict(headers)
+        is_plain = len(found) == len(headers) and b"origin" not in found
+        if is_plain and (self._any_host or found.get(b"host") in self._good_hosts):
+            return None  # a loop over the headers takes four times as long
         hosts = 0
-        for name, value in scope["headers"]:
+        for name, value in headers:
             if name == b"host":
                 hosts += 1
                 if not (self._any_host or value in self._good_hosts or self._is_host(value)):
