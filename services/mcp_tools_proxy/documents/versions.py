@@ -27,7 +27,9 @@ def _content(document: Document) -> Iterator[bytes]:
     """Yield compact JSON, piece by piece: as one it took four times the memory of the texts."""
     yield b"[%b,%b," % (to_json(document.title), to_json(document.tags))
     yield from json_list(map(json_text, document.pages))
-    yield b",%b," % to_json([astuple(section) for section in document.sections.values()])
+    yield b","
+    yield from json_list(to_json(astuple(section)) for section in document.sections.values())
+    yield b","
     if document.own_chunks is None:
         yield b"null"
     else:

@@ -181,16 +181,20 @@ def count_items(data: bytes) -> int:
     return _count_items(_shape_of(data))
 
 
-def check_keys(data: bytes, value: object, *, max_searched: int | None = None) -> None:
+def check_keys(
+    data: bytes, value: object, *, max_searched: int | None = None, encode: bool = True
+) -> None:
     """Raise RepeatedKey if ``data``, which parsed as ``value``, repeats a key in an object.
 
-    The place is the root when there are more than ``max_searched`` keys.
+    The place is the root when there are more than ``max_searched`` keys. Without ``encode`` the
+    texts of ``value`` take no more memory: encoding keeps the UTF-8 form of each.
 
     The fast parser does not report repeated keys, but keeps one of the two. So ``value`` encoded
     again has fewer colons than ``data``. Colons in strings survive, unless they were escaped.
     """
     colons = data.count(b":")
-    kept = to_json(value).count(b":") if len(data) < LARGE_BYTES else _count_colons(value)
+    is_encoded = encode and len(data) < LARGE_BYTES
+    kept = to_json(value).count(b":") if is_encoded else _count_colons(value)
     if colons == kept and (_BACKSLASH not in data or b"\\u003" not in data):
         return
     escaped = data.replace(rb"\\", b"")

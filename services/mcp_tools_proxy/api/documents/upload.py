@@ -13,7 +13,7 @@ from fastapi import Request
 from starlette.datastructures import Headers
 
 from mcp_tools_proxy.api.documents.document_models import UploadQuery
-from mcp_tools_proxy.documents.document_file import MAX_FOREIGN_ITEMS, BrokenFile, parse_document
+from mcp_tools_proxy.documents.document_file import BrokenFile, parse_document
 from mcp_tools_proxy.documents.importers.base import ImportOptions, one_line
 from mcp_tools_proxy.documents.importers.import_process import Imported, Importer
 from mcp_tools_proxy.domain.document import Document
@@ -185,7 +185,7 @@ class _JsonForm:
         try:
             self._file.seek(0)
             content = self._file.read()
-            document = parse_document(Path("body"), content, max_items=MAX_FOREIGN_ITEMS)
+            document = parse_document(Path("body"), content, is_foreign=True)
         except BrokenFile as error:
             details = {"field": error.field or BODY}
             raise InvalidRequest(f"{BODY}: {error.reason}", details=details) from error

@@ -16,11 +16,7 @@ from typing import BinaryIO
 
 from pydantic_core import from_json
 
-from mcp_tools_proxy.documents.document_file import (
-    MAX_FOREIGN_ITEMS,
-    BrokenFile,
-    parse_document,
-)
+from mcp_tools_proxy.documents.document_file import BrokenFile, parse_document
 from mcp_tools_proxy.documents.importers.base import (
     ImportFailed,
     ImportOptions,
@@ -291,7 +287,7 @@ async def feed(sink: asyncio.StreamWriter, request: bytes, file: BinaryIO) -> No
 def _checked(content: bytes, options: ImportOptions) -> Document:
     """Check what an import handed back like a foreign file. Raises ImportFailed."""
     try:
-        document = parse_document(Path("document"), content, max_items=MAX_FOREIGN_ITEMS)
+        document = parse_document(Path("document"), content, is_foreign=True)
     except BrokenFile as error:
         raise ImportFailed(f"makes no valid document: {error.reason}") from error
     if (document.tenant_id, document.doc_id) != (options.tenant_id, options.doc_id):

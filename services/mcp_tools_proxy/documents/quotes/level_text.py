@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from mcp_tools_proxy.documents.pacing import paced
 from mcp_tools_proxy.documents.quotes.level_characters import level_character
-from mcp_tools_proxy.documents.search.pacing import paced
 from mcp_tools_proxy.wire.text import normalize
 
 NO_SPACES = (

@@ -9,8 +9,8 @@ from itertools import accumulate, chain, islice, product
 
 from rapidfuzz import fuzz
 
+from mcp_tools_proxy.documents.pacing import paced
 from mcp_tools_proxy.documents.quotes.level_text import NO_SPACES, Hyphen, LevelText, level_text
-from mcp_tools_proxy.documents.search.pacing import paced
 from mcp_tools_proxy.domain.document import Document, PageSpan
 
 MAX_MATCHES = 10

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import tantivy
 
 from mcp_tools_proxy.documents.layout import each_chunk
+from mcp_tools_proxy.documents.pacing import paced
 from mcp_tools_proxy.documents.search.analysis import Analysis, analysis_of, clean, prepare
 from mcp_tools_proxy.documents.search.fields import CHUNK_TEXT, PAGE_TEXT, PLACE, TOKENIZER
 from mcp_tools_proxy.documents.search.languages import language_of
 from mcp_tools_proxy.documents.search.listings import is_listing
-from mcp_tools_proxy.documents.search.pacing import paced
 from mcp_tools_proxy.documents.search.search_index import SearchIndex
 from mcp_tools_proxy.documents.search.searched_text import SearchedText
 from mcp_tools_proxy.domain.document import Chunk, Document

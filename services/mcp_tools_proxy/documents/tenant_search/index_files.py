@@ -20,10 +20,10 @@ from typing import TypeVar
 import tantivy
 
 from mcp_tools_proxy.documents.cache_folder import make_private
+from mcp_tools_proxy.documents.pacing import paced
 from mcp_tools_proxy.documents.search.analysis import analysis_of
 from mcp_tools_proxy.documents.search.index_builder import CHUNKS_BETWEEN_PAUSES
 from mcp_tools_proxy.documents.search.languages import ENGLISH, Language, language_of
-from mcp_tools_proxy.documents.search.pacing import paced
 from mcp_tools_proxy.documents.tenant_search.index_entries import (
     DOCUMENT,
     HEAD,
