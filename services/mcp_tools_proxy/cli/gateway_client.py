@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from mcp_tools_proxy.settings.client import ClientSettings
+from mcp_tools_proxy.web_client.failure_reasons import connection_reason
 
 if TYPE_CHECKING:
     import httpx
@@ -74,7 +75,7 @@ class GatewayClient:
         except httpx.TimeoutException:
             raise GatewayUnreachable(f"{self._place} did not answer in time") from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            reason = _reason_of(error)
+            reason = connection_reason(error) or str(error) or type(error).__name__
             raise GatewayUnreachable(
                 f"no gateway answers at {self._place}: {reason}; start one, or name another with "
                 "--url, MCP_PROXY_CLIENT_URL or MCP_PROXY_PORT"
@@ -90,16 +91,6 @@ class GatewayClient:
         except ValueError:
             return "the URL"
         return f"{parts.scheme}://{parts.hostname}{port}"
-
-
-def _reason_of(error: BaseException) -> str:
-    """Return why a connection failed, in the words of the operating system, without its number."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, OSError) and cause.strerror:
-            return cause.strerror[:1].lower() + cause.strerror[1:]
-        cause = cause.__cause__ or cause.__context__
-    return str(error) or type(error).__name__
 
 
 def _json_of(answer: "httpx.Response", place: str) -> Mapping[str, object]:
