@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
@@ -26,6 +26,7 @@ from mcp_tools_proxy.domain.errors import (
 )
 from mcp_tools_proxy.filesystem.temporary import open_temporary, write_all
 from mcp_tools_proxy.web.body import discard
+from mcp_tools_proxy.web.disconnect import cancel_on_disconnect
 from mcp_tools_proxy.web.envelope import JSON
 from mcp_tools_proxy.wire.request_json import BODY
 
@@ -112,12 +113,13 @@ class Uploads:
         """Receive the body of a request; yield the document that it holds, or is imported to.
 
         If that is large, no other is in memory while the block runs. Raises ImportBusy,
-        PayloadTooLarge, StoreUnavailable, InvalidRequest, and what an import raises.
+        PayloadTooLarge, StoreUnavailable, InvalidRequest, ClientDisconnect, and what an import
+        raises.
         """
         with self._place(query.tenant_id):
             async with (
                 _spooled(request, self._max_document_bytes) as file,
-                self._readable(file, kind, query) as sent,
+                self._readable(request, file, kind, query) as sent,
                 self._large if self._memory_bytes(sent, file) > LARGE_BYTES else nullcontext(),
             ):
                 loop = asyncio.get_running_loop()
@@ -152,9 +154,12 @@ class Uploads:
 
     @asynccontextmanager
     async def _readable(
-        self, file: FileIO, kind: str, query: UploadQuery
+        self, request: Request, file: FileIO, kind: str, query: UploadQuery
     ) -> AsyncIterator["_JsonForm | Imported"]:
-        """Import an upload, unless it is the JSON form already."""
+        """Import an upload, unless it is the JSON form already.
+
+        An import ends when its client disconnects: another tenant waited 50 s for such a one.
+        """
         if kind == JSON:
             yield _JsonForm(file, query)
             return
@@ -168,8 +173,9 @@ class Uploads:
             ocr_languages=self._ocr_languages,
         )
         suffix = _SUFFIXES.get(kind, "") or await asyncio.to_thread(_suffix_of, file)
-        async with self._importer.imported(file, suffix, options) as imported:
-            yield imported
+        async with AsyncExitStack() as stack:
+            importing = stack.enter_async_context(self._importer.imported(file, suffix, options))
+            yield await cancel_on_disconnect(request.receive, importing)
 
 
 class _JsonForm:

@@ -1,0 +1,120 @@
+"""An import ends when its client disconnects: its process, its place, and its wait for one."""
+
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.support.bounds import BOUND_S
+from tests.support.program import Program, started, wait_until
+from tests.support.tokens import bearer
+
+pytestmark = [pytest.mark.e2e]
+
+ADMIN = "an-admin-token-of-16"
+CONTENT = "/internal/documents/content"
+NOTE = b"# A note\n\nText.\n"
+LONG_NOTE = NOTE * 50_000
+"""Takes seconds, so that the import is stopped before it ends."""
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Iterator[Program]:
+    with started(tmp_path, {"MCP_PROXY_ADMIN_TOKEN": ADMIN}) as made:
+        yield made
+
+
+def workers(program: Program) -> set[int]:
+    """Return the processes that import for the program."""
+    return {
+        int(path.parent.name)
+        for path in Path("/proc").glob("[0-9]*/cmdline")
+        if is_worker(path.parent, program.process.pid)
+    }
+
+
+def is_worker(process: Path, parent: int) -> bool:
+    try:
+        status = (process / "stat").read_text().rpartition(")")[2].split()
+        command = (process / "cmdline").read_bytes()
+    except OSError:  # it has ended
+        return False
+    return int(status[1]) == parent and b"import_worker" in command
+
+
+def send(program: Program, tenant_id: str, content: bytes = NOTE) -> socket.socket:
+    """Send an upload whose answer nobody reads yet."""
+    client = socket.create_connection(("127.0.0.1", program.port), BOUND_S)
+    head = (
+        f"PUT {CONTENT}?tenant_id={tenant_id}&doc_id=d HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+        f"Authorization: Bearer {ADMIN}\r\nContent-Type: text/markdown\r\nIf-None-Match: *\r\n"
+        f"Content-Length: {len(content)}\r\n\r\n"
+    )
+    client.sendall(head.encode() + content)
+    return client
+
+
+def hold(program: Program, tenant_id: str) -> tuple[socket.socket, int]:
+    """Send an upload whose import never ends; return its connection and its process."""
+    before = workers(program)
+    client = send(program, tenant_id, LONG_NOTE)
+    wait_until(lambda: bool(workers(program) - before))
+    (pid,) = workers(program) - before
+    os.kill(pid, signal.SIGSTOP)
+    return client, pid
+
+
+def put(program: Program, tenant_id: str) -> httpx.Response:
+    return program.http.put(
+        CONTENT,
+        params={"tenant_id": tenant_id, "doc_id": "d"},
+        content=NOTE,
+        headers={"Content-Type": "text/markdown", "If-None-Match": "*"} | bearer(ADMIN),
+        timeout=BOUND_S,
+    )
+
+
+def test_the_import_of_a_client_that_has_left_gives_its_place_to_another(program: Program) -> None:
+    with ExitStack() as stack:
+        held = [hold(program, tenant_id) for tenant_id in ("acme", "globex")]
+        for client, _ in held:
+            stack.enter_context(client)
+        (leaving, first), (_, second) = held
+        leaving.close()
+        assert put(program, "initech").status_code == 201
+        assert workers(program) == {second}
+    assert not Path(f"/proc/{first}").exists()
+    query = {"tenant_id": "acme", "doc_id": "d"}
+    shown = program.http.get(CONTENT, params=query, headers=bearer(ADMIN))
+    assert shown.status_code == 404
+    assert put(program, "acme").status_code == 201
+
+
+def test_a_client_that_leaves_while_it_waits_leaves_no_import(program: Program) -> None:
+    with ExitStack() as stack:
+        held = [hold(program, tenant_id) for tenant_id in ("acme", "globex")]
+        for client, _ in held:
+            stack.enter_context(client)
+        send(program, "initech").close()
+        assert workers(program) == {pid for _, pid in held}
+        held[0][0].close()
+        wait_until(lambda: put(program, "initech").status_code == 201)
+        assert workers(program) == {held[1][1]}
+
+
+def test_the_clients_that_have_left_are_recorded(program: Program) -> None:
+    client, pid = hold(program, "acme")
+    client.close()
+    wait_until(lambda: not Path(f"/proc/{pid}").exists())
+
+    def is_recorded() -> bool:
+        return any(
+            line.get("payload", {}).get("code") == "CANCELLED" for line in program.log_lines()
+        )
+
+    wait_until(is_recorded)
