@@ -172,7 +172,7 @@ async def test_an_owner_that_may_not_create_schemas_upgrades_the_one_it_owns(
     for table in (*tables, "logins", "sign_ins", "changes", "migrations"):
         await query(postgres.owner_url, f"ALTER TABLE mcp_tools_proxy.{table} OWNER TO {owner}")
     documents = ("has_doc_id(text)", "changes_since(text)", "record_change()")
-    for function in (*documents, "add_sign_in(text, text, bytea, double precision, bigint)"):
+    for function in (*documents, "add_sign_in(text, text, bytea, double precision, bigint, text)"):
         await query(
             postgres.owner_url, f"ALTER FUNCTION mcp_tools_proxy.{function} OWNER TO {owner}"
         )

@@ -18,9 +18,10 @@ from mcp_tools_proxy.documents.postgres.writer import PostgresWriter
 from mcp_tools_proxy.documents.versions import rights_tag
 from mcp_tools_proxy.domain.document import Document, Readers
 from mcp_tools_proxy.domain.errors import QuotaExceeded
+from mcp_tools_proxy.domain.oauth.logins import LoginOwner
 from mcp_tools_proxy.domain.quota import Quota
 from mcp_tools_proxy.logins.file_logins import FileLogins
-from mcp_tools_proxy.logins.login_store import LoginStore
+from mcp_tools_proxy.logins.login_store import LoginStore, StoredLogin
 from mcp_tools_proxy.logins.postgres_logins import PostgresLogins
 from tests.support.bounds import BOUND_S
 from tests.support.builders import make_document
@@ -198,3 +199,37 @@ async def test_bytes_of_logins_are_bounded(open_store: OpenStore) -> None:
     await store.put(ANA, BINDING, b"x")
     await store.put(bob, BINDING, b"x" * 12_000)
     assert await store.find(bob) is not None
+
+
+async def test_a_login_that_grows_by_its_renewal_counts(open_store: OpenStore) -> None:
+    store = open_store(logins(size=30_000))
+    bob = dataclasses.replace(ANA, user_id="bob")
+    stored = await store.put(ANA, BINDING, b"x" * 9_000)
+    other = await store.put(bob, BINDING, b"x" * 9_000)
+    sent = await store.replace(stored, stored.sealed, refresh_sent=True)
+    assert sent is not None
+    with pytest.raises(QuotaExceeded, match="bytes of logins"):
+        await store.replace(sent, b"y" * 21_000)
+    assert await store.find(ANA) == sent
+    assert await store.replace(other, b"y") is not None
+    assert await store.replace(sent, b"y" * 21_000) is not None
+
+
+async def test_replicas_that_renew_in_parallel_keep_to_the_bytes(open_store: OpenStore) -> None:
+    stores = [open_store(logins(size=20_000)) for _ in range(2)]
+    owners = [dataclasses.replace(ANA, user_id=f"user {number}") for number in range(8)]
+    stored = [await stores[0].put(owner, BINDING, b"x") for owner in owners]
+    writes = [stores[n % 2].replace(it, b"y" * 4_500) for n, it in enumerate(stored)]
+    outcomes = await asyncio.gather(*writes, return_exceptions=True)
+    assert 1 <= sum(not isinstance(outcome, BaseException) for outcome in outcomes) <= 4
+    assert all(isinstance(it, QuotaExceeded | StoredLogin) for it in outcomes)
+
+
+@pytest.mark.parametrize("owner", [GLOBEX, DEPLOYMENT])
+async def test_a_renewal_of_another_tenant_or_of_the_deployment_is_not_refused(
+    open_store: OpenStore, owner: LoginOwner
+) -> None:
+    store = open_store(logins(size=20_000))
+    await store.put(ANA, BINDING, b"x" * 12_000)
+    stored = await store.put(owner, BINDING, b"x")
+    assert await store.replace(stored, b"y" * 12_000) is not None

@@ -93,14 +93,21 @@ async def test_a_record_is_changed_only_where_it_is(store: SignInStore) -> None:
     assert await store.find(RecordKind.BROWSER, "a") is None
 
 
-async def test_there_are_at_most_a_thousand_and_a_taken_one_makes_place(
+async def fill(store: SignInStore, kind: RecordKind, count: int, share: str = "") -> None:
+    """Add records, more at once than a store has connections."""
+    for first in range(0, count, 50):
+        names = [f"{share}{number}" for number in range(first, min(first + 50, count))]
+        added = await asyncio.gather(
+            *(store.add(kind, name, b"x", HOUR_S, share=share) for name in names)
+        )
+        assert added == [b"x"] * len(names)
+
+
+async def test_there_are_at_most_two_thousand_and_a_taken_one_makes_place(
     replicas: Replicas,
 ) -> None:
     store, last = replicas.stores[0], replicas.stores[-1]
-    for first in range(0, 999, 37):  # more at once than a store has connections
-        names = map(str, range(first, first + 37))
-        added = await asyncio.gather(*(store.add(PENDING, it, b"x", HOUR_S) for it in names))
-        assert added == [b"x"] * 37
+    await fill(store, PENDING, 1999)
     both = await asyncio.gather(
         *(it.add(PENDING, n, b"x", HOUR_S) for it, n in ((store, "p"), (last, "q")))
     )
@@ -112,6 +119,37 @@ async def test_there_are_at_most_a_thousand_and_a_taken_one_makes_place(
     assert await last.add(PENDING, "one more", b"x", HOUR_S) is not None
     await replicas.advance(HOUR_S)
     assert await last.add(PENDING, "after their time", b"x", HOUR_S) is not None
+
+
+@pytest.mark.parametrize("kind", [PENDING, RecordKind.CONSOLE])
+async def test_a_share_has_at_most_as_many_records_as_are_free(
+    replicas: Replicas, kind: RecordKind
+) -> None:
+    store, last = replicas.stores[0], replicas.stores[-1]
+    await fill(store, kind, 1000, "a")
+    assert await last.add(kind, "one more", b"x", HOUR_S, share="a") is None
+    assert await last.add(kind, "a7", b"y", HOUR_S, share="a") == b"x"
+    await fill(last, kind, 500, "b")
+    assert await store.add(kind, "one more", b"x", HOUR_S, share="b") is None
+    assert await store.add(kind, "c", b"x", HOUR_S, share="c") == b"x"
+    assert await store.add(kind, "of no share", b"x", HOUR_S) == b"x"
+    await last.take(kind, "a7")
+    assert await last.add(kind, "one more", b"x", HOUR_S, share="a") is None
+    assert await last.add(kind, "one more", b"x", HOUR_S, share="b") is None
+
+
+async def test_a_share_has_place_again_for_records_that_were_taken_or_have_ended(
+    replicas: Replicas,
+) -> None:
+    store, last = replicas.stores[0], replicas.stores[-1]
+    await fill(store, PENDING, 1000, "a")
+    for name in ("a1", "a2"):
+        await last.take(PENDING, name)
+    assert await store.add(PENDING, "first", b"x", HOUR_S, share="a") == b"x"
+    assert await store.add(PENDING, "second", b"x", HOUR_S, share="a") == b"x"
+    assert await store.add(PENDING, "third", b"x", HOUR_S, share="a") is None
+    await replicas.advance(HOUR_S)
+    await fill(last, PENDING, 1000, "a")
 
 
 async def test_a_record_ends_with_its_time(replicas: Replicas) -> None:
@@ -212,11 +250,11 @@ async def test_replicas_that_add_at_once_count_one_after_the_other(
     owner, gateway = [await asyncpg.connect(it) for it in (postgres.owner_url, postgres.url)]
     await owner.execute(
         "INSERT INTO mcp_tools_proxy.sign_ins SELECT 'pending', n, 'x', now() + interval '1 hour' "
-        "FROM generate_series(1, 999) n"
+        "FROM generate_series(1, 1999) n"
     )
     async with gateway.transaction():
         await gateway.execute(
-            "SELECT mcp_tools_proxy.add_sign_in('pending', 'the last', 'x', 3600, 1000)"
+            "SELECT mcp_tools_proxy.add_sign_in('pending', 'the last', 'x', 3600, 2000, '')"
         )
         adding = asyncio.ensure_future(store.add(PENDING, "one more", b"x", HOUR_S))
 

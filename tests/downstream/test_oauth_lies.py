@@ -11,6 +11,7 @@ import pytest
 from aiohttp import web
 
 from mcp_tools_proxy.domain.oauth.logins import Login
+from mcp_tools_proxy.domain.quota import Quota
 from mcp_tools_proxy.downstream.oauth.device_flow import DeviceCode, request_device
 from mcp_tools_proxy.downstream.oauth.discovery import Discovered
 from mcp_tools_proxy.downstream.oauth.login_flow import LoginRequest
@@ -74,11 +75,12 @@ class Renewals:
 
 
 @asynccontextmanager
-async def renewals(folder: Path) -> AsyncIterator[Renewals]:
+async def renewals(folder: Path, quota: Quota | None = None) -> AsyncIterator[Renewals]:
     async with running_issuer() as issuer:
         oauth_web = OAuthWeb()
         try:
-            logins = StoredLogins(oauth_web, FileLogins(folder), SEALER, now=ManualClock(NOW))
+            store = FileLogins(folder, quota=quota)
+            logins = StoredLogins(oauth_web, store, SEALER, now=ManualClock(NOW))
             await logins.keep(login_at(issuer.url, expires_at=0.0))
             yield Renewals(issuer, logins, await discovered_at(oauth_web, issuer.url))
         finally:
@@ -149,6 +151,25 @@ async def test_renewals_let_no_login_grow(tmp_path: Path) -> None:
             renewal.answer({**TOKEN, "expires_in": 0, "scope": scope})
             await renewal.token()
         assert (await renewal.login()).scopes == before
+
+
+@pytest.mark.parametrize("field", ["access_token", "refresh_token"])
+async def test_a_renewal_over_the_quota_serves_its_call_and_ends_the_login(
+    tmp_path: Path, field: str
+) -> None:
+    async with renewals(tmp_path, Quota(kind="logins", count=0, bytes=20_000)) as renewal:
+        renewal.answer({**TOKEN, field: "x" * 30_000})
+        assert (await renewal.token()).expires_at == NOW + 3600
+        with pytest.raises(LoginNeeded):
+            await renewal.token()
+        assert renewal.sent == 1
+
+
+async def test_scopes_that_a_server_demands_are_not_kept_over_the_quota(tmp_path: Path) -> None:
+    async with renewals(tmp_path, Quota(kind="logins", count=0, bytes=4_000)) as renewal:
+        before = await renewal.login()
+        await renewal.logins.note_demanded(ANA, tuple(f"{n:0200}" for n in range(100)))
+        assert await renewal.login() == before
 
 
 DEVICE: Json = {

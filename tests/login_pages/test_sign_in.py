@@ -277,7 +277,7 @@ async def test_a_sign_in_that_the_user_refuses_ends_at_the_closing_page() -> Non
         assert COOKIE not in browser.cookies
 
 
-async def test_of_pending_sign_ins_there_are_at_most_a_thousand() -> None:
+async def test_one_tenant_has_at_most_half_of_the_pending_sign_ins() -> None:
     async with page_gateway() as gateway:
         offers = gateway.served.service.gateway.user_sign_ins.offers
         assert offers is not None
@@ -295,6 +295,7 @@ async def test_of_pending_sign_ins_there_are_at_most_a_thousand() -> None:
         assert "url" not in answer["error"]["details"]
         assert "too many sign-ins" in answer["error"]["message"]
         assert await gateway.address(sub="user-999") == known.url
+        assert await gateway.address(tenant_id="globex", sub="bob")
 
 
 async def test_who_opens_an_address_over_and_over_uses_up_a_few_steps() -> None:

@@ -30,10 +30,11 @@ async def advance_redis(url: str, seconds: float) -> None:
     with Redis.from_url(url) as client:
         for kind in _KINDS:
             prefix = f"{KEY_PREFIX}:{{sign-ins}}:{kind}"
-            for name, ends_ms in client.zscan_iter(prefix):
-                earlier = int(ends_ms - seconds * 1000)
-                client.zadd(prefix, {name: earlier})
-                client.pexpireat(name, earlier)
+            for names in (prefix, *client.scan_iter(f"{prefix}-of:*")):
+                for name, ends_ms in client.zscan_iter(names):
+                    earlier = int(ends_ms - seconds * 1000)
+                    client.zadd(names, {name: earlier})
+                    client.pexpireat(name, earlier)
 
 
 async def advance_postgres(owner_url: str, seconds: float) -> None:

@@ -34,6 +34,7 @@ from mcp_tools_proxy.logins.login_store import (
     LEASE_WAIT_S,
     UNREADABLE,
     StoredLogin,
+    is_growing,
     new_version,
     sorted_owners,
 )
@@ -90,6 +91,8 @@ class FileLogins:
         def write() -> StoredLogin | None:
             if not self._is_there(path, stored):
                 return None
+            if self._quota is not None and is_growing(stored, newer):
+                self._check_quota(self._quota, path, newer)
             write_login(path, newer)
             return newer
 

@@ -60,7 +60,11 @@ class LoginStore(Protocol):
     async def replace(
         self, stored: StoredLogin, sealed: bytes, *, refresh_sent: bool = False
     ) -> StoredLogin | None:
-        """Write a login in place of ``stored``; None, and nothing, if that is no longer there."""
+        """Write a login in place of ``stored``; None, and nothing, if that is no longer there.
+
+        Raises QuotaExceeded as ``put`` does, if the login is larger than before: an issuer or a
+        server could let stored logins grow, 64 kB each.
+        """
 
     async def remove(self, stored: StoredLogin) -> bool:
         """Remove a login; False, and nothing, if ``stored`` is no longer there."""
@@ -77,6 +81,11 @@ class LoginStore(Protocol):
         after ``wait_s``. Nothing is locked that reads, ``put`` and ``remove`` would wait for: a
         holder that was too slow notices at its ``replace``.
         """
+
+
+def is_growing(stored: StoredLogin, newer: StoredLogin) -> bool:
+    """Return whether a tenant's login becomes larger by a change."""
+    return bool(stored.owner.tenant_id) and len(newer.sealed) > len(stored.sealed)
 
 
 def new_version() -> str:

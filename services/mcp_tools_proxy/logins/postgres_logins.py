@@ -22,6 +22,7 @@ from mcp_tools_proxy.logins.login_store import (
     LEASE_WAIT_S,
     UNREADABLE,
     StoredLogin,
+    is_growing,
     new_version,
     sorted_owners,
 )
@@ -99,11 +100,10 @@ class PostgresLogins:
     async def put(self, owner: LoginOwner, binding: LoginBinding, sealed: bytes) -> StoredLogin:
         """Write the login of a new sign-in in place of any other one of its owner."""
         stored = StoredLogin(owner=owner, binding=binding, sealed=sealed, version=new_version())
-        texts = (encoded(owner_text(owner)), encoded(binding_text(binding)))
         async with self._transaction(owner.tenant_id) as rows:
             if self._quota is not None and owner.tenant_id:
-                size = len(sealed) + sum(map(len, texts))
-                await _check_quota(self._quota, rows, owner_key(owner), size)
+                await _check_quota(self._quota, rows, owner_key(owner), _size_of(stored))
+            texts = _texts_of(stored)
             await rows.execute(_PUT, owner_key(owner), *texts, sealed, stored.version)
         return stored
 
@@ -114,6 +114,8 @@ class PostgresLogins:
         newer = replace(stored, sealed=sealed, version=new_version(), refresh_sent=refresh_sent)
         key = owner_key(stored.owner)
         async with self._transaction(stored.owner.tenant_id) as rows:
+            if self._quota is not None and is_growing(stored, newer):
+                await _check_quota(self._quota, rows, key, _size_of(newer))
             done = await rows.fetchrow(
                 _REPLACE, key, stored.version, sealed, newer.version, refresh_sent
             )
@@ -188,6 +190,15 @@ async def _check_quota(quota: Quota, rows: Rows, key: bytes, size: int) -> None:
     usage = {row["is_own"]: Usage(row["count"], int(row["bytes"])) for row in found}
     others, old = usage.get(False, Usage()), usage.get(True, Usage())
     quota.check(others=others, old=old, new=Usage(1, size))
+
+
+def _texts_of(stored: StoredLogin) -> tuple[bytes, bytes]:
+    return encoded(owner_text(stored.owner)), encoded(binding_text(stored.binding))
+
+
+def _size_of(stored: StoredLogin) -> int:
+    """Return the bytes of a login as ``_USAGE`` counts them."""
+    return len(stored.sealed) + sum(map(len, _texts_of(stored)))
 
 
 def _login_of(owner: LoginOwner, row: Any) -> StoredLogin:

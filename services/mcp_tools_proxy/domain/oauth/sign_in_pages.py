@@ -10,8 +10,8 @@ from mcp_tools_proxy.domain.oauth.logins import LoginOwner
 PENDING_S = 600.0
 """Seconds for which the address of a sign-in is good."""
 
-MAX_PENDING = 1_000
-"""Sign-ins that may be pending at once, of all users."""
+MAX_PENDING = 2_000
+"""Sign-ins that may be pending at once, of all tenants."""
 
 
 class SignInRefused(Exception):

@@ -1,13 +1,14 @@
 """Tokens of people who have signed in: found in the store, renewed under a lease, revoked."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
 import structlog
 from yarl import URL
 
-from mcp_tools_proxy.domain.errors import LoginsUnavailable
+from mcp_tools_proxy.domain.errors import LoginsUnavailable, QuotaExceeded
 from mcp_tools_proxy.domain.oauth.logins import (
     EndedLogin,
     Login,
@@ -167,7 +168,8 @@ class StoredLogins:
             if stored is None or login is None or login.demanded == scopes:
                 return
             sealed = self._sealer.seal(replace(login, demanded=scopes))
-            await self._store.replace(stored, sealed, refresh_sent=stored.refresh_sent)
+            with suppress(QuotaExceeded):  # then the next sign-in requests those of the login only
+                await self._store.replace(stored, sealed, refresh_sent=stored.refresh_sent)
 
     async def wanted_scopes(self, owner: LoginOwner) -> WantedScopes:
         """Return what a login has, and what its server wants. Raises LoginsUnavailable."""
@@ -265,7 +267,16 @@ class StoredLogins:
             if sent is None:
                 raise IssuerUnavailable("the login was changed meanwhile")
             renewed = await self._refresh(sent, login, found.issuer, client)
-            if await self._store.replace(sent, self._sealer.seal(renewed)) is None:
+            try:
+                kept = await self._store.replace(sent, self._sealer.seal(renewed))
+            except QuotaExceeded as error:  # its refresh token is used up: it cannot stay as it was
+                log.warning(
+                    "login.over_quota", server_id=owner.server_id, tenant_id=owner.tenant_id,
+                    reason=error.message,
+                )  # fmt: skip
+                await self._store.remove(sent)
+                return _token_of(renewed)
+            if kept is None:
                 log.warning("login.changed_meanwhile", server_id=owner.server_id)
         return _token_of(renewed)
 

@@ -11,7 +11,7 @@ from mcp_tools_proxy.logins.sign_ins.sign_in_store import UNUSABLE, RecordKind
 from mcp_tools_proxy.logins.tenant_transactions import Rows, TenantTransactions
 
 _NAME = "SELECT set_config('mcp_tools_proxy.sign_in', $1, true)"
-_ADD = "SELECT mcp_tools_proxy.add_sign_in($1, $2, $3, $4, $5) AS content"
+_ADD = "SELECT mcp_tools_proxy.add_sign_in($1, $2, $3, $4, $5, $6) AS content"
 _REPLACE = """
 UPDATE mcp_tools_proxy.sign_ins SET content = $3
 WHERE kind = $1 AND name = $2 AND ends_at > clock_timestamp() RETURNING content
@@ -40,9 +40,11 @@ class PostgresSignIns:
     def __repr__(self) -> str:
         return "<PostgresSignIns>"
 
-    async def add(self, kind: RecordKind, name: str, content: bytes, ttl_s: float) -> bytes | None:
+    async def add(
+        self, kind: RecordKind, name: str, content: bytes, ttl_s: float, *, share: str = ""
+    ) -> bytes | None:
         """Return the record of a name, ``content`` where there was none; None if it is full."""
-        return await self._content(_ADD, kind, name, content, ttl_s, kind.limit)
+        return await self._content(_ADD, kind, name, content, ttl_s, kind.limit, share)
 
     async def replace(self, kind: RecordKind, name: str, content: bytes) -> None:
         """Change a record that is there; its time stays."""

@@ -27,15 +27,30 @@ if found then
   return {'found', found}
 end
 redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
-if redis.call('ZCARD', KEYS[2]) >= tonumber(ARGV[3]) then
+local free = tonumber(ARGV[3]) - redis.call('ZCARD', KEYS[2])
+if KEYS[3] and redis.call('ZCARD', KEYS[3]) >= free then
+  for _, name in ipairs(redis.call('ZRANGE', KEYS[3], 0, -1)) do
+    if redis.call('EXISTS', name) == 0 then
+      redis.call('ZREM', KEYS[3], name)
+    end
+  end
+  if redis.call('ZCARD', KEYS[3]) >= free then
+    return {'full', ''}
+  end
+end
+if free <= 0 then
   return {'full', ''}
 end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-redis.call('ZADD', KEYS[2], now + ARGV[2], KEYS[1])
-redis.call('PEXPIRE', KEYS[2], ARGV[2])
+for key = 2, #KEYS do
+  redis.call('ZADD', KEYS[key], now + ARGV[2], KEYS[1])
+  redis.call('PEXPIRE', KEYS[key], ARGV[2])
+end
 return {'added', ARGV[1]}
 """
-"""KEYS: the record, those of its kind by their end. ARGV: content, milliseconds, limit."""
+"""KEYS: the record, those of its kind and, with a share, those of the share by their end. ARGV:
+content, milliseconds, limit. Who takes a record does not know its share: the names of records that
+are gone leave it once it looks full."""
 
 _TAKE = """
 redis.call('ZREM', KEYS[2], KEYS[1])
@@ -63,11 +78,16 @@ class RedisSignIns:
     def __repr__(self) -> str:
         return f"<RedisSignIns {self._name}>"
 
-    async def add(self, kind: RecordKind, name: str, content: bytes, ttl_s: float) -> bytes | None:
+    async def add(
+        self, kind: RecordKind, name: str, content: bytes, ttl_s: float, *, share: str = ""
+    ) -> bytes | None:
         """Return the record of a name, ``content`` where there was none; None if it is full."""
         await self._check_fit()
         arguments: list[bytes | int] = [content, max(1, int(ttl_s * 1000)), kind.limit]
-        answer, found = await self._in_time(lambda: self._add_script(_keys(kind, name), arguments))
+        keys = _keys(kind, name)
+        if share:
+            keys.append(f"{keys[1]}-of:{share}")
+        answer, found = await self._in_time(lambda: self._add_script(keys, arguments))
         return None if answer == b"full" else bytes(found)
 
     async def replace(self, kind: RecordKind, name: str, content: bytes) -> None:

@@ -11,6 +11,9 @@ from mcp_tools_proxy.encryption.record_cipher import RecordCipher
 
 MAX_CONSOLE_SESSIONS = 1_000
 
+MAX_BROWSER_RECORDS = 20_000
+"""Most records of browsers: for each address some steps, their slots, and how it ended."""
+
 STEPS_PER_ADDRESS = 8
 """Steps of browsers that one address has at a time: a sign-in needs one after the other."""
 
@@ -27,11 +30,10 @@ class RecordKind(StrEnum):
 
     @property
     def limit(self) -> int:
-        """How many there may be: for each address some steps, their slots, and how it ended."""
+        """How many there may be."""
         if self is RecordKind.CONSOLE:
             return 2 * MAX_CONSOLE_SESSIONS
-        per_address = 1 if self is RecordKind.PENDING else 2 * STEPS_PER_ADDRESS + 4
-        return per_address * MAX_PENDING
+        return MAX_PENDING if self is RecordKind.PENDING else MAX_BROWSER_RECORDS
 
 
 UNUSABLE = "sign-ins cannot be kept now; try again later"
@@ -39,14 +41,21 @@ UNUSABLE = "sign-ins cannot be kept now; try again later"
 
 
 class SignInStore(Protocol):
-    """Records of unfinished sign-ins. Each method raises LoginsUnavailable if it does not work."""
+    """Records of unfinished sign-ins. Each method raises LoginsUnavailable if it does not work.
+
+    A ``share`` is a name that the records of one tenant have in common. A share has at most as many
+    records of a kind as are free: one tenant alone could use all places, and nobody else could sign
+    in. Records without a share are bounded by the kind alone.
+    """
 
     @property
     def is_shared(self) -> bool:
         """Whether all replicas have the same records."""
         ...
 
-    async def add(self, kind: RecordKind, name: str, content: bytes, ttl_s: float) -> bytes | None:
+    async def add(
+        self, kind: RecordKind, name: str, content: bytes, ttl_s: float, *, share: str = ""
+    ) -> bytes | None:
         """Return the record of a name, ``content`` where there was none; None where all are used.
 
         Of several at the same time one adds its content, and the others are given that.

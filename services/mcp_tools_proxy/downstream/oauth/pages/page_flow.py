@@ -183,7 +183,7 @@ class PageFlow:
         browser = BrowserSecret.new()
         closing = Closing(server_id=owner.server_id, problem=problem)
         async with failing(SERVER_ISSUER_FAILED, owner):
-            await self._records.keep_closing(browser.closing, closing)
+            await self._records.keep_closing(browser.closing, closing, owner)
         return Closed(owner=owner, problem=problem, cookie=browser.cookie)
 
     async def _pending(self, nonce: str) -> PendingSignIn:

@@ -26,6 +26,7 @@ T = TypeVar("T")
 _NONCE_BYTES = 32
 _ID_CHARS = 32
 
+_NO_PLACE = "the places of all, or of this tenant, are used"
 _FULL = "too many sign-ins are pending; try again in some minutes"
 
 
@@ -91,9 +92,11 @@ class SignInRecords:
             expires_at=self._now() + PENDING_S,
         )
         sealed = self._sealer.seal(_PENDING.dump_json(made), id_)
-        found = await self._store.add(RecordKind.PENDING, id_, sealed, PENDING_S)
+        found = await self._store.add(
+            RecordKind.PENDING, id_, sealed, PENDING_S, share=self._share_of(owner)
+        )
         if found is None:
-            raise LoginsUnavailable(_FULL, reason="all are used")
+            raise LoginsUnavailable(_FULL, reason=_NO_PLACE)
         known = made if found == sealed else self._opened(_PENDING, found, id_)
         if known is None:  # of a key that is no longer ours
             await self._store.take(RecordKind.PENDING, id_)
@@ -127,50 +130,52 @@ class SignInRecords:
         An address has a few steps at a time, and drops one for another: else who opens his own over
         and over would use up all that there may be, and nobody else could sign in.
         """
-        await self._use_slot(step.nonce, name)
-        await self._keep(name, _STEP.dump_json(step))
+        share = self._share_of(step.login.request.owner)
+        await self._use_slot(step.nonce, name, share)
+        await self._keep(name, _STEP.dump_json(step), share)
 
     async def take_step(self, name: str) -> BrowserStep | None:
         """Remove a step, and return it: once."""
         return await self._take(_STEP, name)
 
-    async def keep_closing(self, name: str, closing: Closing) -> None:
-        """Keep how a sign-in has ended."""
-        await self._keep(name, _CLOSING.dump_json(closing))
+    async def keep_closing(self, name: str, closing: Closing, owner: LoginOwner) -> None:
+        """Keep how a sign-in of an owner has ended."""
+        await self._keep(name, _CLOSING.dump_json(closing), self._share_of(owner))
 
     async def take_closing(self, name: str) -> Closing | None:
         """Remove how a sign-in has ended, and return it: once."""
         return await self._take(_CLOSING, name)
 
-    async def _use_slot(self, nonce: str, name: str) -> None:
+    async def _use_slot(self, nonce: str, name: str, share: str) -> None:
         """Use one of the slots of an address for a step; drop the step of one if all are used."""
         for number in range(STEPS_PER_ADDRESS):
-            if await self._add_slot(nonce, number, name):
+            if await self._add_slot(nonce, number, name, share):
                 return
         number = secrets.randbelow(STEPS_PER_ADDRESS)
         slot = self._slot_of(nonce, number)
         dropped = await self._store.take(RecordKind.BROWSER, slot)
         if dropped is not None and (known := self._sealer.open(dropped, slot)) is not None:
             await self.take_step(known.decode())
-        if not await self._add_slot(nonce, number, name):
+        if not await self._add_slot(nonce, number, name, share):
             raise LoginsUnavailable(_FULL, reason="an address is opened too often")
 
-    async def _add_slot(self, nonce: str, number: int, name: str) -> bool:
+    async def _add_slot(self, nonce: str, number: int, name: str, share: str) -> bool:
         slot = self._slot_of(nonce, number)
         sealed = self._sealer.seal(name.encode(), slot)
-        found = await self._store.add(RecordKind.BROWSER, slot, sealed, PENDING_S)
+        found = await self._store.add(RecordKind.BROWSER, slot, sealed, PENDING_S, share=share)
         if found is None:
-            raise LoginsUnavailable(_FULL, reason="all are used")
+            raise LoginsUnavailable(_FULL, reason=_NO_PLACE)
         return found == sealed
 
     def _slot_of(self, nonce: str, number: int) -> str:
         return self._sealer.name_of("slot", nonce, str(number))
 
-    async def _keep(self, name: str, content: bytes) -> None:
+    async def _keep(self, name: str, content: bytes, share: str) -> None:
         digest = self._sealer.name_of("browser", name)
         sealed = self._sealer.seal(content, digest)
-        if await self._store.add(RecordKind.BROWSER, digest, sealed, PENDING_S) is None:
-            raise LoginsUnavailable(_FULL, reason="all are used")
+        kept = await self._store.add(RecordKind.BROWSER, digest, sealed, PENDING_S, share=share)
+        if kept is None:
+            raise LoginsUnavailable(_FULL, reason=_NO_PLACE)
 
     async def _take(self, adapter: TypeAdapter[T], name: str) -> T | None:
         digest = self._sealer.name_of("browser", name)
@@ -185,6 +190,10 @@ class SignInRecords:
             return adapter.validate_json(content)
         except ValidationError:  # of another release
             return None
+
+    def _share_of(self, owner: LoginOwner) -> str:
+        """Return the name that the records of an owner's tenant have in common."""
+        return self._sealer.name_of("tenant", owner.tenant_id)[:_ID_CHARS]
 
     def _id_of(self, owner: LoginOwner) -> str:
         return self._sealer.name_of(
