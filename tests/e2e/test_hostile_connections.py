@@ -131,3 +131,28 @@ def test_an_idle_connection_is_closed_when_its_time_is_over(tmp_path: Path) -> N
     ):
         connection.sendall(HEALTH)
         assert answered(connection).startswith(b"HTTP/1.1 200")
+
+
+EVIL, GOOD = b"evil.example", b"127.0.0.1"
+PRESETS = b"/internal/mcp/presets"
+
+
+@pytest.mark.parametrize(
+    ("line", "host", "status"),
+    [
+        (b"GET http://%b%b HTTP/1.1" % (EVIL, PRESETS), GOOD, b"403"),
+        (b"GET HTTPS://%b:443%b?x=1 HTTP/1.1" % (EVIL, PRESETS), GOOD, b"403"),
+        (b"GET http://%b@%b%b HTTP/1.1" % (GOOD, EVIL, PRESETS), GOOD, b"403"),
+        (b"GET http://%b@%b%b HTTP/1.1" % (EVIL, GOOD, PRESETS), GOOD, b"403"),
+        (b"GET http://%b%b HTTP/1.1\r\nUpgrade: h2c" % (EVIL, PRESETS), GOOD, b"403"),
+        (b"GET http://%b%b HTTP/1.1\r\nHost: %b" % (GOOD, PRESETS, EVIL), GOOD, b"403"),
+        (b"GET http://%b%b HTTP/1.1" % (GOOD, PRESETS), EVIL, b"200"),
+        (b"GET /internal/mcp/presets?next=http://%b/ HTTP/1.1" % EVIL, GOOD, b"200"),
+    ],
+)
+def test_the_host_of_an_absolute_target_is_the_one_that_is_judged(
+    program: Program, line: bytes, host: bytes, status: bytes
+) -> None:
+    with connect(program) as connection:
+        connection.sendall(b"%b\r\nHost: %b%b" % (line, host, CLOSE))
+        assert answered(connection).split()[1] == status

@@ -5,6 +5,7 @@ size, by requests that never end, by responses that it does not read, by pipelin
 """
 
 import asyncio
+import re
 from collections.abc import Callable, Collection
 
 import httptools
@@ -45,6 +46,8 @@ READ_BYTES = 32 * 1024
 """Bytes that are parsed in one go: uvloop passes up to 256 kB, which is 40,000 one-byte chunks, and
 parsing them at once would block the event loop."""
 
+_SCHEME_END = b"://"
+_PATH_OR_QUERY = re.compile(rb"[/?#]")
 _BLANK_LINE = b"\r\n\r\n"
 _SPACE = ord(" ")
 _TOO_LARGE = "its head, a chunk's line or its trailers are too large"
@@ -181,6 +184,8 @@ class BoundedProtocol(HttpToolsProtocol):
             self._finish_block(self._data.index(_BLANK_LINE, self._offset) + len(_BLANK_LINE))
         if len(self.headers) > MAX_HEADERS:
             raise _Refused(_TOO_LARGE)
+        if _SCHEME_END in self.url:
+            self._use_host_of_target()
         super().on_headers_complete()
         self.headers = []  # the parser adds trailers here: no request has this list
         if self.uploads and (self.scope["method"], self.scope["path"]) in self.uploads:
@@ -248,6 +253,17 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._running is None or self.pipeline or self._running.response_started:
             return
         self._running.keep_alive = False
+
+    def _use_host_of_target(self) -> None:
+        """Replace ``Host`` by the host of an absolute target, which counts (RFC 9112 §3.2.2).
+
+        ``GET http://evil.example/`` with an allowed ``Host`` passed MCP_PROXY_ALLOWED_HOSTS.
+        """
+        authority = _PATH_OR_QUERY.split(self.url.partition(_SCHEME_END)[2], 1)[0]
+        if not self.url.startswith(b"/"):
+            self.headers[:] = [
+                (name, authority if name == b"host" else value) for name, value in self.headers
+            ]
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._running = cycle
