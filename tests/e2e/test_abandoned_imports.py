@@ -1,7 +1,5 @@
 """An import ends when its client disconnects: its process, its place, and its wait for one."""
 
-import os
-import signal
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -13,6 +11,7 @@ import pytest
 from tests.support.bounds import BOUND_S
 from tests.support.program import Program, started, wait_until
 from tests.support.tokens import bearer
+from tests.support.worker_processes import stop_new_worker, workers
 
 pytestmark = [pytest.mark.e2e]
 
@@ -27,24 +26,6 @@ LONG_NOTE = NOTE * 50_000
 def program(tmp_path: Path) -> Iterator[Program]:
     with started(tmp_path, {"MCP_PROXY_ADMIN_TOKEN": ADMIN}) as made:
         yield made
-
-
-def workers(program: Program) -> set[int]:
-    """Return the processes that import for the program."""
-    return {
-        int(path.parent.name)
-        for path in Path("/proc").glob("[0-9]*/cmdline")
-        if is_worker(path.parent, program.process.pid)
-    }
-
-
-def is_worker(process: Path, parent: int) -> bool:
-    try:
-        status = (process / "stat").read_text().rpartition(")")[2].split()
-        command = (process / "cmdline").read_bytes()
-    except OSError:  # it has ended
-        return False
-    return int(status[1]) == parent and b"import_worker" in command
 
 
 def send(program: Program, tenant_id: str, content: bytes = NOTE) -> socket.socket:
@@ -63,10 +44,7 @@ def hold(program: Program, tenant_id: str) -> tuple[socket.socket, int]:
     """Send an upload whose import never ends; return its connection and its process."""
     before = workers(program)
     client = send(program, tenant_id, LONG_NOTE)
-    wait_until(lambda: bool(workers(program) - before))
-    (pid,) = workers(program) - before
-    os.kill(pid, signal.SIGSTOP)
-    return client, pid
+    return client, stop_new_worker(program, before)
 
 
 def put(program: Program, tenant_id: str) -> httpx.Response:

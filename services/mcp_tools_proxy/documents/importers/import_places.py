@@ -1,10 +1,9 @@
-"""Places for imports, which tenants take in turn: at most one each, the others wait in a queue."""
+"""Places for imports: two with OCR, two without, and three in all."""
 
-import asyncio
-from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+
+from mcp_tools_proxy.documents.fair_places import FairPlaces, NoPlace, Refusal
 
 MOST_AT_ONCE = 3
 MOST_OF_A_KIND = 2
@@ -20,6 +19,15 @@ SHARE_S = 60.0
 OCR_SHARE_S = 300.0
 """Seconds after which an import ends while another tenant waits for its place."""
 
+_PLAIN, _OCR = "plain", "ocr"
+_REASONS: Mapping[Refusal, str] = {
+    Refusal.OWN_WORK: "an import of this tenant runs already; send it again",
+    Refusal.MANY_WAIT: "too many tenants wait for an import; send it again",
+    Refusal.WAITED_TOO_LONG: "imports of other tenants run; send it again",
+    Refusal.SHARE_IS_OVER: "the import took over {share_s:g} s while other tenants waited; send it "
+    "again later, or cut the file into parts",
+}
+
 
 class ImporterBusy(Exception):
     """There is no place for an import now, or no longer; ``reason`` is one line."""
@@ -29,136 +37,37 @@ class ImporterBusy(Exception):
         self.reason = reason
 
 
-@dataclass(slots=True, kw_only=True)
-class _RunningImport:
-    with_ocr: bool
-    since: float
-    timeout_s: float
-    share_s: float
-    end: asyncio.Timeout
-
-
-@dataclass(slots=True, kw_only=True)
-class _WaitingImport:
-    with_ocr: bool
-    admitted: asyncio.Future[None]
-
-
 class ImportPlaces:
-    """Two places with OCR, two without, and three in all; for one event loop."""
+    """The places of one event loop."""
 
     def __init__(
         self, *, wait_s: float = WAIT_S, share_s: float = SHARE_S, ocr_share_s: float = OCR_SHARE_S
     ) -> None:
-        self._wait_s = wait_s
-        self._share_s = share_s
-        self._ocr_share_s = ocr_share_s
-        self._taken: Counter[bool] = Counter()
-        """By whether there is OCR; those that were admitted and have not begun are included."""
-
-        self._running: dict[str, _RunningImport] = {}
-        self._waiting: dict[str, _WaitingImport] = {}
-        """By tenant, in the order of their arrival."""
-
-        self._tenants: set[str] = set()
-        """Tenants that wait or have a place."""
+        self._places = FairPlaces(
+            most_at_once=MOST_AT_ONCE,
+            most_of_a_kind=MOST_OF_A_KIND,
+            most_waiting=MOST_WAITING,
+            wait_s=wait_s,
+            shares_s={_PLAIN: share_s, _OCR: ocr_share_s},
+        )
 
     def __repr__(self) -> str:
-        return f"<ImportPlaces: {len(self._running)} running, {len(self._waiting)} waiting>"
+        return f"<ImportPlaces: {self._places.running} running, {self._places.waiting} waiting>"
 
     @property
     def running(self) -> int:
         """How many imports run."""
-        return len(self._running)
+        return self._places.running
 
     @asynccontextmanager
     async def place(
         self, tenant_id: str, *, with_ocr: bool, timeout_s: float
     ) -> AsyncIterator[None]:
-        """Wait for a place, and hold it during the block, which has ``timeout_s`` seconds.
-
-        While another tenant waits for the place, the block has its share of seconds only. Raises
-        ImporterBusy, TimeoutError.
-        """
-        if tenant_id in self._tenants:
-            raise ImporterBusy("an import of this tenant runs already; send it again")
-        self._tenants.add(tenant_id)
+        """Wait for a place, and hold it during the block. Raises ImporterBusy, TimeoutError."""
+        kind = _OCR if with_ocr else _PLAIN
         try:
-            await self._take(tenant_id, with_ocr=with_ocr)
-            try:
-                async with self._in_time(tenant_id, with_ocr=with_ocr, timeout_s=timeout_s):
-                    yield
-            finally:
-                self._taken[with_ocr] -= 1
-                self._admit()
-        finally:
-            self._tenants.discard(tenant_id)
-
-    async def _take(self, tenant_id: str, *, with_ocr: bool) -> None:
-        """Acquire a place, or wait for one. Raises ImporterBusy."""
-        if self._fits(with_ocr=with_ocr):
-            self._taken[with_ocr] += 1
-            return
-        if len(self._waiting) >= MOST_WAITING:
-            raise ImporterBusy("too many tenants wait for an import; send it again")
-        admitted = asyncio.get_running_loop().create_future()
-        self._waiting[tenant_id] = _WaitingImport(with_ocr=with_ocr, admitted=admitted)
-        self._limit_shares()
-        try:
-            async with asyncio.timeout(self._wait_s):
-                await admitted
-        except BaseException as error:
-            if admitted.done() and not admitted.cancelled():  # in the very turn of the time-out
-                self._taken[with_ocr] -= 1
-                self._admit()
-            if isinstance(error, TimeoutError):
-                raise ImporterBusy("imports of other tenants run; send it again") from None
-            raise
-        finally:
-            self._waiting.pop(tenant_id, None)
-            self._limit_shares()
-
-    def _fits(self, *, with_ocr: bool) -> bool:
-        return self._taken.total() < MOST_AT_ONCE and self._taken[with_ocr] < MOST_OF_A_KIND
-
-    def _admit(self) -> None:
-        """Admit those that have waited longest to free places."""
-        for waiting in self._waiting.values():
-            if not waiting.admitted.done() and self._fits(with_ocr=waiting.with_ocr):
-                self._taken[waiting.with_ocr] += 1
-                waiting.admitted.set_result(None)
-
-    @asynccontextmanager
-    async def _in_time(
-        self, tenant_id: str, *, with_ocr: bool, timeout_s: float
-    ) -> AsyncIterator[None]:
-        """Run the block within its time. Raises ImporterBusy, TimeoutError."""
-        share_s = min(timeout_s, self._ocr_share_s if with_ocr else self._share_s)
-        since = asyncio.get_running_loop().time()
-        end = asyncio.timeout(timeout_s)
-        try:
-            async with end:
-                self._running[tenant_id] = _RunningImport(
-                    with_ocr=with_ocr, since=since, timeout_s=timeout_s, share_s=share_s, end=end
-                )
-                self._limit_shares()
-                try:
-                    yield
-                finally:
-                    del self._running[tenant_id]
-        except TimeoutError:
-            if not end.expired() or (end.when() or 0) >= since + timeout_s:
-                raise
-            raise ImporterBusy(
-                f"the import took over {share_s:g} s while other tenants waited; send it again "
-                "later, or cut the file into parts"
-            ) from None
-
-    def _limit_shares(self) -> None:
-        """Set the end of each import: its share while another waits for its place, or its time."""
-        kinds = {it.with_ocr for it in self._waiting.values() if not it.admitted.done()}
-        is_full = self._taken.total() >= MOST_AT_ONCE
-        for it in self._running.values():
-            if not it.end.expired():
-                is_wanted = it.with_ocr in kinds or (bool(kinds) and is_full)
-                it.end.reschedule(it.since + (it.share_s if is_wanted else it.timeout_s))
+            async with self._places.place(tenant_id, kind=kind, timeout_s=timeout_s):
+                yield
+        except NoPlace as error:
+            reason = _REASONS[error.refusal].format(share_s=error.share_s)
+            raise ImporterBusy(reason) from None

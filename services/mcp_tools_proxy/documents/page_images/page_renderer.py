@@ -4,7 +4,8 @@ import asyncio
 import json
 import re
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from io import BytesIO
@@ -12,6 +13,7 @@ from weakref import WeakValueDictionary
 
 from pydantic_core import from_json
 
+from mcp_tools_proxy.documents.fair_places import FairPlaces, NoPlace, Refusal
 from mcp_tools_proxy.documents.importers.base import one_line
 from mcp_tools_proxy.documents.importers.import_process import (
     ImportUnavailable,
@@ -24,8 +26,29 @@ WORKER = (sys.executable, "-I", "-m", "mcp_tools_proxy.documents.page_images.ren
 MOST_AT_ONCE = 2
 """Pages that are rendered at once, one of each tenant; others wait."""
 
+MOST_WAITING = 24
+"""Tenants that wait for a place."""
+
+MOST_OF_TENANT = 16
+"""Pages of a tenant that wait for its turn."""
+
+WAIT_S = 30.0
+"""Seconds that a page waits for its turn, and then for a place."""
+
 TIMEOUT_S = 30.0
-"""Seconds for one page in all, the wait for its turn included."""
+"""Seconds for one page in its place; its CPU ends it sooner, unless it sleeps."""
+
+SHARE_S = 5.0
+"""Seconds after which a page ends while another tenant waits. A page takes 0.3 s; two tenants with
+pages of 30 s kept others waiting until their time was over."""
+
+_PAGE = "page"
+_REASONS: Mapping[Refusal, str] = {
+    Refusal.OWN_WORK: "another page of this tenant is drawn",
+    Refusal.MANY_WAIT: "too many tenants wait for a page",
+    Refusal.WAITED_TOO_LONG: "pages of other tenants are drawn",
+    Refusal.SHARE_IS_OVER: "it took over {share_s:g} s while other tenants waited",
+}
 
 _REASON_CHARS = 200
 _IMAGE = re.compile(rb"image (image/[a-z]{1,9}) (\d{1,9}) (\d{1,6}) (\d{1,6})\n")
@@ -62,26 +85,44 @@ class PageRenderer:
         max_image_bytes: int,
         worker: Sequence[str] = WORKER,
         timeout_s: float = TIMEOUT_S,
+        wait_s: float = WAIT_S,
+        share_s: float = SHARE_S,
     ) -> None:
         self._max_image_bytes = max_image_bytes
         self._worker = worker
         self._timeout_s = timeout_s
-        self._places = asyncio.Semaphore(MOST_AT_ONCE)
-        self._of_tenants: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        """A lock stays while somebody holds it or waits for it."""
+        self._wait_s = wait_s
+        self._places = FairPlaces(
+            most_at_once=MOST_AT_ONCE,
+            most_of_a_kind=MOST_AT_ONCE,
+            most_waiting=MOST_WAITING,
+            wait_s=wait_s,
+            shares_s={_PAGE: share_s},
+        )
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """By tenant. A lock stays while a page holds it or waits for it."""
+        self._waiting: Counter[str] = Counter()
+        """Pages that wait for their tenant's turn."""
 
     def __repr__(self) -> str:
-        return f"<PageRenderer: pages of {len(self._of_tenants)} tenants>"
+        return f"<PageRenderer: {self._places.running} running, {self._places.waiting} waiting>"
 
     @asynccontextmanager
     async def place(self, tenant_id: str) -> AsyncIterator[None]:
-        """Wait for a tenant's turn, and hold it during the block. Raises NotRendered.
+        """Wait for a tenant's turn and a place, and hold them during the block. Raises NotRendered.
 
-        The block, in which the PDF is in memory, has to end within the time for one page.
+        The PDF is in memory during the block, which has the time for one page, or its share while
+        another tenant waits.
         """
         try:
-            async with asyncio.timeout(self._timeout_s), self._turn(tenant_id), self._places:
+            async with (
+                self._turn(tenant_id),
+                self._places.place(tenant_id, kind=_PAGE, timeout_s=self._timeout_s),
+            ):
                 yield
+        except NoPlace as error:
+            reason = _REASONS[error.refusal].format(share_s=error.share_s)
+            raise NotRendered(reason, is_lasting=False) from None
         except TimeoutError:
             reason = f"it was not done within {self._timeout_s:g} s"
             raise NotRendered(reason, is_lasting=False) from None
@@ -105,10 +146,24 @@ class PageRenderer:
 
     @asynccontextmanager
     async def _turn(self, tenant_id: str) -> AsyncIterator[None]:
-        """Hold the turn of a tenant: one that asks for many pages does not keep out others."""
-        lock = self._of_tenants.setdefault(tenant_id, asyncio.Lock())
-        async with lock:
+        """Wait for the turn of a tenant, and hold it during the block. Raises NotRendered."""
+        if self._waiting[tenant_id] >= MOST_OF_TENANT:
+            reason = f"{MOST_OF_TENANT} other pages of this tenant wait"
+            raise NotRendered(reason, is_lasting=False)
+        lock = self._turns.setdefault(tenant_id, asyncio.Lock())
+        self._waiting[tenant_id] += 1
+        try:
+            async with asyncio.timeout(self._wait_s):
+                await lock.acquire()
+        except TimeoutError:
+            raise NotRendered("other pages of this tenant are drawn", is_lasting=False) from None
+        finally:
+            self._waiting[tenant_id] -= 1
+            self._waiting += Counter()  # without those of whom none waits
+        try:
             yield
+        finally:
+            lock.release()
 
     async def _receive(self, output: asyncio.StreamReader) -> PageImage | NotRendered:
         """Return the image, or why there is none: the group of tasks would wrap what is raised."""
