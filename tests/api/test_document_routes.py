@@ -24,6 +24,7 @@ from tests.api.document_operator import (
     operated,
     outcome,
 )
+from tests.support.bounds import BOUND_S
 from tests.support.builders import make_document
 from tests.support.captured_logs import capture_logs
 from tests.support.postgres_databases import Databases
@@ -33,9 +34,9 @@ from tests.support.tokens import file_token, token_settings
 
 @pytest.fixture(params=["folder", "postgres"])
 async def operator(request: pytest.FixtureRequest, databases: Databases) -> AsyncIterator[Operator]:
-    settings = {}
+    settings: dict[str, object] = {}
     if request.param == "postgres":
-        settings["documents_url"] = (await databases.new()).url
+        settings |= {"documents_url": (await databases.new()).url, "documents_timeout": BOUND_S}
     async with operated(**settings) as made:
         yield made
 

@@ -14,6 +14,7 @@ import pytest
 from mcp_tools_proxy.documents.document_writer import Expected
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.document import Document, Readers, Section
+from tests.support.bounds import BOUND_S
 from tests.support.builders import make_document
 from tests.support.mcp_endpoint import Served, serving
 from tests.support.postgres_databases import Databases
@@ -71,7 +72,7 @@ def is_reader(caller: Caller, doc_id: str) -> bool:
 async def served(request: pytest.FixtureRequest, databases: Databases) -> AsyncIterator[Served]:
     settings: dict[str, Any] = {"retrieval_window_url": "local"}
     if request.param == "postgres":
-        settings["documents_url"] = (await databases.new()).url
+        settings |= {"documents_url": (await databases.new()).url, "documents_timeout": BOUND_S}
     async with serving(**settings) as made:
         for tenant, doc_id in itertools.product(TENANTS, READERS):
             await made.service.gateway.documents.writer.put(

@@ -19,6 +19,7 @@ from mcp_tools_proxy.logins.sign_ins.memory_sign_ins import MemorySignIns
 from mcp_tools_proxy.logins.sign_ins.redis_sign_ins import MAX_CONNECTIONS, RedisSignIns
 from mcp_tools_proxy.logins.sign_ins.sign_in_store import MAX_CONSOLE_SESSIONS
 from mcp_tools_proxy.redis_client.connection_pool import open_pool
+from tests.support.bounds import BOUND_S
 from tests.support.console_browser import ADMIN, ConsoleBrowser, Html, running_console
 from tests.support.postgres_databases import Databases
 from tests.support.redis_server import RedisServer, running_redis
@@ -146,7 +147,7 @@ async def test_a_person_is_signed_in_at_every_replica(
 ) -> None:
     shared: dict[str, Any] = {"state_url": redis_server.url}
     if kind == "postgres":
-        shared = {"documents_url": (await databases.new()).url}
+        shared = {"documents_url": (await databases.new()).url, "documents_timeout": BOUND_S}
     async with (
         running_console(**shared) as console,
         running(console=True, admin_token=ADMIN, **shared) as other,

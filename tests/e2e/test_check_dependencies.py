@@ -8,6 +8,7 @@ import pytest
 from redis import Redis
 
 from tests.e2e.check_command import check
+from tests.support.bounds import BOUND_S
 from tests.support.held_port import free_port
 from tests.support.postgres_databases import Databases
 from tests.support.redis_server import running_redis
@@ -65,7 +66,9 @@ async def test_a_password_that_redis_needs_is_told_in_readiness(tmp_path: Path) 
 
 def test_postgresql_is_tried(databases: Databases) -> None:
     postgres = asyncio.run(databases.new())
-    _, out, _ = check("--json", environment={"MCP_PROXY_DOCUMENTS_URL": postgres.url})
+    patient = {"MCP_PROXY_DOCUMENTS_TIMEOUT": str(BOUND_S)}
+    environment = {"MCP_PROXY_DOCUMENTS_URL": postgres.url, **patient}
+    _, out, _ = check("--json", environment=environment)
     (found,) = json.loads(out)["dependencies"]
     assert found == {"name": "PostgreSQL", "setting": "MCP_PROXY_DOCUMENTS_URL", "problem": None}
 

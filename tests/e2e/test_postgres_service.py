@@ -19,6 +19,7 @@ from tests.support.program_launch import run
 
 pytestmark = pytest.mark.e2e
 
+PATIENT = {**UNLIMITED, "MCP_PROXY_DOCUMENTS_TIMEOUT": str(BOUND_S)}
 BOOK = make_document(tenant_id="acme", doc_id="book", pages=("one", "two"))
 
 
@@ -63,7 +64,7 @@ def is_denied(program: Program) -> bool:
 def test_two_replicas_serve_what_is_in_the_database_and_change_together(
     tmp_path: Path, database: PostgresDatabase
 ) -> None:
-    settings = {**UNLIMITED, "MCP_PROXY_DOCUMENTS_URL": database.url}
+    settings = {**PATIENT, "MCP_PROXY_DOCUMENTS_URL": database.url}
     first, second = tmp_path / "first", tmp_path / "second"
     first.mkdir()
     second.mkdir()
@@ -95,7 +96,7 @@ def test_a_service_that_has_the_owner_migrates_at_its_start(
     database = asyncio.run(databases.new(is_migrated=False))
     url = database.server.url(f"gateway_{database.name}", database.name)
     settings = {"MCP_PROXY_DOCUMENTS_URL": url, "MCP_PROXY_DOCUMENTS_OWNER_URL": database.owner_url}
-    with started(tmp_path, {**UNLIMITED, **settings}) as program:
+    with started(tmp_path, {**PATIENT, **settings}) as program:
         assert code(program, page_start=1, page_end=2) == "DOCUMENT_NOT_FOUND"
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.bounds import BOUND_S
 from tests.support.documents_cli import documents_commands
 from tests.support.embeddings_service import EmbeddingsService, answer_with, running_embeddings
 from tests.support.postgres_databases import Databases
@@ -22,7 +23,7 @@ async def settings(
 ) -> dict[str, Any]:
     made: dict[str, Any] = {"cache_dir": tmp_path / "cache"}
     if request.param == "postgres":
-        made["documents_url"] = (await databases.new()).url
+        made |= {"documents_url": (await databases.new()).url, "documents_timeout": BOUND_S}
     return made
 
 

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.login_pages.page_gateway import PUBLIC_URL, PageGateway, code, page_gateway, sent_token
-from tests.support.bounds import until
+from tests.support.bounds import BOUND_S, until
 from tests.support.browser import Browser, next_address
 from tests.support.configuration import Json
 from tests.support.postgres_databases import Databases
@@ -43,7 +43,10 @@ async def shared(
         url = redis_server.url
         return Shared({"state_url": url}, partial(advance_redis, url))
     made = await databases.new()
-    return Shared({"documents_url": made.url}, partial(advance_postgres, made.owner_url))
+    return Shared(
+        {"documents_url": made.url, "documents_timeout": BOUND_S},
+        partial(advance_postgres, made.owner_url),
+    )
 
 
 @asynccontextmanager

@@ -6,7 +6,7 @@ import pytest
 from mcp_tools_proxy.downstream.connection import ConnectionFailure, ResponseTooLarge
 from mcp_tools_proxy.downstream.mcp_client.messages import MIN_STRUCTURE_BYTES as LIMIT
 from mcp_tools_proxy.downstream.mcp_client.messages import read_object
-from tests.support.loop_turns import MOST_S, measured_turns
+from tests.support.loop_turns import in_short_turns
 
 MANY_KEYS = b",".join(b'"k%d":0' % number for number in range(600_000))
 
@@ -34,10 +34,7 @@ def large_list() -> dict[str, Any]:
 async def test_a_large_list_is_read_in_pieces() -> None:
     listed = large_list()
     data = json.dumps(listed).encode()
-    async with measured_turns() as turns:
-        found = await read_object(data, LIMIT)
-    assert found == listed
-    assert turns.longest < MOST_S
+    assert await in_short_turns(lambda: read_object(data, LIMIT)) == listed
 
 
 @pytest.mark.parametrize(
@@ -45,9 +42,8 @@ async def test_a_large_list_is_read_in_pieces() -> None:
 )
 async def test_a_long_text_is_one_value(text: str) -> None:
     answer = {"id": 1, "result": {"content": [{"type": "text", "text": text}], "b": [{}]}}
-    async with measured_turns() as turns:
-        assert await read_object(json.dumps(answer).encode(), LIMIT) == answer
-    assert turns.longest < MOST_S
+    data = json.dumps(answer).encode()
+    assert await in_short_turns(lambda: read_object(data, LIMIT)) == answer
 
 
 @pytest.mark.parametrize(
@@ -59,10 +55,11 @@ async def test_a_long_text_is_one_value(text: str) -> None:
     ],
 )
 async def test_an_answer_of_too_many_values_is_refused(result: bytes) -> None:
-    async with measured_turns() as turns:
+    async def read() -> None:
         with pytest.raises(ResponseTooLarge):
             await read_object(b'{"jsonrpc":"2.0","id":1,"result":%b}' % result, LIMIT)
-    assert turns.longest < MOST_S
+
+    await in_short_turns(read)
 
 
 @pytest.mark.parametrize(
