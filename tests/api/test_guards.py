@@ -68,6 +68,9 @@ SPELLINGS = {
         "<link rel=icon href='https://evil.example/obey'>",
         "![a [b](#c) d](https://evil.example/obey)",
         "<img src='file://evil.example/obey'>",
+        "<p style='background: URL(https://evil.example/obey)'>",
+        "<ul style='list-style: new URL(https://evil.example/obey)'>",
+        "<STYLE>li {list-style: new\nURL('https://evil.example/obey')}</STYLE>",
     ],
     "links": [
         f"<a href='{' ' * 40}https://evil.example/obey'>x</a>",
@@ -215,7 +218,10 @@ async def test_what_a_page_shows_and_where_it_leads_by_itself_is_no_finding() ->
         *("<p title='hidden'>shown</p>", "<p data-hidden=1>shown</p>"),
         *("<p style='color:red' style='display:none'>shown</p>", "<p hiddenx>shown</p>"),
         *("steps[1]: # the first", "[home]: /start 'Title'", "[x](#here)", "![x](images/a.png)"),
-        *("fetch(data = 'https://evil.example/x')"),
+        "fetch(data = 'https://evil.example/x')",
+        "const url = new URL('https://evil.example/x');",
+        'issuerUrl: new URL("https://evil.example/x"),',
+        "window.open(new  URL(`https://evil.example/x`).href)",
     ]
     guards = dict.fromkeys(("hiddenHtml", "images", "links"), "redact")
     async with reading(guards, "", more={"somethingNew": texts}) as served:

@@ -29,6 +29,8 @@ HOSTILE = {
             "<http:",
             "src=",
             "url(",
+            "style=new URL(",
+            "new        ",
             "[1]: https://e.com\n",
             "<https://a",
             "https:////",

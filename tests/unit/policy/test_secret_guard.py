@@ -49,6 +49,24 @@ def test_a_private_key_that_is_only_named_is_no_finding() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        'curl -H "Authorization: Bearer your-token-here" https://api.internal',
+        "mongodb+srv://username:password@cluster.internal/shop",
+        "postgresql://user:somePassword@db.internal:5432/shop",
+    ],
+)
+def test_a_placeholder_of_documentation_is_no_finding(text: str) -> None:
+    assert found_in(text)[0] == []
+
+
+@pytest.mark.parametrize("secret", ["password7Kq2vX", "my-tok3n", "passWort", "changeme"])
+def test_a_secret_with_words_of_a_placeholder_is_found(secret: str) -> None:
+    spans, joined = found_in(f"postgresql://user:{secret}@db.internal:5432/shop")
+    assert [joined[it.start : it.end] for it in spans] == [secret]
+
+
 @pytest.mark.parametrize("place", [WINDOW - 20, WINDOW + OVERLAP - 20, 2 * WINDOW - 1])
 def test_a_secret_across_the_end_of_a_window_is_found_once(place: int) -> None:
     spans, joined = found_in(f"{'é' * place} {TOKEN} {'y' * 3 * WINDOW}")

@@ -251,6 +251,7 @@ _LINK_START = re.compile(
     r"(?P<inline>\]\()|(?P<definition>\]:)|(?P<auto><)(?=[a-zA-Z][a-zA-Z0-9+.-]{1,31}:)"
     r"|\b(?:(?P<image>(?i:src|srcset|poster|background))|(?P<data>(?i:data))"
     r"|(?P<link>(?i:href|action|formaction|ping)))(?=[\s=])|\b(?P<style>(?i:url)\()"
+    r"|\b(?P<constructor>new\s{1,8}URL\()|\b(?P<styled>(?i:style))(?=[\s=:>/])"
 )
 _ADDRESS = r"[\x00-\x20]*+([^ \f<>\"')]{0,300})"
 _MARKDOWN_TARGET = re.compile(r"\s*+<?\s*+([^\s<>\"')]{0,300})")
@@ -259,7 +260,7 @@ _STYLE_TARGET = re.compile(rf"\s*+[\"']?{_ADDRESS}")
 _TARGETS = {
     **dict.fromkeys(("inline", "definition", "auto"), _MARKDOWN_TARGET),
     **dict.fromkeys(("image", "data", "link"), _ATTRIBUTE_TARGET),
-    "style": _STYLE_TARGET,
+    **dict.fromkeys(("style", "constructor"), _STYLE_TARGET),
 }
 _HAS_HOST = re.compile(r"[a-zA-Z\s]{0,24}(?:[:&\\]|[/\\]{2}|/&)")
 """How an address with a host begins, whatever of it is escaped or written as an entity."""
@@ -279,12 +280,27 @@ _REST_OF_INLINE = re.compile(r"[^)\n]{0,2000}+\)")
 LABEL_CHARS = 1000
 
 
+def _link_starts(texts: Texts) -> Iterator[re.Match[str] | None]:
+    """Yield the places where a link may start, and None at each pause.
+
+    ``new URL("https://…")`` is code: all 18 findings of ``url(…)`` in 2,400 README files were such.
+    After a style of its text it counts: ``list-style: new URL(…)`` names a marker and an image.
+    """
+    end_of_styled = 0
+    for match in _matches(_LINK_START, texts.joined):
+        if match is not None and match.lastgroup == "styled":
+            if match.start() >= end_of_styled:
+                end_of_styled = texts.end_of_text(match.start())
+        elif match is None or match.lastgroup != "constructor" or match.start() < end_of_styled:
+            yield match
+
+
 def _find_links(texts: Texts, hosts: Collection[str], *, images: bool) -> Iterator[TextSpan | None]:
     joined = texts.joined
     kinds = _LinkKinds(texts)
     is_new = _NewHosts(hosts)
     at = 0
-    for match in _matches(_LINK_START, joined):
+    for match in _link_starts(texts):
         if match is None:
             yield None
             continue

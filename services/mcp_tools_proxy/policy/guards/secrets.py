@@ -50,6 +50,15 @@ OVERLAP = 32 * 1024
 MAX_SECRETS = 1_000
 """Each that is found takes up to 0.3 ms: 1 MiB of beginnings of keys took 4 s."""
 
+_PLACEHOLDER = re.compile(
+    rb"(?i)[-_. <>]*+(?:(?:your|my|some|the|this|here|with|insert|replace|example|placeholder|value"
+    rb"|password|passwd|pass|pwd|secret|token|api|key|access|auth)[-_. <>]*+)++"
+)
+"""A text that documentation shows in place of a secret, such as ``your-token-here``.
+
+Of 2,400 README files on npm, 13 had findings, and 8 of these had nothing but such words.
+"""
+
 UNCLEAR = "too_many"
 """The kind of finding of a value that needs more scans."""
 
@@ -122,6 +131,8 @@ def _scan_window(text: str) -> Iterator[TextSpan]:
     for start, end, rule in sorted(
         (it["start_offset"], it["end_offset"], rule) for it, rule in found
     ):
+        if _PLACEHOLDER.fullmatch(data, start, end):
+            continue
         kind = rule.rpartition(".")[2].rpartition("/")[2]
         first = place.of(start)
         yield TextSpan(first, first + len(data[start:end].decode(errors="replace")), kind)
