@@ -38,7 +38,7 @@ app = typer.Typer(
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"retrieval-service {version('mcp-tools-proxy')}")
+        typer.echo(f"retrieval-service {version('mcp-tools-proxy')}")  # noqa: TID251 - its own texts
         raise typer.Exit
 
 
@@ -104,7 +104,7 @@ def main() -> None:
 
 
 def _print_error(message: str) -> None:
-    typer.echo(f"retrieval-service: {message}", err=True)
+    typer.echo(f"retrieval-service: {message}", err=True)  # noqa: TID251 - its own texts
 
 
 if __name__ == "__main__":

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from mcp_tools_proxy.wire.unicode.hidden_characters import HIDDEN
 from tests.support.configuration import Config, make_preset
 from tests.support.mcp_servers.server_programs import raw_entry
 from tests.support.program import UNLIMITED, Program, started
 from tests.support.program_launch import run as run_program
+from tests.support.service import EXECUTE
 
 pytestmark = pytest.mark.e2e
 
@@ -30,7 +32,12 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
         ],
         more={"defaultPresetId": "work"},
     ).write(folder / "config")
-    environment = {**UNLIMITED, "MCP_PROXY_ADMIN_TOKEN": ADMIN, "MCP_PROXY_RATE_LIMIT_CALLS": "9"}
+    environment = {
+        **UNLIMITED,
+        "MCP_PROXY_ADMIN_TOKEN": ADMIN,
+        "MCP_PROXY_RATE_LIMIT_CALLS": "9",
+        "MCP_PROXY_AUDIT": f"file:{folder / 'audit.jsonl'}",
+    }
     with started(folder, environment) as program:
         program.wait_for_server()
         yield program
@@ -147,6 +154,48 @@ def test_a_tool_that_the_caller_may_not_see_is_never_suggested(run: Run, name: s
     _, _, errors = run("call", name, *TENANT)
     assert errors.startswith("mcp-tools-proxy: TOOL_NOT_ALLOWED: ")
     assert "did you mean" not in errors
+
+
+PLANTED = "x\x1b]0;title\x07\x9b31m\u202eevil\u200b\r\x7f\u2028\x85y"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("call", "notes:echo", *TENANT, "--arg", f"text={PLANTED}"),
+        ("call", "notes:echo", *TENANT, "--arg", f"{PLANTED}=1"),
+        ("call", f"notes:{PLANTED}", *TENANT),
+        ("explain", "notes:echo", *TENANT, "--arg", f"{PLANTED}=1"),
+        ("documents", "show", PLANTED, *TENANT),
+        ("documents", "remove", PLANTED, *TENANT),
+        ("presets", "use", PLANTED),
+        ("servers", "--url", f"http://{PLANTED}"),
+        ("audit", "find"),
+        ("audit", "tail"),
+    ],
+    ids=range(10),
+)
+def test_nothing_that_a_terminal_would_interpret_is_printed(
+    program: Program, run: Run, words: tuple[str, ...], tmp_path: Path
+) -> None:
+    user = {"tenant_id": "tenant_1", "user_id": "u\u202eu"}
+    body = {"tool_name": "notes:echo", "arguments": {"text": PLANTED}, "user": user}
+    program.http.post(EXECUTE, json=body, headers={"Authorization": f"Bearer {ADMIN}"})
+    (tmp_path / "documents").mkdir()
+    own = {
+        "MCP_PROXY_AUDIT": f"file:{program.log.parent / 'audit.jsonl'}",
+        "MCP_PROXY_DOCUMENTS_PATH": "documents",
+    }
+    _, output, errors = run(*words, **own)
+    assert output + errors
+    assert (output + errors).replace("\n", "").replace("\t", "").isprintable()
+    assert HIDDEN.search(output + errors) is None
+
+
+def test_a_result_that_is_escaped_is_the_same_json(run: Run) -> None:
+    _, output, _ = run("call", "notes:echo", *TENANT, "--arg", f"text={PLANTED}")
+    assert json.loads(output)["structured_content"] == {"text": PLANTED}
+    assert output.count("\n") > 5
 
 
 def settings_of(output: str) -> dict[str, list[str]]:

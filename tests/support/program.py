@@ -29,7 +29,7 @@ class Program:
     def __init__(self, process: Process, port: int, log: Path) -> None:
         self.process = process
         self.port = port
-        self._log = log
+        self.log = log
         kept = httpx.Limits(keepalive_expiry=None)  # after 5 s it would open another connection
         self.http = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=BOUND_S, limits=kept)
 
@@ -44,7 +44,7 @@ class Program:
 
     def log_lines(self) -> list[dict[str, Any]]:
         """Read what it logged; every line has to be JSON."""
-        return [json.loads(line) for line in self._log.read_text().splitlines()]
+        return [json.loads(line) for line in self.log.read_text().splitlines()]
 
 
 @contextmanager

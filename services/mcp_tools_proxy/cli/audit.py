@@ -4,7 +4,6 @@ They read the files of the audit, while the gateway writes them or afterwards. R
 one line of JSON each; what is wrong goes to stderr.
 """
 
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -23,7 +22,7 @@ from mcp_tools_proxy.audit.record_search import (
     seq_of,
 )
 from mcp_tools_proxy.audit.verification import Verification, verify
-from mcp_tools_proxy.cli.output import counted
+from mcp_tools_proxy.cli.output import counted, echo, print_json_text
 from mcp_tools_proxy.settings.audit import AuditSettings, read_key
 from mcp_tools_proxy.settings.types import variable
 
@@ -135,7 +134,7 @@ def _add_find(app: typer.Typer, load: Load) -> None:
         for record in reversed(found):
             _print(to_json(record))
         if not found:
-            typer.echo("mcp-tools-proxy: no matching records", err=True)
+            echo("mcp-tools-proxy: no matching records", err=True)
             raise typer.Exit(1)
 
 
@@ -218,7 +217,7 @@ def _verify_companion(
     try:
         found = verify(path, key, unsigned_until=unsigned_until)
     except FileNotFoundError:
-        typer.echo(f"problem: {path} is missing: the audit beside it says that it was there")
+        echo(f"problem: {path} is missing: the audit beside it says that it was there")
         return False
     except OSError as error:
         _fail(f"{path}: {error.strerror}")
@@ -228,19 +227,19 @@ def _verify_companion(
 
 def _report(found: Verification, path: Path, *, is_signed: bool, with_head: bool) -> None:
     for note in found.notes:
-        typer.echo(f"note: {note}")
+        echo(f"note: {note}")
     for problem in found.problems:
-        typer.echo(f"problem: {problem}")
+        echo(f"problem: {problem}")
     checked = "numbers and signatures" if is_signed else "numbers only, without a key,"
     verdict = "are as they were written" if found.good else "are NOT as they were written"
-    typer.echo(
+    echo(
         f"{path}: {counted(found.records, 'record')}, {found.first_seq} to {found.head.seq}: "
         f"{checked} {verdict}"
     )
     if found.head.mac:
-        typer.echo(f"head: {found.head}")
+        echo(f"head: {found.head}")
     if found.good and not with_head:
-        typer.echo("a tail that was cut off shows only with --head and a head of the log")
+        echo("a tail that was cut off shows only with --head and a head of the log")
 
 
 def _new_lines(path: Path, last_seq: int) -> Iterator[bytes]:
@@ -278,10 +277,9 @@ def _timestamp(text: str | None) -> str | None:
 
 
 def _print(line: bytes) -> None:
-    sys.stdout.write(line.decode() + "\n")
-    sys.stdout.flush()
+    print_json_text(line.decode())
 
 
 def _fail(message: str) -> NoReturn:
-    typer.echo(f"mcp-tools-proxy: {message}", err=True)
+    echo(f"mcp-tools-proxy: {message}", err=True)
     raise typer.Exit(2)

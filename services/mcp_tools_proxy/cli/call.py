@@ -32,7 +32,7 @@ from mcp_tools_proxy.cli.gateway_client import (
     GatewayUnreachable,
     LoadSettings,
 )
-from mcp_tools_proxy.cli.output import folded, print_table, whole
+from mcp_tools_proxy.cli.output import echo, folded, print_json, print_table, whole
 
 EXECUTE = "/internal/mcp/execute"
 EXPLAIN = "/internal/mcp/explain"
@@ -79,9 +79,9 @@ def _add_call(app: typer.Typer, load: LoadSettings, tool_argument: ArgumentInfo)
         caller = CallerOptions(tenant, user, roles or (), agent)
         envelope = _send(EXECUTE, GatewayClient.of(load(), url), tool, arg or (), caller)
         if as_json:
-            typer.echo(json.dumps(envelope))
+            echo(json.dumps(envelope))
         elif envelope.get("status") == "ok":
-            typer.echo(json.dumps(envelope.get("result"), indent=2, ensure_ascii=False))
+            print_json(envelope.get("result"), indent=2)
         if envelope.get("status") != "ok":
             fail(error_text(envelope))
 
@@ -108,7 +108,7 @@ def _add_explain(app: typer.Typer, load: LoadSettings, tool_argument: ArgumentIn
         if "decision" not in answer:
             fail(error_text(answer))
         if as_json:
-            typer.echo(json.dumps(answer))
+            echo(json.dumps(answer))
         else:
             print_explanation(answer)
         if answer["decision"] not in ("pass", "not_checked"):
@@ -127,19 +127,19 @@ def print_explanation(answer: Mapping[str, object]) -> None:
     """Print the verdict, the checks of a call, what would be sent where, and what is left of
     budgets.
     """
-    typer.echo(_verdict_of(answer) + "\n")
+    echo(_verdict_of(answer) + "\n")
     rows = [
         [_text(it, "check"), _text(it, "verdict"), _text(it, "message"), _rule_of(it)]
         for it in objects_of(answer, "checks")
     ]
     print_table([whole("check"), whole("verdict"), folded("message"), folded("rule")], rows)
-    typer.echo()
+    echo()
     match answer.get("sends"):
         case {"to": to, "arguments": list(names), **more}:
             where = " ".join(str(more[key]) for key in ("server_id", "name") if key in more)
-            typer.echo(f"would be sent to {to} {where}".rstrip() + f": {', '.join(names) or '-'}")
+            echo(f"would be sent to {to} {where}".rstrip() + f": {', '.join(names) or '-'}")
     for budget in objects_of(answer, "budgets"):
-        typer.echo(
+        echo(
             f"budget {budget.get('name')}: {budget.get('remaining')} of {budget.get('limit')} "
             f"{budget.get('unit')} left, resets in {budget.get('reset_s')} s"
         )

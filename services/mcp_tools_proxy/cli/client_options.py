@@ -9,6 +9,7 @@ import typer
 from mcp_tools_proxy.cli.completions import agent_names
 from mcp_tools_proxy.cli.gateway_client import GatewayClient, GatewayUnreachable
 from mcp_tools_proxy.cli.options import identifier, identifiers
+from mcp_tools_proxy.cli.output import echo
 from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.wire.text import printable
 
@@ -101,5 +102,5 @@ def error_text(envelope: Mapping[str, object]) -> str:
 
 def fail(message: str, exit_code: int = 1) -> NoReturn:
     """Print an error in one line, and exit."""
-    typer.echo(f"mcp-tools-proxy: {message}", err=True)
+    echo(f"mcp-tools-proxy: {message}", err=True)
     raise typer.Exit(exit_code)

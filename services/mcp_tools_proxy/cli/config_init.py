@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from mcp_tools_proxy.cli.output import echo
 from mcp_tools_proxy.filesystem.atomic import write_atomically
 
 SCHEMAS = "schemas"
@@ -60,7 +61,7 @@ def config_app(default_folder: Callable[[], Path]) -> typer.Typer:
         root = folder or default_folder()
         texts = _texts()
         if taken := [name for name in texts if (root / name).exists()]:
-            typer.echo(
+            echo(
                 f"{root}: {', '.join(taken)} {'is' if len(taken) == 1 else 'are'} there already, "
                 "and nothing was written; name another folder",
                 err=True,
@@ -69,10 +70,10 @@ def config_app(default_folder: Callable[[], Path]) -> typer.Typer:
         try:
             _write(root, texts)
         except OSError as error:
-            typer.echo(f"{root}: {error.strerror}", err=True)
+            echo(f"{root}: {error.strerror}", err=True)
             raise typer.Exit(1) from None
         command = f"mcp-tools-proxy check --config-dir {shlex.quote(str(root))}"
-        typer.echo(f"Now put your servers into mcp.json, then check it: {command}")
+        echo(f"Now put your servers into mcp.json, then check it: {command}")
 
     return app
 
@@ -94,4 +95,4 @@ def _write(root: Path, texts: Mapping[str, str]) -> None:
     (root / SCHEMAS).mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
         write_atomically(root / name, text.encode(), overwrite=False)
-        typer.echo(f"wrote {root / name}")
+        echo(f"wrote {root / name}")

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from mcp_tools_proxy.app.console.sign_in_check import needs_one_time_address
+from mcp_tools_proxy.cli.output import echo
 from mcp_tools_proxy.documents.cache_folder import default_folder
 from mcp_tools_proxy.settings.settings import Settings
 
@@ -27,9 +28,9 @@ def add_console_command(app: typer.Typer, load: Callable[[], Settings]) -> None:
         """
         settings = load()
         try:
-            typer.echo(_address(settings, port or settings.port))
+            echo(_address(settings, port or settings.port))
         except _NoAddress as error:
-            typer.echo(f"mcp-tools-proxy: {error}", err=True)
+            echo(f"mcp-tools-proxy: {error}", err=True)
             raise typer.Exit(1) from None
 
 

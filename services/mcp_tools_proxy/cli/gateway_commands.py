@@ -27,7 +27,7 @@ from mcp_tools_proxy.cli.gateway_client import (
     GatewayClient,
     LoadSettings,
 )
-from mcp_tools_proxy.cli.output import counted, folded, print_json, print_table, whole
+from mcp_tools_proxy.cli.output import counted, echo, folded, print_json, print_table, whole
 
 SERVERS = "/internal/mcp/servers"
 LIMITS = "/internal/mcp/limits"
@@ -155,10 +155,10 @@ def _presets_app(load: LoadSettings) -> typer.Typer:
         if as_json:
             print_json(answer)
             return
-        typer.echo(f"preset {preset} is active")
+        echo(f"preset {preset} is active")
         for it in objects_of(answer, "missing"):
             name = f"{text_of(it, 'server_id')}:{text_of(it, 'name')}"
-            typer.echo(f"missing: {text_of(it, 'kind')} {name}", err=True)
+            echo(f"missing: {text_of(it, 'kind')} {name}", err=True)
 
     return app
 

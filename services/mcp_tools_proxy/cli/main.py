@@ -21,7 +21,7 @@ from mcp_tools_proxy.cli.gateway_commands import add_gateway_commands
 from mcp_tools_proxy.cli.help_texts import PROGRAM, complete_help
 from mcp_tools_proxy.cli.logins.login_commands import add_login_commands
 from mcp_tools_proxy.cli.options import document_list, identifier, identifiers
-from mcp_tools_proxy.cli.output import AsJson
+from mcp_tools_proxy.cli.output import AsJson, echo
 from mcp_tools_proxy.cli.settings_command import add_settings_command
 from mcp_tools_proxy.cli.tokens import tokens_app
 from mcp_tools_proxy.domain.errors import ConfigReadOnly
@@ -48,7 +48,7 @@ USAGE_ERROR = 2
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"mcp-tools-proxy {version('mcp-tools-proxy')}")
+        echo(f"mcp-tools-proxy {version('mcp-tools-proxy')}")
         raise typer.Exit
 
 
@@ -290,7 +290,7 @@ def _load(kind: type[S]) -> S:
 
 
 def _fail(message: str) -> NoReturn:
-    typer.echo(f"mcp-tools-proxy: {message}", err=True)
+    echo(f"mcp-tools-proxy: {message}", err=True)
     raise typer.Exit(USAGE_ERROR)
 
 
@@ -304,7 +304,7 @@ def main() -> None:
     except typer.Abort:
         sys.exit(130)
     except TyperException as error:
-        typer.echo(f"mcp-tools-proxy: {error.format_message()}", err=True)
+        echo(f"mcp-tools-proxy: {error.format_message()}", err=True)
         sys.exit(error.exit_code)
 
 

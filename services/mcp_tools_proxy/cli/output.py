@@ -1,10 +1,11 @@
 """Prints what a command found: as a table on a terminal, as lines with tabs in a pipe, or as JSON.
 
-Also counts things in words.
+Texts are from files, servers and callers: whatever a terminal would interpret or not display is
+escaped, here and nowhere else. Also counts things in words.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -12,6 +13,9 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
+
+from mcp_tools_proxy.wire.text import printable
+from mcp_tools_proxy.wire.unicode.hidden_characters import HIDDEN
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print it as one JSON object.")]
 
@@ -51,9 +55,10 @@ def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Non
     Without a terminal there is no header.
     """
     console = Console()
+    rows = [[printable(cell) for cell in row] for row in rows]
     if not console.is_terminal:
         for row in rows:
-            typer.echo("\t".join(row))
+            echo("\t".join(row))
         return
     table = Table(*columns, box=None, padding=(0, 1, 0, 0), pad_edge=False)
     for row in rows:
@@ -62,15 +67,25 @@ def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Non
     console.print(table, crop=False)
 
 
-def print_json(value: Mapping[str, object]) -> None:
-    """Print one JSON object to stdout, as one line.
+def echo(text: str = "", *, err: bool = False) -> None:
+    """Print a text to stdout or stderr; its line feeds and tabs stay."""
+    lines = ("\t".join(map(printable, line.split("\t"))) for line in text.split("\n"))
+    typer.echo("\n".join(lines), err=err)  # noqa: TID251 - what is printed is escaped
 
-    What a terminal would interpret or cannot display is escaped: texts are from files and servers.
-    """
-    text = json.dumps(value, ensure_ascii=False)
+
+def print_json(value: object, *, indent: int | None = None) -> None:
+    """Print JSON to stdout, without ``indent`` as one line."""
+    print_json_text(json.dumps(value, ensure_ascii=False, indent=indent))
+
+
+def print_json_text(text: str) -> None:
+    """Print a text that is JSON to stdout, and pass it on at once."""
+    text = HIDDEN.sub(lambda found: json.dumps(found[0])[1:-1], text)
     if not text.isprintable():
-        text = "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in text)
-    typer.echo(text)
+        text = "".join(
+            it if it.isprintable() or it == "\n" else json.dumps(it)[1:-1] for it in text
+        )
+    typer.echo(text)  # noqa: TID251 - what is printed is escaped
 
 
 def _least_width(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> int:

@@ -4,10 +4,8 @@ import shutil
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
-import typer
-
 from mcp_tools_proxy.auth.token_format import ParsedTokens, TokenEntry, token_facts
-from mcp_tools_proxy.cli.output import folded, is_terminal, print_json, print_table, whole
+from mcp_tools_proxy.cli.output import echo, folded, is_terminal, print_json, print_table, whole
 from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.wire.text import printable
 
@@ -17,8 +15,8 @@ def print_new_token(token: str, entry: TokenEntry, *, as_json: bool) -> None:
     if as_json:
         print_json({"token": token, **token_facts(entry)})
         return
-    typer.echo(token)
-    typer.echo(f"Created token {entry.id} (copy it now: it cannot be shown again)", err=True)
+    echo(token)
+    echo(f"Created token {entry.id} (copy it now: it cannot be shown again)", err=True)
 
 
 def print_tokens(found: ParsedTokens, *, as_json: bool) -> None:
@@ -30,7 +28,7 @@ def print_tokens(found: ParsedTokens, *, as_json: bool) -> None:
     if found.entries:
         _print_rows(found.entries, on_terminal=is_terminal())
     for line, text in found.problems.items():
-        typer.echo(f"line {line}: {text}", err=True)
+        echo(f"line {line}: {text}", err=True)
 
 
 def _print_rows(entries: Sequence[TokenEntry], *, on_terminal: bool) -> None:
@@ -47,7 +45,7 @@ def _print_rows(entries: Sequence[TokenEntry], *, on_terminal: bool) -> None:
             for name, cell in zip(names, cells, strict=True)
             if cell not in ("-", "") and name != "admin"  # admin is one of its rights
         ]
-        typer.echo(_paragraph(token_id, shown, width))
+        echo(_paragraph(token_id, shown, width))
 
 
 def _paragraph(token_id: str, parts: Sequence[str], width: int) -> str:

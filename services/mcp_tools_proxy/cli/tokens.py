@@ -22,7 +22,7 @@ from mcp_tools_proxy.auth.token_format import (
 from mcp_tools_proxy.auth.token_store import UnknownToken, add_token, remove_entry
 from mcp_tools_proxy.cli.completions import agent_names, operator_rights, token_ids
 from mcp_tools_proxy.cli.options import document_list, identifier, identifiers
-from mcp_tools_proxy.cli.output import AsJson
+from mcp_tools_proxy.cli.output import AsJson, echo
 from mcp_tools_proxy.cli.token_list import print_new_token, print_tokens
 from mcp_tools_proxy.domain.identity import OperatorRight, Principal
 from mcp_tools_proxy.wire.text import quote
@@ -212,7 +212,7 @@ def _read(path: Path) -> ParsedTokens:
         try:
             return read_lines(path.read_bytes())
         except FileNotFoundError:
-            typer.echo(f"there are no tokens yet: {path} does not exist", err=True)
+            echo(f"there are no tokens yet: {path} does not exist", err=True)
     return ParsedTokens()
 
 
@@ -233,9 +233,9 @@ def _failures() -> Iterator[None]:
     try:
         yield
     except UnknownToken as error:
-        typer.echo(f"no token has the id {quote(str(error))}; list shows them", err=True)
+        echo(f"no token has the id {quote(str(error))}; list shows them", err=True)
     except OSError as error:
-        typer.echo(f"{error.filename}: {error.strerror}", err=True)
+        echo(f"{error.filename}: {error.strerror}", err=True)
     else:
         return
     raise typer.Exit(1)

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from mcp_tools_proxy.cli.documents.document_files import all_heads
 from mcp_tools_proxy.cli.documents.document_stores import LoadSettings, open_url, run_command
 from mcp_tools_proxy.cli.options import identifiers
-from mcp_tools_proxy.cli.output import AsJson, counted, print_json
+from mcp_tools_proxy.cli.output import AsJson, counted, echo, print_json
 from mcp_tools_proxy.documents.document_file import InvalidDocument
 from mcp_tools_proxy.documents.document_writer import (
     DocumentWriter,
@@ -133,14 +133,14 @@ class _Copies:
             print_json(shown)
             return
         copied = counted(self.counts["copied"], "document")
-        typer.echo(
+        echo(
             f"{copied} copied and verified, {self.counts['unchanged']} there already, "
             f"{len(self.failures) + len(self.unusable)} failed"
         )
         for (tenant_id, doc_id), reason in sorted(self.failures.items()):
-            typer.echo(f"{one_line(tenant_id)}  {one_line(doc_id)}: {reason}", err=True)
+            echo(f"{one_line(tenant_id)}  {one_line(doc_id)}: {reason}", err=True)
         for name, reason in sorted(self.unusable.items()):
-            typer.echo(f"{name}: {reason}", err=True)
+            echo(f"{name}: {reason}", err=True)
 
     async def _copy(self, head: DocumentHead) -> None:
         key = (head.tenant_id, head.doc_id)

@@ -18,7 +18,7 @@ from mcp_tools_proxy.cli.documents.document_stores import (
     run_command,
 )
 from mcp_tools_proxy.cli.options import identifier
-from mcp_tools_proxy.cli.output import AsJson, counted, folded, print_json, print_table, whole
+from mcp_tools_proxy.cli.output import AsJson, counted, echo, folded, print_json, print_table, whole
 from mcp_tools_proxy.documents.document_file import dump_readers
 from mcp_tools_proxy.documents.document_writer import DocumentWriter, Expected, NoSuchDocument
 from mcp_tools_proxy.documents.importers.base import one_line
@@ -72,7 +72,7 @@ def add_list(app: typer.Typer, load_settings: LoadSettings) -> None:
             return
         print_table(_COLUMNS, [_row(head) for head in heads])
         for name, reason in sorted(problems.items()):
-            typer.echo(f"{name}: {reason}", err=True)
+            echo(f"{name}: {reason}", err=True)
 
 
 def add_show(app: typer.Typer, load_settings: LoadSettings) -> None:
@@ -131,7 +131,7 @@ def add_remove(app: typer.Typer, load_settings: LoadSettings) -> None:
             ) as writer:
                 there = await _those_there(writer, tenant, wanted)
                 if there and not yes and sys.stdin.isatty() and not _confirmed(tenant, there):
-                    typer.echo("nothing was removed", err=True)
+                    echo("nothing was removed", err=True)
                     return None
                 for doc_id in there:
                     await _remove(writer, (tenant, doc_id), as_json=as_json)
@@ -190,7 +190,7 @@ async def _remove(writer: DocumentWriter, key: tuple[str, str], *, as_json: bool
     except NoSuchDocument:  # another process was first
         return
     if not as_json and writer.place(key) == "postgresql":
-        typer.echo(f"{key[1]}  removed  from {writer.name}")
+        echo(f"{key[1]}  removed  from {writer.name}")
 
 
 def _confirmed(tenant: str, doc_ids: list[str]) -> bool:
@@ -285,8 +285,8 @@ def _print_facts(
         "sections": str(len(document.sections)),
     }
     for name, value in shown.items():
-        typer.echo(f"{name:<9} {value}")
+        echo(f"{name:<9} {value}")
     for section in document.sections.values():
         first, last = section.page_start, section.page_end
         span = f"page {first}" if first == last else f"pages {first}-{last}"
-        typer.echo(f"  {section.section_id}  {one_line(section.title)}  {span}")
+        echo(f"  {section.section_id}  {one_line(section.title)}  {span}")

@@ -23,7 +23,7 @@ from mcp_tools_proxy.cli.documents.document_stores import (
 from mcp_tools_proxy.cli.documents.import_progress import page_progress
 from mcp_tools_proxy.cli.documents.vector_import import VectorImport, vector_import
 from mcp_tools_proxy.cli.options import identifier, ocr_languages, parse_languages
-from mcp_tools_proxy.cli.output import AsJson, counted, print_json
+from mcp_tools_proxy.cli.output import AsJson, counted, echo, print_json
 from mcp_tools_proxy.documents.document_file import InvalidDocument
 from mcp_tools_proxy.documents.document_writer import (
     DocumentWriter,
@@ -100,7 +100,7 @@ def add_import(app: typer.Typer, load_settings: LoadSettings) -> None:
         """
         if len(files) > 1 and (doc_id is not None or title is not None):
             option = "--doc-id" if doc_id is not None else "--title"
-            typer.echo(f"{option} names one document, but {len(files)} files are given", err=True)
+            echo(f"{option} names one document, but {len(files)} files are given", err=True)
             raise typer.Exit(2)
         settings = load_settings()
         languages = settings.ocr_languages
@@ -196,7 +196,7 @@ class _Batch:
         except _FAILURES as error:
             self.has_failed = True
             self._results.append({"file": str(path), "error": error.reason})
-            typer.echo(f"{path}: {error.reason}", err=True)
+            echo(f"{path}: {error.reason}", err=True)
 
     def print_end(self, removed: list[tuple[str, Path]]) -> None:
         """Print the results as JSON, or the other files of the documents that were removed."""
@@ -252,7 +252,7 @@ class _Batch:
         content = await asyncio.to_thread(source.read, limit + 1)
         if len(content) <= limit:
             return content
-        typer.echo(
+        echo(
             f"{path}: is over {limit} bytes, so the PDF is not kept; set "
             "MCP_PROXY_MAX_DOCUMENT_BYTES to keep it",
             err=True,
@@ -275,12 +275,12 @@ class _Batch:
             }
         )
         if not self._as_json:
-            typer.echo(
+            echo(
                 f"{head.doc_id}  {head.title}  {counted(head.page_count, 'page')}  "
                 f"{counted(head.section_count, 'section')}  -> {place}"
             )
         if warning:
-            typer.echo(f"{path}: {warning}", err=True)
+            echo(f"{path}: {warning}", err=True)
 
 
 def _exists(what: str) -> ImportFailed:

@@ -6,7 +6,7 @@ from typing import NoReturn
 import typer
 
 from mcp_tools_proxy.cli.documents.document_stores import LoadSettings, run_command
-from mcp_tools_proxy.cli.output import AsJson, print_json
+from mcp_tools_proxy.cli.output import AsJson, echo, print_json
 
 
 def add_migrate(app: typer.Typer, load_settings: LoadSettings) -> None:
@@ -35,16 +35,16 @@ def add_migrate(app: typer.Typer, load_settings: LoadSettings) -> None:
             print_json(dataclasses.asdict(done))
             return
         if done.before == done.after:
-            typer.echo(f"the schema has number {done.after} already")
+            echo(f"the schema has number {done.after} already")
         else:
-            typer.echo(f"the schema has number {done.after} now; it had {done.before}")
+            echo(f"the schema has number {done.after} now; it had {done.before}")
         if done.role is None:
-            typer.echo("MCP_PROXY_DOCUMENTS_URL is not set: no role was given the grants", err=True)
+            echo("MCP_PROXY_DOCUMENTS_URL is not set: no role was given the grants", err=True)
         else:
             made = "was created, and has the grants" if done.created_role else "has the grants"
-            typer.echo(f"the role {done.role} {made}")
+            echo(f"the role {done.role} {made}")
 
 
 def _refuse(message: str) -> NoReturn:
-    typer.echo(f"mcp-tools-proxy: {message}", err=True)
+    echo(f"mcp-tools-proxy: {message}", err=True)
     raise typer.Exit(2)

@@ -12,7 +12,7 @@ from mcp_tools_proxy.cli.documents.document_stores import (
     run_command,
 )
 from mcp_tools_proxy.cli.options import identifier, identifiers
-from mcp_tools_proxy.cli.output import AsJson, print_json
+from mcp_tools_proxy.cli.output import AsJson, echo, print_json
 from mcp_tools_proxy.documents.document_file import dump_readers
 from mcp_tools_proxy.documents.document_writer import Expected, NoSuchDocument
 from mcp_tools_proxy.documents.importers.base import one_line
@@ -87,9 +87,9 @@ def add_rights(app: typer.Typer, load_settings: LoadSettings) -> None:
             shown = {"doc_id": doc_id, "tenant_id": tenant, "readers": named, "place": place}
             print_json(shown)
         else:
-            typer.echo(f"{doc_id}  {spell_readers(readers)}  -> {place}")
+            echo(f"{doc_id}  {spell_readers(readers)}  -> {place}")
         if older_count:
-            typer.echo(_OLDER_VERSIONS.format(count=older_count), err=True)
+            echo(_OLDER_VERSIONS.format(count=older_count), err=True)
 
 
 def wanted_readers(

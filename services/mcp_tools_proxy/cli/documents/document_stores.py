@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 import typer
 from pydantic import SecretStr
 
+from mcp_tools_proxy.cli.output import echo
 from mcp_tools_proxy.documents.cache_folder import default_folder
 from mcp_tools_proxy.documents.document_writer import (
     DocumentWriter,
@@ -51,21 +52,21 @@ class Unusable(Exception):
 
 def print_removed(doc_id: str, path: Path) -> None:
     """Print that a file of a document was removed."""
-    typer.echo(f"{doc_id}  removed  {path}")
+    echo(f"{doc_id}  removed  {path}")
 
 
 async def print_unusable(writer: DocumentWriter, key: tuple[str, str]) -> None:
     """Print what is wrong with what is there of a document, or that there is none."""
     problems = await writer.problems_of(key)
     for place, reason in problems.items():
-        typer.echo(f"{place}: {reason}", err=True)
+        echo(f"{place}: {reason}", err=True)
     if not problems:
         print_missing(writer, key)
 
 
 def print_missing(writer: DocumentWriter, key: tuple[str, str]) -> None:
     """Print that a tenant has no such document."""
-    typer.echo(
+    echo(
         f"{key[1]}: tenant {key[0]} has no such document in {writer.name}; "
         "documents list shows what is there",
         err=True,
@@ -90,7 +91,7 @@ def run_command(command: Coroutine[Any, Any, T]) -> T:
         TenantNeeded,
     ) as error:
         reason = error.reason if isinstance(error, DocumentsUnavailable) else None
-        typer.echo(f"{error}{f' ({reason})' if reason else ''}", err=True)
+        echo(f"{error}{f' ({reason})' if reason else ''}", err=True)
         raise typer.Exit(1) from None
 
 

@@ -4,10 +4,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from mcp_tools_proxy.cli.output import echo
 from mcp_tools_proxy.documents.importers.base import Progress as PageProgress
 
 LINE_S = 10.0
@@ -43,6 +43,6 @@ def progress_lines(label: str, clock: Callable[[], float]) -> PageProgress:
         nonlocal printed_at
         if clock() - printed_at >= LINE_S:
             printed_at = clock()
-            typer.echo(f"{label}: page {pages} of {total}", err=True)
+            echo(f"{label}: page {pages} of {total}", err=True)
 
     return show

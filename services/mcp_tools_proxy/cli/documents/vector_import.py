@@ -5,9 +5,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-import typer
-
 from mcp_tools_proxy.cli.documents.document_stores import Unusable
+from mcp_tools_proxy.cli.output import echo
 from mcp_tools_proxy.documents.document_writer import DocumentWriter
 from mcp_tools_proxy.domain.document import Document
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable
@@ -51,7 +50,7 @@ class VectorImport:
 
     def _stop(self, reason: str) -> None:
         self._client = None
-        typer.echo(
+        echo(
             f"no vectors were made: {reason}; the gateway makes them once the document is searched",
             err=True,
         )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from mcp_tools_proxy.cli.options import identifier
-from mcp_tools_proxy.cli.output import AsJson, counted, print_json, print_table, whole
+from mcp_tools_proxy.cli.output import AsJson, counted, echo, print_json, print_table, whole
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.domain.oauth.logins import EndedLogin, LoginFacts
 from mcp_tools_proxy.settings.settings import Settings
@@ -124,7 +124,7 @@ async def _login(
     async with open_sign_in(settings, folder, server, tenant_id=tenant, user_id=user) as opened:
         if beyond := await opened.sign_in.beyond_entry(opened.owner):
             options = " ".join(f"--scope {printable(it)}" for it in beyond)
-            typer.echo(
+            echo(
                 f"{server} wanted scopes that its entry does not allow, so calls that need them "
                 f"will fail: add them to scopes of the entry, then sign in with {options}",
                 err=True,
@@ -133,7 +133,7 @@ async def _login(
             await _by_device(opened, scopes)
         else:
             await _by_browser(opened, scopes)
-    typer.echo(f"signed in to {server}")
+    echo(f"signed in to {server}")
 
 
 async def _by_browser(opened: "OpenedSignIn", scopes: tuple[str, ...]) -> None:
@@ -144,7 +144,7 @@ async def _by_browser(opened: "OpenedSignIn", scopes: tuple[str, ...]) -> None:
             opened.owner, opened.caller, redirect_uri=redirect.uri, scopes=scopes
         )
         issuer, resource = pending.request.issuer, pending.request.resource
-        typer.echo(
+        echo(
             f"Sign in at {issuer} to connect {resource}:\n{pending.url}\n"
             f"Waiting {_MINUTES} minutes for the browser to come back to {redirect.uri}; "
             "without a browser on this machine use --device"
@@ -157,7 +157,7 @@ async def _by_browser(opened: "OpenedSignIn", scopes: tuple[str, ...]) -> None:
 
 async def _by_device(opened: "OpenedSignIn", scopes: tuple[str, ...]) -> None:
     request, device = await opened.sign_in.begin_device(opened.owner, opened.caller, scopes=scopes)
-    typer.echo(
+    echo(
         f"Sign in at {request.issuer} to connect {request.resource}:\n"
         f"Open {device.verification_uri} on any device, and enter {device.user_code}"
     )
@@ -186,9 +186,9 @@ def _print_ended(server: str, tenant: str | None, ended: EndedLogin | None) -> N
             f"there is no such login to {server}; list them with: mcp-tools-proxy logins{listed}",
             code=1,
         )
-    typer.echo(f"signed out of {server}")
+    echo(f"signed out of {server}")
     if ended.not_revoked is not None:
-        typer.echo(
+        echo(
             "mcp-tools-proxy: the login is forgotten here, and was not revoked at its issuer: "
             f"{ended.not_revoked}; revoke it there, or wait until its tokens end",
             err=True,
@@ -203,7 +203,7 @@ def _print_logins(logins: Sequence[LoginFacts], tenant: str | None, *, as_json: 
         print_table(columns, [list(_cells(login)) for login in logins])
     else:
         owner = "the deployment; --tenant lists those of a tenant" if tenant is None else tenant
-        typer.echo(f"there are no logins of {owner}", err=True)
+        echo(f"there are no logins of {owner}", err=True)
 
 
 def _check_all_opened(logins: Sequence[LoginFacts]) -> None:
@@ -249,5 +249,5 @@ def _run(command: Coroutine[Any, Any, Any]) -> Any:
 
 
 def _fail(message: str, *, code: int = USAGE_ERROR) -> NoReturn:
-    typer.echo(f"mcp-tools-proxy: {message}", err=True)
+    echo(f"mcp-tools-proxy: {message}", err=True)
     raise typer.Exit(code)
