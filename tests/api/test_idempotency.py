@@ -13,6 +13,7 @@ from mcp_tools_proxy.documents.document_file import write_document
 from tests.support.asgi import Message, post_to_app
 from tests.support.bounds import BOUND_S, until
 from tests.support.builders import make_document
+from tests.support.captured_logs import capture_logs
 from tests.support.configuration import Config, make_agent, make_preset
 from tests.support.mcp_servers.raw_web import RawServer, running_raw
 from tests.support.service import ACTIVE, BATCH, EXECUTE, READY, Service, request_of, running
@@ -250,7 +251,10 @@ async def test_a_call_that_a_stop_cuts_off_is_never_made_again(
     await until(lambda: server.script.calls["hang"])
     service.gateway.lifecycle.cancel_in_flight()
     assert (await first)["error"]["code"] == "SHUTTING_DOWN"
-    again = await service.execute("s1:hang", idempotency_key="k")
+    with capture_logs() as lines:
+        again = await service.execute("s1:hang", idempotency_key="k")
+    (record,) = (it for it in lines if it.get("code") == "OUTCOME_UNKNOWN")
+    assert "its replica stopped" in record["reason"]
     assert again["error"]["code"] == "OUTCOME_UNKNOWN"
     assert "retryable" not in again["error"]
     assert server.script.calls["hang"] == 1

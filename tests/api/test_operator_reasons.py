@@ -9,7 +9,7 @@ from mcp_tools_proxy.domain.document import Readers
 from mcp_tools_proxy.domain.identity import OperatorRight
 from tests.support.builders import make_document
 from tests.support.captured_logs import capture_logs
-from tests.support.configuration import Config, make_preset
+from tests.support.configuration import Config, make_agent, make_preset
 from tests.support.console_browser import ADMIN, running_console
 from tests.support.service import ACTIVE, Service, request_of, running
 from tests.support.tokens import bearer, file_token, token_settings
@@ -21,6 +21,7 @@ PAYROLL = make_document(
     tenant_id="acme", doc_id="payroll", readers=Readers(users=frozenset({"ann"}))
 )
 READERS = {"file": "document", "path": "$.readers"}
+PROFILE_DOCUMENTS = {"file": "agents.json", "path": '$.agents[?@.name=="desk"].documents'}
 
 
 async def records(service: Service, **query: str) -> list[dict[str, Any]]:
@@ -50,10 +51,42 @@ async def test_operators_are_told_that_the_readers_decided_and_callers_are_not(
         assert "readers do not include" in payload["reason"]
 
 
-async def test_a_document_of_another_tenant_gives_operators_no_such_reason() -> None:
-    async with running(PAYROLL, admin_token=ADMIN) as service:
-        body = request_of("read_doc_metadata", {"doc_id": "payroll"}, tenant_id="other")
+@pytest.mark.parametrize("hides", [False, True], ids=["denied", "hidden"])
+@pytest.mark.parametrize("doc_id", ["payroll", "missing"])
+async def test_operators_are_told_that_the_tenant_has_no_such_document(
+    doc_id: str, *, hides: bool
+) -> None:
+    async with running(PAYROLL, admin_token=ADMIN, hide_foreign_documents=hides) as service:
+        body = request_of("read_doc_metadata", {"doc_id": doc_id}, tenant_id="other")
+        error = (await service.http.post("/internal/mcp/execute", json=body)).json()["error"]
+        assert "tenant" not in str(error)
         answer = (await service.http.post(EXPLAIN, json=body, headers=bearer(ADMIN))).json()
+        (check,) = (it for it in answer["checks"] if it["check"] == "document")
+        (record,) = await records(service, tool="read_doc_metadata")
+        for reason in (check["reason"], record["payload"]["reason"]):
+            assert reason.startswith("the tenant has no document of this id")
+            assert ("another tenant has one" in reason) == (doc_id == "payroll" and not hides)
+        assert "rule" not in answer
+
+
+@pytest.mark.parametrize("tool", ["read_doc_metadata", "read_chunk_window"])
+async def test_operators_are_told_that_the_agents_profile_names_other_documents(tool: str) -> None:
+    config = Config(agents=[make_agent("desk", documents=["handbook", "prices"])])
+    async with running(
+        PAYROLL, admin_token=ADMIN, config=config, retrieval_window_url="local"
+    ) as service:
+        arguments = {"doc_id": "payroll"}
+        if tool == "read_chunk_window":
+            arguments |= {"anchor_chunk_id": "p1-c1"}
+        body = {**request_of(tool, arguments, user_id="ann", tenant_id="acme"), "agent": "desk"}
+        error = (await service.http.post("/internal/mcp/execute", json=body)).json()["error"]
+        assert (error["code"], "profile" in str(error)) == ("ACCESS_DENIED", False)
+        answer = (await service.http.post(EXPLAIN, json=body, headers=bearer(ADMIN))).json()
+        assert answer["rule"] == PROFILE_DOCUMENTS
+        (record,) = await records(service, tool=tool)
+        assert record["payload"]["rule"] == PROFILE_DOCUMENTS
+        narrower = {**body, "documents": ["handbook"]}
+        answer = (await service.http.post(EXPLAIN, json=narrower, headers=bearer(ADMIN))).json()
         assert (answer["decision"], "rule" in answer) == ("ACCESS_DENIED", False)
 
 

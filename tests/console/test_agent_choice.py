@@ -10,7 +10,8 @@ from mcp_tools_proxy.auth.token_store import add_token
 from mcp_tools_proxy.domain.identity import OperatorRight, Principal
 from tests.support.configuration import Config, make_agent
 from tests.support.console_browser import ConsoleService, Html, running_console
-from tests.support.service import CONFIG_DIR
+from tests.support.service import CONFIG_DIR, EXECUTE, request_of
+from tests.support.tokens import bearer, file_token, token_settings
 
 ACCESS, WHY = "/console/visibility", "/console/visibility/why"
 TRY, LIMITS, SEARCH = "/console/try", "/console/limits", "/console/documents/search"
@@ -154,3 +155,22 @@ async def test_an_operator_of_one_tenant_is_offered_the_agents_of_its_tokens(
         limited = console.new_browser()
         await limited.sign_in(bound)
         assert agents_offered(await limited.open(TRY, user_id="ann")) == ["writer"]
+
+
+async def test_an_operator_of_one_tenant_is_offered_the_agents_of_its_calls() -> None:
+    rights = [OperatorRight.AUDIT, OperatorRight.RUN, OperatorRight.DOCUMENTS]
+    token = file_token(tenant="acme", may=rights)
+    callers = {name: bearer(file_token(tenant=name)) for name in ("acme", "other")}
+    async with running_console(**token_settings(), config=PROFILES) as console:
+        browser = console.new_browser()
+        await browser.sign_in(token)
+        before = await browser.open(ACCESS)
+        assert before.form(ACCESS).fields["agent"] == ""
+        assert "Name an agent above" in before.text
+        for tenant, agent in (("acme", "writer"), ("acme", "unknown"), ("other", "desk")):
+            body = {**request_of("verify_quote", {}, tenant_id=tenant), "agent": agent}
+            await console.service.http.post(EXECUTE, json=body, headers=callers[tenant])
+        for path in (ACCESS, TRY, LIMITS):
+            page = await browser.open(path)
+            assert page.form(path).fields["agent"] == "writer"
+            assert "desk" not in [it.get("value") for tag, it in page.tags if tag == "option"]

@@ -3,6 +3,7 @@
 import csv
 import re
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from io import StringIO
 from pathlib import Path
 from urllib.parse import parse_qsl, quote, urlencode
@@ -17,9 +18,10 @@ from tests.support.configuration import Config, make_agent, make_preset
 from tests.support.console_browser import ADMIN, ConsoleService, Html, running_console
 from tests.support.mcp_servers.raw_web import running_raw
 from tests.support.service import ACTIVE, EXECUTE, Service
-from tests.support.tokens import bearer, file_token, token_settings
+from tests.support.tokens import TOKENS_FILE, bearer, file_token, token_settings
 
-CALLS = "/console/calls"
+CALLS, TOKEN = "/console/calls", "/console/tokens/revoke"
+AUDIT = "/internal/mcp/audit"
 MARKUP = '<img src=x onerror="alert(1)">'
 READER = Config(agents=[make_agent("reader", exclude=["read_doc_pages"])])
 
@@ -459,3 +461,49 @@ async def test_who_has_not_the_right_sees_none(tmp_path: Path) -> None:
             f"{CALLS}/export?format=csv",
         ):
             assert (await browser.get(path)).status_code == 403
+
+
+@pytest.mark.parametrize("tenant", [None, "acme"])
+async def test_calls_with_an_expired_token_are_found(tenant: str | None) -> None:
+    operator = file_token(tenant=tenant, may=[OperatorRight.AUDIT])
+    over = datetime(2020, 1, 1, tzinfo=UTC)
+    token, entry = add_token(TOKENS_FILE, Principal(tenant_id="acme"), expires=over)
+    async with running_console(**token_settings()) as console:
+        await console.service.http.post(EXECUTE, content=b"{", headers=bearer(token))
+        await console.service.http.post(EXECUTE, content=b"{", headers=bearer("none"))
+        browser = console.new_browser()
+        await browser.sign_in(operator)
+        of_all = 1 if tenant else 2
+        for query, found in (
+            ({"code": "UNAUTHENTICATED"}, of_all),
+            ({"code": "UNAUTHENTICATED", "tenant_id": "acme"}, 1),
+            ({"code": "UNAUTHENTICATED", "token_id": entry.id}, 1),
+            ({"event": "unauthenticated"}, of_all),
+            ({"event": "unauthenticated", "token_id": entry.id}, 1),
+        ):
+            assert rows(await browser.open(CALLS, **query)) == found, query
+        query = {"code": "UNAUTHENTICATED"} | ({"tenant_id": tenant} if tenant else {})
+        answer = await console.service.http.get(AUDIT, params=query, headers=bearer(operator))
+        assert len(answer.json()["records"]) == of_all
+        apart = {**query, "unauthenticated": "false"}
+        answer = await console.service.http.get(AUDIT, params=apart, headers=bearer(operator))
+        assert answer.json()["records"] == []
+
+
+async def test_a_call_links_to_its_token_for_who_may_see_it() -> None:
+    rights = [OperatorRight.AUDIT, OperatorRight.TOKENS, OperatorRight.RUN]
+    of_all, of_tenant = file_token(tenant=None, may=rights), file_token(tenant="acme", may=rights)
+    async with running_console(**token_settings()) as console:
+        http = console.service.http
+        for token in (of_all, of_tenant):
+            await http.get(AUDIT, params={"tenant_id": "acme"}, headers=bearer(token))
+        for token, links in ((of_all, 2), (of_tenant, 1)):
+            browser = console.new_browser()
+            await browser.sign_in(token)
+            listed = await browser.open(CALLS, event="operator.right_used", tenant_id="acme")
+            used = [await browser.open(it) for it in record_links(listed)]
+            used = [it for it in used if f"GET {AUDIT}" in it.text]
+            found = {it for page in used for it in page.links if it.startswith(TOKEN)}
+            assert len(found) == links
+            for link in found:
+                assert (await browser.get(link)).status_code == 200

@@ -20,7 +20,13 @@ from mcp_tools_proxy.logins.sign_ins.redis_sign_ins import MAX_CONNECTIONS, Redi
 from mcp_tools_proxy.logins.sign_ins.sign_in_store import MAX_CONSOLE_SESSIONS
 from mcp_tools_proxy.redis_client.connection_pool import open_pool
 from tests.support.bounds import BOUND_S
-from tests.support.console_browser import ADMIN, ConsoleBrowser, Html, running_console
+from tests.support.console_browser import (
+    ADMIN,
+    SIGN_IN,
+    ConsoleBrowser,
+    Html,
+    running_console,
+)
 from tests.support.postgres_databases import Databases
 from tests.support.redis_server import RedisServer, running_redis
 from tests.support.service import running
@@ -174,3 +180,6 @@ async def test_while_the_store_does_not_work_no_page_looks_like_an_answer(
             redis_server.start()
     assert (response.status_code, signing_in.status_code) == (503, 503)
     assert "cannot be kept now" in Html(response.text).text
+    page = Html(signing_in.text)
+    assert SIGN_IN in {it.action for it in page.forms}
+    assert "/health/ready" in page.text

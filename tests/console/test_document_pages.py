@@ -288,3 +288,29 @@ async def test_forms_of_others_change_nothing(console: ConsoleService) -> None:
         refused = await console.browser.post(MANAGE, fields, origin=origin)
         assert refused.status_code == 403
     assert "note" in await facts(console)
+
+
+@pytest.mark.parametrize("path", [READ, MANAGE, SEARCH, VERIFY])
+async def test_a_document_that_is_not_there_leaves_the_form(
+    console: ConsoleService, path: str
+) -> None:
+    await put(console, title="Handbook")
+    for tenant in ("acme", "other"):
+        response = await console.browser.get(f"{path}?tenant_id={tenant}&doc_id=handbok")
+        page = Html(response.text)
+        assert (response.status_code, page.form(READ).fields["doc_id"]) == (404, "handbok")
+        assert 'no document "handbok"' in page.text
+        assert ("Handbook" in page.text) == (tenant == "acme")
+
+
+@pytest.mark.parametrize("path", [READ, MANAGE])
+@pytest.mark.parametrize("tenant", ["", "acme"])
+async def test_an_address_without_a_document_is_the_list(
+    console: ConsoleService, path: str, tenant: str
+) -> None:
+    await put(console, title="Handbook")
+    response = await console.browser.get(f"{path}?tenant_id={tenant}&doc_id=")
+    page = Html(response.text)
+    assert (response.status_code, "Name a document" in page.text) == (422, True)
+    assert page.form(LIST).fields["tenant_id"] == tenant
+    assert page_of(READ) in page.links

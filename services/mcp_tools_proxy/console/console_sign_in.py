@@ -15,6 +15,7 @@ from mcp_tools_proxy.console.page_request import PageRequest, PageResult, PageVi
 from mcp_tools_proxy.console.sessions import SESSION_S, Session
 from mcp_tools_proxy.domain.errors import (
     Forbidden,
+    LoginsUnavailable,
     MethodNotAllowed,
     ProxyError,
     RouteNotFound,
@@ -105,7 +106,11 @@ class ConsoleSignIn:
             refusal = Forbidden("the token has no operator right; sign in by one that has")
             self._record_refusal(request, refusal)
             return self._form(request, wanted, problem=refusal.message, status=403)
-        return await self._begin(request, token, operator, wanted)
+        try:
+            return await self._begin(request, token, operator, wanted)
+        except LoginsUnavailable as error:
+            self._record_refusal(request, error)
+            return self._form(request, wanted, problem=error.message, status=503)
 
     async def show_code(self, request: Request) -> Response:
         """Show the button that uses a code up: a preview of the address by a program does not."""

@@ -1,7 +1,7 @@
 """The names that pages offer: what this replica knows of the tenants of an operator."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -10,6 +10,7 @@ from mcp_tools_proxy.audit.record_search import RecordFilter, search_files, sear
 from mcp_tools_proxy.auth.token_file_verifier import TokenFileVerifier
 from mcp_tools_proxy.auth.token_format import TokenEntry
 from mcp_tools_proxy.domain.identity import OperatorRight, Principal
+from mcp_tools_proxy.policy.token_limits import excess_of
 from mcp_tools_proxy.registry.registry import RegistryHolder
 
 MAX_CHOICES = 200
@@ -70,16 +71,18 @@ class NameDirectory:
         self._trail = trail
         self._titles = titles
 
-    def agents(self, operator: Principal) -> AgentChoice:
+    async def agents(self, operator: Principal) -> AgentChoice:
         """Return the agents that an operator can name.
 
-        Profiles are of all tenants. An operator of one tenant is offered those of its tokens.
+        Profiles are of all tenants. An operator of one tenant is offered those of the tenant's
+        tokens and recent calls.
         """
         rules = self._registry.current.access_rules
-        allowed = operator.agents
+        allowed: Collection[object] | None = operator.agents
         is_complete = allowed is not None or (operator.tenant_id is None and bool(operator.rights))
-        if not is_complete:
-            allowed = frozenset(self._agents_of_tokens(operator))
+        if rules.agents and not is_complete:
+            used = _values(await self._payloads(operator), "agent")
+            allowed = {*self._agents_of_tokens(operator), *used}
         names = [it for it in sorted(rules.agents or ()) if allowed is None or it in allowed]
         return AgentChoice(
             names=names[:MAX_CHOICES],
@@ -99,11 +102,11 @@ class NameDirectory:
         tenants = {it.tenant_id for it in principals} | {it.get("tenant_id") for it in payloads}
         of_all = _bounded(tenants) if operator.tenant_id is None else ()
         if not operator.rights & _SEE_CALLERS:
-            return SuggestedNames(tenants=of_all, agents=self.agents(operator).names)
+            return SuggestedNames(tenants=of_all, agents=(await self.agents(operator)).names)
         payloads = [it for it in payloads if tenant_id in ("", it.get("tenant_id"))]
         principals = [it for it in principals if tenant_id in ("", it.tenant_id)]
         agents = {name for it in principals for name in it.agents or ()}
-        named = {*agents, *self.agents(operator).names, *_values(payloads, "agent")}
+        named = {*agents, *(await self.agents(operator)).names, *_values(payloads, "agent")}
         return SuggestedNames(
             tenants=of_all,
             users=_bounded({it.user_id for it in principals} | _values(payloads, "user_id")),
@@ -118,6 +121,13 @@ class NameDirectory:
         if not operator.rights & _SEE_CALLERS:
             return {}
         return {it.id: it.note for it in self._tokens_of(operator) if it.note}
+
+    def manages(self, operator: Principal, token_id: str) -> bool:
+        """Return whether an operator may see a token of the file: one that may do no more."""
+        return OperatorRight.TOKENS in operator.rights and any(
+            it.id == token_id and excess_of(it.principal, operator) is None
+            for it in self._tokens_of(operator)
+        )
 
     def own_note(self, operator: Principal) -> str:
         """Return the note of the operator's own token, "" for none."""

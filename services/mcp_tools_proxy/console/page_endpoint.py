@@ -184,6 +184,7 @@ class Pages:
             operator=operator,
             api=ApiClient(self._routes, request, session.token),
             names=self.names,
+            agents=await self.names.agents(operator),
         )
 
     async def own_form(
@@ -251,7 +252,7 @@ class PageEndpoint:
                 "this form is not the one that your browser was shown, so nothing was done; load "
                 "the page again, and repeat it"
             )
-        return await handler(_with_form(page, form))
+        return await handler(replace(page, form=form))
 
     def _response(self, page: PageRequest, result: PageResult) -> Response:
         if isinstance(result, Response):
@@ -281,18 +282,6 @@ async def _with_names(page: PageRequest, result: PageResult) -> PageResult:
     tenant_id = page.tenant() or page.form.text("tenant_id")
     known = await page.names.suggested(page.operator, tenant_id)
     return replace(result, context={"known": known, **result.context})
-
-
-def _with_form(page: PageRequest, form: Form) -> PageRequest:
-    return PageRequest(
-        request=page.request,
-        session=page.session,
-        sessions=page.sessions,
-        operator=page.operator,
-        api=page.api,
-        names=page.names,
-        form=form,
-    )
 
 
 def page_status(error: ProxyError) -> int:

@@ -25,6 +25,8 @@ class PageRequest:
     operator: Principal
     api: ApiClient
     names: NameDirectory
+    agents: AgentChoice
+    """The agents to choose from."""
     form: Form = field(default_factory=Form)
 
     def query(self, name: str) -> str:
@@ -44,11 +46,6 @@ class PageRequest:
         click of the person.
         """
         return self.request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
-
-    @property
-    def agents(self) -> AgentChoice:
-        """The agents to choose from."""
-        return self.names.agents(self.operator)
 
     def agent(self, field_name: str = "agent") -> str:
         """Return the agent of the form or the address, the first one if one is required."""

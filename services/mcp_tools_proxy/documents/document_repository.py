@@ -9,9 +9,9 @@ from functools import partial
 from typing import TypeVar
 
 from mcp_tools_proxy.documents.access_refusals import (
-    NOT_BOUND,
     access_denied,
     because_of_readers,
+    not_bound,
     not_found,
 )
 from mcp_tools_proxy.documents.builders import Builders, Searcher, built
@@ -183,9 +183,7 @@ class DocumentRepository:
         """
         if doc_id not in documents:
             hides = self._hide_foreign_documents and documents
-            refusal = not_found(doc_id) if hides else access_denied(doc_id)
-            refusal.reason = NOT_BOUND
-            raise refusal
+            raise not_bound(not_found(doc_id) if hides else access_denied(doc_id))
 
     async def find_for_any_reader(
         self, caller: Caller, doc_id: str, wanted: Wanted = HEAD_ONLY

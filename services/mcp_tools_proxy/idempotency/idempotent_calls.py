@@ -194,7 +194,8 @@ def _outcome_of(record: Record, request: bytes, spec: ComponentSpec) -> Outcome:
     _check_same(record.request, request)
     if record.state is RecordState.UNKNOWN:
         raise OutcomeUnknown(
-            "this call was sent before, and its outcome is not known; " + MAY_BE_DONE
+            "this call was sent before, and its outcome is not known; " + MAY_BE_DONE,
+            reason="the call was cut off, or its replica stopped, before the outcome was recorded",
         )
     return decode_outcome(record.outcome, spec)
 

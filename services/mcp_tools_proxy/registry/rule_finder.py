@@ -49,11 +49,11 @@ class RuleFinder:
             case Denial.TENANT:
                 return DEFAULT_TENANT
             case Denial.SERVER | Denial.DOCUMENT_TOOLS:
-                return _in_profile(permissions, denial.value)
+                return in_profile(permissions.agent, denial.value)
             case Denial.PRESET:
                 return _in_preset(visibility.preset or self.scope, spec.kind)
             case Denial.BIND:
-                return _in_profile(permissions, "bind", spec.name)
+                return in_profile(permissions.agent, "bind", spec.name)
             case Denial.EXCLUDED:
                 excluded = visibility.excluded
                 place = excluded.place_of(spec.kind, spec.server_id, spec.bare_name)
@@ -61,7 +61,7 @@ class RuleFinder:
                     place = excluded.place_of(spec.kind, spec.server_id, name)
                 if place is None:
                     return self._in_server(spec.server_id, spec.kind, name)
-                return _in_profile(permissions, "exclude_components", place)
+                return in_profile(permissions.agent, "exclude_components", place)
 
     def of_withheld(
         self, kind: Kind, name: str, offers: UnlistedOffers
@@ -86,7 +86,7 @@ class RuleFinder:
         """
         place = permissions.visibility.excluded.place_of(kind, None, name)
         if place is not None:
-            return _in_profile(permissions, "exclude_components", place)
+            return in_profile(permissions.agent, "exclude_components", place)
         if kind is Kind.TOOL and name in DOCUMENT_TOOLS and name != "view_doc_page":
             return CHOSEN_TOOLS
         if server_id is None or server_id not in self.access_rules.servers:
@@ -109,9 +109,9 @@ class RuleFinder:
         return RuleSource(CONFIGURATION_FILE, path)
 
 
-def _in_profile(permissions: Permissions, key: str, place: int | str | None = None) -> RuleSource:
+def in_profile(agent: str | None, key: str, place: int | str | None = None) -> RuleSource:
     """Return a place in an agent's profile, which is selected by its name (RFC 9535, filters)."""
-    name = json.dumps(permissions.agent)
+    name = json.dumps(agent)
     steps = (key,) if place is None else (key, place)
     return RuleSource(AGENTS_FILE, f"$.agents[?@.name=={name}]{json_path(steps)[1:]}")
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
-from mcp_tools_proxy.domain.caller import Call, narrow_documents
+from mcp_tools_proxy.domain.caller import NOT_BOUND, Call, narrow_documents
 from mcp_tools_proxy.domain.components import (
     DOCUMENT_ARGUMENT,
     Component,
@@ -15,10 +15,12 @@ from mcp_tools_proxy.domain.components import (
     ToolNameStyle,
     ToolSpec,
 )
+from mcp_tools_proxy.domain.errors import DocumentRefused
 from mcp_tools_proxy.policy.visibility import Visibility
 from mcp_tools_proxy.registry.component_table import ComponentTable
 from mcp_tools_proxy.registry.mcp_lists import McpLists, mcp_tool_lists
 from mcp_tools_proxy.registry.permissions import Permissions
+from mcp_tools_proxy.registry.rule_finder import in_profile
 from mcp_tools_proxy.registry.tool_lists import ToolLists
 from mcp_tools_proxy.registry.unlisted_offers import NOTHING_UNLISTED, UnlistedOffers
 
@@ -147,7 +149,15 @@ class NarrowedComponent:
 
     async def check_document(self, parsed: object, call: Call) -> str | None:
         """Return the version of the document. Raises AccessDenied, DocumentNotFound."""
-        return await self._component.check_document(parsed, call)
+        try:
+            return await self._component.check_document(parsed, call)
+        except DocumentRefused as error:
+            documents = self._visibility.documents
+            if error.reason == NOT_BOUND and call.caller.documents == documents:
+                # neither request nor token names fewer, so the profile decided
+                error.reason = "the agent's profile names other documents only"
+                error.rule = in_profile(call.caller.agent, "documents")
+            raise
 
     async def call(self, parsed: object, call: Call) -> Result:
         """Perform the call."""

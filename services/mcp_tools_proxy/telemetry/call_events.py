@@ -23,16 +23,11 @@ from mcp_tools_proxy.domain.caller import Call, Kind
 from mcp_tools_proxy.domain.components import ComponentSpec
 from mcp_tools_proxy.domain.errors import (
     ContentBlocked,
-    CredentialsInsufficient,
-    CredentialsMissing,
-    DocumentRefused,
-    LoginRequired,
     NotAllowed,
     PromptNotFound,
     ProxyError,
     RateLimitExceeded,
     ResourceNotFound,
-    ServerUnavailable,
 )
 from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
 from mcp_tools_proxy.telemetry.metrics import UNKNOWN_TOOL, Metrics
@@ -62,15 +57,6 @@ NAME_KEYS = {Kind.TOOL: "toolName", Kind.PROMPT: "promptName", Kind.RESOURCE: "r
 """The log field with the component's name, in the events of a downstream call."""
 
 _MANY_ARGUMENTS = 1_000
-
-_EXPLAINED = (
-    CredentialsMissing,
-    CredentialsInsufficient,
-    DocumentRefused,
-    LoginRequired,
-    ServerUnavailable,
-)
-"""The errors whose ``reason`` is in the record, for operators: callers are not told."""
 
 _UNTIL_PATH = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:/*[^/?#;]*")
 """The scheme and the authority of a URI."""
@@ -242,7 +228,7 @@ def _add_outcome(payload: dict[str, object], outcome: Outcome | None) -> None:
         payload |= decision_fields(outcome.error)
         if isinstance(outcome.error, ContentBlocked):
             payload |= {**(outcome.error.details or {}), "keyword": outcome.error.reason}
-        elif isinstance(outcome.error, _EXPLAINED) and outcome.error.reason is not None:
+        elif outcome.error.reason is not None:  # for operators: callers are not told
             payload["reason"] = outcome.error.reason
     else:
         payload["check"] = CHECK_OF_CODE[CANCELLED]

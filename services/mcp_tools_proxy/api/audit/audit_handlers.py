@@ -27,7 +27,7 @@ class AuditHandlers:
         query = validate(AuditQuery, single_values(parsed.request.query_params))
         await self._gate.check(parsed, OperatorRight.AUDIT, tenant_id=query.tenant_id)
         wanted, cursor, limit = query.wanted, query.cursor, query.limit
-        trail, unauthenticated = self._trail, query.unauthenticated
+        trail, unauthenticated = self._trail, query.is_apart
         file = trail.unauthenticated_file if unauthenticated else trail.file
         if file is None:
             recent = trail.recent(unauthenticated=unauthenticated)

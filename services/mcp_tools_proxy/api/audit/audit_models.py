@@ -11,6 +11,7 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
 from mcp_tools_proxy.api.openapi.answer_models import AnswerModel
 from mcp_tools_proxy.audit.record_search import RecordFilter, as_timestamp
+from mcp_tools_proxy.domain.errors import Unauthenticated
 from mcp_tools_proxy.wire.identifiers import Identifier
 
 MAX_RECORDS = 1000
@@ -70,12 +71,20 @@ class AuditQuery(RecordQuery):
     ] = None
     limit: Annotated[int, Field(ge=1, le=MAX_RECORDS, description="Records in the answer.")] = 100
     unauthenticated: Annotated[
-        bool,
+        bool | None,
         Field(
             description="`true`: the records of requests that were refused without a valid token, "
-            "which have numbers of their own, instead of all others."
+            "which have numbers of their own, instead of all others. The default is `true` with "
+            "`code=UNAUTHENTICATED`, otherwise `false`."
         ),
-    ] = False
+    ] = None
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether records of requests without a valid token are wanted."""
+        if self.unauthenticated is None:
+            return self.code == Unauthenticated.code
+        return self.unauthenticated
 
     @property
     def wanted(self) -> RecordFilter:

@@ -27,8 +27,8 @@ _CHOICES = (ALL_EVENTS, DEEDS, UNAUTHENTICATED)
 """Choices of events by which the page filters, or the API by another parameter."""
 
 _TEXTS = ("user_id", "agent", "tool", "server", "doc_id", "trace_id", "token_id", "code", "event")
-_SENDER = ("user_id", "agent", "token_id")
-"""Fields that no request without a valid token has."""
+_SENDER = ("user_id", "agent")
+"""Fields that no request without a valid token has; one that is known has its id and tenant."""
 
 _BEFORE_CALLS = frozenset(
     {
@@ -110,7 +110,7 @@ class CallFilter:
     @property
     def is_of_both_audits(self) -> bool:
         """Whether requests that were refused without a valid token are wanted too."""
-        is_of_sender = any(self.values[name] for name in ("tenant_id", *_SENDER))
+        is_of_sender = any(self.values[name] for name in _SENDER)
         return self.is_widened and not is_of_sender
 
     @property
@@ -158,7 +158,12 @@ class CallFilter:
 
 
 def _is_unauthenticated(record: ShownRecord) -> bool:
-    """Return whether a record is of a refusal that proves no sender; live ones come with others."""
+    """Return whether a record is of a request without a valid token; live ones come with others.
+
+    That of an expired or revoked token that is known has the token's id and tenant.
+    """
+    if record.code == "UNAUTHENTICATED":
+        return True
     is_proven = not record.payload.keys().isdisjoint(("tenant_id", "token_id", "subject"))
     return record.event in _UNAUTHENTICATED_EVENTS and not is_proven
 

@@ -61,7 +61,7 @@ async def find_records(
     return FoundRecords([record for _, _, record in merged], older)
 
 
-_AUDITS: Sequence[Mapping[str, str]] = ({}, _UNAUTHENTICATED)
+_AUDITS: Sequence[Mapping[str, str]] = ({"unauthenticated": "false"}, _UNAUTHENTICATED)
 
 
 def _rest(start: str, found: FoundRecords, shown: Sequence[ShownRecord]) -> str:

@@ -7,7 +7,6 @@ from urllib.parse import quote
 from starlette.responses import StreamingResponse
 from starlette.routing import Route
 
-from mcp_tools_proxy.auth.admin_token import OPERATOR
 from mcp_tools_proxy.console.api_client import ApiRefused
 from mcp_tools_proxy.console.calls.call_filter import (
     ALL_EVENTS,
@@ -31,7 +30,6 @@ from mcp_tools_proxy.console.calls.record_export import (
 )
 from mcp_tools_proxy.console.calls.shown_record import LABELS, ShownRecord
 from mcp_tools_proxy.console.form_problems import problems_of
-from mcp_tools_proxy.console.one_time_address import GUEST
 from mcp_tools_proxy.console.page_endpoint import PageEndpoint, Pages
 from mcp_tools_proxy.console.page_headers import PAGE_HEADERS
 from mcp_tools_proxy.console.page_request import (
@@ -45,7 +43,6 @@ from mcp_tools_proxy.console.pages.tokens.token_pages import REVOKE_PATH
 from mcp_tools_proxy.console.templates import Templates
 from mcp_tools_proxy.domain.audit.checks import CHECK_OF_CODE, Check
 from mcp_tools_proxy.domain.errors import InvalidRequest, MethodNotAllowed, ToolFailed
-from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.telemetry.call_events import UNKNOWN_SERVER
 
 PATH = "/console/calls"
@@ -237,10 +234,9 @@ def _server_path(record: ShownRecord) -> str | None:
 
 
 def _token_path(page: PageRequest, record: ShownRecord) -> str | None:
-    """Return the page of the token of a call, for who may see it; those of no file have none."""
-    token_id = record.payload.get("token_id")
-    of_no_file = [it.token_log_fields["token_id"] for it in (OPERATOR, GUEST)]
-    if not token_id or token_id in of_no_file or not page.may(OperatorRight.TOKENS):
+    """Return the page of the token of a call, for operators who may see it while it exists."""
+    token_id = str(record.payload.get("token_id"))
+    if not page.names.manages(page.operator, token_id):
         return None
     return page_address(REVOKE_PATH, {"token_id": token_id})
 

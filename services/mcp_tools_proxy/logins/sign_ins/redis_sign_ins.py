@@ -12,6 +12,7 @@ from mcp_tools_proxy.aiokits.idle_timeout import io_timeout
 from mcp_tools_proxy.domain.errors import LoginsUnavailable
 from mcp_tools_proxy.logins.sign_ins.sign_in_store import UNUSABLE, RecordKind
 from mcp_tools_proxy.redis_client.connection_pool import KEY_PREFIX, RedisPool, eviction_problem
+from mcp_tools_proxy.web_client.failure_reasons import redis_reason
 
 T = TypeVar("T")
 
@@ -130,7 +131,7 @@ class RedisSignIns:
             async with io_timeout(WAIT_S), self._slots:
                 return await send()
         except (RedisError, OSError) as error:
-            raise LoginsUnavailable(UNUSABLE, reason=f"Redis: {type(error).__name__}") from None
+            raise LoginsUnavailable(UNUSABLE, reason=f"Redis: {redis_reason(error)}") from None
 
 
 def _keys(kind: RecordKind, name: str) -> list[str]:

@@ -36,7 +36,10 @@ class RecordKind(StrEnum):
         return MAX_PENDING if self is RecordKind.PENDING else MAX_BROWSER_RECORDS
 
 
-UNUSABLE = "sign-ins cannot be kept now; try again later"
+UNUSABLE = (
+    "sign-ins cannot be kept now, for their store is unavailable; try again later, or have an "
+    "operator look at /health/ready"
+)
 """What users and callers read where the store fails; the reason is for records."""
 
 

@@ -4,16 +4,38 @@ from collections.abc import Mapping
 from typing import Any
 
 from mcp_tools_proxy.console.api_client import ApiRefused
-from mcp_tools_proxy.console.page_request import PageRequest, PageResult, PageView
+from mcp_tools_proxy.console.page_request import PageHandler, PageRequest, PageResult, PageView
 from mcp_tools_proxy.console.pages.documents.one_document import DOCUMENTS_REQUEST, address
 from mcp_tools_proxy.domain.kept_errors import without_frames
+from mcp_tools_proxy.wire.text import quote
 
 ROWS = 50
 """Documents of one page; an answer of the API has twice as many."""
 
 
-async def show_list(page: PageRequest) -> PageResult:
-    """List documents; who may see those of all tenants is asked for one where that is needed."""
+def or_list(show: PageHandler, *, needs_document: bool = True) -> PageHandler:
+    """Return a handler that shows the list, with its form, where the named document is missing."""
+
+    async def shown(page: PageRequest) -> PageResult:
+        doc_id = page.query("doc_id")
+        if needs_document and not doc_id:
+            return await show_list(page, "Name a document, or choose one from the list.", 422)
+        try:
+            return await show(page)
+        except ApiRefused as error:
+            if error.status != 404:
+                raise
+        problem = f"The tenant has no document {quote(doc_id)}. Choose one from the list."
+        return await show_list(page, problem, 404)
+
+    return shown
+
+
+async def show_list(page: PageRequest, problem: str = "", status: int = 200) -> PageResult:
+    """List documents; who may see those of all tenants is asked for one where that is needed.
+
+    ``problem`` says why the document that was named cannot be shown.
+    """
     tenant_id = page.tenant()
     cursor, is_second_half = page.query("cursor"), page.query("half") == "2"
     answer: Mapping[str, Any] = {"documents": []}
@@ -39,6 +61,8 @@ async def show_list(page: PageRequest) -> PageResult:
             "tenant_id": tenant_id,
             "own_tenant": page.tenant_id,
             "documents": documents[ROWS:] if is_second_half else documents[:ROWS],
+            "problem": problem,
+            "doc_id": page.query("doc_id"),
             "problems": answer.get("problems", ()),
             "is_first_page": not (cursor or is_second_half),
             "next_page": next_page,
@@ -47,5 +71,5 @@ async def show_list(page: PageRequest) -> PageResult:
             "tenants": tenants,
             "link": address,
         },
-        status=200 if refusal is None else refusal.status,
+        status=status if refusal is None else refusal.status,
     )
