@@ -141,6 +141,26 @@ async def test_a_tenant_whose_calls_get_no_answer_cuts_no_other_tenant_off(tool:
         assert await called.open_circuits() == 1
 
 
+@pytest.mark.parametrize("transport", ["ws", "sse"])
+async def test_a_tenant_that_crashes_a_shared_connection_opens_no_circuit_of_another(
+    transport: str,
+) -> None:
+    async with calling(transport, requestTimeoutSeconds=60) as called:
+        async with asyncio.TaskGroup() as tasks:
+            in_flight = [
+                tasks.create_task(called.code("hang", tenant_id="two")) for _ in range(2 * FAILURES)
+            ]
+
+            async def all_run() -> bool:
+                return called.server.script.calls["hang"] == 2 * FAILURES
+
+            await eventually(all_run)
+            await called.code("crash", tenant_id="one")
+        assert {it.result() for it in in_flight} == {"SERVER_UNAVAILABLE"}
+        assert await called.code("echo", {"text": "a"}, tenant_id="two") == "OK"
+        assert await called.open_circuits() == 0
+
+
 async def test_a_slow_probe_of_one_tenant_keeps_no_other_tenant_waiting() -> None:
     async with calling(pause_s=0.05) as called:
         await called.fail(tenant_id="one")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import structlog
 
@@ -82,13 +83,22 @@ class CircuitBreakers:
                 return
 
 
+class Admitted(NamedTuple):
+    """A call that was let through."""
+
+    is_probe: bool
+    losses: int
+    """How many losses of calls were counted before."""
+
+
 class CircuitBreaker:
     """Refuses calls of a server after calls in a row that got no answer: lost or timed out.
 
     Any answer counts as a success, also an error of the tool or a JSON-RPC error. After a pause one
     call is let through (half-open): its success closes the circuit, its failure opens it for twice
-    as long. A call that was let through before the circuit opened changes nothing then. ``clock``
-    returns seconds.
+    as long. A call that was let through before the circuit opened changes nothing then. Calls that
+    are lost together count as one: another tenant that made the server end a shared connection once
+    opened the circuit of a tenant with some calls in flight. ``clock`` returns seconds.
     """
 
     def __init__(
@@ -107,6 +117,8 @@ class CircuitBreaker:
         """Calls in a row that got no answer."""
         self.calls = 0
         """Calls that are on their way."""
+        self._losses = 0
+        """How often calls were lost, as counted."""
         self._openings = 0
         """How often the circuit has opened since it was closed."""
         self._next_call_at = 0.0
@@ -128,13 +140,12 @@ class CircuitBreaker:
             return None
         return f"{self.failures} calls in a row got no answer, the last one: {self._reason}"
 
-    def enter(self) -> bool:
-        """Admit a call; return whether it probes the server. Raises ServerUnavailable."""
-        if not self._openings:
-            return False
-        self.check()
-        self._is_probed = True
-        return True
+    def enter(self) -> Admitted:
+        """Admit a call; while the circuit is open it is a probe. Raises ServerUnavailable."""
+        if self._openings:
+            self.check()
+            self._is_probed = True
+        return Admitted(self.is_open, self._losses)
 
     def check(self) -> None:
         """Raise ServerUnavailable if a call would be refused now."""
@@ -149,15 +160,19 @@ class CircuitBreaker:
             retry_after_s=round(max(0.1, wait_s), 1),
         )
 
-    def leave(self, *, is_probe: bool, failure: str | None = "") -> None:
+    def leave(self, call: Admitted, *, failure: str | None = "", is_lost: bool = False) -> None:
         """Note how a call ended: ``failure`` is why it got no answer, None if it got one.
 
-        Empty is for a call that shows neither, such as a cancelled one.
+        Empty is for a call that shows neither, such as a cancelled one. ``is_lost`` is whether its
+        connection failed.
         """
-        if is_probe:
+        if call.is_probe:
             self._is_probed = False
-        if failure == "" or (self._openings and not is_probe):
+        if failure == "" or (self._openings and not call.is_probe):
             return
+        if is_lost and call.losses != self._losses:
+            return
+        self._losses += is_lost
         if failure is None:
             self.failures = 0
             self.close()

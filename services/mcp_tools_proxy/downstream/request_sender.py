@@ -203,8 +203,9 @@ class RequestSender:
 
     async def _send_with_breaker(self, breaker: CircuitBreaker, *request: Any) -> Any:
         """Send as ``_send``, unless the circuit is open. Raises ServerUnavailable as well."""
-        is_probe = breaker.enter()
+        admitted = breaker.enter()
         failure: str | None = ""
+        is_lost = False
         try:
             answer = await self._send(*request)
             failure = None
@@ -214,13 +215,13 @@ class RequestSender:
         except AccessRefused:
             raise
         except ConnectionFailure as fault:
-            failure = fault.reason
+            failure, is_lost = fault.reason, True
             raise
         except (TimeoutError, ToolTimeout):
             failure = f"no answer within {self._config.call_timeout_s:g} s"
             raise
         finally:
-            breaker.leave(is_probe=is_probe, failure=failure)
+            breaker.leave(admitted, failure=failure, is_lost=is_lost)
         return answer
 
     async def _send(

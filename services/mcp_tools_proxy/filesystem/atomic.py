@@ -1,11 +1,24 @@
 """Writes files so that a reader sees the old content or the whole new one."""
 
 import os
+import re
 import stat
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
+
+_UNFINISHED = re.compile(r"\.[0-9a-f]{32}\.tmp")
+
+
+def remove_unfinished(root: Path) -> None:
+    """Remove what killed writers left in a folder and those below it, links not followed.
+
+    Call it only under the lock that all writers of the folder take. Raises OSError.
+    """
+    for folder, _, names in os.walk(root):
+        for name in filter(_UNFINISHED.fullmatch, names):
+            Path(folder, name).unlink(missing_ok=True)
 
 
 def write_atomically(

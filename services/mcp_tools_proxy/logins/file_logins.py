@@ -17,6 +17,7 @@ import structlog
 from mcp_tools_proxy.domain.errors import LoginsUnavailable
 from mcp_tools_proxy.domain.oauth.logins import LoginBinding, LoginOwner
 from mcp_tools_proxy.domain.quota import Quota, Usage
+from mcp_tools_proxy.filesystem.atomic import remove_unfinished
 from mcp_tools_proxy.logins.file_lock import remove_lock, try_lock
 from mcp_tools_proxy.logins.lease_queue import LeaseQueue
 from mcp_tools_proxy.logins.login_file import (
@@ -27,7 +28,6 @@ from mcp_tools_proxy.logins.login_file import (
     prepare_folder,
     read_login,
     remove_login,
-    remove_unfinished,
     write_login,
 )
 from mcp_tools_proxy.logins.login_store import (

@@ -81,12 +81,6 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def remove_unfinished(folder: Path) -> None:
-    """Remove what writers that were killed have left; nobody writes meanwhile. Raises OSError."""
-    for path in folder.glob(".*.tmp"):
-        path.unlink(missing_ok=True)
-
-
 def login_files(folder: Path) -> Iterator[Path]:
     """Yield the files of logins. Raises OSError."""
     return folder.glob(f"*{SUFFIX}")

@@ -31,7 +31,7 @@ def breaker(clock: ManualClock) -> CircuitBreaker:
 
 
 def fail(breaker: CircuitBreaker) -> None:
-    breaker.leave(is_probe=breaker.enter(), failure="it hung")
+    breaker.leave(breaker.enter(), failure="it hung")
 
 
 def refused(breaker: CircuitBreaker) -> float:
@@ -58,32 +58,44 @@ def test_one_call_probes_at_a_time(breaker: CircuitBreaker, clock: ManualClock) 
     fail(breaker)
     fail(breaker)
     clock.now += PAUSE_S
-    assert breaker.enter()
+    probe = breaker.enter()
     refused(breaker)
-    breaker.leave(is_probe=True)  # cancelled
-    assert breaker.enter()
-    breaker.leave(is_probe=True, failure=None)
+    breaker.leave(probe)  # cancelled
+    again = breaker.enter()
+    breaker.leave(again, failure=None)
     assert not breaker.is_open
-    assert not breaker.enter()
+    assert [it.is_probe for it in (probe, again, breaker.enter())] == [True, True, False]
 
 
 def test_calls_of_before_neither_close_it_nor_prolong_the_pause(
     breaker: CircuitBreaker, clock: ManualClock
 ) -> None:
-    assert [breaker.enter() for _ in range(4)] == [False] * 4
-    for _ in range(2):
-        breaker.leave(is_probe=False, failure="it hung")
+    calls = [breaker.enter() for _ in range(4)]
+    assert not any(it.is_probe for it in calls)
+    for call in calls[:2]:
+        breaker.leave(call, failure="it hung")
     clock.now += PAUSE_S / 2
-    breaker.leave(is_probe=False, failure="it hung")
-    breaker.leave(is_probe=False, failure=None)
+    breaker.leave(calls[2], failure="it hung")
+    breaker.leave(calls[3], failure=None)
     assert refused(breaker) == PAUSE_S / 2
+
+
+def test_calls_that_were_lost_together_count_once(breaker: CircuitBreaker) -> None:
+    together = [breaker.enter() for _ in range(5)]
+    for call in together:
+        breaker.leave(call, failure="it ended", is_lost=True)
+    assert (breaker.failures, breaker.is_open) == (1, False)
+    later = [breaker.enter() for _ in range(5)]
+    for call in later:
+        breaker.leave(call, failure="it ended", is_lost=True)
+    assert (breaker.failures, breaker.is_open) == (2, True)
 
 
 def test_circuits_are_kept_for_failures_only_and_are_bounded() -> None:
     config = ServerConfig(server_id="s1", transport=Transport.STDIO, breaker_failures=1)
     breakers = CircuitBreakers(config, ServerMetrics(Metrics(), "s1"), ManualClock())
     with breakers.entered("fine") as breaker:
-        breaker.leave(is_probe=breaker.enter(), failure=None)
+        breaker.leave(breaker.enter(), failure=None)
     assert len(breakers) == 0
     for number in range(MAX_CIRCUITS + 10):
         with breakers.entered(f"t{number}") as breaker:

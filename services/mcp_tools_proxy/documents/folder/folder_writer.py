@@ -46,6 +46,7 @@ from mcp_tools_proxy.documents.folder.original_files import OriginalFiles
 from mcp_tools_proxy.documents.versions import head_of, rights_tag
 from mcp_tools_proxy.domain.document import Document, DocumentHead, Readers
 from mcp_tools_proxy.domain.quota import Quota
+from mcp_tools_proxy.filesystem.atomic import remove_unfinished
 from mcp_tools_proxy.wire.text import file_name_text
 
 LOCK_NAME = ".documents.lock"
@@ -88,6 +89,8 @@ class FolderWriter:
         self._quota = quota
         self._shown_root = shown_root or store.root
         self._on_removed = on_removed
+        self._removes_unfinished = True
+        """Whether the next change removes what killed writers left: texts that are in no list."""
         self._changing = asyncio.Lock()
         """Held before the file's lock: each that waited for that had a thread, until none was left
         to the one that held it."""
@@ -412,6 +415,9 @@ class FolderWriter:
             raise self._failure(error) from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if self._removes_unfinished:
+                remove_unfinished(self._root)
+                self._removes_unfinished = False
         except OSError as error:
             os.close(descriptor)
             raise self._failure(error) from error
