@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.documents.repeated_lines import blanked, repeated_spans
+from mcp_tools_proxy.documents.repeated_lines import MAX_PAGES, blanked, repeated_spans
 
 BODIES = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota"]
 
@@ -107,3 +107,9 @@ def test_each_word_is_still_found_on_a_page(pages: list[str]) -> None:
 
 def test_a_page_with_nothing_else_keeps_its_lines() -> None:
     assert searched_pages(["Annex"] * 5) == ("Annex",) * 5
+
+
+def test_pages_of_a_document_over_the_limit_are_searched_whole() -> None:
+    pages = [f"Handbook\n{BODIES[number % len(BODIES)]}" for number in range(MAX_PAGES + 1)]
+    assert set(repeated_spans(pages)) == {()}
+    assert set(repeated_spans(pages[:9])) != {()}

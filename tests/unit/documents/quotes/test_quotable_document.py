@@ -101,6 +101,13 @@ def test_a_word_may_be_broken_at_the_end_of_a_page() -> None:
     assert quoted("the endless text") == ["the end-", "less text"]
 
 
+@pytest.mark.parametrize("space", [" ", "\n", " \n"])
+@pytest.mark.parametrize("count", [2, 999, 1_000, 1_001, 1_002, 1_003, 2_002, 50_000])
+def test_a_quote_goes_over_white_space_of_any_length(space: str, count: int) -> None:
+    page = f"The end.{space * count}A begin."
+    assert quoted("The end. A begin.", (page,)) == [page]
+
+
 def test_a_quote_that_stands_very_often_has_its_first_places() -> None:
     pages = ("again and again. " * 9,) * 2
     places = [(1, 17 * at, 17 * at + 16) for at in range(9)] + [(2, 0, 16)]
