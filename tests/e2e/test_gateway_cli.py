@@ -136,6 +136,8 @@ def test_an_unknown_host_is_told_as_such(run: Run, words: tuple[str, ...]) -> No
 def test_a_refusal_is_one_line(run: Run) -> None:
     code, output, errors = run("presets", "use", "less", MCP_PROXY_CLIENT_TOKEN="another")
     assert (code, output, errors.count("\n")) == (1, "", 1)
+    assert "UNAUTHENTICATED" in errors
+    assert "the token of MCP_PROXY_CLIENT_TOKEN" in errors
 
 
 @pytest.mark.parametrize(

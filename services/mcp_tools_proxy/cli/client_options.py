@@ -10,6 +10,7 @@ from mcp_tools_proxy.cli.completions import agent_names
 from mcp_tools_proxy.cli.gateway_client import GatewayClient, GatewayUnreachable
 from mcp_tools_proxy.cli.options import identifier, identifiers
 from mcp_tools_proxy.cli.output import echo
+from mcp_tools_proxy.domain.errors import Unauthenticated
 from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.wire.text import printable
 
@@ -97,7 +98,10 @@ def error_text(envelope: Mapping[str, object]) -> str:
     error = envelope.get("error")
     if not isinstance(error, Mapping):
         return "the gateway's answer has neither result nor error"
-    return printable(f"{error.get('code')}: {error.get('message')}")
+    message = f"{error.get('code')}: {error.get('message')}"
+    if error.get("code") == Unauthenticated.code:
+        message += "; this command sends the token of MCP_PROXY_CLIENT_TOKEN"
+    return printable(message)
 
 
 def fail(message: str, exit_code: int = 1) -> NoReturn:

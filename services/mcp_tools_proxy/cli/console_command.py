@@ -41,7 +41,10 @@ class _NoAddress(Exception):
 def _address(settings: Settings, port: int) -> str:
     """Return the address. Raises _NoAddress."""
     if not settings.console:
-        raise _NoAddress("the console is off; set MCP_PROXY_CONSOLE=true and restart")
+        raise _NoAddress(
+            "the console is off in the settings of this command; use those of the gateway, or "
+            "set MCP_PROXY_CONSOLE=true and restart it"
+        )
     host = settings.host
     if not needs_one_time_address(settings):
         url = settings.public_url or f"http://{_shown_host(host)}:{port}"

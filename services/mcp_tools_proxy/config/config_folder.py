@@ -41,6 +41,7 @@ from mcp_tools_proxy.config.loader import (
 )
 from mcp_tools_proxy.config.preset_choice import choose_preset
 from mcp_tools_proxy.domain.configuration import (
+    EMPTY_PRESET,
     Configuration,
     InvalidConfig,
     Preset,
@@ -125,7 +126,7 @@ class ConfigFolder:
                 current,
                 preset=self._reload(current.preset),
                 preset_problems=inactive_preset_problems(
-                    chosen, error, LAST_GOOD if active == chosen else quote(active)
+                    chosen, error, LAST_GOOD if active == chosen else _named(active)
                 ),
             )
         return replace(
@@ -160,3 +161,8 @@ def _snapshot(folder: Path) -> object:
 def _is_watched(name: str) -> bool:
     names = (CONFIGURATION_FILE, AGENTS_FILE, LIMITS_FILE, LOCK_FILE)
     return name in names or fnmatchcase(name, PRESET_FILES)
+
+
+def _named(preset_id: str) -> str:
+    """Return an active preset for a message."""
+    return "no preset" if preset_id == EMPTY_PRESET.preset_id else quote(preset_id)

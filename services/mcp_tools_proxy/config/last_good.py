@@ -42,7 +42,5 @@ def inactive_preset_problems(
 ) -> tuple[Problem, ...]:
     """Return the problems of a preset whose file cannot be used, and what is active ``instead``."""
     reason = "has problems" if isinstance(error, InvalidConfig) else str(error)
-    first = Problem(
-        file=preset_file(preset_id), path="$", message=f"{reason}; {instead} is in force"
-    )
+    first = Problem(file=preset_file(preset_id), path="$", message=f"{reason}; {instead} is active")
     return (first, *(error.problems if isinstance(error, InvalidConfig) else ()))
