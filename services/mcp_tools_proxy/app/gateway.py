@@ -121,6 +121,7 @@ class Gateway:
             timeout_s=settings.documents_timeout,
             stale_s=settings.documents_stale_s,
             keep_versions=settings.documents_keep_versions,
+            max_file_bytes=settings.max_file_bytes,
             quota=settings.document_quota,
             metrics=self.metrics,
         )

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from mcp_tools_proxy.documents.document_store import DocumentStore
 from mcp_tools_proxy.documents.document_writer import KEEP_VERSIONS, DocumentWriter
+from mcp_tools_proxy.documents.folder.file_scan import MAX_FILE_BYTES
 from mcp_tools_proxy.documents.folder.folder_documents import FolderDocuments
 from mcp_tools_proxy.domain.quota import Quota
 from mcp_tools_proxy.telemetry.metrics import Metrics
@@ -50,12 +51,18 @@ def build_documents(
     stale_s: float,
     keep_versions: int = KEEP_VERSIONS,
     quota: Quota | None = None,
+    max_file_bytes: int = MAX_FILE_BYTES,
     metrics: Metrics,
 ) -> OpenDocuments:
     """Build the documents: in PostgreSQL where there is a URL, otherwise in a folder of files."""
     if url is None:
         return FolderDocuments(
-            folder, cache_dir=cache_dir, keep_versions=keep_versions, quota=quota, metrics=metrics
+            folder,
+            cache_dir=cache_dir,
+            keep_versions=keep_versions,
+            quota=quota,
+            max_file_bytes=max_file_bytes,
+            metrics=metrics,
         )
     # asyncpg is slow to import
     from mcp_tools_proxy.documents.postgres.postgres_documents import (  # noqa: PLC0415

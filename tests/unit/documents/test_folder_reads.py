@@ -35,9 +35,9 @@ class Scans:
         self.names: list[str] = []
         monkeypatch.setattr(folder_store, "scan_file", self._scan_file)
 
-    def _scan_file(self, root: Path, name: str) -> object:
+    def _scan_file(self, root: Path, name: str, max_bytes: int) -> object:
         self.names.append(name)
-        return scan_file(root, name)
+        return scan_file(root, name, max_bytes)
 
 
 @pytest.fixture

@@ -173,7 +173,12 @@ async def _open_folder(
 ) -> AsyncIterator[DocumentWriter]:
     """Open a folder: files that no start or command has read yet are read now."""
     folder = settings.cache_dir or default_folder()
-    store = FolderStore(root, ScanCache(folder, root), vectors=VectorFile(folder, root))
+    store = FolderStore(
+        root,
+        ScanCache(folder, root),
+        vectors=VectorFile(folder, root),
+        max_file_bytes=settings.max_file_bytes,
+    )
     await store.load()
     await store.scan_all()
     try:

@@ -23,6 +23,9 @@ from mcp_tools_proxy.domain.document import Document, DocumentHead, Section
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.wire.text import file_name_text, quote
 
+MAX_FILE_BYTES = 2 * 64 * 1024 * 1024 + 64 * 1024
+"""Largest file of a document by default: as JSON an upload may take twice its bytes."""
+
 ATTEMPTS = 3
 """How often a file is read that changes meanwhile."""
 
@@ -50,11 +53,14 @@ class FileScan:
     layout: FileLayout | None = None
 
 
-def scan_file(root: Path, name: str) -> FileScan:
+def scan_file(root: Path, name: str, max_bytes: int = MAX_FILE_BYTES) -> FileScan:
     """Read a file of the folder and check it. Blocks: about 10 ms for each MB."""
     path = root / name
     try:
-        stamp, content = _read(path)
+        stamp, content = _read(path, max_bytes)
+    except FileTooLarge as error:
+        reason = f"has {error.size} bytes, the limit is {max_bytes}: cut the document into parts"
+        return FileScan(stamp=error.stamp, reason=reason)
     except OSError as error:
         return FileScan(stamp=None, reason=f"cannot be read: {error.strerror}")
     try:
@@ -105,8 +111,17 @@ _PLAIN = re.compile(r"([A-Za-z0-9_~-][A-Za-z0-9_.~-]*)/([A-Za-z0-9_~-][A-Za-z0-9
 """A name that spells itself: looked for first, since encoding one takes 10 µs."""
 
 
-def _read(path: Path) -> tuple[Stamp, bytes]:
-    """Read a whole file as it is at one moment. Raises OSError."""
+class FileTooLarge(Exception):
+    """A file over the limit: a sparse one of 2 GB took 1.6 GB of memory and no space."""
+
+    def __init__(self, stamp: Stamp, size: int) -> None:
+        super().__init__(f"{size} bytes")
+        self.stamp = stamp
+        self.size = size
+
+
+def _read(path: Path, max_bytes: int) -> tuple[Stamp, bytes]:
+    """Read a whole file as it is at one moment. Raises OSError, FileTooLarge."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe would block
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
@@ -114,7 +129,9 @@ def _read(path: Path) -> tuple[Stamp, bytes]:
             raise OSError(errno.EINVAL, "is no regular file")
         for _ in range(ATTEMPTS):
             file.seek(0)
-            content = file.read()
+            if status.st_size > max_bytes:
+                raise FileTooLarge(stamp_of(status), status.st_size)
+            content = file.read(max_bytes)
             before, status = status, os.fstat(descriptor)
             if stamp_of(before) == stamp_of(status):
                 return stamp_of(status), content

@@ -24,12 +24,13 @@ class FolderDocuments:
         cache_dir: Path | None,
         keep_versions: int,
         quota: Quota | None,
+        max_file_bytes: int,
         metrics: Metrics,
     ) -> None:
         folder = cache_dir or cache_folder.default_folder()
         cache = ScanCache(folder, root, log_cache_failure)
         vectors = VectorFile(folder, root)
-        self.store = FolderStore(root, cache, FolderReport(metrics), vectors)
+        self.store = FolderStore(root, cache, FolderReport(metrics), vectors, max_file_bytes)
         self.writer = FolderWriter(self.store, keep_versions=keep_versions, quota=quota)
         self._watch = FolderWatch(self.store)
 

@@ -18,7 +18,12 @@ from mcp_tools_proxy.documents.document_store import (
 )
 from mcp_tools_proxy.documents.embeddings.vector_store import VectorStore
 from mcp_tools_proxy.documents.folder.file_listing import list_files, stamp_of
-from mcp_tools_proxy.documents.folder.file_scan import FileScan, canonical_name, scan_file
+from mcp_tools_proxy.documents.folder.file_scan import (
+    MAX_FILE_BYTES,
+    FileScan,
+    canonical_name,
+    scan_file,
+)
 from mcp_tools_proxy.documents.folder.folder_catalog import FolderCatalog, KnownFile
 from mcp_tools_proxy.documents.folder.folder_lists import FolderLists
 from mcp_tools_proxy.documents.folder.folder_report import FolderReport
@@ -53,8 +58,10 @@ class FolderStore:
         cache: ScanCache,
         reporter: FolderReport | None = None,
         vectors: VectorFile | None = None,
+        max_file_bytes: int = MAX_FILE_BYTES,
     ) -> None:
         self._root = root.absolute()
+        self._max_file_bytes = max_file_bytes
         self._cache = cache
         self._vectors = vectors
         self._reporter = reporter
@@ -301,7 +308,7 @@ class FolderStore:
 
     async def _scan(self, name: str) -> FileScan:
         """Scan one file now, and apply what was found."""
-        scan = await asyncio.to_thread(scan_file, self._root, name)
+        scan = await asyncio.to_thread(scan_file, self._root, name, self._max_file_bytes)
         if scan.stamp is None and await asyncio.to_thread(_is_removed, self._root, name):
             self._notify(self._catalog.forget(name))
             await asyncio.to_thread(self._forget, [name])
@@ -317,7 +324,7 @@ class FolderStore:
     async def _scan_all(self, names: list[str]) -> None:
         """Scan files in batches, which are kept on disk together."""
         while names:
-            scans = await asyncio.to_thread(_scan_batch, self._root, names)
+            scans = await asyncio.to_thread(_scan_batch, self._root, names, self._max_file_bytes)
             names = names[len(scans) :]
             await asyncio.to_thread(self._cache.keep, scans)
             for name, scan in scans.items():
@@ -359,12 +366,12 @@ def _is_removed(root: Path, name: str) -> bool:
     return root.is_dir() and not os.path.lexists(root / name)
 
 
-def _scan_batch(root: Path, names: list[str]) -> dict[str, FileScan]:
+def _scan_batch(root: Path, names: list[str], max_bytes: int) -> dict[str, FileScan]:
     """Scan the next files; their texts are not kept."""
     scans: dict[str, FileScan] = {}
     read_bytes = 0
     for name in names:
-        scan = scan_file(root, name)
+        scan = scan_file(root, name, max_bytes)
         scans[name] = scan
         read_bytes += scan.stamp[2] if scan.stamp else 0
         if read_bytes > BATCH_BYTES or len(scans) == BATCH_FILES:
