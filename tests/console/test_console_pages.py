@@ -129,7 +129,7 @@ async def test_the_preset_is_switched_after_a_look(console: ConsoleService) -> N
 async def test_why_a_tool_is_not_seen_names_the_rule(console: ConsoleService) -> None:
     page = await console.browser.open(f"{VISIBILITY}/why", tool="s:echo", tenant_id="acme")
     assert "No. Not visible under the active preset." in page.text
-    assert "Name it there, or put another preset in force." in page.text
+    assert "Name it there, or activate another preset." in page.text
     assert "The caller only sees" in page.text
     absent = await console.browser.open(f"{VISIBILITY}/why", tool="s:none", tenant_id="acme")
     assert 'No. Server "s" does not offer this tool.' in absent.text

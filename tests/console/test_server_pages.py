@@ -134,7 +134,7 @@ async def test_without_a_preset_the_page_of_a_tool_says_to_choose_one(server: Ra
     config = Config(servers={"s1": server.entry})
     async with running_console(config=config) as console:
         item = await console.browser.open(f"{S1}?kind=tool&name=echo")
-        assert "No preset is in force" in item.text
+        assert "No preset is active" in item.text
 
 
 async def test_hundreds_of_servers_are_paged_in_their_order() -> None:

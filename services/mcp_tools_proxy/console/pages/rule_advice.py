@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping, Sequence
 
 _ADVICE: Sequence[tuple[str, str]] = (
-    (r"preset_.* \$\.\w+", "Name it there, or put another preset in force."),
-    (r"mcp\.json \$\.defaultPresetId", "No preset is in force: choose one in “Who sees what”."),
+    (r"preset_.* \$\.\w+", "Name it there, or activate another preset."),
+    (r"mcp\.json \$\.defaultPresetId", "No preset is active: choose one in “Who sees what”."),
     (r"agents\.json .*\.client_ids", "Add its server to that list of the agent’s profile."),
     (r"agents\.json .*\.exclude_components", "Take that entry out of the agent’s profile."),
     (r"agents\.json .*\.bind", "Bind an argument that the tool has, or take the entry out."),

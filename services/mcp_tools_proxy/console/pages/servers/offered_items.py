@@ -60,7 +60,7 @@ HIDDEN_FOR: Mapping[str, tuple[str, str]] = {
 }
 """Why nobody sees an item: in a word or two, and what to do about it, and in which file."""
 
-NO_PRESET = "No preset is in force. Choose one in “Who sees what”."
+NO_PRESET = "No preset is active. Choose one in “Who sees what”."
 
 WARNS = "may destroy something"
 """What is shown of a tool in the list as well."""
