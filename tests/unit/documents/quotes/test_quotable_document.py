@@ -108,6 +108,14 @@ def test_a_quote_goes_over_white_space_of_any_length(space: str, count: int) -> 
     assert quoted("The end. A begin.", (page,)) == [page]
 
 
+@pytest.mark.parametrize("count", [2, 1_000, 1_001, 1_002, 2_003])
+def test_a_line_of_hyphens_stands_between_words_of_their_own(count: int) -> None:
+    page = f"A so{'-' * count}so-so end—with {'-' * count} “marks”."
+    assert quoted(page.replace("—", "-").replace("“", '"'), (page,)) == [page]
+    assert quoted(page.replace("so-so", "soso"), (page,)) == []
+    assert quoted(page.replace("--", "-", 1), (page,)) == []
+
+
 def test_a_quote_that_stands_very_often_has_its_first_places() -> None:
     pages = ("again and again. " * 9,) * 2
     places = [(1, 17 * at, 17 * at + 16) for at in range(9)] + [(2, 0, 16)]
