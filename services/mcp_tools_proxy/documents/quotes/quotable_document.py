@@ -154,7 +154,7 @@ def _has_hyphens(level: LevelText, wanted: LevelText, start: int) -> bool:
     end = start + len(wanted.text)
     there_are = (at for at in wanted.hyphens if 0 < at < len(wanted.text))
     for place in chain(there_are, (at - start for at in level.hyphens_between(start, end))):
-        here, there = level.hyphens.get(start + place), wanted.hyphens.get(place)
+        here, there = level.hyphen_at(start + place), wanted.hyphen_at(place)
         only = here or there
         if (here is None) != (there is None) and only is not Hyphen.AT_LINE_END:
             return False
@@ -163,8 +163,9 @@ def _has_hyphens(level: LevelText, wanted: LevelText, start: int) -> bool:
 
 def _is_inside(level: LevelText, place: int) -> bool:
     """Return whether a place is inside a word or a number, which so is not quoted whole."""
-    if place in level.hyphens:
-        return level.hyphens[place] is not Hyphen.DASH
+    hyphen = level.hyphen_at(place)
+    if hyphen is not None:
+        return hyphen is not Hyphen.DASH
     if not 0 < place < len(level.text):
         return False
     far_before, before = tuple(level.text[max(place - 2, 0) : place].rjust(2))

@@ -116,6 +116,12 @@ def test_a_line_of_hyphens_stands_between_words_of_their_own(count: int) -> None
     assert quoted(page.replace("--", "-", 1), (page,)) == []
 
 
+@pytest.mark.parametrize("words", ["ab- ", "a  b", "ab-\n", "a\u00a0 "])
+def test_a_document_with_changes_everywhere_takes_little_more_than_its_text(words: str) -> None:
+    page = words * 100_000
+    assert QuotableDocument(make_document(pages=(page,))).size_bytes < 8 * len(page)
+
+
 def test_a_quote_that_stands_very_often_has_its_first_places() -> None:
     pages = ("again and again. " * 9,) * 2
     places = [(1, 17 * at, 17 * at + 16) for at in range(9)] + [(2, 0, 16)]
