@@ -191,6 +191,10 @@ async def test_the_results_to_choose_from_are_in_groups(console: ConsoleService)
         assert code in page.text
 
 
+FORMULA_STARTS = "=+-@\uff1d\uff0b\uff0d\uff20"
+"""The last four are the wide forms of the others."""
+
+
 async def exported(console: ConsoleService, **query: str) -> httpx.Response:
     return await console.browser.get(f"{CALLS}/export?{urlencode(query)}")
 
@@ -216,14 +220,26 @@ async def test_calls_are_exported_as_a_table_and_as_json(console: ConsoleService
     assert (await exported(console, format="json", tenant_id="none")).json() == []
 
 
-@pytest.mark.parametrize("start", ["=", "+", "-", "@"])
+@pytest.mark.parametrize("start", [*FORMULA_STARTS])
 async def test_a_cell_of_the_table_is_no_formula(console: ConsoleService, start: str) -> None:
     formula = f'{start}HYPERLINK("http://evil.example","x")'
     await call(console.service, formula, tenant_id=f"{start}1+1", doc_id=f"{start}cmd")
     text = (await exported(console, format="csv", event="all")).text
     cells = [cell for line in csv.reader(StringIO(text)) for cell in line]
     assert any(formula.strip() in cell for cell in cells)
-    assert [cell for cell in cells if cell.startswith(("=", "+", "-", "@", "\t", "\r"))] == []
+    assert [cell for cell in cells if cell.startswith((*FORMULA_STARTS, "\t", "\r", "\n"))] == []
+
+
+@pytest.mark.parametrize("format_", ["csv", "json"])
+@pytest.mark.parametrize("planted", ["a\u202eb", "a\u200bb", "a\x9b31mb", "a\x85=1+1"])
+async def test_an_export_shows_hidden_characters(
+    console: ConsoleService, format_: str, planted: str
+) -> None:
+    await call(console.service, f"tool{planted}", tenant_id="tenant_1", doc_id=planted)
+    text = (await exported(console, format=format_, event="all")).text
+    assert planted.encode("unicode_escape").decode() in text.replace("\\u00", "\\x")
+    assert "".join(text.split()).isprintable()
+    assert planted not in text
 
 
 async def test_a_long_export_has_every_record_once(console: ConsoleService) -> None:

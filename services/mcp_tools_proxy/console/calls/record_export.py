@@ -9,6 +9,7 @@ from mcp_tools_proxy.console.api_client import ApiClient
 from mcp_tools_proxy.console.calls.call_filter import CallFilter
 from mcp_tools_proxy.console.calls.call_search import FoundRecords, find_records
 from mcp_tools_proxy.console.calls.shown_record import ShownRecord
+from mcp_tools_proxy.wire.text import printable
 
 MAX_RECORDS = 10_000
 """Records of one file, the newest."""
@@ -18,7 +19,7 @@ PAGE_RECORDS = 1_000
 MAX_PAGES = 50
 """Pages of a file: a filter that few records pass makes each page short."""
 
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA_STARTS = tuple("=+-@＝＋－＠")
 """A spreadsheet takes a cell that starts with one of these for a formula, and runs it."""
 
 _PAYLOAD_COLUMNS = (
@@ -52,18 +53,19 @@ async def as_json(api: ApiClient, wanted: CallFilter, first: FoundRecords) -> As
     before = "[\n"
     async for found in _pages(api, wanted, first):
         for record in found:
-            yield before + json.dumps(record.record, ensure_ascii=False)
+            yield before + json.dumps(record.record)  # hidden characters are seen
             before = ",\n"
     yield "\n]\n" if before == ",\n" else "[]\n"
 
 
 def cell(value: object) -> object:
-    """Return a value of a table, so that no spreadsheet takes it for a formula."""
+    """Return a value of a table, with hidden characters escaped, that is never a formula."""
     if value is None:
         return ""
     if isinstance(value, bool | int | float):
         return value
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = printable(text)
     return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
 
 
