@@ -95,27 +95,45 @@ class MemoryStorage(CountingStorage):
     async def charge_unless_exhausted(self, budgets: Sequence[Budget]) -> Attempt:
         """Charge one call to every call budget, or to none if some are exhausted."""
         now = self._clock()
-        readings, spent, windows = [], [], []
-        for budget in budgets:
-            window = self._live(budget.key, budget.window_s, now)
-            windows.append(window)
-            if window is None:
-                readings.append(_NOTHING)
-                continue
-            readings.append(window.reading(now, budget.window_s))
-            if window.count >= budget.limit:
-                spent.append(budget)
+        live, readings, spent = self._read(budgets, now)
         if not spent:
-            opens_one = None in windows  # which may evict another
+            opens_one = None in live  # which may evict another
             for place, budget in enumerate(budgets):
                 if budget.unit == "calls":
-                    window = windows[place]
+                    window = live[place]
                     if window is None or opens_one:
                         used = self._add(budget.key, budget.window_s, 1, now)
                     else:
                         used = window.count = window.count + 1
                     readings[place] = (used, readings[place][1] or budget.window_s)
         return Attempt(spent, readings)
+
+    def _read(
+        self, budgets: Sequence[Budget], now: float
+    ) -> tuple[list[_CountedWindow | None], list[CounterReading], list[Budget]]:
+        """Return live windows and readings of budgets, and those that are exhausted.
+
+        Without ``_live`` and ``reading``: calling them for each budget took half of the time.
+        """
+        live: list[_CountedWindow | None] = []
+        readings, spent = [], []
+        for budget in budgets:
+            length = budget.window_s
+            windows = self._windows.get(length)
+            window = None if windows is None else windows.get(budget.key)
+            if window is None or now >= window.ends or not window.count:
+                live.append(None)
+                readings.append(_NOTHING)
+                continue
+            left_s = window.ends - now
+            if left_s > length:
+                left_s = length
+                window.ends = now + length  # as in _live
+            live.append(window)
+            readings.append((window.count, left_s))
+            if window.count >= budget.limit:
+                spent.append(budget)
+        return live, readings, spent
 
     def _add(self, key: str, expiry: int, amount: int, now: float) -> int:
         window = self._live(key, expiry, now) or self._open(key, expiry, now)

@@ -214,10 +214,11 @@ class HttpEndpoints:
         Its clients send none of the newer headers, but the version of the handshake once they know
         it (the TypeScript SDK): then the message has to be of an open stream of this caller.
         """
-        if scope["method"] == "GET":
+        method = scope["method"]
+        if method == "GET":
             names = {name for name, _ in scope["headers"]}
             return names.isdisjoint(_STREAM_HEADERS) and _requests_events(scope)
-        if scope["method"] != "POST" or b"sessionId=" not in scope["query_string"]:
+        if method != "POST" or b"sessionId=" not in scope["query_string"]:
             return False
         names = {name for name, _ in scope["headers"]}
         if not names.isdisjoint(_STREAM_HEADERS - {VERSION_HEADER}):
