@@ -168,6 +168,15 @@ async def test_a_log_line_without_anybody_to_hear_it_is_dropped() -> None:
     assert client.notes == []
 
 
+@pytest.mark.parametrize("method", ["tools/list", "ping", "resources/subscribe"])
+async def test_requests_of_the_gateway_itself_do_not_make_a_call_uncertain(method: str) -> None:
+    calls = InFlight()
+    async with relaying_to(FakeClient()) as relay:
+        calls.begin(None, method)
+        calls.begin(relay, "tools/call")
+        assert calls.sole_relay() is relay
+
+
 async def test_a_call_of_another_user_counts_for_a_while_after_its_answer() -> None:
     now = 0.0
     calls = InFlight(lambda: now)

@@ -63,8 +63,9 @@ class InFlight:
     """Attributes messages of the server to the requests in flight on one connection.
 
     On a stream shared by all requests nothing tells to which of them a client request or a log
-    message belongs. It is attributed to the only request in flight, and to none if there may be
-    another: a wrong guess would show one tenant's question to another tenant. A server may send
+    message belongs. It is attributed to the only call in flight, and to none if there may be
+    another: a wrong guess would show one tenant's question to another tenant. Requests of the
+    gateway itself, such as lists, hold nothing of a tenant and do not count. A server may send
     messages about a call that it has answered already, so a call of another user counts for
     LATE_MESSAGE_S longer. ``clock`` returns seconds.
     """
@@ -136,9 +137,10 @@ class InFlight:
 
     def sole_relay(self) -> CallRelay | None:
         """Return the relay that a message on a shared stream belongs to; None if uncertain."""
-        if len(self._running) != 1 or self._abandoned or not self._can_attribute:
+        of_callers = [it for it in self._running.values() if it.user is not None]
+        if len(of_callers) != 1 or self._abandoned or not self._can_attribute:
             return None
-        (running,) = self._running.values()
+        (running,) = of_callers
         self._expire_users()
         return running.relay if self._ended.keys() <= {running.user} else None
 
