@@ -32,7 +32,8 @@ async def without_lifespan(scope: Scope, receive: Receive, send: Send) -> None:
 
 schema = schemathesis.openapi.from_asgi("/openapi.json", without_lifespan)
 quietly = settings(
-    max_examples=25,  # beside some hundred cases of boundaries, the same in each run
+    # beside some hundred cases of boundaries, the same in each run
+    max_examples=min(25, settings.default.max_examples),
     suppress_health_check=[
         HealthCheck.too_slow,
         HealthCheck.filter_too_much,

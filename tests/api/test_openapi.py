@@ -37,10 +37,11 @@ def target(document: Any, part: Any) -> Any:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
-def test_every_answer_is_described(part: int) -> None:
+def test_every_answer_is_described(part: int, pytestconfig: pytest.Config) -> None:
+    profile = pytestconfig.getoption("--hypothesis-profile") or "patient"
     done = subprocess.run(  # noqa: S603 - our own test, no shell
         [sys.executable, "-m", "pytest", "-p", "schemathesis.pytest.plugin", "-p", "no:xdist",
-         "-p", "no:cacheprovider", str(ANSWERS)],
+         "-p", "no:cacheprovider", "--hypothesis-profile", profile, str(ANSWERS)],
         cwd=ROOT, capture_output=True, text=True, timeout=BOUND_S, check=False,
         env={**os.environ, "PART": f"{part}/{PARTS}"},  # noqa: TID251 - for our own test
     )  # fmt: skip
