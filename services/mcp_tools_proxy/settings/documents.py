@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
-from mcp_tools_proxy.documents.folder.file_scan import MAX_FILE_BYTES
+from mcp_tools_proxy.documents.folder.file_scan import MAX_FILE_BYTES, largest_file
 from mcp_tools_proxy.documents.importers.base import check_languages
 from mcp_tools_proxy.settings.embeddings import EmbeddingsSettings
 from mcp_tools_proxy.settings.types import (
@@ -62,7 +62,7 @@ class DocumentSettings(EmbeddingsSettings):
     @property
     def max_file_bytes(self) -> int:
         """The size of the largest file of a document that is read: uploads and imports write it."""
-        return max(MAX_FILE_BYTES, 2 * self.max_document_bytes + 64 * 1024)
+        return max(MAX_FILE_BYTES, largest_file(self.max_document_bytes))
 
     @property
     def max_original_bytes(self) -> int | None:

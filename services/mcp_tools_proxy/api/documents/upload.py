@@ -14,6 +14,7 @@ from starlette.datastructures import Headers
 
 from mcp_tools_proxy.api.documents.document_models import UploadQuery
 from mcp_tools_proxy.documents.document_file import BrokenFile, parse_document
+from mcp_tools_proxy.documents.folder.file_scan import largest_file
 from mcp_tools_proxy.documents.importers.base import ImportOptions, one_line
 from mcp_tools_proxy.documents.importers.import_process import Imported, Importer
 from mcp_tools_proxy.domain.document import Document
@@ -89,9 +90,8 @@ class Uploads:
         ocr_languages: tuple[str, ...],
         ocr_timeout_s: float,
     ) -> None:
-        # as JSON a text may be twice as large: a tab or a line's end is two characters
         self._importer = Importer(
-            max_document_bytes=2 * max_document_bytes + 64 * 1024, ocr_timeout_s=ocr_timeout_s
+            max_document_bytes=largest_file(max_document_bytes), ocr_timeout_s=ocr_timeout_s
         )
         self._ocr_languages = ocr_languages
         self._max_document_bytes = max_document_bytes
@@ -158,7 +158,7 @@ class Uploads:
     ) -> AsyncIterator["_JsonForm | Imported"]:
         """Import an upload, unless it is the JSON form already.
 
-        An import ends when its client disconnects: another tenant waited 50 s for such a one.
+        An import ends when its client disconnects: another tenant waited 50 s for its place.
         """
         if kind == JSON:
             yield _JsonForm(file, query)

@@ -23,8 +23,14 @@ from mcp_tools_proxy.domain.document import Document, DocumentHead, Section
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.wire.text import file_name_text, quote
 
-MAX_FILE_BYTES = 2 * 64 * 1024 * 1024 + 64 * 1024
-"""Largest file of a document by default: as JSON an upload may take twice its bytes."""
+
+def largest_file(document_bytes: int) -> int:
+    """Return the most bytes that a document takes as JSON: a tab or a line's end is two there."""
+    return 2 * document_bytes + 64 * 1024
+
+
+MAX_FILE_BYTES = largest_file(64 * 1024 * 1024)
+"""Largest file of a document by default."""
 
 ATTEMPTS = 3
 """How often a file is read that changes meanwhile."""

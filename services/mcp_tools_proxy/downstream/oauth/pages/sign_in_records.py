@@ -26,7 +26,6 @@ T = TypeVar("T")
 _NONCE_BYTES = 32
 _ID_CHARS = 32
 
-_NO_PLACE = "the places of all, or of this tenant, are used"
 _FULL = "too many sign-ins are pending; try again in some minutes"
 
 
@@ -92,11 +91,7 @@ class SignInRecords:
             expires_at=self._now() + PENDING_S,
         )
         sealed = self._sealer.seal(_PENDING.dump_json(made), id_)
-        found = await self._store.add(
-            RecordKind.PENDING, id_, sealed, PENDING_S, share=self._share_of(owner)
-        )
-        if found is None:
-            raise LoginsUnavailable(_FULL, reason=_NO_PLACE)
+        found = await self._add(RecordKind.PENDING, id_, sealed, self._share_of(owner))
         known = made if found == sealed else self._opened(_PENDING, found, id_)
         if known is None:  # of a key that is no longer ours
             await self._store.take(RecordKind.PENDING, id_)
@@ -162,20 +157,21 @@ class SignInRecords:
     async def _add_slot(self, nonce: str, number: int, name: str, share: str) -> bool:
         slot = self._slot_of(nonce, number)
         sealed = self._sealer.seal(name.encode(), slot)
-        found = await self._store.add(RecordKind.BROWSER, slot, sealed, PENDING_S, share=share)
-        if found is None:
-            raise LoginsUnavailable(_FULL, reason=_NO_PLACE)
-        return found == sealed
+        return await self._add(RecordKind.BROWSER, slot, sealed, share) == sealed
 
     def _slot_of(self, nonce: str, number: int) -> str:
         return self._sealer.name_of("slot", nonce, str(number))
 
     async def _keep(self, name: str, content: bytes, share: str) -> None:
         digest = self._sealer.name_of("browser", name)
-        sealed = self._sealer.seal(content, digest)
-        kept = await self._store.add(RecordKind.BROWSER, digest, sealed, PENDING_S, share=share)
-        if kept is None:
-            raise LoginsUnavailable(_FULL, reason=_NO_PLACE)
+        await self._add(RecordKind.BROWSER, digest, self._sealer.seal(content, digest), share)
+
+    async def _add(self, kind: RecordKind, name: str, sealed: bytes, share: str) -> bytes:
+        """Add a record; return the one that is there now. Raises LoginsUnavailable."""
+        found = await self._store.add(kind, name, sealed, PENDING_S, share=share)
+        if found is None:
+            raise LoginsUnavailable(_FULL, reason="the places of all, or of this tenant, are used")
+        return found
 
     async def _take(self, adapter: TypeAdapter[T], name: str) -> T | None:
         digest = self._sealer.name_of("browser", name)
