@@ -90,9 +90,12 @@ class NameDirectory:
             is_required=rules.agent_required,
         )
 
-    async def suggested(self, operator: Principal, tenant_id: str = "") -> SuggestedNames:
+    async def suggested(
+        self, operator: Principal, agents: AgentChoice, tenant_id: str = ""
+    ) -> SuggestedNames:
         """Return what fields suggest: users of ``tenant_id``, or of any tenant of the operator.
 
+        ``agents`` are those that the operator can name; to find them again reads the audit again.
         Operators of all tenants are told the tenants; the others by the rights to see callers.
         """
         if not operator.rights:
@@ -102,11 +105,11 @@ class NameDirectory:
         tenants = {it.tenant_id for it in principals} | {it.get("tenant_id") for it in payloads}
         of_all = _bounded(tenants) if operator.tenant_id is None else ()
         if not operator.rights & _SEE_CALLERS:
-            return SuggestedNames(tenants=of_all, agents=(await self.agents(operator)).names)
+            return SuggestedNames(tenants=of_all, agents=agents.names)
         payloads = [it for it in payloads if tenant_id in ("", it.get("tenant_id"))]
         principals = [it for it in principals if tenant_id in ("", it.tenant_id)]
-        agents = {name for it in principals for name in it.agents or ()}
-        named = {*agents, *(await self.agents(operator)).names, *_values(payloads, "agent")}
+        of_tokens = {name for it in principals for name in it.agents or ()}
+        named = {*of_tokens, *agents.names, *_values(payloads, "agent")}
         return SuggestedNames(
             tenants=of_all,
             users=_bounded({it.user_id for it in principals} | _values(payloads, "user_id")),

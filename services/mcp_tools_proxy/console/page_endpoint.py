@@ -280,7 +280,7 @@ async def _with_names(page: PageRequest, result: PageResult) -> PageResult:
     if not isinstance(result, PageView) or not result.suggests:
         return result
     tenant_id = page.tenant() or page.form.text("tenant_id")
-    known = await page.names.suggested(page.operator, tenant_id)
+    known = await page.names.suggested(page.operator, page.agents, tenant_id)
     return replace(result, context={"known": known, **result.context})
 
 

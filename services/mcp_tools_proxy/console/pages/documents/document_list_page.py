@@ -47,7 +47,9 @@ async def show_list(page: PageRequest, problem: str = "", status: int = 200) -> 
             raise
         needs_tenant = error.details.get("field") == "tenant_id" and not tenant_id
         refusal = None if needs_tenant else without_frames(error)
-    tenants = (await page.names.suggested(page.operator)).tenants if needs_tenant else ()
+    tenants = (
+        (await page.names.suggested(page.operator, page.agents)).tenants if needs_tenant else ()
+    )
     documents = answer["documents"]
     next_page = None
     if not is_second_half and len(documents) > ROWS:
