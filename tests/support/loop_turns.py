@@ -17,7 +17,7 @@ MOST_S = 0.05
 """CPU time of one turn, as the service promises it for requests of up to 1 MiB."""
 
 MEASUREMENTS = 3
-"""What a neighbour does to a turn passes; what the service does shows in each measurement."""
+"""A busy machine makes single measurements longer; a long turn is long in each."""
 
 _SAMPLE = json.dumps([{f"key {n}": [n, "some words", None]} for n in range(2_000)])
 
@@ -88,11 +88,21 @@ async def in_short_turns(work: Callable[[], Awaitable[T]]) -> T:
     One that took long is measured anew: with four busy loops beside, a turn of 0.04 s took 0.066 s
     once. Raises AssertionError with the longest turn of each measurement.
     """
-    longest = []
-    for _ in range(MEASUREMENTS):
+
+    async def measure() -> tuple[T, float]:
         async with measured_turns() as turns:
             done = await work()
-        if turns.longest < MOST_S:
+        return done, turns.longest
+
+    return await measured_anew(measure)
+
+
+async def measured_anew(measure: Callable[[], Awaitable[tuple[T, float]]]) -> T:
+    """Measure until it took less than MOST_S; return what was done. Raises AssertionError."""
+    longest = []
+    for _ in range(MEASUREMENTS):
+        done, longest_s = await measure()
+        if longest_s < MOST_S:
             return done
-        longest.append(turns.longest)
-    raise AssertionError(f"turns of over {MOST_S} s of CPU time: {longest}")
+        longest.append(longest_s)
+    raise AssertionError(f"over {MOST_S} s of CPU time in each measurement: {longest}")
