@@ -3,12 +3,10 @@
 from collections.abc import Mapping
 
 from fastapi import FastAPI, Request, Response
-from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.routing import Route
 
-from mcp_tools_proxy.api.endpoint import invalid_request
-from mcp_tools_proxy.api.landing_page import HEAD_PATHS
 from mcp_tools_proxy.domain.errors import (
     InvalidRequest,
     MethodNotAllowed,
@@ -16,7 +14,6 @@ from mcp_tools_proxy.domain.errors import (
     RouteNotFound,
 )
 from mcp_tools_proxy.web.envelope import error_response
-from mcp_tools_proxy.web.fast_routes import DirectRoute
 from mcp_tools_proxy.web.request_refusals import RequestRefusals
 from mcp_tools_proxy.web.trace_headers import trace_id_from
 
@@ -36,25 +33,21 @@ def add_error_handlers(app: FastAPI, refusals: RequestRefusals) -> None:
         allowed = _allowed(request) if error.status_code == 405 else error.headers
         return refuse(request, _of_status(error.status_code, request), allowed)
 
-    async def invalid_query(request: Request, error: RequestValidationError) -> Response:
-        first = {**error.errors()[0]}
-        first["loc"] = first["loc"][1:]  # FastAPI prefixes the place: query, path
-        return refuse(request, invalid_request(first), None)
-
     async def disconnected(request: Request, error: ClientDisconnect) -> Response:
         return Response(status_code=CLIENT_CLOSED_REQUEST)
 
     app.exception_handler(HTTPException)(http_error)
-    app.exception_handler(RequestValidationError)(invalid_query)
     app.exception_handler(ClientDisconnect)(disconnected)
 
 
 def _allowed(request: Request) -> Mapping[str, str]:
     """Return ``Allow`` with every method of the path: Starlette lists those of one route only."""
-    route = request.scope.get("route")
-    path = route.path_format if isinstance(route, DirectRoute) else request.url.path
-    described = request.app.openapi()["paths"].get(path, {"get": {}, "head": {}})
-    methods = {method.upper() for method in described} | ({"HEAD"} if path in HEAD_PATHS else set())
+    methods = {
+        method
+        for route in request.app.routes
+        if isinstance(route, Route) and route.path_regex.match(request.url.path)
+        for method in route.methods or ()
+    }
     return {"Allow": ", ".join(sorted(methods))}
 
 

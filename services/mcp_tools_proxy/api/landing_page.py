@@ -10,7 +10,7 @@ from starlette.routing import Route
 
 from mcp_tools_proxy.gateway.health import Health
 
-HEALTH, READINESS = HEAD_PATHS = ("/health", "/health/ready")
+HEALTH, READINESS = ("/health", "/health/ready")
 """Paths of the HTTP API that answer HEAD."""
 
 _HEADERS = {

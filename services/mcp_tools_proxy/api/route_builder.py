@@ -155,7 +155,7 @@ class RouteBuilder:
             endpoint,
             is_fast=is_fast,
             name=operation.operation_id,
-            methods=[method],
+            method=method,
             status_code=min(operation.responses),
             operation_id=operation.operation_id,
             tags=[operation.tag.value],
