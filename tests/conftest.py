@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from fastapi.dependencies import models
 from hypothesis import HealthCheck, settings
 
 from mcp_tools_proxy.documents import cache_folder
@@ -34,10 +33,6 @@ OF_SETTINGS = {
     *(f"RETRIEVAL_{name.upper()}" for name in RetrievalSettings.model_fields),
 }
 """The variables that the programs read."""
-
-ENDPOINTS_KEPT = [it for it in vars(models).values() if hasattr(it, "cache_clear")]
-"""What FastAPI has found out about endpoints."""
-
 
 DESCRIPTORS = 4096
 """What a worker may open, where the machine allows it; the tests need a quarter of it."""
@@ -87,15 +82,6 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)
-
-
-def pytest_runtest_teardown() -> None:
-    """Release the services of tests: FastAPI keeps 4,096 endpoints, those of a hundred services.
-
-    Each collection of garbage would go through them.
-    """
-    for kept in ENDPOINTS_KEPT:
-        kept.cache_clear()
 
 
 @pytest.fixture(autouse=True)

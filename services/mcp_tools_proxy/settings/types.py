@@ -16,7 +16,13 @@ from pydantic import (
     TypeAdapter,
 )
 from pydantic_core import from_json
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    DotEnvSettingsSource,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
 
 from mcp_tools_proxy.domain.server import ListedCommand, StdioMode
 from mcp_tools_proxy.policy.document_tools import chosen_tools
@@ -50,6 +56,19 @@ class EnvironmentSettings(BaseSettings):
     model_config = SettingsConfigDict(
         env_prefix=ENV_PREFIX, env_file=".env", extra="ignore", frozen=True, populate_by_name=True
     )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Leave out a ``.env`` that is missing or empty: it took half of the time."""
+        has_file = isinstance(dotenv_settings, DotEnvSettingsSource) and dotenv_settings.env_vars
+        return init_settings, env_settings, *([dotenv_settings] if has_file else ())
 
 
 class SettingWarning(NamedTuple):

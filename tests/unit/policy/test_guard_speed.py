@@ -16,7 +16,7 @@ from tests.support.loop_turns import unhurried_s
 STEP_S = 0.05
 """What one turn of the event loop may take."""
 
-SIZE = 2**18
+SIZE = 2**16
 """Characters: enough for a search that goes back at each of them to take minutes."""
 
 HOSTILE = {
