@@ -60,13 +60,16 @@ ConfigDir = Annotated[
     ),
 ]
 Offers = Annotated[
-    bool, typer.Option("--offers", help="List all that the servers offer, to name it in a preset.")
+    bool,
+    typer.Option(
+        "--offers", help="List the tools, prompts and resources of every server, for presets."
+    ),
 ]
 Agent = Annotated[
     str | None,
     typer.Option(
         autocompletion=agent_names,
-        help="List all that this agent sees, and what is hidden from it.",
+        help="List the components that this agent sees, and the hidden ones.",
     ),
 ]
 Tenant = Annotated[
@@ -102,11 +105,13 @@ Documents = Annotated[
     ),
 ]
 Verbose = Annotated[
-    bool, typer.Option("--verbose", help="Show the log, too: what servers write to their stderr.")
+    bool, typer.Option("--verbose", help="Show the log as well, with the stderr of the servers.")
 ]
 Upgrade = Annotated[
     bool,
-    typer.Option("--upgrade", help="List what changed and concerns this configuration."),
+    typer.Option(
+        "--upgrade", help="List the changes of this version that affect this configuration."
+    ),
 ]
 Offline = Annotated[
     bool,
@@ -118,7 +123,7 @@ Lock = Annotated[
     bool,
     typer.Option(
         "--lock",
-        help="Accept the definitions that presets show, by writing definitions.lock.json.",
+        help="Accept the current definitions of the presets: write definitions.lock.json.",
     ),
 ]
 Version = Annotated[
@@ -238,7 +243,7 @@ def check_configuration(
 
     It connects to the servers and shows what each preset and agent gets.
 
-    Exits with 1 when anything is wrong, with 0 when there are only warnings.
+    Exits with 1 if there are errors, with 0 if there are only warnings.
     """
     if offline and (offers or agent is not None):
         raise typer.BadParameter("--offers and --agent need the servers: leave out --offline")

@@ -17,7 +17,7 @@ from rich.text import Text
 from mcp_tools_proxy.wire.text import printable
 from mcp_tools_proxy.wire.unicode.hidden_characters import HIDDEN
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print it as one JSON object.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 LEAST_WIDTH = 6
 """Least width of a folded column, unless its cells are shorter."""

@@ -82,7 +82,7 @@ def add_show(app: typer.Typer, load_settings: LoadSettings) -> None:
     def show(
         doc_id: _DocId, tenant: _Owner, as_json: AsJson = False, documents_path: Folder = None
     ) -> None:
-        """Show everything of one document except its text.
+        """Show a document's metadata, versions and sections, without its text.
 
         Title, tags, readers, pages, those without text, size, file, versions and sections.
         """

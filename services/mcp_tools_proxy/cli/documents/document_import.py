@@ -93,7 +93,7 @@ def add_import(app: typer.Typer, load_settings: LoadSettings) -> None:
         as_json: AsJson = False,
         documents_path: Folder = None,
     ) -> None:
-        """Make documents of PDF, Markdown, plain text, DOCX, HTML and CSV files.
+        """Import PDF, Markdown, plain text, DOCX, HTML and CSV files.
 
         Each file is parsed in a process of its own, with 1 GiB of memory and 120 s of CPU, or
         MCP_PROXY_OCR_TIMEOUT_S with OCR.

@@ -59,7 +59,7 @@ def add_rights(app: typer.Typer, load_settings: LoadSettings) -> None:
         as_json: AsJson = False,
         documents_path: Folder = None,
     ) -> None:
-        """Set who of the tenant may read a document.
+        """Set which users and roles may read a document.
 
         By user or by role, either is enough. Those named are all who may: others no longer.
 

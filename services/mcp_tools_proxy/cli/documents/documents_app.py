@@ -14,7 +14,7 @@ def documents_app(load_settings: LoadSettings) -> typer.Typer:
     """Build the ``documents`` sub-command; ``load_settings`` is called when a command runs."""
     app = typer.Typer(
         name="documents",
-        help="Import documents, list, show, copy and remove them, and set who may read them.",
+        help="Import, list, show, copy and remove documents, and control who may read them.",
         rich_markup_mode=None,
     )
     add_import(app, load_settings)

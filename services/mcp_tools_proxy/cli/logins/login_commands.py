@@ -30,17 +30,18 @@ LoadSettings = Callable[[], Settings]
 _Server = Annotated[str, typer.Argument(metavar="SERVER", help="The server's id in mcp.json.")]
 _Tenant = Annotated[
     str | None,
-    typer.Option("--tenant", callback=identifier, help="The tenant whose login it is."),
+    typer.Option("--tenant", callback=identifier, help="The tenant that the login belongs to."),
 ]
 _User = Annotated[
-    str | None, typer.Option("--user", callback=identifier, help="The user whose login it is.")
+    str | None,
+    typer.Option("--user", callback=identifier, help="The user that the login belongs to."),
 ]
 _Scopes = Annotated[
     list[str] | None,
-    typer.Option("--scope", help="A scope to request as well; may be given several times."),
+    typer.Option("--scope", help="An additional scope to request; repeatable."),
 ]
 _Device = Annotated[
-    bool, typer.Option("--device", help="Sign in on another device, by a short code.")
+    bool, typer.Option("--device", help="Sign in on another device with a short code.")
 ]
 _Reseal = Annotated[
     bool,
@@ -71,8 +72,8 @@ def add_login_commands(app: typer.Typer, load_settings: LoadSettings) -> None:
     ) -> None:
         """Sign in to a server, in a browser on this machine or on another device.
 
-        The login is kept, sealed with MCP_PROXY_CREDENTIALS_KEY, for the gateway to use, which may
-        run already.
+        Stores the login, encrypted with MCP_PROXY_CREDENTIALS_KEY. A running gateway uses it at
+        once.
         """
         settings = _with_key(load_settings())
         folder = config_dir or settings.config_dir
