@@ -1,14 +1,18 @@
 """Tokens of people who have signed in: found, renewed, refused, revoked."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 from aiohttp import web
+from yarl import URL
 
 from mcp_tools_proxy.app.open_sign_in import open_sign_in
 from mcp_tools_proxy.domain.caller import Call, Caller
-from mcp_tools_proxy.downstream.oauth.oauth_web import OAuthRefused
+from mcp_tools_proxy.downstream.oauth.discovery import find_issuer
+from mcp_tools_proxy.downstream.oauth.oauth_web import OAuthRefused, OAuthWeb
 from mcp_tools_proxy.settings.settings import Settings
 from tests.downstream.caller_gateway import TOOLS, serving_entry
 from tests.downstream.oauth_calls import (
@@ -30,8 +34,8 @@ from tests.downstream.oauth_sign_ins import (
 from tests.support.captured_logs import capture_logs
 from tests.support.configuration import Json
 from tests.support.mcp_servers.raw_web import running_raw
-from tests.support.oauth_issuer import protect, running_issuer
-from tests.support.service import CONFIG_DIR, EXECUTE, SERVERS, eventually
+from tests.support.oauth_issuer import Issuer, protect, running_issuer
+from tests.support.service import CONFIG_DIR, EXECUTE, SERVERS, Service, eventually
 from tests.support.tokens import bearer
 
 
@@ -245,8 +249,81 @@ async def test_an_answer_that_cannot_be_trusted_is_refused(answer: Json, problem
 async def test_an_issuer_without_pkce_is_not_used() -> None:
     async with signing_in() as (_, _, issuer):
         issuer.metadata = {"code_challenge_methods_supported": None}
-        with pytest.raises(OAuthRefused, match="PKCE"):
+        with pytest.raises(OAuthRefused, match='"pkce": "S256"'):
             await sign_in()
+
+
+@pytest.mark.parametrize("announced", [None, [], ["plain"]])
+async def test_an_operator_can_state_that_an_issuer_supports_pkce(
+    announced: list[str] | None,
+) -> None:
+    async with signing_in(pkce="S256") as (service, _, issuer):
+        issuer.metadata = {"code_challenge_methods_supported": announced}
+        await sign_in()  # the issuer checks the verifier against the challenge
+        await ready(service)
+
+
+@pytest.mark.parametrize("in_entry", ["", "/", None])
+@pytest.mark.parametrize("in_metadata", ["", "/"])
+@pytest.mark.parametrize("in_answer", ["", "/"])
+async def test_an_issuer_without_a_path_is_the_same_with_and_without_a_slash(
+    in_entry: str | None, in_metadata: str, in_answer: str
+) -> None:
+    async with signing_in_at(in_entry) as (service, issuer):
+        issuer.metadata = {"issuer": f"{issuer.url}{in_metadata}"}
+        issuer.answer = {"iss": f"{issuer.url}{in_answer}"}
+        await sign_in()
+        await ready(service)
+        issuer.metadata = {}  # the issuer changes how it writes its name: the login is kept
+        assert sent_token(await call(service))
+
+
+@asynccontextmanager
+async def signing_in_at(slash: str | None) -> AsyncIterator[tuple[Service, Issuer]]:
+    """Serve a gateway whose entry names the issuer with or without a slash; None: not at all."""
+    async with running_issuer() as issuer, running_raw(only=TOOLS) as server:
+        protect(server, issuer)
+        named = {} if slash is None else {"authorizationServer": f"{issuer.url}{slash}"}
+        entry = {**server.entry, "auth": {"type": "oauth", **named}}
+        async with serving_entry(entry, **SETTINGS) as service:
+            yield service, issuer
+
+
+@pytest.mark.parametrize(
+    ("named", "published"), [("/a", "/a/"), ("/a/", "/a"), ("", "/a"), ("/", "//"), ("", "?")]
+)
+async def test_an_issuer_with_a_path_is_another_one_with_a_slash(
+    named: str, published: str
+) -> None:
+    async with running_issuer() as issuer, opened_web() as requests:
+        issuer.metadata = {"issuer": f"{issuer.url}{published}"}
+        issuer.instead = lambda request: (
+            web.json_response(
+                {
+                    "issuer": f"{issuer.url}{published}",
+                    "authorization_endpoint": f"{issuer.url}/authorize",
+                    "token_endpoint": f"{issuer.url}/token",
+                }
+            )
+            if ".well-known" in request.path
+            else None
+        )
+        with pytest.raises(OAuthRefused, match="name another issuer"):
+            await find_issuer(
+                requests,
+                f"{issuer.url}{named}",
+                server=URL(issuer.url),
+                configured=frozenset({URL(issuer.url).origin()}),
+            )
+
+
+@asynccontextmanager
+async def opened_web() -> AsyncIterator[OAuthWeb]:
+    requests = OAuthWeb()
+    try:
+        yield requests
+    finally:
+        await requests.close()
 
 
 async def test_an_issuer_without_a_sign_in_in_a_browser_is_said_with_what_may_do() -> None:

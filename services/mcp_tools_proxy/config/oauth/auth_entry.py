@@ -109,6 +109,9 @@ class AuthEntry(BaseModel):
         default=None, examples=["https://login.example.com"]
     )
     """The issuer of tokens, as it calls itself. Left out, the server's metadata name it."""
+    pkce: Literal["S256"] | None = Field(default=None, examples=["S256"])
+    """`S256`: the issuer supports PKCE although its metadata do not announce it, as with Entra ID
+    and Amazon Cognito. Left out, a sign-in needs the announcement."""
     scopes: _Scopes | None = Field(default=None, examples=[["tickets.read", "tickets.write"]])
     """The most scopes that are ever requested. Left out, a sign-in requests what the server asks
     for, and shows it; the other grants request none."""
@@ -179,6 +182,7 @@ def server_auth(entry: AuthEntry, *, jwt_issuer: str | None) -> ServerAuth:
         resource=entry.resource,
         scopes=scopes,
         subject_token_type=entry.subject_token_type or DEFAULT_SUBJECT_TOKEN,
+        knows_pkce=entry.pkce is not None,
         redirect_uri=entry.redirect_uri,
         discovery=_discovery(entry, issuer),
     )

@@ -8,7 +8,7 @@ from mcp_tools_proxy.config.json_file import Location
 from mcp_tools_proxy.config.oauth.auth_entry import AuthEntry
 from mcp_tools_proxy.config.server_entry import ServerEntry
 from mcp_tools_proxy.domain.caller_template import CallerPart, CallerTemplate
-from mcp_tools_proxy.domain.oauth.server_auth import Grant, LoginFor
+from mcp_tools_proxy.domain.oauth.server_auth import Grant, LoginFor, is_same_issuer
 from mcp_tools_proxy.domain.server import Isolation, Transport
 from mcp_tools_proxy.wire.identifiers import is_loopback
 
@@ -110,6 +110,8 @@ def _grant_faults(auth: AuthEntry) -> Iterator[tuple[str, str]]:
         yield "idp", f"{needed} the client at the issuer of callers' tokens"
     if auth.subject_token_type is not None and not grant.needs_jwt:
         yield "subjectTokenType", "is for token_exchange and id_jag only, which exchange a JWT"
+    if auth.pkce is not None and not grant.needs_person:
+        yield "pkce", f"is for authorization_code only; {grant.value} has no sign-in"
     if auth.discovery is not None and auth.login_for is LoginFor.DEPLOYMENT:
         yield "discovery", "is not needed: the deployment's own token discovers the server"
 
@@ -138,7 +140,7 @@ def _setting_faults(auth: AuthEntry, support: OAuthSupport) -> Iterator[tuple[st
         auth.effective_grant is Grant.TOKEN_EXCHANGE
         and issuer is not None
         and support.jwt_issuer is not None
-        and issuer != support.jwt_issuer
+        and not is_same_issuer(issuer, support.jwt_issuer)
     ):
         yield "authorizationServer", "is another than MCP_PROXY_JWT_ISSUER, where the exchange is"
 

@@ -1,5 +1,6 @@
 """What an entry of mcp.json says of OAuth: the grant, the client, the issuer, the scopes."""
 
+import re
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -11,6 +12,24 @@ DEFAULT_SUBJECT_TOKEN = "access_token"  # noqa: S105 - a name of RFC 8693
 
 SCOPE_CHARACTER = r"[!#-\[\]-~]"
 """What the name of a scope consists of (RFC 6749 §3.3), as a part of a pattern."""
+
+
+def is_same_issuer(one: str, other: str) -> bool:
+    """Return whether two identifiers name one issuer.
+
+    They are compared character by character, but for one slash that is the whole path: Google,
+    JumpCloud and servers of the Python SDK 1.x write it in one place and not in the other.
+    """
+    return one == other or _without_root(one) == _without_root(other)
+
+
+def _without_root(issuer: str) -> str:
+    """Return an issuer without the slash that is its whole path."""
+    bare = issuer.removesuffix("/")
+    return bare if _ORIGIN.fullmatch(bare) else issuer
+
+
+_ORIGIN = re.compile(r"[A-Za-z]+://[^/?#]+")
 
 
 class Grant(Enum):
@@ -88,6 +107,8 @@ class ServerAuth:
     """The most that is ever requested; None takes what is challenged, where a person sees it."""
     subject_token_type: str = DEFAULT_SUBJECT_TOKEN
     """What a caller's JWT is to the issuer that exchanges it: the last part of RFC 8693's name."""
+    knows_pkce: bool = False
+    """Whether the operator says that the issuer checks PKCE, which its metadata need not say."""
     redirect_uri: str | None = None
     """Where the command ``login`` listens; None takes a free port of this machine."""
     discovery: "ServerAuth | None" = None

@@ -14,7 +14,7 @@ from pydantic import AnyHttpUrl, ValidationError
 from yarl import URL
 
 from mcp_tools_proxy.domain.kept_errors import without_frames
-from mcp_tools_proxy.domain.oauth.server_auth import ServerAuth
+from mcp_tools_proxy.domain.oauth.server_auth import ServerAuth, is_same_issuer
 from mcp_tools_proxy.downstream.oauth.challenge import Challenge, read_challenge, read_scopes
 from mcp_tools_proxy.downstream.oauth.oauth_web import (
     HttpAnswer,
@@ -99,7 +99,9 @@ class Discovery:
         found = await self._resource_metadata(challenge)
         issuer = self._auth.issuer
         if found is not None:
-            if issuer is not None and issuer not in found.issuers:
+            if issuer is not None and not any(
+                is_same_issuer(issuer, other) for other in found.issuers
+            ):
                 raise OAuthRefused(
                     "the server's metadata name other issuers than the entry's "
                     f"authorizationServer: {_shown(found.issuers)}; it has to be the same text"
@@ -184,7 +186,7 @@ async def find_issuer(
         except ValidationError:
             raise OAuthRefused(f"the metadata of the issuer {expected} are not valid") from None
         name = str(answer.content["issuer"])
-        if name.removesuffix("/" if issuer is None else "") != expected:
+        if not is_same_issuer(name, expected):
             raise OAuthRefused(f"the metadata of the issuer {expected} name another issuer")
         found = Issuer(name=name, metadata=metadata, server=server, configured=configured)
         for endpoint in (metadata.authorization_endpoint, metadata.token_endpoint):

@@ -16,7 +16,13 @@ from mcp_tools_proxy.domain.errors import (
 )
 from mcp_tools_proxy.domain.identity import CallerJwt
 from mcp_tools_proxy.domain.oauth.logins import LoginOwner
-from mcp_tools_proxy.domain.oauth.server_auth import Grant, LoginFor, OAuthClient, ServerAuth
+from mcp_tools_proxy.domain.oauth.server_auth import (
+    Grant,
+    LoginFor,
+    OAuthClient,
+    ServerAuth,
+    is_same_issuer,
+)
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.downstream.oauth.challenge import Challenge
 from mcp_tools_proxy.downstream.oauth.discovery import (
@@ -283,7 +289,7 @@ class ServerAccess:
         if issuer is None:
             raise OAuthRefused("there is no issuer of callers' tokens; set MCP_PROXY_JWT_ISSUER")
         found = await self._discovered()
-        if found.issuer.name == issuer:
+        if is_same_issuer(found.issuer.name, issuer):
             return found.issuer
         if self._callers_issuer is None:
             self._callers_issuer = await find_issuer(

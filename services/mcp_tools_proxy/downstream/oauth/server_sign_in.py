@@ -6,7 +6,7 @@ from contextlib import suppress
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import LoginsUnavailable
 from mcp_tools_proxy.domain.oauth.logins import EndedLogin, Login, LoginOwner
-from mcp_tools_proxy.domain.oauth.server_auth import ServerAuth
+from mcp_tools_proxy.domain.oauth.server_auth import ServerAuth, is_same_issuer
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.downstream.oauth.client_registration import (
     BROWSER_GRANTS,
@@ -71,7 +71,13 @@ class SignIn:
         IssuerUnavailable, OAuthRefused, CredentialsMissing.
         """
         request, issuer = await self._request(owner, caller, redirect_uri, scopes, BROWSER_GRANTS)
-        return begin_login(request, issuer, redirect_uri=redirect_uri, state=state)
+        return begin_login(
+            request,
+            issuer,
+            redirect_uri=redirect_uri,
+            state=state,
+            needs_pkce_metadata=not self._auth.knows_pkce,
+        )
 
     async def finish(self, pending: PendingLogin, answer: Mapping[str, str]) -> Login:
         """Store the login that an answer completes. Raises as ``begin``, and LoginsUnavailable."""
@@ -113,7 +119,8 @@ class SignIn:
         stored = None if logins is None else await logins.find(owner)
         if logins is None or stored is None:
             return None
-        fits = self._auth.issuer in (None, stored.binding.issuer)
+        issuer = self._auth.issuer
+        fits = issuer is None or is_same_issuer(issuer, stored.binding.issuer)
         filled = await self._parts.filled(self._auth.client, caller) if fits else {}
         return await logins.revoke(stored, self._server, filled)
 

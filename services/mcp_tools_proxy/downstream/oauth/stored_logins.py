@@ -16,7 +16,7 @@ from mcp_tools_proxy.domain.oauth.logins import (
     LoginFacts,
     LoginOwner,
 )
-from mcp_tools_proxy.domain.oauth.server_auth import Grant
+from mcp_tools_proxy.domain.oauth.server_auth import Grant, is_same_issuer
 from mcp_tools_proxy.downstream.oauth.discovery import Discovered, Issuer, find_issuer, origins_of
 from mcp_tools_proxy.downstream.oauth.oauth_web import IssuerUnavailable, OAuthRefused, OAuthWeb
 from mcp_tools_proxy.downstream.oauth.token_endpoint import (
@@ -133,8 +133,9 @@ class StoredLogins:
         if login is None:
             raise LoginNeeded(_UNREADABLE)
         bound = stored.binding
-        pairs = ((issuer, bound.issuer), (resource, bound.resource), (client_id, bound.client_id))
-        if any(wanted not in (None, it) for wanted, it in pairs):
+        pairs = ((resource, bound.resource), (client_id, bound.client_id))
+        is_of_issuer = issuer is None or is_same_issuer(issuer, bound.issuer)
+        if not is_of_issuer or any(wanted not in (None, it) for wanted, it in pairs):
             raise LoginNeeded(_OF_ANOTHER_ENTRY)
         can_renew = login.refresh_token is not None and not stored.refresh_sent
         if not (can_renew or self._is_good(login, None)):
@@ -229,9 +230,10 @@ class StoredLogins:
 
         One that is for something else is revoked: nobody would find it again.
         """
+        bound, issuer = stored.binding.issuer, found.issuer.name
         expected = LoginBinding(
             resource=found.resource,
-            issuer=found.issuer.name,
+            issuer=bound if is_same_issuer(bound, issuer) else issuer,
             client_id=client.get("id", stored.binding.client_id),
             grant=Grant.AUTHORIZATION_CODE,
         )
