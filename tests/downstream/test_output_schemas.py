@@ -116,8 +116,8 @@ async def test_a_broken_schema_costs_no_tool(schema: Json) -> None:
         async with calling("enforce", {**schema, "title": str(schema)}) as called:
             assert (await called.envelope(result_of({"any": 1})))["status"] == "ok"
             assert await called.service.code("s1:echo", {"text": "a"}) == "OK"
-    broken = [line for line in logs if line["event"] == "server.output_schema_broken"]
-    assert [line["tool"] for line in broken] == [f"s1:{TOOL}"]
+    (ignored,) = [line for line in logs if line["event"] == "server.fields_ignored"]
+    assert (ignored["name"], ignored["fields"][0].partition(" ")[0]) == (TOOL, "outputSchema")
 
 
 async def test_a_result_that_takes_long_to_compare_does_not_match() -> None:

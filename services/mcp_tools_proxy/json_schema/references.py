@@ -11,7 +11,11 @@ from mcp_tools_proxy.json_schema.keywords import LISTS, SINGLES, TABLES, Node
 _INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
 """Of a JSON pointer. Python makes no number of 5,000 digits: one ended the gateway."""
 
-_OLD_TABLES = frozenset({"definitions", "dependencies"})
+NAMED_SCHEMAS = TABLES | {"definitions", "dependencies"}
+"""The keywords whose value is an object of schemas, in any draft."""
+
+OTHER_SCHEMAS = SINGLES | LISTS | {"additionalItems"}
+"""The keywords whose value is a schema or a list of schemas, in any draft."""
 
 
 class References:
@@ -48,7 +52,7 @@ class References:
         for node in nodes:  # the loop appends to it
             if not isinstance(node, Mapping):
                 continue
-            nodes += _subschemas(node)
+            nodes += subschemas(node)
             for key in ("$anchor", "$dynamicAnchor", "$id", "id"):
                 name = node.get(key)
                 if not isinstance(name, str):
@@ -72,10 +76,10 @@ class References:
         return found
 
 
-def _subschemas(node: Node) -> Iterator[Any]:
+def subschemas(node: Node) -> Iterator[Any]:
     """Yield the values under a node's subschema keywords, in any draft; they may be no schemas."""
     for key, value in node.items():
-        if key in SINGLES or key in LISTS or key == "additionalItems":
+        if key in OTHER_SCHEMAS:
             yield from value if isinstance(value, list) else (value,)
-        elif (key in TABLES or key in _OLD_TABLES) and isinstance(value, Mapping):
+        elif key in NAMED_SCHEMAS and isinstance(value, Mapping):
             yield from value.values()

@@ -53,8 +53,8 @@ EXPLAINED_NS = 500_000_000
 MAX_SCHEMA_BYTES = 512 * 1024
 """Compiling that much takes up to 50 ms, in which no other thread runs."""
 
-CACHED_SCHEMAS = 20_000
-"""As many tools as one server may offer: a refresh then compiles new schemas only."""
+CACHED_SCHEMAS = 40_000
+"""Both schemas of as many tools as one server may offer: a refresh compiles new ones only."""
 
 _ARGUMENTS = "arguments"
 

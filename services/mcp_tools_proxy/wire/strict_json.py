@@ -7,6 +7,7 @@ bounded before parsing, because parsing a huge body would stall the event loop.
 import json
 import math
 import re
+import sys
 from itertools import accumulate
 from typing import cast
 
@@ -16,6 +17,9 @@ _SHAPE = bytes.maketrans(b"123456789E", b"000000000e")
 _LONG = b"0" * 309
 _HALF_LONG = b"0" * 209
 """Digits before the point from which a two-digit exponent can overflow a float."""
+
+
+_LARGEST_NUMBER = int(sys.float_info.max)
 
 
 def may_overflow(data: bytes) -> bool:
@@ -45,10 +49,12 @@ def whole_number(value: object) -> object:
 
 
 def without_infinity(value: object) -> object:
-    """Return parsed JSON with null in place of each infinity, as JavaScript serializes it."""
+    """Return parsed JSON with null for each number that is infinite in JavaScript."""
     match value:
         case float():
             return value if math.isfinite(value) else None
+        case int() if abs(value) > _LARGEST_NUMBER:
+            return None
         case dict():
             return {key: without_infinity(item) for key, item in value.items()}
         case list():

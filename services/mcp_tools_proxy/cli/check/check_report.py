@@ -55,7 +55,7 @@ def print_report(
     )
     _table(
         console,
-        "Ignored: fields that are not of their type; their items are used without them",
+        "Ignored: invalid optional fields; their items are used without them",
         ("server", "kind", "name", "fields"),
         [(s, it.kind.value, it.name, ", ".join(it.fields)) for s, it in report.ignored],
     )

@@ -1,22 +1,14 @@
 """Compares the results of a server's tools with their ``outputSchema``."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Self
 
 import structlog
-from pydantic_core import from_json, to_json
 
 from mcp_tools_proxy.domain.components import JsonObject, ToolSpec
 from mcp_tools_proxy.domain.errors import ToolFailed
 from mcp_tools_proxy.domain.server import OutputSchemaCheck
-from mcp_tools_proxy.json_schema.validator import (
-    CACHED_SCHEMAS,
-    ArgumentCheck,
-    BrokenSchema,
-    compile_check,
-)
+from mcp_tools_proxy.json_schema.validator import ArgumentCheck, compile_check
 from mcp_tools_proxy.telemetry.server_metrics import ServerMetrics
 from mcp_tools_proxy.wire.text import QUOTE_CHARS
 
@@ -41,14 +33,11 @@ class OutputCheck:
     def build(cls, spec: ToolSpec, metrics: ServerMetrics, mode: OutputSchemaCheck) -> Self | None:
         """Build the check of a tool; None where results are not compared.
 
-        That is so for a tool without a schema, and for one whose schema is broken: the tool can be
-        used like any other.
+        That is so for a tool without a schema; discovery left out the broken ones.
         """
         if mode is OutputSchemaCheck.OFF or spec.output_schema is None:
             return None
-        check = _compiled(spec.server_id, spec.name, _json_of(spec.output_schema))
-        if check is None:
-            return None
+        check = compile_check(spec.output_schema)
         return cls(check, spec, metrics, mode is OutputSchemaCheck.ENFORCE)
 
     def __call__(self, result: JsonObject, trace_id: str) -> None:
@@ -73,28 +62,3 @@ class OutputCheck:
                 f"{self.spec.name} failed: its server's result does not match the tool's "
                 f"outputSchema: {problem}; the tool ran, so check what it did, and tell the user"
             )
-
-
-def _json_of(schema: Mapping[str, object]) -> bytes | None:
-    try:
-        return to_json(schema)
-    except ValueError:
-        return None
-
-
-@lru_cache(maxsize=CACHED_SCHEMAS)
-def _compiled(server_id: str | None, name: str, schema_json: bytes | None) -> ArgumentCheck | None:
-    """Compile a schema once, and log once that it is broken."""
-    reason = "it is nested too deeply, or is not Unicode"
-    if schema_json is not None:
-        try:
-            return compile_check(from_json(schema_json))
-        except BrokenSchema as error:
-            reason = error.reason.replace("inputSchema", "outputSchema", 1)
-    log.warning(
-        "server.output_schema_broken",
-        server_id=server_id,
-        tool=name[:QUOTE_CHARS],
-        reason=reason,
-    )
-    return None

@@ -31,6 +31,7 @@ from mcp_tools_proxy.downstream.discovery.items import NO_ARGUMENTS_SCHEMA, chec
 from mcp_tools_proxy.downstream.reconnecting_session import ReconnectingSession
 from mcp_tools_proxy.downstream.relay.client_request_rules import input_required
 from mcp_tools_proxy.json_schema.bound_offers import bound_schema
+from mcp_tools_proxy.json_schema.listed_schemas import with_object_properties
 from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 
@@ -166,13 +167,16 @@ def _spec_of(route: Route, *, exchanges_jwt: bool) -> ToolSpec:
     input_schema = cast("JsonObject", descriptor.get("inputSchema") or NO_ARGUMENTS_SCHEMA)
     if input_schema.get("type") != "object":  # no type, or several
         input_schema = {**input_schema, "type": "object"}
+    input_schema = with_object_properties(input_schema)
     output_schema = descriptor.get("outputSchema")
     return ToolSpec(
         name=qualified_name(route.server_id, route.name),
         alias=alias_of(route.server_id, route.name),
         description=cast("str", descriptor.get("description") or ""),
         input_schema=input_schema,
-        output_schema=output_schema if isinstance(output_schema, Mapping) else None,
+        output_schema=with_object_properties(output_schema)
+        if isinstance(output_schema, Mapping)
+        else None,
         annotations=annotations,
         extra={key: value for key, value in descriptor.items() if key not in _OWN_FIELDS},
         server_id=route.server_id,

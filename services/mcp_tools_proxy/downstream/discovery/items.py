@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from typing import cast
 
 from pydantic_core import to_json
 
@@ -18,6 +19,7 @@ from mcp_tools_proxy.downstream.discovery.optional_fields import (
     drop_invalid_fields,
 )
 from mcp_tools_proxy.downstream.uri_templates import UriPattern
+from mcp_tools_proxy.json_schema.listed_schemas import output_schema_problem
 from mcp_tools_proxy.json_schema.validator import BrokenSchema, compile_check
 from mcp_tools_proxy.wire.identifiers import has_control_character
 from mcp_tools_proxy.wire.mcp_protocol import has_header_parameters
@@ -51,7 +53,7 @@ class NeedsTask(UnusableItem):
 class Item:
     """A usable item: its key, and for a tool the check of its arguments.
 
-    ``listed`` is its descriptor as passed on, without the fields of the wrong type; ``ignored``
+    ``listed`` is its descriptor as passed on, without the invalid optional fields; ``ignored``
     names these.
     """
 
@@ -104,7 +106,7 @@ def read_item(category: Category, listed: object) -> Item:
         to_json(valid)
     except ValueError:
         raise UnusableItem("it is nested too deeply, or holds text that is not Unicode") from None
-    return replace(item, listed=item.listed or valid, ignored=ignored)
+    return replace(item, listed=item.listed or valid, ignored=(*ignored, *item.ignored))
 
 
 def is_template(listed: JsonObject) -> bool:
@@ -137,7 +139,7 @@ def as_template(listed: JsonObject) -> JsonObject:
 
 
 def _read_tool(tool: JsonObject) -> Item:
-    """Check a tool. Its ``outputSchema`` is not checked, since results are passed on unchanged."""
+    """Check a tool. It is used without an ``outputSchema`` that clients cannot compile."""
     from mcp.shared.inbound import find_invalid_x_mcp_header  # noqa: PLC0415 - see uri_templates.py
 
     key = _text(tool, "name", MAX_NAME_CHARS)
@@ -148,6 +150,10 @@ def _read_tool(tool: JsonObject) -> Item:
     execution = tool.get("execution")
     if isinstance(execution, Mapping) and execution.get("taskSupport") == "required":
         raise NeedsTask(NEEDS_TASK)
+    output_schema = tool.get("outputSchema")
+    if output_schema and (problem := output_schema_problem(cast("JsonObject", output_schema))):
+        listed = {name: value for name, value in tool.items() if name != "outputSchema"}
+        return Item(key, check, listed, (f"outputSchema ({ascii_text(problem, 400)})",))
     return Item(key, check)
 
 

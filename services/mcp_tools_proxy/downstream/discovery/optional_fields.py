@@ -4,8 +4,10 @@ Clients validate a list as a whole: because of one wrong field of one item they 
 Fields unknown to MCP are kept unchanged (W-14).
 """
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import date
 
 from mcp_tools_proxy.domain.components import JsonObject
 
@@ -18,12 +20,14 @@ class Shape:
     """The expected shape of a value: one of ``types``, and one of ``choices`` if there are any.
 
     For an object, ``fields`` are the optional fields and ``needs`` the required texts. For an
-    array, ``members`` is the shape of each member. ``between`` bounds a number.
+    array, ``members`` is the shape of each member. ``between`` bounds a number. A text has to fit
+    ``check``, if there is one.
     """
 
     types: tuple[type, ...]
     choices: frozenset[str] = frozenset()
     between: tuple[float, float] | None = None
+    check: Callable[[str], bool] | None = None
     needs: tuple[str, ...] = ()
     fields: Mapping[str, "Shape"] = field(default_factory=dict)
     members: "Shape | None" = None
@@ -34,6 +38,8 @@ class Shape:
             return False
         match value:
             case str():
+                if self.check is not None and not self.check(value):
+                    return False
                 return _is_unicode(value) and (not self.choices or value in self.choices)
             case int() | float() if self.between is not None:
                 return self.between[0] <= value <= self.between[1]
@@ -42,7 +48,26 @@ class Shape:
         return True
 
 
+_DATE_TIME = re.compile(
+    r"(\d{4}-\d\d-\d\d)T([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)",
+    re.ASCII,
+)
+
+
+def _is_date_time(text: str) -> bool:
+    """Return whether a text is a time with a zone: clients refuse all resources for another."""
+    found = _DATE_TIME.fullmatch(text)
+    if found is None:
+        return False
+    try:
+        date.fromisoformat(found[1])
+    except ValueError:
+        return False
+    return True
+
+
 TEXT = Shape(types=(str,))
+DATE_TIME = Shape(types=(str,), check=_is_date_time)
 FLAG = Shape(types=(bool,))
 OBJECT = Shape(types=(dict,))
 TEXTS = Shape(types=(list,), members=TEXT)
@@ -90,7 +115,7 @@ OF_TEMPLATES: dict[str, Shape] = _OF_ALL | {
         fields={
             "audience": Shape(types=(list,), members=one_of("user", "assistant")),
             "priority": Shape(types=(int, float), between=(0, 1)),
-            "lastModified": TEXT,
+            "lastModified": DATE_TIME,
         },
     ),
 }

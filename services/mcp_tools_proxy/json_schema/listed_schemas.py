@@ -1,0 +1,118 @@
+"""Schemas as MCP lists show them: clients reject a whole list for one schema that they cannot read.
+
+Measured with the clients of the TypeScript SDK, which compile each ``outputSchema`` of a list with
+Ajv in JavaScript, and which take only objects for the values of ``properties``.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from mcp_tools_proxy.json_schema.keywords import Node
+from mcp_tools_proxy.json_schema.references import NAMED_SCHEMAS, OTHER_SCHEMAS, subschemas
+from mcp_tools_proxy.json_schema.validator import BrokenSchema, compile_check
+from mcp_tools_proxy.wire.text import quote
+
+_ESCAPE = (
+    r"\\(?:[dDwWsSbBtnvfr0^$\\.*+?()\[\]{}|/]|c[A-Za-z]|x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}"
+    r"|u\{[0-9A-Fa-f]+\}|[pP]\{[A-Za-z_=0-9]+\}|[1-9][0-9]*|k<[^>]+>)"
+)
+_CLASS = rf"\[\^?(?:[^\\\]]|\\-|{_ESCAPE})*+\]"
+_GROUP = r"\((?:\?(?:[:=!]|<[=!]|<[A-Za-z_$][A-Za-z0-9_$]*>))?(?![*+?])"
+_QUANTIFIER = r"(?:[*+?]|\{[0-9]+(?:,[0-9]*)?\})\??(?![*+?{])"
+_JAVASCRIPT = re.compile(
+    rf"(?:{_ESCAPE}|{_CLASS}|{_GROUP}|{_QUANTIFIER}|[|^$.)]|[^\\\[\](){{}}*+?|^$.])*+", re.DOTALL
+)
+"""Matches the patterns that JavaScript accepts with the flag ``u``, of those that we accept."""
+
+_CLASS_IN_RANGE = re.compile(r"\\[dDwWsS]-[^\]]|[^\[\\^]-\\[dDwWsS]")
+
+
+def output_schema_problem(schema: Mapping[str, object]) -> str | None:
+    """Return why an output schema cannot be listed; None if clients can compile it."""
+    try:
+        compile_check(schema)
+    except BrokenSchema as error:
+        return error.reason.replace("its inputSchema ", "it ", 1)
+    names: set[str] = set()
+    return next(filter(None, (_client_problem(node, names) for node in _nodes(schema))), None)
+
+
+def _nodes(schema: Node) -> Iterator[Node]:
+    """Yield a schema and all schemas in it."""
+    waiting: list[Any] = [schema]
+    while waiting:
+        node = waiting.pop(0)
+        if isinstance(node, Mapping):
+            yield node
+            waiting += subschemas(node)
+
+
+def _client_problem(node: Node, names: set[str]) -> str | None:
+    """Return why Ajv refuses a schema that is valid; ``names`` are those of the nodes before."""
+    if "id" in node:
+        return "it has the keyword id of draft 4"
+    if node.get("enum") == []:
+        return "it has an enum without values"
+    if isinstance(node.get("exclusiveMinimum", node.get("exclusiveMaximum")), bool):
+        return "it has an exclusive bound of draft 4"
+    if "nullable" in node and ("type" not in node or node["nullable"] is not True):
+        return "it has a nullable without a type"
+    for key in ("$id", "$anchor", "$dynamicAnchor"):
+        if (name := node.get(key)) is not None:
+            if str(name) in names:
+                return f"it has the name {quote(str(name))} twice"
+            names.add(str(name))
+    return _pattern_problem(node)
+
+
+def _pattern_problem(node: Node) -> str | None:
+    named = node.get("patternProperties")
+    patterns = [*(named if isinstance(named, Mapping) else ()), node.get("pattern")]
+    for pattern in patterns:
+        if isinstance(pattern, str) and not _is_javascript(pattern):
+            return f"JavaScript does not accept its pattern {quote(pattern)}"
+    return None
+
+
+def _is_javascript(pattern: str) -> bool:
+    return bool(_JAVASCRIPT.fullmatch(pattern)) and not _CLASS_IN_RANGE.search(pattern)
+
+
+def with_object_properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Write boolean schemas that are values of ``properties`` as objects, at any depth.
+
+    The schema accepts the same values. Without such a boolean it is returned itself.
+    """
+    if not any(_has_boolean_property(node) for node in _nodes(schema)):
+        return schema
+    written: Mapping[str, Any] = _rewritten(schema)
+    return written
+
+
+def _has_boolean_property(node: Node) -> bool:
+    properties = node.get("properties")
+    return isinstance(properties, Mapping) and any(type(it) is bool for it in properties.values())
+
+
+def _rewritten(node: Any) -> Any:
+    if not isinstance(node, Mapping):
+        return node
+    return {key: _rewritten_keyword(key, value) for key, value in node.items()}
+
+
+def _rewritten_keyword(key: str, value: Any) -> Any:
+    if key in NAMED_SCHEMAS and isinstance(value, Mapping):
+        parts = {name: _rewritten(part) for name, part in value.items()}
+        if key == "properties":
+            parts = {name: _as_object(part) for name, part in parts.items()}
+        return parts
+    if key in OTHER_SCHEMAS:
+        return list(map(_rewritten, value)) if isinstance(value, list) else _rewritten(value)
+    return value
+
+
+def _as_object(schema: Any) -> Any:
+    if type(schema) is not bool:
+        return schema
+    return {} if schema else {"not": {}}
