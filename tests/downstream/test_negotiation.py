@@ -10,7 +10,6 @@ from aiohttp import web
 from mcp_tools_proxy.domain.server import Transport
 from mcp_tools_proxy.downstream.connection import Connection, ConnectionFailure
 from mcp_tools_proxy.downstream.mcp_client.dialer import Dialer
-from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 from tests.downstream.connections import config_of, dialled
 from tests.downstream.stub_server import Json, answering, fine
 from tests.support.bounds import until
@@ -124,9 +123,10 @@ async def test_a_server_of_versions_unknown_to_us_is_refused() -> None:
         return web.json_response(answer, status=400)
 
     async with answering(fine, on_discover=discovered) as server:
-        with pytest.raises(JsonRpcError):
+        with pytest.raises(ConnectionFailure) as caught:
             async with dialled({"transport": "http", "url": server.url}):
                 pass
+    assert 'protocol version is not supported: "2099-01-01"; supported are' in caught.value.reason
 
 
 async def test_nobody_there_is_a_fault_that_says_so() -> None:

@@ -117,7 +117,7 @@ async def stream_that_breaks(request: web.Request, _: Json) -> web.StreamRespons
 
 
 ANSWERS: dict[str, Answer] = {
-    **{str(code): status(code) for code in (202, 307, 401, 404, 429, 500, 502, 503, 504)},
+    **{str(code): status(code) for code in (202, 307, 401, 500, 502, 504)},
     "no-json": body("<html>"),
     "html": body("<html>", "text/html"),
     "other-id": body('{"jsonrpc":"2.0","id":77,"result":{}}'),

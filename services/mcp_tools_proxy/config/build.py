@@ -61,6 +61,7 @@ from mcp_tools_proxy.domain.server import (
     DEFAULT_BREAKER_PAUSE_S,
     DEFAULT_CALLS_IN_FLIGHT,
     DEFAULT_SESSION_IDLE_S,
+    DEFAULT_START_TIMEOUT_S,
     Assertion,
     CallerTexts,
     ServerConfig,
@@ -114,6 +115,7 @@ def build_configuration(
             or file.request_timeout_seconds
             or call_timeout_s,
             connect_timeout_s=entry.connect_timeout_seconds or file.capabilities_timeout_seconds,
+            start_timeout_s=entry.start_timeout_seconds or DEFAULT_START_TIMEOUT_S,
             refresh_interval_s=refresh_interval_s,
             max_calls_in_flight=entry.max_calls_in_flight or DEFAULT_CALLS_IN_FLIGHT,
             max_calls_in_flight_per_tenant=entry.max_calls_in_flight_per_tenant,

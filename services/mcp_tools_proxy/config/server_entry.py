@@ -237,7 +237,11 @@ class ServerEntry(BaseModel):
     """Seconds for one call; the file's `requestTimeoutSeconds` when left out."""
     connect_timeout_seconds: Seconds | None = Field(default=None, examples=[30])
     """Seconds for one attempt to connect, and for each list; the file's
-    `capabilitiesTimeoutSeconds` when left out."""
+    `capabilitiesTimeoutSeconds` when left out. The first start of a stdio server counts from its
+    first byte on stdout."""
+    start_timeout_seconds: Seconds | None = Field(default=None, examples=[120])
+    """Seconds that the first start of a stdio server may take until its first byte on stdout, such
+    as an installation by `npx` or `uvx`; 120 when left out."""
     exclude: list[Name] | None = Field(default=None, examples=[["delete_note", "prompt:draft"]])
     """What nobody may see or use of this server: `name`, or `tool:name`, `prompt:name`,
     `resource:uri` for that kind only. Changing it keeps the session."""

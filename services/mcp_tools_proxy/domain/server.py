@@ -11,6 +11,7 @@ from mcp_tools_proxy.domain.oauth.server_auth import ServerAuth
 
 DEFAULT_BREAKER_PAUSE_S = 10.0
 DEFAULT_CALLS_IN_FLIGHT = 100
+DEFAULT_START_TIMEOUT_S = 120.0
 
 DEFAULT_SESSIONS = 50
 DEFAULT_PROCESSES = 10
@@ -154,7 +155,9 @@ class ServerConfig:
     call_timeout_s: float = 60.0
     """Seconds for one call in total, waiting for a connection included."""
     connect_timeout_s: float = 30.0
-    """Seconds for one attempt to connect, and for each list."""
+    """Seconds for one attempt to connect, and for each list; of a process from its first byte."""
+    start_timeout_s: float = DEFAULT_START_TIMEOUT_S
+    """Seconds for the first start of a process, until its first byte on stdout."""
     refresh_interval_s: float = 300.0
     """Seconds between two discoveries; 0 switches refreshing off."""
     max_calls_in_flight: int = DEFAULT_CALLS_IN_FLIGHT

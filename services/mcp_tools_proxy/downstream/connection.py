@@ -1,8 +1,9 @@
 """What a connection to a server offers, whatever its transport, and how its requests fail."""
 
+import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -23,11 +24,27 @@ class ConnectionFailure(Exception):
     that repeating the request is safe.
     """
 
+    is_alive = False
+    """Whether the answer proves that the server and its session work, such as HTTP status 429."""
+    retry_after_s: float | None = None
+    """The seconds after which the server wants to be asked again; None if it did not say."""
+
     def __init__(self, reason: str, *, for_operators: str | None = None, sent: bool = True) -> None:
         super().__init__(reason)
         self.reason = reason
         self.for_operators = for_operators or reason
         self.sent = sent
+
+
+class SessionLost(ConnectionFailure):
+    """The server does not know the session; a request that was not ``sent`` was not executed."""
+
+
+class ClosedUnanswered(ConnectionFailure):
+    """The server closed the connection before any byte of the answer.
+
+    Most often it closed a kept-alive connection in the moment of its reuse.
+    """
 
 
 class NotUsableAsConfigured(ConnectionFailure):
@@ -39,6 +56,9 @@ class AccessRefused(ConnectionFailure):
 
     ``error`` is what its caller is told.
     """
+
+    status: int | None = None
+    """The HTTP status of the refusal; None if no request was sent."""
 
     def __init__(self, error: ProxyError) -> None:
         super().__init__(error.message, for_operators=error.reason, sent=False)
@@ -99,6 +119,63 @@ class SessionAccess(Protocol):
     def refused(self, status: int) -> AccessRefused:
         """Return the error of a request that was refused twice."""
         ...
+
+
+class ConnectAttempt:
+    """The time limit of one attempt to connect, whose clock starts with the server's process.
+
+    ``first_start`` is the first start of the server: it may install its packages, and has
+    ``start_timeout_s`` until its first byte. ``waits_for_place`` is whether it waits while as many
+    others start as may at once.
+    """
+
+    def __init__(
+        self,
+        limit: asyncio.Timeout,
+        config: ServerConfig,
+        *,
+        first_start: bool = False,
+        waits_for_place: bool = False,
+    ) -> None:
+        self.waits_for_place = waits_for_place
+        self._limit = limit
+        self._config = config
+        self._first_start = first_start
+        self._seconds = 0.0
+        self._what = ""
+        self._key = ""
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin the clock of the connection itself: at once, or with a server's first byte."""
+        self._restart(self._config.connect_timeout_s, "did not answer", "connectTimeoutSeconds")
+
+    def wait_for_place(self) -> None:
+        """Stop the clock until there is a place."""
+        self._reschedule(None)
+
+    def process_started(self) -> None:
+        """Begin the clock of a process that has sent nothing yet."""
+        if self._first_start:
+            self._restart(self._config.start_timeout_s, "sent nothing", "startTimeoutSeconds")
+        else:
+            self.begin()
+
+    @property
+    def timeout(self) -> ConnectionFailure:
+        """The failure of an attempt that took too long."""
+        reason = f"it {self._what} within {self._seconds:g} s"
+        return ConnectionFailure(
+            reason, for_operators=f'{reason}; if it needs longer, set "{self._key}" in mcp.json'
+        )
+
+    def _restart(self, seconds: float, what: str, key: str) -> None:
+        self._seconds, self._what, self._key = seconds, what, key
+        self._reschedule(asyncio.get_running_loop().time() + seconds)
+
+    def _reschedule(self, when: float | None) -> None:
+        with suppress(RuntimeError):  # the attempt is over
+            self._limit.reschedule(when)
 
 
 LAST_LINES = 5
@@ -204,7 +281,7 @@ OnListChanged = Callable[[], None]
 """Called on the event loop for each ``list_changed`` notification of the server."""
 
 Dial = Callable[
-    [ServerConfig, OnListChanged, SessionAccess | None, ServerOutput],
+    [ServerConfig, OnListChanged, SessionAccess | None, ServerOutput, ConnectAttempt],
     AbstractAsyncContextManager[Connection],
 ]
 """Connects and negotiates on entering; closes everything on leaving, a server process included.
@@ -212,6 +289,6 @@ Dial = Callable[
 ``ServerOutput`` gets what a server process writes to its stderr.
 
 One task enters and leaves (anyio's cancel scopes require that). Entering raises ConnectionFailure
-or JsonRpcError, and has no time limit of its own. Leaving takes at most a few seconds, however the
-server behaves.
+or JsonRpcError. Its time limit is that of ConnectAttempt, which the session enforces. Leaving takes
+at most a few seconds, however the server behaves.
 """

@@ -138,6 +138,9 @@ class ConnectionState:
             except TimeoutError:
                 return f"it hung: no sign of life within {timeout_s:g} s"
             except ConnectionFailure as fault:
+                if fault.is_alive:
+                    self.mark_alive()
+                    continue
                 return f"no sign of life: {fault.reason}"
             self.mark_alive()
 
@@ -196,6 +199,11 @@ class ConnectionState:
         if connection is self.connection:
             self.probe_requested.set()
 
+    def probe_after(self, fault: ConnectionFailure, connection: Connection) -> None:
+        """Probe as ``probe_now``, unless the fault itself is a sign of life."""
+        if not fault.is_alive:
+            self.probe_now(connection)
+
     def probe_now(self, connection: Connection) -> None:
         """Request a probe of ``connection`` for which new callers wait.
 
@@ -215,19 +223,24 @@ class ConnectionState:
             reason=self.error_for_operators,
         )
 
-    def unavailable(self, reason: str, *, may_be_done: bool = False) -> ServerUnavailable:
+    def unavailable(
+        self, reason: str, *, may_be_done: bool = False, retry_after_s: float | None = None
+    ) -> ServerUnavailable:
         """Build the error of a call that the server did not answer.
 
-        ``may_be_done`` means that the server may have executed a call that must not be repeated.
+        ``retry_after_s`` is the wait that the server asked for. ``may_be_done`` means that the
+        server may have executed a call that must not be repeated.
         """
         what = unavailable_text(self._server_id, reason)
         details = {"server_id": self._server_id}
         if may_be_done:
-            return ServerUnavailable(what, details=details).after_sending()
+            error = ServerUnavailable(what, details=details).after_sending()
+            error.retry_after_s = retry_after_s
+            return error
         wait_s = round(max(SOONEST_RETRY_S, self._retry_at - self._clock()), 1)
         return ServerUnavailable(
             f"{what}; try again later",
             details=details,
-            retry_after_s=None if self.connection else wait_s,
+            retry_after_s=retry_after_s if self.connection else max(wait_s, retry_after_s or 0),
             reason=None if self.connection else self.error_for_operators,
         )

@@ -13,6 +13,7 @@ from anyio.abc import AsyncResource
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.domain.server_networks import ANY_NETWORK, ServerNetworks
 from mcp_tools_proxy.downstream.connection import (
+    ConnectAttempt,
     Connection,
     OnListChanged,
     ServerOutput,
@@ -52,10 +53,12 @@ class LazyDialer(AsyncResource):
         on_list_changed: OnListChanged,
         access: SessionAccess | None = None,
         output: ServerOutput | None = None,
+        attempt: ConnectAttempt | None = None,
     ) -> AsyncIterator[Connection]:
         """Connect and negotiate; see Dial."""
         dialer = self._dialer or await self._open()
-        async with dialer.dial(config, on_list_changed, access, output) as connection:
+        dialled = dialer.dial(config, on_list_changed, access, output, attempt)
+        async with dialled as connection:
             yield connection
 
     async def _open(self) -> "Dialer":

@@ -22,6 +22,7 @@ from mcp_tools_proxy.downstream.callers.caller_values import CallerValues
 from mcp_tools_proxy.downstream.circuit_breaker import CircuitBreakers
 from mcp_tools_proxy.downstream.connection import (
     AccessRefused,
+    ConnectAttempt,
     Connection,
     ConnectionFailure,
     Dial,
@@ -223,12 +224,7 @@ class ReconnectingSession:
             except ConnectionFailure as error:
                 failure = without_frames(error)
             pause_s = RECONNECT.pause_s(unproven_attempts, self._jitter)
-            if isinstance(failure, NotUsableAsConfigured):
-                pause_s = FAILED_RETRY_S
-            elif _needs_login(failure):
-                pause_s = LOGIN_RETRY_S
-            elif _is_refused(failure):
-                pause_s = max(pause_s, REFUSED_RETRY_S)
+            pause_s = _pause_after(failure, pause_s)
             self._note_attempts(self._status.attempts + (failure is not None), pause_s)
             if failure is not None:
                 await self._connect_failed(failure, pause_s)
@@ -266,13 +262,26 @@ class ReconnectingSession:
         """Dial and discover, both within the connect time-out. Raises ConnectionFailure."""
         started, timeout_s = self.clock(), self.config.connect_timeout_s
         self._lists_changed.clear()
+        attempt: ConnectAttempt | None = None
         try:
-            async with asyncio.timeout(timeout_s):
-                dialled = self._caller_dial.dial(self.config, self._lists_changed.set, self._output)
+            async with asyncio.timeout(timeout_s) as limit:
+                attempt = ConnectAttempt(
+                    limit,
+                    self.config,
+                    first_start=not self._was_started,
+                    waits_for_place=self._waits_for_place,
+                )
+                dialled = self._caller_dial.dial(
+                    self.config, self._lists_changed.set, self._output, attempt
+                )
                 connection = await stack.enter_async_context(open_in_task(dialled))
                 snapshot = await self._discover(connection)
         except ConnectionFailure:
             raise
+        except TimeoutError as fault:
+            if attempt is None:
+                raise ConnectionFailure(reason_of(fault, timeout_s=timeout_s)) from fault
+            raise attempt.timeout from fault
         except FAULTS as fault:
             raise ConnectionFailure(reason_of(fault, timeout_s=timeout_s)) from fault
         self.connection_state.mark_connected(connection)
@@ -418,6 +427,16 @@ class ReconnectingSession:
         return ServerState.RECONNECTING if was_connected else ServerState.UNREACHABLE
 
     @property
+    def _was_started(self) -> bool:
+        """Whether the server was connected before, so that its program is installed."""
+        return self._status.connect_s is not None
+
+    @property
+    def _waits_for_place(self) -> bool:
+        """Whether a start waits for a place: calls to a server that was lost should not wait."""
+        return not self._was_started
+
+    @property
     def _is_stale(self) -> bool:
         is_sound = self.connection_state.connection is not None and self._refresh_error is None
         return self.snapshot is not None and not is_sound
@@ -426,6 +445,18 @@ class ReconnectingSession:
         self.metrics.set_status(
             up=self.connection_state.connection is not None, stale=self._is_stale
         )
+
+
+def _pause_after(failure: ConnectionFailure | None, pause_s: float) -> float:
+    """Return the pause before the next attempt, which is ``pause_s`` without a special reason."""
+    if isinstance(failure, NotUsableAsConfigured):
+        return FAILED_RETRY_S
+    if _needs_login(failure):
+        return LOGIN_RETRY_S
+    if _is_refused(failure):
+        return max(pause_s, REFUSED_RETRY_S)
+    asked_s = None if failure is None else failure.retry_after_s
+    return max(pause_s, asked_s or 0.0)
 
 
 def _needs_login(failure: ConnectionFailure | None) -> bool:

@@ -16,8 +16,10 @@ from mcp_tools_proxy.downstream.circuit_breaker import CircuitBreaker, CircuitBr
 from mcp_tools_proxy.downstream.connection import (
     AccessRefused,
     CallHeaders,
+    ClosedUnanswered,
     ConnectionFailure,
     ResponseTooLarge,
+    SessionLost,
 )
 from mcp_tools_proxy.downstream.connection_state import ConnectionState
 from mcp_tools_proxy.downstream.relay.call_relay import CallRelay
@@ -29,6 +31,20 @@ from mcp_tools_proxy.downstream.resource_subscriptions import (
 )
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 from mcp_tools_proxy.wire.mcp_protocol import METHOD_NOT_FOUND
+
+_NOT_EXECUTED: tuple[type[ConnectionFailure], ...] = (SessionLost,)
+_IDEMPOTENT: tuple[type[ConnectionFailure], ...] = (SessionLost, ClosedUnanswered)
+_REPEATABLE: tuple[type[ConnectionFailure], ...] = (ConnectionFailure,)
+"""After which faults a request is sent once more, by what may be repeated."""
+
+
+def _is_sent_again(
+    fault: ConnectionFailure, again: tuple[type[ConnectionFailure], ...], relay: CallRelay | None
+) -> bool:
+    if relay is not None and relay.request_count:
+        return False
+    is_lost_by_other_answer = isinstance(fault, SessionLost) and fault.sent
+    return isinstance(fault, again) and (again is _REPEATABLE or not is_lost_by_other_answer)
 
 
 class RequestSender:
@@ -80,8 +96,9 @@ class RequestSender:
 
         While an attempt to connect is under way the request waits for it; while the next attempt is
         still to come it fails at once. A ``repeatable`` request without an answer is sent once
-        more, unless its client was asked for input meanwhile; any other request is never sent
-        twice.
+        more, unless its client was asked for input meanwhile. So is an ``idempotent`` one whose
+        connection was closed before any byte of an answer, and any that was not executed since the
+        session was lost. Other requests are never sent twice.
 
         The request counts against the share of ``tenant_id`` in the calls in flight. ``waited_s``
         seconds of the time-out are spent already. With ``caller`` it has the headers of that
@@ -95,19 +112,19 @@ class RequestSender:
         deadline = self._clock() + self._config.call_timeout_s - waited_s
         self._enter(tenant_id)
         try:
-            tries = 2 if repeatable else 1
+            again = _REPEATABLE if repeatable else _IDEMPOTENT if idempotent else _NOT_EXECUTED
             if self._breakers is None:
-                return await self._send(method, params, relay, headers, tries, deadline)
+                return await self._send(method, params, relay, headers, again, deadline)
             with self._breakers.entered(tenant_id) as breaker:
                 return await self._send_with_breaker(
-                    breaker, method, params, relay, headers, tries, deadline
+                    breaker, method, params, relay, headers, again, deadline
                 )
         except AccessRefused as fault:
             raise fault.error from fault
         except ConnectionFailure as fault:
             may_be_done = fault.sent and not (repeatable or idempotent)
             raise self._connection_state.unavailable(
-                fault.reason, may_be_done=may_be_done
+                fault.reason, may_be_done=may_be_done, retry_after_s=fault.retry_after_s
             ) from fault
         except TimeoutError:
             late = self._late()
@@ -230,10 +247,10 @@ class RequestSender:
         params: Mapping[str, Any],
         relay: CallRelay | None,
         call_headers: CallHeaders | None,
-        tries: int,
+        again: tuple[type[ConnectionFailure], ...],
         deadline: float,
     ) -> Any:
-        """Send the request up to ``tries`` times.
+        """Send the request, and once more after a fault of ``again``.
 
         Raises ConnectionFailure when the last try got no answer, ToolTimeout when there was no
         connection in time, and TimeoutError later.
@@ -242,8 +259,8 @@ class RequestSender:
             connection = await self._connection_state.acquire(deadline)
         except TimeoutError:
             raise self._not_connected_in_time() from None
+        is_first = True
         while True:
-            tries -= 1
             note_sent()
             try:
                 answer = await connection.request(
@@ -255,10 +272,11 @@ class RequestSender:
                 )
             except AccessRefused:
                 raise  # of this request alone
-            except ConnectionFailure:
-                self._connection_state.probe_now(connection)
-                if not tries or (relay is not None and relay.request_count):
+            except ConnectionFailure as fault:
+                self._connection_state.probe_after(fault, connection)
+                if not is_first or not _is_sent_again(fault, again, relay):
                     raise
+                is_first = False
                 connection = await self._connection_state.wait_for_decision(deadline)
             except TimeoutError:
                 self._connection_state.probe_later(connection)

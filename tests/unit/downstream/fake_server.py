@@ -9,6 +9,7 @@ from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
 from mcp_tools_proxy.downstream.connection import (
     CallHeaders,
+    ConnectAttempt,
     ConnectionFailure,
     OnListChanged,
     ServerOutput,
@@ -71,6 +72,7 @@ class FakeServer:
         on_list_changed: OnListChanged,
         access: SessionAccess | None = None,
         output: ServerOutput | None = None,
+        attempt: ConnectAttempt | None = None,
     ) -> AsyncIterator["FakeConnection"]:
         self.dials.append(asyncio.get_running_loop().time())
         await asyncio.sleep(self.dial_takes_s)

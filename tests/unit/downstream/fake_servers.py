@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 from mcp_tools_proxy.domain.server import ServerConfig, ServerState
 from mcp_tools_proxy.downstream.connection import (
+    ConnectAttempt,
     Connection,
     OnListChanged,
     ServerOutput,
@@ -36,6 +37,7 @@ class Fleet:
         changed: OnListChanged,
         access: SessionAccess | None = None,
         output: ServerOutput | None = None,
+        attempt: ConnectAttempt | None = None,
     ) -> AsyncIterator[Connection]:
         async with self.servers[config.server_id].dial(config, changed) as link:
             yield link

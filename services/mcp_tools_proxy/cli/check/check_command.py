@@ -27,6 +27,7 @@ from mcp_tools_proxy.config.loader import PRESET_FILES
 from mcp_tools_proxy.domain.configuration import Problem
 from mcp_tools_proxy.domain.errors import ConfigReadOnly
 from mcp_tools_proxy.domain.offers.definitions import LOCK_FILE
+from mcp_tools_proxy.domain.server import Transport
 from mcp_tools_proxy.gateway.check.pinned_definitions import (
     DefinitionsReport,
     Shown,
@@ -49,7 +50,7 @@ PLAIN_WIDTH = 200
 """Width of the output, in columns, when it is no terminal."""
 
 EXTRA_S = 5.0
-"""Seconds after its connect time-out until a server counts as not connecting."""
+"""Seconds after the time-outs of all servers until one counts as not connecting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,6 +258,9 @@ def _shown(gateway: Gateway, files: Files) -> Shown:
 async def _wait_for_servers(gateway: Gateway, files: Files) -> None:
     enabled = [it for it in files.configuration.servers.values() if it.enabled]
     longest_s = max((server.connect_timeout_s for server in enabled), default=0.0)
+    for server in enabled:
+        if server.transport is Transport.STDIO:  # in the worst case all start one after another
+            longest_s += server.start_timeout_s + server.connect_timeout_s
     with _progress(len(enabled)):
         await gateway.pool.wait_first_attempts(longest_s + EXTRA_S)
 

@@ -13,6 +13,7 @@ from mcp_tools_proxy.downstream.callers.caller_values import (
     is_fixed_beyond,
 )
 from mcp_tools_proxy.downstream.connection import (
+    ConnectAttempt,
     Connection,
     ConnectionFailure,
     Dial,
@@ -37,7 +38,11 @@ class CallerDial:
 
     @asynccontextmanager
     async def dial(
-        self, config: ServerConfig, on_list_changed: OnListChanged, output: ServerOutput
+        self,
+        config: ServerConfig,
+        on_list_changed: OnListChanged,
+        output: ServerOutput,
+        attempt: ConnectAttempt,
     ) -> AsyncIterator[Connection]:
         """Connect with everything filled in; see Dial. ``output`` is emptied first.
 
@@ -52,7 +57,7 @@ class CallerDial:
             ) from None
         output.begin(_secrets_of(config, self._filled))
         access = await self._values.access(config, self._caller)
-        async with self._dial(self._filled, on_list_changed, access, output) as connection:
+        async with self._dial(self._filled, on_list_changed, access, output, attempt) as connection:
             _check_era(config, connection)
             yield connection
 

@@ -60,6 +60,8 @@ class _Listing:
     failed: str | None = None
     refused: AccessRefused | None = None
     """Why it failed, if the server did not accept the token."""
+    retry_after_s: float | None = None
+    """When the server wants to be asked again, if it said so."""
 
 
 async def discover(
@@ -83,7 +85,9 @@ async def discover(
     if failed and len(failed) == len(listings):
         if refused := [it.refused for it in listings.values() if it.refused is not None]:
             raise refused[0]
-        raise ConnectionFailure("; ".join(f"{key}: {reason}" for key, reason in failed.items()))
+        fault = ConnectionFailure("; ".join(f"{key}: {reason}" for key, reason in failed.items()))
+        fault.retry_after_s = max(it.retry_after_s or 0 for it in listings.values()) or None
+        raise fault
     items = {c.key: listings[c.key].items if c.key in listings else {} for c in CATEGORIES}
     resources, templates = _move_misplaced_templates(
         items["resources"], items["resource_templates"]
@@ -132,7 +136,8 @@ async def _list_category(
         kept = _keep_previous(known, category, fault.reason)
         return replace(kept, refused=without_frames(fault))
     except FAULTS as fault:
-        return _keep_previous(known, category, reason_of(fault, timeout_s=timeout_s))
+        kept = _keep_previous(known, category, reason_of(fault, timeout_s=timeout_s))
+        return replace(kept, retry_after_s=getattr(fault, "retry_after_s", None))
     return await _partition(category, items)
 
 

@@ -105,6 +105,16 @@ class IsolatedSession(ReconnectingSession):
         """Wait for the next use: a lost connection of nobody is not opened again."""
         await self._wanted.wait()
 
+    @property
+    def _was_started(self) -> bool:
+        """Whether the server was connected before, by this session or by the discovery."""
+        return super()._was_started or self._discovery.status.connect_s is not None
+
+    @property
+    def _waits_for_place(self) -> bool:
+        """Return False: a call opens the session, and waits for it."""
+        return False
+
     async def _discover(self, connection: Connection) -> Snapshot:
         """Return what the discovery found, of which the connection needs the tools."""
         snapshot = self._discovery.snapshot or Snapshot()

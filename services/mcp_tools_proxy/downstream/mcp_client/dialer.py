@@ -10,6 +10,7 @@ from mcp_tools_proxy.aiokits.exception_groups import first_cause
 from mcp_tools_proxy.domain.server import Isolation, ServerConfig, Transport
 from mcp_tools_proxy.domain.server_networks import ANY_NETWORK, ServerNetworks
 from mcp_tools_proxy.downstream.connection import (
+    ConnectAttempt,
     Connection,
     ConnectionFailure,
     OnListChanged,
@@ -22,6 +23,7 @@ from mcp_tools_proxy.downstream.mcp_client.http.legacy_sse_transport import open
 from mcp_tools_proxy.downstream.mcp_client.http.streamable_http import open_http
 from mcp_tools_proxy.downstream.mcp_client.mcp_connection import ServerDispatcher, open_connection
 from mcp_tools_proxy.downstream.mcp_client.streams.duplex import DuplexDispatcher, DuplexTransport
+from mcp_tools_proxy.downstream.mcp_client.streams.start_places import StartPlaces
 from mcp_tools_proxy.downstream.mcp_client.streams.stdio_process import open_process
 from mcp_tools_proxy.downstream.mcp_client.streams.websocket import open_websocket
 
@@ -43,6 +45,7 @@ class _Ends:
     on_list_changed: OnListChanged
     access: SessionAccess | None
     output: ServerOutput
+    attempt: ConnectAttempt | None
 
 
 class Dialer(AsyncResource):
@@ -55,6 +58,7 @@ class Dialer(AsyncResource):
     def __init__(self, networks: ServerNetworks = ANY_NETWORK) -> None:
         self._networks = networks
         self._clients = HttpClients(networks)
+        self._places = StartPlaces()
         self._worked: dict[str, tuple[ServerConfig, _Attempt]] = {}
         """By server: its configuration without what callers fill in, and what worked."""
 
@@ -72,9 +76,10 @@ class Dialer(AsyncResource):
         on_list_changed: OnListChanged,
         access: SessionAccess | None = None,
         output: ServerOutput | None = None,
+        attempt: ConnectAttempt | None = None,
     ) -> AsyncIterator[Connection]:
         """Connect and negotiate; see Dial."""
-        ends = _Ends(on_list_changed, access, output or ServerOutput())
+        ends = _Ends(on_list_changed, access, output or ServerOutput(), attempt)
         with first_cause():
             async with AsyncExitStack() as stack:
                 yield await self._connect(stack, config, ends)
@@ -140,7 +145,9 @@ class Dialer(AsyncResource):
             stack.push_async_callback(clients.close)
         match transport:
             case Transport.STDIO:
-                duplex = await stack.enter_async_context(open_process(config, ends.output))
+                duplex = await stack.enter_async_context(
+                    open_process(config, ends.output, self._places, ends.attempt)
+                )
             case Transport.SSE:
                 duplex = await stack.enter_async_context(open_sse(clients.http, config, access))
             case Transport.WEBSOCKET:

@@ -8,13 +8,21 @@ import errno
 import os
 import socket
 import ssl
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Self
 
 import aiohttp
 from aiohttp.http_exceptions import ContentEncodingError, HttpProcessingError
 from mcp import MCPError
 from mcp.types import CONNECTION_CLOSED, INTERNAL_ERROR
 
-from mcp_tools_proxy.downstream.connection import AccessRefused, ConnectionFailure, ResponseTooLarge
+from mcp_tools_proxy.downstream.connection import (
+    AccessRefused,
+    ClosedUnanswered,
+    ConnectionFailure,
+    ResponseTooLarge,
+)
 from mcp_tools_proxy.web_client.tcp_sockets import NOT_DIALLED
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 
@@ -38,6 +46,28 @@ _CLOSED_TEXT = "Connection closed"
 _CODES_END = 2**31
 
 
+RETRY_AFTER = "Retry-After"
+LONGEST_RETRY_AFTER_S = 300.0
+"""A longer wait that a server asks for is cut to this."""
+_TOO_MANY_REQUESTS = 429
+_HAVE_RETRY_AFTER = frozenset({_TOO_MANY_REQUESTS, 503})
+
+
+def _seconds_of(retry_after: str) -> float | None:
+    """Parse a Retry-After header: seconds or an HTTP date; None if it is neither."""
+    text = retry_after.strip()
+    if text.isascii() and text.isdigit():
+        seconds = float(text[:12])
+    else:
+        try:
+            when = parsedate_to_datetime(text)
+        except ValueError:
+            return None
+        zoned = when if when.tzinfo else when.replace(tzinfo=UTC)
+        seconds = (zoned - datetime.now(UTC)).total_seconds()
+    return min(max(seconds, 0.0), LONGEST_RETRY_AFTER_S)
+
+
 class Unreachable(ConnectionFailure):
     """No connection could be made, so nothing was sent."""
 
@@ -52,13 +82,25 @@ class Ended(ConnectionFailure):
 class Refused(ConnectionFailure):
     """The server answered with an HTTP status other than success, without a JSON-RPC error.
 
-    ``more`` is added for operators, such as where a redirect points to.
+    ``more`` is added for operators, such as where a redirect points to. A 429 was not executed; a
+    503 may come from a proxy after the execution.
     """
 
-    def __init__(self, status: int, *, more: str | None = None) -> None:
+    def __init__(
+        self, status: int, *, more: str | None = None, retry_after: str | None = None
+    ) -> None:
         reason = _reason_of(status)
-        super().__init__(reason, for_operators=more and f"{reason}; {more}")
+        sent = status != _TOO_MANY_REQUESTS
+        super().__init__(reason, for_operators=more and f"{reason}; {more}", sent=sent)
         self.status = status
+        self.is_alive = not sent
+        if retry_after is not None and status in _HAVE_RETRY_AFTER:
+            self.retry_after_s = _seconds_of(retry_after)
+
+    @classmethod
+    def by(cls, response: aiohttp.ClientResponse) -> Self:
+        """Build the fault of a response."""
+        return cls(response.status, retry_after=response.headers.get(RETRY_AFTER))
 
 
 def is_era_independent(fault: Exception) -> bool:
@@ -104,9 +146,10 @@ def from_aiohttp(error: Exception) -> ConnectionFailure:
         return _not_connected(error)
     match error:
         case aiohttp.WSServerHandshakeError():
-            return Refused(error.status)
-        case aiohttp.ServerDisconnectedError():
-            return ConnectionFailure("the server closed the connection without an answer")
+            given = None if error.headers is None else error.headers.get(RETRY_AFTER)
+            return Refused(error.status, retry_after=given)
+        case aiohttp.ServerDisconnectedError() | aiohttp.ClientOSError():
+            return ClosedUnanswered("the server closed the connection without an answer")
         case ContentEncodingError():
             return ConnectionFailure(
                 "the server's answer is compressed in a way that is not supported"

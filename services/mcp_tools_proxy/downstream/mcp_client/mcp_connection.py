@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Protocol
 
 import anyio
@@ -110,20 +110,51 @@ async def open_connection(
     session = ClientSession(
         dispatcher=dispatcher,
         client_info=CLIENT_INFO,
-        read_timeout_seconds=config.connect_timeout_s,
+        read_timeout_seconds=_handshake_s(config),
         elicitation_callback=_decline,
         sampling_callback=_decline,
     )
     with first_cause():
         async with session, anyio.create_task_group() as tasks:
             await negotiate(
-                session, probe_timeout_s=probe_timeout_for(config.connect_timeout_s), probe=probe
+                session,
+                partial(_discover, dispatcher),
+                probe_timeout_s=probe_timeout_for(config.connect_timeout_s),
+                probe=probe,
             )
             connection = McpConnection(dispatcher, session)
             if connection.modern:
                 tasks.start_soon(_listen, session, connection.capabilities, on_list_changed)
             yield connection
             tasks.cancel_scope.cancel()
+
+
+def _handshake_s(config: ServerConfig) -> float:
+    """Return the limit of one request of the handshake; a process may have to be installed."""
+    is_process = config.transport is Transport.STDIO
+    return config.connect_timeout_s + (config.start_timeout_s if is_process else 0.0)
+
+
+async def _discover(dispatcher: ServerDispatcher, version: str) -> dict[str, Any]:
+    """Send ``server/discover`` without a limit; the SDK's own ends after 10 s. Raises MCPError."""
+    method = "server/discover"
+    result = await dispatcher.send_raw_request(
+        method,
+        {
+            "_meta": {
+                PROTOCOL_VERSION_META_KEY: version,
+                CLIENT_INFO_META_KEY: CLIENT_INFO.model_dump(by_alias=True, exclude_none=True),
+                CLIENT_CAPABILITIES_META_KEY: {},
+            }
+        },
+        {
+            "cancel_on_abandon": False,
+            "headers": {MCP_PROTOCOL_VERSION_HEADER: version, MCP_METHOD_HEADER: method},
+        },
+    )
+    if isinstance(ttl := result.get("ttlMs"), int | float) and ttl < 0:
+        result["ttlMs"] = 0  # would make the whole answer invalid
+    return result
 
 
 class McpConnection:

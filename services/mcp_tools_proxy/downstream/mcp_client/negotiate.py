@@ -4,6 +4,10 @@ The rules are those of the SDK's own client; only the time-out of the probe is o
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
 
 from mcp import ClientSession, MCPError
 from mcp.types import (
@@ -24,59 +28,157 @@ from mcp_tools_proxy.downstream.mcp_client.error_mapping import (
     from_mcp_error,
     is_era_independent,
 )
+from mcp_tools_proxy.wire.json_rpc import JsonRpcError
+from mcp_tools_proxy.wire.text import quote
 
 LONGEST_PROBE_S = 5.0
-"""Upper bound of the time-out of ``server/discover``."""
+"""Upper bound of the time until ``initialize`` is sent as well."""
+
+_VERSIONS_SHOWN = 5
 
 
 def probe_timeout_for(connect_timeout_s: float) -> float:
-    """Return the seconds that a server has to answer ``server/discover``."""
+    """Return the seconds that ``server/discover`` may take before ``initialize`` is sent."""
     return min(LONGEST_PROBE_S, connect_timeout_s / 3)
 
 
-async def negotiate(session: ClientSession, *, probe_timeout_s: float, probe: bool) -> None:
+Discover = Callable[[str], Awaitable[dict[str, Any]]]
+"""Sends ``server/discover`` at a version and returns the raw result. Raises MCPError."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Probe:
+    """The outcome of ``server/discover``: the result, why it is unusable, or a final error."""
+
+    found: DiscoverResult | None = None
+    problem: str | None = None
+    final: MCPError | None = None
+
+
+async def negotiate(
+    session: ClientSession, discover: Discover, *, probe_timeout_s: float, probe: bool
+) -> None:
     """Negotiate a version; without ``probe``, offer the older eras only.
 
     Raises JsonRpcError, ConnectionFailure, ResponseTooLarge.
     """
     try:
-        try:
-            if probe and await _discover(session, LATEST_MODERN_VERSION, probe_timeout_s):
-                return
-            await session.initialize()
-        except MCPError as error:
-            # a slow server may answer the probe after its time-out, choose the modern era, and
-            # then refuse ``initialize`` with the versions that it supports
-            version = _newest_common(_versions_named(error))
-            if version is None or not await _discover(session, version, probe_timeout_s):
-                raise
+        if probe:
+            await _probe_and_initialize(session, discover, probe_timeout_s)
+        else:
+            await _initialize(session)
     except MCPError as error:
         if error.code == REQUEST_TIMEOUT:
             raise ConnectionFailure("the server did not answer the handshake in time") from None
+        if versions := _versions_named(error):
+            raise ConnectionFailure(_unsupported(versions)) from None
         raise from_mcp_error(error) from None
-    except (ValidationError, RuntimeError):  # by ``initialize``: a broken result or version
-        raise ConnectionFailure("the server's handshake is not valid MCP") from None
 
 
-async def _discover(session: ClientSession, version: str, timeout_s: float) -> bool:
-    """Send ``server/discover``; return False when its answer is not one of the modern era.
+async def _probe_and_initialize(
+    session: ClientSession, discover: Discover, probe_timeout_s: float
+) -> None:
+    """Try the modern era, then the older ones.
 
-    Raises MCPError.
+    The probe stays open: a slow server may answer it late, choose the modern era by it, and refuse
+    or ignore ``initialize`` (seen with servers of the Go SDK that need 5 s to start).
     """
+    probing = asyncio.ensure_future(_probe(discover, LATEST_MODERN_VERSION))
     try:
-        async with asyncio.timeout(timeout_s):
-            raw = await session.send_discover(version)
-        found = DiscoverResult.model_validate(raw)
-    except (TimeoutError, ValidationError):
+        await asyncio.wait({probing}, timeout=probe_timeout_s)
+        if _adopt(session, probing):
+            return
+        try:
+            async with asyncio.timeout(None) as limit:
+                probing.add_done_callback(
+                    lambda _: _limit_if_modern(limit, probing, probe_timeout_s)
+                )
+                await _initialize(session)
+        except (MCPError, ConnectionFailure, TimeoutError) as error:
+            await asyncio.wait({probing}, timeout=probe_timeout_s)
+            if _adopt(session, probing):
+                return
+            version = _newest_common(_versions_named(error))
+            if version is None:
+                raise _with_problem(error, probing) from None
+            async with asyncio.timeout(probe_timeout_s):
+                second = await _probe(discover, version)
+            if second.found is None:
+                raise _with_problem(error, probing) from None
+            session.adopt(second.found)
+    finally:
+        probing.cancel()
+        await asyncio.wait({probing})
+
+
+def _limit_if_modern(limit: asyncio.Timeout, probing: asyncio.Task[_Probe], wait_s: float) -> None:
+    if not probing.cancelled() and probing.result().found is not None:
+        with suppress(RuntimeError):  # initialize is over
+            limit.reschedule(asyncio.get_running_loop().time() + wait_s)
+
+
+def _adopt(session: ClientSession, probing: asyncio.Task[_Probe]) -> bool:
+    """Adopt the answer to the probe, if it has come and is usable. Raises MCPError."""
+    if not probing.done():
         return False
-    except MCPError as error:
-        if _is_final(error):
-            raise
+    probe = probing.result()
+    if probe.final is not None:
+        raise probe.final
+    if probe.found is None:
         return False
-    if _newest_common(found.supported_versions) is None:
-        return False
-    session.adopt(found)
+    session.adopt(probe.found)
     return True
+
+
+def _with_problem(
+    error: MCPError | ConnectionFailure | TimeoutError, probing: asyncio.Task[_Probe]
+) -> Exception:
+    """Add to an error of ``initialize`` why the answer to the probe could not be used."""
+    problem = probing.result().problem if probing.done() else None
+    if problem is None or not isinstance(error, MCPError):
+        return error
+    fault = from_mcp_error(error)
+    if not isinstance(fault, JsonRpcError):
+        return error
+    return ConnectionFailure(f"{problem}; initialize: error {fault.code}: {quote(fault.message)}")
+
+
+async def _initialize(session: ClientSession) -> None:
+    """Negotiate an older era. Raises MCPError, ConnectionFailure."""
+    try:
+        await session.initialize()
+    except ValidationError as error:
+        raise ConnectionFailure(_invalid("initialize", error)) from None
+    except RuntimeError as error:
+        version = str(error).rpartition(": ")[2]
+        raise ConnectionFailure(_unsupported([version])) from None
+
+
+def _invalid(method: str, error: ValidationError) -> str:
+    """Return which field of an answer is wrong."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    field = ".".join(map(str, first["loc"])) or "result"
+    problem = first["msg"][:1].lower() + first["msg"][1:]
+    return f"the server's answer to {method} is not valid MCP: {quote(field)}: {problem}"
+
+
+def _unsupported(versions: Sequence[str]) -> str:
+    theirs = ", ".join(quote(it) for it in versions[:_VERSIONS_SHOWN])
+    ours = ", ".join((*HANDSHAKE_PROTOCOL_VERSIONS, *MODERN_PROTOCOL_VERSIONS))
+    return f"the server's protocol version is not supported: {theirs}; supported are {ours}"
+
+
+async def _probe(discover: Discover, version: str) -> _Probe:
+    """Send ``server/discover``; never raises."""
+    try:
+        found = DiscoverResult.model_validate(await discover(version))
+    except ValidationError as error:
+        return _Probe(problem=_invalid("server/discover", error))
+    except MCPError as error:
+        return _Probe(final=error) if _is_final(error) else _Probe()
+    if _newest_common(found.supported_versions) is None:
+        return _Probe(problem=_unsupported(found.supported_versions))
+    return _Probe(found=found)
 
 
 def _is_final(error: MCPError) -> bool:
@@ -90,8 +192,8 @@ def _is_final(error: MCPError) -> bool:
     )
 
 
-def _versions_named(error: MCPError) -> list[str]:
-    if error.code != UNSUPPORTED_PROTOCOL_VERSION:
+def _versions_named(error: Exception) -> list[str]:
+    if not isinstance(error, MCPError) or error.code != UNSUPPORTED_PROTOCOL_VERSION:
         return []
     try:
         return UnsupportedProtocolVersionErrorData.model_validate(error.data).supported

@@ -32,5 +32,7 @@ async def send_authorized(
     response = await send(await access.header())
     if response.status in _REFUSED:
         response.release()
-        raise access.refused(response.status)
+        refused = access.refused(response.status)
+        refused.status = response.status
+        raise refused
     return response

@@ -11,7 +11,13 @@ from pydantic_core import PydanticSerializationError, to_json
 from yarl import URL
 
 from mcp_tools_proxy.domain.server import ServerConfig
-from mcp_tools_proxy.downstream.connection import AccessRefused, ConnectionFailure, SessionAccess
+from mcp_tools_proxy.downstream.connection import (
+    AccessRefused,
+    ClosedUnanswered,
+    ConnectionFailure,
+    SessionAccess,
+    SessionLost,
+)
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import (
     HTTP_ERRORS,
     Refused,
@@ -44,6 +50,7 @@ SESSION_HEADER = "Mcp-Session-Id"
 VERSION_HEADER = "mcp-protocol-version"
 
 _END_SESSION_GRACE_S = 2.0
+_STALE_CONNECTIONS = 2  # tried again after a reused connection that was closed
 _LOST_SESSION = "the server has lost the session"
 
 
@@ -88,7 +95,21 @@ class HttpEndpoint:
     async def post(
         self, message: Mapping[str, Any], headers: Mapping[str, str]
     ) -> aiohttp.ClientResponse:
-        """Send one message; return the response with its body unread. Raises ConnectionFailure."""
+        """Send one message; return the response with its body unread. Raises ConnectionFailure.
+
+        A message other than a call is sent again if the server closed the connection instead of
+        answering: it closes kept-alive connections when it likes.
+        """
+        for _ in range(0 if message.get("method") == "tools/call" else _STALE_CONNECTIONS):
+            try:
+                return await self._post(message, headers)
+            except ClosedUnanswered:
+                continue
+        return await self._post(message, headers)
+
+    async def _post(
+        self, message: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> aiohttp.ClientResponse:
         try:
             data = to_json(message)
             return await send_authorized(
@@ -149,15 +170,27 @@ class HttpEndpoint:
             self._has_session = True
             self._headers[SESSION_HEADER] = session_id
 
-    def check_session(self, status: int, fault: Refused | JsonRpcError | None = None) -> None:
-        """Raise ConnectionFailure if a refusal means that the server lost the session."""
+    @property
+    def has_session(self) -> bool:
+        """Whether the server assigned a session id."""
+        return self._has_session
+
+    def lose_session(self, *, sent: bool = True) -> SessionLost:
+        """Mark the session as lost; return the fault of the request that showed it."""
+        self._lose(_LOST_SESSION)
+        return SessionLost(_LOST_SESSION, sent=sent)
+
+    def check_session(self, status: int, fault: Refused | JsonRpcError) -> None:
+        """Raise SessionLost if the refusal of a POST means that the server lost the session.
+
+        A 404 says that the request was not executed.
+        """
         if not self._has_session or status not in (400, 404):
             return
         if status == 404 or (
             isinstance(fault, JsonRpcError) and "session" in fault.message.lower()
         ):
-            self._lose(_LOST_SESSION)
-            raise ConnectionFailure(_LOST_SESSION)
+            raise self.lose_session(sent=status != 404)
 
     def fault(self, error: Exception) -> ConnectionFailure:
         """Convert an exception of aiohttp; an unreachable server makes the endpoint lost."""

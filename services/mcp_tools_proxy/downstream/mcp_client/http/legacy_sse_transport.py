@@ -72,7 +72,7 @@ async def open_sse(
         raise from_aiohttp(error) from None
     try:
         if response.status != 200:
-            raise Refused(response.status)
+            raise Refused.by(response)
         if not is_event_stream(response):
             raise ConnectionFailure("the server has no event stream at this address")
         async with anyio.create_task_group() as tasks:
@@ -193,7 +193,7 @@ class LegacySseTransport:
             if response.status == 401 and self._access is not None:
                 await self._end_session(self._access, token, response)
             if response.status >= 300:
-                raise Refused(response.status)
+                raise Refused.by(response)
 
     async def _end_session(
         self, access: SessionAccess, token: Mapping[str, str], response: aiohttp.ClientResponse

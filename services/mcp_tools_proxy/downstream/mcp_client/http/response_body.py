@@ -8,7 +8,7 @@ from typing import Any
 import aiohttp
 
 from mcp_tools_proxy.downstream.connection import ConnectionFailure, ResponseTooLarge
-from mcp_tools_proxy.downstream.mcp_client.error_mapping import HTTP_ERRORS, Refused
+from mcp_tools_proxy.downstream.mcp_client.error_mapping import HTTP_ERRORS, RETRY_AFTER, Refused
 from mcp_tools_proxy.downstream.mcp_client.http.sse_parser import Event, EventParser
 from mcp_tools_proxy.downstream.mcp_client.messages import MAX_MESSAGE_BYTES, read_object
 from mcp_tools_proxy.wire.text import quote
@@ -37,6 +37,8 @@ async def read_response(
     Raises Refused, ConnectionFailure, ResponseTooLarge.
     """
     status, kind = response.status, response.content_type
+    if status == 429 or (status == 503 and RETRY_AFTER in response.headers):
+        raise Refused.by(response)
     is_json = kind == "application/json" or kind.endswith("+json")
     if status == 200 and is_json:
         return await read_object(await _read(response, MAX_MESSAGE_BYTES), max_structure_bytes)
@@ -53,7 +55,7 @@ async def read_response(
             message = await read_object(await _read(response, _REFUSAL_BYTES), max_structure_bytes)
             if isinstance(message.get("error"), dict) and "code" in message["error"]:
                 return {"id": None, "error": message["error"]}
-    raise Refused(status)
+    raise Refused.by(response)
 
 
 async def read_events(

@@ -15,12 +15,13 @@ from mcp.shared.dispatcher import (
     OnRequest,
 )
 from mcp.shared.exceptions import MCPError
-from mcp.types import REQUEST_TIMEOUT
+from mcp.types import METHOD_NOT_FOUND, REQUEST_TIMEOUT
 
 from mcp_tools_proxy.aiokits.reopen_stream import LONGEST_DELAY_S, keep_stream_open
 from mcp_tools_proxy.domain.kept_errors import without_frames
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
 from mcp_tools_proxy.downstream.connection import (
+    AccessRefused,
     ConnectionFailure,
     OnListChanged,
     ResponseTooLarge,
@@ -50,6 +51,10 @@ from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 _CANCEL_DELAY_S = 0.05  # the request may still be on its way, over another TCP connection
 _RETRY_MS = 1000  # before a stream that the server ended early is resumed, without its ``retry``
 _CLOSED = "the connection to the server was closed"
+_NOT_FOUND = 404
+_UNAUTHORIZED = 401
+_PING_S = 5.0
+_WITHOUT_CHECK = frozenset({"initialize", "ping", "server/discover"})
 _NO_STREAM = frozenset({200, 404, 405, 501})
 
 
@@ -91,6 +96,8 @@ class HttpDispatcher:
         self._cut_off: set[asyncio.Task[Any] | None] = set()
         """The tasks that ``run`` cancelled at its end; their requests fail instead."""
         self._closed = False
+        self._had_stream = False
+        """Whether the server had a stream of notifications in this session."""
 
     def __repr__(self) -> str:
         return f"<HttpDispatcher legacy={self._out_of_band.legacy} {self._endpoint}>"
@@ -208,10 +215,8 @@ class HttpDispatcher:
         task = asyncio.current_task()
         self._exchange_tasks.add(task)
         try:
-            response = await self._endpoint.post(message, headers)
-            if method == "initialize":
-                self._endpoint.begin_session(response)
-            return await self._result(response, request_id, relay)
+            response = await self._post(message, headers, method)
+            return await self._result(response, request_id, relay, method)
         except HTTP_ERRORS as error:
             raise self._endpoint.fault(error) from None
         except asyncio.CancelledError:
@@ -221,6 +226,19 @@ class HttpDispatcher:
             raise
         finally:
             self._exchange_tasks.discard(task)
+
+    async def _post(
+        self, message: Mapping[str, Any], headers: Mapping[str, str], method: str
+    ) -> aiohttp.ClientResponse:
+        try:
+            response = await self._endpoint.post(message, headers)
+        except AccessRefused as fault:
+            if fault.status == _UNAUTHORIZED:
+                await self._check_session(fault, method)
+            raise
+        if method == "initialize":
+            self._endpoint.begin_session(response)
+        return response
 
     def _abandon(self, request_id: int | str) -> None:
         """Send ``notifications/cancelled``, if the era needs it.
@@ -233,20 +251,65 @@ class HttpDispatcher:
             self._tasks.start_soon(self._out_of_band.send, message, _CANCEL_DELAY_S)
 
     async def _result(
-        self, response: aiohttp.ClientResponse, request_id: int | str, relay: CallRelay | None
+        self,
+        response: aiohttp.ClientResponse,
+        request_id: int | str,
+        relay: CallRelay | None,
+        method: str,
     ) -> dict[str, Any]:
         if is_event_stream(response):
-            return await self._read_stream(response, request_id, relay)
+            return await self._read_stream(response, request_id, relay, method)
         try:
-            return result_of(await read_response(response, self._max_structure_bytes), request_id)
+            message = await read_response(response, self._max_structure_bytes)
+            return await self._checked_result(message, request_id, response.status, method)
         except BaseException as fault:
             response.close()
-            if isinstance(fault, Refused | JsonRpcError):
+            if isinstance(fault, Refused):
                 self._endpoint.check_session(response.status, fault)
             raise
 
+    async def _checked_result(
+        self, message: dict[str, Any], request_id: int | str, status: int, method: str
+    ) -> dict[str, Any]:
+        """Return the result of a response; an error without an id may be about the session."""
+        try:
+            return result_of(message, request_id)
+        except JsonRpcError as fault:
+            if message.get("id") is None:
+                self._endpoint.check_session(status, fault)
+                await self._check_session(fault, method)
+            raise
+
+    async def _check_session(self, fault: JsonRpcError | AccessRefused, method: str) -> None:
+        """Ping in the session after a refusal; raise SessionLost if that fails the same way.
+
+        A restarted server of the TypeScript SDK answers 400 "Server not initialized" for ever.
+        """
+        is_unknown = isinstance(fault, JsonRpcError) and fault.code == METHOD_NOT_FOUND
+        if not self._endpoint.has_session or method in _WITHOUT_CHECK or is_unknown:
+            return
+        try:
+            async with asyncio.timeout(_PING_S):
+                await self.exchange("ping", None, self._endpoint.session_headers)
+        except AccessRefused:
+            is_same = isinstance(fault, AccessRefused)
+        except JsonRpcError as other:
+            is_same = isinstance(fault, JsonRpcError) and (
+                (other.code, other.message) == (fault.code, fault.message)
+            )
+        except (ConnectionFailure, ResponseTooLarge, TimeoutError):
+            is_same = False
+        else:
+            return
+        if is_same or self.ended:
+            raise self._endpoint.lose_session() from None
+
     async def _read_stream(
-        self, response: aiohttp.ClientResponse, request_id: int | str, relay: CallRelay | None
+        self,
+        response: aiohttp.ClientResponse,
+        request_id: int | str,
+        relay: CallRelay | None,
+        method: str,
     ) -> dict[str, Any]:
         """Read the stream up to the response, on resumed streams as well (2025-11-25)."""
         while True:
@@ -259,7 +322,7 @@ class HttpDispatcher:
             if answer is not None:
                 if self._tasks is not None and not response.content.at_eof():
                     self._tasks.start_soon(drain, response)
-                return result_of(answer, request_id)
+                return await self._checked_result(answer, request_id, response.status, method)
             response = await self._resume_stream(parser)
 
     async def _find_response(
@@ -300,6 +363,12 @@ class HttpDispatcher:
             least_delay_s=lambda: (self._retry_ms or 0) / 1000,
         )
 
+    async def _ping_session(self) -> None:
+        """Find out whether the session is lost: a POST says so, a GET without a stream does not."""
+        with suppress(ConnectionFailure, JsonRpcError, ResponseTooLarge, TimeoutError):
+            async with asyncio.timeout(_PING_S):
+                await self.exchange("ping", None, self._endpoint.session_headers)
+
     def _on_stream_gap(self) -> None:
         self._on_list_changed()
         self._calls.on_updated(None)
@@ -313,9 +382,12 @@ class HttpDispatcher:
         try:
             async with await self._endpoint.get(self._last_event_id) as response:
                 if not is_event_stream(response):
-                    self._endpoint.check_session(response.status)
+                    if self._had_stream and response.status == _NOT_FOUND:
+                        await self._ping_session()
+                        return not self.ended
                     return response.status not in _NO_STREAM
                 opened()
+                self._had_stream = True
                 async with aclosing(read_events(response, parser)) as events:
                     async for event in events:
                         with suppress(ConnectionFailure, ResponseTooLarge):

@@ -21,7 +21,7 @@ STAYS = sys.platform == "linux"
 END_ALL = signal.SIGUSR1
 """Makes the guard kill everything at once.
 
-SIGTERM is forwarded to the server and its process group.
+SIGTERM is forwarded to the server and its process group, which then end in their own time.
 """
 
 COMMAND_NOT_FOUND = 127
@@ -68,16 +68,36 @@ def _supervise(parent: int, sandbox: str, command: list[str]) -> int:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         os._exit(_become(sandbox, command))
     _release_pipes()
-    status = None
+    status = _wait_for_end(server, waited)
+    return _end_as(_end_all(server, status))
+
+
+def _wait_for_end(server: int, waited: set[signal.Signals]) -> int | None:
+    """Wait until the server has ended, or END_ALL arrives; return its status if it has ended."""
+    status, is_ending = None, False
     while status is None:
         match signal.sigwait(waited):
             case signal.SIGCHLD:
                 status = _reap(server)
             case signal.SIGTERM:
                 _forward_signal(server, signal.SIGTERM)
+                is_ending = True
             case _:
-                break
-    return _end_as(_end_all(server, status))
+                return None
+    if is_ending:
+        _wait_for_children(waited)
+    return status
+
+
+def _wait_for_children(waited: set[signal.Signals]) -> None:
+    """Wait until the processes that got SIGTERM have ended, or END_ALL arrives.
+
+    A shell ends at once, and the installer that it started needs a moment to clean up.
+    """
+    with suppress(ChildProcessError):  # no child is left
+        while True:
+            if not os.waitpid(-1, os.WNOHANG)[0] and signal.sigwait(waited) == END_ALL:
+                return
 
 
 def _become(sandbox: str, command: list[str]) -> int:

@@ -5,7 +5,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
 
@@ -14,11 +14,12 @@ import structlog
 from mcp.client.stdio import get_default_environment
 
 from mcp_tools_proxy.domain.server import Sandbox, ServerConfig
-from mcp_tools_proxy.downstream.connection import ConnectionFailure, ServerOutput
+from mcp_tools_proxy.downstream.connection import ConnectAttempt, ConnectionFailure, ServerOutput
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import CONNECTION_LOST
 from mcp_tools_proxy.downstream.mcp_client.http.sse_parser import LineSplitter
 from mcp_tools_proxy.downstream.mcp_client.messages import MAX_MESSAGE_BYTES
 from mcp_tools_proxy.downstream.mcp_client.streams import process_guard as guard
+from mcp_tools_proxy.downstream.mcp_client.streams.start_places import StartPlaces
 from mcp_tools_proxy.downstream.mcp_client.streams.stderr import log_stderr
 from mcp_tools_proxy.wire.text import quote
 
@@ -30,7 +31,7 @@ _BUFFER_BYTES = 64 * 1024
 _CHUNK_BYTES = 16 * 1024  # one-byte lines of 64 KiB at once took 56 ms
 _EXIT_CODE_S = 0.2  # between the end of stdout and the exit, to report the exit code
 _EXIT_S = 2.0  # for the server to exit by itself once its stdin is closed
-_TERM_S = 1.0  # after SIGTERM
+_TERM_S = 5.0  # after SIGTERM: an installer that is killed halfway leaves a broken cache
 KILL_TIMEOUT_S = 1.0  # for the guard to end once it is told to kill the server
 _STDERR_S = 0.2  # to log the last lines
 _POLL_S = 0.01
@@ -38,19 +39,36 @@ _POLL_S = 0.01
 
 @asynccontextmanager
 async def open_process(
-    config: ServerConfig, output: ServerOutput
+    config: ServerConfig,
+    output: ServerOutput,
+    places: StartPlaces,
+    attempt: ConnectAttempt | None = None,
 ) -> AsyncIterator["ServerProcess"]:
     """Start the server and yield its pipes; at the end no process of it is left.
 
-    Raises ConnectionFailure when the server cannot be started.
+    The start has one of ``places`` if ``attempt`` waits for one. Raises ConnectionFailure when the
+    server cannot be started.
     """
-    process = await _spawn(config)
+    release = _nothing
+    if attempt is not None:
+        if attempt.waits_for_place:
+            attempt.wait_for_place()
+            release = await places.acquire()
+        attempt.process_started()
+    try:
+        process = await _spawn(config)
+    except BaseException:
+        release()
+        raise
     server = ServerProcess(process, config.command, is_confined=config.sandbox is not None)
+    if attempt is not None:
+        server.on_first_byte = attempt.begin
     log.info("server.spawned", server_id=config.server_id, command=config.command, pid=process.pid)
     try:
         async with anyio.create_task_group() as tasks:
             flush = anyio.Event()
             tasks.start_soon(log_stderr, process.stderr, config.server_id, output, flush.set)
+            tasks.start_soon(_hold_place, server, places, release)
             try:
                 yield server
             finally:
@@ -61,7 +79,27 @@ async def open_process(
                         await flush.wait()
                 tasks.cancel_scope.cancel()
     finally:
+        release()
         server.kill()
+
+
+async def _hold_place(
+    server: "ServerProcess", places: StartPlaces, release: Callable[[], None]
+) -> None:
+    """Hold the place of a start until the first byte, the end, or a while without CPU."""
+    if release is not _nothing:
+        idle = asyncio.ensure_future(places.wait_idle(server.pid))
+        spoken = asyncio.ensure_future(server.spoken.wait())
+        try:
+            await asyncio.wait({idle, spoken}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            idle.cancel()
+            spoken.cancel()
+            release()
+
+
+def _nothing() -> None:
+    """Do nothing: there is no place to release."""
 
 
 class ServerProcess:
@@ -80,6 +118,10 @@ class ServerProcess:
         self._command = command
         self._is_confined = is_confined
         self._killed = False
+        self.pid = process.pid
+        self.spoken = asyncio.Event()
+        """Set with the first byte on stdout, and at its end."""
+        self.on_first_byte: Callable[[], None] = _nothing
 
     def __repr__(self) -> str:
         return f"<ServerProcess pid={self._process.pid} exit={self._process.returncode}>"
@@ -92,13 +134,19 @@ class ServerProcess:
     async def receive(self) -> AsyncGenerator[tuple[bytes, bool], None]:
         """Yield the lines of stdout until the server closes it."""
         lines = LineSplitter(MAX_MESSAGE_BYTES)
-        with suppress(OSError):
-            while chunk := await self._stdout.read(_CHUNK_BYTES):
-                for line in lines.feed(chunk):
-                    if line.data.strip():
-                        yield line.data, line.cut
-                if len(chunk) == _CHUNK_BYTES:  # more is waiting: other tasks first
-                    await asyncio.sleep(0)
+        try:
+            with suppress(OSError):
+                while chunk := await self._stdout.read(_CHUNK_BYTES):
+                    if not self.spoken.is_set():
+                        self.spoken.set()
+                        self.on_first_byte()
+                    for line in lines.feed(chunk):
+                        if line.data.strip():
+                            yield line.data, line.cut
+                    if len(chunk) == _CHUNK_BYTES:  # more is waiting: other tasks first
+                        await asyncio.sleep(0)
+        finally:
+            self.spoken.set()
 
     async def send(
         self, data: bytes, *, is_request: bool, headers: Mapping[str, str] | None = None
