@@ -406,7 +406,15 @@ def _config_folder(settings: Settings) -> ConfigFolder:
             call_timeout_s=settings.tool_timeout_s,
             max_result_bytes=settings.max_result_bytes,
             identity=identity_support(settings),
-            stdio=StdioSupport(mode=settings.stdio, commands=settings.stdio_commands),
+            stdio=StdioSupport(
+                mode=settings.stdio,
+                commands=settings.stdio_commands,
+                env={
+                    name: value
+                    for name, value in process_environment().items()
+                    if name in settings.stdio_env
+                },
+            ),
             network=network_support(settings),
         ),
         pinned=settings.preset,

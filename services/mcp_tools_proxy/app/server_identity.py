@@ -48,7 +48,8 @@ def build_oauth(
     """Build what has the tokens for servers; ``changes`` records those of logins."""
     issuer = settings.jwt_issuer if settings.auth_mode == "jwt" else None
     notice = None if changes is None else changes.noticed
-    return LazyOAuth(filler, issuer, logins.open, notice, network_support(settings).networks)
+    network = network_support(settings)
+    return LazyOAuth(filler, issuer, logins.open, notice, network.networks, network.proxies)
 
 
 def build_caller_values(

@@ -57,6 +57,7 @@ from mcp_tools_proxy.domain.configuration import (
 from mcp_tools_proxy.domain.oauth.server_auth import ServerAuth
 from mcp_tools_proxy.domain.offers.bindings import ServerBindings
 from mcp_tools_proxy.domain.offers.overrides import NO_OVERRIDES, Overrides
+from mcp_tools_proxy.domain.proxies import NO_PROXIES, Proxies, Proxy
 from mcp_tools_proxy.domain.server import (
     DEFAULT_BREAKER_PAUSE_S,
     DEFAULT_CALLS_IN_FLIGHT,
@@ -67,6 +68,8 @@ from mcp_tools_proxy.domain.server import (
     ServerConfig,
     Transport,
 )
+
+NO_VARIABLES: Mapping[str, str] = {}
 
 MIN_REFRESH_S = 30.0
 """The shortest time between two discoveries, in seconds."""
@@ -83,12 +86,15 @@ def build_configuration(
     written: Mapping[str, Any],
     environment: Mapping[str, str],
     jwt_issuer: str | None = None,
+    proxies: Proxies = NO_PROXIES,
+    stdio_env: Mapping[str, str] = NO_VARIABLES,
 ) -> Configuration:
     """Build the configuration; the two limits apply where the file sets none.
 
     ``invalid`` has the problems of the entries that were left out of ``file``, by server id;
     ``order`` the ids of all servers. ``written`` is the file with the same entries as ``file``
-    before variables are replaced. ``jwt_issuer`` is where callers' JWTs are exchanged.
+    before variables are replaced. ``jwt_issuer`` is where callers' JWTs are exchanged,
+    ``proxies`` those of the environment; ``stdio_env`` has the variables of every stdio server.
     """
     interval_s = file.capabilities_refresh_interval_seconds
     refresh_interval_s = max(interval_s, MIN_REFRESH_S) if interval_s > 0 else 0.0
@@ -100,12 +106,15 @@ def build_configuration(
             enabled=entry.enabled and not entry.disabled,
             command=entry.command or "",
             args=_plain_args(entry),
-            env=_plain(entry.env),
+            env=_env(entry, stdio_env),
             cwd=entry.cwd if isinstance(entry.cwd, str) else None,
             sandbox=sandbox_of(entry.sandbox),
             url=entry.url or "",
             address=_address(entry, written["mcpServers"][server_id], environment),
-            secrets=_secrets(entry, written["mcpServers"][server_id], environment),
+            secrets=_secrets(
+                entry, written["mcpServers"][server_id], environment, stdio_env.values()
+            ),
+            proxy=_proxy(entry, proxies),
             headers=_plain(entry.headers),
             caller_texts=_caller_texts(entry),
             forward=tuple(dict.fromkeys(entry.forward)),
@@ -163,14 +172,31 @@ def _address(entry: ServerEntry, written: Mapping[str, Any], environment: Mappin
     return shown_url(written.get("url") or "", environment)
 
 
+def _env(entry: ServerEntry, stdio_env: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of a program; those of its entry replace those of every server."""
+    is_program = entry.effective_transport is Transport.STDIO
+    return {**(stdio_env if is_program else {}), **_plain(entry.env)}
+
+
+def _proxy(entry: ServerEntry, proxies: Proxies) -> Proxy | None:
+    is_program = entry.effective_transport is Transport.STDIO
+    return None if is_program else proxies.find(entry.url or "", entry.proxy)
+
+
 def _secrets(
-    entry: ServerEntry, written: Mapping[str, Any], environment: Mapping[str, str]
+    entry: ServerEntry,
+    written: Mapping[str, Any],
+    environment: Mapping[str, str],
+    stdio_values: Iterable[str],
 ) -> frozenset[str]:
     """Return what replaced variables in the entry of a program, which may print it."""
     if entry.effective_transport is not Transport.STDIO:
         return frozenset()
     texts = _texts_with_variables(written)
-    return frozenset(value for _, text in texts for value in values_in(text, environment))
+    passed = (value for value in stdio_values if "@" in value)  # a proxy's user and password
+    return frozenset(
+        (*(value for _, text in texts for value in values_in(text, environment)), *passed)
+    )
 
 
 def _plain_args(entry: ServerEntry) -> tuple[str, ...]:
@@ -360,8 +386,9 @@ def _texts_with_variables(written: Mapping[str, Any]) -> Iterator[tuple[Location
     for key in ("env", "headers"):
         for name, text in written.get(key, {}).items():
             yield (key, name), text
-    if written.get("url") is not None:
-        yield ("url",), written["url"]
+    for key in ("url", "proxy"):
+        if written.get(key) is not None:
+            yield (key,), written[key]
     yield from _texts_of_clients(written.get("auth") or {}, ("auth",))
 
 

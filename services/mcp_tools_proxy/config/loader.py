@@ -62,6 +62,7 @@ from mcp_tools_proxy.domain.configuration import (
 )
 from mcp_tools_proxy.domain.errors import ConfigReadOnly
 from mcp_tools_proxy.domain.guards import GuardName
+from mcp_tools_proxy.domain.proxies import NO_PROXIES
 from mcp_tools_proxy.filesystem.atomic import write_atomically
 from mcp_tools_proxy.policy.guards.secrets import scanner
 from mcp_tools_proxy.policy.override_names import OverrideProblem, find_override_problems
@@ -144,6 +145,8 @@ def load_configuration(
         written=good,
         environment=environment,
         jwt_issuer=None if identity is None else identity.oauth.jwt_issuer,
+        proxies=NO_PROXIES if network is None else network.proxies,
+        stdio_env={} if stdio is None else stdio.env,
     )
 
 

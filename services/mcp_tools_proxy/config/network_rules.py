@@ -1,17 +1,15 @@
 """Where an entry of mcp.json may send its requests, and whether its credentials are readable."""
 
-import socket
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
-from ipaddress import IPv4Address, ip_address
 from urllib.parse import urlsplit
 
 from mcp_tools_proxy.config.oauth.auth_rules import turns_oauth_off
-from mcp_tools_proxy.config.server_entry import ServerEntry
+from mcp_tools_proxy.config.server_entry import ServerEntry, is_proxy_url
 from mcp_tools_proxy.config.texts.caller_rules import Fault
+from mcp_tools_proxy.domain.proxies import DIRECT, NO_PROXIES, Proxies, Proxy
 from mcp_tools_proxy.domain.server import Transport
-from mcp_tools_proxy.domain.server_networks import ANY_NETWORK, ServerNetworks
+from mcp_tools_proxy.domain.server_networks import ANY_NETWORK, ServerNetworks, literal_address
 from mcp_tools_proxy.wire.identifiers import is_loopback
 
 READABLE = (
@@ -25,6 +23,8 @@ class NetworkSupport:
     """What the settings of this process allow."""
 
     networks: ServerNetworks = ANY_NETWORK
+    proxies: Proxies = NO_PROXIES
+    """The proxies of the environment."""
     requires_tls: bool = False
     """Refuse entries that send credentials without TLS beyond loopback."""
 
@@ -36,15 +36,45 @@ def network_faults(entry: ServerEntry, support: NetworkSupport) -> Iterator[Faul
     """
     if entry.effective_transport is Transport.STDIO or not entry.enabled or entry.disabled:
         return
-    address = _address_in(entry.url or "")
-    if address is not None and not support.networks.allows(address):
-        yield (
-            ("url",),
-            "has an address that may not be dialled: a link-local one, the metadata service of a "
-            "cloud, or one outside MCP_PROXY_SERVER_NETWORKS",
-        )
+    if _is_refused(entry.url or "", support.networks):
+        yield ("url",), _NOT_DIALLED
+    proxy = support.proxies.find(entry.url or "", entry.proxy)
+    if proxy is not None:
+        yield from _proxy_faults(entry, proxy, support.networks)
     if support.requires_tls and has_readable_credentials(entry):
         yield ("url",), f"{READABLE}, as MCP_PROXY_SERVER_REQUIRE_TLS demands"
+
+
+def _proxy_faults(entry: ServerEntry, proxy: Proxy, networks: ServerNetworks) -> Iterator[Fault]:
+    """Yield why a server must not be reached through the proxy."""
+    place = "proxy" if proxy.is_own else "url"
+    if not is_proxy_url(proxy.url):
+        name = "proxy" if proxy.is_own else "HTTPS_PROXY or HTTP_PROXY"
+        yield (
+            (place,),
+            f"cannot use {name}: it should be a URL that begins with http:// or https://",
+        )
+    elif proxy.is_own and _is_refused(proxy.url, networks):
+        yield (place,), _NOT_DIALLED
+    elif has_readable_credentials(entry):
+        yield (
+            ("url",),
+            "would send credentials (headers, auth or assertion) without TLS to a proxy; use "
+            "https:// or wss://, name the host in NO_PROXY, or set "
+            f'"proxy": "{DIRECT}" in the entry',
+        )
+
+
+def _is_refused(url: str, networks: ServerNetworks) -> bool:
+    """Return whether a URL has a literal address that may not be dialled."""
+    address = literal_address(urlsplit(url).hostname or "")
+    return address is not None and not networks.allows(address)
+
+
+_NOT_DIALLED = (
+    "has an address that may not be dialled: a link-local one, the metadata service of a cloud, or "
+    "one outside MCP_PROXY_SERVER_NETWORKS"
+)
 
 
 def has_readable_credentials(entry: ServerEntry) -> bool:
@@ -57,14 +87,3 @@ def has_readable_credentials(entry: ServerEntry) -> bool:
         return False
     has_auth = entry.auth is not None and not turns_oauth_off(entry)
     return bool(entry.headers or has_auth or entry.assertion or parts.username or parts.password)
-
-
-def _address_in(url: str) -> str | None:
-    """Return the IP address that a URL has as host, None for a name."""
-    host = urlsplit(url).hostname or ""
-    with suppress(ValueError):
-        return str(ip_address(host))
-    with suppress(OSError, ValueError):
-        # 2852039166, 0xa9fea9fe, 0251.0376.0251.0376: as the system's resolver reads them
-        return str(IPv4Address(socket.inet_aton(host)))
-    return None

@@ -50,6 +50,7 @@ from mcp_tools_proxy.config.field_types import (
 from mcp_tools_proxy.config.guards_entry import GuardsEntry
 from mcp_tools_proxy.config.oauth.auth_entry import AuthEntry
 from mcp_tools_proxy.config.sandbox_entry import SandboxEntry
+from mcp_tools_proxy.domain.proxies import DIRECT
 from mcp_tools_proxy.domain.server import Isolation, Transport
 from mcp_tools_proxy.wire.identifiers import Identifier
 
@@ -63,7 +64,16 @@ SPELLINGS: Mapping[Transport, tuple[str, ...]] = {
 """The names of each transport in files, in upper or lower case."""
 
 STDIO_KEYS = ("command", "args", "env", "cwd", "sandbox")
-NETWORK_KEYS = ("url", "headers")
+NETWORK_KEYS = ("url", "headers", "proxy")
+
+
+def is_proxy_url(url: str) -> bool:
+    """Return whether a URL can be one of a proxy."""
+    try:
+        check_url(url, HTTP_URL_PATTERN, "http:// or https://")
+    except ValueError:
+        return False
+    return True
 
 
 def _any_case(words: Iterable[str]) -> dict[str, object]:
@@ -214,6 +224,9 @@ class ServerEntry(BaseModel):
         default=None, validate_default=True, examples=["https://mcp.example.com/mcp"]
     )
     """Where the server is. Needed unless it is a stdio server; `${VAR}` is replaced."""
+    proxy: Filled | None = Field(default=None, examples=["http://proxy.example.com:3128", "none"])
+    """The proxy to the server, in place of `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` of the
+    environment; `none` connects without one. `${VAR}` is replaced."""
     headers: dict[HeaderName, HeaderValue] = Field(
         default={},
         examples=[{"Authorization": "Bearer ${NOTES_TOKEN}"}],
@@ -334,6 +347,14 @@ class ServerEntry(BaseModel):
             raise ValueError("is missing: a server needs a url, or the command of a stdio server")
         if environment_for(info) is not None or "${" not in value:
             check_url(value, *_FITTING[transport])
+        return value
+
+    @field_validator("proxy")
+    @classmethod
+    def _is_proxy(cls, value: str | None, info: ValidationInfo) -> str | None:
+        is_filled = environment_for(info) is not None or "${" not in (value or "")
+        if value is not None and value != DIRECT and is_filled and not is_proxy_url(value):
+            raise ValueError(f'should be a URL that begins with http:// or https://, or "{DIRECT}"')
         return value
 
     @property

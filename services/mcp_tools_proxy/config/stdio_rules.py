@@ -1,7 +1,7 @@
 """Which programs mcp.json may start, and what this machine can confine of them."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from mcp_tools_proxy.config.sandbox_entry import sandbox_of
 from mcp_tools_proxy.config.server_entry import ServerEntry
@@ -22,6 +22,8 @@ class StdioSupport:
     mode: StdioMode = StdioMode.ON
     commands: tuple[ListedCommand, ...] = ()
     """Used with ``LISTED`` alone."""
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Variables that every program is given."""
 
 
 def stdio_faults(entry: ServerEntry, support: StdioSupport) -> Iterator[Fault]:

@@ -8,6 +8,7 @@ from enum import Enum, StrEnum
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.caller_template import CallerPart, CallerTemplate
 from mcp_tools_proxy.domain.oauth.server_auth import ServerAuth
+from mcp_tools_proxy.domain.proxies import Proxy
 
 DEFAULT_BREAKER_PAUSE_S = 10.0
 DEFAULT_CALLS_IN_FLIGHT = 100
@@ -151,6 +152,8 @@ class ServerConfig:
     for operators."""
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
     """Texts that replaced variables in the entry of a program."""
+    proxy: Proxy | None = None
+    """The proxy that requests to the server go through."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     call_timeout_s: float = 60.0
     """Seconds for one call in total, waiting for a connection included."""

@@ -1,6 +1,8 @@
 """Which IP addresses the servers of mcp.json may have."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import (
     IPv4Address,
@@ -72,6 +74,33 @@ class ServerNetworks:
 
 
 ANY_NETWORK = ServerNetworks()
+
+
+def literal_address(host: str) -> str | None:
+    """Return the IP address that a URL has as its host, None for a name."""
+    with suppress(ValueError):
+        return str(ip_address(host))
+    numbers = [_number_of(part) for part in host.split(".")]
+    *first, last = numbers
+    if len(numbers) > 4 or None in numbers or any((it or 0) > 255 for it in first):
+        return None
+    # 2852039166, 0xa9fea9fe, 0251.0376.43518: as inet_aton of the system's resolver reads them
+    high = sum((it or 0) << 24 - 8 * place for place, it in enumerate(first))
+    with suppress(ValueError):
+        return (
+            str(IPv4Address(high + (last or 0)))
+            if (last or 0) < 256 ** (5 - len(numbers))
+            else None
+        )
+    return None
+
+
+def _number_of(text: str) -> int | None:
+    if re.fullmatch("0[xX][0-9A-Fa-f]+", text):
+        return int(text, 16)
+    if re.fullmatch("0[0-7]*", text):
+        return int(text, 8)
+    return int(text) if re.fullmatch("[1-9][0-9]{0,9}", text) else None
 
 
 def _embedded(address: Address) -> Iterator[IPv4Address]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from anyio.abc import AsyncResource
 
+from mcp_tools_proxy.domain.proxies import NO_PROXIES, Proxies
 from mcp_tools_proxy.domain.server_networks import ANY_NETWORK, ServerNetworks
 from mcp_tools_proxy.downstream.callers.text_filler import TextFiller
 from mcp_tools_proxy.downstream.module_import import import_in_thread
@@ -24,7 +25,8 @@ class LazyOAuth(AsyncResource):
 
     ``jwt_issuer`` is the issuer of callers' JWTs, None where they have none; ``open_logins``
     returns the store of logins and what seals them, None where there is no key; ``notice`` is for
-    StoredLogins; ``networks`` are those that servers, and issuers that are not public, may be in.
+    StoredLogins; ``networks`` are those that servers, and issuers that are not public, may be in;
+    ``proxies`` are those of the environment.
     """
 
     def __init__(
@@ -34,8 +36,10 @@ class LazyOAuth(AsyncResource):
         open_logins: "Callable[[], tuple[LoginStore, LoginSealer] | None]",
         notice: "NoticeLogin | None" = None,
         networks: ServerNetworks = ANY_NETWORK,
+        proxies: Proxies = NO_PROXIES,
     ) -> None:
         self._networks = networks
+        self._proxies = proxies
         self._notice = notice
         self._open_logins = open_logins
         self._filler = filler
@@ -64,5 +68,6 @@ class LazyOAuth(AsyncResource):
                     self._open_logins(),
                     self._notice,
                     self._networks,
+                    self._proxies,
                 )
             return self._access

@@ -48,6 +48,7 @@ from mcp_tools_proxy.settings.types import (
     SigningKeys,
     StdioChoice,
     TextList,
+    are_passed_on,
     empty_is_unset,
     is_token,
     nearest_values,
@@ -128,6 +129,10 @@ class Settings(
     stdio_commands: ListedCommands = ()
     """The programs for ``listed``, a JSON list: `[{"command": "uvx", "args": ["notes==1.2", "*"],
     "env": ["NOTES_TOKEN"]}]`. `*` is one argument of any text but an option."""
+    stdio_env: Annotated[TextList, AfterValidator(are_passed_on)] = ()
+    """Names of variables that every stdio server gets from the gateway's environment, such as
+    SSL_CERT_FILE, NODE_EXTRA_CA_CERTS and HTTPS_PROXY; never MCP_PROXY_*. `env` of an entry
+    replaces them."""
     server_networks: Annotated[TextList, AfterValidator(are_networks)] = ()
     """Networks that the servers of mcp.json may be in, as CIDRs, and so the issuers that it names
     whose address is not public; unset, all. Link-local addresses and the metadata services of

@@ -27,6 +27,7 @@ from pydantic_settings import (
 from mcp_tools_proxy.domain.server import ListedCommand, StdioMode
 from mcp_tools_proxy.policy.document_tools import chosen_tools
 from mcp_tools_proxy.wire.identifiers import is_loopback, is_visible_ascii
+from mcp_tools_proxy.wire.text import quote
 
 ENV_PREFIX = "MCP_PROXY_"
 
@@ -221,6 +222,20 @@ Budget = Annotated[int, Field(ge=0)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Radius = Annotated[Annotated[int, Field(ge=0)] | None, BeforeValidator(empty_is_unset)]
 TextList = Annotated[tuple[str, ...], NoDecode, BeforeValidator(parse_list)]
+
+
+def are_passed_on(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return names of variables. Raises ValueError for a name that no server may be given."""
+    for name in names:
+        if "=" in name or "\0" in name:
+            raise ValueError(f"{quote(name)} is not the name of a variable; take it out")
+        if name.upper().startswith("MCP_PROXY_"):
+            raise ValueError(
+                f"{quote(name)} is a setting of the gateway, which may be a secret; take it out"
+            )
+    return names
+
+
 SigningKeys = Annotated[
     tuple[Annotated[SecretStr, hard_to_guess(MIN_KEY_CHARS)], ...],
     NoDecode,

@@ -4,7 +4,8 @@ import asyncio
 import ssl
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import suppress
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
+from typing import Any
 
 import aiohttp
 from yarl import URL
@@ -28,12 +29,14 @@ def websocket_client(
     *,
     timeout: aiohttp.ClientTimeout,
     owns_connector: bool = True,
+    options: Mapping[str, Any] = MappingProxyType({}),
 ) -> aiohttp.ClientSession:
     """Build the client that ``connect_websocket`` takes.
 
     A handshake's headers hold secrets, which are for one address: instead of following a redirect
     the client raises what ``redirect_error`` converts the redirecting response to. With
-    ``owns_connector`` closing the client closes ``connector``, too.
+    ``owns_connector`` closing the client closes ``connector``, too. ``options`` are those of
+    ``session_options``, for a proxy.
     """
 
     async def refuse(
@@ -50,7 +53,7 @@ def websocket_client(
         connector_owner=owns_connector,
         cookie_jar=aiohttp.DummyCookieJar(),
         timeout=timeout,
-        trace_configs=[trace],
+        **{**options, "trace_configs": [*options.get("trace_configs", ()), trace]},
     )
 
 

@@ -35,7 +35,7 @@ class Certified(NamedTuple):
 
 
 def certify(folder: Path, host: str = "127.0.0.1", *, expired: bool = False) -> Certified:
-    """Create both; ``host`` is the address that the server's certificate is good for."""
+    """Create both; ``host`` is the address or name that the server's certificate is good for."""
     ca_key, server_key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     ca_public, server_public = ca_key.public_key(), server_key.public_key()
     ca = (
@@ -46,7 +46,7 @@ def certify(folder: Path, host: str = "127.0.0.1", *, expired: bool = False) -> 
         .not_valid_after(datetime.now(UTC) + LIFE)
         .sign(ca_key, SHA256())
     )
-    address = x509.SubjectAlternativeName([x509.IPAddress(ip_address(host))])
+    address = x509.SubjectAlternativeName([_general_name(host)])
     issued_by = x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_public)
     server = (
         _named("Test backend", "Test authority", server_public)
@@ -80,3 +80,10 @@ def _named(
 
 def _name(text: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, text)])
+
+
+def _general_name(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)

@@ -66,13 +66,14 @@ def unanswering_port() -> Iterator[int]:
 
 @pytest.mark.parametrize("scheme", ["http", "ws"])
 async def test_a_host_that_is_gone_is_unreachable_soon(scheme: str) -> None:
-    web = HttpClients(connect_s=0.2)
+    clients = HttpClients(connect_s=0.2)
+    web = clients.of(None)
     with unanswering_port() as port:
         url = f"{scheme}://127.0.0.1:{port}/mcp"
         async with asyncio.timeout(BOUND_S):
             with pytest.raises(HTTP_ERRORS) as caught:
                 await (web.websockets.ws_connect(url) if scheme == "ws" else web.http.post(url))
-        await web.close()
+        await clients.close()
     fault = from_aiohttp(caught.value)
     assert (type(fault), fault.reason) == (
         Unreachable,

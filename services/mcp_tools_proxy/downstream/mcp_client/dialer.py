@@ -143,20 +143,23 @@ class Dialer(AsyncResource):
         if config.isolation is not Isolation.SHARED:  # a connection is never another caller's
             clients = HttpClients(self._networks)
             stack.push_async_callback(clients.close)
+        proxy = config.proxy
         match transport:
             case Transport.STDIO:
                 duplex = await stack.enter_async_context(
                     open_process(config, ends.output, self._places, ends.attempt)
                 )
             case Transport.SSE:
-                duplex = await stack.enter_async_context(open_sse(clients.http, config, access))
+                duplex = await stack.enter_async_context(
+                    open_sse(clients.of(proxy).http, config, access)
+                )
             case Transport.WEBSOCKET:
                 duplex = await stack.enter_async_context(
-                    open_websocket(clients.websockets, config, access)
+                    open_websocket(clients.of(proxy).websockets, config, access)
                 )
             case _:
                 return await stack.enter_async_context(
-                    open_http(clients.http, config, ends.on_list_changed, access)
+                    open_http(clients.of(proxy).http, config, ends.on_list_changed, access)
                 )
         return DuplexDispatcher(
             duplex,

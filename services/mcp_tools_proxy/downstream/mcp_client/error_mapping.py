@@ -142,8 +142,9 @@ def peer_error(error: object) -> JsonRpcError:
 
 def from_aiohttp(error: Exception) -> ConnectionFailure:
     """Convert the exception of a failed HTTP exchange, whose own text may contain the address."""
-    if isinstance(error, _NOT_CONNECTED):
-        return _not_connected(error)
+    not_sent = _not_sent(error)
+    if not_sent is not None:
+        return not_sent
     match error:
         case aiohttp.WSServerHandshakeError():
             given = None if error.headers is None else error.headers.get(RETRY_AFTER)
@@ -164,6 +165,15 @@ def from_aiohttp(error: Exception) -> ConnectionFailure:
             return ConnectionFailure("the server's answer is not valid HTTP")
 
 
+def _not_sent(error: Exception) -> ConnectionFailure | None:
+    """Return the fault of a request that reached no server; None for any other."""
+    if NOT_DIALLED in str(error):  # as one of several, if the name has several addresses
+        return _not_allowed()
+    if isinstance(error, aiohttp.ClientHttpProxyError | aiohttp.ClientProxyConnectionError):
+        return _not_proxied(error)
+    return _not_connected(error) if isinstance(error, _NOT_CONNECTED) else None
+
+
 def _not_connected(
     error: aiohttp.ClientConnectorError | aiohttp.InvalidURL | aiohttp.ConnectionTimeoutError,
 ) -> ConnectionFailure:
@@ -181,13 +191,30 @@ def _not_connected(
     if error.errno in (errno.EMFILE, errno.ENFILE):
         reason = "this process has too many files open"
         return ConnectionFailure(reason, sent=False)
-    if NOT_DIALLED in str(error):
-        return Unreachable(
-            "the server's address may not be dialled",
-            for_operators="the server's address may not be dialled: it is a link-local one, the "
-            "metadata service of a cloud, or outside MCP_PROXY_SERVER_NETWORKS",
-        )
     return Unreachable(_os_reason(error))
+
+
+def _not_allowed() -> Unreachable:
+    return Unreachable(
+        "the server's address may not be dialled",
+        for_operators="the server's address may not be dialled: it is a link-local one, the "
+        "metadata service of a cloud, or outside MCP_PROXY_SERVER_NETWORKS; with a proxy also one "
+        "of this machine, or a name that cannot be resolved here while that setting is set",
+    )
+
+
+def _not_proxied(
+    error: aiohttp.ClientHttpProxyError | aiohttp.ClientProxyConnectionError,
+) -> ConnectionFailure:
+    """Build the fault of a proxy that opened no tunnel; nothing reached the server."""
+    if isinstance(error, aiohttp.ClientProxyConnectionError):
+        return Unreachable(f"its proxy cannot be reached: {_os_reason(error)}")
+    status = error.status
+    advice = {
+        403: "it does not allow this host",
+        407: "it wants a user and password in the URL of the proxy",
+    }.get(status, "it cannot reach the server")
+    return Unreachable(f"its proxy answered CONNECT with HTTP status {status}: {advice}")
 
 
 def _os_reason(error: OSError) -> str:

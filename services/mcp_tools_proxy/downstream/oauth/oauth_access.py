@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import LoginRequired
 from mcp_tools_proxy.domain.oauth.server_auth import LoginFor, ServerAuth
+from mcp_tools_proxy.domain.proxies import NO_PROXIES, Proxies
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.domain.server_networks import ANY_NETWORK, ServerNetworks
 from mcp_tools_proxy.downstream.connection import SessionAccess
@@ -22,9 +23,10 @@ def open_oauth(
     logins: tuple[LoginStore, LoginSealer] | None,
     notice: NoticeLogin | None = None,
     networks: ServerNetworks = ANY_NETWORK,
+    proxies: Proxies = NO_PROXIES,
 ) -> "OAuthAccess":
     """Return the tokens of all servers; connections are opened at their first use."""
-    web = OAuthWeb(networks=networks, own_issuer=jwt_issuer)
+    web = OAuthWeb(networks=networks, proxies=proxies, own_issuer=jwt_issuer)
     return OAuthAccess(
         OAuthParts(
             web=web,

@@ -1,8 +1,8 @@
-"""The HTTP requests of OAuth: https, no redirects, no proxies, bounded in bytes and seconds."""
+"""The HTTP requests of OAuth: https, no redirects, bounded in bytes and seconds."""
 
 import re
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +11,11 @@ from aiohttp.http_exceptions import HttpProcessingError
 from pydantic_core import from_json
 from yarl import URL
 
+from mcp_tools_proxy.domain.proxies import NO_PROXIES, Proxies, Proxy
 from mcp_tools_proxy.domain.server_networks import ANY_NETWORK, ServerNetworks
 from mcp_tools_proxy.downstream.oauth.reach import Reach, Zone, is_loopback_host, zone_of
+from mcp_tools_proxy.web_client.failure_reasons import connection_reason
+from mcp_tools_proxy.web_client.proxied_requests import session_options
 from mcp_tools_proxy.web_client.tcp_sockets import NOT_DIALLED, checked_sockets, plain_socket
 
 TIMEOUT_S = 5.0
@@ -77,20 +80,23 @@ class OAuthWeb:
 
     The address is checked as it is dialled, each time: a name may lead elsewhere than before.
     Addresses that are not public have to be in ``networks``, those of the servers in mcp.json, as
-    mcp.json names issuers as well; ``own_issuer``, of callers' JWTs, is a setting and may have any.
+    mcp.json names issuers as well. ``proxies`` are those of the environment; ``own_issuer``, of
+    callers' JWTs, is a setting and may have any address.
     """
 
     def __init__(
         self,
         *,
         networks: ServerNetworks = ANY_NETWORK,
+        proxies: Proxies = NO_PROXIES,
         own_issuer: str | None = None,
         timeout_s: float = TIMEOUT_S,
     ) -> None:
         self._networks = networks
+        self._proxies = proxies
         self._own_origin = None if own_issuer is None else URL(own_issuer).origin()
         self._timeout = aiohttp.ClientTimeout(total=timeout_s)
-        self._clients: dict[tuple[Reach, bool], aiohttp.ClientSession] = {}
+        self._clients: dict[tuple[Reach, bool, Proxy | None], aiohttp.ClientSession] = {}
 
     def __repr__(self) -> str:
         return f"<OAuthWeb {len(self._clients)} clients>"
@@ -130,7 +136,7 @@ class OAuthWeb:
     ) -> HttpAnswer:
         check_scheme(url, reach)
         try:
-            async with self._client(reach, is_own=url.origin() == self._own_origin).request(
+            async with self._client(url, reach).request(
                 method,
                 url,
                 headers=_HEADERS | dict(headers or {}),
@@ -145,7 +151,9 @@ class OAuthWeb:
         except _FAULTS as error:
             if NOT_DIALLED in str(error):  # as one of several, if the name has several addresses
                 raise OAuthRefused(f"{_origin(url)} {NOT_DIALLED}") from None
-            was_sent = not isinstance(error, aiohttp.ClientConnectorError)
+            was_sent = not isinstance(
+                error, aiohttp.ClientConnectorError | aiohttp.ClientHttpProxyError
+            )
             raise IssuerUnavailable(
                 f"{_origin(url)} {_fault_text(error)}", may_have_worked=was_sent
             ) from None
@@ -159,8 +167,9 @@ class OAuthWeb:
             )
         return HttpAnswer(status, _json(body), challenges)
 
-    def _client(self, reach: Reach, *, is_own: bool) -> aiohttp.ClientSession:
-        client = self._clients.get((reach, is_own))
+    def _client(self, url: URL, reach: Reach) -> aiohttp.ClientSession:
+        is_own, proxy = url.origin() == self._own_origin, self._proxies.find(str(url))
+        client = self._clients.get((reach, is_own, proxy))
         if client is None:
 
             def allows(address: str) -> bool:
@@ -168,13 +177,21 @@ class OAuthWeb:
                 is_in_networks = is_own or zone is Zone.PUBLIC or self._networks.allows(address)
                 return reach.allows(zone) and is_in_networks
 
-            connector = aiohttp.TCPConnector(socket_factory=checked_sockets(allows, plain_socket))
-            client = self._clients[reach, is_own] = aiohttp.ClientSession(
+            options: dict[str, Any] = {}
+            dialled: Callable[[str], bool] = allows
+            if proxy is not None:
+                # what the operator wrote may be known to the proxy alone, what a server named not
+                is_trusted = is_own or (reach.private and not self._networks.networks)
+                options = session_options(proxy.url, allows, allows_unresolved=is_trusted)
+                dialled = ANY_NETWORK.allows
+            connector = aiohttp.TCPConnector(socket_factory=checked_sockets(dialled, plain_socket))
+            client = self._clients[reach, is_own, proxy] = aiohttp.ClientSession(
                 connector=connector,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=self._timeout,
                 trust_env=False,
                 auto_decompress=False,  # a bomb would be inflated before it is counted
+                **options,
             )
         return client
 
@@ -197,10 +214,16 @@ def _fault_text(error: Exception) -> str:
             return _certificate_text(error.certificate_error)
         case aiohttp.ClientConnectorSSLError():
             return "speaks no TLS that can be used"
-        case aiohttp.ClientConnectorDNSError():
-            return "cannot be reached: its host name is not known"
+        case aiohttp.ClientHttpProxyError() | aiohttp.ClientProxyConnectionError():
+            return f"cannot be reached through the proxy: {connection_reason(error) or 'refused'}"
         case aiohttp.ClientConnectorError():
-            return "cannot be reached: it refused, or nothing listens there"
+            is_unknown = isinstance(error, aiohttp.ClientConnectorDNSError)
+            why = (
+                "its host name is not known"
+                if is_unknown
+                else "it refused, or nothing listens there"
+            )
+            return f"cannot be reached: {why}"
         case aiohttp.ServerDisconnectedError() | aiohttp.ClientPayloadError() | OSError():
             return "closed the connection before its answer was complete"
         case _:

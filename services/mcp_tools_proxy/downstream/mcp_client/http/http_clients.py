@@ -1,10 +1,15 @@
-"""The HTTP connections to all servers: one pool, one TLS context, no cookies."""
+"""The HTTP connections to all servers: one pool without a proxy, one for each proxy."""
+
+from dataclasses import dataclass
 
 import aiohttp
 
+from mcp_tools_proxy.domain.proxies import Proxy
 from mcp_tools_proxy.domain.server_networks import ANY_NETWORK, ServerNetworks
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import Refused
 from mcp_tools_proxy.downstream.mcp_client.http.redirects import redirect_refused
+from mcp_tools_proxy.web_client.proxied_requests import CONNECT_S as CONNECT_PROXY_S
+from mcp_tools_proxy.web_client.proxied_requests import session_options
 from mcp_tools_proxy.web_client.tcp_sockets import checked_sockets, keepalive_sockets
 from mcp_tools_proxy.web_client.websocket_client import websocket_client
 
@@ -28,53 +33,71 @@ class HttpClients:
         self._networks = networks
         limit_s = CONNECT_S if connect_s is None else connect_s
         self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=limit_s)
-        self._connector: aiohttp.TCPConnector | None = None
-        self._http: aiohttp.ClientSession | None = None
-        self._websockets: aiohttp.ClientSession | None = None
+        self._direct: _Clients | None = None
+        self._proxied: dict[Proxy, _Clients] = {}
 
     def __repr__(self) -> str:
-        return f"<HttpClients open={self._http is not None}>"
+        return f"<HttpClients open={self._direct is not None} proxies={len(self._proxied)}>"
 
-    @property
-    def http(self) -> aiohttp.ClientSession:
-        """The client for requests."""
-        if self._http is None:
-            self._http = aiohttp.ClientSession(
-                connector=self._open_connector(),
-                connector_owner=False,
-                cookie_jar=aiohttp.DummyCookieJar(),
-                timeout=self._timeout,
-            )
-        return self._http
-
-    @property
-    def websockets(self) -> aiohttp.ClientSession:
-        """The client for WebSockets."""
-        if self._websockets is None:
-            self._websockets = websocket_client(
-                self._open_connector(), _redirected, timeout=self._timeout, owns_connector=False
-            )
-        return self._websockets
+    def of(self, proxy: Proxy | None) -> "_Clients":
+        """Return the clients whose requests go through a proxy, or directly."""
+        if proxy is None:
+            if self._direct is None:
+                self._direct = self._open(None)
+            return self._direct
+        if proxy not in self._proxied:
+            self._proxied[proxy] = self._open(proxy)
+        return self._proxied[proxy]
 
     async def close(self) -> None:
         """Close every connection."""
-        for session in (self._websockets, self._http):
-            if session is not None:
-                await session.close()
-        if self._connector is not None:
-            await self._connector.close()
-        self._http = self._websockets = self._connector = None
+        opened = [*([] if self._direct is None else [self._direct]), *self._proxied.values()]
+        self._direct = None
+        self._proxied.clear()
+        for clients in opened:
+            await clients.websockets.close()
+            await clients.http.close()
+            await clients.connector.close()
 
-    def _open_connector(self) -> aiohttp.TCPConnector:
-        """Return the pool that both clients share."""
-        if self._connector is None:
-            self._connector = aiohttp.TCPConnector(
-                limit=0,
-                keepalive_timeout=_KEEP_ALIVE_S,
-                ttl_dns_cache=_DNS_CACHE_S,
-                socket_factory=checked_sockets(self._networks.allows, keepalive_sockets()),
+    def _open(self, proxy: Proxy | None) -> "_Clients":
+        networks, timeout, options = self._networks, self._timeout, {}
+        if proxy is not None:
+            options = session_options(
+                proxy.url, networks.allows, allows_unresolved=not networks.networks
             )
-        return self._connector
+            timeout = aiohttp.ClientTimeout(
+                total=None, connect=CONNECT_PROXY_S, sock_connect=timeout.sock_connect
+            )
+            # a proxy of the environment may be anywhere; one of mcp.json is where servers may be
+            networks = networks if proxy.is_own else ANY_NETWORK
+        connector = aiohttp.TCPConnector(
+            limit=0,
+            keepalive_timeout=_KEEP_ALIVE_S,
+            ttl_dns_cache=_DNS_CACHE_S,
+            socket_factory=checked_sockets(networks.allows, keepalive_sockets()),
+        )
+        return _Clients(
+            connector=connector,
+            http=aiohttp.ClientSession(
+                connector=connector,
+                connector_owner=False,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                timeout=timeout,
+                **options,
+            ),
+            websockets=websocket_client(
+                connector, _redirected, timeout=timeout, owns_connector=False, options=options
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Clients:
+    """The clients for requests and for WebSockets, which share a pool."""
+
+    connector: aiohttp.TCPConnector
+    http: aiohttp.ClientSession
+    websockets: aiohttp.ClientSession
 
 
 def _redirected(response: aiohttp.ClientResponse) -> Refused:
