@@ -263,10 +263,12 @@ async def test_every_stdio_server_gets_the_variables_of_the_setting(
     entry = raw_entry()
     servers = {"s1": entry, "s2": {**entry, "env": {**entry.get("env", {}), "CALLER_OWN": "own"}}}
     names = ("CALLER_CA", "CALLER_OWN", "CALLER_UNSET")
-    async with running(config=Config(servers=servers), stdio_env=names) as service:
+    preset = make_preset("p", tools=[(server, "witness") for server in servers])
+    config = Config(servers=servers, presets=[preset])
+    async with running(config=config, preset="p", stdio_env=names) as service:
         seen = {}
         for server in servers:
-            body = request_of(f"{server}:headers")
+            body = request_of(f"{server}:witness")
             answer = (await service.http.post(EXECUTE, json=body)).json()
             seen[server] = str(answer)
     assert "/ca.pem" in seen["s1"]

@@ -86,13 +86,8 @@ def literal_address(host: str) -> str | None:
         return None
     # 2852039166, 0xa9fea9fe, 0251.0376.43518: as inet_aton of the system's resolver reads them
     high = sum((it or 0) << 24 - 8 * place for place, it in enumerate(first))
-    with suppress(ValueError):
-        return (
-            str(IPv4Address(high + (last or 0)))
-            if (last or 0) < 256 ** (5 - len(numbers))
-            else None
-        )
-    return None
+    is_address = (last or 0) < 256 ** (5 - len(numbers))
+    return str(IPv4Address(high + (last or 0))) if is_address else None
 
 
 def _number_of(text: str) -> int | None:
