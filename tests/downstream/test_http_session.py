@@ -197,18 +197,6 @@ async def test_modern_headers_say_what_the_body_says() -> None:
         assert server.seen[-1][0].headers["Mcp-Param-Region"] == "eu"
 
 
-async def test_cookies_are_not_kept() -> None:
-    async def answer(_: web.Request, message: Json) -> web.StreamResponse:
-        response = result_of(message, {})
-        response.set_cookie("who", "me")
-        return response
-
-    async with answering(answer) as server, dialled(entry_of(server.url)) as line:
-        await line.call("any")
-        await line.call("any")
-        assert "Cookie" not in server.seen[-1][0].headers
-
-
 async def test_a_link_that_was_left_takes_no_more_requests() -> None:
     async with answering(fine) as server:
         async with dialled(entry_of(server.url)) as line:

@@ -34,6 +34,7 @@ from mcp_tools_proxy.config.texts.env_vars import (
     shown_url,
     unset_variables,
     values_in,
+    without_braces,
 )
 from mcp_tools_proxy.config.texts.risky_texts import risky_texts
 from mcp_tools_proxy.config.unknown_keys import (
@@ -377,6 +378,8 @@ def _variables_that_stay(
     for place, text in _texts_with_variables(written):
         for name in plain_braces(text, environment):
             yield place, f"keeps {{{name}}} as it is; write ${{{name}}} for the variable"
+        for name in without_braces(text, environment):
+            yield place, f"keeps ${name} as it is; write ${{{name}}} for the variable"
 
 
 def _texts_with_variables(written: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
@@ -385,7 +388,8 @@ def _texts_with_variables(written: Mapping[str, Any]) -> Iterator[tuple[Location
         yield ("args", index), text
     for key in ("env", "headers"):
         for name, text in written.get(key, {}).items():
-            yield (key, name), text
+            if isinstance(text, str):  # a number has no variables
+                yield (key, name), text
     for key in ("url", "proxy"):
         if written.get(key) is not None:
             yield (key,), written[key]

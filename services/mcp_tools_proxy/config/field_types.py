@@ -3,6 +3,7 @@
 The loader and the published schema both use these types, so that they agree.
 """
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -153,6 +154,11 @@ def _read_header(text: str, info: ValidationInfo) -> str | CallerTemplate:
     )
 
 
+def _as_text(value: object) -> object:
+    """Return a number or boolean as JSON spells it; any other value as it is."""
+    return json.dumps(value) if isinstance(value, bool | int | float) else value
+
+
 def _read_folder(text: str, _: ValidationInfo) -> str | CallerTemplate:
     """Keep variables: in a folder they never were replaced."""
     return read_caller_parts(_not_blank(text))
@@ -229,6 +235,15 @@ CallerText = Annotated[
     Published({"type": "string", "pattern": CALLER_PATTERN}),
 ]
 """Text in which ``${VAR}`` is replaced, with parts of the caller and secrets."""
+VariableValue = Annotated[
+    str | CallerTemplate,
+    _read_as(_read_caller_text),
+    BeforeValidator(_as_text),
+    Published(
+        {"anyOf": [{"type": "string", "pattern": CALLER_PATTERN}, {"type": ["number", "boolean"]}]}
+    ),
+]
+"""A CallerText; a number or a boolean becomes the text of its JSON."""
 HeaderValue = Annotated[
     str | CallerTemplate,
     _read_as(_read_header),

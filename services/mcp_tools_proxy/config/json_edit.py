@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from mcp_tools_proxy.config.json_file import strict_json
+
 _DECODER = json.JSONDecoder()
 _SPACE = re.compile(r"[ \t\r\n]*")
 
@@ -27,19 +29,22 @@ class _Member:
 def with_key(text: str, key: str, value: str) -> str:
     """Return ``text``, a valid JSON object, with the root's ``key`` set to ``value``.
 
-    A new key is added at the end, with the indentation of the first one.
+    A new key is added at the end, with the indentation of the first one. Comments stay.
     """
-    members = list(_members(text))
+    strict = strict_json(text)
+    members = list(_members(strict))
     encoded = json.dumps(value, ensure_ascii=False)
     for member in members:
         if member.key == key:
             return text[: member.value_start] + encoded + text[member.value_end :]
-    brace = text.index("{")
+    brace = strict.index("{")
     if not members:
         return f"{text[: brace + 1]}{json.dumps(key)}: {encoded}{text[brace + 1 :]}"
     first, last = members[0], members[-1]
-    indent = text[brace + 1 : first.key_start]
-    colon = text[first.key_end : first.value_start]
+    indent = strict[brace + 1 : first.key_start]
+    if indent != text[brace + 1 : first.key_start]:  # a comment is not repeated
+        indent = f"\n{indent.rpartition(chr(10))[2]}"
+    colon = strict[first.key_end : first.value_start]
     added = f",{indent}{json.dumps(key)}{colon}{encoded}"
     return text[: last.value_end] + added + text[last.value_end :]
 

@@ -30,13 +30,13 @@ Location = tuple[int | str, ...]
 FaultT = TypeVar("FaultT")
 
 
-def read_json(path: Path) -> dict[str, object]:
+def read_json(path: Path, *, comments: bool = False) -> dict[str, object]:
     """Read the JSON object of a file; a byte-order mark is skipped. Blocks.
 
     Raises FileNotFoundError; InvalidConfig for a file that cannot be read, is too large, is not
     UTF-8, is not strict JSON, or has a key twice in one object.
     """
-    return parse_json(path.name, read_text(path))
+    return parse_json(path.name, read_text(path), comments=comments)
 
 
 def read_text(path: Path) -> str:
@@ -58,9 +58,12 @@ def read_text(path: Path) -> str:
         raise _unusable(path.name, f"is not UTF-8: byte {error.start} is wrong") from error
 
 
-def parse_json(file_name: str, text: str) -> dict[str, object]:
-    """Parse the text of a file. Raises InvalidConfig like ``read_json``."""
-    text = text.removeprefix("\ufeff")
+def parse_json(file_name: str, text: str, *, comments: bool = False) -> dict[str, object]:
+    """Parse the text of a file. Raises InvalidConfig like ``read_json``.
+
+    ``comments`` allows comments and trailing commas.
+    """
+    text = (strict_json(text) if comments else text).removeprefix("\ufeff")
     if not text.strip():
         raise _unusable(file_name, "is empty; the least it can hold is a JSON object")
     try:
@@ -79,6 +82,32 @@ def parse_json(file_name: str, text: str) -> dict[str, object]:
     if problems := list(_strict_problems(file_name, parsed, ())):
         raise InvalidConfig(limit_problems(file_name, problems))
     return parsed
+
+
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"?|//[^\r\n]*|/\*.*?\*/|[^\s"/]|/', re.DOTALL)
+_NOT_LINE_ENDS = re.compile(r"[^\r\n]")
+_BEFORE_NO_COMMA = ("", "{", "[", ",", ":")
+
+
+def strict_json(text: str) -> str:
+    """Return JSON with spaces in place of comments and trailing commas.
+
+    All other text keeps its position, so errors have the author's line and column, and an edit by
+    position keeps the comments.
+    """
+    pieces, end, before, comma = [], 0, "", -1
+    for found in _TOKEN.finditer(text):
+        pieces.append(text[end : found.start()])
+        piece, end = found[0], found.end()
+        if piece.startswith(("//", "/*")):
+            pieces.append(_NOT_LINE_ENDS.sub(" ", piece))
+            continue
+        if piece in ("}", "]") and comma >= 0:
+            pieces[comma] = " "
+        pieces.append(piece)
+        comma = len(pieces) - 1 if piece == "," and before not in _BEFORE_NO_COMMA else -1
+        before = piece
+    return "".join((*pieces, text[end:]))
 
 
 def json_path(location: Location) -> str:

@@ -129,7 +129,7 @@ def load_configuration(
     raise InvalidConfig.
     """
     path = folder / CONFIGURATION_FILE
-    written = read_if_there(path)
+    written = read_if_there(path, comments=True)
     if written is None:
         return NO_FILE
     checked = check_configuration(path.name, written, environment, identity, stdio, network)
@@ -235,7 +235,7 @@ def set_default_preset(
         text = read_text(path)
     except FileNotFoundError:
         text = '{\n  "mcpServers": {}\n}\n'
-    parse_json(path.name, text)
+    parse_json(path.name, text, comments=True)
     try:
         write(path, with_key(text, "defaultPresetId", preset_id).encode())
     except OSError as error:
@@ -251,14 +251,14 @@ def set_default_preset(
         ) from error
 
 
-def read_if_there(path: Path) -> dict[str, object] | None:
+def read_if_there(path: Path, *, comments: bool = False) -> dict[str, object] | None:
     """Read an optional file; None if it does not exist. Raises InvalidConfig.
 
     A dangling symbolic link (a volume that is not mounted yet) is an invalid file, not an absent
     one: without agents.json every caller would be admitted without restrictions.
     """
     try:
-        return read_json(path)
+        return read_json(path, comments=comments)
     except FileNotFoundError:
         if path.is_symlink():
             raise InvalidConfig((_dangling_link(path),)) from None

@@ -41,6 +41,7 @@ from mcp_tools_proxy.config.field_types import (
     NotBlank,
     Seconds,
     VariableName,
+    VariableValue,
     check_url,
     environment_for,
     key_rule,
@@ -57,7 +58,10 @@ from mcp_tools_proxy.wire.identifiers import Identifier
 SPELLINGS: Mapping[Transport, tuple[str, ...]] = {
     Transport.STDIO: ("stdio",),
     Transport.HTTP: ("http",),
-    Transport.STREAMABLE_HTTP: ("streamable-http", "streamable_http", "streamable", "streamhttp"),
+    Transport.STREAMABLE_HTTP: (
+        *("streamable-http", "streamable_http", "streamablehttp", "streamable http", "streamable"),
+        *("streamhttp", "stream-http", "stream_http", "http-stream", "http_stream", "httpstream"),
+    ),
     Transport.SSE: ("sse",),
     Transport.WEBSOCKET: ("websocket", "ws"),
 }
@@ -204,12 +208,13 @@ class ServerEntry(BaseModel):
     args: list[CallerText] = Field(default=[], examples=[["-y", "@scope/server", "${DATA_FOLDER}"]])
     """The program's arguments. `${VAR}`, `${VAR:-default}` are replaced; `$${` is a plain `${`.
     `${caller.tenant_id}`, `${caller.user_id}`, `${secret:PATH}` are filled in for each session."""
-    env: dict[VariableName, CallerText] = Field(
+    env: dict[VariableName, VariableValue] = Field(
         default={},
         examples=[{"API_TOKEN": "${NOTES_TOKEN}"}],
         json_schema_extra=key_rule(VARIABLE_NAME_PATTERN),
     )
-    """Environment of the program, besides HOME, LOGNAME, PATH, SHELL, TERM and USER.
+    """Environment of the program, besides HOME, LOGNAME, PATH, SHELL, TERM and USER. Numbers and
+    booleans become texts, such as `8080` and `true`.
     `${VAR}` is replaced in values, and `${caller.…}` and `${secret:PATH}` for each session."""
     cwd: Folder | None = Field(default=None, examples=["/srv/notes"])
     """The folder that the program starts in. `${caller.…}` is one segment of it."""

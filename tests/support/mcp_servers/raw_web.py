@@ -60,6 +60,7 @@ class RawServer:
         self._tls = tls
         self._crash = crash
         self.instead: Callable[[web.Request], web.Response | None] = lambda _: None
+        self.on_response: Callable[[web.Request, web.StreamResponse], None] = lambda *_: None
         """Answers a request that the server itself is not to see."""
         self._runner: web.AppRunner | None = None
         self._port_holder: socket.socket | None = None
@@ -91,7 +92,11 @@ class RawServer:
         async def instead(request: web.Request, handler: Handler) -> web.StreamResponse:
             return self.instead(request) or await handler(request)
 
+        async def prepared(request: web.Request, response: web.StreamResponse) -> None:
+            self.on_response(request, response)
+
         app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[instead])
+        app.on_response_prepare.append(prepared)
         for path in (PATH, MOVED_PATH):
             app.router.add_routes(self._routes(path))
         self._runner = web.AppRunner(

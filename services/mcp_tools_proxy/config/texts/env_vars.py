@@ -21,6 +21,7 @@ _ESCAPE_OR_VARIABLE = re.compile(
 )
 _LIKE_A_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]+")
 _PLAIN_BRACES = re.compile(r"(?<!\$)\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_WITHOUT_BRACES = re.compile(r"(?<!\$)\$([A-Za-z_][A-Za-z0-9_]*)")
 
 
 class BadVariable(ValueError):
@@ -133,6 +134,16 @@ def plain_braces(text: str, environment: Mapping[str, str]) -> tuple[str, ...]:
     names = (
         name
         for name in _PLAIN_BRACES.findall(text)
+        if name in environment or _LIKE_A_VARIABLE.fullmatch(name)
+    )
+    return tuple(dict.fromkeys(names))
+
+
+def without_braces(text: str, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the variables that ``text`` has as ``$NAME``, which are not replaced."""
+    names = (
+        name
+        for name in _WITHOUT_BRACES.findall(text)
         if name in environment or _LIKE_A_VARIABLE.fullmatch(name)
     )
     return tuple(dict.fromkeys(names))

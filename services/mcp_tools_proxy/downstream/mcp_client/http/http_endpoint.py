@@ -27,6 +27,7 @@ from mcp_tools_proxy.downstream.mcp_client.error_mapping import (
 from mcp_tools_proxy.downstream.mcp_client.http.authorized_request import send_authorized
 from mcp_tools_proxy.downstream.mcp_client.http.redirects import Address, send_following
 from mcp_tools_proxy.downstream.mcp_client.http.response_body import EVENT_STREAM
+from mcp_tools_proxy.downstream.mcp_client.http.sticky_cookies import StickyCookies
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 from mcp_tools_proxy.wire.mcp_protocol import is_transport_header
 
@@ -74,6 +75,7 @@ class HttpEndpoint:
             "Accept": f"application/json, {EVENT_STREAM}",
             "Content-Type": "application/json",
         }
+        self._cookies = StickyCookies(self._address.url, self._headers)
         self.session_headers: dict[str, str] = {}
         self._has_session = False
         self._lost = asyncio.Event()
@@ -112,7 +114,7 @@ class HttpEndpoint:
     ) -> aiohttp.ClientResponse:
         try:
             data = to_json(message)
-            return await send_authorized(
+            response = await send_authorized(
                 self._access,
                 lambda token: self._address.send(
                     partial(
@@ -127,6 +129,8 @@ class HttpEndpoint:
             raise ConnectionFailure("the request has text that is not valid Unicode") from None
         except (*HTTP_ERRORS, ValueError) as error:
             raise self.fault(error) from None
+        self._cookies.keep(response)
+        return response
 
     async def get(self, last_event_id: str | None) -> aiohttp.ClientResponse:
         """Open an event stream of the session, or resume one after ``last_event_id``.

@@ -28,6 +28,7 @@ from mcp_tools_proxy.downstream.mcp_client.http.response_body import (
     read_events,
 )
 from mcp_tools_proxy.downstream.mcp_client.http.sse_parser import EventParser
+from mcp_tools_proxy.downstream.mcp_client.http.sticky_cookies import StickyCookies
 from mcp_tools_proxy.downstream.mcp_client.messages import MAX_MESSAGE_BYTES
 from mcp_tools_proxy.wire.redaction import redact_url
 
@@ -99,6 +100,7 @@ class LegacySseTransport:
         self._access = access
         self._response = response
         self._headers = headers | {"Content-Type": "application/json"}
+        StickyCookies(response.url, self._headers).keep(response)
         self._events = read_events(response, EventParser(MAX_MESSAGE_BYTES), _EVENTS)
         self._tasks = tasks
         self._posts: set[_Post] = set()
