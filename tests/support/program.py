@@ -19,8 +19,8 @@ from tests.support.service import SERVERS
 UNLIMITED = {
     f"MCP_PROXY_RATE_LIMIT_{name}": "0"
     for name in ("CALLS", "TOKENS", "TENANT_CALLS", "TENANT_TOKENS")
-}
-"""Settings that turn the budgets off."""
+} | {"MCP_PROXY_TOOL_NAME_STYLE": "server"}
+"""Settings that turn the budgets off, and name tools ``server:tool`` at every entry."""
 
 
 class Program:

@@ -117,7 +117,8 @@ async def running(
 ) -> AsyncIterator[Service]:
     """Start the service with ``documents`` beside the seed one.
 
-    ``unlimited`` turns the budgets off, for tests that are not about them. ``config`` is written
+    ``unlimited`` turns the budgets off, for tests that are not about them. Lists name tools
+    ``server:tool`` at every entry, unless ``tool_name_style`` says otherwise. ``config`` is written
     into the test's own folder; with ``discovered`` the service is given once it tried each server.
     """
     if config is not None:
@@ -125,6 +126,7 @@ async def running(
     if unlimited:
         budgets = ("calls", "tokens", "tenant_calls", "tenant_tokens")
         settings = {f"rate_limit_{name}": 0 for name in budgets} | settings
+    settings = {"tool_name_style": "server"} | settings
     app = create_app(Settings.model_validate(settings), retrieval_transport=retrieval_transport)
     async with app.router.lifespan_context(app):
         service = Service(app, client_of(app))

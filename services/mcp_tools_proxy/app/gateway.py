@@ -44,6 +44,7 @@ from mcp_tools_proxy.documents.seed import seed_documents
 from mcp_tools_proxy.documents.tenant_search.search_indexes import build_search_indexes
 from mcp_tools_proxy.documents.tenant_search.tenant_search import TenantSearch
 from mcp_tools_proxy.domain.components import ResourceTemplate, Tool
+from mcp_tools_proxy.domain.list_options import ListOptions
 from mcp_tools_proxy.domain.server import ServerStatus
 from mcp_tools_proxy.downstream.components.build_components import build_components
 from mcp_tools_proxy.downstream.lazy_dialer import LazyDialer
@@ -303,7 +304,9 @@ class Gateway:
             metrics=self.metrics,
             apply_limits=self.limiter.apply_rules,
             require_agent=settings.require_agent,
-            tool_names=settings.tool_name_style,
+            list_options=ListOptions(
+                name_style=settings.tool_name_style, name_max=settings.name_max
+            ),
             definitions=settings.definitions,
         )
 

@@ -35,6 +35,7 @@ from mcp_tools_proxy.domain.configuration import (
     InvalidConfig,
     Problem,
 )
+from mcp_tools_proxy.domain.list_options import SERVER_NAMES
 from mcp_tools_proxy.policy.visibility import NO_SCOPE, PresetScope, Visibility
 from mcp_tools_proxy.wire.problem_texts import closest_match, did_you_mean
 from mcp_tools_proxy.wire.text import quote
@@ -173,7 +174,7 @@ def _visibilities(
 
 def _nameless(profile: AgentProfile) -> AgentProfile:
     """Return a profile without its name: a key under which profiles of equal rights are equal."""
-    return replace(profile, name="", tool_name_style=None, bindings={})
+    return replace(profile, name="", list_options=SERVER_NAMES, bindings={})
 
 
 def _scope(profile: AgentProfile, presets: Mapping[str, CompiledPreset]) -> PresetScope | None:

@@ -9,7 +9,6 @@ from mcp_tools_proxy.config.definitions.active_lock import ActiveLock
 from mcp_tools_proxy.config.json_file import limit_problems
 from mcp_tools_proxy.config.limits.active_limits import ActiveLimits
 from mcp_tools_proxy.config.loader import CONFIGURATION_FILE, LoadedPreset
-from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.domain.configuration import (
     EMPTY_PRESET,
     Agents,
@@ -17,6 +16,7 @@ from mcp_tools_proxy.domain.configuration import (
     Preset,
     Problem,
 )
+from mcp_tools_proxy.domain.list_options import ListOptions
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.policy.visibility import Visibility
 
@@ -48,11 +48,10 @@ class ActiveConfig:
         return self.agent_policies.visibilities
 
     @property
-    def name_styles(self) -> Mapping[str, ToolNameStyle]:
-        """The styles of names that profiles choose for their agents' lists, by agent name."""
+    def list_options(self) -> Mapping[str, ListOptions]:
+        """What profiles say of how their agents' lists are written, by agent name."""
         profiles = self.agents.profiles if self.agents else {}
-        styles = {name: profile.tool_name_style for name, profile in profiles.items()}
-        return {name: style for name, style in styles.items() if style is not None}
+        return {name: profile.list_options for name, profile in profiles.items()}
 
     @property
     def has_profiles(self) -> bool:

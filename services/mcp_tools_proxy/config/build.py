@@ -55,6 +55,7 @@ from mcp_tools_proxy.domain.configuration import (
     Problem,
     Reference,
 )
+from mcp_tools_proxy.domain.list_options import ListOptions
 from mcp_tools_proxy.domain.oauth.server_auth import ServerAuth
 from mcp_tools_proxy.domain.offers.bindings import ServerBindings
 from mcp_tools_proxy.domain.offers.overrides import NO_OVERRIDES, Overrides
@@ -266,7 +267,11 @@ def build_agents(file: AgentsFile, *, warnings: tuple[Problem, ...]) -> Agents:
                 document_tools=entry.document_tools,
                 sources=entry.sources,
                 bindings={tool: bindings_of(values) for tool, values in entry.bind.items()},
-                tool_name_style=entry.tool_name_style,
+                list_options=ListOptions(
+                    name_style=entry.tool_name_style,
+                    schemas=entry.schemas,
+                    name_max=entry.name_max,
+                ),
             )
             for entry in file.agents
         },

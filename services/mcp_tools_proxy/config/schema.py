@@ -51,6 +51,7 @@ from mcp_tools_proxy.config.limits.limits_file import LimitsFile
 from mcp_tools_proxy.config.server_entry import ServerEntry
 from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.domain.configuration import EMPTY_PRESET
+from mcp_tools_proxy.domain.list_options import MAX_NAME_CHARS, MIN_NAME_CHARS, SchemaStyle
 from mcp_tools_proxy.policy.document_tools import ALL, DOCUMENT_TOOLS, NONE, chosen_tools
 from mcp_tools_proxy.wire.identifiers import MAX_DOCUMENTS, Identifier
 from mcp_tools_proxy.wire.problem_texts import closest_match
@@ -235,6 +236,10 @@ _NameStyle = Annotated[
     ToolNameStyle, Strict(False), Published({"type": "string", "enum": list(ToolNameStyle)})
 ]
 
+_Schemas = Annotated[
+    SchemaStyle, Strict(False), Published({"type": "string", "enum": list(SchemaStyle)})
+]
+
 
 class PresetFile(BaseModel):
     """A preset: what callers may use of the downstream servers, and nothing else."""
@@ -310,7 +315,7 @@ _OF_OTHERS = ("guards", "sandbox")
 class AgentEntry(BaseModel):
     """What one agent may see and use of what everybody may.
 
-    Each key only takes away, but `sources` and `tool_name_style`."""
+    Each key only takes away, but `sources`, `tool_name_style`, `schemas` and `name_max`."""
 
     model_config = SNAKE_CASE_MODEL | ConfigDict(
         json_schema_extra={
@@ -361,6 +366,14 @@ class AgentEntry(BaseModel):
     tool_name_style: _NameStyle | None = Field(default=None, examples=["alias"])
     """How its lists name the servers' tools: `server` (`server_id:tool`), `alias`, or `bare` (as
     the server calls it). Left out or null: MCP_PROXY_TOOL_NAME_STYLE."""
+    schemas: _Schemas | None = Field(default=None, examples=["plain"])
+    """How its MCP lists write schemas: `original`, or `plain` for clients that know few keywords.
+    Left out or null: original."""
+    name_max: Annotated[int, Field(ge=MIN_NAME_CHARS, le=MAX_NAME_CHARS)] | None = Field(
+        default=None, examples=[48]
+    )
+    """Longest alias in its MCP lists, for clients that add a prefix. Left out or null:
+    MCP_PROXY_NAME_MAX."""
 
 
 def is_of_others(key: str) -> bool:

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from mcp_tools_proxy.domain.caller import Kind
-from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.domain.guards import GuardActions
+from mcp_tools_proxy.domain.list_options import SERVER_NAMES, ListOptions
 from mcp_tools_proxy.domain.offers.bindings import AgentBindings, ServerBindings
 from mcp_tools_proxy.domain.offers.overrides import NO_OVERRIDES, Overrides
 from mcp_tools_proxy.domain.server import ServerConfig
@@ -45,8 +45,8 @@ class AgentProfile:
     it may not use (A-05, A-18). ``preset_id`` names a preset that narrows the active one further.
     ``documents`` are the only ones that it may use, None for any that its user may read.
     ``document_tools`` are the only ones of the gateway's document tools, None for all. ``sources``
-    is whether their answers have sources, and ``tool_name_style`` how its lists name downstream
-    tools, None for what the settings say. ``bindings`` are arguments of tools that are filled in
+    is whether their answers have sources, and ``list_options`` how its lists are
+    written, None for what the settings say. ``bindings`` are arguments of tools that are filled in
     for it, by the tool's full name.
     """
 
@@ -57,7 +57,7 @@ class AgentProfile:
     documents: frozenset[str] | None = None
     document_tools: frozenset[str] | None = None
     sources: bool | None = None
-    tool_name_style: ToolNameStyle | None = None
+    list_options: ListOptions = SERVER_NAMES
     bindings: AgentBindings = field(default_factory=dict, hash=False)
 
 

@@ -13,9 +13,10 @@ from functools import partial
 
 from mcp_tools_proxy.config.active_config import ActiveConfig
 from mcp_tools_proxy.config.loader import NO_AGENTS, NO_FILE
-from mcp_tools_proxy.domain.components import ResourceTemplate, Tool, ToolNameStyle
+from mcp_tools_proxy.domain.components import ResourceTemplate, Tool
 from mcp_tools_proxy.domain.configuration import Configuration, Missing, Preset, Problem
 from mcp_tools_proxy.domain.limits.budget import LimitRules
+from mcp_tools_proxy.domain.list_options import SERVER_NAMES, ListOptions
 from mcp_tools_proxy.domain.offers.definitions import DefinitionsMode
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.domain.offers.view import View
@@ -66,7 +67,7 @@ class RegistryPublisher:
         metrics: Metrics,
         apply_limits: Callable[[LimitRules | None], None] = lambda _: None,
         require_agent: bool | None = None,
-        tool_names: ToolNameStyle = ToolNameStyle.SERVER,
+        list_options: ListOptions = SERVER_NAMES,
         definitions: DefinitionsMode | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -79,7 +80,7 @@ class RegistryPublisher:
             local_templates=local_templates,
             build_components=build_components,
             require_agent=require_agent,
-            tool_names=tool_names,
+            list_options=list_options,
         )
         self._pool = pool
         self._metrics = metrics

@@ -16,8 +16,8 @@ from starlette.datastructures import Headers
 
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.client import ClientRequestFailed
-from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.domain.errors import InternalError, InvalidRequest
+from mcp_tools_proxy.domain.list_options import SERVER_NAMES, ListOptions
 from mcp_tools_proxy.mcp_server.clients import (
     LEVELS,
     HandshakeClient,
@@ -151,12 +151,12 @@ class HandshakeSession:
         send: SendMessage | None,
         *,
         headers: Headers = NO_HEADERS,
-        name_style: ToolNameStyle | None = None,
+        options: ListOptions = SERVER_NAMES,
     ) -> Json:
         """Return the JSON-RPC response to a request: errors are in it.
 
         ``send`` sends what comes before the response; with None it can carry nothing but that.
-        ``name_style`` is that of tools' names in lists, None for the caller's agent's, or ours.
+        ``options`` is how lists are written.
         Raises RequestCancelled when the client cancels the request, or the session ends.
         """
         id_, method = content["id"], content["method"]
@@ -169,7 +169,7 @@ class HandshakeSession:
             modern=False,
             headers=headers,
             session_log_level=self.log_level,
-            name_style=name_style,
+            options=options,
             client_name=self.client_name,
         )
         try:

@@ -13,8 +13,8 @@ import structlog
 
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.client import CapacityExceeded
-from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.domain.errors import InternalError, InvalidRequest, ProxyError
+from mcp_tools_proxy.domain.list_options import SERVER_NAMES, ListOptions
 from mcp_tools_proxy.mcp_server.handshake_session import (
     CANCELLED,
     INITIALIZE,
@@ -79,18 +79,18 @@ class MessageSession:
         tasks: asyncio.TaskGroup,
         *,
         max_open_requests: float = MAX_OPEN_REQUESTS,
-        name_style: ToolNameStyle | None = None,
+        options: ListOptions = SERVER_NAMES,
     ) -> None:
         """Create a session; ``tasks`` runs its requests.
 
-        ``name_style`` is that of tools' names in its lists, None for the caller's agent's, or ours.
+        ``options`` is how its lists are written.
         """
         self._server = server
         self._caller = caller
         self._send = send
         self._tasks = tasks
         self._max_open_requests = max_open_requests
-        self._name_style = name_style
+        self._options = options
         self._is_modern: bool | None = None
         """The era, fixed by the first request; None before it."""
         self._handshake: HandshakeSession | None = None
@@ -202,7 +202,7 @@ class MessageSession:
                 self._handshake.receive(message)
 
     async def _subscribe_to_lists(self, handshake: HandshakeSession) -> None:
-        versions = await self._server.list_changes.snapshot_or_empty(self._caller, self._name_style)
+        versions = await self._server.list_changes.snapshot_or_empty(self._caller, self._options)
         if not self._closed.is_set():
             handshake.subscriptions.subscribe_to_lists(self._caller, versions)
 
@@ -251,7 +251,7 @@ class MessageSession:
             self._record_refusal(error, content)
             return error_response(id_, error)
         return await handle_stateless(
-            self._server, request, caller, send=send, name_style=self._name_style
+            self._server, request, caller, send=send, options=self._options
         )
 
     async def _answer_in_session(
@@ -259,7 +259,7 @@ class MessageSession:
     ) -> Json:
         """Return the response to a request of the older eras. Raises RequestCancelled."""
         if self._handshake is not None:
-            return await self._handshake.answer(content, caller, send, name_style=self._name_style)
+            return await self._handshake.answer(content, caller, send, options=self._options)
         if content["method"] == "ping":
             return result_response(id_, {})
         error = JsonRpcError(INVALID_REQUEST, "the session has not begun; send initialize first")

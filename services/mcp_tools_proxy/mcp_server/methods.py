@@ -7,6 +7,7 @@ from mcp_tools_proxy.domain.caller import Call, Kind
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.domain.outcome import Outcome
 from mcp_tools_proxy.gateway.executor import Executor
+from mcp_tools_proxy.mcp_server.list_pages import page_of
 from mcp_tools_proxy.mcp_server.request import McpRequest
 from mcp_tools_proxy.mcp_server.results import (
     Json,
@@ -19,18 +20,16 @@ from mcp_tools_proxy.mcp_server.results import (
 from mcp_tools_proxy.mcp_server.sign_in_request import sign_in_request
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.telemetry.request_events import RequestTelemetry
+from mcp_tools_proxy.wire.encoded_list import EncodedList
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 from mcp_tools_proxy.wire.mcp_protocol import INVALID_PARAMS
 
-CACHED = frozenset(
-    {
-        "tools/list",
-        "prompts/list",
-        "resources/list",
-        "resources/templates/list",
-        "resources/read",
-    }
+LIST_METHODS = frozenset(
+    {"tools/list", "prompts/list", "resources/list", "resources/templates/list"}
 )
+"""Methods that list what a caller may use."""
+
+CACHED = LIST_METHODS | {"resources/read"}
 """Methods whose results carry ``ttlMs`` and ``cacheScope`` (MCP 2026-07-28)."""
 
 
@@ -66,29 +65,38 @@ class Methods:
 
     async def _list_tools(self, request: McpRequest) -> Json:
         registry = self._registry.current
-        listed = await registry.mcp_tools(_without_cursor(request).caller, request.name_style)
+        listed = await registry.mcp_tools(request.caller, request.options)
         tools = listed.definitions if request.modern else listed.older_era
-        return self._recorded(request, registry, {"tools": tools})
+        return self._answer(request, registry, "tools", tools, listed.etag)
 
     async def _list_prompts(self, request: McpRequest) -> Json:
         registry = self._registry.current
-        listed = await registry.mcp_prompts(_without_cursor(request).caller)
-        return self._recorded(request, registry, {"prompts": listed.definitions})
+        listed = await registry.mcp_prompts(request.caller)
+        return self._answer(request, registry, "prompts", listed.definitions, listed.etag)
 
     async def _list_resources(self, request: McpRequest) -> Json:
         registry = self._registry.current
-        listed = await registry.mcp_resources(_without_cursor(request).caller)
-        return self._recorded(request, registry, {"resources": listed.definitions})
+        listed = await registry.mcp_resources(request.caller)
+        return self._answer(request, registry, "resources", listed.definitions, listed.etag)
 
     async def _list_templates(self, request: McpRequest) -> Json:
         registry = self._registry.current
-        listed = await registry.mcp_templates(_without_cursor(request).caller)
-        return self._recorded(request, registry, {"resourceTemplates": listed.definitions})
+        listed = await registry.mcp_templates(request.caller)
+        return self._answer(request, registry, "resourceTemplates", listed.definitions, listed.etag)
 
-    def _recorded(self, request: McpRequest, registry: Registry, result: Json) -> Json:
-        """Record a list, and return its result."""
-        (listed,) = result.values()
-        self._telemetry.listed(request.caller, request.facts, registry.version, items=len(listed))
+    def _answer(
+        self, request: McpRequest, registry: Registry, key: str, listed: EncodedList, etag: str
+    ) -> Json:
+        """Record a list, and return its result: one page over legacy HTTP+SSE, else all of it."""
+        if request.options.page_bytes is None:
+            result: Json = {key: _without_cursor(request, listed)}
+        else:
+            page, cursor = page_of(
+                listed, etag, request.params.get("cursor"), request.options.page_bytes
+            )
+            result = {key: page} | ({"nextCursor": cursor} if cursor else {})
+        items = len(result[key])
+        self._telemetry.listed(request.caller, request.facts, registry.version, items=items)
         return result
 
     async def _call_tool(self, request: McpRequest) -> Json:
@@ -131,13 +139,13 @@ def _sign_in(outcome: Outcome, call: Call, request: McpRequest) -> Json | None:
     )
 
 
-def _without_cursor(request: McpRequest) -> McpRequest:
-    """Return the request. Raises JsonRpcError for a cursor: every list is one page."""
+def _without_cursor(request: McpRequest, listed: EncodedList) -> EncodedList:
+    """Return the list, which is one page. Raises JsonRpcError for a cursor."""
     if request.params.get("cursor") is not None:
         raise JsonRpcError(
             INVALID_PARAMS, "every list here is one page, so no cursor is valid; leave cursor out"
         )
-    return request
+    return listed
 
 
 def _reference(ref: Mapping[str, Any]) -> tuple[Kind, str]:

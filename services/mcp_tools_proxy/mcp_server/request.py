@@ -12,8 +12,8 @@ from starlette.datastructures import Headers
 
 from mcp_tools_proxy.domain.caller import Call, Caller, InputResponses, Kind, narrow_documents
 from mcp_tools_proxy.domain.client import Client
-from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
+from mcp_tools_proxy.domain.list_options import SERVER_NAMES, ListOptions
 from mcp_tools_proxy.mcp_server.clients import LEVELS
 from mcp_tools_proxy.telemetry.request_events import RequestFacts
 from mcp_tools_proxy.web.trace_headers import new_trace_id, trace_context_from, trace_header
@@ -77,7 +77,7 @@ class McpRequest:
     log_level: str | None
     """Lowest severity of the log messages that the client wants, None for no log messages."""
     build_client: BuildClient
-    name_style: ToolNameStyle | None
+    options: ListOptions
     """The style of tools' names that the client wants in lists; None for its agent's, or ours."""
     client_name: str | None = None
     """What the client calls itself."""
@@ -93,7 +93,7 @@ class McpRequest:
         modern: bool,
         headers: Headers = NO_HEADERS,
         session_log_level: str | None = None,
-        name_style: ToolNameStyle | None = None,
+        options: ListOptions = SERVER_NAMES,
         client_name: str | None = None,
     ) -> Self:
         """Create a request, with the trace id of ``_meta`` or headers, else a new one.
@@ -116,7 +116,7 @@ class McpRequest:
             headers=headers,
             log_level=log_level if log_level in LEVELS else None,
             build_client=build_client,
-            name_style=name_style,
+            options=options,
             client_name=client_name,
         )
 

@@ -11,9 +11,9 @@ import structlog
 from starlette.datastructures import Headers
 
 from mcp_tools_proxy.domain.caller import Caller
-from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.domain.errors import InternalError
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
+from mcp_tools_proxy.domain.list_options import SERVER_NAMES, ListOptions
 from mcp_tools_proxy.mcp_server.clients import StatelessClient, client_name_of
 from mcp_tools_proxy.mcp_server.modern_envelope import check_meta, read_envelope
 from mcp_tools_proxy.mcp_server.request import NO_HEADERS, McpRequest
@@ -77,12 +77,12 @@ async def handle_stateless(
     *,
     send: SendMessage | None = None,
     headers: Headers = NO_HEADERS,
-    name_style: ToolNameStyle | None = None,
+    options: ListOptions = SERVER_NAMES,
 ) -> Json:
     """Return the JSON-RPC response to a request: errors are in it, none is raised.
 
-    ``send`` sends notifications before it; with None they are dropped. ``name_style`` is that of
-    tools' names in lists, None for the caller's agent's, or ours.
+    ``send`` sends notifications before it; with None they are dropped. ``options`` is how
+    lists are written.
     """
     build_client = partial(StatelessClient, request.declared, send)
     mcp_request = McpRequest.from_params(
@@ -92,7 +92,7 @@ async def handle_stateless(
         build_client,
         modern=True,
         headers=headers,
-        name_style=name_style,
+        options=options,
         client_name=request.client_name,
     )
     try:

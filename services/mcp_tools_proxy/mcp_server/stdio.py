@@ -9,6 +9,7 @@ from pydantic_core import from_json
 
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import InvalidRequest, ShuttingDown
+from mcp_tools_proxy.domain.list_options import ALIASES
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
 from mcp_tools_proxy.mcp_server.message_session import MessageSession
 from mcp_tools_proxy.mcp_server.results import refused_request
@@ -49,7 +50,14 @@ async def serve_stdio(
         output = await OutputLines.open(out)
         async with asyncio.TaskGroup() as tasks:
             # one client, which runs this process: what it asks at once is its own affair
-            session = MessageSession(server, caller, output.send, tasks, max_open_requests=math.inf)
+            session = MessageSession(
+                server,
+                caller,
+                output.send,
+                tasks,
+                max_open_requests=math.inf,
+                options=ALIASES,
+            )
             chores = [
                 tasks.create_task(server.run_notifications()),
                 tasks.create_task(_stop_reading(server, lifecycle, session, lines)),

@@ -13,6 +13,8 @@ ALIAS_CHARS = 64
 SERVER_CHARS = 24
 TOOL_CHARS = 30
 """Characters kept of either name in an alias that ends in a hash of 8; together at most 64."""
+HASH_CHARS = 8
+_FIXED_CHARS = HASH_CHARS + 2
 
 _PLAIN = re.compile(r"[a-zA-Z0-9_-]+")
 _REFUSED = re.compile(r"[^a-zA-Z0-9-]+")
@@ -23,34 +25,43 @@ def qualified_name(server_id: str, tool: str) -> str:
     return f"{server_id}:{tool}"
 
 
-def alias_of(server_id: str, tool: str) -> str:
+def alias_of(server_id: str, tool: str, max_chars: int = ALIAS_CHARS) -> str:
     """Return the pair's alias, which matches ``^[a-zA-Z0-9_-]{1,64}$`` (contract §6).
+
+    ``max_chars`` is for clients that add prefixes of their own.
 
     ``server__tool`` when only the colon had to change, else a readable cut and a hash of the pair.
     The first form always holds ``__`` and splits at the first one into its pair; the second form
     never holds it. So two pairs share an alias only if their hashes collide.
     """
-    if has_plain_alias(server_id, tool):
+    if has_plain_alias(server_id, tool, max_chars):
         return f"{server_id}__{tool}"
-    shown = (_readable(server_id, SERVER_CHARS), _readable(tool, TOOL_CHARS))
-    return "_".join(part for part in (*shown, _hash(server_id, tool)) if part)
+    server_chars = SERVER_CHARS * (max_chars - _FIXED_CHARS) // (SERVER_CHARS + TOOL_CHARS)
+    tool_chars = max_chars - _FIXED_CHARS - server_chars
+    shown = (_readable(server_id, server_chars), _readable(tool, tool_chars))
+    return "_".join(part for part in (*shown, pair_hash(server_id, tool)) if part)
 
 
-def has_plain_alias(server_id: str, tool: str) -> bool:
+def hash_in(name: str) -> str | None:
+    """Return the hash at the end of a name that may be a shortened alias; None for others."""
+    return name[-HASH_CHARS:] if name[-HASH_CHARS - 1 : -HASH_CHARS] == "_" else None
+
+
+def has_plain_alias(server_id: str, tool: str, max_chars: int = ALIAS_CHARS) -> bool:
     """Return whether ``server__tool`` can be the alias: it fits, and splits uniquely at ``__``."""
     plain = f"{server_id}__{tool}"
     splits_uniquely = "__" not in server_id and not server_id.endswith("_")
-    return splits_uniquely and len(plain) <= ALIAS_CHARS and bool(_PLAIN.fullmatch(plain))
+    return splits_uniquely and len(plain) <= max_chars and bool(_PLAIN.fullmatch(plain))
 
 
 def _readable(name: str, max_chars: int) -> str:
     return _REFUSED.sub("_", name)[:max_chars].strip("_")
 
 
-def _hash(server_id: str, tool: str) -> str:
+def pair_hash(server_id: str, tool: str) -> str:
     """Hash the pair; the length in front keeps ("a", "bc") and ("ab", "c") apart."""
     pair = f"{len(server_id)}:{server_id}{tool}"
-    return hashlib.sha256(pair.encode(errors="surrogatepass")).hexdigest()[:8]
+    return hashlib.sha256(pair.encode(errors="surrogatepass")).hexdigest()[:HASH_CHARS]
 
 
 def impersonates_server(

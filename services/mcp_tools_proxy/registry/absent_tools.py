@@ -9,7 +9,7 @@ from typing import Self
 
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import ToolSpec
-from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
+from mcp_tools_proxy.policy.aliases import alias_of, hash_in, pair_hash, qualified_name
 from mcp_tools_proxy.policy.exclusions import NO_EXCLUSIONS, Exclusions
 from mcp_tools_proxy.policy.visibility import PresetScope
 from mcp_tools_proxy.registry.permissions import AccessRules, Permissions
@@ -24,9 +24,11 @@ class AbsentTools:
         self._servers: dict[str, list[str]] = {}
         """The ids of the servers by the bare name of the tool."""
         self._full_names: set[str] = set()
+        self._hashes: set[str] = set()
         for server_id, name in sorted(pairs):
             self._servers.setdefault(name, []).append(server_id)
             self._full_names |= {qualified_name(server_id, name), alias_of(server_id, name)}
+            self._hashes.add(pair_hash(server_id, name))
 
     @classmethod
     def of(cls, scope: PresetScope, present: Iterable[ToolSpec], rules: AccessRules) -> Self:
@@ -37,6 +39,10 @@ class AbsentTools:
     def owns(self, name: str) -> bool:
         """Return whether ``name`` is the qualified name or alias of an absent tool."""
         return name in self._full_names
+
+    def owns_shortened(self, name: str) -> bool:
+        """Return whether ``name`` ends in the hash of an absent tool's shortened alias."""
+        return hash_in(name) in self._hashes
 
     def candidates(self, name: str, permissions: Permissions) -> Sequence[str]:
         """Return the qualified names of the absent tools of a bare name that a caller may use."""

@@ -1,11 +1,13 @@
 """The components of one kind: which of them a caller may use, and what a name resolves to."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from itertools import compress
 from typing import Generic, Protocol, TypeVar
 
 from mcp_tools_proxy.domain.components import ComponentSpec, Tool
-from mcp_tools_proxy.policy.aliases import qualified_name
+from mcp_tools_proxy.domain.list_options import MAX_NAME_CHARS, MIN_NAME_CHARS
+from mcp_tools_proxy.policy.aliases import alias_of, hash_in, pair_hash, qualified_name
 from mcp_tools_proxy.policy.visibility import Denial
 from mcp_tools_proxy.registry.absent_tools import NOTHING_ABSENT, AbsentTools
 from mcp_tools_proxy.registry.permissions import Permissions
@@ -44,10 +46,12 @@ class ComponentTable(Generic[ItemT]):
         bare_name_allowed: Callable[[ItemT], bool] = lambda _: True,
         is_listed: Callable[[ItemT], bool] = lambda _: True,
         absent: AbsentTools = NOTHING_ABSENT,
+        has_aliases: bool = False,
     ) -> None:
         """Build the table.
 
-        An item that is not ``is_listed`` is found by its names, and is in no list.
+        ``has_aliases`` is for tools, whose aliases may be shortened. An item that is not
+        ``is_listed`` is found by its names, and is in no list.
         ``names_of`` returns an item's unique names, ``bare_name_allowed`` whether an item may be
         called by its bare name at all. No item takes a name of an ``absent`` tool, and none is
         found by a bare name that it shares with one. Raises ValueError if two items share a unique
@@ -64,6 +68,7 @@ class ComponentTable(Generic[ItemT]):
             named_bare = {name: _without_renamed(same) for name, same in named_bare.items()}
         self._by_bare_name = named_bare
         self._absent = absent
+        self._has_aliases = has_aliases
         self._is_listed = is_listed
         self._unlisted = [item for item in self.items if not is_listed(item)]
         self._shadowed = frozenset(
@@ -95,9 +100,38 @@ class ComponentTable(Generic[ItemT]):
         own = self._by_name.get(name)
         if own is not None:
             return (own,) if self.is_visible(own, permissions) else ()
+        shortened = self._find_shortened(name)
+        if shortened is not None:
+            return (shortened,) if self.is_visible(shortened, permissions) else ()
         found = self._find_bare(name, permissions)
         if found and self._absent.candidates(name, permissions):
             return ()
+        return found
+
+    def has_short_aliases(self, item: ItemT) -> bool:
+        """Return whether the item's shortened aliases are its own: no other item has its hash."""
+        spec = item.spec
+        return self._by_hash.get(pair_hash(spec.server_id or "", spec.bare_name)) is item
+
+    def _find_shortened(self, name: str) -> ItemT | None:
+        """Return the tool that has ``name`` as its alias at that length (``name_max``)."""
+        if not self._has_aliases or (digest := hash_in(name)) is None:
+            return None
+        item = self._by_hash.get(digest)
+        if item is None or item.spec.server_id is None:
+            return None
+        pair = item.spec.server_id, item.spec.bare_name
+        is_alias = any(alias_of(*pair, size) == name for size in _sizes_for(name))
+        return item if is_alias else None
+
+    @cached_property
+    def _by_hash(self) -> Mapping[str, ItemT | None]:
+        """The items of servers by the hash in their shortened aliases; None if two share it."""
+        found: dict[str, ItemT | None] = {}
+        for item in self.items if self._has_aliases else ():
+            if item.spec.server_id is not None:
+                digest = pair_hash(item.spec.server_id, item.spec.bare_name)
+                found[digest] = None if digest in found else item
         return found
 
     def candidates(self, name: str, permissions: Permissions) -> Sequence[str]:
@@ -115,7 +149,7 @@ class ComponentTable(Generic[ItemT]):
     def _find_bare(self, name: str, permissions: Permissions) -> tuple[ItemT, ...]:
         """Return the visible items of a bare name; none if it is an absent tool's full name."""
         group = self._by_bare_name.get(name)
-        if group is None or self._absent.owns(name):
+        if group is None or self._absent.owns(name) or self._absent.owns_shortened(name):
             return ()
         return tuple(it for it in group if self.is_visible(it, permissions))
 
@@ -175,6 +209,14 @@ class ComponentTable(Generic[ItemT]):
     def _named(self, item: ItemT, permissions: Permissions) -> int:
         is_bare = item.spec.server_id is not None and self.is_found_bare(item, permissions)
         return NAMED_BARE if is_bare else NAMED_IN_FULL
+
+
+def _sizes_for(name: str) -> Iterable[int]:
+    """Return the values of ``name_max`` at which a shortened alias may be ``name``.
+
+    Its parts lose underscores at their ends, so it may be shorter than the limit.
+    """
+    return range(max(MIN_NAME_CHARS, len(name)), MAX_NAME_CHARS)
 
 
 def names_of_tool(tool: Tool) -> tuple[str, ...]:

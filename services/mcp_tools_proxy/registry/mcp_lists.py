@@ -24,9 +24,11 @@ from mcp_tools_proxy.domain.components import (
     ToolNameStyle,
     ToolSpec,
 )
-from mcp_tools_proxy.policy.aliases import qualified_name
+from mcp_tools_proxy.json_schema.model_api.plain_schema import with_plain_schemas
+from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
 from mcp_tools_proxy.registry.component_table import ComponentTable, ItemT
 from mcp_tools_proxy.registry.list_cache import ListCache, etag_of
+from mcp_tools_proxy.registry.name_styles import ListShape
 from mcp_tools_proxy.registry.permissions import Permissions
 from mcp_tools_proxy.wire.encoded_list import EncodedList
 from mcp_tools_proxy.wire.uris import is_url
@@ -38,6 +40,9 @@ many in each style of names that is in use."""
 MAX_ENCODED_LISTS = 4
 """How many lists of one kind are kept as JSON, 0.7 MB each for 1,000 tools. One list may be kept
 four times: for each era, and in ASCII for streams of events. Of tools, as many in each style."""
+
+MAX_SHAPES = 8
+"""How many shapes of lists of tools are kept: clients choose ``name_max``."""
 
 NameFor = Callable[[ItemT, Permissions], str]
 """Returns a name that resolves to this very item for a caller.
@@ -184,17 +189,40 @@ class McpListings:
         )
 
 
-def mcp_tool_lists(
-    table: ComponentTable[Tool], specs: Sequence[ToolSpec] | None = None
-) -> Mapping[ToolNameStyle, McpLists[Tool]]:
-    """Return the lists of tools by style of names; ``specs`` are what they show, see McpLists."""
-    return {style: _tools_named(table, style, specs) for style in ToolNameStyle}
+class McpToolLists:
+    """The lists of tools, by their shape; ``specs`` are what they show, see McpLists."""
+
+    def __init__(
+        self, table: ComponentTable[Tool], specs: Sequence[ToolSpec] | None = None
+    ) -> None:
+        self._table = table
+        self._specs = specs
+        self._plain_specs: Sequence[ToolSpec] | None = None
+        self._lists: dict[ListShape, McpLists[Tool]] = {}
+
+    async def lists_in(self, shape: ListShape) -> McpLists[Tool]:
+        """Return the lists in a shape; the plain schemas of all tools are built once."""
+        lists = self._lists.get(shape)
+        if lists is not None:
+            return lists
+        specs = await self._plain() if shape.is_plain else self._specs
+        if len(self._lists) >= MAX_SHAPES:
+            del self._lists[next(iter(self._lists))]
+        lists = self._lists[shape] = _tools_in(self._table, shape, specs)
+        return lists
+
+    async def _plain(self) -> Sequence[ToolSpec]:
+        """Return the tools with plain schemas; servers decide how large these are."""
+        if self._plain_specs is None:
+            specs = self._specs or [tool.spec for tool in self._table.items]
+            self._plain_specs = await asyncio.to_thread(lambda: [*map(with_plain_schemas, specs)])
+        return self._plain_specs
 
 
-def _tools_named(
-    table: ComponentTable[Tool], style: ToolNameStyle, specs: Sequence[ToolSpec] | None
+def _tools_in(
+    table: ComponentTable[Tool], shape: ListShape, specs: Sequence[ToolSpec] | None
 ) -> McpLists[Tool]:
-    """Return the lists of tools in a style.
+    """Return the lists of tools in a shape.
 
     In the style BARE a tool whose bare name does not resolve to it alone is ``server:tool``, which
     depends on the caller's view.
@@ -205,15 +233,22 @@ def _tools_named(
         is_found = spec.given_name is None and table.is_found_bare(tool, permissions)
         return spec.bare_name if is_found else spec.listed_name
 
-    match style:
+    def alias(tool: Tool, _: Permissions) -> str:
+        spec = tool.spec
+        given = spec.given_name if shape.shows_given else None
+        if given is not None and len(given) <= shape.name_max:
+            return given
+        if len(spec.alias) <= shape.name_max or not table.has_short_aliases(tool):
+            return spec.alias
+        return alias_of(spec.server_id or "", spec.bare_name, shape.name_max)
+
+    match shape.style:
         case ToolNameStyle.SERVER:
             return McpLists(
                 table, key="name", name_for=lambda tool, _: tool.spec.listed_name, specs=specs
             )
         case ToolNameStyle.ALIAS:
-            return McpLists(
-                table, key="name", name_for=lambda tool, _: tool.spec.alias, specs=specs
-            )
+            return McpLists(table, key="name", name_for=alias, specs=specs)
         case ToolNameStyle.BARE:
             return McpLists(
                 table, key="name", name_for=bare, mask_for=table.naming_mask, specs=specs

@@ -17,6 +17,7 @@ from mcp_tools_proxy.domain.components import (
     ToolSpec,
 )
 from mcp_tools_proxy.domain.errors import AmbiguousName, ProxyError
+from mcp_tools_proxy.domain.list_options import SERVER_NAMES, ListOptions
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat
 from mcp_tools_proxy.policy.aliases import impersonates_server, qualified_name
 from mcp_tools_proxy.policy.guards.guard_set import GuardSet
@@ -99,6 +100,7 @@ class Registry:
             first_shadows=False,
             bare_name_allowed=bare_name_allowed,
             is_listed=lambda tool: tool.spec.is_configured,
+            has_aliases=True,
             absent=AbsentTools.of(scope, (tool.spec for tool in tools), access_rules),
         )
         prompt_table = ComponentTable(
@@ -250,16 +252,16 @@ class Registry:
         """List the MCP definitions of the templates whose URIs ``caller`` may read."""
         return self.listings.templates.definitions_for(self.access_rules.permissions_of(caller))
 
-    async def mcp_tools(self, caller: Caller, style: ToolNameStyle | None = None) -> McpList:
+    async def mcp_tools(self, caller: Caller, options: ListOptions = SERVER_NAMES) -> McpList:
         """List the MCP definitions of the tools that ``caller`` may call, with an entity tag.
 
-        Tools are named in ``style``, else in that of the caller's agent, else in the configured
-        one; every listed name resolves to its own tool.
+        ``options`` decide how it is written, then the caller's agent, then the settings; every
+        listed name resolves to its own tool.
         """
         permissions = self.access_rules.permissions_of(caller)
-        used = self.name_styles.over_mcp(style, caller.agent)
+        shape = self.name_styles.over_mcp(options, caller.agent)
         variant = self.shown_tools.variant_for(permissions)
-        return await variant.mcp[used].list_for(permissions)
+        return await (await variant.mcp.lists_in(shape)).list_for(permissions)
 
     async def mcp_prompts(self, caller: Caller) -> McpList:
         """List the prompts that ``caller`` may get, with an entity tag."""

@@ -12,13 +12,12 @@ from mcp_tools_proxy.domain.components import (
     JsonObject,
     Result,
     Tool,
-    ToolNameStyle,
     ToolSpec,
 )
 from mcp_tools_proxy.domain.errors import DocumentRefused
 from mcp_tools_proxy.policy.visibility import Visibility
 from mcp_tools_proxy.registry.component_table import ComponentTable
-from mcp_tools_proxy.registry.mcp_lists import McpLists, mcp_tool_lists
+from mcp_tools_proxy.registry.mcp_lists import McpToolLists
 from mcp_tools_proxy.registry.permissions import Permissions
 from mcp_tools_proxy.registry.rule_finder import in_profile
 from mcp_tools_proxy.registry.tool_lists import ToolLists
@@ -43,7 +42,7 @@ class ToolVariant:
     ) -> None:
         """``specs`` are the tools' in the order of the table where they differ from their own."""
         self.lists = ToolLists(table, unlisted_offers, specs)
-        self.mcp: Mapping[ToolNameStyle, McpLists[Tool]] = mcp_tool_lists(table, specs)
+        self.mcp = McpToolLists(table, specs)
 
 
 class ShownTools:

@@ -20,6 +20,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from mcp_tools_proxy.domain.components import ToolNameStyle
+from mcp_tools_proxy.domain.list_options import MAX_NAME_CHARS, MIN_NAME_CHARS
 from mcp_tools_proxy.domain.offers.definitions import DefinitionsMode
 from mcp_tools_proxy.domain.server import OutputSchemaCheck, StdioMode
 from mcp_tools_proxy.settings.audit import AuditSettings, check_audit
@@ -153,9 +154,13 @@ class Settings(
     sources: bool = True
     """Whether answers of document tools have ``sources``, where neither the request nor the agent's
     profile says it."""
-    tool_name_style: ToolNameStyle = ToolNameStyle.SERVER
+    tool_name_style: Annotated[ToolNameStyle | None, BeforeValidator(empty_is_unset)] = None
     """How MCP lists name downstream tools: server (``server:tool``), alias, or bare; where neither
-    the address (``?name_style=``) nor the agent's profile says it."""
+    the address (``?name_style=``) nor the agent's profile says it. Unset, alias over streamable
+    HTTP and stdio, server over legacy HTTP+SSE and the connector."""
+    name_max: Annotated[int, Field(ge=MIN_NAME_CHARS, le=MAX_NAME_CHARS)] = MAX_NAME_CHARS
+    """Longest alias in MCP lists, 16 to 64 characters, where neither the address (``?name_max=``)
+    nor the agent's profile says it; less for clients that add a prefix."""
     default_tenant_id: Annotated[Identifier | None, BeforeValidator(empty_is_unset)] = None
     """Tenant of MCP requests that name none; unset, these are offered no document tools."""
     max_sessions: Count = 1000

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from mcp_tools_proxy.domain.errors import ProxyError, StoreUnavailable, Unauthenticated
-from mcp_tools_proxy.web.name_style import InvalidNameStyle
+from mcp_tools_proxy.web.list_options import InvalidListOption
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 
 
@@ -47,13 +47,13 @@ STATUS_OF_CODE: Mapping[str, ErrorStatus] = {
 
 _OTHERS = ErrorStatus()
 _STORE = ErrorStatus(api=503)
-_NAME_STYLE = ErrorStatus(api=400, mcp=400)
+_LIST_OPTION = ErrorStatus(api=400, mcp=400)
 
 
 def status_of(error: ProxyError) -> ErrorStatus:
     """Return the HTTP status of an error in each entry."""
-    if isinstance(error, InvalidNameStyle):
-        return _NAME_STYLE
+    if isinstance(error, InvalidListOption):
+        return _LIST_OPTION
     if isinstance(error, StoreUnavailable):
         return _STORE
     return STATUS_OF_CODE.get(error.code, _OTHERS)

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from mcp_tools_proxy.domain.components import ToolNameStyle
+from mcp_tools_proxy.domain.list_options import ListOptions
 from mcp_tools_proxy.mcp_server.subscriptions.delivery import Delivery, Subscriber
 from mcp_tools_proxy.mcp_server.subscriptions.list_changes import ListChangeMonitor, ListKind
 from mcp_tools_proxy.policy.visibility import Visibility
@@ -74,7 +75,7 @@ async def test_a_change_is_sent_to_those_who_see_it(first: str) -> None:
 def named_for_the_reader(style: ToolNameStyle) -> Registry:
     """Build a registry in which the reader's profile chooses how its lists name tools."""
     offered = [FakeTool(name="s1:a", alias="s1__a", server_id="s1")]
-    styles = NameStyles(by_agent={"reader": style})
+    styles = NameStyles(by_agent={"reader": ListOptions(name_style=style)})
     rules = AccessRules(agents={"reader": Visibility()})
     return Registry.build(offered, access_rules=rules, name_styles=styles)
 
@@ -89,7 +90,9 @@ async def test_another_style_is_a_change_for_whom_it_says_how_tools_are_named(
     changes = {style: asyncio.Queue[frozenset[ListKind]]() for style in styles}
     async with watched(holder) as monitor:
         for style, queue in changes.items():
-            monitor.subscribe(caller, await monitor.snapshot(caller, style), queue.put)
+            monitor.subscribe(
+                caller, await monitor.snapshot(caller, ListOptions(name_style=style)), queue.put
+            )
         holder.replace(named_for_the_reader(ToolNameStyle.ALIAS))
         assert await changes[None].get() == {ListKind.TOOLS}
         for _ in range(5):  # more turns than another delivery of the same comparison takes

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.components import ToolNameStyle
+from mcp_tools_proxy.domain.list_options import ListOptions, SchemaStyle
 from mcp_tools_proxy.mcp_server.handshake_session import Declared
 from mcp_tools_proxy.mcp_server.http.sessions.session_ids import SessionIds
 from mcp_tools_proxy.wire.mcp_protocol import HANDSHAKE_VERSIONS
@@ -60,18 +61,42 @@ STYLES = (None, *ToolNameStyle)
 
 @pytest.mark.parametrize("style", STYLES)
 def test_an_id_says_in_which_style_its_session_names_tools(style: ToolNameStyle | None) -> None:
-    session_id, _ = SessionIds([KEY]).create(declared(), CALLER, PATH, LISTS, style)
+    session_id, _ = SessionIds([KEY]).create(
+        declared(), CALLER, PATH, LISTS, ListOptions(name_style=style)
+    )
     claims = SessionIds([KEY]).read(session_id, CALLER, PATH)
     assert claims is not None
-    assert (claims.name_style, len(session_id)) == (style, 48)
+    assert (claims.options.name_style, len(session_id)) == (style, 48)
 
 
 def test_no_client_can_change_the_style_of_its_session() -> None:
     ids = SessionIds([KEY])
-    first = {style: ids.create(declared(), CALLER, PATH, LISTS, style)[0][:2] for style in STYLES}
-    session_id, _ = ids.create(declared(), CALLER, PATH, LISTS, ToolNameStyle.ALIAS)
+    first = {
+        style: ids.create(declared(), CALLER, PATH, LISTS, ListOptions(name_style=style))[0][:2]
+        for style in STYLES
+    }
+    session_id, _ = ids.create(
+        declared(), CALLER, PATH, LISTS, ListOptions(name_style=ToolNameStyle.ALIAS)
+    )
     changed = {style: ids.read(it + session_id[2:], CALLER, PATH) for style, it in first.items()}
     assert [style for style, claims in changed.items() if claims] == [ToolNameStyle.ALIAS]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ListOptions(schemas=SchemaStyle.PLAIN),
+        ListOptions(name_max=16),
+        ListOptions(name_style=ToolNameStyle.BARE, schemas=SchemaStyle.ORIGINAL, name_max=64),
+    ],
+)
+def test_an_id_says_how_its_session_writes_schemas_and_aliases(options: ListOptions) -> None:
+    session_id, _ = SessionIds([KEY]).create(declared(), CALLER, PATH, LISTS, options)
+    claims = SessionIds([KEY]).read(session_id, CALLER, PATH)
+    assert claims is not None
+    assert (claims.options, len(session_id)) == (options, 52)
+    flipped = bytes([session_id[28] ^ 1])
+    assert SessionIds([KEY]).read(session_id[:28] + flipped + session_id[29:], CALLER, PATH) is None
 
 
 def test_an_id_of_the_version_before_is_read_and_made_where_no_style_is_named() -> None:
@@ -80,7 +105,7 @@ def test_an_id_of_the_version_before_is_read_and_made_where_no_style_is_named() 
     ids = SessionIds([b"k" * 32])
     claims = ids.read(old_id, CALLER, PATH)
     assert claims is not None
-    assert (claims.declared.capabilities, claims.name_style) == ({"roots": {}}, None)
+    assert (claims.declared.capabilities, claims.options.name_style) == ({"roots": {}}, None)
     assert new_id(ids)[:2] == old_id[:2]
 
 

@@ -9,6 +9,7 @@ from mcp_tools_proxy.domain.caller import Call, Caller, Kind
 from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.domain.configuration import AgentProfile, Preset, Reference
 from mcp_tools_proxy.domain.errors import ProxyError
+from mcp_tools_proxy.domain.list_options import ListOptions
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.policy.aliases import alias_of
 from mcp_tools_proxy.policy.exclusions import Exclusions
@@ -66,7 +67,7 @@ class Case:
                 exclude=exclude,
                 servers=self.snapshots,
             ),
-            name_styles=NameStyles(default=tool_names),
+            name_styles=NameStyles(default=ListOptions(name_style=tool_names)),
             scope=PresetScope.of(self.preset),
         )
 

@@ -7,6 +7,7 @@ import pytest
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.domain.errors import AmbiguousName
+from mcp_tools_proxy.domain.list_options import ListOptions
 from mcp_tools_proxy.policy.aliases import alias_of
 from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.visibility import PresetScope, Visibility
@@ -46,7 +47,9 @@ def registry_of(
 
 
 async def listed_bare(registry: Registry, agent: str | None) -> list[object]:
-    listed = await registry.mcp_tools(make_caller(agent=agent), ToolNameStyle.BARE)
+    listed = await registry.mcp_tools(
+        make_caller(agent=agent), ListOptions(name_style=ToolNameStyle.BARE)
+    )
     return [it["name"] for it in listed.definitions]
 
 

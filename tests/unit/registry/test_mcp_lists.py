@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import ResourceSpec, ToolNameStyle
+from mcp_tools_proxy.domain.list_options import ListOptions
 from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.visibility import Visibility
 from mcp_tools_proxy.registry.name_styles import NameStyles
@@ -44,7 +45,7 @@ def registry_of(
         resources=[FakeResource("u://1", server_id=it) for it in "ab"],
         templates=[FakeTemplate("v://", server_id=it) for it in "ab"],
         access_rules=AccessRules(agents=NARROW, servers=servers),
-        name_styles=NameStyles(default=style),
+        name_styles=NameStyles(default=ListOptions(name_style=style)),
     )
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller, Kind
 from mcp_tools_proxy.domain.components import ToolNameStyle
+from mcp_tools_proxy.domain.list_options import ListOptions
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat
 from tests.support.builders import make_caller
 from tests.unit.registry.registry_cases import (
@@ -39,7 +40,10 @@ async def test_each_listed_name_leads_to_its_own_tool(
     case: Case, style: ToolNameStyle, caller: Caller
 ) -> None:
     registry = case.registry
-    listed = [str(it["name"]) for it in (await registry.mcp_tools(caller, style)).definitions]
+    listed = [
+        str(it["name"])
+        for it in (await registry.mcp_tools(caller, ListOptions(name_style=style))).definitions
+    ]
     found = [outcome_for(registry, Kind.TOOL, name, caller) for name in listed]
     seen = registry.visible_to(caller)
     for_http = await registry.list_tools(caller, ToolFormat.MCP, style=style)

@@ -7,6 +7,7 @@ import pytest
 from mcp_tools_proxy.domain.components import Tool, ToolNameStyle
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat
 from mcp_tools_proxy.registry.component_table import ComponentTable
+from mcp_tools_proxy.registry.name_styles import ListShape
 from mcp_tools_proxy.registry.permissions import WITHOUT_AGENT, Permissions
 from mcp_tools_proxy.registry.shown_tools import MAX_VARIANTS, BindTool, ShownTools
 from tests.support.fakes import FakeTool
@@ -33,7 +34,9 @@ async def arguments_in_lists(shown: ShownTools, permissions: Permissions) -> lis
     variant = shown.variant_for(permissions)
     listed = (await variant.lists.list_for(permissions, ToolFormat.MCP)).definitions
     for style in ToolNameStyle:
-        of_mcp = (await variant.mcp[style].list_for(permissions)).definitions
+        of_mcp = (
+            await (await variant.mcp.lists_in(ListShape(style))).list_for(permissions)
+        ).definitions
         assert [it["inputSchema"] for it in of_mcp] == [it["inputSchema"] for it in listed]
     return [list(it["inputSchema"]["properties"]) for it in listed]  # type: ignore[index]
 

@@ -60,6 +60,11 @@ _NOTES = (
         "is empty by default, so nothing is blocked; set it to leak,dump,exfiltrate to keep that.",
     ),
     _default_of(
+        "tool_name_style",
+        "is unset by default, so streamable HTTP and stdio list tools as server__tool; set it to "
+        "server to keep server:tool.",
+    ),
+    _default_of(
         "keep_alive_s",
         "is 75 by default, no longer 5: a proxy in front should close idle connections sooner.",
     ),

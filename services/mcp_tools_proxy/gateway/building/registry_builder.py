@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from mcp_tools_proxy.config.active_config import ActiveConfig
 from mcp_tools_proxy.config.loader import NO_AGENTS
 from mcp_tools_proxy.domain.audit.registry_version import RegistryVersion
-from mcp_tools_proxy.domain.components import ResourceTemplate, Tool, ToolNameStyle
+from mcp_tools_proxy.domain.components import ResourceTemplate, Tool
+from mcp_tools_proxy.domain.list_options import ListOptions
 from mcp_tools_proxy.domain.offers.bindings import ServerBindings
 from mcp_tools_proxy.domain.offers.definitions import DefinitionKey, without_items
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
@@ -54,7 +55,7 @@ class BuiltRegistry:
 class RegistryBuilder:
     """Builds registries with the gateway's own tools and the present sessions; keeps nothing.
 
-    ``require_agent`` and ``tool_names`` are settings; None for the first means whether there are
+    ``require_agent`` and ``list_options`` are settings; None for the first means whether there are
     profiles.
     """
 
@@ -65,13 +66,13 @@ class RegistryBuilder:
         local_templates: Iterable[ResourceTemplate],
         build_components: BuildComponents,
         require_agent: bool | None,
-        tool_names: ToolNameStyle,
+        list_options: ListOptions,
     ) -> None:
         self.local_tools = tuple(local_tools)
         self._local_templates = tuple(local_templates)
         self._build_components = build_components
         self._require_agent = require_agent
-        self._tool_names = tool_names
+        self._list_options = list_options
 
     def build(
         self,
@@ -127,7 +128,7 @@ class RegistryBuilder:
             resources=remote.resources,
             templates=(*self._local_templates, *remote.templates),
             access_rules=access_rules,
-            name_styles=NameStyles(by_agent=wanted.name_styles, default=self._tool_names),
+            name_styles=NameStyles(by_agent=wanted.list_options, default=self._list_options),
             scope=scope,
             unlisted_offers=UnlistedOffers(
                 snapshots=snapshots,

@@ -49,6 +49,13 @@ ANTHROPIC = SchemaRules(
     argument_name=re.compile(r"[a-zA-Z0-9_.-]{1,64}"),
 )
 
+PLAIN = SchemaRules(
+    refused_at_top=frozenset({"anyOf", "oneOf", "allOf", "enum", "const", "not"}),
+    needs_properties=True,
+    needs_items=True,
+)
+"""Of no API: MCP clients with weak schema support; see ``plain_schema``."""
+
 
 @lru_cache(maxsize=PATTERNS)
 def _compiles(pattern: str) -> bool:

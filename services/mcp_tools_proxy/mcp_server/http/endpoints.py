@@ -18,8 +18,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcp_tools_proxy.auth.caller_resolver import CallerResolver
 from mcp_tools_proxy.domain.caller import Caller
-from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.domain.errors import ProxyError
+from mcp_tools_proxy.domain.list_options import ALIASES, LEGACY_SSE, ListOptions
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
 from mcp_tools_proxy.mcp_server.http.authentication import (
     asserted_by_path,
@@ -39,7 +39,7 @@ from mcp_tools_proxy.policy.tenant_share import tenant_share
 from mcp_tools_proxy.registry.registry import RegistryHolder
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.web.body import BodyLimits
-from mcp_tools_proxy.web.name_style import name_style_of
+from mcp_tools_proxy.web.list_options import list_options_of
 from mcp_tools_proxy.web.request_refusals import RequestRefusals
 from mcp_tools_proxy.web.trace_headers import trace_id_from
 from mcp_tools_proxy.wire.mcp_protocol import HANDSHAKE_VERSIONS
@@ -53,9 +53,7 @@ _STREAM_HEADERS = frozenset({VERSION_HEADER, SESSION_HEADER, b"last-event-id"})
 _SESSION_VERSIONS = frozenset(version.encode() for version in HANDSHAKE_VERSIONS)
 
 
-Handle = Callable[
-    [Scope, Caller, ToolNameStyle | None, CallerCheck, Receive, Send], Awaitable[None]
-]
+Handle = Callable[[Scope, Caller, ListOptions, CallerCheck, Receive, Send], Awaitable[None]]
 """Serves an authenticated request, whose check is repeated while the response is a stream."""
 
 
@@ -152,11 +150,13 @@ class HttpEndpoints:
 
     def routes(self) -> Sequence[Route]:
         """Return the routes, without and with an agent in the path, and those of the metadata."""
-        streamable = _Endpoint(partial(self._enter, self._streamable))
-        legacy = _Endpoint(partial(self._enter, self._legacy))
+        streamable = _Endpoint(partial(self._enter, self._streamable, ALIASES))
+        legacy = _Endpoint(partial(self._enter, self._legacy, LEGACY_SSE))
         routes = (
             Route("/mcp", streamable),
+            Route("/mcp/", streamable),
             Route("/mcp/agents/{agent}", streamable),
+            Route("/mcp/agents/{agent}/", streamable),
             Route("/mcp/sse", legacy),
             Route("/mcp/agents/{agent}/sse", legacy),
         )
@@ -180,13 +180,15 @@ class HttpEndpoints:
                 for task in tasks:
                     task.cancel()
 
-    async def _enter(self, handle: Handle, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _enter(
+        self, handle: Handle, entry: ListOptions, scope: Scope, receive: Receive, send: Send
+    ) -> None:
         """Resolve the caller of a request and pass it to ``handle``, or send an error response."""
         try:
             asserted = asserted_by_path(scope)
             caller = await self._callers.resolve(scope, asserted)
             check = partial(self._callers.revalidate, scope, asserted, caller)
-            await handle(scope, caller, name_style_of(scope), check, receive, send)
+            await handle(scope, caller, list_options_of(scope, entry), check, receive, send)
         except ProxyError as error:
             await self._refuse(error, scope)(scope, receive, send)
 
@@ -194,21 +196,20 @@ class HttpEndpoints:
         self,
         scope: Scope,
         caller: Caller,
-        name_style: ToolNameStyle | None,
+        options: ListOptions,
         check: CallerCheck,
         receive: Receive,
         send: Send,
     ) -> None:
         """Serve streamable HTTP, and legacy HTTP+SSE at the same address (seed 001)."""
-        if self._is_legacy_sse(scope, caller, name_style):
-            await self._legacy(scope, caller, name_style, check, receive, send)
+        if self._is_legacy_sse(scope, caller, options):
+            options = LEGACY_SSE.in_session(options)
+            await self._legacy(scope, caller, options, check, receive, send)
             return
         serve = self._stateless.serve if _is_modern(scope) else self._stateful.serve
-        await serve(scope, caller, name_style, check, receive, send)
+        await serve(scope, caller, options, check, receive, send)
 
-    def _is_legacy_sse(
-        self, scope: Scope, caller: Caller, name_style: ToolNameStyle | None
-    ) -> bool:
+    def _is_legacy_sse(self, scope: Scope, caller: Caller, options: ListOptions) -> bool:
         """Return whether a request is of legacy HTTP+SSE, at the address of streamable HTTP.
 
         Its clients send none of the newer headers, but the version of the handshake once they know
@@ -225,13 +226,13 @@ class HttpEndpoints:
             return False
         if VERSION_HEADER not in names:
             return True
-        return not _is_modern(scope) and self._sse.has_session(caller, name_style, scope)
+        return not _is_modern(scope) and self._sse.has_session(caller, options, scope)
 
     async def _legacy(
         self,
         scope: Scope,
         caller: Caller,
-        name_style: ToolNameStyle | None,
+        options: ListOptions,
         check: CallerCheck,
         receive: Receive,
         send: Send,
@@ -239,12 +240,12 @@ class HttpEndpoints:
         """Serve legacy HTTP+SSE."""
         match scope["method"]:
             case "POST":
-                await self._sse.post(caller, name_style, scope, receive, send)
+                await self._sse.post(caller, options, scope, receive, send)
             case "GET":
                 self._streams.check_capacity(caller.tenant_id)
                 self._live.make_space(caller)
                 await self._streams.serve(
-                    partial(self._sse.stream, caller, name_style),
+                    partial(self._sse.stream, caller, options),
                     scope,
                     receive,
                     send,

@@ -17,27 +17,27 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from mcp_tools_proxy.domain.caller import Caller
-from mcp_tools_proxy.domain.components import ToolNameStyle
+from mcp_tools_proxy.domain.list_options import ListOptions
 from mcp_tools_proxy.mcp_server.http.event_stream import EventStream, event_frame
 from mcp_tools_proxy.mcp_server.http.unread_messages import UnreadMessages
 from mcp_tools_proxy.mcp_server.message_session import MessageSession
 from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
 from mcp_tools_proxy.web.body import BodyLimits, parse_body, read_body
 from mcp_tools_proxy.web.disconnect import disconnected
-from mcp_tools_proxy.web.name_style import NAME_STYLE
+from mcp_tools_proxy.web.list_options import query_of
 from mcp_tools_proxy.wire.json_rpc import check_message, request_id_of
 
 
 @dataclass(frozen=True, slots=True)
 class _SseSession:
     caller: Caller
-    name_style: ToolNameStyle | None
+    options: ListOptions
     messages: MessageSession
     unread: UnreadMessages
 
-    def is_of(self, caller: Caller, name_style: ToolNameStyle | None) -> bool:
-        """Return whether a message of ``caller``, in a style or in none, is of this session."""
-        return self.caller == caller and name_style in (None, self.name_style)
+    def is_of(self, caller: Caller, options: ListOptions) -> bool:
+        """Return whether a message of ``caller`` with these list options is of this session."""
+        return self.caller == caller and options.agree_with(self.options)
 
 
 class LegacySse:
@@ -61,7 +61,7 @@ class LegacySse:
     async def stream(
         self,
         caller: Caller,
-        name_style: ToolNameStyle | None,
+        options: ListOptions,
         scope: Scope,
         receive: Receive,
         send: Send,
@@ -75,8 +75,7 @@ class LegacySse:
                 await events.send_frame(frame)
 
         address = f"{quote(scope['path'])}?sessionId={session_id}"
-        if name_style is not None:
-            address += f"&{NAME_STYLE}={name_style}"
+        address += query_of(options)
         async with events.pings(), asyncio.TaskGroup() as tasks:
             # its open requests are bounded by what waits, see UnreadMessages
             session = MessageSession(
@@ -85,9 +84,9 @@ class LegacySse:
                 send_message,
                 tasks,
                 max_open_requests=math.inf,
-                name_style=name_style,
+                options=options,
             )
-            self._sessions[session_id] = _SseSession(caller, name_style, session, unread)
+            self._sessions[session_id] = _SseSession(caller, options, session, unread)
             enders = [
                 tasks.create_task(end)
                 for end in (disconnected(receive, session.close), self._end_on_shutdown(session))
@@ -101,18 +100,18 @@ class LegacySse:
                     ender.cancel()
         await events.end()
 
-    def has_session(self, caller: Caller, name_style: ToolNameStyle | None, scope: Scope) -> bool:
+    def has_session(self, caller: Caller, options: ListOptions, scope: Scope) -> bool:
         """Return whether a message belongs to an open stream of its caller."""
         try:
             session = self._sessions.get(_session_id_of(scope["query_string"]))
         except ValueError:
             return False
-        return session is not None and session.is_of(caller, name_style)
+        return session is not None and session.is_of(caller, options)
 
     async def post(
         self,
         caller: Caller,
-        name_style: ToolNameStyle | None,
+        options: ListOptions,
         scope: Scope,
         receive: Receive,
         send: Send,
@@ -129,7 +128,7 @@ class LegacySse:
         except ValueError as error:
             response = Response(str(error), status_code=400)
         else:
-            is_found = session is not None and session.is_of(caller, name_style)
+            is_found = session is not None and session.is_of(caller, options)
             session = session if is_found else None
             response = await self._receive(session, message, caller, len(body))
         await response(scope, receive, send)

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from mcp_tools_proxy.domain.caller import Caller
-from mcp_tools_proxy.domain.components import ToolNameStyle
+from mcp_tools_proxy.domain.list_options import SERVER_NAMES, ListOptions
 from mcp_tools_proxy.mcp_server.handshake_session import (
     INITIALIZE,
     Declared,
@@ -36,6 +36,7 @@ from mcp_tools_proxy.mcp_server.http.sessions.session_ids import (
 )
 from mcp_tools_proxy.mcp_server.http.sessions.session_records import SessionRecord, SessionRecords
 from mcp_tools_proxy.mcp_server.http.sessions.session_stream import FIRST_STREAM_S
+from mcp_tools_proxy.mcp_server.methods import LIST_METHODS
 from mcp_tools_proxy.mcp_server.results import Json, error_response, result_response
 from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
 from mcp_tools_proxy.telemetry.recorder import cut
@@ -74,20 +75,20 @@ class _RefusedRequest(Exception):
 class _HttpRequest:
     """One HTTP request and where its response is sent."""
 
-    __slots__ = ("accept", "caller", "headers", "name_style", "path", "receive", "scope", "send")
+    __slots__ = ("accept", "caller", "headers", "options", "path", "receive", "scope", "send")
 
     def __init__(
         self,
         scope: Scope,
         caller: Caller,
-        name_style: ToolNameStyle | None,
+        options: ListOptions,
         receive: Receive,
         send: Send,
     ) -> None:
         self.scope = scope
         self.caller = caller
-        self.name_style = name_style
-        self.path: str = scope["path"]
+        self.options = options
+        self.path: str = scope["path"].rstrip("/")
         self.receive = receive
         self.send = send
         self.headers: Mapping[bytes, bytes] = dict(reversed(scope["headers"]))
@@ -141,13 +142,13 @@ class StatefulHttp:
         self,
         scope: Scope,
         caller: Caller,
-        name_style: ToolNameStyle | None,
+        options: ListOptions,
         check: CallerCheck,
         receive: Receive,
         send: Send,
     ) -> None:
         """Serve one HTTP request. Raises ProxyError, ClientDisconnect."""
-        request = _HttpRequest(scope, caller, name_style, receive, send)
+        request = _HttpRequest(scope, caller, options, receive, send)
         try:
             match scope["method"]:
                 case "POST":
@@ -193,9 +194,11 @@ class StatefulHttp:
         except JsonRpcError as error:
             await request.respond(error_response(message["id"], error))
             return
-        caller, style = request.caller, request.name_style
-        versions = await self._server.list_changes.snapshot_or_empty(caller, style)
-        session_id, name = self._ids.create(declared, caller, request.path, versions.digest, style)
+        caller, options = request.caller, request.options
+        versions = await self._server.list_changes.snapshot_or_empty(caller, options)
+        session_id, name = self._ids.create(
+            declared, caller, request.path, versions.digest, options
+        )
         self._records.begin(name)
         self._remember_client(name, declared.client_name)
         response = result_response(message["id"], initialize_result(self._server, declared))
@@ -203,6 +206,10 @@ class StatefulHttp:
 
     async def _answer(self, live: LiveSession, request: _HttpRequest, message: Json) -> None:
         """Send the response to a request of a session."""
+        if message["method"] in LIST_METHODS:
+            # one body: as an event of over 1 MiB the Python SDK 2.x would refuse the list
+            await send_json(await _response_to(live, request, message), request.send, status=200)
+            return
         if not request.accepts_events:
             await request.respond(await _response_to(live, request, message))
             return
@@ -236,7 +243,7 @@ class StatefulHttp:
             serve = partial(
                 live.serve_stream,
                 lists,
-                request.name_style,
+                request.options,
                 seen=_lists_seen(claims, request),
                 primed=claims.declared.version >= PRIMING_VERSION,
                 is_alone=self._records.is_alone,
@@ -258,17 +265,18 @@ class StatefulHttp:
     async def _session_of(self, request: _HttpRequest) -> tuple[SessionClaims, SessionRecord]:
         """Return what a session id says, and its session's record. Raises _RefusedRequest.
 
-        The request gets the session's style of names. If it names another one, the session is
-        unknown, as it is at another path.
+        The request gets the session's list options. If it names others, the session is unknown, as
+        it is at another path.
         """
         session_id = request.headers.get(SESSION_HEADER)
         if not session_id:
             raise _RefusedRequest(400, "Bad Request: Missing session ID")
         claims = self._ids.read(session_id.strip(b" \t"), request.caller, request.path)
-        if claims is not None and claims.name_style is not None:
-            if request.name_style not in (None, claims.name_style):
+        if claims is not None and claims.options != SERVER_NAMES:
+            options = request.options.in_session(claims.options)
+            if not request.options.agree_with(options):
                 raise _RefusedRequest(404, "Session not found")
-            request.name_style = claims.name_style
+            request.options = options
         record = None if claims is None else await self._records.use(claims)
         if claims is None or record is None:
             raise _RefusedRequest(404, "Session not found")
@@ -290,7 +298,7 @@ async def _response_to(
     headers = Headers(scope=request.scope)
     try:
         return await live.handshake.answer(
-            message, request.caller, send, headers=headers, name_style=request.name_style
+            message, request.caller, send, headers=headers, options=request.options
         )
     except RequestCancelled:
         return error_response(message["id"], JsonRpcError(REQUEST_CANCELLED, "Request cancelled"))

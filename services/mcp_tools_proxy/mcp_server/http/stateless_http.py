@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from mcp_tools_proxy.domain.caller import Caller
-from mcp_tools_proxy.domain.components import ToolNameStyle
+from mcp_tools_proxy.domain.list_options import ListOptions
 from mcp_tools_proxy.mcp_server.http.event_stream import EventStream, send_json
 from mcp_tools_proxy.mcp_server.http.header_parameters import HeaderParameters
 from mcp_tools_proxy.mcp_server.http.open_streams import CallerCheck, OpenStreams
@@ -58,7 +58,7 @@ class StatelessHttp:
         self,
         scope: Scope,
         caller: Caller,
-        name_style: ToolNameStyle | None,
+        options: ListOptions,
         check: CallerCheck,
         receive: Receive,
         send: Send,
@@ -92,7 +92,7 @@ class StatelessHttp:
             request,
             caller,
             headers=Headers(scope=scope),
-            name_style=name_style,
+            options=options,
         )
         if request.method == LISTEN:
             app = partial(_respond_as_events, handle)

@@ -14,8 +14,8 @@ from hashlib import sha256
 import structlog
 
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
-from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.domain.errors import ProxyError
+from mcp_tools_proxy.domain.list_options import SERVER_NAMES, ListOptions
 from mcp_tools_proxy.mcp_server.subscriptions.delivery import Delivery, Subscriber
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 
@@ -39,12 +39,12 @@ class ListKind(Enum):
 class ListVersions:
     """Entity tags of a caller's lists in ``registry``; empty while nothing can be listed.
 
-    ``name_style`` is the style of tools' names that was requested, if any.
+    ``options`` is how the lists are written.
     """
 
     registry: Registry | None = None
     etags: Mapping[ListKind, str] = field(default_factory=dict)
-    name_style: ToolNameStyle | None = None
+    options: ListOptions = SERVER_NAMES
 
     @property
     def digest(self) -> bytes:
@@ -76,17 +76,15 @@ class ListChangeMonitor:
     def __len__(self) -> int:
         return len(self._subscriptions)
 
-    async def snapshot(
-        self, caller: Caller, name_style: ToolNameStyle | None = None
-    ) -> ListVersions:
+    async def snapshot(self, caller: Caller, options: ListOptions = SERVER_NAMES) -> ListVersions:
         """Return the versions that ``caller`` sees now. Raises AgentNotFound, AgentRequired."""
-        return await _snapshot(self._registry.current, caller, name_style)
+        return await _snapshot(self._registry.current, caller, options)
 
     async def snapshot_or_empty(
-        self, caller: Caller, name_style: ToolNameStyle | None = None
+        self, caller: Caller, options: ListOptions = SERVER_NAMES
     ) -> ListVersions:
         """Return the versions that ``caller`` sees now, empty ones where it may list nothing."""
-        return await _snapshot_or_empty(self._registry.current, caller, name_style)
+        return await _snapshot_or_empty(self._registry.current, caller, options)
 
     def subscribe(
         self, caller: Caller, versions: ListVersions, send: OnChange
@@ -123,7 +121,7 @@ class ListChangeMonitor:
     async def _compare(self, registry: Registry) -> None:
         current: dict[object, ListVersions] = {}
         for subscription in tuple(self._subscriptions.values()):
-            caller, style = subscription.caller, subscription.versions.name_style
+            caller, style = subscription.caller, subscription.versions.options
             has_one_document = registry.access_rules.has_one_document(caller)
             view = (caller.agent, caller.tenant_id == NO_TENANT, has_one_document, style)
             if view not in current:
@@ -138,10 +136,8 @@ class ListChangeMonitor:
             self._delivery.enqueue(subscription.subscriber, changed)
 
 
-async def _snapshot(
-    registry: Registry, caller: Caller, name_style: ToolNameStyle | None
-) -> ListVersions:
-    tools = await registry.mcp_tools(caller, name_style)
+async def _snapshot(registry: Registry, caller: Caller, options: ListOptions) -> ListVersions:
+    tools = await registry.mcp_tools(caller, options)
     prompts = await registry.mcp_prompts(caller)
     resources = await registry.mcp_resources(caller)
     templates = await registry.mcp_templates(caller)
@@ -150,16 +146,16 @@ async def _snapshot(
         ListKind.PROMPTS: prompts.etag,
         ListKind.RESOURCES: resources.etag + templates.etag,
     }
-    return ListVersions(registry, etags, name_style)
+    return ListVersions(registry, etags, options)
 
 
 async def _snapshot_or_empty(
-    registry: Registry, caller: Caller, name_style: ToolNameStyle | None
+    registry: Registry, caller: Caller, options: ListOptions
 ) -> ListVersions:
     try:
-        return await _snapshot(registry, caller, name_style)
+        return await _snapshot(registry, caller, options)
     except ProxyError:  # its agent was removed: nothing can be listed any more
         pass
     except Exception:
         log.exception("facade.look_crashed")
-    return ListVersions(registry, name_style=name_style)
+    return ListVersions(registry, options=options)

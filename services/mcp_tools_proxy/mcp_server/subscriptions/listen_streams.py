@@ -194,7 +194,7 @@ class ListenStreams:
 
         ``subscribed`` ends the subscriptions. Raises AgentNotFound, AgentRequired.
         """
-        versions = await self._list_changes.snapshot(request.caller, request.name_style)
+        versions = await self._list_changes.snapshot(request.caller, request.options)
         kinds = wanted.kinds
         uris = await self._subscribe_resources(stream, request, wanted.uris, subscribed)
         subscribed.callback(

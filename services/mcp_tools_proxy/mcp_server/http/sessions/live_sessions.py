@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.types import Receive, Scope, Send
 
 from mcp_tools_proxy.domain.caller import Caller
-from mcp_tools_proxy.domain.components import ToolNameStyle
+from mcp_tools_proxy.domain.list_options import ListOptions
 from mcp_tools_proxy.mcp_server.handshake_session import (
     CANCELLED,
     HandshakeSession,
@@ -77,7 +77,7 @@ class LiveSession:
     async def serve_stream(
         self,
         lists: ListChangeMonitor,
-        name_style: ToolNameStyle | None,
+        options: ListOptions,
         _scope: Scope,
         receive: Receive,
         send: Send,
@@ -87,7 +87,7 @@ class LiveSession:
         is_alone: bool,
     ) -> None:
         """Serve the session's stream, see ``SessionStream``; there must be none yet."""
-        self.stream = SessionStream(send, lists, self.caller, name_style, is_alone=is_alone)
+        self.stream = SessionStream(send, lists, self.caller, options, is_alone=is_alone)
         try:
             await self.stream.serve(
                 self.handshake.subscriptions,

@@ -17,6 +17,7 @@ from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.components import ToolNameStyle
+from mcp_tools_proxy.domain.list_options import SERVER_NAMES, ListOptions, SchemaStyle
 from mcp_tools_proxy.mcp_server.handshake_session import Declared
 from mcp_tools_proxy.wire.mcp_protocol import HANDSHAKE_VERSIONS
 
@@ -50,7 +51,12 @@ _FORMAT_OF_STYLE = {style: format_ for format_, style in _STYLE_OF_FORMAT.items(
 _FIELDS = Struct(">BBHI4s8s")
 """Format, protocol version, capabilities, time of begin, lists, random bytes."""
 _MAC_BYTES = 16
-_ID_CHARS = (_FIELDS.size + _MAC_BYTES) * 4 // 3
+_EXTENDED = 5
+"""The format of an id with three more bytes: style, schemas, longest alias (0 for none)."""
+_STYLES = (None, *ToolNameStyle)
+_SCHEMAS = (None, *SchemaStyle)
+_SIZES = {(size + _MAC_BYTES) * 4 // 3: size for size in (_FIELDS.size, _FIELDS.size + 3)}
+"""Length of an id → bytes of its signed fields."""
 
 
 def unix_time() -> float:
@@ -75,8 +81,8 @@ class SessionClaims:
     lists: bytes
     """Digest of the lists that its client saw then."""
     name: SessionName
-    name_style: ToolNameStyle | None = None
-    """The style of tools' names in its lists, if the request that began it named one."""
+    options: ListOptions = SERVER_NAMES
+    """How its lists are written, as far as the request that began it said so."""
 
 
 class SessionIds:
@@ -96,44 +102,68 @@ class SessionIds:
         caller: Caller,
         path: str,
         lists: bytes,
-        name_style: ToolNameStyle | None = None,
+        options: ListOptions = SERVER_NAMES,
     ) -> tuple[bytes, SessionName]:
         """Return the id of a new session, which only ``caller`` can use, at ``path``; its name.
 
         ``lists`` are four bytes, see SessionClaims.
         """
         nonce = secrets.token_bytes(8)
+        extension = _extension_of(options)
         fields = _FIELDS.pack(
-            _FORMAT_OF_STYLE[name_style],
+            _EXTENDED if extension else _FORMAT_OF_STYLE[options.name_style],
             HANDSHAKE_VERSIONS.index(declared.version),
             _bits_of(declared.capabilities),
             int(self._clock()),
             lists,
             nonce,
         )
+        fields += extension
         signed = fields + _mac(self._keys[0], fields, caller, path)
         return urlsafe_b64encode(signed), SessionName(caller.tenant_id, nonce)
 
     def read(self, session_id: bytes, caller: Caller, path: str) -> SessionClaims | None:
         """Return what an id says; None if it was not made by us, for this caller and path."""
-        if len(session_id) != _ID_CHARS:
+        size = _SIZES.get(len(session_id))
+        if size is None:
             return None
         try:
             signed = urlsafe_b64decode(session_id)
         except ValueError:
             return None
-        if len(signed) != _FIELDS.size + _MAC_BYTES or urlsafe_b64encode(signed) != session_id:
+        if len(signed) != size + _MAC_BYTES or urlsafe_b64encode(signed) != session_id:
             return None
-        fields, mac = signed[: _FIELDS.size], signed[_FIELDS.size :]
+        fields, mac = signed[:size], signed[size:]
         if not any(hmac.compare_digest(mac, _mac(key, fields, caller, path)) for key in self._keys):
             return None
-        format_, version, bits, began, lists, nonce = _FIELDS.unpack(fields)
-        if format_ not in _STYLE_OF_FORMAT or version >= len(HANDSHAKE_VERSIONS):
+        format_, version, bits, began, lists, nonce = _FIELDS.unpack_from(fields)
+        options = _options_of(format_, fields[_FIELDS.size :])
+        if options is None or version >= len(HANDSHAKE_VERSIONS):
             return None  # of a version of ours to come
         declared = Declared(HANDSHAKE_VERSIONS[version], _capabilities_of(bits))
         name = SessionName(caller.tenant_id, nonce)
-        age_s, name_style = self._clock() - began, _STYLE_OF_FORMAT[format_]
-        return SessionClaims(declared, age_s, lists, name, name_style)
+        return SessionClaims(declared, self._clock() - began, lists, name, options)
+
+
+def _extension_of(options: ListOptions) -> bytes:
+    """Return the bytes of an id that names more than a style; b"" for all other ids."""
+    if options.schemas is None and options.name_max is None:
+        return b""
+    style, schemas = _STYLES.index(options.name_style), _SCHEMAS.index(options.schemas)
+    return bytes((style, schemas, options.name_max or 0))
+
+
+def _options_of(format_: int, extension: bytes) -> ListOptions | None:
+    """Return the options in an id; None for a format of a version of ours to come."""
+    if not extension:
+        known = format_ in _STYLE_OF_FORMAT
+        return ListOptions(name_style=_STYLE_OF_FORMAT[format_]) if known else None
+    style, schemas, name_max = extension
+    if format_ != _EXTENDED or style >= len(_STYLES) or schemas >= len(_SCHEMAS):
+        return None
+    return ListOptions(
+        name_style=_STYLES[style], schemas=_SCHEMAS[schemas], name_max=name_max or None
+    )
 
 
 def _mac(key: bytes, fields: bytes, caller: Caller, path: str) -> bytes:

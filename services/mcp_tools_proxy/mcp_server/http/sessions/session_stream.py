@@ -9,7 +9,7 @@ from typing import Any
 from starlette.types import Receive, Send
 
 from mcp_tools_proxy.domain.caller import Caller
-from mcp_tools_proxy.domain.components import ToolNameStyle
+from mcp_tools_proxy.domain.list_options import ListOptions
 from mcp_tools_proxy.mcp_server.http.event_stream import EventStream
 from mcp_tools_proxy.mcp_server.subscriptions.list_changes import ListChangeMonitor, ListKind
 from mcp_tools_proxy.mcp_server.subscriptions.session_subscriptions import SessionSubscriptions
@@ -42,14 +42,14 @@ class SessionStream:
         send: Send,
         lists: ListChangeMonitor,
         caller: Caller,
-        name_style: ToolNameStyle | None,
+        options: ListOptions,
         *,
         is_alone: bool,
     ) -> None:
         self._events = EventStream(send)
         self._lists = lists
         self._caller = caller
-        self._name_style = name_style
+        self._options = options
         self._is_alone = is_alone
         self._closed = asyncio.Event()
         self._changed = asyncio.Event()
@@ -71,7 +71,7 @@ class SessionStream:
         is told that all may have changed. ``primed`` clients get an event id at once, which older
         ones would take for a message.
         """
-        versions = await self._lists.snapshot_or_empty(self._caller, self._name_style)
+        versions = await self._lists.snapshot_or_empty(self._caller, self._options)
         digest = versions.digest.hex()
         await self._events.begin(digest if primed else None)
         subscriptions.subscribe_to_lists(self._caller, versions)
@@ -106,7 +106,7 @@ class SessionStream:
         self._closed.set()
 
     async def _notify_change(self, method: str) -> None:
-        digest = (await self._lists.snapshot_or_empty(self._caller, self._name_style)).digest
+        digest = (await self._lists.snapshot_or_empty(self._caller, self._options)).digest
         await self._events.notify({"jsonrpc": "2.0", "method": method}, id_=digest.hex())
 
     async def _repeat_changes(self) -> None:
