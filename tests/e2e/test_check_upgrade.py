@@ -18,6 +18,7 @@ KEPT = {
     "MCP_PROXY_RATE_LIMIT_TENANT_TOKENS": "200000",
     "MCP_PROXY_BLOCKLIST_KEYWORDS": "leak,dump,exfiltrate",
     "MCP_PROXY_KEEP_ALIVE_S": "5",
+    "MCP_PROXY_TOOL_NAME_STYLE": "server",
 }
 """The values that were the defaults."""
 
