@@ -176,3 +176,23 @@ async def test_a_failed_start_gives_up_its_place() -> None:
     with pytest.raises(ConnectionFailure):
         async with dialled({"command": "no-such-command"}):
             pass
+
+
+COMPLAINTS = {
+    "rich": "[11/29/26] WARNING  Failed to validate request: 31\n      PingRequest.method\n"
+    "        Input should be 'ping'\n",
+    "plain": "Failed to validate request: 31 validation errors for ClientRequest\n"
+    "PingRequest.method\n  Input should be 'ping' [type=literal_error]\n"
+    "    For further information visit https://errors.pydantic.dev/2.14/v/missing\n",
+}
+
+
+@pytest.mark.parametrize("complaint", COMPLAINTS.values(), ids=COMPLAINTS)
+async def test_the_error_quotes_no_complaint_about_the_probe(complaint: str) -> None:
+    written = f"reading the key\n{complaint}the key has expired\n"
+    script = f"printf %s {shlex.quote(written)} >&2; exit 3"
+    entry = {"command": "sh", "args": ["-c", script]}
+    async with running(config=Config(servers={"s": entry})) as service:
+        (status,) = (await service.get(SERVERS))["servers"]
+    lines = status["last_error"].partition("; stderr: ")[2].split(" | ")
+    assert lines == ["reading the key", "the key has expired"] * 2  # with the probe, and without

@@ -1,6 +1,7 @@
 """What a connection to a server offers, whatever its transport, and how its requests fail."""
 
 import asyncio
+import re
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
@@ -183,6 +184,10 @@ LAST_LINES = 5
 
 LINE_CHARS = 300
 
+_PROBE_REFUSED = "Failed to validate request"
+_PROBE_DETAIL = re.compile(r"\s|\w+Request(\.[\w.]+)?\s*$")
+"""The lines after it: indented ones, and the field that each is about."""
+
 _SHORTEST_SECRET = 4
 """Shorter values are common words and numbers, such as 1 or yes."""
 
@@ -193,6 +198,7 @@ class ServerOutput:
     def __init__(self) -> None:
         self._lines: deque[str] = deque(maxlen=LAST_LINES)
         self._secrets: Sequence[str] = ()
+        self._is_about_probe = False
 
     def begin(self, secrets: Iterable[str]) -> None:
         """Forget the lines of the process before; ``secrets`` are known to the new one."""
@@ -201,8 +207,16 @@ class ServerOutput:
         self._secrets = [it for it in longest_first if len(it) >= _SHORTEST_SECRET]
 
     def add(self, line: str) -> None:
-        """Keep a line."""
-        self._lines.append(line)
+        """Keep a line, unless it is about the probe for the modern era.
+
+        Servers of the Python SDK 1.x write 240 lines of pydantic's about ``server/discover``, which
+        would hide the lines that say why the server failed.
+        """
+        if _PROBE_REFUSED in line:
+            self._is_about_probe = True
+        elif not (self._is_about_probe and _PROBE_DETAIL.match(line)):
+            self._is_about_probe = False
+            self._lines.append(line)
 
     def __str__(self) -> str:
         return " | ".join(map(self._shown, self._lines))
