@@ -27,6 +27,7 @@ from mcp_tools_proxy.config.server_entry import (
     DiscoveryCallerEntry,
     ServerEntry,
 )
+from mcp_tools_proxy.config.stdio_rules import shared_process
 from mcp_tools_proxy.config.texts.caller_texts import without_caller_texts
 from mcp_tools_proxy.config.texts.env_vars import (
     not_set,
@@ -300,8 +301,10 @@ def configuration_warnings(
     file: ConfigurationFile,
     written: Mapping[str, Any],
     environment: Mapping[str, str],
+    *,
+    several_tenants: bool = False,
 ) -> tuple[Problem, ...]:
-    """Return the oddities of mcp.json.
+    """Return the oddities of mcp.json; ``several_tenants`` is whether callers may be of several.
 
     ``written`` is the parsed file before variables are replaced; it must have the same entries as
     ``file``, the validated one.
@@ -312,6 +315,8 @@ def configuration_warnings(
         oddities.append((("capabilitiesRefreshIntervalSeconds",), message))
     for server_id, entry in file.mcp_servers.items():
         as_written = written["mcpServers"][server_id]
+        if several_tenants and "isolation" not in as_written:
+            oddities += ((("mcpServers", server_id), it) for it in shared_process(entry))
         for place, message in _entry_oddities(entry, as_written, environment):
             oddities.append((("mcpServers", server_id, *place), message))
     return _warnings(file_name, oddities)

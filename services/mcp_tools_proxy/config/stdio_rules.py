@@ -93,3 +93,28 @@ def _sandbox_faults(entry: ServerEntry) -> Iterator[Fault]:
             ("sandbox",),
             f"cannot be applied on this machine, so the server is not started: it needs {lack}",
         )
+
+
+_STATEFUL = {
+    "playwright": "a browser with its cookies and pages",
+    "puppeteer": "a browser with its cookies and pages",
+    "chrome-devtools": "a browser with its cookies and pages",
+    "browser": "a browser with its cookies and pages",
+    "server-memory": "what it was told to remember",
+    "sequential-thinking": "the thoughts of earlier calls",
+    "desktop-commander": "terminals that it has opened",
+}
+"""Parts of the names of known programs, and what they keep between calls."""
+
+
+def shared_process(entry: ServerEntry) -> Iterator[str]:
+    """Yield why one process for callers of several tenants may show one tenant to another."""
+    if entry.effective_transport is not Transport.STDIO or entry.isolation.separates:
+        return
+    line = " ".join((entry.command or "", *map(_written, entry.args))).lower()
+    kept = next((state for name, state in _STATEFUL.items() if name in line), None)
+    what = "may keep data between calls" if kept is None else f"keeps {kept}"
+    yield (
+        f'is one process for the callers of all tenants, and {what}; set "isolation": '
+        '"tenant" or "user", or "shared" if that is intended'
+    )
