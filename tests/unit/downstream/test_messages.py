@@ -11,11 +11,26 @@ from tests.support.loop_turns import in_short_turns
 MANY_KEYS = b",".join(b'"k%d":0' % number for number in range(600_000))
 
 
+@pytest.mark.parametrize(
+    ("data", "value"),
+    [
+        (b"NaN", None),
+        (b"[1, -Infinity]", [1, None]),
+        (rb'"a\ud800b"', "a\ufffdb"),
+        (rb'"\udc00\ud83d\ude00\\ud800"', "\ufffd\U0001f600\\ud800"),
+        (b'"a\xed\xa0\x80"', "a\ufffd\ufffd\ufffd"),
+        (b"1" * 400, None),
+    ],
+)
+async def test_a_value_that_is_not_json_costs_only_itself(data: bytes, value: object) -> None:
+    assert await read_object(b'{"a": %b, "b": 1}' % data, LIMIT) == {"a": value, "b": 1}
+
+
 async def test_a_number_beyond_a_float_is_read_as_null() -> None:
     assert await read_object(b'{"a": [1e400, -1e999, 1e5]}', LIMIT) == {"a": [None, None, 1e5]}
 
 
-@pytest.mark.parametrize("data", [b'{"a": NaN}', b'{"a": Infinity}', b"[1e400]", b"1e400"])
+@pytest.mark.parametrize("data", [b"[NaN]", b"[1e400]", b"1e400"])
 async def test_what_is_no_json_object_is_a_fault(data: bytes) -> None:
     with pytest.raises(ConnectionFailure):
         await read_object(data, LIMIT)

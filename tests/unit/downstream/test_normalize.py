@@ -280,3 +280,23 @@ def test_a_resources_text_is_cut() -> None:
         [{"uri": "test://a", "text": "xxxx"}],
         True,
     )
+
+
+def test_null_fields_mean_absent() -> None:
+    block = {**TEXT, "annotations": None, "_meta": None}
+    answer = normalised({"content": [block], "isError": None, "_meta": None})
+    assert (answer.value["content"], answer.is_error, answer.decode_failed) == (
+        [TEXT],
+        False,
+        False,
+    )
+    embedded = {
+        "type": "resource",
+        "resource": {"uri": "test://a", "text": "hello world", "mimeType": None},
+    }
+    assert normalised({"content": [embedded]}).value["content"] == [EMBEDDED]
+    found = normalise_resource_result(
+        {"contents": [{"uri": "test://a", "text": "a", "_meta": None}]}, max_text_bytes=MAX
+    )
+    assert found is not None
+    assert found.value["contents"] == [{"uri": "test://a", "text": "a"}]

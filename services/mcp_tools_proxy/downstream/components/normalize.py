@@ -16,6 +16,7 @@ from mcp_tools_proxy.wire.content_blocks import (
     is_block,
     is_resource_contents,
     with_type,
+    without_nulls,
 )
 from mcp_tools_proxy.wire.encodable import encodable
 from mcp_tools_proxy.wire.text import estimate_tokens, quote
@@ -117,6 +118,8 @@ def normalise_resource_result(raw: object, *, max_text_bytes: int) -> Result | N
     if not isinstance(raw, dict):
         return None
     contents = raw.get("contents")
+    if isinstance(contents, list):
+        contents = [without_nulls(one) for one in contents]
     if not isinstance(contents, list) or not all(is_resource_contents(one) for one in contents):
         return None
     budget = TextBudget(max_text_bytes)
@@ -128,7 +131,7 @@ def _valid_content(raw: object) -> list[Block] | None:
     """Return the content of a valid result, types inferred; None if the result is invalid."""
     if not isinstance(raw, dict) or not isinstance(raw.get("content"), list):
         return None
-    if not isinstance(raw.get("isError", False), bool):
+    if not isinstance(raw.get("isError"), bool | None):
         return None
     return as_blocks(raw["content"])
 

@@ -26,7 +26,7 @@ from mcp_tools_proxy.downstream.discovery.items import (
 )
 from mcp_tools_proxy.downstream.faults import FAULTS, reason_of
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
-from mcp_tools_proxy.wire.mcp_protocol import METHOD_NOT_FOUND
+from mcp_tools_proxy.wire.mcp_protocol import HANDSHAKE_VERSIONS, METHOD_NOT_FOUND
 from mcp_tools_proxy.wire.text import ascii_text
 
 MAX_PAGES = 1_000
@@ -142,7 +142,7 @@ async def _list_category(
 
 
 async def _list_pages(connection: Connection, category: Category, timeout_s: float) -> list[object]:
-    """Fetch all pages of one list. Raises ConnectionFailure for a malformed or endless list."""
+    """Fetch all pages of one list. Raises ConnectionFailure for a malformed or too long list."""
     items: list[object] = []
     cursors: set[str] = set()
     params: dict[str, Any] = {}
@@ -156,10 +156,10 @@ async def _list_pages(connection: Connection, category: Category, timeout_s: flo
         items.extend(listed)
         if len(items) > MAX_ITEMS:
             raise ConnectionFailure(f"its list has more than {MAX_ITEMS} items")
-        if not isinstance(cursor, str) or not cursor:
+        if not isinstance(cursor, str) or (not cursor and connection.era in HANDSHAKE_VERSIONS):
             return items
         if cursor in cursors:
-            raise ConnectionFailure("its list does not end: the same cursor came twice")
+            return items  # the pages repeat: what was read is the list
         cursors.add(cursor)
         params = {"cursor": cursor}
     raise ConnectionFailure(f"its list has more than {MAX_PAGES} pages")

@@ -8,10 +8,13 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import structlog
 from pydantic_core import from_json
 
 from mcp_tools_proxy.downstream.connection import ResponseTooLarge
 from mcp_tools_proxy.wire.strict_json import may_overflow, without_infinity
+
+log = structlog.get_logger()
 
 LARGE_BYTES = 64 * 1024
 """From here on a message is parsed in pieces."""
@@ -34,17 +37,34 @@ _MARK = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+){0,4096}+("?)|[\[\]{}]', re.DOTALL
 
 _MORE_TEXT = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+){0,4096}+("?)', re.DOTALL)
 
+_SURROGATE = re.compile(
+    rb"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    rb"|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
+)
+"""Matches an escaped backslash, a pair of surrogates, or as its group a lone surrogate."""
+
 _EMPTY = {b"{": b"{}", b"[": b"[]"}
 _BRACKETS = frozenset((*_EMPTY, b"}", b"]"))
 
 
 def parse_json(data: bytes) -> object:
-    """Parse JSON without NaN; a number beyond the range of a float, such as 1e400, becomes null.
+    """Parse JSON; NaN and numbers beyond the range of a float, such as 1e400, become null.
 
-    Raises ValueError.
+    A lone surrogate becomes U+FFFD: one character of a text must not cost the answer. Raises
+    ValueError.
     """
-    value: object = from_json(data, allow_inf_nan=False)
+    try:
+        value: object = from_json(data, allow_inf_nan=False)
+    except ValueError:
+        text = data.decode(errors="replace").encode()
+        value = without_infinity(from_json(_SURROGATE.sub(_paired, text), allow_inf_nan=True))
+        log.warning("server.answer_mended", bytes=len(data))
+        return value
     return without_infinity(value) if may_overflow(data) else value
+
+
+def _paired(found: re.Match[bytes]) -> bytes:
+    return rb"\ufffd" if found[1] else found[0]
 
 
 async def parse_large_json(data: bytes) -> object:
@@ -52,10 +72,7 @@ async def parse_large_json(data: bytes) -> object:
     if _may_have_many_values(data):
         value = await _parse_pieces(data)
     else:
-        value = from_json(data, allow_inf_nan=False)
-        await asyncio.sleep(0)
-        if may_overflow(data):
-            value = without_infinity(value)
+        value = parse_json(data)
     await asyncio.sleep(0)
     return value
 

@@ -62,8 +62,8 @@ def structure_limit(config: ServerConfig) -> int:
 async def read_object(data: bytes, max_structure_bytes: int) -> dict[str, Any]:
     """Parse one JSON object, unless it has more bytes outside of texts than the limit.
 
-    Raises ResponseTooLarge; ConnectionFailure, for NaN and Infinity, too, which are not JSON. A
-    number beyond the range of a float, such as 1e400, becomes null.
+    NaN, Infinity and 1e400 become null, a lone surrogate U+FFFD. Raises ResponseTooLarge,
+    ConnectionFailure.
     """
     if len(data) > max_structure_bytes:
         await _check_structure(data, max_structure_bytes)
