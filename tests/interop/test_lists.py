@@ -35,7 +35,8 @@ RESOURCES = [
 async def test_one_broken_item_costs_no_other(tmp_path: Path) -> None:
     entry = raw_entry(extra=json.dumps({"tools": TOOLS, "resources": RESOURCES}))
     preset = make_preset(
-        tools=[("s1", name) for name in SCHEMAS], resources=[("s1", it["uri"]) for it in RESOURCES]
+        tools=[("s1", name) for name in SCHEMAS],
+        resources=[("s1", str(it["uri"])) for it in RESOURCES],
     )
     Config(servers={"s1": entry}, presets=[preset]).write(tmp_path / "config")
     settings = {**UNLIMITED, "MCP_PROXY_DEFAULT_TENANT_ID": "tenant_1"}
