@@ -62,14 +62,60 @@ async def test_texts_are_joined_by_a_blank_line(service: Service, api: ModelApi)
 
 
 @apis
-async def test_structured_content_is_shown_where_there_is_no_text(
+async def test_structured_content_is_shown_beside_a_summary_and_alone(
     service: Service, api: ModelApi
 ) -> None:
     structured = {"a": [1, {"b": None}]}
     both = {"content": [text("one")], "structuredContent": structured}
     alone = {"content": [], "structuredContent": structured}
-    assert await content(service, api, both) == "one"
+    assert await content(service, api, both) == 'one\n\n{"a":[1,{"b":null}]}'
     assert json.loads(await content(service, api, alone)) == structured
+
+
+@pytest.mark.parametrize(
+    ("texts", "structured"),
+    [
+        (['{"a": 1,\n "b": "\\u00e9"}'], {"b": "é", "a": 1}),
+        (["before", '{"a":[]}'], {"a": []}),
+        (["whole text"], {"result": "whole text"}),
+        (["one", "2"], {"result": ["one", 2]}),
+        (["[1, 2]"], {"result": [1, 2]}),
+    ],
+    ids=repr,
+)
+async def test_structured_content_that_a_text_holds_is_not_shown_again(
+    service: Service, texts: list[str], structured: Json
+) -> None:
+    result = {"content": [*map(text, texts)], "structuredContent": structured}
+    assert await content(service, CHAT, result) == "\n\n".join(texts)
+
+
+async def test_a_failure_s_structured_content_is_shown_too(service: Service) -> None:
+    failed = {"content": [text("no")], "structuredContent": {"left": 3}, "isError": True}
+    assert (await content(service, CHAT, failed)).endswith('{"left":3}')
+
+
+async def test_a_server_s_entry_turns_structured_content_beside_text_off_and_bounds_text() -> None:
+    async with running_raw(only=("bare",)) as server:
+        entry = {**server.entry, "structuredInMessages": False, "maxTextBytes": 50_000}
+        tools = [("s1", "bare")]
+        config = Config(servers={"s1": entry}, presets=[make_preset(tools=tools)])
+        async with running(config=config) as service:
+            both = {"content": [text("x" * 40_000)], "structuredContent": {"a": 1}}
+            assert await content(service, CHAT, both) == "x" * 40_000
+            alone = {"content": [], "structuredContent": {"a": 1}}
+            assert await content(service, CHAT, alone) == '{"a":1}'
+
+
+async def test_a_cut_json_text_is_not_repeated_by_its_structured_content() -> None:
+    async with running_raw(only=("bare",)) as server:
+        config = Config(servers={"s1": server.entry}, presets=[make_preset(tools=[("s1", "bare")])])
+        async with running(config=config, max_text_bytes=1_000) as service:
+            structured = {"a": "y" * 2_000}
+            both = {"content": [text(json.dumps(structured, indent=2))]}
+            found = await content(service, CHAT, {**both, "structuredContent": structured})
+    assert len(found) == 1_000
+    assert found.count("the rest of the text was cut off") == 1
 
 
 @apis

@@ -62,6 +62,7 @@ from mcp_tools_proxy.domain.offers.bindings import ServerBindings
 from mcp_tools_proxy.domain.offers.overrides import NO_OVERRIDES, Overrides
 from mcp_tools_proxy.domain.proxies import NO_PROXIES, Proxies, Proxy
 from mcp_tools_proxy.domain.server import (
+    DEFAULT_APP_BYTES,
     DEFAULT_BREAKER_PAUSE_S,
     DEFAULT_CALLS_IN_FLIGHT,
     DEFAULT_SESSION_IDLE_S,
@@ -132,6 +133,9 @@ def build_configuration(
             max_calls_in_flight=entry.max_calls_in_flight or DEFAULT_CALLS_IN_FLIGHT,
             max_calls_in_flight_per_tenant=entry.max_calls_in_flight_per_tenant,
             max_result_bytes=entry.max_result_bytes or max_result_bytes,
+            max_app_bytes=entry.max_result_bytes or max(max_result_bytes, DEFAULT_APP_BYTES),
+            max_text_bytes=entry.max_text_bytes,
+            structured_in_messages=entry.structured_in_messages,
             breaker_failures=entry.breaker_failures or 0,
             breaker_pause_s=entry.breaker_pause_seconds or DEFAULT_BREAKER_PAUSE_S,
             isolation=entry.isolation,

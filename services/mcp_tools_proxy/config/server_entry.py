@@ -54,6 +54,7 @@ from mcp_tools_proxy.config.sandbox_entry import SandboxEntry
 from mcp_tools_proxy.domain.proxies import DIRECT
 from mcp_tools_proxy.domain.server import Isolation, Transport
 from mcp_tools_proxy.wire.identifiers import Identifier
+from mcp_tools_proxy.wire.strict_json import whole_number
 
 SPELLINGS: Mapping[Transport, tuple[str, ...]] = {
     Transport.STDIO: ("stdio",),
@@ -104,6 +105,8 @@ _Isolation = Annotated[
     Strict(False),
     Published({"type": "string", "enum": [isolation.value for isolation in Isolation]}),
 ]
+
+_TextBytes = Annotated[int, Field(ge=4), BeforeValidator(whole_number)]
 
 _Transport = Annotated[
     Transport,
@@ -294,7 +297,14 @@ class ServerEntry(BaseModel):
     """For whom the session is that discovers what the server offers, if the server refuses one
     that is for nobody."""
     max_result_bytes: Count | None = Field(default=None, examples=[1048576])
-    """The largest result in bytes; the gateway's own limit when left out."""
+    """The largest result in bytes; the gateway's own limit when left out, for resources with the
+    scheme `ui://` at least 4 MiB."""
+    max_text_bytes: _TextBytes | None = Field(default=None, examples=[102400])
+    """The most text of a tool's result or a prompt in bytes, where it is cut; the gateway's own
+    limit when left out. Resources are not cut."""
+    structured_in_messages: bool = True
+    """Whether the messages for a model show structured content beside a text that does not hold
+    it. Without any text they always do."""
     guards: GuardsEntry | None = Field(
         json_schema_extra=never_null, default=None, examples=[{"hiddenCharacters": "redact"}]
     )

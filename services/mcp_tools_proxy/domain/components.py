@@ -172,6 +172,10 @@ class ToolSpec:
     """Whether calling it twice has no more effect than calling it once."""
     exchanges_jwt: bool = False
     """Whether it is called with a token that its caller's JWT is exchanged for."""
+    max_text_bytes: int | None = None
+    """Bytes of text in a result, where the entry of its server limits them."""
+    structured_in_messages: bool = True
+    """Whether models are shown structured content beside a text that does not hold it."""
     argument_names: frozenset[str] = field(init=False)
     """The arguments that the input schema declares, computed from it."""
 
@@ -189,6 +193,14 @@ class ToolSpec:
     def bare_name(self) -> str:
         """The name on its server; a local tool's ``name``."""
         return self.name if self.server_id is None else self.name[len(self.server_id) + 1 :]
+
+    @property
+    def is_for_models(self) -> bool:
+        """Whether a model may see it; an MCP App alone calls tools whose visibility lacks it."""
+        meta = self.extra.get("_meta")
+        ui = meta.get("ui") if isinstance(meta, Mapping) else None
+        visibility = ui.get("visibility") if isinstance(ui, Mapping) else None
+        return not isinstance(visibility, list | tuple) or "model" in visibility
 
     @property
     def listed_name(self) -> str:

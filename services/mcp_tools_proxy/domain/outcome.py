@@ -29,11 +29,15 @@ class Ok:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """The call was refused or failed with a stable code; ``replayed`` and ``budget`` as in Ok."""
+    """The call was refused or failed with a stable code; ``replayed`` and ``budget`` as in Ok.
+
+    ``spec`` is None where no component is known.
+    """
 
     error: ProxyError
     replayed: bool = False
     budget: BudgetStatus | None = None
+    spec: ComponentSpec | None = None
 
 
 Outcome = Ok | Failed

@@ -10,6 +10,9 @@ from mcp_tools_proxy.domain.caller_template import CallerPart, CallerTemplate
 from mcp_tools_proxy.domain.oauth.server_auth import ServerAuth
 from mcp_tools_proxy.domain.proxies import Proxy
 
+DEFAULT_APP_BYTES = 4_194_304
+"""MCP Apps of real servers have up to 1.3 MB of HTML, which is more as JSON."""
+
 DEFAULT_BREAKER_PAUSE_S = 10.0
 DEFAULT_CALLS_IN_FLIGHT = 100
 DEFAULT_START_TIMEOUT_S = 120.0
@@ -169,6 +172,12 @@ class ServerConfig:
     """Concurrent calls of one tenant; None means ``tenant_share`` of all."""
     max_result_bytes: int = 1_048_576
     """Bytes of one result as JSON; larger is RESULT_TOO_LARGE."""
+    max_app_bytes: int = DEFAULT_APP_BYTES
+    """The same of a resource with the scheme ``ui://``."""
+    max_text_bytes: int | None = None
+    """Bytes of UTF-8 text in one result, where it is cut; None means the gateway's own limit."""
+    structured_in_messages: bool = True
+    """Whether models are shown structured content beside a text that does not hold it."""
     breaker_failures: int = 0
     """Calls in a row without an answer after which calls are refused for a while; 0 is never."""
     breaker_pause_s: float = DEFAULT_BREAKER_PAUSE_S

@@ -11,7 +11,7 @@ from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.audit.registry_version import RegistryVersion
 from mcp_tools_proxy.domain.caller import Call
-from mcp_tools_proxy.domain.components import Component, ComponentSpec
+from mcp_tools_proxy.domain.components import Component, ComponentSpec, JsonObject
 from mcp_tools_proxy.domain.errors import (
     DocumentRefused,
     InternalError,
@@ -47,6 +47,7 @@ from mcp_tools_proxy.ratelimit.admission import Admission
 from mcp_tools_proxy.ratelimit.limiter import Limiter
 from mcp_tools_proxy.registry.registry import Registry
 from mcp_tools_proxy.telemetry.tracing.call_spans import COMPLETE, call_span
+from mcp_tools_proxy.wire.content_blocks import repeated_data_bytes
 from mcp_tools_proxy.wire.text import QUOTE_CHARS
 
 log = structlog.get_logger()
@@ -182,7 +183,11 @@ class Executor:
             outcome = Failed(error=without_frames(shown), budget=progress.budget_of(error))
         except ProxyError as error:
             shown = await self._with_address(error, call)
-            outcome = Failed(error=without_frames(shown), budget=progress.budget_of(error))
+            outcome = Failed(
+                error=without_frames(shown),
+                budget=progress.budget_of(error),
+                spec=None if progress.component is None else progress.component.spec,
+            )
         except Exception as error:
             name = call.name[:QUOTE_CHARS]
             log.exception("call.crashed", kind=call.kind.value, name=name, trace_id=call.trace_id)
@@ -285,7 +290,9 @@ class Executor:
             progress.guards = []
             result = await screened_call(guards, component, parsed, call, progress.guards)
         result_json = to_json(result.value)
-        self._check_size(len(result_json), result.max_bytes or self._max_result_bytes, spec)
+        max_bytes = result.max_bytes or self._max_result_bytes
+        if len(result_json) > max_bytes:
+            self._check_size(len(result_json), result.value, max_bytes, spec)
         await self._limiter.charge_tokens(admission, result.tokens)
         return Ok(
             spec=spec,
@@ -315,8 +322,10 @@ class Executor:
                 raise
         return charged
 
-    def _check_size(self, size: int, max_bytes: int, spec: ComponentSpec) -> None:
-        if size <= max_bytes:
+    def _check_size(
+        self, size: int, result: JsonObject, max_bytes: int, spec: ComponentSpec
+    ) -> None:
+        if size - repeated_data_bytes(dict(result)) <= max_bytes:
             return
         advice = "ask for less at a time"
         if spec.server_id is None:

@@ -40,4 +40,4 @@ def decode_outcome(kept: bytes, spec: ComponentSpec) -> Outcome:
             "this call was made before, by a newer version of this gateway whose record cannot be "
             "read here; send it again with the same key once all replicas are upgraded"
         )
-    return Failed(error=error, replayed=True)
+    return Failed(error=error, replayed=True, spec=spec)

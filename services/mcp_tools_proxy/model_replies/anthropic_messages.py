@@ -27,6 +27,7 @@ class AnthropicMessages:
 
     title = "Anthropic's content"
     id_key = "id"
+    ids_identify = True
     opening, closing = b'[{"role":"user","content":[', b"]}]"
 
     def is_item(self, item: Item) -> bool:

@@ -22,16 +22,24 @@ ReadArguments = JsonObject | InvalidArguments
 
 
 def read_arguments(sent: Sequence[object], *, max_items: int) -> Sequence[ReadArguments]:
-    """Read the arguments of each call: a text of JSON or an object; "" and none are an empty one.
+    """Read the arguments of each call: a text of JSON or an object.
+
+    None, a blank text and "null", which models send to tools without arguments, are an empty one.
 
     All texts together hold at most ``max_items`` values.
     """
-    texts = [it.encode() for it in sent if isinstance(it, str) and it]
+    sent = [None if isinstance(it, str) and _is_empty(it) else it for it in sent]
+    texts = [it.encode() for it in sent if isinstance(it, str)]
     parsed = iter(texts and (_parse_at_once(texts, max_items) or _parse_each(texts, max_items)))
     return [
-        {} if one is None or one == "" else _object(next(parsed) if isinstance(one, str) else one)
+        {} if one is None else _object(next(parsed) if isinstance(one, str) else one)
         for one in sent
     ]
+
+
+def _is_empty(text: str) -> bool:
+    """Return whether a text is blank or ``null``; looks at the first characters of a long one."""
+    return text[:1] != "{" and (not text.strip() or text.strip() == "null")
 
 
 def _parse_at_once(texts: Sequence[bytes], max_items: int) -> Sequence[object] | None:

@@ -22,6 +22,9 @@ class ChatCompletions:
 
     title = "OpenAI's tool_calls"
     id_key = "id"
+    ids_identify = False
+    """Messages are answered in the order of the calls: some providers send no ids, or equal ones.
+    """
     opening, closing = b"[", b"]"
 
     def is_item(self, item: Item) -> bool:
@@ -33,7 +36,7 @@ class ChatCompletions:
 
         It needs a message all the same: the API refuses a conversation without one for each id.
         """
-        call_id = read_call_id(item, "id", place)
+        call_id = read_call_id(item, "id", place) if item.get("id") not in (None, "") else ""
         function = item.get("function")
         if isinstance(function, dict):
             name, arguments = read_name(function, place, "function."), function.get("arguments")

@@ -80,7 +80,8 @@ def read_reply(items: Sequence[object], *, max_calls: int, max_items: int) -> Mo
     """Read the calls of a reply; ``max_items`` bounds the values in the texts of arguments.
 
     Raises InvalidRequest for an item of another shape, more calls than ``max_calls`` or
-    MAX_CALLS_ELSEWHERE, and a call that cannot be answered: without an id, or with that of another.
+    MAX_CALLS_ELSEWHERE, and a call that cannot be answered: without an id, or with that of another,
+    where the shape answers by ids.
     """
     shape = shape_of(items) or _SKIPS_UNKNOWN
     calls: list[ModelCall] = []
@@ -97,7 +98,7 @@ def read_reply(items: Sequence[object], *, max_calls: int, max_items: int) -> Mo
     elsewhere = len(calls) - len(run_here)
     if elsewhere > MAX_CALLS_ELSEWHERE:
         raise _too_many(f"{elsewhere} are run elsewhere, the limit is {MAX_CALLS_ELSEWHERE}")
-    if len({call.call_id for call in run_here}) < len(run_here):
+    if shape.ids_identify and len({call.call_id for call in run_here}) < len(run_here):
         raise _repeated_id(shape, items)
     arguments = read_arguments([call.arguments for call in run_here], max_items=max_items)
     return ModelReply(shape=shape, calls=calls, run_here=run_here, arguments=arguments)

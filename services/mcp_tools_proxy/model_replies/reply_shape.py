@@ -24,6 +24,9 @@ class ReplyShape(Protocol):
     id_key: str
     """The property of a call that its result has to name."""
 
+    ids_identify: bool
+    """Whether results belong to calls by their ids, so that each needs its own."""
+
     def is_item(self, item: Item) -> bool:
         """Return whether an item is surely one of this API's: no other API has such items."""
         ...

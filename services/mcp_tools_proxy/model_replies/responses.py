@@ -41,6 +41,7 @@ class Responses:
 
     title = "OpenAI's output"
     id_key = "call_id"
+    ids_identify = True
     opening, closing = b"[", b"]"
 
     def is_item(self, item: Item) -> bool:

@@ -5,19 +5,18 @@ from typing import Any, cast
 
 from pydantic_core import to_json
 
-from mcp_tools_proxy.domain.components import JsonObject
+from mcp_tools_proxy.domain.components import JsonObject, ToolSpec
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.outcome import Failed, Outcome
 from mcp_tools_proxy.model_replies.images import Image, ImageRules, note
-from mcp_tools_proxy.wire.content_blocks import Block
-from mcp_tools_proxy.wire.text import cut_utf8, printable, quote
+from mcp_tools_proxy.model_replies.repeated_content import holds_structured
+from mcp_tools_proxy.wire.content_blocks import CUT, Block
+from mcp_tools_proxy.wire.text import cut_utf8, printable, quote, utf8_len
 
 PARAGRAPH = "\n\n"
 NO_CONTENT = "[no content]"
 """The text of a result without any: APIs refuse an empty one."""
-
-CUT = "[the rest of the text was cut off]"
 
 _LONG_BYTES = 1_000
 
@@ -57,14 +56,24 @@ def document_text(outcome: Outcome) -> bytes | None:
 def show_result(outcome: Outcome, images: ImageRules, *, max_text_bytes: int) -> ShownResult:
     """Return what a model is shown of a server's result, or of an error.
 
-    Structured content is cut to ``max_text_bytes``, as texts were when they came.
+    Structured content is shown unless a text already holds it. Together with the texts it is cut to
+    ``max_text_bytes``, or to the limit of its server, as texts were when they came.
     """
+    shows_structured = True
+    if isinstance(outcome.spec, ToolSpec):
+        max_text_bytes = outcome.spec.max_text_bytes or max_text_bytes
+        shows_structured = outcome.spec.structured_in_messages
     if isinstance(outcome, Failed):
-        return _show_error(outcome.error, images, max_text_bytes)
+        return _show_error(outcome.error, images, max_text_bytes, shows_structured=shows_structured)
     content = outcome.result.get("content")
     if not isinstance(content, list):
         return ShownResult(text=to_json(outcome.result_json.decode()))
-    reader = _ContentReader(images, with_error=False, max_text_bytes=max_text_bytes)
+    reader = _ContentReader(
+        images,
+        with_error=False,
+        max_text_bytes=max_text_bytes,
+        shows_structured=shows_structured,
+    )
     parts = reader.read(content, outcome.result)
     return _shown(parts, is_error=False, is_whole=reader.is_whole)
 
@@ -77,13 +86,20 @@ def _shown(parts: Sequence[Part], *, is_error: bool, is_whole: bool) -> ShownRes
     return ShownResult(text=None, parts=parts, is_error=is_error, content_is_shown=is_whole)
 
 
-def _show_error(error: ProxyError, images: ImageRules, max_text_bytes: int) -> ShownResult:
+def _show_error(
+    error: ProxyError, images: ImageRules, max_text_bytes: int, *, shows_structured: bool
+) -> ShownResult:
     """Return the error as text, and what the server wrote, unless the message quotes it whole."""
     details = cast("JsonObject", error.details or {})
     content = details.get("content")
     if not isinstance(content, list):
         return ShownResult(text=to_json(error.as_text), is_error=True)
-    reader = _ContentReader(images, with_error=True, max_text_bytes=max_text_bytes)
+    reader = _ContentReader(
+        images,
+        with_error=True,
+        max_text_bytes=max_text_bytes,
+        shows_structured=shows_structured,
+    )
     parts = reader.read(content, details)
     if parts and isinstance(parts[0], str) and _quotes(error.message, parts[0]):
         del parts[0]
@@ -98,54 +114,69 @@ def _quotes(message: str, text: str) -> bool:
 class _ContentReader:
     """Converts a server's content blocks; ``is_whole`` until something of one is left out."""
 
-    def __init__(self, images: ImageRules, *, with_error: bool, max_text_bytes: int) -> None:
+    def __init__(
+        self,
+        images: ImageRules,
+        *,
+        with_error: bool,
+        max_text_bytes: int,
+        shows_structured: bool,
+    ) -> None:
         self._images = images
+        self._shows_structured = shows_structured
         self._with_error = with_error
         self._max_text_bytes = max_text_bytes
         self.is_whole = True
 
     def read(self, content: Sequence[Block], result: JsonObject) -> list[Part]:
-        """Return the parts of all blocks; where no text is, the structured content as well."""
+        """Return the parts of all blocks, and the structured content if no text holds it."""
         parts: list[Part] = []
         is_cut = result.get("truncated") is True
-        has_text = False
+        texts: list[str] = []
         for block in content:
-            part, is_text = self._part(block)
+            part, text = self._part(block)
             if part:
                 parts.append(part)
-                has_text = has_text or is_text
+                texts += [text] if text else []
         structured = result.get("structured_content")
-        if structured is not None and not has_text:
+        if structured is not None and self._is_to_be_shown(structured, texts):
             whole = to_json(structured).decode()
-            parts.append(cut_utf8(whole, self._max_text_bytes))
-            is_cut = is_cut or len(whole) > len(str(parts[-1]))
-        if is_cut:
+            left_bytes = self._max_text_bytes - sum(map(utf8_len, texts))
+            shown = cut_utf8(whole, left_bytes) if left_bytes > 0 else ""
+            parts += [shown] if shown else []
+            is_cut = is_cut or len(whole) > len(shown)
+        if is_cut and not (parts and isinstance(parts[-1], str) and parts[-1].endswith(CUT)):
             parts.append(CUT)
         return parts
 
-    def _part(self, block: Block) -> tuple[Part, bool]:
-        """Return what is shown of a block, "" for nothing; and whether it is its own text."""
+    def _is_to_be_shown(self, structured: object, texts: Sequence[str]) -> bool:
+        if not texts:
+            return True
+        return self._shows_structured and not holds_structured(texts, structured)
+
+    def _part(self, block: Block) -> tuple[Part, str]:
+        """Return what is shown of a block, "" for nothing; and its own text, "" without one."""
         match block:
             case {"type": "text", "text": str(text)}:
                 self._check_whole(block, "type", "text")
-                return ("" if text.isspace() else text), True
+                return ("" if text.isspace() else text), text
             case {"type": "resource", "resource": {"uri": str(uri), "text": str(text), **fields}}:
                 self._check_whole(fields)
                 self._check_whole(block, "type", "resource")
-                return f"[{_named(uri)}]\n{text}", True
+                return f"[{_named(uri)}]\n{text}", text
             case {"type": "resource_link", "name": str(name), "uri": str(uri)}:
                 self._check_whole(block, "type", "name", "uri")
-                return f"[{_named(name)}: {_named(uri)}]", False
+                return f"[{_named(name)}: {_named(uri)}]", ""
             case {"type": "resource", "resource": {"blob": str(data), **fields}}:
                 self.is_whole = False
-                return self._data(fields.get("mimeType"), data), False
+                return self._data(fields.get("mimeType"), data), ""
             case {"data": str(data)}:
                 part = self._data(block.get("mimeType"), data)
                 self.is_whole = self.is_whole and isinstance(part, Image)
                 self._check_whole(block, "type", "data", "mimeType")
-                return part, False
+                return part, ""
         self.is_whole = False
-        return f"[{_named(block['type'])}: not shown]", False
+        return f"[{_named(block['type'])}: not shown]", ""
 
     def _check_whole(self, block: Mapping[Any, object], *shown: str) -> None:
         """Remember whether a block has fields that are not shown, such as annotations."""

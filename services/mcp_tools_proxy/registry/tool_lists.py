@@ -218,6 +218,8 @@ class ToolLists:
         """``specs`` are the tools' in the order of the table where they differ from their own."""
         self._table = table
         self._specs = [tool.spec for tool in table.items] if specs is None else specs
+        for_models = bytes(spec.is_for_models for spec in self._specs)
+        self._for_models = None if all(for_models) else for_models
         self._unlisted_offers = unlisted_offers
         self._serialized = {it: SerializedTools(self._specs, it) for it in ToolFormat}
         self._named: dict[ToolNameStyle, SerializedTools] = {}
@@ -241,7 +243,7 @@ class ToolLists:
         unavailable = self._unavailable(permissions)
         not_configured = [tool.spec.name for tool in self._table.unlisted_for(permissions)]
         if names is None:
-            mask = self._table.visibility_mask(permissions)
+            mask = self._shown_in(tool_format, self._table.visibility_mask(permissions))
             if is_bare:
                 mask = _both_ways(self._table.naming_mask(permissions))
             if mask not in serialized.etags:
@@ -249,6 +251,7 @@ class ToolLists:
             warnings = [*map(_needs_task, need_task), *map(_unavailable_warning, unavailable)]
             return ToolList(serialized, mask, warnings or None, not_configured)
         mask, unmatched = await self._select(names, permissions)
+        mask = self._shown_in(tool_format, mask)
         if is_bare:
             naming = self._table.naming_mask(permissions)
             mask = _both_ways(bytes(map(mul, mask, naming)))
@@ -270,6 +273,12 @@ class ToolLists:
             *_unmatched_warnings(unknown),
         ]
         return ToolList(serialized, mask, warnings, not_configured)
+
+    def _shown_in(self, tool_format: ToolFormat, mask: bytes) -> bytes:
+        """Return the mask; for a model API without the tools that are not for models."""
+        if tool_format is ToolFormat.MCP or self._for_models is None:
+            return mask
+        return bytes(map(mul, mask, self._for_models))
 
     def _unavailable(self, permissions: Permissions) -> Sequence["_UnavailableServer"]:
         """Return the servers of which no tool can be called now, though the preset names some.

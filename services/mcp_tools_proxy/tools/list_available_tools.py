@@ -118,7 +118,7 @@ def catalog_tool(
 
 
 def _catalog(listing: ToolListing) -> Catalog:
-    specs = listing.specs
+    specs = [spec for spec in listing.specs if spec.is_for_models]
     catalog: Catalog = {
         "tools": [spec.listed_name for spec in specs],
         "summaries": {spec.listed_name: summary_of(spec.description) for spec in specs},
@@ -138,7 +138,7 @@ def summary_of(description: str) -> str:
 
 def _definitions(listing: ToolListing, shape: ToolFormat) -> list[JsonObject]:
     if shape is ToolFormat.MCP:
-        return [_definition(spec) for spec in listing.specs]
+        return [_definition(spec) for spec in listing.specs if spec.is_for_models]
     return list(listing.definitions)
 
 

@@ -9,8 +9,18 @@ from mcp_tools_proxy.wire.text import cut_utf8, utf8_len
 Block = dict[str, Any]
 
 
+CUT = "[the rest of the text was cut off]"
+"""Ends a text that was cut, where its reader cannot know otherwise."""
+
+_CUT_JSON = f"\n\n{CUT}"
+
+
 class TextBudget:
-    """Cuts the texts of one result to ``max_bytes`` of UTF-8 in all (contract §2)."""
+    """Cuts the texts of one result to ``max_bytes`` of UTF-8 in all (contract §2).
+
+    JSON that is cut ends with CUT: its reader takes a half for a server's fault, or guesses the
+    rest. Where CUT has no room, the whole JSON is left out.
+    """
 
     def __init__(self, max_bytes: int) -> None:
         self.chars = 0
@@ -21,12 +31,15 @@ class TextBudget:
     def cut(self, text: str) -> str:
         """Return as much of ``text`` as the budget allows; after the first cut, nothing."""
         kept = cut_utf8(text, self._left_bytes)
-        self.chars += len(kept)
         if len(kept) < len(text):
+            if _looks_like_json(text):
+                room = self._left_bytes - len(_CUT_JSON)
+                kept = cut_utf8(text, room) + _CUT_JSON if room > 0 else ""
             self.truncated = True
             self._left_bytes = 0
         else:
             self._left_bytes -= utf8_len(kept)
+        self.chars += len(kept)
         return kept
 
     def cut_text_of(self, holder: Block) -> Block:
@@ -64,6 +77,16 @@ def without_nulls(block: object) -> object:
         if resource is not block["resource"]:
             block = {**block, "resource": resource}
     return block
+
+
+def _looks_like_json(text: str) -> bool:
+    """Return whether a text is JSON, judged by its ends: it may be long."""
+    start, end = text[:_MARGIN_CHARS].lstrip()[:1], text[-_MARGIN_CHARS:].rstrip()[-1:]
+    return (start, end) in _ENDS_OF_JSON
+
+
+_MARGIN_CHARS = 100
+_ENDS_OF_JSON = {("{", "}"), ("[", "]")}
 
 
 def with_type(block: object) -> object:
@@ -125,6 +148,33 @@ def as_text_block(item: object) -> Block:
     if isinstance(item, dict) and "text" in item:
         item = item["text"]
     return {"type": "text", "text": item if isinstance(item, str) else to_json(item).decode()}
+
+
+def repeated_data_bytes(result: Block) -> int:
+    """Count the bytes of images and other data of ``content`` that structured content repeats.
+
+    The Python SDK sends an image that a function returns in both; a data URL ends with it.
+    """
+    structured = result.get("structured_content")
+    if structured is None:
+        return 0
+    found = {data for block in result.get("content") or () if (data := _data_of(block))}
+    repeated, waiting = 0, [structured]
+    while waiting and found:
+        match waiting.pop():
+            case str() as text if (data := text.rpartition(",")[2]) in found:
+                repeated += len(data)
+            case dict() as table:
+                waiting += table.values()
+            case list() as items:
+                waiting += items
+    return repeated
+
+
+def _data_of(block: Block) -> str | None:
+    holder = block.get("resource") if block.get("type") == "resource" else block
+    data = holder.get("data") or holder.get("blob") if isinstance(holder, dict) else None
+    return data if isinstance(data, str) else None
 
 
 def _has_text(holder: Block, field: str) -> bool:

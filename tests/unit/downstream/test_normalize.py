@@ -13,6 +13,7 @@ from mcp_tools_proxy.downstream.components.normalize import (
     normalise_tool_result,
 )
 from mcp_tools_proxy.downstream.relay.client_request_rules import input_required
+from mcp_tools_proxy.wire.content_blocks import CUT
 from mcp_tools_proxy.wire.text import utf8_len
 
 F_17 = pytest.mark.requirement("F-17")
@@ -207,8 +208,8 @@ def test_whatever_comes_can_be_shown(raw: object) -> None:
     raw=JSON | st.fixed_dictionaries({"messages": JSON}) | st.fixed_dictionaries({"contents": JSON})
 )
 def test_odd_prompts_and_resources_do_no_harm(raw: object) -> None:
-    for normalise in (normalise_prompt_result, normalise_resource_result):
-        result = normalise(raw, max_text_bytes=MAX)
+    results = normalise_prompt_result(raw, max_text_bytes=MAX), normalise_resource_result(raw)
+    for result in results:
         assert result is None or from_json(to_json(result.value)) == result.value
 
 
@@ -267,17 +268,28 @@ def test_a_prompt_keeps_description_and_meta() -> None:
 
 def test_a_resource_gets_no_media_type_that_it_has_not() -> None:
     contents = [{"uri": "test://a", "text": "x" * 8}]
-    result = normalise_resource_result({"contents": contents}, max_text_bytes=MAX)
+    result = normalise_resource_result({"contents": contents})
     assert result is not None
     assert result.value == {"contents": contents, "tokens": 2, "truncated": False}
 
 
-def test_a_resources_text_is_cut() -> None:
-    raw = {"contents": [{"uri": "test://a", "text": "x" * 8}]}
-    result = normalise_resource_result(raw, max_text_bytes=4)
+def test_a_resource_s_text_is_not_cut() -> None:
+    contents = [{"uri": "test://a", "text": "x" * 100_000}]
+    result = normalise_resource_result({"contents": contents})
     assert result is not None
-    assert (result.value["contents"], result.value["truncated"]) == (
-        [{"uri": "test://a", "text": "xxxx"}],
+    assert (result.value["contents"], result.value["truncated"]) == (contents, False)
+
+
+@pytest.mark.parametrize(
+    "whole",
+    ['{"a": "%s"}' % ("x" * 200), "\n[%s1]\n" % ("1," * 200), '[{"a":[]},%s{}]' % ("{}," * 99)],
+)
+def test_json_that_is_cut_says_so_within_the_limit(whole: str) -> None:
+    block = {"type": "text", "text": whole}
+    found = normalised({"content": [block]}, max_text_bytes=100).value["content"][0]["text"]
+    assert (len(found), found.endswith("\n\n" + CUT), whole.startswith(found[:60])) == (
+        100,
+        True,
         True,
     )
 
@@ -296,7 +308,16 @@ def test_null_fields_mean_absent() -> None:
     }
     assert normalised({"content": [embedded]}).value["content"] == [EMBEDDED]
     found = normalise_resource_result(
-        {"contents": [{"uri": "test://a", "text": "a", "_meta": None}]}, max_text_bytes=MAX
+        {"contents": [{"uri": "test://a", "text": "a", "_meta": None}]}
     )
     assert found is not None
     assert found.value["contents"] == [{"uri": "test://a", "text": "a"}]
+
+
+def test_json_of_which_too_little_would_be_left_is_left_out() -> None:
+    blocks = [
+        {"type": "text", "text": "x" * 90},
+        {"type": "text", "text": '{"a":"%s"}' % ("x" * 99)},
+    ]
+    value = normalised({"content": blocks}, max_text_bytes=100).value
+    assert (value["content"], value["truncated"]) == (blocks[:1], True)

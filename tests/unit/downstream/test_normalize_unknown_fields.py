@@ -26,7 +26,7 @@ def test_unknown_fields_of_a_prompt_and_of_its_messages_are_kept() -> None:
 def test_unknown_fields_of_a_resource_and_of_its_contents_are_kept() -> None:
     contents = [{"uri": "test://a", "text": "x", "new": [1]}]
     raw = {"contents": contents, "new": None, "ttlMs": 5, "cacheScope": "public"}
-    result = normalise_resource_result(raw, max_text_bytes=MAX)
+    result = normalise_resource_result(raw)
     assert result is not None
     assert result.value == {"contents": contents, "new": None, "tokens": 0, "truncated": False}
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 from types import MappingProxyType
 from typing import TypeVar
@@ -45,14 +44,24 @@ def build_components(
     component end on the session that it is bound to. ``bindings`` are those of servers, by id;
     what they cannot be applied to is not in the view.
     """
-    build_tool = partial(RemoteTool.build, output_schema_check=output_schema_check)
-    tools = _build_all(build_tool, view.tools.values(), pool, max_text_bytes)
-    prompts = _build_all(RemotePrompt.build, _all(view.prompts), pool, max_text_bytes)
+
+    def limit_of(session: ReconnectingSession) -> int:
+        return session.config.max_text_bytes or max_text_bytes
+
+    def build_tool(route: Route, session: ReconnectingSession) -> RemoteTool:
+        limit = limit_of(session)
+        return RemoteTool.build(route, session, limit, output_schema_check=output_schema_check)
+
+    def build_prompt(route: Route, session: ReconnectingSession) -> RemotePrompt:
+        return RemotePrompt.build(route, session, limit_of(session))
+
+    tools = _build_all(build_tool, view.tools.values(), pool)
+    prompts = _build_all(build_prompt, _all(view.prompts), pool)
     return Components(
         tools=tuple(_bound(tool, bindings) for tool in tools),
         prompts=tuple(_bound(prompt, bindings) for prompt in prompts),
-        resources=_build_all(RemoteResource.build, _all(view.resources), pool, max_text_bytes),
-        templates=_build_all(RemoteTemplate.build, _all(view.templates), pool, max_text_bytes),
+        resources=_build_all(RemoteResource.build, _all(view.resources), pool),
+        templates=_build_all(RemoteTemplate.build, _all(view.templates), pool),
     )
 
 
@@ -66,10 +75,9 @@ def _all(routes: Mapping[str, tuple[Route, ...]]) -> Iterable[Route]:
 
 
 def _build_all(
-    build: Callable[[Route, ReconnectingSession, int], ComponentT],
+    build: Callable[[Route, ReconnectingSession], ComponentT],
     routes: Iterable[Route],
     pool: Pool,
-    max_text_bytes: int,
 ) -> tuple[ComponentT, ...]:
     bound = ((route, pool.session(route.server_id)) for route in routes)
-    return tuple(build(route, s, max_text_bytes) for route, s in bound if s is not None)
+    return tuple(build(route, session) for route, session in bound if session is not None)

@@ -108,11 +108,11 @@ def normalise_prompt_result(raw: object, *, max_text_bytes: int) -> Result | Non
     return _result(value | _unknown(raw), raw, budget)
 
 
-def normalise_resource_result(raw: object, *, max_text_bytes: int) -> Result | None:
+def normalise_resource_result(raw: object) -> Result | None:
     """Convert a resources/read result: contents, meta?, tokens, truncated.
 
-    Nothing is added, not even a media type, and unknown fields are kept (W-14). None if the result
-    is invalid.
+    Nothing is added, not even a media type, nothing is cut, for half a page or half a file is of
+    no use, and unknown fields are kept (W-14). None if the result is invalid.
     """
     raw = encodable(raw)
     if not isinstance(raw, dict):
@@ -122,9 +122,9 @@ def normalise_resource_result(raw: object, *, max_text_bytes: int) -> Result | N
         contents = [without_nulls(one) for one in contents]
     if not isinstance(contents, list) or not all(is_resource_contents(one) for one in contents):
         return None
-    budget = TextBudget(max_text_bytes)
-    value = {"contents": [budget.cut_text_of(one) for one in contents]}
-    return _result(value | _unknown(raw), raw, budget)
+    uncut = TextBudget(0)
+    uncut.chars = sum(len(one["text"]) for one in contents if isinstance(one.get("text"), str))
+    return _result({"contents": contents} | _unknown(raw), raw, uncut)
 
 
 def _valid_content(raw: object) -> list[Block] | None:

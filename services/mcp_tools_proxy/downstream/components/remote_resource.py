@@ -26,6 +26,9 @@ from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 from mcp_tools_proxy.wire.text import quote
 from mcp_tools_proxy.wire.uris import is_normalized_path
 
+APP_SCHEME = "ui://"
+"""The scheme of MCP Apps: pages of HTML, 235 kB to 1.3 MB on real servers."""
+
 NOT_FOUND_CODES = frozenset({-32002, -32602})
 """The JSON-RPC codes for an unknown resource: before and since MCP 2026-07-28."""
 
@@ -37,10 +40,9 @@ class RemoteResource(NamesNoDocument):
     spec: ResourceSpec
     target: RemoteTarget
     uri: str
-    max_text_bytes: int
 
     @classmethod
-    def build(cls, route: Route, session: ReconnectingSession, max_text_bytes: int) -> Self:
+    def build(cls, route: Route, session: ReconnectingSession) -> Self:
         """Build the resource of a route."""
         spec = ResourceSpec(
             name=route.name,
@@ -48,7 +50,7 @@ class RemoteResource(NamesNoDocument):
             as_mcp=route.shown,
             exchanges_jwt=session.config.exchanges_jwt,
         )
-        return cls(spec, RemoteTarget(session, spec, route.name), route.name, max_text_bytes)
+        return cls(spec, RemoteTarget(session, spec, route.name), route.name)
 
     def parse(self, arguments: JsonObject) -> None:
         """Accept no arguments: the URI identifies all. Raises InvalidArguments."""
@@ -64,8 +66,11 @@ class RemoteResource(NamesNoDocument):
                 raise self._error_from(error) from None
             if input_required(raw):
                 return remote.input_required_result(raw)
-            result = normalise_resource_result(raw, max_text_bytes=self.max_text_bytes)
-            return remote.valid_result(result, self._label, "a resource's contents")
+            result = normalise_resource_result(raw)
+            valid = remote.valid_result(result, self._label, "a resource's contents")
+            if not self.uri.startswith(APP_SCHEME):
+                return valid
+            return replace(valid, max_bytes=self.target.session.config.max_app_bytes)
 
     async def subscribe(self, on_update: Callable[[], None], caller: Caller) -> Callable[[], None]:
         """Subscribe to the resource; all listeners of a session share one subscription there.
@@ -103,9 +108,9 @@ class RemoteTemplate:
     pattern: UriPattern
 
     @classmethod
-    def build(cls, route: Route, session: ReconnectingSession, max_text_bytes: int) -> Self:
+    def build(cls, route: Route, session: ReconnectingSession) -> Self:
         """Build the template of a route; discovery has checked that the template parses."""
-        resource = RemoteResource.build(route, session, max_text_bytes)
+        resource = RemoteResource.build(route, session)
         return cls(resource, UriPattern(route.name))
 
     @property

@@ -9,11 +9,16 @@ from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import JsonObject, NamesNoDocument, Result, ToolSpec
-from mcp_tools_proxy.domain.errors import ProxyError, ResultTooLarge, ToolFailed
+from mcp_tools_proxy.domain.errors import (
+    InvalidArguments,
+    ProxyError,
+    ResultTooLarge,
+    ToolFailed,
+)
 from mcp_tools_proxy.domain.offers.bindings import Binding
 from mcp_tools_proxy.domain.offers.snapshot import CheckArguments
 from mcp_tools_proxy.domain.offers.view import Route
-from mcp_tools_proxy.domain.server import OutputSchemaCheck
+from mcp_tools_proxy.domain.server import OutputSchemaCheck, ServerConfig
 from mcp_tools_proxy.downstream.components.bound_arguments import BoundArguments
 from mcp_tools_proxy.downstream.components.normalize import (
     failure_of,
@@ -31,8 +36,10 @@ from mcp_tools_proxy.downstream.discovery.items import NO_ARGUMENTS_SCHEMA, chec
 from mcp_tools_proxy.downstream.reconnecting_session import ReconnectingSession
 from mcp_tools_proxy.downstream.relay.client_request_rules import input_required
 from mcp_tools_proxy.json_schema.bound_offers import bound_schema
+from mcp_tools_proxy.json_schema.defaults import with_defaults
 from mcp_tools_proxy.json_schema.listed_schemas import with_object_properties
 from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
+from mcp_tools_proxy.wire.content_blocks import repeated_data_bytes
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 
 _OWN_FIELDS = frozenset({"name", "description", "inputSchema", "outputSchema", "annotations"})
@@ -66,7 +73,7 @@ class RemoteTool(NamesNoDocument):
         output_schema_check: OutputSchemaCheck = OutputSchemaCheck.OFF,
     ) -> Self:
         """Build the tool of a route."""
-        spec = _spec_of(route, exchanges_jwt=session.config.exchanges_jwt)
+        spec = _spec_of(route, session.config)
         return cls(
             spec=spec,
             target=RemoteTarget(session, spec, route.name),
@@ -97,12 +104,26 @@ class RemoteTool(NamesNoDocument):
         return call if self.bound is None else self.bound.complete(call)
 
     def parse(self, arguments: JsonObject) -> JsonObject:
-        """Check the arguments against the tool's own schema, and return them unchanged (F-06)."""
+        """Check the arguments against the tool's own schema, and return them unchanged (F-06).
+
+        Only a required one that is missing and has a default gets it: servers that write the
+        schema of what they return after parsing declare such properties.
+        """
+        try:
+            self._check(arguments)
+        except InvalidArguments:
+            filled = with_defaults(arguments, self.spec.input_schema)
+            if filled is arguments:
+                raise
+            self._check(filled)
+            return filled
+        return arguments
+
+    def _check(self, arguments: JsonObject) -> None:
         if self.bound is None:
             self.check(arguments)
         else:
             self.check(arguments, self.bound.paths)
-        return arguments
 
     async def call(self, parsed: object, call: Call) -> Result:
         """Call the tool. Raises ToolFailed for ``isError`` and JSON-RPC errors (F-21)."""
@@ -151,7 +172,7 @@ class RemoteTool(NamesNoDocument):
     def _bounded(self, failure: ToolFailed) -> ProxyError:
         """Return ``failure``; ResultTooLarge if its content is larger than a result may be."""
         size, limit = len(to_json(failure.details)), self.target.max_result_bytes
-        if size <= limit:
+        if size <= limit or size - repeated_data_bytes(dict(failure.details or {})) <= limit:
             return failure
         return ResultTooLarge(
             f"{failure.message}; the rest of its answer was left out: it is {size} bytes, the "
@@ -160,7 +181,7 @@ class RemoteTool(NamesNoDocument):
         )
 
 
-def _spec_of(route: Route, *, exchanges_jwt: bool) -> ToolSpec:
+def _spec_of(route: Route, config: ServerConfig) -> ToolSpec:
     """Build the tool's spec; its schema gets type ``object``, as clients expect."""
     descriptor = route.shown
     annotations = cast("JsonObject", descriptor.get("annotations") or {})
@@ -182,7 +203,9 @@ def _spec_of(route: Route, *, exchanges_jwt: bool) -> ToolSpec:
         server_id=route.server_id,
         given_name=route.overrides.name,
         idempotent=any(annotations.get(hint) is True for hint in _IDEMPOTENT_HINTS),
-        exchanges_jwt=exchanges_jwt,
+        exchanges_jwt=config.exchanges_jwt,
+        max_text_bytes=config.max_text_bytes,
+        structured_in_messages=config.structured_in_messages,
     )
 
 
