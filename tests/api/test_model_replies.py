@@ -290,7 +290,7 @@ async def test_a_broken_text_is_charged_nothing() -> None:
 async def test_a_malformed_reply_is_refused_before_its_caller_is_known(
     service: Service, api: ModelApi
 ) -> None:
-    calls = [api.item(None, METADATA, DOC)]
+    calls = [api.item(7, METADATA, DOC)]
     answer = (await service.http.post(BATCH, json={"calls": calls})).json()
     assert field(answer) == f"calls.0.{api.id_field}"
     calls = [CALL_OF[api]]

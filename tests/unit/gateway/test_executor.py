@@ -138,7 +138,8 @@ async def test_who_waited_under_a_key_is_checked_again() -> None:
 async def test_a_domain_error_is_a_failed_outcome() -> None:
     error = DocumentNotFound("no")
     outcome = await Fixture(FakeTool(run=raising(error))).execute()
-    assert outcome == Failed(error=error)
+    assert isinstance(outcome, Failed)
+    assert outcome.error is error
 
 
 async def test_an_unknown_exception_is_an_internal_error() -> None:
