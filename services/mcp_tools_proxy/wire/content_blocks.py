@@ -32,7 +32,7 @@ class TextBudget:
         """Return as much of ``text`` as the budget allows; after the first cut, nothing."""
         kept = cut_utf8(text, self._left_bytes)
         if len(kept) < len(text):
-            if _looks_like_json(text):
+            if _may_be_json(text):
                 room = self._left_bytes - len(_CUT_JSON)
                 kept = cut_utf8(text, room) + _CUT_JSON if room > 0 else ""
             self.truncated = True
@@ -79,7 +79,7 @@ def without_nulls(block: object) -> object:
     return block
 
 
-def _looks_like_json(text: str) -> bool:
+def _may_be_json(text: str) -> bool:
     """Return whether a text is JSON, judged by its ends: it may be long."""
     start, end = text[:_MARGIN_CHARS].lstrip()[:1], text[-_MARGIN_CHARS:].rstrip()[-1:]
     return (start, end) in _ENDS_OF_JSON

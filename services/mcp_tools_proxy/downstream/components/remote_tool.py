@@ -36,8 +36,8 @@ from mcp_tools_proxy.downstream.discovery.items import NO_ARGUMENTS_SCHEMA, chec
 from mcp_tools_proxy.downstream.reconnecting_session import ReconnectingSession
 from mcp_tools_proxy.downstream.relay.client_request_rules import input_required
 from mcp_tools_proxy.json_schema.bound_offers import bound_schema
-from mcp_tools_proxy.json_schema.defaults import with_defaults
 from mcp_tools_proxy.json_schema.listed_schemas import with_object_properties
+from mcp_tools_proxy.json_schema.required_defaults import with_defaults
 from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
 from mcp_tools_proxy.wire.content_blocks import repeated_data_bytes
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
