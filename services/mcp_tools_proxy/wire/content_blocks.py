@@ -33,8 +33,8 @@ class TextBudget:
         kept = cut_utf8(text, self._left_bytes)
         if len(kept) < len(text):
             if _may_be_json(text):
-                room = self._left_bytes - len(_CUT_JSON)
-                kept = cut_utf8(text, room) + _CUT_JSON if room > 0 else ""
+                left_bytes = self._left_bytes - len(_CUT_JSON)
+                kept = cut_utf8(text, left_bytes) + _CUT_JSON if left_bytes > 0 else ""
             self.truncated = True
             self._left_bytes = 0
         else:
