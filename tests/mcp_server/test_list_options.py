@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from mcp import MCPError
 
-from tests.mcp_server.test_name_styles import (
+from tests.mcp_server.listed_tools import (
     CALLED,
     LISTED,
     called_by,

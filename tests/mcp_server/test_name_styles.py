@@ -2,67 +2,35 @@
 
 from contextlib import aclosing
 
-import httpx
 import pytest
-from mcp import Client
 
 from tests.mcp_server.entries import HTTP_PATHS, Who, by_stdio
 from tests.mcp_server.list_change_listener import listening
+from tests.mcp_server.listed_tools import (
+    CALLED,
+    LISTED,
+    called_by,
+    in_session,
+    listed_by,
+    listed_in,
+)
 from tests.support.configuration import Json, make_agent, make_preset, write_json
 from tests.support.http_api import EVERYTHING
-from tests.support.local_tools import LOCAL_TOOLS
 from tests.support.mcp_endpoint import (
     BOTH,
     ERAS,
     INITIALIZE,
     TENANT,
-    Served,
-    answer,
     in_front_of_two,
-    names,
 )
 from tests.support.program import UNLIMITED
 from tests.support.raw_mcp_client import lines_of, next_data
 from tests.support.service import CONFIG_DIR
 from tests.support.tokens import MODES
 
-LISTED = {
-    "server": ["a:whoami", "a:alpha", "a-b:whoami", "a-b:beta"],
-    "alias": ["a__whoami", "a__alpha", "a-b__whoami", "a-b__beta"],
-    "bare": ["a:whoami", "alpha", "a-b:whoami", "beta"],
-}
-"""EVERYTHING in each style: both servers have a ``whoami``."""
-
-CALLED = ["whoami of a", "alpha of a", "whoami of a-b", "beta of a-b"]
 WHOLE = make_agent("whole")
 styles = pytest.mark.parametrize("style", LISTED)
 eras = pytest.mark.parametrize("mode", ERAS)
-
-
-def of_servers(listed: list[str]) -> list[str]:
-    return [name for name in listed if name not in LOCAL_TOOLS]
-
-
-async def listed_by(client: Client) -> list[str]:
-    return of_servers(names(await client.list_tools()))
-
-
-async def called_by(client: Client, listed: list[str]) -> list[str]:
-    """Call tools, and say what was reached of each."""
-    found = [(await client.call_tool(name, {})).structured_content for name in listed]
-    return [f"{it['tool']} of {it['server']}" for it in found if it is not None]
-
-
-async def in_session(
-    served: Served, session_id: str, path: str, method: str = "tools/list"
-) -> httpx.Response:
-    body = {"jsonrpc": "2.0", "id": 1, "method": method}
-    headers = {**BOTH, **TENANT, "Mcp-Session-Id": session_id}
-    return await served.http.post(path, json=body, headers=headers)
-
-
-def listed_in(response: httpx.Response) -> list[str]:
-    return of_servers([tool["name"] for tool in answer(response)["result"]["tools"]])
 
 
 # What is listed is what is called

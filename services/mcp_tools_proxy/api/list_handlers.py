@@ -19,7 +19,7 @@ from mcp_tools_proxy.registry.list_cache import etag_of
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.telemetry.request_events import RequestFacts, RequestTelemetry
 from mcp_tools_proxy.web.envelope import JSON
-from mcp_tools_proxy.web.list_options import name_style_of
+from mcp_tools_proxy.web.list_query import name_style_of
 from mcp_tools_proxy.web.request_refusals import route_of
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 

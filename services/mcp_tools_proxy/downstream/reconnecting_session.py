@@ -455,8 +455,8 @@ def _pause_after(failure: ConnectionFailure | None, pause_s: float) -> float:
         return LOGIN_RETRY_S
     if _is_refused(failure):
         return max(pause_s, REFUSED_RETRY_S)
-    asked_s = None if failure is None else failure.retry_after_s
-    return max(pause_s, asked_s or 0.0)
+    retry_after_s = None if failure is None else failure.retry_after_s
+    return max(pause_s, retry_after_s or 0.0)
 
 
 def _needs_login(failure: ConnectionFailure | None) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from mcp_tools_proxy.domain.errors import ProxyError, StoreUnavailable, Unauthenticated
-from mcp_tools_proxy.web.list_options import InvalidListOption
+from mcp_tools_proxy.web.list_query import InvalidListOption
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 
 

@@ -24,7 +24,7 @@ from mcp_tools_proxy.mcp_server.message_session import MessageSession
 from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
 from mcp_tools_proxy.web.body import BodyLimits, parse_body, read_body
 from mcp_tools_proxy.web.disconnect import disconnected
-from mcp_tools_proxy.web.list_options import query_of
+from mcp_tools_proxy.web.list_query import query_of
 from mcp_tools_proxy.wire.json_rpc import check_message, request_id_of
 
 
