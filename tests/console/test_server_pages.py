@@ -237,7 +237,7 @@ async def test_a_schema_of_unions_without_end_has_a_page() -> None:
         serving(server.entry, tools=["endless"]) as console,
     ):
         page = await console.browser.open(f"{S1}?kind=tool&name=endless")
-        assert "a one of several" in page.text
+        assert "endless" in page.text  # without the output schema, which clients cannot compile
 
 
 async def test_texts_of_a_server_are_no_markup_anywhere() -> None:

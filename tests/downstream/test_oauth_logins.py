@@ -265,13 +265,12 @@ async def test_an_operator_can_state_that_an_issuer_supports_pkce(
 
 @pytest.mark.parametrize("in_entry", ["", "/", None])
 @pytest.mark.parametrize("in_metadata", ["", "/"])
-@pytest.mark.parametrize("in_answer", ["", "/"])
 async def test_an_issuer_without_a_path_is_the_same_with_and_without_a_slash(
-    in_entry: str | None, in_metadata: str, in_answer: str
+    in_entry: str | None, in_metadata: str
 ) -> None:
     async with signing_in_at(in_entry) as (service, issuer):
         issuer.metadata = {"issuer": f"{issuer.url}{in_metadata}"}
-        issuer.answer = {"iss": f"{issuer.url}{in_answer}"}
+        issuer.answer = {"iss": f"{issuer.url}{in_metadata}"}
         await sign_in()
         await ready(service)
         issuer.metadata = {}  # the issuer changes how it writes its name: the login is kept

@@ -17,7 +17,10 @@ OPEN = {
     *("GET /oauth/callback", "GET /oauth/done", "GET /oauth/client.json"),
     *(
         f"GET {METADATA}{path}"
-        for path in ("", "/mcp", "/mcp/sse", "/mcp/agents/{agent}", "/mcp/agents/{agent}/sse")
+        for path in (
+            *("", "/mcp", "/mcp/", "/mcp/sse"),
+            *("/mcp/agents/{agent}", "/mcp/agents/{agent}/", "/mcp/agents/{agent}/sse"),
+        )
     ),
 }
 """As docs/explanation/security-model.md lists them."""

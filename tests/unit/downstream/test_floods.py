@@ -8,6 +8,7 @@ import aiohttp
 import anyio
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from yarl import URL
 
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
 from mcp_tools_proxy.downstream.mcp_client.http.legacy_sse_transport import LegacySseTransport
@@ -38,7 +39,8 @@ class Shouting:
 async def test_answers_that_an_sse_server_does_not_take_do_not_pile_up() -> None:
     on_their_way: list[object] = []
     tasks = SimpleNamespace(start_soon=lambda _, post: on_their_way.append(post))
-    stream = LegacySseTransport(cast("Any", None), {}, cast("Any", None), cast("Any", tasks))
+    endpoint = SimpleNamespace(url=URL("http://127.0.0.1/sse"))
+    stream = LegacySseTransport(cast("Any", endpoint), {}, cast("Any", None), cast("Any", tasks))
 
     for _ in range(5000):
         await stream.send(b"{}", is_request=False)

@@ -85,19 +85,22 @@ async def _probe_and_initialize(
     """
     probing = asyncio.ensure_future(_probe(discover, LATEST_MODERN_VERSION))
     try:
-        await asyncio.wait({probing}, timeout=probe_timeout_s)
-        if _adopt(session, probing):
-            return
         try:
+            await asyncio.wait({probing}, timeout=probe_timeout_s)
+            if _adopt(session, probing):
+                return
+            if (final := _final_of(probing)) is not None:
+                raise final
             async with asyncio.timeout(None) as limit:
                 probing.add_done_callback(
                     lambda _: _limit_if_modern(limit, probing, probe_timeout_s)
                 )
                 await _initialize(session)
-        except (MCPError, ConnectionFailure, TimeoutError) as error:
+        except (MCPError, ConnectionFailure, TimeoutError) as failure:
             await asyncio.wait({probing}, timeout=probe_timeout_s)
             if _adopt(session, probing):
                 return
+            error = _final_of(probing) or failure
             version = _newest_common(_versions_named(error))
             if version is None:
                 raise _with_problem(error, probing) from None
@@ -118,16 +121,16 @@ def _limit_if_modern(limit: asyncio.Timeout, probing: asyncio.Task[_Probe], wait
 
 
 def _adopt(session: ClientSession, probing: asyncio.Task[_Probe]) -> bool:
-    """Adopt the answer to the probe, if it has come and is usable. Raises MCPError."""
-    if not probing.done():
+    """Adopt the answer to the probe, if it has come and is usable."""
+    found = probing.result().found if probing.done() else None
+    if found is None:
         return False
-    probe = probing.result()
-    if probe.final is not None:
-        raise probe.final
-    if probe.found is None:
-        return False
-    session.adopt(probe.found)
+    session.adopt(found)
     return True
+
+
+def _final_of(probing: asyncio.Task[_Probe]) -> MCPError | None:
+    return probing.result().final if probing.done() else None
 
 
 def _with_problem(

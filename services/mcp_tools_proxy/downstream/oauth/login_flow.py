@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from yarl import URL
 
 from mcp_tools_proxy.domain.oauth.logins import Login, LoginBinding, LoginOwner
-from mcp_tools_proxy.domain.oauth.server_auth import Grant, is_same_issuer
+from mcp_tools_proxy.domain.oauth.server_auth import Grant
 from mcp_tools_proxy.downstream.oauth.discovery import Discovered, Issuer
 from mcp_tools_proxy.downstream.oauth.oauth_web import OAuthRefused, OAuthWeb, error_code
 from mcp_tools_proxy.downstream.oauth.token_endpoint import AccessToken, IssuerClient, TokenEndpoint
@@ -113,7 +113,7 @@ def check_answer(pending: PendingLogin, answer: Mapping[str, str]) -> str:
     issuer = answer.get("iss")
     if issuer is None and pending.needs_iss:
         raise OAuthRefused("the answer does not say who gave it (iss), as the issuer promised")
-    if issuer is not None and not is_same_issuer(issuer, pending.request.issuer):
+    if issuer is not None and issuer != pending.request.issuer:  # as it is spelt (RFC 9207)
         raise OAuthRefused("the answer is from another issuer than the sign-in (iss)")
     if "error" in answer:
         reason = error_code(answer["error"])
