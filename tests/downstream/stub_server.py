@@ -10,6 +10,8 @@ from typing import Any
 
 from aiohttp import web
 
+from tests.support.web_app import serving_app
+
 Json = dict[str, Any]
 Answer = Callable[[web.Request, Json], Awaitable[web.StreamResponse]]
 """Answers a ``tools/call``: takes the HTTP request and its message."""
@@ -115,11 +117,6 @@ async def answering(
     app.router.add_post("/mcp", server.post)
     app.router.add_get("/mcp", server.get)
     app.router.add_delete("/mcp", server.delete)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        server.url = f"http://127.0.0.1:{runner.addresses[0][1]}/mcp"
+    async with serving_app(app, cancels=True) as url:
+        server.url = f"{url}/mcp"
         yield server
-    finally:
-        await runner.cleanup()

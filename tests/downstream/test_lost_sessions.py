@@ -16,6 +16,7 @@ from tests.downstream.stub_server import Json
 from tests.support.bounds import BOUND_S, until
 from tests.support.configuration import Config, make_preset
 from tests.support.service import SERVERS, Service, running
+from tests.support.web_app import serving_app
 
 TOOLS: list[Json] = [
     {"name": "write", "inputSchema": {"type": "object"}},
@@ -103,14 +104,9 @@ async def listening(server: SessionServer) -> AsyncIterator[SessionServer]:
     app = web.Application()
     app.router.add_post("/mcp", server.post)
     app.router.add_get("/mcp", server.get)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        server.url = f"http://127.0.0.1:{runner.addresses[0][1]}/mcp"
+    async with serving_app(app) as url:
+        server.url = f"{url}/mcp"
         yield server
-    finally:
-        await runner.cleanup()
 
 
 @asynccontextmanager

@@ -21,6 +21,7 @@ from mcp_tools_proxy.downstream.oauth.oauth_web import (
 from mcp_tools_proxy.downstream.oauth.reach import Reach, Zone, reach_of, zone_of
 from tests.support.bounds import BOUND_S
 from tests.support.held_port import free_port
+from tests.support.web_app import serving_app
 
 LOCAL = Reach(loopback=True)
 
@@ -126,13 +127,8 @@ async def hang(_: web.Request) -> web.StreamResponse:
 async def answering(handler: Handler) -> AsyncIterator[URL]:
     app = web.Application()
     app.router.add_get("/", handler)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        yield URL(f"http://127.0.0.1:{runner.addresses[0][1]}/")
-    finally:
-        await runner.cleanup()
+    async with serving_app(app) as url:
+        yield URL(f"{url}/")
 
 
 async def test_a_redirect_is_no_answer_and_is_not_followed() -> None:

@@ -11,6 +11,7 @@ from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from tests.downstream.connections import dialled
 from tests.support.bounds import BOUND_S
 from tests.support.mcp_servers.raw_web import running_raw
+from tests.support.web_app import serving_app
 
 
 @asynccontextmanager
@@ -18,13 +19,8 @@ async def getting(handler: object) -> AsyncIterator[str]:
     """Serve one handler of GET; yield ``host:port/mcp``."""
     app = web.Application()
     app.router.add_get("/mcp", handler)  # type: ignore[arg-type] # a handler
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        yield f"127.0.0.1:{runner.addresses[0][1]}/mcp"
-    finally:
-        await runner.cleanup()
+    async with serving_app(app, cancels=True) as url:
+        yield f"{url.removeprefix('http://')}/mcp"
 
 
 async def fault_of(transport: str, url: str) -> str:

@@ -9,6 +9,8 @@ from typing import Any
 
 from aiohttp import web
 
+from tests.support.web_app import serving_app
+
 DIMENSION = 64
 
 CONCEPTS = {
@@ -99,13 +101,6 @@ async def running_embeddings() -> AsyncIterator[EmbeddingsService]:
     service = EmbeddingsService()
     app = web.Application()
     app.router.add_post("/v1/embeddings", service.handle)
-    runner = web.AppRunner(app, shutdown_timeout=0.1, handler_cancellation=True)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    host, port = runner.addresses[0][:2]
-    service.url = f"http://{host}:{port}/v1/embeddings"
-    try:
+    async with serving_app(app, cancels=True) as url:
+        service.url = f"{url}/v1/embeddings"
         yield service
-    finally:
-        await runner.cleanup()

@@ -15,6 +15,7 @@ from yarl import URL
 
 from tests.support.mcp_servers.raw_web import RawServer
 from tests.support.tokens import KEY
+from tests.support.web_app import serving_app
 
 Json = dict[str, Any]
 
@@ -195,15 +196,9 @@ async def running_issuer(**options: Any) -> AsyncIterator[Issuer]:
     app.router.add_post("/revoke", issuer.revoke)
     app.router.add_post("/device", issuer.give_device_code)
     app.router.add_post("/token", issuer.give_token)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        issuer.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    async with serving_app(app) as url:
+        issuer.url = url
         yield issuer
-    finally:
-        await runner.cleanup()
 
 
 def protect(server: RawServer, issuer: Issuer, *, scope: str | None = None) -> list[str | None]:
