@@ -25,7 +25,7 @@ async def listed_by(client: Client) -> list[str]:
 
 
 async def called_by(client: Client, listed: list[str]) -> list[str]:
-    """Call tools, and say what was reached of each."""
+    """Call tools; return the tool and server that each call reached."""
     found = [(await client.call_tool(name, {})).structured_content for name in listed]
     return [f"{it['tool']} of {it['server']}" for it in found if it is not None]
 

@@ -23,9 +23,9 @@ class SchemaStyle(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListOptions:
-    """What a client's address says of its lists, and the defaults of its entry.
+    """How a client's lists are written, as its address requests it, and the defaults of its entry.
 
-    None for what the address does not say: then the agent's profile decides, then the settings.
+    None for an option that the address leaves to the agent's profile and the settings.
     """
 
     name_style: ToolNameStyle | None = None

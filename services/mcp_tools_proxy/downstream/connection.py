@@ -175,7 +175,7 @@ class ConnectAttempt:
         self._reschedule(asyncio.get_running_loop().time() + seconds)
 
     def _reschedule(self, when: float | None) -> None:
-        with suppress(RuntimeError):  # the attempt is over
+        with suppress(RuntimeError):  # the attempt has not begun, or is over
             self._limit.reschedule(when)
 
 

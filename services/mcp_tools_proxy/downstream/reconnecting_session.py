@@ -262,15 +262,15 @@ class ReconnectingSession:
         """Dial and discover, both within the connect time-out. Raises ConnectionFailure."""
         started, timeout_s = self.clock(), self.config.connect_timeout_s
         self._lists_changed.clear()
-        attempt: ConnectAttempt | None = None
+        limit = asyncio.timeout(timeout_s)
+        attempt = ConnectAttempt(
+            limit,
+            self.config,
+            first_start=not self._was_started,
+            waits_for_place=self._waits_for_place,
+        )
         try:
-            async with asyncio.timeout(timeout_s) as limit:
-                attempt = ConnectAttempt(
-                    limit,
-                    self.config,
-                    first_start=not self._was_started,
-                    waits_for_place=self._waits_for_place,
-                )
+            async with limit:
                 dialled = self._caller_dial.dial(
                     self.config, self._lists_changed.set, self._output, attempt
                 )
@@ -279,8 +279,6 @@ class ReconnectingSession:
         except ConnectionFailure:
             raise
         except TimeoutError as fault:
-            if attempt is None:
-                raise ConnectionFailure(reason_of(fault, timeout_s=timeout_s)) from fault
             raise attempt.timeout from fault
         except FAULTS as fault:
             raise ConnectionFailure(reason_of(fault, timeout_s=timeout_s)) from fault

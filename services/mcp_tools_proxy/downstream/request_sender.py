@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from enum import Enum, auto
 from typing import Any
 
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
@@ -32,19 +33,22 @@ from mcp_tools_proxy.downstream.resource_subscriptions import (
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 from mcp_tools_proxy.wire.mcp_protocol import METHOD_NOT_FOUND
 
-_NOT_EXECUTED: tuple[type[ConnectionFailure], ...] = (SessionLost,)
-_IDEMPOTENT: tuple[type[ConnectionFailure], ...] = (SessionLost, ClosedUnanswered)
-_REPEATABLE: tuple[type[ConnectionFailure], ...] = (ConnectionFailure,)
-"""After which faults a request is sent once more, by what may be repeated."""
+
+class _Repeat(Enum):
+    """When a request is sent once more; one of a lost session that was not executed always is."""
+
+    NEVER = auto()
+    IF_CLOSED = auto()
+    """After a connection that was closed before any byte of the answer."""
+    ALWAYS = auto()
 
 
-def _is_sent_again(
-    fault: ConnectionFailure, again: tuple[type[ConnectionFailure], ...], relay: CallRelay | None
-) -> bool:
+def _is_sent_again(fault: ConnectionFailure, repeat: _Repeat, relay: CallRelay | None) -> bool:
     if relay is not None and relay.request_count:
         return False
-    is_lost_by_other_answer = isinstance(fault, SessionLost) and fault.sent
-    return isinstance(fault, again) and (again is _REPEATABLE or not is_lost_by_other_answer)
+    if repeat is _Repeat.ALWAYS or (isinstance(fault, SessionLost) and not fault.sent):
+        return True
+    return repeat is _Repeat.IF_CLOSED and isinstance(fault, ClosedUnanswered)
 
 
 class RequestSender:
@@ -112,12 +116,13 @@ class RequestSender:
         deadline = self._clock() + self._config.call_timeout_s - waited_s
         self._enter(tenant_id)
         try:
-            again = _REPEATABLE if repeatable else _IDEMPOTENT if idempotent else _NOT_EXECUTED
+            repeat = _Repeat.IF_CLOSED if idempotent else _Repeat.NEVER
+            repeat = _Repeat.ALWAYS if repeatable else repeat
             if self._breakers is None:
-                return await self._send(method, params, relay, headers, again, deadline)
+                return await self._send(method, params, relay, headers, repeat, deadline)
             with self._breakers.entered(tenant_id) as breaker:
                 return await self._send_with_breaker(
-                    breaker, method, params, relay, headers, again, deadline
+                    breaker, method, params, relay, headers, repeat, deadline
                 )
         except AccessRefused as fault:
             raise fault.error from fault
@@ -247,10 +252,10 @@ class RequestSender:
         params: Mapping[str, Any],
         relay: CallRelay | None,
         call_headers: CallHeaders | None,
-        again: tuple[type[ConnectionFailure], ...],
+        repeat: _Repeat,
         deadline: float,
     ) -> Any:
-        """Send the request, and once more after a fault of ``again``.
+        """Send the request, and once more if ``repeat`` allows it.
 
         Raises ConnectionFailure when the last try got no answer, ToolTimeout when there was no
         connection in time, and TimeoutError later.
@@ -274,7 +279,7 @@ class RequestSender:
                 raise  # of this request alone
             except ConnectionFailure as fault:
                 self._connection_state.probe_after(fault, connection)
-                if not is_first or not _is_sent_again(fault, again, relay):
+                if not is_first or not _is_sent_again(fault, repeat, relay):
                     raise
                 is_first = False
                 connection = await self._connection_state.wait_for_decision(deadline)

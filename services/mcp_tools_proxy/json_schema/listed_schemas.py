@@ -40,12 +40,11 @@ def output_schema_problem(schema: Mapping[str, object]) -> str | None:
 
 def _nodes(schema: Node) -> Iterator[Node]:
     """Yield a schema and all schemas in it."""
-    waiting: list[Any] = [schema]
-    while waiting:
-        node = waiting.pop(0)
+    nodes: list[Any] = [schema]
+    for node in nodes:  # the loop appends to it
         if isinstance(node, Mapping):
             yield node
-            waiting += subschemas(node)
+            nodes += subschemas(node)
 
 
 def _client_problem(node: Node, names: set[str]) -> str | None:

@@ -27,7 +27,7 @@ from mcp_tools_proxy.wire.mcp_protocol import INVALID_PARAMS
 LIST_METHODS = frozenset(
     {"tools/list", "prompts/list", "resources/list", "resources/templates/list"}
 )
-"""Methods that list what a caller may use."""
+"""Methods that list the components of a caller."""
 
 CACHED = LIST_METHODS | {"resources/read"}
 """Methods whose results carry ``ttlMs`` and ``cacheScope`` (MCP 2026-07-28)."""

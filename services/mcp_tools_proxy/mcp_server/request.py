@@ -78,7 +78,7 @@ class McpRequest:
     """Lowest severity of the log messages that the client wants, None for no log messages."""
     build_client: BuildClient
     options: ListOptions
-    """The style of tools' names that the client wants in lists; None for its agent's, or ours."""
+    """How the client's lists are written."""
     client_name: str | None = None
     """What the client calls itself."""
 

@@ -155,7 +155,7 @@ class _ContentReader:
         return self._shows_structured and not holds_structured(texts, structured)
 
     def _part(self, block: Block) -> tuple[Part, str]:
-        """Return what is shown of a block, "" for nothing; and its own text, "" without one."""
+        """Return the shown form of a block and its own text, each "" without one."""
         match block:
             case {"type": "text", "text": str(text)}:
                 self._check_whole(block, "type", "text")

@@ -229,7 +229,7 @@ def are_passed_on(names: tuple[str, ...]) -> tuple[str, ...]:
     for name in names:
         if "=" in name or "\0" in name:
             raise ValueError(f"{quote(name)} is not the name of a variable; take it out")
-        if name.upper().startswith("MCP_PROXY_"):
+        if name.upper().startswith(ENV_PREFIX):
             raise ValueError(
                 f"{quote(name)} is a setting of the gateway, which may be a secret; take it out"
             )

@@ -85,7 +85,6 @@ class DirectRoute(Route):
         self.methods = {method}  # Starlette adds HEAD to GET
         self.app = _asgi(endpoint)
         self.is_fast = is_fast
-        self._method = method
         self._describe = describe
         self._description = description
 
@@ -97,7 +96,7 @@ class DirectRoute(Route):
         return APIRoute(
             self.path,
             self.endpoint,
-            methods=[self._method],
+            methods=self.methods,
             name=self.name,
             openapi_extra={**self._describe(components)},
             **self._description,

@@ -106,8 +106,8 @@ class RemoteTool(NamesNoDocument):
     def parse(self, arguments: JsonObject) -> JsonObject:
         """Check the arguments against the tool's own schema, and return them unchanged (F-06).
 
-        Only a required one that is missing and has a default gets it: servers that write the
-        schema of what they return after parsing declare such properties.
+        A missing required argument with a default gets the default: some servers declare such
+        properties, from the schema of their parsed input.
         """
         try:
             self._check(arguments)

@@ -53,14 +53,19 @@ def parse_json(data: bytes) -> object:
     A lone surrogate becomes U+FFFD: one character of a text must not cost the answer. Raises
     ValueError.
     """
+    value, may_be_infinite = _read(data)
+    return without_infinity(value) if may_be_infinite else value
+
+
+def _read(data: bytes) -> tuple[object, bool]:
+    """Parse JSON; return it, and whether it may have infinities. Raises ValueError."""
     try:
-        value: object = from_json(data, allow_inf_nan=False)
+        return from_json(data, allow_inf_nan=False), may_overflow(data)
     except ValueError:
         text = data.decode(errors="replace").encode()
-        value = without_infinity(from_json(_SURROGATE.sub(_paired, text), allow_inf_nan=True))
+        value = from_json(_SURROGATE.sub(_paired, text), allow_inf_nan=True)
         log.warning("server.answer_mended", bytes=len(data))
-        return value
-    return without_infinity(value) if may_overflow(data) else value
+        return value, True
 
 
 def _paired(found: re.Match[bytes]) -> bytes:
@@ -72,7 +77,10 @@ async def parse_large_json(data: bytes) -> object:
     if _may_have_many_values(data):
         value = await _parse_pieces(data)
     else:
-        value = parse_json(data)
+        value, may_be_infinite = _read(data)
+        await asyncio.sleep(0)
+        if may_be_infinite:
+            value = without_infinity(value)
     await asyncio.sleep(0)
     return value
 

@@ -104,8 +104,10 @@ async def _probe_and_initialize(
             version = _newest_common(_versions_named(error))
             if version is None:
                 raise _with_problem(error, probing) from None
-            async with asyncio.timeout(probe_timeout_s):
-                second = await _probe(discover, version)
+            second = _Probe()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(probe_timeout_s):
+                    second = await _probe(discover, version)
             if second.found is None:
                 raise _with_problem(error, probing) from None
             session.adopt(second.found)

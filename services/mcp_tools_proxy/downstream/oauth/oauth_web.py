@@ -180,7 +180,7 @@ class OAuthWeb:
             options: dict[str, Any] = {}
             dialled: Callable[[str], bool] = allows
             if proxy is not None:
-                # what the operator wrote may be known to the proxy alone, what a server named not
+                # only the proxy may know a name of the operator; a server's name is resolved here
                 is_trusted = is_own or (reach.private and not self._networks.networks)
                 options = session_options(proxy.url, allows, allows_unresolved=is_trusted)
                 dialled = ANY_NETWORK.allows

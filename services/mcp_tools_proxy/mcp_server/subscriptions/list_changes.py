@@ -121,11 +121,11 @@ class ListChangeMonitor:
     async def _compare(self, registry: Registry) -> None:
         current: dict[object, ListVersions] = {}
         for subscription in tuple(self._subscriptions.values()):
-            caller, style = subscription.caller, subscription.versions.options
+            caller, options = subscription.caller, subscription.versions.options
             has_one_document = registry.access_rules.has_one_document(caller)
-            view = (caller.agent, caller.tenant_id == NO_TENANT, has_one_document, style)
+            view = (caller.agent, caller.tenant_id == NO_TENANT, has_one_document, options)
             if view not in current:
-                current[view] = await _snapshot_or_empty(registry, caller, style)
+                current[view] = await _snapshot_or_empty(registry, caller, options)
             now = current[view]
             changed = [
                 kind

@@ -33,28 +33,21 @@ class HttpClients:
         self._networks = networks
         limit_s = CONNECT_S if connect_s is None else connect_s
         self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=limit_s)
-        self._direct: _Clients | None = None
-        self._proxied: dict[Proxy, _Clients] = {}
+        self._opened: dict[Proxy | None, _Clients] = {}
 
     def __repr__(self) -> str:
-        return f"<HttpClients open={self._direct is not None} proxies={len(self._proxied)}>"
+        return f"<HttpClients open={len(self._opened)}>"
 
     def of(self, proxy: Proxy | None) -> "_Clients":
         """Return the clients whose requests go through a proxy, or directly."""
-        if proxy is None:
-            if self._direct is None:
-                self._direct = self._open(None)
-            return self._direct
-        if proxy not in self._proxied:
-            self._proxied[proxy] = self._open(proxy)
-        return self._proxied[proxy]
+        if proxy not in self._opened:
+            self._opened[proxy] = self._open(proxy)
+        return self._opened[proxy]
 
     async def close(self) -> None:
         """Close every connection."""
-        opened = [*([] if self._direct is None else [self._direct]), *self._proxied.values()]
-        self._direct = None
-        self._proxied.clear()
-        for clients in opened:
+        opened, self._opened = self._opened, {}
+        for clients in opened.values():
             await clients.websockets.close()
             await clients.http.close()
             await clients.connector.close()

@@ -289,8 +289,7 @@ class HttpDispatcher:
         if not self._endpoint.has_session or method in _WITHOUT_CHECK or is_unknown:
             return
         try:
-            async with asyncio.timeout(_PING_S):
-                await self.exchange("ping", None, self._endpoint.session_headers)
+            await self._ping()
         except AccessRefused:
             is_same = isinstance(fault, AccessRefused)
         except JsonRpcError as other:
@@ -366,8 +365,12 @@ class HttpDispatcher:
     async def _ping_session(self) -> None:
         """Find out whether the session is lost: a POST says so, a GET without a stream does not."""
         with suppress(ConnectionFailure, JsonRpcError, ResponseTooLarge, TimeoutError):
-            async with asyncio.timeout(_PING_S):
-                await self.exchange("ping", None, self._endpoint.session_headers)
+            await self._ping()
+
+    async def _ping(self) -> None:
+        """Ping in the session. Raises like ``exchange``, and TimeoutError."""
+        async with asyncio.timeout(_PING_S):
+            await self.exchange("ping", None, self._endpoint.session_headers)
 
     def _on_stream_gap(self) -> None:
         self._on_list_changed()

@@ -21,7 +21,7 @@ _TICKS_PER_S = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 
 class StartPlaces:
-    """As many starts at once as the cores can run; ``cpu_s`` returns what a process used so far.
+    """As many starts at once as the cores can run; ``cpu_s`` returns the CPU time of a process.
 
     ``count`` is 2 × cores by default.
     """

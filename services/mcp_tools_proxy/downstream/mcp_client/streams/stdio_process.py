@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import asdict
 
 import anyio
@@ -49,57 +49,55 @@ async def open_process(
     The start has one of ``places`` if ``attempt`` waits for one. Raises ConnectionFailure when the
     server cannot be started.
     """
-    release = _nothing
-    if attempt is not None:
-        if attempt.waits_for_place:
-            attempt.wait_for_place()
-            release = await places.acquire()
-        attempt.process_started()
-    try:
+    waits = attempt is not None and attempt.waits_for_place
+    with ExitStack() as place:
+        if attempt is not None:
+            if waits:
+                attempt.wait_for_place()
+                place.callback(await places.acquire())
+            attempt.process_started()
         process = await _spawn(config)
-    except BaseException:
-        release()
-        raise
-    server = ServerProcess(process, config.command, is_confined=config.sandbox is not None)
-    if attempt is not None:
-        server.on_first_byte = attempt.begin
-    log.info("server.spawned", server_id=config.server_id, command=config.command, pid=process.pid)
-    try:
-        async with anyio.create_task_group() as tasks:
-            flush = anyio.Event()
-            tasks.start_soon(log_stderr, process.stderr, config.server_id, output, flush.set)
-            tasks.start_soon(_hold_place, server, places, release)
-            try:
-                yield server
-            finally:
-                with anyio.CancelScope(shield=True):
-                    tasks.start_soon(server.drain)
-                    await server.stop()
-                    with anyio.move_on_after(_STDERR_S):
-                        await flush.wait()
-                tasks.cancel_scope.cancel()
-    finally:
-        release()
-        server.kill()
+        server = ServerProcess(process, config.command, is_confined=config.sandbox is not None)
+        if attempt is not None:
+            server.on_first_byte = attempt.begin
+        log.info(
+            "server.spawned", server_id=config.server_id, command=config.command, pid=process.pid
+        )
+        try:
+            async with anyio.create_task_group() as tasks:
+                flush = anyio.Event()
+                tasks.start_soon(log_stderr, process.stderr, config.server_id, output, flush.set)
+                if waits:
+                    tasks.start_soon(_hold_place, server, places, place.close)
+                try:
+                    yield server
+                finally:
+                    with anyio.CancelScope(shield=True):
+                        tasks.start_soon(server.drain)
+                        await server.stop()
+                        with anyio.move_on_after(_STDERR_S):
+                            await flush.wait()
+                    tasks.cancel_scope.cancel()
+        finally:
+            server.kill()
 
 
 async def _hold_place(
     server: "ServerProcess", places: StartPlaces, release: Callable[[], None]
 ) -> None:
     """Hold the place of a start until the first byte, the end, or a while without CPU."""
-    if release is not _nothing:
-        idle = asyncio.ensure_future(places.wait_idle(server.pid))
-        spoken = asyncio.ensure_future(server.spoken.wait())
-        try:
-            await asyncio.wait({idle, spoken}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            idle.cancel()
-            spoken.cancel()
-            release()
+    idle = asyncio.ensure_future(places.wait_idle(server.pid))
+    spoken = asyncio.ensure_future(server.spoken.wait())
+    try:
+        await asyncio.wait({idle, spoken}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        idle.cancel()
+        spoken.cancel()
+        release()
 
 
 def _nothing() -> None:
-    """Do nothing: there is no place to release."""
+    """Do nothing with the first byte."""
 
 
 class ServerProcess:

@@ -154,7 +154,7 @@ def _extension_of(options: ListOptions) -> bytes:
 
 
 def _options_of(format_: int, extension: bytes) -> ListOptions | None:
-    """Return the options in an id; None for a format of a version of ours to come."""
+    """Return the options in an id; None for an unknown format, such as that of a later version."""
     if not extension:
         known = format_ in _STYLE_OF_FORMAT
         return ListOptions(name_style=_STYLE_OF_FORMAT[format_]) if known else None
