@@ -14,9 +14,11 @@ from mcp_tools_proxy.api.previews.tool_previews import ToolPreviews
 from mcp_tools_proxy.auth.caller_resolver import CallerResolver
 from mcp_tools_proxy.domain.caller import Caller, Kind
 from mcp_tools_proxy.domain.errors import InvalidRequest
+from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
 from mcp_tools_proxy.registry.list_cache import etag_of
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
+from mcp_tools_proxy.registry.tool_lists import ListBody
 from mcp_tools_proxy.telemetry.request_events import RequestFacts, RequestTelemetry
 from mcp_tools_proxy.web.envelope import JSON
 from mcp_tools_proxy.web.list_query import name_style_of
@@ -55,19 +57,20 @@ class ListHandlers:
         requested_style = name_style_of(request.scope)
         query = validate(ToolsQuery, _values(request.query_params))
         if query.preset_id is not None:
-            previewed = await self._previews.list_tools(
+            listed = await self._previews.list_tools(
                 parsed, query, query.preset_id, requested_style
             )
-            return _list_response(parsed, previewed.etag, previewed.join)
+            return _list_response(parsed, listed.etag, listed.join)
         caller = await self._callers.resolve(request.scope, asserted_by_query(query))
         registry = self._registry.current
         style = registry.name_styles.over_http(requested_style, caller.agent)
         tools = await registry.list_tools(caller, query.format, query.names, style)
         self._record(parsed, caller, registry, items=len(tools))
-        if pending := self._first_attempts.pending_for(caller, Kind.TOOL):
-            body = b'%b,"pending":%b}' % (tools.body[:-1], to_json(pending))
-            return _list_response(parsed, etag_of(body), lambda: body)
-        return _list_response(parsed, tools.etag, lambda: tools.body)
+        pending = self._first_attempts.pending_for(caller, Kind.TOOL)
+        instructions = registry.instructions_for(caller)
+        more = {"instructions": instructions, "pending": pending or None}
+        listed = ListBody.of(tools, without_none(more))
+        return _list_response(parsed, listed.etag, listed.join)
 
     async def list_prompts(self, parsed: ParsedRequest[None]) -> Response:
         """List the prompts that the caller may get."""

@@ -256,6 +256,7 @@ def build_preset(file: PresetFile) -> Preset:
         prompts=None if file.prompts is None else _references(file.prompts),
         resources=None if file.resources is None else _references(file.resources),
         guards=guard_actions(file.guards),
+        instructions=file.instructions,
     )
 
 

@@ -50,7 +50,11 @@ from mcp_tools_proxy.config.guards_entry import GuardsEntry
 from mcp_tools_proxy.config.limits.limits_file import LimitsFile
 from mcp_tools_proxy.config.server_entry import ServerEntry
 from mcp_tools_proxy.domain.components import ToolNameStyle
-from mcp_tools_proxy.domain.configuration import EMPTY_PRESET
+from mcp_tools_proxy.domain.configuration import (
+    EMPTY_PRESET,
+    MAX_INSTRUCTIONS,
+    MAX_SERVER_INSTRUCTIONS,
+)
 from mcp_tools_proxy.domain.list_options import MAX_NAME_CHARS, MIN_NAME_CHARS, SchemaStyle
 from mcp_tools_proxy.policy.document_tools import ALL, DOCUMENT_TOOLS, NONE, chosen_tools
 from mcp_tools_proxy.wire.identifiers import MAX_DOCUMENTS, Identifier
@@ -241,6 +245,12 @@ _Schemas = Annotated[
 ]
 
 
+PresetInstructions = (
+    Annotated[str, Field(max_length=MAX_INSTRUCTIONS)]
+    | dict[Name, Annotated[str, Field(max_length=MAX_SERVER_INSTRUCTIONS)]]
+)
+
+
 class PresetFile(BaseModel):
     """A preset: what callers may use of the downstream servers, and nothing else."""
 
@@ -287,6 +297,11 @@ class PresetFile(BaseModel):
     )
     """What is looked for in definitions, arguments and results of all that callers use by this
     preset, document tools included. Where a server has guards, too, the stricter one counts."""
+    instructions: PresetInstructions | None = Field(
+        default=None, examples=[{"notes": "Search before you write.", "tickets": ""}]
+    )
+    """What callers are told instead of the servers' instructions: one text for all servers, or a
+    text for each server id. An empty text: none. Left out or null: what the servers say."""
     created_at_epoch_millis: Whole | None = Field(default=None, examples=[1766000000000])
     """When the preset was made, in milliseconds since 1970; lists are in this order."""
 

@@ -81,6 +81,17 @@ class Reference:
     """What callers are shown instead of what the server says."""
 
 
+MAX_SERVER_INSTRUCTIONS = 4_000
+"""How many characters of one server's instructions callers are shown."""
+
+MAX_INSTRUCTIONS = 16_000
+"""How many characters of all instructions they are shown, without tags and notes on what was cut.
+"""
+
+OwnInstructions = str | Mapping[str, str]
+"""A preset's instructions: one text for all servers, or texts by server id."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
     """The downstream components that may be listed and used (P-01 … P-12).
@@ -96,6 +107,8 @@ class Preset:
     resources: tuple[Reference, ...] | None = None
     guards: GuardActions = field(default_factory=dict, hash=False)
     """The guards of all that is used by this preset, document tools included."""
+    instructions: OwnInstructions | None = field(default=None, hash=False)
+    """What callers are told instead of the servers' instructions."""
 
     @property
     def references(self) -> Iterator[tuple[Kind, tuple[Reference, ...]]]:

@@ -280,12 +280,13 @@ class HandshakeSession:
         raise JsonRpcError(METHOD_NOT_FOUND, "Method not found", request.method)
 
 
-def initialize_result(server: GatewayMcpServer, declared: Declared) -> Json:
+def initialize_result(server: GatewayMcpServer, declared: Declared, caller: Caller) -> Json:
     """Build the result of ``initialize``."""
     return {
         "protocolVersion": declared.version,
         "capabilities": HANDSHAKE_CAPABILITIES,
         "serverInfo": server.info,
+        **server.instructions_for(caller),
     }
 
 

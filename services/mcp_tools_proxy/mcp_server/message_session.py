@@ -182,7 +182,7 @@ class MessageSession:
         response = None
         if content["method"] == INITIALIZE and not self._is_modern:
             # at once: a client may send its next request without waiting for the response
-            response = self._initialize(id_, content.get("params") or {})
+            response = self._initialize(id_, content.get("params") or {}, caller)
         task = self._tasks.create_task(self._respond(id_, content, caller, response))
         self._open[str(id_)] = _PendingRequest(id_, content["method"], task)
         self._answered.clear()
@@ -206,7 +206,7 @@ class MessageSession:
         if not self._closed.is_set():
             handshake.subscriptions.subscribe_to_lists(self._caller, versions)
 
-    def _initialize(self, id_: RequestId, params: Mapping[str, Any]) -> Json:
+    def _initialize(self, id_: RequestId, params: Mapping[str, Any], caller: Caller) -> Json:
         """Begin the session of an older era; return the response to the request that did."""
         try:
             declared = Declared.read(params)
@@ -215,7 +215,7 @@ class MessageSession:
         if self._handshake is not None:
             self._handshake.end()
         self._handshake = HandshakeSession(self._server, declared, self._send)
-        return result_response(id_, initialize_result(self._server, declared))
+        return result_response(id_, initialize_result(self._server, declared, caller))
 
     async def _respond(
         self, id_: RequestId, content: Json, caller: Caller, response: Json | None

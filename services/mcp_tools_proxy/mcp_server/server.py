@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from uuid import uuid4
 
 from mcp_tools_proxy.domain.caller import Caller
-from mcp_tools_proxy.domain.errors import InvalidRequest
+from mcp_tools_proxy.domain.errors import InvalidRequest, ProxyError
 from mcp_tools_proxy.gateway.executor import Executor
 from mcp_tools_proxy.gateway.subscriptions import Subscriptions
 from mcp_tools_proxy.mcp_server.methods import CACHED, Methods
@@ -30,8 +30,8 @@ from mcp_tools_proxy.wire.version import VERSION
 DISCOVER = "server/discover"
 """The method that returns what the server is and has."""
 
-DISCOVER_TTL_MS = 3_600_000
-"""How long clients may cache ``server/discover``: an hour, as it never changes while we run."""
+DISCOVER_TTL_MS = 60_000
+"""How long clients may cache ``server/discover``: only its instructions change while we run."""
 
 CAPABILITIES: Json = {
     "completions": {},
@@ -103,15 +103,24 @@ class GatewayMcpServer:
             result = await self.methods.handle(request)
         return self._enveloped(result, request.method) if request.modern else result
 
-    def discover(self) -> Json:
+    def discover(self, caller: Caller) -> Json:
         """Return the result of ``server/discover``, with its envelope."""
         discovered = {
             "supportedVersions": list(MODERN_VERSIONS),
             "capabilities": CAPABILITIES,
+            **self.instructions_for(caller),
             "ttlMs": DISCOVER_TTL_MS,
-            "cacheScope": "public",
+            "cacheScope": "private",
         }
         return self._enveloped(discovered, DISCOVER)
+
+    def instructions_for(self, caller: Caller) -> Json:
+        """Return the field ``instructions`` for a caller; no field if there are none."""
+        try:
+            text = self._registry.current.instructions_for(caller)
+        except ProxyError:  # its requests are refused, with the reason
+            text = None
+        return {} if text is None else {"instructions": text}
 
     async def listen(
         self, request: McpRequest, id_: RequestId, wanted: SubscriptionFilter, send: SendMessage

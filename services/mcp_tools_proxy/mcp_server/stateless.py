@@ -121,7 +121,7 @@ async def _handle_protocol_method(
     check_meta(request.params["_meta"])
     mcp_request = mcp_request.narrowed()
     if request.method == DISCOVER:
-        return server.discover()
+        return server.discover(mcp_request.caller)
     if request.method == LISTEN and send is not None:
         wanted = SubscriptionFilter.read(request.params.get("notifications"))
         return await server.listen(mcp_request, request.id, wanted, send)

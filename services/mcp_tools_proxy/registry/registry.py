@@ -24,6 +24,11 @@ from mcp_tools_proxy.policy.guards.guard_set import GuardSet
 from mcp_tools_proxy.policy.visibility import NO_SCOPE, PresetScope
 from mcp_tools_proxy.registry.absent_tools import AbsentTools
 from mcp_tools_proxy.registry.component_table import ComponentTable, HasSpec, names_of_tool
+from mcp_tools_proxy.registry.instructions import (
+    NO_INSTRUCTIONS,
+    Instructions,
+    InstructionTexts,
+)
 from mcp_tools_proxy.registry.mcp_lists import McpList, McpListings
 from mcp_tools_proxy.registry.name_resolver import NameResolver
 from mcp_tools_proxy.registry.name_styles import SERVER_STYLE, NameStyles
@@ -56,6 +61,7 @@ class Registry:
     pending_offers: PendingOffers = field(default_factory=PendingOffers)
     unlisted_offers: UnlistedOffers = NOTHING_UNLISTED
     name_styles: NameStyles = SERVER_STYLE
+    instructions: Instructions = NO_INSTRUCTIONS
     version: RegistryVersion = NO_REGISTRY
     guards: GuardSet | None = None
     """The guards of calls; None if none is on."""
@@ -78,11 +84,13 @@ class Registry:
         version: RegistryVersion = NO_REGISTRY,
         bind_by_agent: Mapping[str, BindTool] | None = None,
         guards: GuardSet | None = None,
+        instructions: InstructionTexts | None = None,
     ) -> Self:
         """Build a registry that keeps the order of the items.
 
         ``name_styles`` are the styles in which lists name tools, ``scope`` is the active preset,
-        ``bind_by_agent`` fills in arguments of tools for the agents that have some.
+        ``bind_by_agent`` fills in arguments of tools for the agents that have some,
+        ``instructions`` are the servers' and presets' texts.
         Raises ValueError if two tools share a name or alias, or two other items of a kind share
         server and name.
         """
@@ -135,6 +143,13 @@ class Registry:
                 servers=access_rules.servers,
             ),
             name_styles=name_styles,
+            instructions=(
+                NO_INSTRUCTIONS
+                if instructions is None
+                else Instructions(
+                    instructions, (tool_table, prompt_table, resource_table, template_table)
+                )
+            ),
             version=version,
             guards=guards,
             rules=RuleFinder(scope=scope, access_rules=access_rules),
@@ -235,6 +250,13 @@ class Registry:
         permissions = self.access_rules.permissions_of(caller)
         lists = self.shown_tools.variant_for(permissions).lists
         return await lists.list_for(permissions, tool_format, names, style)
+
+    def instructions_for(self, caller: Caller) -> str | None:
+        """Return the joined instructions of the servers of which ``caller`` sees something.
+
+        Raises AgentNotFound, AgentRequired.
+        """
+        return self.instructions.text_for(self.access_rules.permissions_of(caller))
 
     def prompts_visible_to(self, caller: Caller) -> Sequence[JsonObject]:
         """List the MCP definitions of the prompts that ``caller`` may get.

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import compress
 from operator import mul
+from typing import NamedTuple, Self
 
 from pydantic_core import from_json, to_json
 
@@ -178,6 +179,28 @@ class ToolList:
         of_tools = [json for i, json in sorted(self.serialized.warnings.items()) if self.mask[i]]
         first = _serialize_warnings([*of_list, *(self.more_warnings or ())])
         return b",".join([first, *of_tools] if first else of_tools)
+
+
+class ListBody(NamedTuple):
+    """The body of a list with its entity tag: ``end`` is what follows the list's last field."""
+
+    etag: str
+    listed: bytes
+    end: bytes = b"}"
+
+    @classmethod
+    def of(cls, tools: ToolList, more: JsonObject) -> Self:
+        """Return the body of a list with more fields, none of which is in its cache."""
+        if not more:
+            return cls(tools.etag, tools.body)
+        end = b"," + to_json(more)[1:]
+        return cls(etag_of(tools.etag.encode() + end), tools.body, end)
+
+    def join(self) -> bytes:
+        """Return the body, by one copy at most: 5,000 tools may be 50 MB."""
+        if len(self.end) == 1:
+            return self.listed
+        return b"".join((memoryview(self.listed)[:-1], self.end))
 
 
 _NOT_USABLE = (

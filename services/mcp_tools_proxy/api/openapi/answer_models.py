@@ -247,6 +247,10 @@ class ToolsAnswer(AnswerModel, title="ToolList"):
     tools: list[Tool]
     format: ToolFormat
     warnings: list[ToolWarning] | None = None
+    instructions: Annotated[
+        str | None,
+        Field(description="The instructions of the servers of which the caller may use something."),
+    ] = None
     pending: Pending | None = None
     preview: PresetPreviewAnswer | None = None
 

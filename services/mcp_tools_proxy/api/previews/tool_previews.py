@@ -1,9 +1,5 @@
 """Lists the tools that a caller would see with a preset, and what an operator judges that by."""
 
-from typing import NamedTuple
-
-from pydantic_core import to_json
-
 from mcp_tools_proxy.api.callers import asserted_by_query
 from mcp_tools_proxy.api.endpoint import ParsedRequest
 from mcp_tools_proxy.api.models import ToolsQuery
@@ -16,23 +12,10 @@ from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.gateway.building.preset_previews import PresetPreview, PresetPreviews
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
-from mcp_tools_proxy.registry.list_cache import etag_of
-from mcp_tools_proxy.registry.tool_lists import ToolList
+from mcp_tools_proxy.registry.tool_lists import ListBody, ToolList
 from mcp_tools_proxy.telemetry.recorder import cut
 from mcp_tools_proxy.web.request_refusals import add_to_operation
 from mcp_tools_proxy.wire.text import estimate_tokens
-
-
-class PreviewBody(NamedTuple):
-    """The body of a list with its entity tag: ``end`` is what follows the list's last field."""
-
-    etag: str
-    listed: bytes
-    end: bytes
-
-    def join(self) -> bytes:
-        """Return the body, by one copy: 5,000 tools may be 50 MB."""
-        return b"".join((memoryview(self.listed)[:-1], self.end))
 
 
 class ToolPreviews:
@@ -56,7 +39,7 @@ class ToolPreviews:
         query: ToolsQuery,
         preset_id: str,
         requested_style: ToolNameStyle | None,
-    ) -> PreviewBody:
+    ) -> ListBody:
         """List the tools with a preset. Raises as the gate and a switch do, and as any list."""
         operator = await self._gate.check(parsed, OperatorRight.AUDIT, tenant_id=query.tenant_id)
         named = {"preset_id": preset_id, "user_id": query.user_id, "agent": query.agent}
@@ -66,16 +49,15 @@ class ToolPreviews:
         registry = preview.registry
         style = registry.name_styles.over_http(requested_style, caller.agent)
         tools = await registry.list_tools(caller, query.format, query.names, style)
-        more: dict[str, object] = {}
-        if pending := self._first_attempts.pending_for(caller, Kind.TOOL, registry):
-            more["pending"] = pending
+        pending = self._first_attempts.pending_for(caller, Kind.TOOL, registry)
+        instructions = registry.instructions_for(caller)
         shown = _shown(preview, tools)
         if operator.tenant_id is None:
             shown["agents"] = sorted(registry.access_rules.agents or ())
         else:  # paths and values of files are of all tenants
             shown.pop("problems", None)
-        end = b"," + to_json({**more, "preview": shown})[1:]
-        return PreviewBody(etag_of(tools.etag.encode() + end), tools.body, end)
+        more = {"instructions": instructions, "pending": pending or None, "preview": shown}
+        return ListBody.of(tools, without_none(more))
 
 
 def _shown(preview: PresetPreview, tools: ToolList) -> dict[str, object]:

@@ -57,7 +57,7 @@ class Snapshot:
     resources: Mapping[str, JsonObject] = field(default_factory=dict)
     templates: Mapping[str, JsonObject] = field(default_factory=dict)
     instructions: str | None = None
-    """What the server says of itself as a whole; the gateway shows it to no model."""
+    """What the server tells models of itself as a whole."""
     checks: Mapping[str, CheckArguments] = field(default_factory=dict, compare=False)
     """Tool name → the compiled check of its ``inputSchema``."""
     dropped: tuple[InvalidItem, ...] = ()

@@ -7,6 +7,7 @@ from mcp_tools_proxy.config.active_config import ActiveConfig
 from mcp_tools_proxy.config.loader import NO_AGENTS
 from mcp_tools_proxy.domain.audit.registry_version import RegistryVersion
 from mcp_tools_proxy.domain.components import ResourceTemplate, Tool
+from mcp_tools_proxy.domain.configuration import OwnInstructions
 from mcp_tools_proxy.domain.list_options import ListOptions
 from mcp_tools_proxy.domain.offers.bindings import ServerBindings
 from mcp_tools_proxy.domain.offers.definitions import DefinitionKey, without_items
@@ -17,13 +18,14 @@ from mcp_tools_proxy.gateway.agent_bindings import BoundAgents
 from mcp_tools_proxy.gateway.building.server_pool import RemoteComponents
 from mcp_tools_proxy.gateway.definitions.guard_rules import guard_set_of, with_shown_hosts
 from mcp_tools_proxy.json_schema.bound_offers import HeldBack, find_held_back
-from mcp_tools_proxy.policy.definitions.comparison import Findings
+from mcp_tools_proxy.policy.definitions.comparison import Findings, instructions_of
 from mcp_tools_proxy.policy.definitions.withheld_items import WithheldItems
 from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.item_reasons import ItemReasons
 from mcp_tools_proxy.policy.preset_filter import accepted_view, filter_capabilities
 from mcp_tools_proxy.policy.visibility import PresetScope
 from mcp_tools_proxy.registry.component_table import drop_name_conflicts
+from mcp_tools_proxy.registry.instructions import InstructionTexts
 from mcp_tools_proxy.registry.name_styles import NameStyles
 from mcp_tools_proxy.registry.permissions import (
     AGENT_IS_REQUIRED,
@@ -143,6 +145,7 @@ class RegistryBuilder:
             version=RegistryVersion(wanted.preset.preset_id, generation),
             bind_by_agent=bound_agents.bind_by_agent,
             guards=None if guards is None else with_shown_hosts(guards, view),
+            instructions=_instructions(wanted, findings, snapshots),
         )
         return BuiltRegistry(
             registry=registry,
@@ -159,6 +162,32 @@ class RegistryBuilder:
         So no caller gets more than its profile allows by leaving the agent out.
         """
         return wanted.has_profiles if self._require_agent is None else self._require_agent
+
+
+def _instructions(
+    wanted: ActiveConfig, findings: Findings, snapshots: Mapping[str, Snapshot]
+) -> InstructionTexts:
+    """Return the instructions of the preset's servers, and what presets say instead.
+
+    The text of a server with a quarantined definition, or one that a guard hides, is left out.
+    """
+    withheld = {key.server_id for key in (*findings.quarantined, *findings.guarded)}
+    own = instructions_of(snapshots, PresetScope.of(wanted.preset).servers - withheld)
+    shown = ((key.server_id, findings.redacted.get(key, it)) for key, it in own)
+    return InstructionTexts(
+        by_server={server_id: str(it["instructions"]) for server_id, it in shown},
+        of_preset=wanted.preset.instructions,
+        by_agent=dict(_instructions_by_agent(wanted)),
+    )
+
+
+def _instructions_by_agent(wanted: ActiveConfig) -> Iterator[tuple[str, OwnInstructions]]:
+    presets = wanted.agent_policies.presets
+    for name, profile in (wanted.agents or NO_AGENTS).profiles.items():
+        compiled = presets.get(profile.preset_id or "")
+        own = None if compiled is None else compiled.loaded.preset.instructions
+        if own is not None:
+            yield name, own
 
 
 def _shown(held_back: Iterable[HeldBack], scope: PresetScope) -> Iterator[DefinitionKey]:

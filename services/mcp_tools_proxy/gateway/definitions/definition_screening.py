@@ -1,6 +1,6 @@
 """Screens definitions by the guards that are on: flags them, removes parts, or hides items."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mcp_tools_proxy.config.active_config import ActiveConfig
@@ -8,15 +8,16 @@ from mcp_tools_proxy.domain.audit.rule_source import RuleSource
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.guards import GuardAction, GuardFinding, GuardPlace
-from mcp_tools_proxy.domain.offers.definitions import DefinitionKey
+from mcp_tools_proxy.domain.offers.definitions import DefinitionKey, DefinitionKind
 from mcp_tools_proxy.domain.offers.overrides import Overrides
 from mcp_tools_proxy.gateway.definitions.guard_rules import guard_set_of
 from mcp_tools_proxy.policy.definitions.comparison import Findings
 from mcp_tools_proxy.policy.guards.screen import Screen, run_at_once
 
 _PROSE = ("description", "title")
-"""Texts for people and models. Another text, such as a name or a default, means something else
-when a part of it is gone, so the item is hidden instead."""
+_PROSE_OF_SERVER = ("instructions",)
+"""Texts for people and models, of an item and of a server as a whole. Another text, such as a name
+or a default, means something else when a part of it is gone, so the item is hidden instead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +66,7 @@ class DefinitionScreening:
             screen = guards.for_definitions(key.server_id)
             if screen is not None:
                 own = overridden.get((key.kind.item_kind, key.server_id, key.name))
-                screened[key] = self._screened(screen, descriptor, own)
+                screened[key] = self._screened(screen, key.kind, descriptor, own)
         return replace(
             findings,
             items=tuple(
@@ -80,13 +81,17 @@ class DefinitionScreening:
         )
 
     def _screened(
-        self, screen: Screen, descriptor: JsonObject, overrides: Overrides | None
+        self,
+        screen: Screen,
+        kind: DefinitionKind,
+        descriptor: JsonObject,
+        overrides: Overrides | None,
     ) -> ScreenedDefinition:
         replaced = () if overrides is None else tuple(_replaced_fields(overrides))
         key = (id(descriptor), replaced, tuple(screen.rules.items()), screen.hosts)
         found = self.known.get(key) or self._before.get(key)
         if found is None:  # the descriptor is kept as well, so no other one gets its id
-            found = (descriptor, _screen_definition(screen, descriptor, replaced))
+            found = (descriptor, _screen_definition(screen, kind, descriptor, replaced))
         self.known[key] = found
         return found[1]
 
@@ -96,7 +101,7 @@ _Known = dict[_CacheKey, tuple[JsonObject, ScreenedDefinition]]
 
 
 def _screen_definition(
-    screen: Screen, descriptor: JsonObject, replaced: Iterable[str]
+    screen: Screen, kind: DefinitionKind, descriptor: JsonObject, replaced: Iterable[str]
 ) -> ScreenedDefinition:
     """Screen a descriptor without the fields that the preset replaces."""
     without = frozenset((id(descriptor), field) for field in replaced)
@@ -104,7 +109,8 @@ def _screen_definition(
     hidden_by = None if screened.refused_by is None else screened.refused_by.source
     redacted = None
     if screened.value is not descriptor and isinstance(screened.value, Mapping):
-        if _differs_in_prose_only(descriptor, screened.value):
+        prose = _PROSE_OF_SERVER if kind is DefinitionKind.INSTRUCTIONS else _PROSE
+        if _differs_in_prose_only(descriptor, screened.value, prose):
             redacted = screened.value
         else:
             hidden_by = _redacting_rule(screen, screened.findings)
@@ -116,16 +122,19 @@ def _redacting_rule(screen: Screen, findings: Iterable[GuardFinding]) -> RuleSou
     return screen.rules[next(redacting)].source
 
 
-def _differs_in_prose_only(before: object, after: object, key: object = None) -> bool:
+def _differs_in_prose_only(
+    before: object, after: object, prose: Collection[str], key: object = None
+) -> bool:
     if before is after:
         return True
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         return list(before) == list(after) and all(
-            _differs_in_prose_only(before[it], after[it], it) for it in before
+            _differs_in_prose_only(before[it], after[it], prose, it) for it in before
         )
     if isinstance(before, list | tuple) and isinstance(after, list | tuple):
-        return all(map(_differs_in_prose_only, before, after))
-    return key in _PROSE and isinstance(before, str)
+        pairs = zip(before, after, strict=False)
+        return all(_differs_in_prose_only(old, new, prose) for old, new in pairs)
+    return key in prose and isinstance(before, str)
 
 
 def _replaced_fields(overrides: Overrides) -> Iterator[str]:

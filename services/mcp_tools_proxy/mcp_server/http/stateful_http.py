@@ -201,7 +201,8 @@ class StatefulHttp:
         )
         self._records.begin(name)
         self._remember_client(name, declared.client_name)
-        response = result_response(message["id"], initialize_result(self._server, declared))
+        result = initialize_result(self._server, declared, caller)
+        response = result_response(message["id"], result)
         await request.respond(response, [(SESSION_HEADER, session_id)])
 
     async def _answer(self, live: LiveSession, request: _HttpRequest, message: Json) -> None:

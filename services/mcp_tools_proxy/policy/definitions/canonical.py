@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import lru_cache
 
 from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.offers.definitions import LOCK_VERSION, DefinitionKey, DefinitionKind
@@ -116,7 +117,13 @@ def descriptor_of(snapshot: Snapshot, key: DefinitionKey) -> JsonObject | None:
             return snapshot.templates.get(key.name)
         case DefinitionKind.INSTRUCTIONS:
             text = None if key.name else snapshot.instructions
-            return None if text is None else {"instructions": text}
+            return None if text is None else _of_instructions(text)
+
+
+@lru_cache(maxsize=256)
+def _of_instructions(text: str) -> JsonObject:
+    """Return one descriptor for one text: what was read and screened is known by its identity."""
+    return {"instructions": text}
 
 
 def _ordered(value: object) -> object:
