@@ -144,7 +144,7 @@ def load_configuration(
             checked.file,
             good,
             environment,
-            several_tenants=identity is not None and identity.oauth.jwt_issuer is not None,
+            several_tenants=identity is not None and identity.has_several_tenants(),
         ),
         invalid=checked.invalid,
         order=entry_ids(written),

@@ -95,14 +95,21 @@ def _sandbox_faults(entry: ServerEntry) -> Iterator[Fault]:
         )
 
 
+_BROWSER = "a browser with its cookies and pages"
+_MEMORY = "what callers told it to remember"
 _STATEFUL = {
-    "playwright": "a browser with its cookies and pages",
-    "puppeteer": "a browser with its cookies and pages",
-    "chrome-devtools": "a browser with its cookies and pages",
-    "browser": "a browser with its cookies and pages",
-    "server-memory": "what it was told to remember",
-    "sequential-thinking": "the thoughts of earlier calls",
-    "desktop-commander": "terminals that it has opened",
+    **dict.fromkeys(
+        ("playwright", "puppeteer", "selenium", "stagehand", "chrome", "browser"), _BROWSER
+    ),
+    **dict.fromkeys(("memory", "mem0", "knowledge-graph"), _MEMORY),
+    **dict.fromkeys(
+        ("sequential-thinking", "sequentialthinking", "sequential_thinking"),
+        "the thoughts of earlier calls",
+    ),
+    **dict.fromkeys(
+        ("desktop-commander", "mcp-shell", "iterm", "tmux"), "terminals that it has opened"
+    ),
+    **dict.fromkeys(("jupyter", "ipython", "code-interpreter"), "the variables of earlier code"),
 }
 """Parts of the names of known programs, and what they keep between calls."""
 

@@ -282,14 +282,22 @@ class Settings(
     @model_validator(mode="after")
     def _check_exposed_secrets(self) -> Self:
         """Check that no secret is known to others. Raises ValueError naming the variable."""
-        self._refuse_known_secrets(
-            exposure_of(self.allowed_hosts, self.public_url, self.gateway_address)
-        )
+        self._refuse_known_secrets(self._exposure)
         return self
 
     def check_listener(self) -> None:
         """Check that a server on ``host`` has no secret known to others. Raises ValueError."""
         self._refuse_known_secrets(exposure_of_listener(self.host, self.allowed_hosts))
+
+    @property
+    def is_exposed(self) -> bool:
+        """Whether other machines may reach a server with these settings."""
+        of_listener = exposure_of_listener(self.host, self.allowed_hosts)
+        return self._exposure is not None or of_listener is not None
+
+    @property
+    def _exposure(self) -> str | None:
+        return exposure_of(self.allowed_hosts, self.public_url, self.gateway_address)
 
     def _refuse_known_secrets(self, exposure: str | None) -> None:
         if exposure is not None:

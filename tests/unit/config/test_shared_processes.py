@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from mcp_tools_proxy.config.loader import load_configuration
-from mcp_tools_proxy.config.oauth.auth_rules import OAuthSupport
 from mcp_tools_proxy.config.texts.caller_rules import IdentitySupport
 from tests.support.configuration import Config, Json
 
@@ -13,19 +12,25 @@ STDIO: Json = {"command": "npx", "args": ["-y", "@playwright/mcp"]}
 
 
 @pytest.mark.parametrize(
-    ("entry", "issuer", "words"),
+    ("entry", "several", "words"),
     [
-        (STDIO, "https://login.example", "a browser"),
-        ({"command": "mcp-server-memory"}, "https://login.example", "remember"),
-        ({"command": "other"}, "https://login.example", "may keep data"),
-        (STDIO, None, None),
-        ({**STDIO, "isolation": "shared"}, "https://login.example", None),
-        ({**STDIO, "isolation": "tenant"}, "https://login.example", None),
-        ({"url": "https://a.example"}, "https://login.example", None),
+        (STDIO, True, "a browser"),
+        ({"command": "mcp-server-memory"}, True, "remember"),
+        ({"command": "uvx", "args": ["mem0-mcp-server"]}, True, "remember"),
+        (
+            {"command": "npx", "args": ["@modelcontextprotocol/server-sequential-thinking"]},
+            True,
+            "thoughts",
+        ),
+        ({"command": "other"}, True, "may keep data"),
+        (STDIO, False, None),
+        ({**STDIO, "isolation": "shared"}, True, None),
+        ({**STDIO, "isolation": "tenant"}, True, None),
+        ({"url": "https://a.example"}, True, None),
     ],
 )
 def test_a_shared_process_is_warned_about(
-    tmp_path: Path, entry: Json, issuer: str | None, words: str | None
+    tmp_path: Path, entry: Json, several: bool, words: str | None
 ) -> None:
     Config(servers={"s": entry}).write(tmp_path)
     loaded = load_configuration(
@@ -33,7 +38,7 @@ def test_a_shared_process_is_warned_about(
         {},
         call_timeout_s=1,
         max_result_bytes=1,
-        identity=IdentitySupport(oauth=OAuthSupport(jwt_issuer=issuer)),
+        identity=IdentitySupport(has_several_tenants=lambda: several),
     )
     messages = [it.message for it in loaded.warnings]
     assert len(messages) == (words is not None)

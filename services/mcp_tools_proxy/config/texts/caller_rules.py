@@ -4,7 +4,7 @@ What is fixed for the life of a session must be the same for all its callers: a 
 user, of a session that a tenant shares, would show one user's tickets to the next.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from mcp_tools_proxy.config.json_file import Location
@@ -30,6 +30,8 @@ class IdentitySupport:
     can_sign: bool = False
     """Whether there are a key and an issuer for assertions."""
     oauth: OAuthSupport = field(default_factory=OAuthSupport)
+    has_several_tenants: Callable[[], bool] = lambda: False
+    """Returns whether callers may be of several tenants now; it blocks."""
 
 
 def caller_faults(entry: ServerEntry, support: IdentitySupport) -> Iterator[Fault]:
