@@ -74,11 +74,13 @@ class Comparison:
         return target_of(name, self.limit, self.figures, self.unit)
 
 
-def measure_by_turns(bench: Bench, comparisons: Sequence[Comparison], rounds: int) -> None:
-    """Add ``rounds`` turns to each comparison, each warmed up before."""
-    random = Random(SEED)  # noqa: S311 - an order, no secret
-    for number in range(rounds):
-        bench.show_progress(f"  round {number + 1} of {rounds}")
+def measure_by_turns(
+    bench: Bench, comparisons: Sequence[Comparison], rounds: int, first: int = 0
+) -> None:
+    """Add ``rounds`` turns to each comparison, each warmed up; ``first`` were measured before."""
+    random = Random(SEED + first)  # noqa: S311 - an order, no secret
+    for number in range(first, first + rounds):
+        bench.show_progress(f"  round {number + 1} of {bench.sizes.ratio_rounds}")
         for comparison in random.sample(comparisons, len(comparisons)):
             measured: dict[bool, Measured] = {}
             for is_ours in random.sample((True, False), 2):

@@ -16,7 +16,7 @@ from mcp_tools_proxy.web_client.websocket_client import websocket_client
 CONNECT_S = 5.0
 """Time-out of one connect: a vanished host never refuses the connection."""
 
-_KEEP_ALIVE_S = 1.5  # gunicorn closes an idle connection after 2: reusing it then loses a request
+_KEEP_ALIVE_S = 4.0  # uvicorn closes an idle connection after 5: reusing it then loses a request
 _DNS_CACHE_S = 60
 
 
