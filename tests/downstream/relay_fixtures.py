@@ -111,6 +111,7 @@ async def used(
     client: Client = NULL_CLIENT,
     *,
     tenant_id: str = "tenant_1",
+    user_id: str = "user_1",
     arguments: Mapping[str, object] | None = None,
     kind: Kind = Kind.TOOL,
     roles: tuple[str, ...] = (),
@@ -122,7 +123,9 @@ async def used(
         kind=kind,
         name=component.spec.name,
         arguments=arguments or {},
-        caller=replace(make_caller(tenant_id=tenant_id), roles=roles, documents=documents),
+        caller=replace(
+            make_caller(tenant_id=tenant_id), user_id=user_id, roles=roles, documents=documents
+        ),
         trace_id="trace-1",
         client=client,
         **more,

@@ -116,6 +116,7 @@ async def test_an_older_server_is_told_what_its_client_may_be_asked(kind: str) -
     async with relaying(kind) as relay:
         assert relay.script.initialized["capabilities"] == {
             "elicitation": {"form": {}, "url": {}},
+            "roots": {"listChanged": True},
             "sampling": {},
         }
 
@@ -204,6 +205,58 @@ async def test_a_question_that_may_be_another_tenant_s_is_put_to_nobody(kind: st
         (answer,) = result.value["structured_content"]["answers"]  # type: ignore[index]
         assert "nobody can be asked" in answer["error"]["message"]
         assert (one.requests, other.requests) == ([], [])
+
+
+async def answers_to_second_user(relay: Relay, client: FakeClient, **second: str) -> Any:
+    result = await relay.result("request_client", client, arguments=FORM, **second)
+    return result.value["structured_content"]["answers"]  # type: ignore[index]
+
+
+@shared
+@pytest.mark.parametrize("question", [FORM, SAMPLE, {"method": "roots/list"}])
+@pytest.mark.parametrize("first", ["echo", "request_client"])
+async def test_a_second_user_is_asked_as_soon_as_the_call_of_the_first_is_answered(
+    kind: str, first: str, question: dict[str, Any]
+) -> None:
+    first_user, second_user = FakeClient(ANSWER), FakeClient(ANSWER)
+    for client in (first_user, second_user):
+        client.capabilities = {"elicitation": {}, "sampling": {}, "roots": {}}
+    async with relaying(kind) as relay:
+        await relay.result(first, first_user, arguments=FORM if first != "echo" else {"text": "x"})
+        received = list(first_user.requests)
+        result = await relay.result(
+            "request_client", second_user, arguments=question, user_id="user_2"
+        )
+        assert result.value["structured_content"] == {"answers": [{"result": ANSWER}]}
+        assert first_user.requests == received
+
+
+@shared
+async def test_a_user_of_another_tenant_is_asked_once_the_first_call_asked_and_was_answered(
+    kind: str,
+) -> None:
+    client = FakeClient(ANSWER)
+    async with relaying(kind) as relay:
+        await relay.answers(FakeClient(ANSWER), **FORM)
+        assert await answers_to_second_user(relay, client, tenant_id="tenant_2") == [
+            {"result": ANSWER}
+        ]
+        await relay.structured("echo", FakeClient(), text="it may ask later")
+        (answer,) = await answers_to_second_user(relay, client, tenant_id="tenant_2")
+        assert ("nobody can be asked" in answer["error"]["message"], len(client.requests)) == (
+            True,
+            1,
+        )
+
+
+@pytest.mark.parametrize("kind", ["sse-legacy", "websocket-legacy"])
+async def test_a_server_that_asked_while_no_call_ran_may_ask_late_again(kind: str) -> None:
+    client = FakeClient(ANSWER)
+    async with relaying(kind) as relay:
+        await relay.structured("request_client_later", FakeClient(ANSWER), **FORM)
+        await until(lambda: not relay.script.later.empty(), "the server asks")
+        (answer,) = await answers_to_second_user(relay, client, user_id="user_2")
+        assert ("error" in answer, client.requests) == (True, [])
 
 
 async def abandon_a_call(relay: Relay) -> None:

@@ -93,13 +93,25 @@ async def test_a_server_runs_in_its_own_directory(tmp_path: Path) -> None:
             {"command": "bin/no-such"},
             '"bin/no-such" was not found; a relative path counts from cwd',
         ),
+        (
+            {"command": "heroku mcp:start"},
+            '"heroku mcp:start" was not found; put the arguments into args, and only "heroku" into',
+        ),
+        ({"command": "no/such run --x"}, 'args, and only "no/such" into command'),
+        ({"command": '"npx" -y "a b"'}, 'args, and only "npx" into command'),
+        ({"command": "'no-such'"}, 'write it without quotes and spaces: "no-such"'),
+        ({"command": "no-such "}, 'write it without quotes and spaces: "no-such"'),
+        ({"command": "'no-such"}, '"\'no-such" was not found'),
         ({"command": "/etc/passwd"}, 'the command "/etc/passwd" cannot be started'),
         ({"command": "true", "cwd": "/no/such/place"}, "with the command, args and cwd"),
         ({"command": "nul\0"}, "with the command, args and cwd"),
         (shell("exit 7"), "exit code 7"),
         (shell("kill -9 $$"), "ended by signal 9"),
     ],
-    ids=["missing", "relative", "no-program", "no-directory", "nul", "exit", "signal"],
+    ids=[
+        *("missing", "relative", "arguments", "path", "quoted", "quotes", "space", "open quote"),
+        *("no-program", "no-directory", "nul", "exit", "signal"),
+    ],
 )
 async def test_a_server_that_does_not_start_says_why(entry: Json, words: str) -> None:
     reason = await fault_of(entry)

@@ -17,6 +17,7 @@ ID = "everything"
 USER = {"user_id": "u", "tenant_id": "t"}
 TEXT = "demo://resource/static/document/features.md"
 CURRENT_CALLER = [
+    "get-roots-list",
     "trigger-elicitation-request",
     "trigger-sampling-request",
     "trigger-url-elicitation",
@@ -48,7 +49,7 @@ async def test_it_is_ready_with_all_that_it_offers(service: Service) -> None:
     assert (server["state"], server["era"], server["counts"]) == (
         "ready",
         "2025-11-25",
-        {"tools": 15, "prompts": 4, "resources": 7, "resource_templates": 2},
+        {"tools": 16, "prompts": 4, "resources": 7, "resource_templates": 2},
     )
 
 

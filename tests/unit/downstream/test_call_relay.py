@@ -20,6 +20,7 @@ from mcp_tools_proxy.downstream.relay.call_relay import (
 from tests.support.fakes import FakeClient, forever
 from tests.support.virtual_time import clock
 
+USER = ("tenant_1", "user_1")
 FORM = ("elicitation/create", {"message": "Which name?"})
 LINE = {"level": "info", "data": "x"}
 
@@ -28,7 +29,7 @@ LINE = {"level": "info", "data": "x"}
 async def relaying_to(client: FakeClient, timeout_s: float = 30.0) -> AsyncIterator[CallRelay]:
     """Relay what concerns a running request to ``client``."""
     async with (
-        CallRelay(client, "u") as relay,
+        CallRelay(client, USER) as relay,
         asyncio.timeout(timeout_s) as timeout,
     ):
         with relay.attached(timeout, allows_requests=True):
@@ -104,7 +105,7 @@ async def test_progress_takes_the_place_of_a_log_line_that_waits() -> None:
 
 async def test_nothing_is_heard_when_the_request_is_over() -> None:
     client = FakeClient()
-    async with CallRelay(client, "u") as relay:
+    async with CallRelay(client, USER) as relay:
         relay.on_progress({"progress": 1}, 10)
         relay.on_log(LINE, 10)
         with pytest.raises(ClientRequestFailed):
@@ -122,7 +123,7 @@ async def test_a_request_that_was_given_up_makes_the_next_one_uncertain_until_it
     None
 ):
     calls = InFlight()
-    async with CallRelay(FakeClient(), "u") as relay:
+    async with CallRelay(FakeClient(), USER) as relay:
         given_up = calls.begin(relay, "tools/call")
         calls.abandon(given_up)
         calls.end(given_up)
@@ -148,7 +149,7 @@ async def test_progress_that_is_read_after_the_answer_reaches_nobody() -> None:
 
 async def test_after_very_many_that_were_given_up_nothing_is_certain_any_more() -> None:
     calls = InFlight()
-    async with CallRelay(FakeClient(), "u") as relay:
+    async with CallRelay(FakeClient(), USER) as relay:
         given_up = [calls.begin(None, "tools/call") for _ in range(MAX_ABANDONED + 1)]
         for request_id in given_up:
             calls.abandon(request_id)
@@ -175,6 +176,20 @@ async def test_requests_of_the_gateway_itself_do_not_make_a_call_uncertain(metho
         calls.begin(None, method)
         calls.begin(relay, "tools/call")
         assert calls.sole_relay() is relay
+
+
+async def test_roots_that_a_server_asks_for_as_it_starts_are_not_those_of_the_first_caller() -> (
+    None
+):
+    """They would hold for the session: a caller's folders in place of those of the entry."""
+    calls = InFlight()
+    async with relaying_to(FakeClient()) as relay:
+        first = calls.begin(relay, "tools/call")
+        found = [calls.sole_relay("roots/list"), calls.sole_relay("elicitation/create")]
+        calls.end(first)
+        calls.begin(relay, "tools/call")
+        found.append(calls.sole_relay("roots/list"))
+    assert found == [None, relay, relay]
 
 
 async def test_a_call_of_another_user_counts_for_a_while_after_its_answer() -> None:

@@ -14,6 +14,7 @@ from mcp_tools_proxy.policy.definitions.canonical import canonical_json, digest_
 from mcp_tools_proxy.policy.definitions.comparison import read_definition
 from mcp_tools_proxy.policy.definitions.difference import Edit, differences, marked
 from mcp_tools_proxy.policy.definitions.flags import KnownNames
+from mcp_tools_proxy.policy.override_names import LOCAL_TOOLS
 from mcp_tools_proxy.wire.text import printable
 from mcp_tools_proxy.wire.unicode.hidden_characters import HIDDEN
 
@@ -112,7 +113,9 @@ TOOLS = (("notes", "find"), ("github", "search"), ("github", "github__open"), ("
         ("team", "sеarch", True),  # a Cyrillic letter
         ("team", "sear\u200bch", False),  # flagged for its character
         ("team", "Read_Doc_Pages", True),
-        ("team", "read-doc-pages", True),
+        ("team", "read-doc-pages", False),
+        ("team", "read-doc_pages", True),
+        ("team", "read--doc-pages", True),
         ("team", "ｒead_doc_pages", True),
         ("github", "github__open", False),
         ("github", "search", False),
@@ -141,7 +144,8 @@ EXCEL = (
         ("office", "sheets_mcp_add_row", False),
         ("elasticsearch", "search_documents", False),
         ("elasticsearch", "list_documents", False),
-        ("elasticsearch", "search-documents", True),
+        ("elasticsearch", "search-documents", False),
+        ("elasticsearch", "search-dосuments", True),  # two Cyrillic letters
         ("elasticsearch", "seаrch_documents", True),  # a Cyrillic letter
         ("office", "excel__copy_sheet", True),
         ("office", "excel：copy_sheet", True),  # a fullwidth colon
@@ -157,6 +161,31 @@ def test_a_topic_in_front_of_a_name_and_an_equal_plain_name_are_no_lookalikes(
     servers = ("excel", "office", "elasticsearch", "sheets-mcp")
     names = KnownNames.of(servers, ["search_documents", "list_documents"], EXCEL)
     assert names.is_lookalike(DefinitionKey(server_id, DefinitionKind.TOOL, name)) == suspicious
+
+
+NAMES_OF_REAL_SERVERS = {
+    "filesystem": ("read_file", "read_text_file", "read_multiple_files", "list_directory"),
+    "desktop-commander": ("read_file", "read_multiple_files", "list_directory", "search_code"),
+    "mongodb": ("create-index", "list-databases", "delete-many", "drop-index"),
+    "elasticsearch": ("create_index", "search_documents", "list_indices", "delete_index"),
+    "meilisearch": ("search-documents", "list-documents", "create-index", "get-document"),
+    "motherduck": ("list_databases", "list_tables", "execute_query"),
+    "notion": ("API-get-user", "API-get-users", "API-post-search"),
+    "gitlab": ("create_issue", "search_repositories", "get_file_contents"),
+    "github": ("create_issue", "search_repositories", "get_file_contents", "list_issues"),
+    "hubspot": ("hubspot-list-objects", "hubspot-get-user-details"),
+    "excel": ("copy_worksheet", "create_table", "format_range"),
+    "excel-negokaz": ("excel_copy_sheet", "excel_create_table", "excel_format_range"),
+    "files": ("read_files", "read_file1", "readFile", "list_directories"),
+}
+
+
+@pytest.mark.parametrize("server_id", NAMES_OF_REAL_SERVERS)
+def test_the_names_of_real_servers_are_no_lookalikes(server_id: str) -> None:
+    tools = [(owner, it) for owner, names in NAMES_OF_REAL_SERVERS.items() for it in names]
+    names = KnownNames.of(NAMES_OF_REAL_SERVERS, LOCAL_TOOLS, tools)
+    keys = [DefinitionKey(s, DefinitionKind.TOOL, name) for s, name in tools if s == server_id]
+    assert [key.name for key in keys if names.is_lookalike(key)] == []
 
 
 def test_a_difference_names_its_place_and_shows_words() -> None:

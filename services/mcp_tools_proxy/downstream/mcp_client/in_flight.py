@@ -11,7 +11,8 @@ from mcp.types import INVALID_REQUEST
 from mcp_tools_proxy.domain.client import ClientRequestFailed
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.kept_errors import without_frames
-from mcp_tools_proxy.downstream.relay.call_relay import LOG_MESSAGE, PROGRESS, CallRelay
+from mcp_tools_proxy.downstream.relay.call_relay import LOG_MESSAGE, PROGRESS, CallRelay, User
+from mcp_tools_proxy.downstream.relay.client_request_rules import ROOTS
 
 FIRST_ID = 1000
 """Keeps our request ids apart from those of the requests that the SDK sends itself."""
@@ -28,7 +29,7 @@ LATE_MESSAGE_S = 10.0
 CALL_METHODS = frozenset({"tools/call", "prompts/get", "resources/read", "completion/complete"})
 """The requests that callers make; all others are the gateway's own."""
 
-_UNKNOWN_USER = object()
+_UNKNOWN_USER: User = ("", "")
 """The user of a call without a relay. It blocks attribution to others."""
 
 CANCELLED = "notifications/cancelled"
@@ -52,7 +53,12 @@ class _Running:
     """A request in flight. Relay and user are None for requests of the gateway itself."""
 
     relay: CallRelay | None
-    user: object
+    user: User | None
+
+    @property
+    def had_requests(self) -> bool:
+        """Whether its client was asked while it ran: such a call asks nothing after its answer."""
+        return self.relay is not None and self.relay.request_count > 0
 
 
 SendResponse = Callable[[dict[str, Any]], Awaitable[None]]
@@ -65,9 +71,13 @@ class InFlight:
     On a stream shared by all requests nothing tells to which of them a client request or a log
     message belongs. It is attributed to the only call in flight, and to none if there may be
     another: a wrong guess would show one tenant's question to another tenant. Requests of the
-    gateway itself, such as lists, hold nothing of a tenant and do not count. A server may send
-    messages about a call that it has answered already, so a call of another user counts for
-    LATE_MESSAGE_S longer. ``clock`` returns seconds.
+    gateway itself, such as lists, hold nothing of a tenant and do not count.
+
+    A server may send messages about a call that it has answered already, so a call of another user
+    counts for LATE_MESSAGE_S longer. Client requests come before the answer at nearly every server:
+    for them a call of the same tenant does not count longer, and neither does one that asked its
+    client while it ran, unless the server has sent a request while no call ran. ``clock`` returns
+    seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -76,8 +86,14 @@ class InFlight:
         """Called with the URI of each resource that changed; with None when any may have."""
         self._last_id = FIRST_ID - 1
         self._running: dict[int, _Running] = {}
-        self._ended: dict[object, float] = {}
-        """When the last call of each user ended, the earliest first; kept for LATE_MESSAGE_S."""
+        self._ended: dict[tuple[User, bool], float] = {}
+        """When the last call of each user ended, the earliest first; kept for LATE_MESSAGE_S.
+
+        The calls that asked their clients and those that did not are kept apart."""
+        self._requests_late = False
+        """Whether the server sent a client request while no call ran."""
+        self._has_answered = False
+        """Whether a request ended on this connection; the handshake does not count."""
         self._by_token: dict[int, CallRelay] = {}
         self._abandoned: set[int] = set()
         self._can_attribute = True
@@ -93,7 +109,7 @@ class InFlight:
     def begin(self, relay: CallRelay | None, method: str) -> int:
         """Record a request; return its id."""
         self._last_id += 1
-        user: object = _UNKNOWN_USER if method in CALL_METHODS else None
+        user = _UNKNOWN_USER if method in CALL_METHODS else None
         if relay is not None:
             user = relay.user
             self._by_token[relay.token] = relay
@@ -105,9 +121,11 @@ class InFlight:
         running = self._running.pop(request_id)
         if running.relay is not None:
             self._by_token.pop(running.relay.token, None)
+        self._has_answered = True
         if running.user is not None:
-            self._ended.pop(running.user, None)
-            self._ended[running.user] = self._clock()
+            ended = (running.user, running.had_requests)
+            self._ended.pop(ended, None)
+            self._ended[ended] = self._clock()
             self._expire_users()
 
     def _expire_users(self) -> None:
@@ -135,14 +153,27 @@ class InFlight:
         if running is not None and running.relay is not None:
             self._by_token.pop(running.relay.token, None)
 
-    def sole_relay(self) -> CallRelay | None:
-        """Return the relay that a message on a shared stream belongs to; None if uncertain."""
+    def sole_relay(self, client_request: object = None) -> CallRelay | None:
+        """Return the relay that a message on a shared stream belongs to; None if uncertain.
+
+        ``client_request`` is the method of a client request; None for other messages.
+        """
         of_callers = [it for it in self._running.values() if it.user is not None]
+        if client_request not in (None, ROOTS) and not of_callers:
+            self._requests_late = True
         if len(of_callers) != 1 or self._abandoned or not self._can_attribute:
             return None
+        if client_request == ROOTS and not self._has_answered:
+            return None  # asked for the session, not for the call that opened it
         (running,) = of_callers
         self._expire_users()
-        return running.relay if self._ended.keys() <= {running.user} else None
+        is_in_time = client_request is not None and not self._requests_late
+        counted = {
+            user
+            for user, had_requests in self._ended
+            if not (is_in_time and (had_requests or _are_of_one_tenant(user, running.user)))
+        }
+        return running.relay if counted <= {running.user} else None
 
     def dispatch_notification(
         self, method: str, params: Mapping[str, Any], size: int, relay: CallRelay | None
@@ -200,6 +231,10 @@ class InFlight:
         for (requester, own_id), scope in self._client_requests.items():
             if own_id == request_id and relay in (None, requester):
                 scope.cancel()
+
+
+def _are_of_one_tenant(one: User, other: User | None) -> bool:
+    return other is not None and one[0] == other[0] and _UNKNOWN_USER not in (one, other)
 
 
 async def _forward(request: ClientRequest) -> Mapping[str, object]:

@@ -113,6 +113,7 @@ async def open_connection(
         read_timeout_seconds=_handshake_s(config),
         elicitation_callback=_decline,
         sampling_callback=_decline,
+        list_roots_callback=_decline,
     )
     with first_cause():
         async with session, anyio.create_task_group() as tasks:
@@ -293,7 +294,7 @@ def _header_parameters(schema: object) -> HeaderParameters:
     return x_mcp_header_map(schema)
 
 
-async def _decline(context: object, params: object) -> ErrorData:
+async def _decline(context: object, params: object = None) -> ErrorData:
     """Decline a client request that reached the SDK's session.
 
     These callbacks only make the session declare the capabilities: the transports route client

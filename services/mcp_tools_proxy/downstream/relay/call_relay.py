@@ -53,6 +53,9 @@ FLUSH_GRACE_S = 1.0
 
 _tokens = itertools.count(1)
 
+User = tuple[str, str]
+"""The tenant and user of a call."""
+
 log = structlog.get_logger()
 
 
@@ -63,7 +66,7 @@ class CallRelay:
     task as long as there are any; what is left at the end of the call comes before its result.
     """
 
-    def __init__(self, client: Client, user: object) -> None:
+    def __init__(self, client: Client, user: User) -> None:
         self.user = user
         self.token = next(_tokens)
         """The progress token of the call's requests, unique in this process."""

@@ -111,8 +111,9 @@ class KnownNames:
         """Return whether an item's name looks like one of another server or of the gateway.
 
         A lookalike is the same to the eye and different to a program. So an equal plain name is
-        not one (Elasticsearch has a ``search_documents``, too), and neither is a name that starts
-        with its topic: ``excel_copy_sheet`` next to ``copy_sheet`` of a server ``excel``.
+        not one (Elasticsearch has a ``search_documents``, too), also with the joint ``-`` that many
+        servers use in all names, and neither is a name that starts with its topic:
+        ``excel_copy_sheet`` next to ``copy_sheet`` of a server ``excel``.
         """
         if key.kind not in (DefinitionKind.TOOL, DefinitionKind.PROMPT):
             return False
@@ -124,7 +125,8 @@ class KnownNames:
 
     def _is_like_a_tool(self, key: DefinitionKey, plain: str) -> bool:
         joined = joined_skeleton(key.name)
-        if self.local.get(joined, key.name) != key.name:
+        local = self.local.get(joined)
+        if local is not None and key.name not in (local, local.replace("_", "-")):
             return True
         if any(
             owner != key.server_id and not _is_topic_prefix(key.name, other)

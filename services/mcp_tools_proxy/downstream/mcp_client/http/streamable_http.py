@@ -395,9 +395,9 @@ class HttpDispatcher:
                     async for event in events:
                         with suppress(ConnectionFailure, ResponseTooLarge):
                             message = await read_object(event.data, self._max_structure_bytes)
-                            await self._out_of_band.receive(
-                                message, len(event.data), self._calls.sole_relay()
-                            )
+                            method = message.get("method") if "id" in message else None
+                            relay = self._calls.sole_relay(method)
+                            await self._out_of_band.receive(message, len(event.data), relay)
         except (ConnectionFailure, ResponseTooLarge):
             return not self.ended
         except HTTP_ERRORS as error:

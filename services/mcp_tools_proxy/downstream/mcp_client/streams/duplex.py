@@ -185,7 +185,7 @@ class DuplexDispatcher(JSONRPCDispatcher[TransportContext]):
                 self._calls.cancel_client_request((message.params or {}).get("requestId"))
             case JSONRPCRequest() if message.method in CLIENT_REQUESTS:
                 if self._request_tasks is not None:
-                    relay = self._calls.sole_relay()
+                    relay = self._calls.sole_relay(message.method)
                     request = ClientRequest(message.id, message.method, message.params or {}, relay)
                     self._calls.start_client_request(self._request_tasks, request, self._respond)
                 return True

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shlex
 import signal
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
@@ -168,9 +169,7 @@ class ServerProcess:
             case None:
                 return "the server closed its stdout"
             case guard.COMMAND_NOT_FOUND:
-                return (
-                    f"the command {quote(self._command)} was not found{_path_hint(self._command)}"
-                )
+                return f"the command {quote(self._command)} was not found{_hint(self._command)}"
             case guard.CANNOT_START:
                 return f"the command {quote(self._command)} cannot be started"
             case guard.CANNOT_CONFINE if self._is_confined:
@@ -234,8 +233,16 @@ class ServerProcess:
         return self._process.returncode is not None
 
 
-def _path_hint(command: str) -> str:
-    """Return a hint for a relative command: most often its path is the mistake."""
+def _hint(command: str) -> str:
+    """Return what to change in a command that was not found."""
+    try:
+        program, *args = shlex.split(command)
+    except ValueError:  # a quote that is not closed, or no word at all
+        program, args = command, []
+    if args:
+        return f"; put the arguments into args, and only {quote(program)} into command"
+    if program != command:
+        return f"; write it without quotes and spaces: {quote(program)}"
     if "/" not in command or command.startswith("/"):
         return ""
     return "; a relative path counts from cwd, else from the folder the gateway was started in"
