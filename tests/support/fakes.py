@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from mcp_tools_proxy.domain.caller import Call, Caller
+from mcp_tools_proxy.domain.caller import Call, Caller, Kind
 from mcp_tools_proxy.domain.components import (
     JsonObject,
     NamesNoDocument,
@@ -229,8 +229,7 @@ class FakePool:
         """None: here a server is discovered at once, or never."""
         return ()
 
-    @property
-    def undiscovered(self) -> Mapping[str, ServerUnavailable]:
+    def undiscovered(self, _: Kind) -> Mapping[str, ServerUnavailable]:
         """None: here no call is made to a server that is not there."""
         return {}
 

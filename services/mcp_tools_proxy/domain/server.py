@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum, StrEnum
 
-from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.domain.caller import Caller, Kind
 from mcp_tools_proxy.domain.caller_template import CallerPart, CallerTemplate
 from mcp_tools_proxy.domain.oauth.server_auth import ServerAuth
 from mcp_tools_proxy.domain.proxies import Proxy
@@ -310,6 +310,11 @@ class ServerStatus:
 
 INVALID_ENTRY = "its entry in mcp.json is invalid"
 STILL_CONNECTING = "the gateway is still connecting to it"
+
+
+def not_listed(kind: Kind) -> str:
+    """Return why items of a kind are unavailable whose list the server never answered."""
+    return f"it has not answered its list of {kind.value}s yet"
 
 
 def unavailable_text(server_id: str, why: str) -> str:

@@ -122,6 +122,10 @@ class SessionAccess(Protocol):
         ...
 
 
+_SHARE_OF_LISTS = 0.8
+"""One list that is never answered would otherwise fail the attempt, and with it all other lists."""
+
+
 class ConnectAttempt:
     """The time limit of one attempt to connect, whose clock starts with the server's process.
 
@@ -161,6 +165,14 @@ class ConnectAttempt:
             self._restart(self._config.start_timeout_s, "sent nothing", "startTimeoutSeconds")
         else:
             self.begin()
+
+    @property
+    def list_timeout_s(self) -> float:
+        """The seconds that a list may take: less than what is left of the attempt."""
+        when = self._limit.when()
+        if when is None:
+            return self._config.connect_timeout_s * _SHARE_OF_LISTS
+        return max(0.0, when - asyncio.get_running_loop().time()) * _SHARE_OF_LISTS
 
     @property
     def timeout(self) -> ConnectionFailure:

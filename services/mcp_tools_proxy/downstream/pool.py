@@ -11,10 +11,16 @@ from typing import Protocol
 
 import structlog
 
-from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
+from mcp_tools_proxy.domain.caller import NO_TENANT, Caller, Kind
 from mcp_tools_proxy.domain.errors import ServerUnavailable
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
-from mcp_tools_proxy.domain.server import Isolation, ServerConfig, ServerState, ServerStatus
+from mcp_tools_proxy.domain.server import (
+    Isolation,
+    ServerConfig,
+    ServerState,
+    ServerStatus,
+    not_listed,
+)
 from mcp_tools_proxy.downstream.callers.caller_values import CallerValues
 from mcp_tools_proxy.downstream.connection import Dial
 from mcp_tools_proxy.downstream.isolation.isolated_sessions import IsolatedSessions
@@ -100,13 +106,16 @@ class Pool:
         """The ids of the servers that were not tried yet, in configured order."""
         return [server_id for server_id, it in self._sessions().items() if it.is_pending]
 
-    @property
-    def undiscovered(self) -> Mapping[str, ServerUnavailable]:
-        """What calls are to servers that were tried and never discovered, by the server's id."""
+    def undiscovered(self, kind: Kind) -> Mapping[str, ServerUnavailable]:
+        """Return what calls are to servers that were tried and never listed items of this kind.
+
+        By the server's id.
+        """
         return {
-            server_id: _unavailable(session)
+            server_id: _unavailable(session, kind)
             for server_id, session in self._sessions().items()
-            if session.snapshot is None and not session.is_pending
+            if not session.is_pending
+            and (session.snapshot is None or session.snapshot.lacks_list(kind))
         }
 
     async def wait_first_attempt(
@@ -287,10 +296,12 @@ class Pool:
             remove_server(self._metrics, session.config.server_id)
 
 
-def _unavailable(session: ReconnectingSession) -> ServerUnavailable:
-    """Return what a call is to a server that was tried and never discovered."""
+def _unavailable(session: ReconnectingSession, kind: Kind = Kind.TOOL) -> ServerUnavailable:
+    """Return what a call is to a server that was tried and never listed items of this kind."""
     state = session.connection_state
-    return state.without_login if session.needs_login else state.unavailable(state.error)
+    if session.needs_login:
+        return state.without_login
+    return state.unavailable(state.error if state.connection is None else not_listed(kind))
 
 
 class _Owner(Protocol):

@@ -137,6 +137,8 @@ class ReconnectingSession:
         self._lists_changed = asyncio.Event()
         self._output = ServerOutput()
         self._refresh_error: str | None = None
+        self._was_listed = False
+        """Whether a discovery has begun before."""
         self._status = ServerStatus(
             server_id=config.server_id, state=ServerState.CONNECTING, transport=config.transport
         )
@@ -275,7 +277,7 @@ class ReconnectingSession:
                     self.config, self._lists_changed.set, self._output, attempt
                 )
                 connection = await stack.enter_async_context(open_in_task(dialled))
-                snapshot = await self._discover(connection)
+                snapshot = await self._discover(connection, attempt.list_timeout_s)
         except ConnectionFailure:
             raise
         except TimeoutError as fault:
@@ -335,9 +337,12 @@ class ReconnectingSession:
     async def _wait_wanted(self) -> None:
         """Wait until a connection is of use: always, so that changes of the offer are noticed."""
 
-    async def _discover(self, connection: Connection) -> Snapshot:
+    async def _discover(self, connection: Connection, timeout_s: float) -> Snapshot:
         """Return what the server offers now. Raises ConnectionFailure."""
-        return await discover(connection, self.snapshot, timeout_s=self.config.connect_timeout_s)
+        is_first, self._was_listed = not self._was_listed, True
+        return await discover(
+            connection, self.snapshot, timeout_s=timeout_s, include_undeclared=is_first
+        )
 
     async def _refresh_loop(self, connection: Connection) -> None:
         """Discover again after ``list_changed`` notifications, and at the configured interval."""
@@ -348,7 +353,7 @@ class ReconnectingSession:
                     await asyncio.sleep(COALESCE_S)
             self._lists_changed.clear()
             try:
-                snapshot = await self._discover(connection)
+                snapshot = await self._discover(connection, self.config.connect_timeout_s)
             except ConnectionFailure as fault:
                 self._discovery_failed(fault.reason)
             else:

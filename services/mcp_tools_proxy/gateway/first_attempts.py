@@ -42,9 +42,8 @@ class PendingServers(Protocol):
         """The ids of the servers whose first connection attempt is not over."""
         ...
 
-    @property
-    def undiscovered(self) -> Mapping[str, ServerUnavailable]:
-        """What calls are to servers that were tried and never discovered, by the server's id."""
+    def undiscovered(self, kind: Kind) -> Mapping[str, ServerUnavailable]:
+        """Return what calls are to servers that were tried and never listed items of this kind."""
         ...
 
     async def wait_first_attempt(self, server_id: str, waited_s: float, tenant_id: str) -> None:
@@ -145,7 +144,7 @@ class FirstAttempts:
             failures |= await self._first_of(servers, waited_s, call.caller.tenant_id)
 
     def _raise_if_undiscovered(self, call: Call) -> None:
-        """Raise ServerUnavailable if the call names an item of a server that was never discovered.
+        """Raise ServerUnavailable if the call names an item that its server never listed.
 
         That may last for days: where a preset names no items of this kind, such a server would be
         the answer to every unknown name.
@@ -153,7 +152,7 @@ class FirstAttempts:
         registry = self._registry.current
         if not registry.pending_offers.are_named(call.kind):
             return
-        unavailable, offers = self._servers.undiscovered, registry.unlisted_offers
+        unavailable, offers = self._servers.undiscovered(call.kind), registry.unlisted_offers
         for server_id in self._candidates(call, [*unavailable, *offers.invalid_servers]):
             raise unavailable.get(server_id) or _invalid(server_id, offers.reasons)
 

@@ -13,7 +13,12 @@ from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.configuration import Missing
 from mcp_tools_proxy.domain.offers.definitions import DefinitionKey, DefinitionKind
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
-from mcp_tools_proxy.domain.server import ServerState, ServerStatus
+from mcp_tools_proxy.domain.server import (
+    ServerState,
+    ServerStatus,
+    not_listed,
+    unavailable_text,
+)
 from mcp_tools_proxy.policy.exclusions import NO_EXCLUSIONS, Exclusions
 from mcp_tools_proxy.policy.visibility import NO_SCOPE, PresetScope
 from mcp_tools_proxy.wire.text import quote
@@ -42,6 +47,8 @@ class Why(StrEnum):
     """No attempt to connect to the server has succeeded."""
     SERVER_FAILED = "server_failed"
     """The server cannot be used as its entry in mcp.json says."""
+    NOT_LISTED = "not_listed"
+    """The server was discovered, and has not answered its list of such items yet."""
     LOGIN_REQUIRED = "login_required"
     """Somebody has to sign in to the server."""
     CANNOT_BIND = "cannot_bind"
@@ -58,7 +65,7 @@ class Why(StrEnum):
     @property
     def is_of_server(self) -> bool:
         """Whether the item is missing for as long as its server cannot be used."""
-        return self in _OF_STATE.values()
+        return self is Why.NOT_LISTED or self in _OF_STATE.values()
 
 
 _OF_STATE: Mapping[ServerState, Why] = {
@@ -137,13 +144,14 @@ class ItemReasons:
         if self.exclude.get(server_id, NO_EXCLUSIONS).matches(kind, server_id, name):
             return reason_of(Why.EXCLUDED)
         snapshot = self.snapshots.get(server_id)
-        if snapshot is not None and (reason := _missing_in(snapshot, kind, server_id, name)):
+        reason = None if snapshot is None else _missing_in(snapshot, kind, server_id, name)
+        if reason is not None and reason.why is not Why.NOT_LISTED:
             return reason
         if not self.scope.allows(kind, server_id, name):
             return reason_of(Why.NOT_IN_PRESET)
         if snapshot is None:
             return self.of_server(server_id)
-        return self._hidden(kind, server_id, name)
+        return reason or self._hidden(kind, server_id, name)
 
     def of_missing(self, missing: Missing) -> Reason:
         """Return why an item of the preset is missing."""
@@ -151,10 +159,10 @@ class ItemReasons:
         return reason or _not_offered(missing.kind, missing.server_id)
 
     @property
-    def undiscovered(self) -> frozenset[str]:
-        """The servers of the preset that mcp.json has and that were never discovered."""
-        wanted = self.scope.servers - self.snapshots.keys()
-        return frozenset(it for it in wanted if it in self.servers)
+    def without_tools(self) -> frozenset[str]:
+        """The servers of the preset that mcp.json has and that never listed their tools."""
+        listed = {it for it, found in self.snapshots.items() if not found.lacks_list(Kind.TOOL)}
+        return frozenset(it for it in self.scope.servers - listed if it in self.servers)
 
     def now(self) -> Self:
         """Return these reasons with the statuses of this moment, to decide for many items."""
@@ -162,7 +170,9 @@ class ItemReasons:
         return replace(self, statuses=lambda: statuses)
 
     def of_server(self, server_id: str) -> Reason:
-        """Return why nothing of a server can be used that was never discovered."""
+        """Return why no tool of a server can be used that never listed its tools."""
+        if server_id in self.snapshots:
+            return _not_listed(Kind.TOOL, server_id)
         status = self.statuses().get(server_id)
         if status is None:  # it was added a moment ago
             status = ServerStatus(server_id=server_id, state=ServerState.CONNECTING, transport=None)
@@ -212,7 +222,13 @@ def _missing_in(snapshot: Snapshot, kind: Kind, server_id: str, name: str) -> Re
     is_of_template = name in snapshot.templates or snapshot.has_template_for(name)
     if kind is Kind.RESOURCE and is_of_template:
         return None
+    if snapshot.lacks_list(kind):
+        return _not_listed(kind, server_id)
     return _not_offered(kind, server_id)
+
+
+def _not_listed(kind: Kind, server_id: str) -> Reason:
+    return Reason(Why.NOT_LISTED, unavailable_text(server_id, not_listed(kind)))
 
 
 def _not_offered(kind: Kind, server_id: str) -> Reason:

@@ -208,6 +208,7 @@ _NOT_USABLE = (
     Why.SERVER_FAILED,
     Why.SERVER_INVALID,
     Why.LOGIN_REQUIRED,
+    Why.NOT_LISTED,
 )
 """Reasons that a call of a tool which the preset names is SERVER_UNAVAILABLE for."""
 
@@ -309,10 +310,11 @@ class ToolLists:
         Those that are tried for the first time are none of them: calls wait for these.
         """
         reasons = self._unlisted_offers.reasons
-        if not reasons.undiscovered:
+        without_tools = reasons.without_tools
+        if not without_tools:
             return ()
         reasons = reasons.now()
-        found = {it: reasons.of_server(it) for it in sorted(reasons.undiscovered)}
+        found = {it: reasons.of_server(it) for it in sorted(without_tools)}
         tools: dict[str, list[str]] = {
             server_id: [] for server_id, reason in found.items() if reason.why in _NOT_USABLE
         }

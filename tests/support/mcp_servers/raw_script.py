@@ -50,6 +50,8 @@ class Options:
     """Fields that the results of prompts/get and resources/read have besides; or a whole result."""
     without: tuple[str, ...] = ()
     """Capabilities it has not: tools, prompts, resources, completions, subscribe."""
+    undeclared: tuple[str, ...] = ()
+    """Capabilities that it has and does not declare: tools, prompts, resources."""
     page_size: int = 0
     """Items in a page of a list; 0 is all of them."""
     delay_s: float = 0.0
@@ -195,7 +197,8 @@ class Script:
         return {"name": self.options.name, "version": "0.0.1"}
 
     def _capabilities(self) -> Json:
-        offered = [k for k in ("tools", "prompts", "resources") if k not in self.options.without]
+        undeclared = self.options.without + self.options.undeclared
+        offered = [k for k in ("tools", "prompts", "resources") if k not in undeclared]
         completes: Json = {} if "completions" in self.options.without else {"completions": {}}
         found: Json = {k: {"listChanged": self.options.list_changed} for k in offered}
         if "resources" in found and "subscribe" not in self.options.without:

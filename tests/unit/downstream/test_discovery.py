@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from mcp_tools_proxy.domain.caller import Kind
+from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.offers.snapshot import InvalidItem, Snapshot
 from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from mcp_tools_proxy.downstream.discovery.listing import discover
@@ -12,7 +13,9 @@ from mcp_tools_proxy.json_schema.validator import compile_check
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 from tests.support.virtual_time import clock
 from tests.unit.downstream.fake_server import (
+    FIELDS,
     METHOD_NOT_FOUND,
+    Answer,
     FakeConnection,
     FakeServer,
     answering,
@@ -33,9 +36,11 @@ NOT_JSON = "it is nested too deeply, or holds text that is not Unicode"
 EVERYTHING: dict[str, object] = {"tools": {}, "prompts": {}, "resources": {}}
 
 
-async def found(server: FakeServer, previous: Snapshot | None = None) -> Snapshot:
+async def found(
+    server: FakeServer, previous: Snapshot | None = None, *, include_undeclared: bool = False
+) -> Snapshot:
     link = FakeConnection(server, lambda: None)
-    return await discover(link, previous, timeout_s=5)
+    return await discover(link, previous, timeout_s=5, include_undeclared=include_undeclared)
 
 
 def dropped(*tools: Any) -> Any:
@@ -161,7 +166,63 @@ async def test_the_lists_are_fetched_at_the_same_time(full: FakeServer) -> None:
         full.answers[method] = hang
     started = clock()
     snapshot = await found(full)
-    assert (round(clock() - started, 1), len(snapshot.failed_lists)) == (5, 3)
+    assert (round(clock() - started, 1), len(snapshot.failed_lists)) == (2.5, 3)
+
+
+@pytest.mark.parametrize("method", ["tools/list", "prompts/list", "resources/templates/list"])
+async def test_a_list_that_is_never_answered_costs_no_other(full: FakeServer, method: str) -> None:
+    everything = (await found(full)).by_category
+    full.answers[method] = hang
+    snapshot = await found(full)
+    [category] = snapshot.unlisted
+    assert snapshot.by_category == {**everything, category: {}}
+    assert snapshot.failed_lists == {category: "it did not answer within 2.5 s"}
+    del full.answers[method]
+    again = await found(full, snapshot)
+    assert (again.by_category, again.unlisted) == (everything, frozenset())
+
+
+async def test_lists_that_are_all_slow_have_the_whole_time(full: FakeServer) -> None:
+    for method in full.lists:
+        full.answers[method] = after_the_half(full, method)
+    assert (await found(full)).failed_lists == {}
+
+
+def after_the_half(server: FakeServer, method: str) -> Answer:
+    async def answer(_: Any) -> dict[str, Any]:
+        await asyncio.sleep(4)
+        return {FIELDS[method]: server.lists[method]}
+
+    return answer
+
+
+@pytest.mark.parametrize("others", [{}, {"prompts": {}}], ids=["nothing", "prompts"])
+async def test_a_server_that_declares_no_tools_is_asked_for_them_once(others: JsonObject) -> None:
+    server = FakeServer(tool("add"))
+    server.capabilities = others
+    assert [*(await found(server, include_undeclared=True)).tools] == ["add"]
+    assert len(server.calls("tools/list")) == 1
+    await found(server, Snapshot())
+    assert len(server.calls("tools/list")) == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [hang, failing_with(METHOD_NOT_FOUND), failing_with(ConnectionFailure("closed"))],
+    ids=["never", "unknown", "closed"],
+)
+async def test_undeclared_tools_that_are_not_listed_are_no_failure(answer: Answer) -> None:
+    server = FakeServer()
+    server.capabilities = {}
+    server.answers["tools/list"] = answer
+    assert await found(server, include_undeclared=True) == Snapshot()
+
+
+async def test_undeclared_tools_are_listed_again_while_there_are_some() -> None:
+    server = FakeServer(tool("add"))
+    server.capabilities = {}
+    first = await found(server, include_undeclared=True)
+    assert await found(server, first) == first
 
 
 async def test_nothing_but_failing_lists_is_a_fault() -> None:
@@ -171,11 +232,40 @@ async def test_nothing_but_failing_lists_is_a_fault() -> None:
         await found(server)
 
 
-async def test_a_cursor_that_repeats_ends_the_list_with_what_was_read() -> None:
+@pytest.mark.parametrize("cursors", [["x", "x"], ["x", "y", "x"], ["x", "y", "y"]])
+async def test_a_cursor_that_repeats_ends_the_list_with_what_was_read(cursors: list[str]) -> None:
     server = FakeServer()
-    server.answers["tools/list"] = answering({"tools": [tool("a")], "nextCursor": "same"})
+    pages = [
+        answering({"tools": [tool(f"t{at}")], "nextCursor": it}) for at, it in enumerate(cursors)
+    ]
+    server.answers["tools/list"] = in_turn(*pages)
     snapshot = await found(server)
-    assert ([*snapshot.tools], snapshot.failed_lists) == (["a"], {})
+    names = [f"t{at}" for at in range(len(cursors))]
+    assert ([*snapshot.tools], snapshot.failed_lists) == (names, {})
+
+
+@pytest.mark.parametrize(
+    ("era", "cursor", "names"),
+    [
+        ("2026-07-28", "", ["a", "b"]),
+        ("2025-11-25", "", ["a"]),
+        ("2024-11-05", "", ["a"]),
+        ("2026-07-28", None, ["a"]),
+        ("2026-07-28", 7, ["a"]),
+        ("2025-11-25", "0", ["a", "b"]),
+    ],
+)
+async def test_an_empty_cursor_is_one_in_the_modern_era_alone(
+    era: str, cursor: object, names: list[str]
+) -> None:
+    server = FakeServer()
+    server.answers["tools/list"] = in_turn(
+        answering({"tools": [tool("a")], "nextCursor": cursor}), answering({"tools": [tool("b")]})
+    )
+    link = FakeConnection(server, lambda: None)
+    link.era = era
+    snapshot = await discover(link, None, timeout_s=5)
+    assert ([*snapshot.tools], snapshot.failed_lists) == (names, {})
 
 
 async def test_a_server_that_offers_nothing_is_fine() -> None:

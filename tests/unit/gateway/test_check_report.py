@@ -3,7 +3,9 @@
 from dataclasses import replace
 
 from mcp_tools_proxy.config.loader import NO_AGENTS, NO_FILE
+from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.configuration import AgentProfile, Agents
+from mcp_tools_proxy.domain.offers.snapshot import InvalidItem
 from mcp_tools_proxy.gateway.check.report import Files, build_report
 from mcp_tools_proxy.policy.visibility import Visibility
 from mcp_tools_proxy.registry.permissions import AccessRules
@@ -56,3 +58,18 @@ def test_one_preset_is_the_active_one() -> None:
     files = replace(FILES, presets=tuple(map(make_preset, ("play", "work", "zoo"))))
     found = build_report(files, (), {}, Registry.build([]), require_agent=None)
     assert [it.active for it in found.presets] == [False, True, False]
+
+
+def test_a_server_without_tools_is_a_warning() -> None:
+    snapshots = {
+        "none": make_snapshot(prompts=["p"]),
+        "some": make_snapshot(tools=["t"]),
+        "unlisted": replace(make_snapshot(), unlisted=frozenset({"tools"})),
+        "bad": replace(
+            make_snapshot(), dropped=(InvalidItem(kind=Kind.TOOL, name="t", reason="it is odd"),)
+        ),
+    }
+    report = build_report(FILES, (), snapshots, Registry.build([]), require_agent=None)
+    assert [(it.path, it.message) for it in report.warnings] == [
+        ("$.mcpServers.none", "the server offers no tools")
+    ]

@@ -1,6 +1,6 @@
 """Looking up what a call names while servers are pending."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 
@@ -33,11 +33,14 @@ class Pending:
         self.holder = RegistryHolder(Registry.build([FakeTool(name="local")], scope=SCOPE))
         self.now = 0.0
         self.waits: list[tuple[str, float]] = []
-        self.undiscovered: dict[str, ServerUnavailable] = {}
+        self.unavailable: dict[str, ServerUnavailable] = {}
 
     @property
     def pending(self) -> Sequence[str]:
         return [*self.outcomes]
+
+    def undiscovered(self, _: Kind) -> Mapping[str, ServerUnavailable]:
+        return self.unavailable
 
     async def wait_first_attempt(self, server_id: str, waited_s: float, tenant_id: str) -> None:
         self.waits.append((server_id, waited_s))
@@ -55,7 +58,7 @@ class Pending:
 
 async def test_a_server_that_nobody_has_signed_in_to_is_unavailable_and_not_unknown() -> None:
     servers = Pending()
-    servers.undiscovered["a"] = ServerUnavailable("an operator has to sign in")
+    servers.unavailable["a"] = ServerUnavailable("an operator has to sign in")
     with pytest.raises(ServerUnavailable, match="an operator"):
         servers.first_attempts.find_unless_pending(make_call("a:x"), Registry.resolve)
     with pytest.raises(ToolNotAllowed):
@@ -64,7 +67,7 @@ async def test_a_server_that_nobody_has_signed_in_to_is_unavailable_and_not_unkn
 
 async def test_a_server_without_a_login_is_no_answer_where_any_prompt_could_be_meant() -> None:
     servers = Pending()
-    servers.undiscovered["a"] = ServerUnavailable("an operator has to sign in")
+    servers.unavailable["a"] = ServerUnavailable("an operator has to sign in")
     with pytest.raises(PromptNotFound):
         await servers.first_attempts.find(make_call("x", kind=Kind.PROMPT), Registry.resolve)
 

@@ -43,6 +43,13 @@ def _never(_: str) -> bool:
     return False
 
 
+_CATEGORIES_OF: Mapping[Kind, frozenset[str]] = {
+    Kind.TOOL: frozenset({"tools"}),
+    Kind.PROMPT: frozenset({"prompts"}),
+    Kind.RESOURCE: frozenset({"resources", "resource_templates"}),
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """A server's capabilities, each under its key, in the server's order.
@@ -68,6 +75,12 @@ class Snapshot:
     """The tools that can only run as MCP tasks, which are not supported."""
     failed_lists: Mapping[str, str] = field(default_factory=dict, compare=False)
     """Category → why its list failed this time; its items are those of the discovery before."""
+    unlisted: frozenset[str] = frozenset()
+    """The categories whose list failed each time, so that none of their items is known."""
+
+    def lacks_list(self, kind: Kind) -> bool:
+        """Return whether a list of this kind never came: unknown names may be items of it."""
+        return not self.unlisted.isdisjoint(_CATEGORIES_OF[kind])
 
     @property
     def components(self) -> Iterator[tuple[Kind, str]]:

@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -24,7 +25,7 @@ from mcp_tools_proxy.downstream.discovery.items import (
     is_template,
     read_item,
 )
-from mcp_tools_proxy.downstream.faults import FAULTS, reason_of
+from mcp_tools_proxy.downstream.faults import FAULTS, Fault, reason_of
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 from mcp_tools_proxy.wire.mcp_protocol import HANDSHAKE_VERSIONS, METHOD_NOT_FOUND
 from mcp_tools_proxy.wire.text import ascii_text
@@ -43,6 +44,11 @@ milliseconds. 20 kB of references took 200 ms."""
 
 MAX_ITEM_BYTES = 1024 * 1024
 """A larger item is unusable."""
+
+UNDECLARED_S = 5.0
+"""The most that a list takes that the server did not declare."""
+
+_TOOLS = next(it for it in CATEGORIES if it.kind is Kind.TOOL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,22 +71,21 @@ class _Listing:
 
 
 async def discover(
-    connection: Connection, previous: Snapshot | None, *, timeout_s: float
+    connection: Connection,
+    previous: Snapshot | None,
+    *,
+    timeout_s: float,
+    include_undeclared: bool = False,
 ) -> Snapshot:
     """List everything that the server offers, all categories at once (P-15).
 
-    Only declared categories are listed. Each list takes at most ``timeout_s``, all pages together.
-    A failed list keeps its items of ``previous``, and ``failed_lists`` has the reason. Raises
-    ConnectionFailure when every list failed: AccessRefused, if the token of one was not accepted.
+    Only declared categories are listed, and with ``include_undeclared`` tools. Each list takes at most
+    ``timeout_s``, all pages together, and half of it if another has come by then. A failed list
+    keeps its items of ``previous``, and ``failed_lists`` has the reason. Raises ConnectionFailure
+    when every list failed: AccessRefused, if the token of one was not accepted.
     """
-    declared = [c for c in CATEGORIES if connection.capabilities.get(c.capability) is not None]
     known = previous or Snapshot()
-    async with asyncio.TaskGroup() as tasks:
-        listing = {
-            c.key: tasks.create_task(_list_category(connection, c, known, timeout_s))
-            for c in declared
-        }
-    listings = {key: task.result() for key, task in listing.items()}
+    listings = await _list_all(connection, known, timeout_s, include_undeclared=include_undeclared)
     failed = {key: listing.failed for key, listing in listings.items() if listing.failed}
     if failed and len(failed) == len(listings):
         if refused := [it.refused for it in listings.values() if it.refused is not None]:
@@ -108,7 +113,46 @@ async def discover(
         has_template_for=Matcher(templates),
         need_task=frozenset(name for one in found for name in one.need_task),
         failed_lists=failed,
+        unlisted=frozenset(key for key in failed if previous is None or key in previous.unlisted),
     )
+
+
+async def _list_all(
+    connection: Connection, known: Snapshot, timeout_s: float, *, include_undeclared: bool
+) -> Mapping[str, _Listing]:
+    """Return all lists by category; a list that is never answered does not hold the others up."""
+    declared = [c for c in CATEGORIES if connection.capabilities.get(c.capability) is not None]
+    limits = {c.key: asyncio.timeout(timeout_s) for c in declared}
+    undeclared = None
+    async with asyncio.TaskGroup() as group:
+        tasks = {
+            c.key: group.create_task(_list_category(connection, c, known, limits[c.key]))
+            for c in declared
+        }
+        if _TOOLS not in declared and (include_undeclared or known.tools):
+            undeclared = group.create_task(_list_undeclared(connection, timeout_s))
+        if tasks:
+            done, _ = await asyncio.wait(tasks.values(), timeout=timeout_s / 2)
+            if any(task.result().failed is None for task in done):
+                _end(limits.values())
+    listings = {key: task.result() for key, task in tasks.items()}
+    if undeclared is not None and undeclared.result().items:
+        listings[_TOOLS.key] = undeclared.result()
+    return listings
+
+
+def _end(limits: Iterable[asyncio.Timeout]) -> None:
+    """End the time of the lists that have not come."""
+    for limit in limits:
+        with suppress(RuntimeError):  # it has come
+            limit.reschedule(asyncio.get_running_loop().time())
+
+
+async def _list_undeclared(connection: Connection, timeout_s: float) -> _Listing:
+    """List the tools of a server that declares none: some forget to. No answer means none."""
+    limit = asyncio.timeout(min(timeout_s / 2, UNDECLARED_S))
+    listing = await _list_category(connection, _TOOLS, Snapshot(), limit)
+    return listing if listing.failed is None else _Listing(items={})
 
 
 def _move_misplaced_templates(
@@ -123,21 +167,24 @@ def _move_misplaced_templates(
 
 
 async def _list_category(
-    connection: Connection, category: Category, known: Snapshot, timeout_s: float
+    connection: Connection, category: Category, known: Snapshot, limit: asyncio.Timeout
 ) -> _Listing:
+    """List one category; ``limit``, which another task may end, is for the answers."""
+    began = asyncio.get_running_loop().time()
+
+    def failed(fault: Fault) -> _Listing:
+        seconds = round((limit.when() or began) - began, 1)
+        return _keep_previous(known, category, reason_of(fault, timeout_s=seconds))
+
     try:
-        async with asyncio.timeout(timeout_s):
-            items = await _list_pages(connection, category, timeout_s)
+        async with limit:
+            items = await _list_pages(connection, category, (limit.when() or began) - began)
     except JsonRpcError as error:
-        if error.code == METHOD_NOT_FOUND:
-            return _Listing(items={})
-        return _keep_previous(known, category, reason_of(error, timeout_s=timeout_s))
+        return _Listing(items={}) if error.code == METHOD_NOT_FOUND else failed(error)
     except AccessRefused as fault:
-        kept = _keep_previous(known, category, fault.reason)
-        return replace(kept, refused=without_frames(fault))
+        return replace(failed(fault), refused=without_frames(fault))
     except FAULTS as fault:
-        kept = _keep_previous(known, category, reason_of(fault, timeout_s=timeout_s))
-        return replace(kept, retry_after_s=getattr(fault, "retry_after_s", None))
+        return replace(failed(fault), retry_after_s=getattr(fault, "retry_after_s", None))
     return await _partition(category, items)
 
 

@@ -115,7 +115,7 @@ class IsolatedSession(ReconnectingSession):
         """Return False: a call opens the session, and waits for it."""
         return False
 
-    async def _discover(self, connection: Connection) -> Snapshot:
+    async def _discover(self, connection: Connection, timeout_s: float) -> Snapshot:
         """Return what the discovery found, of which the connection needs the tools."""
         snapshot = self._discovery.snapshot or Snapshot()
         connection.adopt_tools(snapshot.tools)

@@ -3,18 +3,20 @@
 What agents see is read from the registry that a gateway would build from the same files.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from pydantic_core import to_json
 
 from mcp_tools_proxy.config.active_config import ActiveConfig, unique_problems
 from mcp_tools_proxy.config.config_folder import ConfigFolder
+from mcp_tools_proxy.config.json_file import json_path, limit_problems
 from mcp_tools_proxy.config.loader import (
     CONFIGURATION_FILE,
     NO_AGENTS,
     NO_FILE,
 )
+from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.configuration import Agents, Configuration, Preset, Problem
 from mcp_tools_proxy.domain.offers.definitions import without_items
 from mcp_tools_proxy.domain.offers.snapshot import Ignored, InvalidItem, Snapshot
@@ -232,6 +234,7 @@ def build_report(
                 bound_agents=BoundAgents.of(files.agents.profiles, registry.tools.items),
             ),
             definition_warnings(definitions),
+            limit_problems(CONFIGURATION_FILE, tuple(_without_tools(snapshots))),
         ),
         agents=summarize_agents(registry, agents),
         agent_view=None if agent is None else describe_agent_view(registry, agent, offers),
@@ -261,6 +264,16 @@ def _unmatched(
         snapshots=snapshots,
         local_tools=[spec.name for spec in specs if spec.server_id is None],
     )
+
+
+def _without_tools(snapshots: Mapping[str, Snapshot]) -> Iterator[Problem]:
+    """Yield a warning for each server that has no tools, which few are meant to."""
+    for server_id, snapshot in snapshots.items():
+        dropped = any(item.kind is Kind.TOOL for item in snapshot.dropped)
+        if not (snapshot.tools or dropped or snapshot.lacks_list(Kind.TOOL)):
+            path = json_path(("mcpServers", server_id))
+            message = "the server offers no tools"
+            yield Problem(file=CONFIGURATION_FILE, path=path, message=message)
 
 
 def _without_agent(files: Files, registry: Registry, require_agent: bool | None) -> str | None:
