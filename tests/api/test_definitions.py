@@ -17,6 +17,7 @@ from tests.api.definition_operator import (
     shown,
 )
 from tests.api.document_operator import ADMIN, outcome
+from tests.support.captured_logs import capture_logs
 from tests.support.configuration import make_agent
 from tests.support.mcp_servers.raw_web import RawServer
 from tests.support.service import CONFIG_DIR, READY, eventually, running
@@ -236,3 +237,36 @@ async def test_instructions_are_reported_when_they_change(server: RawServer) -> 
         assert [(it["kind"], it["status"]) for it in found] == [("instructions", "changed")]
         assert await service.code("s1:echo", {"text": "a"}) == "OK"
         assert (await service.get(READY))["checks"]["definitions"]["quarantined"] == 1
+
+
+async def test_what_changes_again_and_again_stays_quarantined_and_is_unstable(
+    server: RawServer,
+) -> None:
+    change(server, "Started at port 1.")
+    with capture_logs() as logs:
+        async with serving(server) as service:
+            await accept_all(service)
+
+            async def unstable_after(port: int, *, expected: bool) -> None:
+                change(server, f"Started at port {port}.")
+
+                async def reached() -> bool:
+                    found = await item(service, "echo")
+                    words = json.dumps(found and found["difference"])
+                    return f"{port}." in words and ("unstable" in (found or {})) is expected
+
+                await eventually(reached)
+
+            await unstable_after(2, expected=False)
+            await unstable_after(3, expected=True)
+            found = await item(service, "echo")
+            assert found is not None
+            assert found["quarantined"] is True
+            (varying,) = found["unstable"]
+            assert varying["field"] == "description"
+            assert [it["text"] for it in varying["words"]] == ["Started at port ", "2.", "3."]
+            assert await service.listed() == ["s1:whoami"]
+            assert (await accept(service, found)).status_code == 200
+            await unstable_after(4, expected=False)  # a change after it was accepted is the first
+    (line,) = [it for it in logs if it["event"] == "definition.unstable"]
+    assert line["difference"] == ["description: [-2.-]{+3.+}"]

@@ -70,7 +70,8 @@ class DefinitionItem(AnswerModel, title="Definition"):
     ``shown_name`` is the name with hidden characters escaped, where it has some. ``sha256`` is of
     the present definition; it is what a request to accept it sends. ``uncovered`` are its fields
     that its entry in the lock, of version 1, does not cover. ``guards`` is what guards found in it;
-    with ``hidden`` they hide it from all callers.
+    with ``hidden`` they hide it from all callers. ``unstable`` is there if the server has offered
+    several definitions that nobody accepted: how the last two differ.
     """
 
     server_id: str
@@ -85,6 +86,7 @@ class DefinitionItem(AnswerModel, title="Definition"):
     flags: list[DefinitionFlag]
     guards: list[GuardFindingAnswer]
     hidden: Literal[True] | None = None
+    unstable: list[DefinitionDifference] | None = None
     difference: list[DefinitionDifference]
 
 

@@ -33,6 +33,7 @@ from mcp_tools_proxy.gateway.check.pinned_definitions import (
     Shown,
     examine_definitions,
     shown_by_presets,
+    with_unstable,
 )
 from mcp_tools_proxy.gateway.check.report import (
     CheckReport,
@@ -188,6 +189,7 @@ async def _inspect(
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     async with gateway.dialer, gateway.oauth, asyncio.TaskGroup() as group:
         await gateway.reloader.load()
+        first: Shown = {}
         if options.offline:
             running = []
         else:
@@ -196,6 +198,7 @@ async def _inspect(
                 group.create_task(gateway.reloader.publish_offers()),
             ]
             await _wait_for_servers(gateway, files)
+            first = await _restart_differing(gateway, files)
         refusal = await _write_lock(gateway, files) if options.lock else None
         if options.lock and refusal is None:
             files = await asyncio.to_thread(read_files, gateway.files)
@@ -207,7 +210,7 @@ async def _inspect(
             require_agent=require_agent,
             agent=options.agent,
             offline=options.offline,
-            definitions=_definitions(gateway, files),
+            definitions=with_unstable(_definitions(gateway, files), first, _shown(gateway, files)),
         )
         for task in running:
             task.cancel()
@@ -241,6 +244,24 @@ async def _write_lock(gateway: Gateway, files: Files) -> ConfigReadOnly | None:
         return error
     await gateway.reloader.load()
     return None
+
+
+async def _restart_differing(gateway: Gateway, files: Files) -> Shown:
+    """Start the servers again of which a definition differs from the lock: it may differ always.
+
+    Returns what they offered at first; nothing without such a server.
+    """
+    publisher = gateway.publisher
+    report = _definitions(gateway, files)
+    differing = {it.key.server_id for it in report.findings.items if it.differs}
+    if publisher.config.lock.lock is None or not differing:
+        return {}
+    first = _shown(gateway, files)
+    servers = publisher.config.servers
+    gateway.pool.apply({key: it for key, it in servers.items() if key not in differing})
+    gateway.pool.apply(servers)
+    await _wait_for_servers(gateway, files)
+    return {key: it for key, it in first.items() if key.server_id in differing}
 
 
 def _definitions(gateway: Gateway, files: Files) -> DefinitionsReport:

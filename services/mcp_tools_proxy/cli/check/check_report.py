@@ -14,7 +14,7 @@ from mcp_tools_proxy.domain.server import INVALID_ENTRY, ServerState, ServerStat
 from mcp_tools_proxy.gateway.check.agents import AgentReport, AgentView
 from mcp_tools_proxy.gateway.check.report import CheckReport, PresetReport
 from mcp_tools_proxy.policy.definitions.comparison import Finding
-from mcp_tools_proxy.policy.definitions.difference import marked
+from mcp_tools_proxy.policy.definitions.difference import differences, marked
 from mcp_tools_proxy.wire.problem_texts import join_first
 from mcp_tools_proxy.wire.text import printable, quote
 
@@ -124,8 +124,19 @@ def _show_definitions(report: CheckReport, console: Console) -> None:
         "How they differ from the lock: [-removed-] {+added+}",
         [
             f"{key.server_id} {key.kind.value} {key.name}: {it.place}: {marked(it.pieces)}"
-            for key, differences in found.differences.items()
-            for it in differences
+            for key, fields in found.differences.items()
+            for it in fields
+        ],
+    )
+    lines(
+        console,
+        "Unstable: how they differ between two starts of the server: [-first-] {+second+}",
+        [
+            f"{it.key.server_id} {it.key.kind.value} {it.key.name}: {field.place}: "
+            f"{marked(field.pieces)}"
+            for it in found.findings.items
+            if it.unstable
+            for field in differences(*it.unstable)
         ],
     )
 
@@ -135,6 +146,8 @@ def _definition_row(finding: Finding) -> tuple[str, ...]:
     flags = ", ".join(f"{flag.reason.value} in {flag.field}" for flag in finding.flags)
     flags = ", ".join((*filter(None, [flags]), *map(_guard_text, finding.guards)))
     state = f"{finding.status.value}, quarantined" if finding.quarantined else finding.status.value
+    if finding.unstable:
+        state += ", unstable"
     if finding.uncovered:
         state += f", not covered: {', '.join(finding.uncovered)}"
     if finding.hidden_by is not None:

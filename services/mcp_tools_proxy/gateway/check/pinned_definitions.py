@@ -1,7 +1,7 @@
 """The definitions that the presets of a folder show, compared with its lock, for ``check``."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mcp_tools_proxy.config.active_config import ActiveConfig
 from mcp_tools_proxy.config.json_file import json_path
@@ -18,7 +18,12 @@ from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.gateway.definitions.definition_facts import difference_of
 from mcp_tools_proxy.gateway.definitions.definition_guard import DefinitionGuard, reason_of
 from mcp_tools_proxy.policy.definitions.canonical import shown_items
-from mcp_tools_proxy.policy.definitions.comparison import Finding, Findings, instructions_of
+from mcp_tools_proxy.policy.definitions.comparison import (
+    Finding,
+    Findings,
+    Variants,
+    instructions_of,
+)
 from mcp_tools_proxy.policy.definitions.difference import FieldDifference
 from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.preset_filter import filter_capabilities
@@ -81,6 +86,19 @@ def examine_definitions(
     )
 
 
+def with_unstable(report: DefinitionsReport, before: Shown, present: Shown) -> DefinitionsReport:
+    """Mark what was another definition at the start before."""
+
+    def marked(it: Finding) -> Finding:
+        if it.key not in before or it.key not in present:
+            return it
+        variants = Variants.of(it.key.kind, before[it.key], present[it.key])
+        return it if variants.before == variants.present else replace(it, unstable=variants)
+
+    findings = replace(report.findings, items=tuple(map(marked, report.findings.items)))
+    return replace(report, findings=findings)
+
+
 def definition_warnings(report: DefinitionsReport) -> Iterator[Problem]:
     """Yield a warning for what is flagged, and for what is not as locked and shown all the same."""
     findings = report.findings
@@ -99,7 +117,14 @@ def definition_warnings(report: DefinitionsReport) -> Iterator[Problem]:
         if it.uncovered:
             message = f"{_label(it)} of {it.key.server_id}: {reason_of(it)}; {HOW_TO_LOCK}"
             yield Problem(file=LOCK_FILE, path="$.items", message=f"{message} covers all fields")
-        if it.differs and not it.quarantined:
+        if it.unstable:
+            message = (
+                f"{_label(it)} of {it.key.server_id} is unstable: it differs at each start of the "
+                "server, so accepting it has no effect; find a setting of the server that fixes "
+                "what varies, or take it out of the presets"
+            )
+            yield Problem(file=LOCK_FILE, path="$.items", message=message)
+        elif it.differs and not it.quarantined:
             message = f"{_label(it)} of {it.key.server_id} is {it.status.value}; {HOW_TO_LOCK}"
             yield Problem(file=LOCK_FILE, path="$.items", message=f"{message} accepts it")
     if findings.mode is DefinitionsMode.PIN and report.locked is None:

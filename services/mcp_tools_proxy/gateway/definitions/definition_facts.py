@@ -38,7 +38,10 @@ def definition_facts(
 
 
 def finding_facts(finding: Finding, found: tuple[FieldDifference, ...]) -> Mapping[str, object]:
-    """Return one finding as JSON, with how its definition differs from the locked one."""
+    """Return one finding as JSON, with how its definition differs from the locked one.
+
+    An unstable one also with how it differs from the one before it.
+    """
     key = finding.key
     shown = printable(key.name)
     return without_none(
@@ -55,12 +58,17 @@ def finding_facts(finding: Finding, found: tuple[FieldDifference, ...]) -> Mappi
             "flags": [{"reason": flag.reason.value, "field": flag.field} for flag in finding.flags],
             "guards": [it.as_json for it in finding.guards],
             "hidden": None if finding.hidden_by is None else True,
-            "difference": [
-                {
-                    "field": it.place,
-                    "words": [{"edit": edit.value, "text": text} for edit, text in it.pieces],
-                }
-                for it in found
-            ],
+            "unstable": finding.unstable and _difference_facts(differences(*finding.unstable)),
+            "difference": _difference_facts(found),
         }
     )
+
+
+def _difference_facts(found: Iterable[FieldDifference]) -> list[Mapping[str, object]]:
+    return [
+        {
+            "field": it.place,
+            "words": [{"edit": edit.value, "text": text} for edit, text in it.pieces],
+        }
+        for it in found
+    ]

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import structlog
 
@@ -17,9 +18,11 @@ from mcp_tools_proxy.policy.definitions.comparison import (
     DefinitionStatus,
     Finding,
     Findings,
+    Variants,
     compare,
     instructions_of,
 )
+from mcp_tools_proxy.policy.definitions.difference import brief_differences
 from mcp_tools_proxy.policy.definitions.flags import KnownNames
 from mcp_tools_proxy.policy.visibility import PresetScope
 from mcp_tools_proxy.telemetry.metrics import Metrics
@@ -30,6 +33,24 @@ MAX_LINES = 20
 
 
 log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class _Offered:
+    """The last definition of an item that nobody had accepted, and with the one before it."""
+
+    sha256: str | None
+    descriptor: JsonObject
+    both: Variants | None = None
+
+
+def _with_offered(known: _Offered | None, found: Finding, descriptor: JsonObject) -> _Offered:
+    if known is None:
+        return _Offered(found.sha256, descriptor)
+    if known.sha256 == found.sha256:
+        return known
+    both = Variants.of(found.key.kind, known.descriptor, descriptor)
+    return _Offered(found.sha256, descriptor, both)
 
 
 class DefinitionGuard:
@@ -51,6 +72,7 @@ class DefinitionGuard:
         self._setting = setting
         self._reader = DefinitionReader()
         self.screening = DefinitionScreening()
+        self._offered: dict[DefinitionKey, _Offered] = {}
         self._reported: Collection[Finding] = ()
         self._counted: frozenset[str] = frozenset()
         """The servers that have series in the metrics."""
@@ -71,7 +93,26 @@ class DefinitionGuard:
     ) -> Findings:
         """Compare what ``view`` shows, and its servers' instructions, with the lock."""
         self._reader.begin()
-        return self.compare(_shown(view, snapshots, config), snapshots, config)
+        shown = _shown(view, snapshots, config)
+        return self._with_unstable(self.compare(shown, snapshots, config), dict(shown))
+
+    def _with_unstable(
+        self, findings: Findings, shown: Mapping[DefinitionKey, JsonObject]
+    ) -> Findings:
+        """Mark the definitions that changed again before anybody accepted them.
+
+        One with a date or a port in its text differs at each start of its server, so accepting it
+        has no effect.
+        """
+        known, self._offered = self._offered, {}
+        items = []
+        for it in findings.items:
+            if it.differs:
+                offered = _with_offered(known.get(it.key), it, shown[it.key])
+                self._offered[it.key] = offered
+                it = replace(it, unstable=offered.both)  # noqa: PLW2901
+            items.append(it)
+        return replace(findings, items=tuple(items))
 
     def compare_uncached(
         self,
@@ -122,6 +163,7 @@ class DefinitionGuard:
         )
         _log("definition.flagged", [it for it in new if it.flags])
         _log("definition.uncovered", [it for it in new if it.uncovered])
+        _log("definition.unstable", [it for it in new if it.unstable])
         _log("definition.guarded", [it for it in new if it.guards])
         for found in (found for it in new for found in it.guards):
             self._metrics.guard_findings.labels(found.guard, found.place, found.action).inc(
@@ -166,10 +208,15 @@ def _log(event: str, findings: list[Finding]) -> None:
             reason=reason_of(it),
             flags=[flag.reason.value for flag in it.flags],
             **({"guards": [found.as_json for found in it.guards]} if it.guards else {}),
+            **(_difference(it) if event == "definition.unstable" else {}),
             sha256=it.sha256,
         )
     if len(findings) > MAX_LINES:
         log.warning(event, more=len(findings) - MAX_LINES)
+
+
+def _difference(finding: Finding) -> Mapping[str, object]:
+    return {"difference": brief_differences(*finding.unstable)} if finding.unstable else {}
 
 
 def reason_of(finding: Finding) -> str:

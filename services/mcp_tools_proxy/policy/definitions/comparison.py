@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple, Self
 
 from mcp_tools_proxy.domain.audit.rule_source import RuleSource
 from mcp_tools_proxy.domain.components import JsonObject
@@ -50,6 +51,18 @@ class PresentDefinition:
     flags: tuple[Flag, ...] = ()
 
 
+class Variants(NamedTuple):
+    """Two definitions of one item, of two starts of its server."""
+
+    before: JsonObject
+    present: JsonObject
+
+    @classmethod
+    def of(cls, kind: DefinitionKind, before: JsonObject, present: JsonObject) -> Self:
+        """Return the fields of two descriptors that are compared."""
+        return cls(definition_of(kind, before), definition_of(kind, present))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """What was found of one definition; ``sha256`` is the present one's, None if it is missing.
@@ -68,6 +81,8 @@ class Finding:
     """What guards found in it."""
     hidden_by: RuleSource | None = None
     """The guard that hides it."""
+    unstable: Variants | None = field(default=None, compare=False)
+    """Set if the server has offered several definitions of it that nobody accepted."""
 
     @property
     def differs(self) -> bool:
@@ -136,7 +151,7 @@ class Findings:
         return tuple(
             it
             for it in self.items
-            if it.flags or it.guards or it.uncovered or it.status not in fine
+            if it.flags or it.guards or it.uncovered or it.unstable or it.status not in fine
         )
 
 

@@ -13,6 +13,10 @@ from mcp_tools_proxy.wire.text import printable
 MAX_WORDS = 1_000
 """The words of a text that are compared one by one: the time grows with their product."""
 
+BRIEF = 3
+BRIEF_CHARS = 200
+"""Places of a short difference, and characters of each text in it."""
+
 _WORDS = re.compile(r"\s+|[^\s]+")
 
 
@@ -52,6 +56,19 @@ def marked(pieces: tuple[Piece, ...]) -> str:
     """Return the pieces as one line: ``Find [-notes-]{+everything+}``."""
     marks = {Edit.SAME: "{}", Edit.REMOVED: "[-{}-]", Edit.ADDED: "{{+{}+}}"}
     return "".join(marks[edit].format(text) for edit, text in pieces)
+
+
+def brief_differences(before: JsonObject, after: JsonObject) -> list[str]:
+    """Return the first places that differ, as short lines, in a time that grows with the texts."""
+    old, new = dict(_leaves(before, "")), dict(_leaves(after, ""))
+    places = [it for it in dict.fromkeys((*old, *new)) if old.get(it) != new.get(it)]
+    return [f"{printable(it)}: {_brief(old.get(it, ''), new.get(it, ''))}" for it in places[:BRIEF]]
+
+
+def _brief(before: str, after: str) -> str:
+    edits = _ends(_WORDS.findall(before), _WORDS.findall(after))
+    changed = ((edit, words) for edit, words in edits if edit is not Edit.SAME)
+    return "".join(marked((Piece(it.edit, it.text[:BRIEF_CHARS]),)) for it in _joined(changed))
 
 
 def _leaves(value: object, place: str) -> Iterator[tuple[str, str]]:

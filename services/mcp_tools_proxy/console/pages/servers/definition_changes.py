@@ -106,11 +106,14 @@ def facts(item: Mapping[str, Any]) -> Mapping[str, Any]:
             f"The guard {it['guard']} ({it['action']}) found {it['kind']}, {it['count']} times."
             for it in item["guards"]
         ],
+        "varying": [page_text(it["field"], 400).text for it in item.get("unstable") or ()],
         "may_accept": item["status"] in ("changed", "new") and item.get("sha256") is not None,
     }
 
 
 def _state(item: Mapping[str, Any], label: str) -> str:
+    if "unstable" in item:
+        label = f"{label}, unstable"
     if item["quarantined"]:
         return f"{label}, quarantined"
     return f"{label}, hidden by a guard" if item.get("hidden") else label
