@@ -1,4 +1,4 @@
-"""10,000 writes by impatient callers, at replicas that are killed: none is made twice."""
+"""Writes by impatient callers, at replicas that are killed: none is made twice."""
 
 import asyncio
 import random
@@ -17,15 +17,15 @@ from tests.support.program import UNLIMITED, Program, started
 from tests.support.redis_server import running_redis
 from tests.support.service import EXECUTE
 
-WRITES = 10_000
+WRITES = 4_000
 CALLERS = 24
-KILL_AFTER = 700
+KILL_AFTER = 500
 """Writes between two kills."""
 
-SLOW = {0.5: 40, 3.0: 400}
+SLOW = {1.5: 40, 6.0: 400}
 """Of how many writes one takes so many seconds: longer than its caller waits, or the gateway."""
 
-PATIENCE_S = 0.3
+PATIENCE_S = 1.0
 FINAL = {"OUTCOME_UNKNOWN", "TOOL_TIMEOUT"}
 """The codes after which a caller gives up; a write with one may have been made or not."""
 
@@ -151,7 +151,7 @@ async def test_no_write_is_made_twice(tmp_path: Path) -> None:
 
 
 def settings_of(server: RawServer, redis_url: str, folder: Path) -> dict[str, str]:
-    entry = {**server.entry, "requestTimeoutSeconds": 1}
+    entry = {**server.entry, "requestTimeoutSeconds": 3}
     config = Config(servers={"s1": entry}, presets=[make_preset(tools=[("s1", "write")])])
     config.write(folder / "config")
     return {

@@ -40,7 +40,7 @@ async def test_answers_that_an_sse_server_does_not_take_do_not_pile_up() -> None
     on_their_way: list[object] = []
     tasks = SimpleNamespace(start_soon=lambda _, post: on_their_way.append(post))
     url = URL("http://127.0.0.1/sse")
-    response = SimpleNamespace(url=url, cookies={})
+    response = SimpleNamespace(url=url, headers={})
     stream = LegacySseTransport(cast("Any", None), {}, cast("Any", response), cast("Any", tasks))
 
     for _ in range(5000):

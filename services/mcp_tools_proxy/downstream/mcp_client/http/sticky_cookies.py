@@ -25,8 +25,8 @@ class StickyCookies:
 
     def keep(self, response: aiohttp.ClientResponse) -> None:
         """Store the cookies of a response; cookies beyond the limit are dropped."""
-        if not response.cookies or response.url.origin() != self._url.origin():
-            return
+        if "Set-Cookie" not in response.headers or response.url.origin() != self._url.origin():
+            return  # response.cookies makes an object for each answer
         self._jar.update_cookies(response.cookies, response.url)
         found = self._jar.filter_cookies(self._url).values()
         own = [f"{it.key}={it.coded_value}" for it in found]
