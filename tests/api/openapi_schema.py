@@ -33,7 +33,7 @@ async def without_lifespan(scope: Scope, receive: Receive, send: Send) -> None:
 schema = schemathesis.openapi.from_asgi("/openapi.json", without_lifespan)
 quietly = settings(
     # beside some hundred cases of boundaries, the same in each run
-    max_examples=min(25, settings().max_examples),
+    max_examples=min(12, settings().max_examples),
     suppress_health_check=[
         HealthCheck.too_slow,
         HealthCheck.filter_too_much,
