@@ -6,6 +6,9 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 SOURCES := services tests benchmarks docs docker deploy
 INTEROP := tests/interop
 SYSTEM := tests/system
+FLEET := tests/fleet
+FLEET_SERVERS := .venv-fleet
+FRAMEWORKS := .venv-frameworks
 MCP1 := .venv-mcp1
 GENERATOR := .venv-client-generator
 RELEASE := .venv-release
@@ -19,7 +22,7 @@ TEST_WORKERS = $(shell expr 2 '*' "$$(getconf _NPROCESSORS_ONLN)")  # tests wait
 .DEFAULT_GOAL := help
 unexport PYTHONDONTWRITEBYTECODE  # each worker would compile all tests anew: 8 s of CPU
 
-.PHONY: help run quick install-all test compat test-interop test-system roll-out breaks chart node check fmt lint types layers spell cov bench bench-peers docs console-pictures retrieval dist sbom release release-needs release-verify lock clean
+.PHONY: help run quick install-all test compat test-interop test-fleet test-system roll-out breaks chart node check fmt lint types layers spell cov bench bench-peers docs console-pictures retrieval dist sbom release release-needs release-verify lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -33,7 +36,7 @@ retrieval: $(VENV)/.run  ## serve the reference Retrieval Service on 127.0.0.1:8
 quick: $(VENV)/.dev  ## run what is tested in process, but for what takes long: for the loop of a day
 	$(BIN)/pytest --numprocesses $(TEST_WORKERS) --dist worksteal --hypothesis-profile quick -m "not e2e and not slow" $(QUICK)
 
-install-all: node $(VENV)/.dev $(MCP1)/.installed $(GENERATOR)/.installed $(INTEROP)/node_modules/.installed  ## install what tests, checks and the documentation need
+install-all: node $(VENV)/.dev $(MCP1)/.installed $(GENERATOR)/.installed $(INTEROP)/node_modules/.installed $(FLEET)/node_modules/.installed $(FLEET_SERVERS)/.installed $(FRAMEWORKS)/.installed  ## install what tests, checks and the documentation need
 	$(MAKE) $(VENV)/.docs
 	$(MAKE) $(VENV)/.browser
 
@@ -46,6 +49,10 @@ compat: $(VENV)/.dev $(GENERATOR)/.installed  ## run the unit and API tests on a
 # A whole run of the conformance suite is within one test: its bounds are longer.
 test-interop: node $(VENV)/.dev $(MCP1)/.installed $(INTEROP)/node_modules/.installed  ## run the tests with programs from npm: servers, clients, the conformance suite (needs Node)
 	$(BIN)/pytest --numprocesses 2 --dist loadscope --timeout 320 -o faulthandler_timeout=340 $(INTEROP)
+
+# One gateway serves all tests: a second worker would start the fleet a second time.
+test-fleet: node $(VENV)/.dev $(FLEET)/node_modules/.installed $(FLEET_SERVERS)/.installed $(FRAMEWORKS)/.installed  ## compare 28 servers from npm and PyPI with what the gateway makes of them, and let frameworks use it (needs Node and git)
+	$(BIN)/pytest --timeout 320 -o faulthandler_timeout=340 $(FLEET)
 
 test-system: $(VENV)/.browser  ## run the tests with what Debian has: Chromium, Prometheus' promtool, languages of Tesseract (.ci/setup installs them)
 	$(BIN)/pytest $(SYSTEM)
@@ -130,11 +137,11 @@ chart: $(VENV)/.dev  ## write deploy/kubernetes, and what the chart has of the s
 	$(BIN)/python -m deploy.render
 
 lock: $(VENV)/.dev  ## pin what pyproject.toml asks for, with hashes (needs uv)
-	for part in build runtime dev browser ocr formats docs release mcp1 client-generator peer-fastmcp peer-mcp-proxy; do \
+	for part in build runtime dev browser ocr formats docs release mcp1 client-generator fleet frameworks peer-fastmcp peer-mcp-proxy; do \
 	  uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	    --no-emit-index-url --no-emit-find-links --no-header --no-annotate \
 	    $$(case $$part in \
-	      build | release | mcp1 | client-generator | peer-*) echo requirements/$$part.in ;; \
+	      build | release | mcp1 | client-generator | fleet | frameworks | peer-*) echo requirements/$$part.in ;; \
 	      runtime) echo pyproject.toml --extra embeddings --extra otel --extra secrets ;; \
 	      dev) echo pyproject.toml --extra dev --constraint requirements/runtime.lock ;; \
 	      ocr | formats) echo pyproject.toml --extra embeddings --extra otel --extra secrets --extra $$part --constraint requirements/dev.lock ;; \
@@ -143,7 +150,7 @@ lock: $(VENV)/.dev  ## pin what pyproject.toml asks for, with hashes (needs uv)
 	done
 
 clean:  ## remove the virtual environment and caches
-	rm -rf $(VENV) $(MCP1) $(GENERATOR) $(RELEASE) $(PEERS_VENV) $(INTEROP)/node_modules $(PEERS)/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage dist site
+	rm -rf $(VENV) $(MCP1) $(GENERATOR) $(RELEASE) $(PEERS_VENV) $(FLEET_SERVERS) $(FRAMEWORKS) $(INTEROP)/node_modules $(FLEET)/node_modules $(PEERS)/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage dist site
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -179,6 +186,18 @@ $(GENERATOR)/.installed: $(BIN)/python requirements/client-generator.lock
 	$(GENERATOR)/bin/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes -r requirements/client-generator.lock
 	@touch $@
 
+# The servers of the fleet, and frameworks, which need other versions of the same packages. What is
+# imported of them is compiled then: to compile all of it takes 20 s of CPU.
+$(FLEET_SERVERS)/.installed: $(BIN)/python requirements/fleet.lock
+	$(BIN)/python -m venv $(FLEET_SERVERS)
+	$(FLEET_SERVERS)/bin/python -m pip --disable-pip-version-check install --quiet --no-compile --no-deps --require-hashes -r requirements/fleet.lock
+	@touch $@
+
+$(FRAMEWORKS)/.installed: $(BIN)/python requirements/frameworks.lock
+	$(BIN)/python -m venv $(FRAMEWORKS)
+	$(FRAMEWORKS)/bin/python -m pip --disable-pip-version-check install --quiet --no-compile --no-deps --require-hashes -r requirements/frameworks.lock
+	@touch $@
+
 $(RELEASE)/.installed: $(BIN)/python requirements/release.lock
 	$(BIN)/python -m venv $(RELEASE)
 	$(RELEASE)/bin/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes -r requirements/release.lock
@@ -186,4 +205,8 @@ $(RELEASE)/.installed: $(BIN)/python requirements/release.lock
 
 $(INTEROP)/node_modules/.installed: $(INTEROP)/package.json $(INTEROP)/package-lock.json
 	npm ci --prefix $(INTEROP) --ignore-scripts --no-audit --no-fund
+	@touch $@
+
+$(FLEET)/node_modules/.installed: $(FLEET)/package.json $(FLEET)/package-lock.json
+	npm ci --prefix $(FLEET) --ignore-scripts --no-audit --no-fund
 	@touch $@

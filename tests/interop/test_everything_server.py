@@ -5,10 +5,13 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.interop.everything_server import TASK_ONLY, TOOLS, stdio_entry
 from tests.support.mcp_servers.sdk_client import connected
 
 HERE = Path(__file__).parent
+PACKAGES = [HERE, HERE.parent / "fleet"]
 
 
 async def test_it_starts_and_lists_what_it_has(entry: dict[str, Any]) -> None:
@@ -39,16 +42,18 @@ def urls_in(value: object, key: str = "") -> list[tuple[str, str]]:
     return [(key, value)] if isinstance(value, str) and "://" in value else []
 
 
-def test_the_lock_has_hashes_and_no_registry() -> None:
-    lock = json.loads((HERE / "package-lock.json").read_text(encoding="utf-8"))
+@pytest.mark.parametrize("folder", PACKAGES, ids=lambda folder: folder.name)
+def test_the_lock_has_hashes_and_no_registry(folder: Path) -> None:
+    lock = json.loads((folder / "package-lock.json").read_text(encoding="utf-8"))
     packages = {name: each for name, each in lock["packages"].items() if name}
     assert [name for name, each in packages.items() if "integrity" not in each] == []
     funding = {name: each.pop("funding", None) for name, each in packages.items()}
     assert (urls_in(packages), len(funding) > 0) == ([], True)
 
 
-def test_every_package_is_pinned_to_one_version() -> None:
-    package = json.loads((HERE / "package.json").read_text(encoding="utf-8"))
-    wanted = {**package["dependencies"], **package["optionalDependencies"]}
+@pytest.mark.parametrize("folder", PACKAGES, ids=lambda folder: folder.name)
+def test_every_package_is_pinned_to_one_version(folder: Path) -> None:
+    package = json.loads((folder / "package.json").read_text(encoding="utf-8"))
+    wanted = {**package["dependencies"], **package.get("optionalDependencies", {})}
     pinned = re.compile(r"\d+\.\d+\.\d+(-alpha\.\d+)?")
     assert [name for name, version in wanted.items() if not pinned.fullmatch(version)] == []
