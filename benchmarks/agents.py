@@ -23,7 +23,7 @@ from benchmarks.servers import Server, bare, fleet, gateway
 
 AGENTS = 200
 EXCLUDED = 10
-FORMATS = ("mcp", "openai", "anthropic")
+FORMATS = ("mcp", "openai", "anthropic", "gemini")
 
 _TEXT = "Does an agent cost much?"
 _WARM_UP = 0.2

@@ -1,4 +1,4 @@
-"""The tool loop for three APIs: send what the model answered, append what comes back.
+"""The tool loop for four APIs: send what the model answered, append what comes back.
 
 .venv/bin/python examples/tool_loop.py    needs no network: the models' replies are recorded.
 """
@@ -59,6 +59,13 @@ def anthropic_messages(gateway, model):
     return text_of(content, "text")
 
 
+def gemini(gateway, model):
+    contents = [{"role": "user", "parts": [{"text": QUESTION["content"]}]}]
+    while results := run(gateway, (content := model(contents))["parts"]):
+        contents += [content, *results]
+    return "".join(part.get("text", "") for part in content["parts"])
+
+
 NAME, TEXT = "notes__search_notes", '{"query": "VPN port"}'
 FUNCTION = {"name": NAME, "arguments": TEXT}
 SWITCH = "Switch the VPN client to TCP port 443."
@@ -83,6 +90,13 @@ RECORDED = {
     anthropic_messages: [
         [{"type": "tool_use", "id": "c1", "name": NAME, "input": {"query": "VPN port"}}],
         [{"type": "text", "text": SWITCH}],
+    ],
+    gemini: [
+        {
+            "role": "model",
+            "parts": [{"functionCall": {"name": NAME, "args": {"query": "VPN port"}}}],
+        },
+        {"role": "model", "parts": [{"text": SWITCH}]},
     ],
 }
 

@@ -8,7 +8,7 @@ from tests.support.http_api import config_of, offer, two_servers
 from tests.support.mcp_servers.raw_web import running_raw
 from tests.support.service import ACTIVE, PROMPTS, RESOURCES, TOOLS, Service, running
 
-FORMATS = ("mcp", "openai", "anthropic")
+FORMATS = ("mcp", "openai", "anthropic", "gemini")
 LISTS = (*(f"{TOOLS}?format={shape}" for shape in FORMATS), PROMPTS, RESOURCES)
 SMALL = make_preset("small", tools=[("a", "alpha")])
 WHOLE = make_preset("whole", tools=[("a", "alpha"), ("a", "whoami"), ("a-b", "beta")])

@@ -62,7 +62,9 @@ CLASSES = [
     "DocumentContent", "DocumentFacts", "DocumentList", "DocumentProblem", "DocumentReaders",
     "DocumentRights", "DocumentSection", "ErrorBody", "ErrorCode",
     "ErrorDetails", "ErrorResponse", "ExecuteRequest", "ExplainedBudget", "ExplainedCheck",
-    "Explanation", "GuardAction", "GuardFinding", "GuardName", "GuardPlace", "Health", "HiddenFor",
+    "Explanation", "GeminiCallPart", "GeminiFunctionCall", "GeminiFunctionResponse",
+    "GeminiResponse", "GeminiResponsePart", "GeminiResultsContent", "GeminiTextPart", "GeminiTool",
+    "GuardAction", "GuardFinding", "GuardName", "GuardPlace", "Health", "HiddenFor",
     "ImageBlock", "ImageSource",
     "ImageSourceMediaType", "InputImage", "InputText", "ItemKind", "JsonSchema", "Limit",
     "LimitList", "LimitUnit", "LogLevel",
@@ -196,7 +198,12 @@ async def test_a_batch_that_is_refused_as_a_whole_is_an_error(
 
 @pytest.mark.parametrize(
     ("tool_format", "kind"),
-    [("MCP", "McpTool"), ("OPENAI", "OpenAiTool"), ("ANTHROPIC", "AnthropicTool")],
+    [
+        ("MCP", "McpTool"),
+        ("OPENAI", "OpenAiTool"),
+        ("ANTHROPIC", "AnthropicTool"),
+        ("GEMINI", "GeminiTool"),
+    ],
 )
 async def test_tools_are_listed_in_each_format(
     module: Import, models: Any, tool_format: str, kind: str

@@ -48,7 +48,7 @@ def warned_of(listed: Mapping[str, Any]) -> list[str]:
 
 async def test_a_tool_that_needs_a_task_is_not_listed_and_its_list_says_why() -> None:
     async with serving(ALL) as service:
-        for shape in ("mcp", "openai", "anthropic"):
+        for shape in ("mcp", "openai", "anthropic", "gemini"):
             assert warned_of(await service.get(TOOLS, format=shape)) == ["s1:research"]
         names = await service.listed()
         assert ("s1:research" in names, "s1:either" in names) == (False, True)

@@ -124,7 +124,7 @@ async def test_a_style_twice_or_an_empty_one_is_refused_as_over_mcp(
     assert error["message"] == over_mcp.json()["error"]["message"] == f"name_style: {problem}"
 
 
-@pytest.mark.parametrize("tool_format", ["openai", "anthropic"])
+@pytest.mark.parametrize("tool_format", ["openai", "anthropic", "gemini"])
 async def test_formats_of_model_apis_name_tools_by_alias_whatever_the_style(
     tool_format: str,
 ) -> None:

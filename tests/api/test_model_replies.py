@@ -9,7 +9,7 @@ from mcp_tools_proxy.api.batch.batch_models import CallId
 from mcp_tools_proxy.model_replies.model_call import CALL_ID_PATTERN
 from mcp_tools_proxy.model_replies.reply import MAX_CALLS_ELSEWHERE
 from tests.api.model_reply_calls import CALL_OF, DOC, METADATA, USER, apis, batch, codes, field
-from tests.support.model_apis import ANTHROPIC, APIS, CHAT, RESPONSES, Json, ModelApi
+from tests.support.model_apis import ANTHROPIC, APIS, CHAT, GEMINI, RESPONSES, Json, ModelApi
 from tests.support.service import BATCH, Service, running
 
 PLAIN = {"tool_name": METADATA, "arguments": DOC}
@@ -96,6 +96,13 @@ SKIPPED: dict[ModelApi, list[Json]] = {
         {"type": "web_search_call_output"},
         {"type": "of_next_year"},
     ],
+    GEMINI: [
+        {"text": "Hm.", "thought": True},
+        {"text": "I look it up.", "thoughtSignature": "x"},
+        {"executableCode": {"language": "PYTHON", "code": "1"}},
+        {"text": None, "function_call": None, "inline_data": None},
+        {"ofNextYear": {}},
+    ],
     ANTHROPIC: [
         {"type": "thinking", "thinking": "Hm.", "signature": "x"},
         {"type": "redacted_thinking", "data": "x"},
@@ -176,8 +183,8 @@ async def test_a_call_without_a_usable_id_refuses_the_reply(
     service: Service, api: ModelApi, call_id: object
 ) -> None:
     answer = await batch(service, [CALL_OF[api], api.item(call_id, METADATA, DOC)])
-    if api is CHAT and call_id in (None, ""):  # its messages are in the order of the calls
-        assert [it["tool_call_id"] for it in answer["messages"]][1:] == [""]
+    if not api.ids_identify and call_id in (None, ""):  # messages are in the order of the calls
+        assert [id_ for id_, _ in api.results(answer["messages"])] == ["call_1", ""]
         return
     assert field(answer) == f"calls.1.{api.id_field}"
 
@@ -193,8 +200,8 @@ async def test_an_id_with_a_signature_in_it_is_taken(service: Service, api: Mode
 async def test_an_id_that_is_there_twice_refuses_the_reply(service: Service, api: ModelApi) -> None:
     calls = [CALL_OF[api], api.item("call_2", METADATA, DOC), CALL_OF[api]]
     answer = await batch(service, calls)
-    if api is CHAT:  # its messages are in the order of the calls
-        assert len(answer["messages"]) == len(calls)
+    if not api.ids_identify:  # messages are in the order of the calls
+        assert len(api.results(answer["messages"])) == len(calls)
         return
     assert field(answer) == f"calls.2.{api.id_field}"
 
@@ -205,7 +212,7 @@ async def test_a_call_without_a_name_refuses_the_reply(
     service: Service, api: ModelApi, name: object
 ) -> None:
     place = field(await batch(service, [api.item("c", name, DOC)]))
-    assert place == ("calls.0.function.name" if api is CHAT else "calls.0.name")
+    assert place == f"calls.0.{api.name_field}"
 
 
 @apis
@@ -246,6 +253,28 @@ async def test_a_call_that_was_cut_off_is_not_run(service: Service, status: str)
     cut_off = RESPONSES.item("c", "list_available_tools", "") | {"status": status}
     answer = await batch(service, [cut_off, CALL_OF[RESPONSES]])
     assert codes(answer) == ["INVALID_ARGUMENTS", "OK"]
+
+
+async def test_a_call_of_gemini_that_goes_on_in_another_part_is_not_run(service: Service) -> None:
+    item = GEMINI.item("c", "list_available_tools", {})
+    item["functionCall"]["willContinue"] = True
+    answer = await batch(service, [item, CALL_OF[GEMINI]])
+    assert codes(answer) == ["INVALID_ARGUMENTS", "OK"]
+
+
+async def test_a_call_of_gemini_in_snake_case_without_id_and_arguments_is_run(
+    service: Service,
+) -> None:
+    """Google's Python package writes parts so."""
+    item = {"text": None, "function_call": {"name": "list_available_tools", "id": None}}
+    answer = await batch(service, [item])
+    (part,) = answer["messages"][0]["parts"]
+    assert codes(answer) == ["OK"]
+    assert part["functionResponse"].keys() == {"name", "response"}
+
+
+async def test_a_function_call_that_is_no_object_refuses_the_reply(service: Service) -> None:
+    assert field(await batch(service, [{"functionCall": "x"}])) == "calls.0.functionCall"
 
 
 async def test_an_agent_of_the_model_s_api_is_none_of_ours(service: Service) -> None:

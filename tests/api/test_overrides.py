@@ -85,7 +85,7 @@ async def test_models_see_the_preset_s_texts_and_name_in_every_list() -> None:
         assert shown["inputSchema"] == FIND["inputSchema"]
         assert (await tools(served, name_style="bare")).keys() == {"find_ticket", "list"}
         assert (await tools(served, name_style="alias")).keys() == {"s__find", "s__list"}
-        for model_api in ("openai", "anthropic"):
+        for model_api in ("openai", "anthropic", "gemini"):
             found = await tools(served, format=model_api)
             assert found.keys() == {"find_ticket", "s__list"}
             assert found["find_ticket"]["description"] == SHOWN["description"]

@@ -90,7 +90,7 @@ async def test_a_tool_for_apps_only_stays_out_of_lists_for_models(
 ) -> None:
     button = tool("button", {}, _meta={"ui": {"visibility": visibility}})
     async with serving(button) as service:
-        for shape in ("openai", "anthropic"):
+        for shape in ("openai", "anthropic", "gemini"):
             listed = (await service.http.get(f"/internal/mcp/tools?format={shape}")).text
             assert ("button" in listed) is is_listed
         assert "button" in (await service.http.get("/internal/mcp/tools")).text

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.configuration import Config, make_preset
 from tests.support.mcp_servers.raw_web import running_raw
-from tests.support.model_apis import ANTHROPIC, APIS, CHAT, RESPONSES, Json, ModelApi
+from tests.support.model_apis import ANTHROPIC, APIS, CHAT, GEMINI, RESPONSES, Json, ModelApi
 from tests.support.service import BATCH, Envelope, Service, running
 
 USER = {"user_id": "user_1", "tenant_id": "tenant_1"}
@@ -167,10 +167,11 @@ async def test_other_data_is_noted_with_its_type_and_size(service: Service, api:
     )
 
 
-async def test_chat_completions_get_a_note_for_an_image(service: Service) -> None:
+@pytest.mark.parametrize("api", [CHAT, GEMINI], ids=lambda api: api.name)
+async def test_an_api_of_texts_gets_a_note_for_an_image(service: Service, api: ModelApi) -> None:
     result = {"content": [text("See:"), image()]}
     note = f"[image/png, {PNG_SIZE}: not shown, this API takes text only]"
-    assert await content(service, CHAT, result) == f"See:\n\n{note}"
+    assert await content(service, api, result) == f"See:\n\n{note}"
 
 
 def shown_image(api: ModelApi, data: str, kind: str) -> Json:
@@ -321,6 +322,13 @@ async def test_a_document_tool_s_result_is_json(service: Service, api: ModelApi)
     assert "text" in answer["results"][0]["result"]
 
 
+async def test_gemini_reads_a_failure_under_another_key(service: Service) -> None:
+    good, failed = {"content": [text("x")]}, {"content": [text("y")], "isError": True}
+    (content,) = (await answered(service, GEMINI, good, failed))["messages"]
+    keys = [[*part["functionResponse"]["response"]] for part in content["parts"]]
+    assert (content["role"], keys) == ("user", [["output"], ["error"]])
+
+
 @apis
 async def test_results_leave_out_the_content_that_messages_have(
     service: Service, api: ModelApi
@@ -336,7 +344,7 @@ async def test_results_leave_out_the_content_that_messages_have(
     full = await answered(service, api, good, failed, results="full")
     assert full["results"][0]["result"] == result | {"content": [text("x")]}
     assert full["results"][1]["error"]["details"] == details | {"content": [text("y")]}
-    assert full["messages"] == answer["messages"][:2] or api is ANTHROPIC
+    assert full["messages"] == answer["messages"][:2] or api in (ANTHROPIC, GEMINI)
 
 
 @apis
@@ -349,7 +357,7 @@ async def test_results_keep_a_content_that_messages_have_not_whole(
         "results"
     ]
     assert sound["result"]["content"] == [audio]
-    assert ("content" in pair["result"]) is (api is CHAT)
+    assert ("content" in pair["result"]) is (api in (CHAT, GEMINI))
 
 
 @apis

@@ -10,7 +10,7 @@ from tests.support.http_api import two_servers
 from tests.support.mcp_servers.raw_web import running_raw
 from tests.support.service import TOOLS, Envelope, Service, running
 
-FORMATS = ("mcp", "openai", "anthropic")
+FORMATS = ("mcp", "openai", "anthropic", "gemini")
 REMOTE = ["a:whoami", "a:alpha", "a-b:whoami", "a-b:beta"]
 ALIASES = ["a__whoami", "a__alpha", "a-b__whoami", "a-b__beta"]
 FIRST = make_agent(client_ids=["a"])
@@ -52,7 +52,8 @@ def remote(names: list[str]) -> list[str]:
 
 @pytest.mark.parametrize("agent", [None, "reader"])
 @pytest.mark.parametrize(
-    ("tool_format", "names"), [("mcp", REMOTE), ("openai", ALIASES), ("anthropic", ALIASES)]
+    ("tool_format", "names"),
+    [("mcp", REMOTE), ("openai", ALIASES), ("anthropic", ALIASES), ("gemini", ALIASES)],
 )
 async def test_every_format_lists_the_same_tools_in_the_same_order(
     tool_format: str, names: list[str], agent: str | None
@@ -90,6 +91,7 @@ async def test_a_format_that_is_not_named_is_mcps() -> None:
                 "input_schema": {"type": "object"},
             },
         ),
+        ("gemini", {"name": "a__alpha", "description": "Is alpha."}),
     ],
 )
 @pytest.mark.requirement("A-12")
@@ -210,7 +212,8 @@ async def test_unknown_keys_of_the_query_are_ignored() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tool_format", "warned"), [("mcp", []), ("openai", ["a:loose"]), ("anthropic", [])]
+    ("tool_format", "warned"),
+    [("mcp", []), ("openai", ["a:loose"]), ("anthropic", []), ("gemini", [])],
 )
 async def test_a_tool_whose_schema_an_api_cannot_take_whole_is_warned_of(
     tool_format: str, warned: list[str]
@@ -244,7 +247,7 @@ async def test_more_tools_than_an_api_takes_are_warned_of(tool_format: str) -> N
 
 
 @pytest.mark.requirement("A-13")
-@pytest.mark.parametrize("tool_format", ["openai", "anthropic"])
+@pytest.mark.parametrize("tool_format", ["openai", "anthropic", "gemini"])
 async def test_the_tool_gives_the_definitions_that_the_route_lists(tool_format: str) -> None:
     async with two_servers(FIRST) as two:
         listed = await fetch(two.service, format=tool_format, agent="reader")

@@ -89,7 +89,7 @@ async def test_it_is_the_list_that_the_caller_gets_after_the_switch(
     assert not preview["active"]
 
 
-@pytest.mark.parametrize("tool_format", ["mcp", "openai", "anthropic"])
+@pytest.mark.parametrize("tool_format", ["mcp", "openai", "anthropic", "gemini"])
 async def test_each_tool_has_its_origin_and_what_it_costs(
     server: RawServer, tool_format: str
 ) -> None:

@@ -16,7 +16,7 @@ from tests.support.mcp_endpoint import LEGACY, MODERN, serving
 from tests.support.raw_mcp_client import raw_client
 from tests.support.service import TOOLS, running
 
-FORMATS = ("mcp", "openai", "anthropic")
+FORMATS = ("mcp", "openai", "anthropic", "gemini")
 SCHEMA_KEYS = ("inputSchema", "parameters", "input_schema")
 MAX_TOKENS = 2_500
 DOCUMENT = {"tenant_id": "acme", "doc_id": "manual"}
@@ -60,8 +60,8 @@ async def test_a_tool_that_is_not_configured_is_in_no_list_when_it_is_named() ->
             await service.get(TOOLS, names="read_chunk_window", format=tool_format)
             for tool_format in FORMATS
         ]
-    assert [it["tools"] for it in answers] == [[]] * 3
-    assert [it["warnings"][0]["tool"] for it in answers] == ["read_chunk_window"] * 3
+    assert [it["tools"] for it in answers] == [[]] * len(FORMATS)
+    assert [it["warnings"][0]["tool"] for it in answers] == ["read_chunk_window"] * len(FORMATS)
 
 
 QUESTIONS: dict[str, tuple[str, dict[str, object], tuple[str | int, ...], object]] = {

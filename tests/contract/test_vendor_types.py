@@ -38,6 +38,7 @@ STRICT = ConfigDict(extra="forbid", strict=True)
 TYPES = {
     ToolFormat.OPENAI: ("openai.types.chat", "ChatCompletionFunctionToolParam"),
     ToolFormat.ANTHROPIC: ("anthropic.types", "ToolParam"),
+    ToolFormat.GEMINI: ("tests.support.gemini_types", "FunctionDeclaration"),
 }
 """Imported in the tests: it takes a sixth of what collecting all tests does, in each worker."""
 
@@ -108,7 +109,8 @@ def adapter_of(tool_format: ToolFormat) -> TypeAdapter[list[Any]]:
     """Build what validates a list of a vendor's tools."""
     module, name = TYPES[tool_format]
     tool = getattr(importlib.import_module(module), name)
-    return TypeAdapter(list[tool], config=STRICT)  # type: ignore[valid-type]
+    config = None if tool_format is ToolFormat.GEMINI else STRICT  # its types have their own
+    return TypeAdapter(list[tool], config=config)  # type: ignore[valid-type]
 
 
 vendors = pytest.mark.parametrize("vendor", TYPES)

@@ -94,3 +94,15 @@ def test_the_keys_are_those_of_the_reference_with_and_without_servers() -> None:
 def test_a_bad_setting_leaves_stdout_empty() -> None:
     code, out, err = check("--json", environment={"MCP_PROXY_TOOL_TIMEOUT_S": "never"})
     assert (code, out, err.count("\n")) == (2, "", 1)
+
+
+def test_tools_that_common_clients_reject_are_in_it_and_no_fault(tmp_path: Path) -> None:
+    write_good(tmp_path)
+    code, found, _ = report(**TOKENS, MCP_PROXY_TOOL_NAME_STYLE="server")
+    problems = {it["tool"]: it for it in found["client_problems"]}
+    assert (code, {"s1:echo", "s1:meta"} <= problems.keys()) == (0, True)
+    assert '"s1:echo"' in problems["s1:echo"]["problem"]
+    assert "name_style=alias" in problems["s1:echo"]["remedy"]
+    _, out, _ = check(environment={**TOKENS, "MCP_PROXY_TOOL_NAME_STYLE": "server"})
+    assert "Some MCP clients reject these tools" in out
+    assert report(**TOKENS)[1]["client_problems"] == []

@@ -77,6 +77,16 @@ def claude_call(call_id: str, arguments: Json) -> Json:
     return {"type": "tool_use", "id": call_id, "name": "read_doc_section", "input": arguments}
 
 
+def gemini(*parts: Json) -> Json:
+    """Build a reply of generateContent as the API sends it."""
+    content = {"role": "model", "parts": list(parts)}
+    return {"candidates": [{"content": content, "finishReason": "STOP"}]}
+
+
+def gemini_call(call_id: str, arguments: Json) -> Json:
+    return {"functionCall": {"id": call_id, "name": "read_doc_section", "args": arguments}}
+
+
 REASONING = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAA"}
 OUTPUT_TEXT = {"type": "output_text", "text": ANSWER, "annotations": []}
 MESSAGE = {
@@ -125,6 +135,18 @@ APIS = {
     ),
 }
 
+APIS["Gemini"] = Api(
+    url="https://generativelanguage.googleapis.com",
+    module="tests.support.gemini_types",
+    types=("Content", "Tool"),
+    conversation="contents",
+    replies=[
+        gemini(*(gemini_call(*it) for it in CALLS.items())),
+        gemini({"text": "Again.", "thoughtSignature": "x"}, gemini_call("call_3", CALL)),
+        gemini({"text": ANSWER}),
+    ],
+)
+
 CUT_OFF = {"type": "tool_use", "id": "call_1", "name": "read_doc_section", "input": {}}
 TEXT = {"type": "text", "text": ANSWER}
 REFUSAL = {"type": "refusal", "refusal": "I will not."}
@@ -134,6 +156,7 @@ ENDS = [
     ("OpenAI, Responses", {"output": [MESSAGE | {"content": [REFUSAL]}]}, ""),
     ("OpenAI, Responses", {"output": [MESSAGE, REASONING]}, ANSWER),
     ("OpenAI, Responses", {"output": [MESSAGE, REASONING, MESSAGE]}, ANSWER * 2),
+    ("Gemini", gemini({"text": ANSWER}, {"text": ANSWER}), ANSWER * 2),
     ("Anthropic, Messages", claude("end_turn"), ""),
     ("Anthropic, Messages", claude("end_turn", TEXT, TEXT), ANSWER * 2),
     ("Anthropic, Messages", claude("max_tokens", TEXT, CUT_OFF), ANSWER),
@@ -192,7 +215,7 @@ def loop(
 ) -> Iterator[tuple[Callable[[str], str], RecordedModel]]:
     """Yield the loop of the page for an API, and the model that it runs against."""
     code = loops()[name].replace('"tenant_id": "acme"', '"tenant_id": "tenant_1"')
-    for key in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+    for key in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"):
         monkeypatch.setenv(key, "secret")
     with recorded_model(replies) as model:
         code = code.replace(GATEWAY, f"http://127.0.0.1:{program.port}")

@@ -139,6 +139,61 @@ async def test_plain_schemas_have_no_references_and_no_lists_of_types(
     assert (called.is_error, refused.is_error) == (False, True)
 
 
+NULLS = {
+    "name": "nulls",
+    "inputSchema": {
+        "type": "object",
+        "description": None,
+        "properties": {
+            "a": {"type": "string", "description": None, "enum": None, "default": None},
+            "b": {"type": "array", "items": None},
+            "c": {"type": "object", "properties": None, "required": None},
+        },
+        "required": None,
+    },
+    "outputSchema": {"type": "object", "properties": None, "required": None},
+}
+NO_PROPERTIES = {
+    "name": "none",
+    "inputSchema": {"type": "object", "properties": None, "required": None},
+}
+
+
+@eras
+@pytest.mark.parametrize("query", ["", "?schemas=plain"])
+async def test_null_keywords_of_a_schema_are_absent(query: str, mode: str) -> None:
+    async with (
+        running_raw(name="s", only=(), extra={"tools": [NULLS, NO_PROPERTIES]}) as raw,
+        serving(config=alone(raw), tool_name_style=None) as served,
+        served.client(f"/mcp{query}", mode=mode) as client,
+    ):
+        tools = {it.name: it for it in (await client.list_tools()).tools}
+        called = [await client.call_tool(name, {}) for name in ("s__nulls", "s__none")]
+        text = await client.call_tool("s__nulls", {"a": "x", "b": [1], "c": {"d": 1}})
+    schema = tools["s__nulls"].input_schema
+    assert schema["properties"]["a"] == {"type": "string", "default": None}
+    assert "required" not in schema
+    assert tools["s__nulls"].output_schema is not None
+    assert [it.is_error for it in (*called, text)] == [False] * 3
+
+
+async def test_a_name_that_begins_with_a_digit_is_listed_for_gemini_and_called_by_every_name() -> (
+    None
+):
+    tools = [{"name": "get", "inputSchema": {"type": "object"}}]
+    tools.append({"name": "x" * 60, "inputSchema": {"type": "object"}})
+    async with (
+        running_raw(name="1p", only=(), extra={"tools": tools}) as raw,
+        serving(config=alone(raw), tool_name_style=None) as served,
+    ):
+        listed = await served.service.get("/internal/mcp/tools", format="gemini")
+        found = [it["name"] for it in listed["tools"] if it["name"][0] == "_"]
+        for name in (*found, "1p__get", "1p:get", "get"):
+            assert (await served.service.execute(name, {}))["status"] == "ok"
+        assert await served.service.code("_1p__got") == "TOOL_NOT_FOUND"
+    assert found == ["_1p__get", "_p__" + "x" * 60]
+
+
 WRONG = ["schemas=", "schemas=simple", "schemas=plain&schemas=plain", "name_max=15", "name_max=65"]
 
 

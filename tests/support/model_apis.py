@@ -1,4 +1,4 @@
-"""The three APIs of models, as a runtime uses them: items of a reply, and what is appended."""
+"""The four APIs of models, as a runtime uses them: items of a reply, and what is appended."""
 
 import importlib
 import json
@@ -23,6 +23,8 @@ class ModelApi:
     type_name: str
     """The type of one appended message."""
     id_field: str
+    name_field: str = "name"
+    ids_identify: bool = True
 
     def item(self, call_id: object, name: object, arguments: object) -> Json:
         """Build the item of a call, with the arguments as this API sends them."""
@@ -39,6 +41,8 @@ class ModelApi:
                     "arguments": _text(arguments),
                     "status": "completed",
                 }
+            case "gemini":
+                return {"functionCall": {"id": call_id, "name": name, "args": arguments}}
             case _:
                 return {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
 
@@ -50,12 +54,16 @@ class ModelApi:
             case "responses":
                 return [(it["call_id"], it["output"]) for it in messages]
         assert len(messages) <= 1
+        if self.name == "gemini":
+            parts = [it["functionResponse"] for one in messages for it in one["parts"]]
+            return [(it.get("id", ""), *it["response"].values()) for it in parts]
         return [(it["tool_use_id"], it["content"]) for one in messages for it in one["content"]]
 
     def validated(self, messages: Sequence[Json]) -> list[Json]:
         """Return the messages as the vendor's own types take them, without any other key."""
         vendor = getattr(importlib.import_module(self.module), self.type_name)
-        adapter = TypeAdapter(list[vendor], config=STRICT)  # type: ignore[valid-type]
+        config = None if self.name == "gemini" else STRICT  # its types have their own
+        adapter = TypeAdapter(list[vendor], config=config)  # type: ignore[valid-type]
         return [listed(it) for it in adapter.validate_python(messages)]
 
 
@@ -77,6 +85,8 @@ CHAT = ModelApi(
     module="openai.types.chat",
     type_name="ChatCompletionToolMessageParam",
     id_field="id",
+    name_field="function.name",
+    ids_identify=False,
 )
 RESPONSES = ModelApi(
     name="responses",
@@ -87,4 +97,12 @@ RESPONSES = ModelApi(
 ANTHROPIC = ModelApi(
     name="anthropic", module="anthropic.types", type_name="MessageParam", id_field="id"
 )
-APIS = (CHAT, RESPONSES, ANTHROPIC)
+GEMINI = ModelApi(
+    name="gemini",
+    module="tests.support.gemini_types",
+    type_name="Content",
+    id_field="functionCall.id",
+    name_field="functionCall.name",
+    ids_identify=False,
+)
+APIS = (CHAT, RESPONSES, ANTHROPIC, GEMINI)

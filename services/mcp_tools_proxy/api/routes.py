@@ -107,7 +107,8 @@ def api_routes(
                 "Each call is checked and charged on its own. The results are in the order of the "
                 "calls. `calls` may also be what a model answered, unchanged: `tool_calls` of "
                 "OpenAI's Chat Completions, `output` of its Responses, `content` of Anthropic's "
-                "Messages. Then `messages` are what to append to the conversation."
+                "Messages, `parts` of Gemini's content. Then `messages` are what to append to the "
+                "conversation."
             ),
             responses=BATCH_RESPONSES,
             headers=TOOL_HEADERS,

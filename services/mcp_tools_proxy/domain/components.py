@@ -17,6 +17,10 @@ DOCUMENT_ARGUMENT = "doc_id"
 """The argument that names a document; a tool that has it has a budget for each value (T-08)."""
 
 
+MAX_MODEL_NAME_CHARS = 64
+"""Longest name of a tool that model APIs take."""
+
+
 class ToolNameStyle(StrEnum):
     """The form of downstream tools' names in lists; local tools keep their names in every style.
 
@@ -176,6 +180,9 @@ class ToolSpec:
     """Bytes of text in a result, where the entry of its server limits them."""
     structured_in_messages: bool = True
     """Whether models are shown structured content beside a text that does not hold it."""
+    argument_aliases: Mapping[str, str] | None = None
+    """Names of arguments that model APIs may refuse, at any depth → names shown instead; None for
+    those that follow from the input schema alone."""
     argument_names: frozenset[str] = field(init=False)
     """The arguments that the input schema declares, computed from it."""
 
@@ -211,6 +218,14 @@ class ToolSpec:
     def model_name(self) -> str:
         """The name in lists for model APIs, which take no colon."""
         return self.given_name or self.alias
+
+    @property
+    def gemini_name(self) -> str:
+        """The name in lists for Gemini, which begins with a letter or an underscore."""
+        name = self.model_name
+        if name[:1].isalpha() or name[:1] == "_":
+            return name
+        return f"_{name}" if len(name) < MAX_MODEL_NAME_CHARS else f"_{name[1:]}"
 
     @property
     def as_mcp(self) -> JsonObject:

@@ -53,12 +53,28 @@ def _content_blocked(spec: ComponentSpec, blocked: Blocked) -> ContentBlocked:
 def recorded_call(spec: ComponentSpec, call: Call, completed: Call) -> Call:
     """Return a call as its record shows it: with the document that was filled in for it, if any.
 
-    Other arguments that are filled in are in no record.
+    Other arguments that are filled in are in no record. An argument that was sent under its alias
+    has the server's name.
     """
+    if spec.server_id is not None:
+        return _with_names(spec, call, completed)
     document = completed.arguments.get(DOCUMENT_ARGUMENT)
-    if spec.server_id is not None or document == call.arguments.get(DOCUMENT_ARGUMENT):
+    if document == call.arguments.get(DOCUMENT_ARGUMENT):
         return call
     return replace(call, arguments={**call.arguments, DOCUMENT_ARGUMENT: document})
+
+
+def _with_names(spec: ComponentSpec, call: Call, completed: Call) -> Call:
+    aliases = spec.argument_aliases if isinstance(spec, ToolSpec) else None
+    renamed = {
+        alias: name
+        for name, alias in (aliases or {}).items()
+        if alias in call.arguments and alias not in completed.arguments
+    }
+    if not renamed:
+        return call
+    named = {renamed.get(key, key): value for key, value in call.arguments.items()}
+    return replace(call, arguments=named)
 
 
 def charged_call(spec: ComponentSpec, call: Call) -> ChargedCall:

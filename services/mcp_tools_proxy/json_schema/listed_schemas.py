@@ -25,6 +25,9 @@ _JAVASCRIPT = re.compile(
 )
 """Matches the patterns that JavaScript accepts with the flag ``u``, of those that we accept."""
 
+_MAY_BE_NULL = frozenset({"const", "default", "example"})
+"""Keywords whose value is a value, not a schema or a rule."""
+
 _CLASS_IN_RANGE = re.compile(r"\\[dDwWsS]-[^\]]|[^\[\\^]-\\[dDwWsS]")
 
 
@@ -35,10 +38,10 @@ def output_schema_problem(schema: Mapping[str, object]) -> str | None:
     except BrokenSchema as error:
         return error.reason.replace("its inputSchema ", "it ", 1)
     names: set[str] = set()
-    return next(filter(None, (_client_problem(node, names) for node in _nodes(schema))), None)
+    return next(filter(None, (_client_problem(node, names) for node in nodes_of(schema))), None)
 
 
-def _nodes(schema: Node) -> Iterator[Node]:
+def nodes_of(schema: Node) -> Iterator[Node]:
     """Yield a schema and all schemas in it."""
     nodes: list[Any] = [schema]
     for node in nodes:  # the loop appends to it
@@ -83,7 +86,7 @@ def with_object_properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 
     The schema accepts the same values. Without such a boolean it is returned itself.
     """
-    if not any(_has_boolean_property(node) for node in _nodes(schema)):
+    if not any(_has_boolean_property(node) for node in nodes_of(schema)):
         return schema
     written: Mapping[str, Any] = _rewritten(schema)
     return written
@@ -109,6 +112,47 @@ def _rewritten_keyword(key: str, value: Any) -> Any:
     if key in OTHER_SCHEMAS:
         return list(map(_rewritten, value)) if isinstance(value, list) else _rewritten(value)
     return value
+
+
+def without_null_keywords(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a schema without the keywords that are null, which mean absent, at any depth.
+
+    Some servers write each field of their own schema type, used or not (``"required": null``).
+    ``const`` and ``default`` may be null. A property whose schema is null may have any value.
+    Without such a null the schema is returned itself.
+    """
+    if not any(map(_has_null, nodes_of(schema))):
+        return schema
+    written: Mapping[str, Any] = _without_nulls(schema)
+    return written
+
+
+def _has_null(node: Node) -> bool:
+    tables = (node[key] for key in NAMED_SCHEMAS.intersection(node))
+    return any(_is_absent(key, value) for key, value in node.items()) or any(
+        None in table.values() for table in tables if isinstance(table, Mapping)
+    )
+
+
+def _is_absent(key: str, value: object) -> bool:
+    return value is None and key not in _MAY_BE_NULL and not key.startswith("x-")
+
+
+def _without_nulls(node: Any) -> Any:
+    if not isinstance(node, Mapping):
+        return node
+    written: dict[str, Any] = {}
+    for key, value in node.items():
+        if _is_absent(key, value):
+            continue
+        if key in NAMED_SCHEMAS and isinstance(value, Mapping):
+            written[key] = {k: {} if v is None else _without_nulls(v) for k, v in value.items()}
+        elif key in OTHER_SCHEMAS:
+            is_list = isinstance(value, list)
+            written[key] = [*map(_without_nulls, value)] if is_list else _without_nulls(value)
+        else:
+            written[key] = value
+    return written
 
 
 def _as_object(schema: Any) -> Any:

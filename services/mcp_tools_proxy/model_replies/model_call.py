@@ -49,13 +49,13 @@ def check_idempotency_key(item: Item, place: int) -> None:
         raise invalid_item(place, f".{_KEY}", IDEMPOTENCY_KEY_RULE)
 
 
-def read_call_id(item: Item, key: str, place: int) -> str:
+def read_call_id(item: Item, key: str, place: int, path: str = "") -> str:
     """Return the id that the result has to name. Raises InvalidRequest."""
     value = item.get(key)
     if isinstance(value, str) and _CALL_ID.fullmatch(value):
         return value
     problem = "is missing" if value is None else "should be 1 to 16384 printable ASCII characters"
-    raise invalid_item(place, f".{key}", problem)
+    raise invalid_item(place, f".{path}{key}", problem)
 
 
 def read_name(holder: Item, place: int, path: str = "") -> str:

@@ -14,6 +14,7 @@ from mcp_tools_proxy.domain.outcome import Failed, Outcome
 from mcp_tools_proxy.model_replies.anthropic_messages import AnthropicMessages
 from mcp_tools_proxy.model_replies.argument_texts import ReadArguments, read_arguments
 from mcp_tools_proxy.model_replies.chat_completions import ChatCompletions
+from mcp_tools_proxy.model_replies.gemini_parts import GeminiParts
 from mcp_tools_proxy.model_replies.model_call import (
     Item,
     ModelCall,
@@ -31,10 +32,12 @@ PLAIN_KEY = "tool_name"
 MAX_CALLS_ELSEWHERE = 256
 """Calls of one reply that are run elsewhere; 49,000 of them made an answer of 15 MB."""
 
-_SHAPES: Sequence[ReplyShape] = (ChatCompletions(), Responses(), AnthropicMessages())
-
-_SKIPS_UNKNOWN = _SHAPES[-1]
+_SKIPS_UNKNOWN = AnthropicMessages()
 """A shape whose items of unknown types are skipped."""
+
+_GEMINI = GeminiParts()
+
+_SHAPES: Sequence[ReplyShape] = (ChatCompletions(), Responses(), _SKIPS_UNKNOWN, _GEMINI)
 
 _KEYS_OF_CALLS = frozenset({PLAIN_KEY, "name", "arguments", "input"})
 """An item with one of these is a call, if only one that went wrong."""
@@ -178,9 +181,14 @@ def _checked(shape: ReplyShape, item: object, place: int) -> Item:
             "",
             f"is {title}, but the others are of {shape.title}; all calls of a batch have one form",
         )
-    if not isinstance(item.get("type"), str):
+    if not isinstance(item.get("type"), str) and not (shape is _GEMINI and _is_new_part(item)):
         raise invalid_item(place, ".type", "should be a string")
     return item
+
+
+def _is_new_part(item: Item) -> bool:
+    """Return whether an item may be a part of Gemini's of a kind that is not known here."""
+    return bool(item) and "type" not in item and _KEYS_OF_CALLS.isdisjoint(item)
 
 
 def _is_no_call(item: object) -> bool:

@@ -76,7 +76,8 @@ def impersonates_server(
     """
     if kind is Kind.TOOL:
         first, separator, _ = name.partition("__")
-        return ":" in name or (bool(separator) and first in servers)
+        named = {first, first.removeprefix("_")}  # with "_" before it: the name for Gemini
+        return ":" in name or (bool(separator) and any(it in servers for it in named))
     first, separator, rest = name.partition(":")
     if not separator or first == server_id or first not in servers:
         return False

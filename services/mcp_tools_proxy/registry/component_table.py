@@ -5,7 +5,7 @@ from functools import cached_property
 from itertools import compress
 from typing import Generic, Protocol, TypeVar
 
-from mcp_tools_proxy.domain.components import ComponentSpec, Tool
+from mcp_tools_proxy.domain.components import ComponentSpec, Tool, ToolSpec
 from mcp_tools_proxy.domain.list_options import MAX_NAME_CHARS, MIN_NAME_CHARS
 from mcp_tools_proxy.policy.aliases import alias_of, hash_in, pair_hash, qualified_name
 from mcp_tools_proxy.policy.visibility import Denial
@@ -100,9 +100,9 @@ class ComponentTable(Generic[ItemT]):
         own = self._by_name.get(name)
         if own is not None:
             return (own,) if self.is_visible(own, permissions) else ()
-        shortened = self._find_shortened(name)
-        if shortened is not None:
-            return (shortened,) if self.is_visible(shortened, permissions) else ()
+        other = self._find_shortened(name) or self._find_for_gemini(name)
+        if other is not None:
+            return (other,) if self.is_visible(other, permissions) else ()
         found = self._find_bare(name, permissions)
         if found and self._absent.candidates(name, permissions):
             return ()
@@ -123,6 +123,20 @@ class ComponentTable(Generic[ItemT]):
         pair = item.spec.server_id, item.spec.bare_name
         is_alias = any(alias_of(*pair, size) == name for size in _sizes_for(name))
         return item if is_alias else None
+
+    def _find_for_gemini(self, name: str) -> ItemT | None:
+        """Return the tool that Gemini's format lists by ``name``: its own begins with a digit."""
+        return self._by_gemini_name.get(name) if self._has_aliases and name[:1] == "_" else None
+
+    @cached_property
+    def _by_gemini_name(self) -> Mapping[str, ItemT | None]:
+        """The tools with a name for Gemini alone; None if two share it."""
+        found: dict[str, ItemT | None] = {}
+        for item in self.items:
+            spec = item.spec
+            if isinstance(spec, ToolSpec) and spec.gemini_name != spec.model_name:
+                found[spec.gemini_name] = None if spec.gemini_name in found else item
+        return found
 
     @cached_property
     def _by_hash(self) -> Mapping[str, ItemT | None]:

@@ -72,6 +72,8 @@ class SerializedTools:
             return self._names
         if self.format is ToolFormat.MCP:
             return [spec.listed_name for spec in self.specs]
+        if self.format is ToolFormat.GEMINI:
+            return [spec.gemini_name for spec in self.specs]
         return [spec.model_name for spec in self.specs]
 
     async def serialize(self, mask: bytes) -> None:

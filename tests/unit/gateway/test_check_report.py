@@ -2,12 +2,17 @@
 
 from dataclasses import replace
 
+import pytest
+
 from mcp_tools_proxy.config.loader import NO_AGENTS, NO_FILE
 from mcp_tools_proxy.domain.caller import Kind
+from mcp_tools_proxy.domain.components import JsonObject, ToolNameStyle
 from mcp_tools_proxy.domain.configuration import AgentProfile, Agents
+from mcp_tools_proxy.domain.list_options import ListOptions
 from mcp_tools_proxy.domain.offers.snapshot import InvalidItem
 from mcp_tools_proxy.gateway.check.report import Files, build_report
 from mcp_tools_proxy.policy.visibility import Visibility
+from mcp_tools_proxy.registry.name_styles import NameStyles
 from mcp_tools_proxy.registry.permissions import AccessRules
 from mcp_tools_proxy.registry.registry import Registry
 from tests.support.builders import make_preset, make_snapshot
@@ -25,14 +30,65 @@ FILES = Files(
 
 
 def test_what_a_model_api_cannot_be_told_of_a_tool_is_found_for_each_api() -> None:
-    tool = FakeTool(name="a:pay", alias="a__pay", server_id="a", properties=("to the", "sum"))
+    tool = FakeTool(name="a:pay", alias="a__pay", server_id="a", properties=("to", "sum"))
     tool.spec = replace(tool.spec, input_schema={**tool.spec.input_schema, "not": {"const": {}}})
     registry = Registry.build([tool, FakeTool(name="fine")])
     found = build_report(FILES, (), {}, registry, require_agent=None).schema_relaxations
-    assert [(tool_format, name) for tool_format, name, _ in found] == [
-        ("openai", "a:pay"),
-        ("anthropic", "a:pay"),
+    assert [(tool_format, name) for tool_format, name, _ in found] == [("openai", "a:pay")]
+
+
+REJECTED: dict[str, tuple[JsonObject, str]] = {
+    "reference at the root": ({"$ref": "#/$defs/a", "$defs": {"a": {}}}, "$ref at the root"),
+    "choice at the root": ({"type": "object", "anyOf": [{}]}, "anyOf at the root"),
+    "reference to a property": (
+        {"properties": {"a": {"items": {"$ref": "#/properties/b"}}, "b": {}}},
+        '$ref to "#/properties/b"',
+    ),
+    "list of types": (
+        {"$defs": {"a": {"type": ["boolean", "string"]}}},
+        "list of types: boolean, string",
+    ),
+    "array without items": ({"properties": {"a": {"type": "array"}}}, "array without items"),
+    "name of a property": ({"properties": {"$filter": {}}}, 'property named "$filter"'),
+}
+
+
+@pytest.mark.parametrize("case", REJECTED)
+def test_what_common_clients_reject_is_found_with_the_option_that_helps(case: str) -> None:
+    schema, problem = REJECTED[case]
+    tool = FakeTool(name="a:odd", alias="a__odd", server_id="a")
+    tool.spec = replace(tool.spec, input_schema=schema)
+    found = build_report(
+        FILES, (), {}, Registry.build([tool, FakeTool(name="fine")]), require_agent=None
+    )
+    (rejected,) = found.client_problems
+    assert rejected.tool == "a:odd"
+    assert problem in rejected.problem
+    assert "schemas=plain" in rejected.remedy
+    assert found.good
+
+
+@pytest.mark.parametrize(
+    ("style", "rejected"),
+    [
+        (None, []),
+        (ToolNameStyle.ALIAS, []),
+        (ToolNameStyle.SERVER, ["a:pay", "a:x.y"]),
+        (ToolNameStyle.BARE, ["a:x.y"]),
+    ],
+)
+def test_names_that_clients_reject_are_those_of_the_style_in_use(
+    style: ToolNameStyle | None, rejected: list[str]
+) -> None:
+    tools = [
+        FakeTool(name="a:pay", alias="a__pay", server_id="a"),
+        FakeTool(name="a:x.y", alias="a_x_y_f8e8e8d6", server_id="a"),
     ]
+    styles = NameStyles(default=ListOptions(name_style=style))
+    registry = Registry.build(tools, name_styles=styles)
+    found = build_report(FILES, (), {}, registry, require_agent=None).client_problems
+    assert [it.tool for it in found] == rejected
+    assert all("name_style=alias" in it.remedy for it in found)
 
 
 def test_names_that_model_apis_refuse_are_found_with_their_aliases() -> None:

@@ -5,6 +5,7 @@ import pytest
 from mcp_tools_proxy.json_schema.listed_schemas import (
     output_schema_problem,
     with_object_properties,
+    without_null_keywords,
 )
 from mcp_tools_proxy.json_schema.validator import compile_check
 
@@ -85,3 +86,30 @@ def test_the_written_schema_accepts_the_same_values() -> None:
 def test_a_schema_without_boolean_properties_is_returned_itself() -> None:
     schema = of({"additionalProperties": True})
     assert with_object_properties(schema) is schema
+
+
+def test_null_keywords_are_left_out_at_any_depth() -> None:
+    inner = {"type": "string", "description": None, "enum": None, "pattern": None}
+    schema = {
+        "type": "object",
+        "title": None,
+        "properties": {"a": inner, "b": None, "required": {"type": None}},
+        "required": None,
+        "anyOf": [{"items": None}, {"items": {"items": None}}],
+        "additionalProperties": None,
+        "$defs": {"x": {"properties": None}},
+    }
+    assert without_null_keywords(schema) == {
+        "type": "object",
+        "properties": {"a": {"type": "string"}, "b": {}, "required": {}},
+        "anyOf": [{}, {"items": {}}],
+        "$defs": {"x": {}},
+    }
+
+
+def test_a_value_may_be_null() -> None:
+    schema = {
+        "properties": {"a": {"const": None, "default": None, "enum": [None], "x-own": None}},
+        "examples": [{"items": None}],
+    }
+    assert without_null_keywords(schema) is schema

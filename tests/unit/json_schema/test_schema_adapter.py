@@ -28,7 +28,7 @@ TYPICAL: Schema = {
         "query": {"type": "string", "description": "What to look for", "pattern": "^a+$"},
         "tags": {"type": "array", "items": {"type": "string"}},
         "at": {"$ref": "#/$defs/Place"},
-        "not": {"type": "object", "properties": {"$ref": {"type": "string"}}},
+        "not": {"type": "object", "properties": {"ref": {"type": "string"}}},
         "items": {"type": "integer", "exclusiveMinimum": 0},
     },
     "required": ["query"],
@@ -91,21 +91,25 @@ def test_what_is_data_is_not_read_as_a_schema() -> None:
 
 class TestVendors:
     @pytest.mark.parametrize("name", ["a b", "filter[x]", "ключ", "", "a" * 65, "$top"])
-    def test_anthropic_is_not_shown_an_argument_it_has_no_name_for(self, name: str) -> None:
+    def test_an_argument_of_a_refused_name_is_shown_under_another(self, name: str) -> None:
         whole = {"type": "object", "properties": {"a": {}, name: {}}, "additionalProperties": False}
-        schema, warning = relaxed(whole)
-        assert schema == {**whole, "properties": {"a": {}}}
-        assert "is left out" in warning
+        schema = shown({**whole, "required": ["a", name]})
+        first, alias = schema["properties"]
+        assert first == "a"
+        assert ANTHROPIC.accepts_argument_name(alias)
+        assert schema == {**whole, "properties": {"a": {}, alias: {}}, "required": ["a", alias]}
 
-    def test_a_required_argument_without_a_name_is_reported(self) -> None:
-        whole = {"type": "object", "properties": {"a b": {}, "c": {}}, "required": ["a b", "c"]}
-        schema, warning = relaxed(whole)
-        assert schema["required"] == ["c"]
-        assert "no call through it can be complete" in warning
+    def test_names_inside_an_argument_are_changed_as_well(self) -> None:
+        inner = {"type": "object", "properties": {"a b": {}}, "required": ["a b"]}
+        whole = with_argument({"type": "array", "items": {"$ref": "#/$defs/$x"}})
+        schema = shown({**whole, "$defs": {"$x": inner}})
+        (definition,) = schema["$defs"].values()
+        assert (definition["properties"], definition["required"]) == ({"a_b": {}}, ["a_b"])
 
-    def test_names_inside_an_argument_are_free(self) -> None:
-        whole = with_argument({"type": "object", "properties": {"a b": {}}})
-        assert adapt_schema(whole, ANTHROPIC).schema is whole
+    def test_conditions_on_a_renamed_argument_name_it_so(self) -> None:
+        whole = {"type": "object", "properties": {"a b": {}, "c": {}}}
+        schema = shown({**whole, "dependentRequired": {"a b": ["c"], "c": ["a b"]}})
+        assert schema["dependentRequired"] == {"a_b": ["c"], "c": ["a_b"]}
 
     @pytest.mark.parametrize("pattern", [r"^\p{L}$", r"(?<name>a)", "^(?!undefined$)", "(?<=a)b"])
     def test_openai_is_not_shown_a_pattern_it_cannot_read(self, pattern: str) -> None:

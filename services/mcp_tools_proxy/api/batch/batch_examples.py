@@ -26,4 +26,11 @@ REPLY_EXAMPLES: Mapping[str, Mapping[str, object]] = {
         ],
         "user": _USER,
     },
+    "parts of Gemini's content": {
+        "calls": [
+            {"text": "I look it up."},
+            {"functionCall": {"name": _NAME, "args": {"doc_id": "doc_1"}}},
+        ],
+        "user": _USER,
+    },
 }

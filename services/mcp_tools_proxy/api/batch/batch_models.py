@@ -103,6 +103,26 @@ class AnthropicOtherBlock(TypedDict):
     ]
 
 
+class GeminiFunctionCall(TypedDict):
+    """The function that Gemini calls; it needs no `id`."""
+
+    name: str
+    args: NotRequired[object]
+    id: NotRequired[CallId]
+
+
+class GeminiCallPart(TypedDict):
+    """A call among the `parts` of Gemini's content; other parts are skipped."""
+
+    functionCall: GeminiFunctionCall
+
+
+class GeminiTextPart(TypedDict):
+    """A text among the `parts`, which is skipped like any other part that is no call."""
+
+    text: str
+
+
 class ReplyBatchRequest(RequestContext):
     """The calls of a model's reply, as its API sent them; all of one API."""
 
@@ -112,6 +132,7 @@ class ReplyBatchRequest(RequestContext):
         Annotated[list[ChatToolCall | ChatCustomCall], Field(min_length=1)]
         | Annotated[list[ResponsesCall | ResponsesOtherItem], Field(min_length=1)]
         | Annotated[list[ToolUseBlock | AnthropicOtherBlock], Field(min_length=1)]
+        | Annotated[list[GeminiCallPart | GeminiTextPart], Field(min_length=1)]
     )
     results: ResultsWanted = None
     idempotency_key: IdempotencyKey | None = None
@@ -200,7 +221,35 @@ class ToolResultsMessage(TypedDict):
     content: list[ToolResultBlock]
 
 
+class GeminiResponse(TypedDict):
+    """What a function answered, as JSON or text."""
+
+    output: NotRequired[str]
+    error: NotRequired[str]
+
+
+class GeminiFunctionResponse(TypedDict):
+    """The result of one call."""
+
+    name: str
+    response: GeminiResponse
+    id: NotRequired[str]
+
+
+class GeminiResponsePart(TypedDict):
+    """A part with the result of one call."""
+
+    functionResponse: GeminiFunctionResponse
+
+
+class GeminiResultsContent(TypedDict):
+    """The results of all calls, for Gemini."""
+
+    role: Literal["user"]
+    parts: list[GeminiResponsePart]
+
+
 BatchMessage = Annotated[
-    ChatToolMessage | ResponsesCallOutput | ToolResultsMessage,
+    ChatToolMessage | ResponsesCallOutput | ToolResultsMessage | GeminiResultsContent,
     Field(title="BatchMessage", description="A message to append, as the model's API takes it."),
 ]

@@ -158,8 +158,16 @@ class OpenAiTool(AnswerModel):
     function: OpenAiFunction
 
 
+class GeminiTool(AnswerModel):
+    """One function declaration, as the Gemini API takes it; `parameters` only if it has any."""
+
+    name: str
+    description: str
+    parameters: SchemaField | None = None
+
+
 Tool = Annotated[
-    McpTool | OpenAiTool | AnthropicTool,
+    McpTool | OpenAiTool | AnthropicTool | GeminiTool,
     Field(title="Tool", description="A tool, in the `format` that was requested."),
 ]
 

@@ -21,6 +21,9 @@ from mcp_tools_proxy.wire.text import printable, quote
 NAMES_SHOWN = 5
 """Names listed in one cell of a table."""
 
+CLIENT_PROBLEMS_SHOWN = 20
+"""Problems of clients in one table."""
+
 NOT_CHECKED_OFFLINE = (
     "whether the servers can be reached, and what they offer",
     "what presets and agents see of the servers, and excluded names that match nothing",
@@ -100,6 +103,7 @@ def print_report(
         ("format", "tool", "what is shown otherwise"),
         report.schema_relaxations,
     )
+    _show_client_problems(report, console)
     _show_definitions(report, console)
     _show_agents(report, console)
     lines(console, "Problems", map(str, report.problems))
@@ -109,6 +113,21 @@ def print_report(
     if locked:
         _show_lock(report, console)
     console.print(_verdict(report))
+
+
+def _show_client_problems(report: CheckReport, console: Console) -> None:
+    """Print what clients reject, by remedy; a style of names may concern every tool."""
+    for remedy in dict.fromkeys(it.remedy for it in report.client_problems):
+        found = [it for it in report.client_problems if it.remedy == remedy]
+        _table(
+            console,
+            f"Some MCP clients reject these tools. What helps: {remedy}",
+            ("tool", "problem"),
+            [(it.tool, it.problem) for it in found[:CLIENT_PROBLEMS_SHOWN]],
+        )
+        if (more := len(found) - CLIENT_PROBLEMS_SHOWN) > 0:
+            console.print(Text(f"  and {more} more; --json prints all of them"))
+            console.print()
 
 
 def _show_definitions(report: CheckReport, console: Console) -> None:

@@ -60,6 +60,7 @@ def report_facts(
             {"format": tool_format, "tool": tool, "warning": warning}
             for tool_format, tool, warning in report.schema_relaxations
         ],
+        "client_problems": [asdict(it) for it in report.client_problems],
         "definitions": _definitions(report.definitions),
         "tokens": [token_facts(entry) for entry in tokens],
         "upgrade_notes": list(notes),

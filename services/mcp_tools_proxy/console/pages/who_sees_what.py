@@ -29,7 +29,7 @@ MAX_SHOWN_CHARS = 8_000
 MAX_KEPT_CHARS = 300
 """Of a parameter that links repeat; names and ids are shorter."""
 
-FORMATS = ("mcp", "openai", "anthropic")
+FORMATS = ("mcp", "openai", "anthropic", "gemini")
 
 _SEEN_BY = ("request", "authentication", "audit", "lifecycle", "agent", "visibility")
 

@@ -37,6 +37,7 @@ from mcp_tools_proxy.downstream.reconnecting_session import ReconnectingSession
 from mcp_tools_proxy.downstream.relay.client_request_rules import input_required
 from mcp_tools_proxy.json_schema.bound_offers import bound_schema
 from mcp_tools_proxy.json_schema.listed_schemas import with_object_properties
+from mcp_tools_proxy.json_schema.model_api.argument_names import ArgumentNames, aliases_of
 from mcp_tools_proxy.json_schema.required_defaults import with_defaults
 from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
 from mcp_tools_proxy.wire.content_blocks import repeated_data_bytes
@@ -62,6 +63,8 @@ class RemoteTool(NamesNoDocument):
     """Compares results with the tool's ``outputSchema``; None where they are not compared."""
     bound: BoundArguments | None = None
     """The arguments that are filled in; ``spec`` does not show them, and ``check`` knows them."""
+    names: ArgumentNames | None = None
+    """The server's names of arguments that are listed under others; None without such names."""
 
     @classmethod
     def build(
@@ -80,6 +83,7 @@ class RemoteTool(NamesNoDocument):
             check=_check_of(route, session),
             max_text_bytes=max_text_bytes,
             output_check=OutputCheck.build(spec, session.metrics, output_schema_check),
+            names=_names_of(spec),
         )
 
     @property
@@ -100,7 +104,13 @@ class RemoteTool(NamesNoDocument):
         return replace(self, spec=spec, target=replace(self.target, spec=spec), bound=bound)
 
     def complete_arguments(self, call: Call) -> Call:
-        """Return the call with the bound arguments. Raises InvalidArguments, IdentityRequired."""
+        """Return the call with the server's names of arguments, and the bound arguments.
+
+        Raises InvalidArguments, IdentityRequired.
+        """
+        if self.names is not None:
+            arguments = self.names.restore(call.arguments)
+            call = call if arguments is call.arguments else replace(call, arguments=arguments)
         return call if self.bound is None else self.bound.complete(call)
 
     def parse(self, arguments: JsonObject) -> JsonObject:
@@ -195,6 +205,7 @@ def _spec_of(route: Route, config: ServerConfig) -> ToolSpec:
         alias=alias_of(route.server_id, route.name),
         description=cast("str", descriptor.get("description") or ""),
         input_schema=input_schema,
+        argument_aliases=aliases_of(input_schema),
         output_schema=with_object_properties(output_schema)
         if isinstance(output_schema, Mapping)
         else None,
@@ -207,6 +218,11 @@ def _spec_of(route: Route, config: ServerConfig) -> ToolSpec:
         max_text_bytes=config.max_text_bytes,
         structured_in_messages=config.structured_in_messages,
     )
+
+
+def _names_of(spec: ToolSpec) -> ArgumentNames | None:
+    aliases = spec.argument_aliases
+    return ArgumentNames(spec.input_schema, aliases) if aliases else None
 
 
 def _check_of(route: Route, session: ReconnectingSession) -> CheckArguments:

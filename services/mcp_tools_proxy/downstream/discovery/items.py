@@ -19,7 +19,11 @@ from mcp_tools_proxy.downstream.discovery.optional_fields import (
     drop_invalid_fields,
 )
 from mcp_tools_proxy.downstream.uri_templates import UriPattern
-from mcp_tools_proxy.json_schema.listed_schemas import output_schema_problem
+from mcp_tools_proxy.json_schema.listed_schemas import (
+    output_schema_problem,
+    without_null_keywords,
+)
+from mcp_tools_proxy.json_schema.satisfiable import why_nothing_satisfies
 from mcp_tools_proxy.json_schema.validator import BrokenSchema, compile_check
 from mcp_tools_proxy.wire.identifiers import has_control_character
 from mcp_tools_proxy.wire.mcp_protocol import has_header_parameters
@@ -91,9 +95,13 @@ def check_of(tool: JsonObject) -> CheckArguments:
     if not _allows_object(schema.get("type", "object")):
         raise UnusableItem('its inputSchema is not of type "object"')
     try:
-        return compile_check(schema)
+        check = compile_check(schema)
     except BrokenSchema as error:
         raise UnusableItem(error.reason) from None
+    as_object = schema if schema.get("type") == "object" else {**schema, "type": "object"}
+    if reason := why_nothing_satisfies(as_object):
+        raise UnusableItem(f"no arguments satisfy its inputSchema: {ascii_text(reason, 400)}")
+    return check
 
 
 def read_item(category: Category, listed: object) -> Item:
@@ -143,6 +151,7 @@ def _read_tool(tool: JsonObject) -> Item:
     from mcp.shared.inbound import find_invalid_x_mcp_header  # noqa: PLC0415 - see uri_templates.py
 
     key = _text(tool, "name", MAX_NAME_CHARS)
+    tool = _with_clean_schemas(tool)
     check = check_of(tool)
     schema = tool.get("inputSchema")
     if has_header_parameters(schema) and (wrong := find_invalid_x_mcp_header(schema)):
@@ -154,7 +163,18 @@ def _read_tool(tool: JsonObject) -> Item:
     if output_schema and (problem := output_schema_problem(cast("JsonObject", output_schema))):
         listed = {name: value for name, value in tool.items() if name != "outputSchema"}
         return Item(key, check, listed, (f"outputSchema ({ascii_text(problem, 400)})",))
-    return Item(key, check)
+    return Item(key, check, tool)
+
+
+def _with_clean_schemas(tool: JsonObject) -> JsonObject:
+    """Return a tool whose schemas have no null keywords; the tool itself if they have none."""
+    clean: dict[str, object] = {}
+    for name in ("inputSchema", "outputSchema"):
+        if isinstance(schema := tool.get(name), Mapping):
+            written = without_null_keywords(schema)
+            if written is not schema:
+                clean[name] = written
+    return {**tool, **clean} if clean else tool
 
 
 def _read_prompt(prompt: JsonObject) -> Item:

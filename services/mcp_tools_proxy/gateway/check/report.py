@@ -30,6 +30,7 @@ from mcp_tools_proxy.gateway.check.agents import (
     describe_agent_view,
     summarize_agents,
 )
+from mcp_tools_proxy.gateway.check.client_problems import ClientProblem, find_client_problems
 from mcp_tools_proxy.gateway.check.missing_items import MissingItems, explain_missing
 from mcp_tools_proxy.gateway.check.pinned_definitions import (
     NO_DEFINITIONS,
@@ -102,6 +103,8 @@ class CheckReport:
     """What the agent of ``--agent`` sees; None without that option."""
     schema_relaxations: tuple[tuple[str, str, str], ...] = ()
     """What schemas for model APIs leave out of the active preset's tools: format, tool, warning."""
+    client_problems: tuple[ClientProblem, ...] = ()
+    """What common MCP clients reject of the active preset's tools, as ``/mcp`` lists them."""
     without_agent: str | None = None
     """Whether calls that name no agent are accepted, and why; None if there are no agents."""
     offline: bool = False
@@ -243,6 +246,9 @@ def build_report(
             for tool_format in ToolFormat
             for tool in registry.tools.items
             for warning in definition_of(tool.spec, tool_format).warnings
+        ),
+        client_problems=find_client_problems(
+            (tool.spec for tool in registry.tools.items), registry.name_styles
         ),
         without_agent=_without_agent(files, registry, require_agent),
         offline=offline,

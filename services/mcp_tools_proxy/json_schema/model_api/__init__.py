@@ -1,1 +1,1 @@
-"""Tool definitions and input schemas in the forms that model APIs accept (OpenAI, Anthropic)."""
+"""Tool definitions and input schemas as OpenAI, Anthropic and Gemini accept them."""

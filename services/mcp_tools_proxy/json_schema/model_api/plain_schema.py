@@ -10,12 +10,16 @@ from dataclasses import replace
 from typing import Any
 
 from mcp_tools_proxy.domain.components import JsonObject, ToolSpec
+from mcp_tools_proxy.json_schema.model_api.argument_names import Aliases
 from mcp_tools_proxy.json_schema.model_api.schema_adapter import adapt_schema
-from mcp_tools_proxy.json_schema.model_api.schema_rules import PLAIN
+from mcp_tools_proxy.json_schema.model_api.schema_rules import PLAIN, PLAIN_RESULT, SchemaRules
 
 MAX_DEPTH = 24
 MAX_NODES = 5_000
 """Bounds of a schema whose references are replaced by their targets; beyond them ``{}`` stands."""
+
+REJECT_ALL: JsonObject = {"not": {}}
+"""The schema ``false`` as an object."""
 
 _PREFIX = "#/$defs/"
 _KEPT = frozenset(
@@ -34,14 +38,16 @@ def with_plain_schemas(spec: ToolSpec) -> ToolSpec:
     output = spec.output_schema
     return replace(
         spec,
-        input_schema=plain_schema(spec.input_schema),
-        output_schema=None if output is None else plain_schema(output),
+        input_schema=plain_schema(spec.input_schema, PLAIN, spec.argument_aliases),
+        output_schema=None if output is None else plain_schema(output, PLAIN_RESULT),
     )
 
 
-def plain_schema(schema: JsonObject) -> JsonObject:
+def plain_schema(
+    schema: JsonObject, rules: SchemaRules, aliases: Aliases | None = None
+) -> JsonObject:
     """Return a schema of an object without ``$ref``, lists of types and rare keywords."""
-    adapted = adapt_schema(schema, PLAIN).schema
+    adapted = adapt_schema(schema, rules, aliases).schema
     definitions = adapted.get("$defs", {})
     plain = _Simplifier(definitions if isinstance(definitions, Mapping) else {})
     return plain.simplify(adapted, ())
@@ -58,7 +64,9 @@ class _Simplifier:
         """Return a node in plain form; ``inside`` are the references that led to it."""
         self._nodes += 1
         if depth > MAX_DEPTH or self._nodes > MAX_NODES or not isinstance(node, Mapping):
-            return {"not": {}} if node is False else {}
+            return dict(REJECT_ALL) if node is False else {}
+        if node == REJECT_ALL:
+            return dict(REJECT_ALL)
         merged, inside = self._resolved(node, inside)
         if merged is None:
             return {}

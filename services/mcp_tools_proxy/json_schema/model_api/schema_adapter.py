@@ -6,7 +6,7 @@ checks every call's arguments against the original.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
@@ -23,6 +23,11 @@ from mcp_tools_proxy.json_schema.keywords import (
     Node,
     draft_of,
 )
+from mcp_tools_proxy.json_schema.model_api.argument_names import (
+    Aliases,
+    aliases_of,
+    rename_properties,
+)
 from mcp_tools_proxy.json_schema.model_api.schema_rules import SchemaRules
 from mcp_tools_proxy.json_schema.model_api.subschema_converter import (
     Schema,
@@ -31,7 +36,6 @@ from mcp_tools_proxy.json_schema.model_api.subschema_converter import (
 )
 from mcp_tools_proxy.json_schema.model_api.top_level_flattener import TopLevelFlattener
 from mcp_tools_proxy.wire.problem_texts import first_of
-from mcp_tools_proxy.wire.text import quote
 
 MAX_WARNINGS = 10
 """Changes of one schema that are reported."""
@@ -70,17 +74,24 @@ _REWRITTEN_IN_DRAFT = {
 
 @dataclass(frozen=True, slots=True)
 class AdaptedSchema:
-    """A schema that an API accepts; ``warnings`` name where it accepts more than the original."""
+    """A schema that an API accepts; ``warnings`` name where it accepts more than the original.
+
+    ``renamed`` are the properties that it shows under other names.
+    """
 
     schema: JsonObject
     warnings: tuple[str, ...] = ()
+    renamed: Aliases = field(default_factory=dict)
 
 
-def adapt_schema(schema: JsonObject, rules: SchemaRules) -> AdaptedSchema:
+def adapt_schema(
+    schema: JsonObject, rules: SchemaRules, aliases: Aliases | None = None
+) -> AdaptedSchema:
     """Rewrite ``schema``, which is valid in its draft, to follow the rules of an API.
 
-    Returns the same object when nothing has to change. The result is a schema of 2020-12 without
-    ``$schema``. Pure: ``schema`` is never changed.
+    ``aliases`` are those of the whole tool, of which the schema may be a part. Returns the same
+    object when nothing has to change. The result is a schema of 2020-12 without ``$schema``.
+    Pure: ``schema`` is never changed.
     """
     bare = schema
     if "$schema" in schema:
@@ -101,11 +112,15 @@ def adapt_schema(schema: JsonObject, rules: SchemaRules) -> AdaptedSchema:
     if _is_too_deep(whole):
         whole = _adapt_top_level({}, rules, warnings)
         warnings = ["inputSchema: is nested too deeply, so any object is shown in its place"]
-    return AdaptedSchema(whole, _limit_warnings(warnings))
+    aliases = aliases_of(schema) if aliases is None else aliases
+    renamed = {k: alias for k, alias in aliases.items() if not rules.accepts_argument_name(k)}
+    if renamed:
+        whole = rename_properties(whole, renamed)
+    return AdaptedSchema(whole, _limit_warnings(warnings), renamed)
 
 
 def _adapt_top_level(whole: Node, rules: SchemaRules, warnings: list[str]) -> dict[str, Any]:
-    """Return the schema as an object with the keywords, and property names, that the API takes."""
+    """Return the schema as an object with the keywords that the API takes."""
     refused = [key for key in whole if key in rules.refused_at_top]
     warnings += [
         f'inputSchema: "#/{key}" is left out: this API takes none at the top level'
@@ -113,7 +128,6 @@ def _adapt_top_level(whole: Node, rules: SchemaRules, warnings: list[str]) -> di
     ]
     rest = {key: value for key, value in whole.items() if key not in refused}
     adapted = rest | _OBJECT if "type" in rest else _OBJECT | rest
-    _drop_invalid_property_names(adapted, rules, warnings)
     if rules.needs_properties:
         adapted.setdefault("properties", {})
     return adapted
@@ -142,10 +156,7 @@ def _is_acceptable_on_top(schema: Node, rules: SchemaRules) -> bool:
         return False
     if not rules.refused_at_top.isdisjoint(schema):
         return False
-    properties = schema.get("properties")
-    if properties is None:
-        return not rules.needs_properties
-    return rules.argument_name is None or all(map(rules.accepts_argument_name, properties))
+    return "properties" in schema or not rules.needs_properties
 
 
 def _is_acceptable_at(key: str, node: Node, rules: SchemaRules, definitions: Node) -> bool:
@@ -155,6 +166,8 @@ def _is_acceptable_at(key: str, node: Node, rules: SchemaRules, definitions: Nod
             return not rules.needs_items or "items" in node or not allows_arrays(node)
         case "pattern":
             return rules.accepts_pattern(value)
+        case "properties":
+            return rules.argument_name is None or all(map(rules.accepts_argument_name, value))
         case "patternProperties":
             return all(map(rules.accepts_pattern, value))
         case "$ref":
@@ -175,26 +188,6 @@ def _subschemas_at(key: str, value: Any) -> Any:
     if key in LISTS:
         return value
     return () if key in MAY_BE_BOOLEAN and isinstance(value, bool) else (value,)
-
-
-def _drop_invalid_property_names(whole: Schema, rules: SchemaRules, warnings: list[str]) -> None:
-    """Remove properties whose names the API refuses."""
-    properties = whole.get("properties", {})
-    unnameable = dict.fromkeys(name for name in properties if not rules.accepts_argument_name(name))
-    if not unnameable:
-        return
-    whole["properties"] = {k: v for k, v in properties.items() if k not in unnameable}
-    required = dict.fromkeys(whole.get("required", ()))
-    for name in unnameable:
-        place = quote(f"#/properties/{name}")
-        warnings.append(
-            f"inputSchema: {place} is required, but this API takes no argument of such a name; "
-            "no call through it can be complete"
-            if name in required
-            else f"inputSchema: {place} is left out: this API takes no argument of such a name"
-        )
-    if required:
-        whole["required"] = [name for name in required if name not in unnameable]
 
 
 def _is_too_deep(schema: Node) -> bool:

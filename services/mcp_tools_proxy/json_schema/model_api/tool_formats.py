@@ -1,4 +1,4 @@
-"""The formats in which tools are listed: MCP's, OpenAI's and Anthropic's."""
+"""The formats in which tools are listed: MCP's, OpenAI's, Anthropic's and Gemini's."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -6,6 +6,8 @@ from enum import StrEnum
 from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.components import JsonObject, ToolSpec
+from mcp_tools_proxy.json_schema.model_api.argument_names import rename_properties
+from mcp_tools_proxy.json_schema.model_api.gemini_schema import gemini_schema
 from mcp_tools_proxy.json_schema.model_api.schema_adapter import AdaptedSchema, adapt_schema
 from mcp_tools_proxy.json_schema.model_api.schema_rules import ANTHROPIC, OPENAI
 
@@ -28,6 +30,7 @@ class ToolFormat(StrEnum):
     MCP = "mcp"
     OPENAI = "openai"
     ANTHROPIC = "anthropic"
+    GEMINI = "gemini"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +52,8 @@ def definition_of(spec: ToolSpec, tool_format: ToolFormat) -> FormattedTool:
         return _for_openai(spec)
     if tool_format is ToolFormat.ANTHROPIC:
         return _for_anthropic(spec)
+    if tool_format is ToolFormat.GEMINI:
+        return _for_gemini(spec)
     return FormattedTool(definition=spec.as_mcp)
 
 
@@ -64,7 +69,7 @@ def list_warnings(tool_format: ToolFormat, count: int) -> tuple[str, ...]:
 
 def _for_openai(spec: ToolSpec) -> FormattedTool:
     """Return a function tool of Chat Completions."""
-    parameters = adapt_schema(spec.input_schema, OPENAI)
+    parameters = adapt_schema(spec.input_schema, OPENAI, spec.argument_aliases)
     description, warnings = _description(spec, parameters), parameters.warnings
     if len(description) > OPENAI_MAX_DESCRIPTION_CHARS:
         description = description[: OPENAI_MAX_DESCRIPTION_CHARS - 1] + "…"
@@ -79,13 +84,22 @@ def _for_openai(spec: ToolSpec) -> FormattedTool:
 
 def _for_anthropic(spec: ToolSpec) -> FormattedTool:
     """Return a tool of the Messages API."""
-    schema = adapt_schema(spec.input_schema, ANTHROPIC)
+    schema = adapt_schema(spec.input_schema, ANTHROPIC, spec.argument_aliases)
     shown = {
         "name": spec.model_name,
         "description": _description(spec, schema),
         "input_schema": schema.schema,
     }
     return FormattedTool(definition=shown, warnings=schema.warnings)
+
+
+def _for_gemini(spec: ToolSpec) -> FormattedTool:
+    """Return a function declaration of the Gemini API; without parameters it has none."""
+    parameters = gemini_schema(spec.input_schema, spec.argument_aliases)
+    shown: dict[str, object] = {"name": spec.gemini_name, "description": spec.description}
+    if parameters is not None:
+        shown["parameters"] = parameters
+    return FormattedTool(definition=shown)
 
 
 def _description(spec: ToolSpec, shown: AdaptedSchema) -> str:
@@ -98,7 +112,7 @@ def _description(spec: ToolSpec, shown: AdaptedSchema) -> str:
     lost = {
         key: spec.input_schema[key] for key in _TOP_LEVEL_CONDITIONS if key in spec.input_schema
     }
-    condition = to_json(lost).decode()
+    condition = to_json(rename_properties(lost, shown.renamed)).decode()
     if not lost or len(condition) > MAX_CONDITION_CHARS or '"$ref"' in condition:
         return spec.description
     return f"{spec.description}\n\nThe arguments also have to match: {condition}".lstrip()

@@ -1,0 +1,95 @@
+"""Tools that common MCP clients reject, and the option that helps.
+
+Measured with autogen, mcpo and clients that pass tools on to OpenAI and Anthropic: one such tool
+costs many of them the whole list, or each request to the model.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from mcp_tools_proxy.domain.components import ToolNameStyle, ToolSpec
+from mcp_tools_proxy.domain.list_options import ALIASES
+from mcp_tools_proxy.json_schema.keywords import Node
+from mcp_tools_proxy.json_schema.listed_schemas import nodes_of
+from mcp_tools_proxy.json_schema.model_api.schema_rules import ANTHROPIC, OPENAI
+from mcp_tools_proxy.json_schema.model_api.subschema_converter import allows_arrays
+from mcp_tools_proxy.registry.name_styles import NameStyles
+from mcp_tools_proxy.wire.text import quote
+
+PLAIN = '?schemas=plain in the client\'s URL, or "schemas": "plain" in the profile of its agent'
+ALIAS = '?name_style=alias in the client\'s URL, or "tool_name_style": "alias" in the profile'
+
+_MODEL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+"""The pattern of OpenAI and Anthropic for names of tools."""
+
+_DEFINITIONS = ("#/$defs/", "#/definitions/")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientProblem:
+    """A property of a tool that some clients reject, and the option that removes it."""
+
+    tool: str
+    problem: str
+    remedy: str
+
+
+def find_client_problems(
+    specs: Iterable[ToolSpec], styles: NameStyles
+) -> tuple[ClientProblem, ...]:
+    """Return the problems of tools as ``/mcp`` lists them to a client that requests nothing."""
+    shape = styles.over_mcp(ALIASES, None)
+    return tuple(
+        ClientProblem(tool=spec.listed_name, problem=problem, remedy=remedy)
+        for spec in specs
+        for problem, remedy in (*_name_problems(spec, shape.style), *_schema_problems(spec))
+    )
+
+
+def _name_problems(spec: ToolSpec, style: ToolNameStyle) -> Iterator[tuple[str, str]]:
+    names = {
+        ToolNameStyle.SERVER: spec.listed_name,
+        ToolNameStyle.BARE: spec.bare_name,
+        ToolNameStyle.ALIAS: spec.alias,
+    }
+    name = names[style]
+    if not _MODEL_NAME.fullmatch(name):
+        yield f"its name {quote(name)} does not match {_MODEL_NAME.pattern}", ALIAS
+
+
+def _schema_problems(spec: ToolSpec) -> Iterator[tuple[str, str]]:
+    """Yield each kind of problem of the schemas once, with its first place."""
+    found: dict[str, str] = {}
+    _add_root_problems(spec.input_schema, found)
+    for node in nodes_of(spec.input_schema):
+        _add_problems(node, found)
+        _add_name_problems(node, found)
+    for node in nodes_of(spec.output_schema or {}):
+        _add_problems(node, found)
+    for problem in found.values():
+        yield problem, PLAIN
+
+
+def _add_root_problems(schema: Node, found: dict[str, str]) -> None:
+    keywords = sorted((OPENAI.refused_at_top | {"$ref"}).intersection(schema))
+    if keywords:
+        found["root"] = f"its inputSchema has {', '.join(keywords)} at the root"
+
+
+def _add_problems(node: Node, found: dict[str, str]) -> None:
+    reference = node.get("$ref")
+    if isinstance(reference, str) and not reference.startswith(_DEFINITIONS):
+        found.setdefault("$ref", f"it has a $ref to {quote(reference)}, not to a definition")
+    kind = node.get("type")
+    if isinstance(kind, list):
+        found.setdefault("type", f"it has a list of types: {', '.join(map(str, kind))}")
+    if allows_arrays(node) and "items" not in node and "prefixItems" not in node:
+        found.setdefault("items", "it has an array without items")
+
+
+def _add_name_problems(node: Node, found: dict[str, str]) -> None:
+    properties = node.get("properties")
+    for name in properties if isinstance(properties, Mapping) else ():
+        if not ANTHROPIC.accepts_argument_name(name):
+            found.setdefault("property", f"it has a property named {quote(name)}")
