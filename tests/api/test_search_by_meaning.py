@@ -15,7 +15,7 @@ from mcp_tools_proxy.app.http import create_app
 from mcp_tools_proxy.documents.document_file import document_path, dump_document, write_document
 from mcp_tools_proxy.domain.document import Document
 from mcp_tools_proxy.settings.settings import Settings
-from tests.support.bounds import until
+from tests.support.bounds import BOUND_S, until
 from tests.support.builders import make_document
 from tests.support.captured_logs import capture_logs
 from tests.support.embeddings_service import (
@@ -58,6 +58,7 @@ def settings_of(embeddings: EmbeddingsService, **changes: object) -> dict[str, A
         "embeddings_url": embeddings.url,
         "embeddings_model": "bag-1",
         "embeddings_api_key": "k3y-of-embeddings",
+        "embeddings_query_timeout": BOUND_S,
         **changes,
     }
 
