@@ -1,6 +1,7 @@
 """The commands that show a running gateway, and ``settings``, as a person at a shell meets them."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -25,7 +26,10 @@ Run = Callable[..., tuple[int, str, str]]
 def program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
     folder = tmp_path_factory.mktemp("gateway")
     Config(
-        servers={"notes": raw_entry(only=["echo", "meta"])},
+        servers={
+            "notes": raw_entry(only=["echo", "meta"]),
+            "dead": {"command": "no-such-program"},
+        },
         presets=[
             make_preset("work", tools=[("notes", "echo"), ("notes", "gone")]),
             make_preset("less", tools=[("notes", "meta")]),
@@ -69,9 +73,14 @@ def test_tools_list_has_what_the_caller_may_run(run: Run) -> None:
 
 def test_servers_shows_their_states(run: Run) -> None:
     code, output, _ = run("servers")
-    ((server, state, transport, offers, error),) = rows_of(output)
-    assert (code, server, state, transport, error) == (0, "notes", "ready", "stdio", "-")
+    rows = {row[0]: row[1:] for row in rows_of(output)}
+    state, transport, offers, attempts, error = rows["notes"]
+    assert (code, state, transport, attempts, error) == (0, "ready", "stdio", "-", "-")
     assert offers.startswith("2 tools")
+    state, _, offers, attempts, error = rows["dead"]
+    assert (state, offers) == ("unreachable", "-")
+    assert re.match(r"[1-9]\d*, next at 2\d{3}-", attempts)
+    assert "no-such-program" in error
 
 
 def test_presets_are_listed_and_switched(run: Run) -> None:

@@ -101,12 +101,14 @@ def _add_servers(app: typer.Typer, load: LoadSettings) -> None:
                 text_of(server, "state"),
                 text_of(server, "transport"),
                 _offers(server.get("counts")),
+                _attempts(server),
                 text_of(server, "last_error"),
             ]
             for server in objects_of(answer, "servers")
         ]
         columns = [whole("server"), whole("state"), whole("transport")]
-        print_table([*columns, folded("offers"), folded("last error")], rows)
+        more = [folded("offers"), folded("attempts"), folded("last error")]
+        print_table([*columns, *more], rows)
 
 
 def _offers(counts: object) -> str:
@@ -114,6 +116,15 @@ def _offers(counts: object) -> str:
         return "-"
     found = [counted(counts[key], noun) for key, noun in _KINDS.items() if counts.get(key)]
     return ", ".join(found) or "-"
+
+
+def _attempts(server: Mapping[str, object]) -> str:
+    """Return how often a server that is not connected was tried, and when it is tried again."""
+    if not server.get("attempts"):
+        return "-"
+    found = str(server["attempts"])
+    due = server.get("next_attempt_at")
+    return found if due is None else f"{found}, next at {due}"
 
 
 def _presets_app(load: LoadSettings) -> typer.Typer:
