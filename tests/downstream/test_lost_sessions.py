@@ -266,6 +266,54 @@ async def test_a_failed_handshake_names_the_field_or_version(result: Json, words
     assert words in caught.value.reason
 
 
+def answer_of_discover(**result: Any) -> Json:
+    full = {
+        "supportedVersions": ["2026-07-28"],
+        "capabilities": {},
+        "resultType": "complete",
+        "ttlMs": 0,
+        "cacheScope": "private",
+    }
+    return {key: value for key, value in (full | result).items() if value is not None}
+
+
+@pytest.mark.parametrize(("result", "words"), [
+    (answer_of_discover(supportedVersions=["2099-01-01"]), '"2099-01-01"; supported are 2024-11'),
+    (answer_of_discover(supportedVersions=None), 'server/discover is not valid MCP: "supportedV'),
+    (answer_of_discover(supportedVersions="2026-07-28"), '"supportedVersions": input should be'),
+    (answer_of_discover(capabilities="all"), '"capabilities": input should be'),
+    (answer_of_discover(ttlMs="soon"), '"ttlMs": input should be'),
+    ([1], "server/discover: the server's answer has neither a result object nor an error"),
+], ids=["version", "missing", "type", "capabilities", "number", "list"])  # fmt: skip
+@pytest.mark.parametrize("initialize", ["error", "refused", "failed", "text", "closed"])
+async def test_a_failed_handshake_names_what_was_wrong_in_the_answer_to_the_probe(
+    result: Any, words: str, initialize: str
+) -> None:
+    refusals: dict[str, Any] = {
+        "error": lambda _: error(200, -32601, "Method not found"),
+        "refused": lambda _: web.Response(status=400),
+        "failed": lambda _: error(500, -32603, "Internal error"),
+        "text": lambda _: web.Response(text="<html>"),
+        "closed": hang_up,
+    }
+
+    async def post(request: web.Request) -> web.StreamResponse:
+        message = await request.json()
+        if message["method"] == "server/discover":
+            return reply(message, result)
+        answer: web.StreamResponse = refusals[initialize](request)
+        return answer
+
+    server = SessionServer()
+    server.post = post  # type: ignore[method-assign]
+    async with listening(server):
+        with pytest.raises(ConnectionFailure) as caught:
+            async with dialled({"transport": "streamable-http", "url": server.url}):
+                pass
+    assert words in caught.value.reason
+    assert "; initialize: " in caught.value.reason
+
+
 LATE = """
 import json, sys, time
 how = sys.argv[1]

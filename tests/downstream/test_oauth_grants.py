@@ -19,11 +19,13 @@ from tests.downstream.oauth_calls import (
     last_reason,
     sent_token,
 )
+from tests.support.bounds import until
 from tests.support.configuration import Json
 from tests.support.mcp_servers.raw_web import RawServer, running_raw
 from tests.support.oauth_issuer import ID_JAG, RESOURCE_METADATA, Issuer, protect, running_issuer
 from tests.support.service import EXECUTE, SERVERS, eventually
 from tests.support.tokens import bearer
+from tests.support.web_app import serving_app
 
 
 @asynccontextmanager
@@ -245,6 +247,90 @@ async def test_a_server_that_refuses_the_new_token_as_well_is_believed() -> None
             answer = await call(service)
             assert (code(answer), len(sent) - before) == ("CREDENTIALS_INSUFFICIENT", 2)
             assert "retryable" not in answer["error"]
+
+
+class SessionsOfTokens:
+    """A server with sessions; to an unknown session it answers 401, whatever the token."""
+
+    def __init__(self, issuer: Issuer) -> None:
+        self.issuer = issuer
+        self.challenges = True
+        self.sessions: set[str] = set()
+        self.messages: list[tuple[str, str, str]] = []
+        """The method, session and token of each message."""
+
+    def refused(self) -> web.Response:
+        headers = {"WWW-Authenticate": "Bearer"} if self.challenges else {}
+        return web.Response(status=401, headers=headers)
+
+    async def serve(self, request: web.Request) -> web.StreamResponse:
+        message = await request.json()
+        session, method = request.headers.get("Mcp-Session-Id", ""), message.get("method", "")
+        authorization = request.headers.get("Authorization", "")
+        self.messages.append((method, session, authorization.removeprefix("Bearer ")))
+        if method == "server/discover":
+            return web.Response(status=405)
+        if self.issuer.find(authorization) is None:
+            return self.refused()
+        result: Json = {"content": []}
+        if method == "initialize":
+            session = f"session-{len(self.messages)}"
+            self.sessions.add(session)
+            about: Json = {
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "x", "version": ""},
+            }
+            result = {"protocolVersion": "2025-11-25", **about}
+        elif session not in self.sessions:
+            return self.refused()
+        elif "id" not in message:
+            return web.Response(status=202)
+        elif method == "tools/list":
+            result = {"tools": [{"name": "headers", "inputSchema": {"type": "object"}}]}
+        answer = {"jsonrpc": "2.0", "id": message["id"], "result": result}
+        return web.json_response(answer, headers={"Mcp-Session-Id": session})
+
+
+@asynccontextmanager
+async def serving_sessions() -> AsyncIterator[tuple[SessionsOfTokens, Json]]:
+    async with running_issuer() as issuer:
+        server = SessionsOfTokens(issuer)
+        app = web.Application()
+        app.router.add_post("/mcp", server.serve)
+        async with serving_app(app) as url:
+            auth = client_credentials(issuer)
+            entry = {"transport": "streamable-http", "url": f"{url}/mcp", "auth": auth}
+            yield server, entry
+
+
+@pytest.mark.parametrize("challenges", [True, False])
+async def test_a_lost_session_that_is_answered_401_begins_again_after_one_new_token(
+    challenges: bool,
+) -> None:
+    async with serving_sessions() as (server, entry), serving_entry(entry) as service:
+        server.challenges = challenges
+        assert code(await call(service)) == "OK"
+        server.sessions.clear()
+        sent = len(server.messages)
+        await call(service)
+        await until(lambda: server.sessions, "a new session begins")
+        assert code(await call(service)) == "OK"
+        sent_after = server.messages[sent:]
+        assert [it[0] for it in sent_after].count("initialize") == 1
+        tokens = [it[2] for it in sent_after if it[0] == "tools/call"][:2]
+        assert tokens == (["token-1", "token-2"] if challenges else ["token-1", "token-1"])
+        assert len(server.issuer.token_requests) <= 3
+
+
+async def test_a_server_that_refuses_every_token_is_not_tried_in_a_loop() -> None:
+    async with serving_sessions() as (server, entry), serving_entry(entry) as service:
+        assert code(await call(service)) == "OK"
+        server.issuer.refused.update(f"token-{number}" for number in range(100))
+        sent = len(server.messages)
+        answers = [await call(service) for _ in range(3)]
+        assert "OK" not in [code(answer) for answer in answers]
+        assert len(server.messages) - sent <= 24
+        assert len(server.issuer.token_requests) <= 12
 
 
 async def test_what_lets_an_exchange_be_discovered_is_told_to_operators() -> None:

@@ -5,8 +5,8 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +32,17 @@ def stdio_entry(**env: str) -> dict[str, Any]:
     return {"command": node(), "args": [str(PROGRAM), "stdio"], "env": env}
 
 
-class Everything:
-    """The server over http or sse as a process; it keeps its port when restarted."""
+class WebProgram:
+    """A server over http or sse as a process; it keeps its port when restarted.
 
-    def __init__(self, transport: str) -> None:
+    ``command`` has ``PORT`` in place of the port.
+    """
+
+    def __init__(self, command: Sequence[str], transport: str = "http") -> None:
         self._transport = transport
         self._process: subprocess.Popen[bytes] | None = None
         self._port = free_port()
+        self._command = [word.replace("PORT", str(self._port)) for word in command]
 
     @property
     def entry(self) -> dict[str, Any]:
@@ -48,8 +52,8 @@ class Everything:
 
     def start(self) -> None:
         """Return once it accepts connections."""
-        self._process = subprocess.Popen(  # noqa: S603 - the pinned package
-            [node(), str(PROGRAM), WORDS[self._transport]],
+        self._process = subprocess.Popen(  # noqa: S603 - the pinned packages
+            self._command,
             env={"PATH": os.defpath, "PORT": str(self._port)},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -57,8 +61,12 @@ class Everything:
         ends = time.monotonic() + BOUND_S
         while not self._accepts():
             if self._process.poll() is not None or time.monotonic() > ends:
-                raise AssertionError("server-everything did not start")
+                raise AssertionError(f"{self._command} did not start")
             time.sleep(0.02)
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
 
     def stop(self) -> None:
         """Kill it, as a crash would."""
@@ -76,13 +84,18 @@ class Everything:
 
 
 @contextmanager
-def running_everything(transport: str) -> Iterator[Everything]:
-    server = Everything(transport)
+def running_web_program(command: Sequence[str], transport: str = "http") -> Iterator[WebProgram]:
+    server = WebProgram(command, transport)
     server.start()
     try:
         yield server
     finally:
         server.stop()
+
+
+def running_everything(transport: str) -> AbstractContextManager[WebProgram]:
+    """Run server-everything over http or sse."""
+    return running_web_program([node(), str(PROGRAM), WORDS[transport]], transport)
 
 
 TOOLS = [

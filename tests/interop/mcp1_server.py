@@ -1,10 +1,18 @@
-"""A server of ``mcp`` 1 as a program, over stdio or (``http PORT``) streamable HTTP."""
+"""A server of ``mcp`` 1 as a program, over stdio or (with PORT and ANSWER) streamable HTTP.
 
+ANSWER is that to a request of an unknown session: ``sdk`` for that of the SDK, else a status and,
+after a colon, the message of a JSON-RPC error without an id. Without arguments and outside of
+``__main__``, as for gunicorn, ``app`` is the server. Kept-alive connections are closed after 1 s.
+"""
+
+import json
 import sys
 
+import uvicorn
 from mcp.server.fastmcp import Context, FastMCP
+from mcp.types import ToolAnnotations
 
-server = FastMCP("python-1", port=int(sys.argv[2]) if len(sys.argv) > 2 else 0)
+server = FastMCP("python-1")
 
 
 @server.tool()
@@ -26,4 +34,43 @@ def echo(text: str):
     return text
 
 
-server.run("streamable-http" if len(sys.argv) > 1 else "stdio")
+@server.tool(annotations=ToolAnnotations(readOnlyHint=True))
+def read(text: str):
+    """Return the text; it may be repeated."""
+    return text
+
+
+def answering(app, unknown):
+    """Answer requests of sessions that ``app`` did not begin."""
+    status, _, message = unknown.partition(":")
+    error = {"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": message}}
+    sessions = set()
+
+    async def serve(scope, receive, send):
+        async def note(event):
+            given = dict(event.get("headers") or ()).get(b"mcp-session-id")
+            sessions.update({given} - {None})
+            await send(event)
+
+        session = dict(scope.get("headers") or ()).get(b"mcp-session-id")
+        if unknown == "sdk" or session in {None, *sessions}:
+            await app(scope, receive, note)
+            return
+        body = json.dumps(error).encode() if message else b""
+        kind = b"application/json" if message else b"text/plain"
+        headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode())]
+        await send({"type": "http.response.start", "status": int(status), "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    return serve
+
+
+if __name__ != "__main__":
+    app = server.streamable_http_app()
+elif len(sys.argv) == 1:
+    server.run("stdio")
+else:
+    port, unknown = sys.argv[1:]
+    app = answering(server.streamable_http_app(), unknown)
+    bind = {"host": "127.0.0.1", "port": int(port), "log_level": "error"}
+    uvicorn.run(app, **bind, timeout_keep_alive=1)

@@ -23,7 +23,12 @@ from mcp.types.version import (
 )
 from pydantic import ValidationError
 
-from mcp_tools_proxy.downstream.connection import ConnectionFailure
+from mcp_tools_proxy.downstream.connection import (
+    AccessRefused,
+    ConnectionFailure,
+    ResponseTooLarge,
+    ResultNotAnObject,
+)
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import (
     from_mcp_error,
     is_era_independent,
@@ -140,12 +145,19 @@ def _with_problem(
 ) -> Exception:
     """Add to an error of ``initialize`` why the answer to the probe could not be used."""
     problem = probing.result().problem if probing.done() else None
-    if problem is None or not isinstance(error, MCPError):
+    if problem is None:
         return error
-    fault = from_mcp_error(error)
-    if not isinstance(fault, JsonRpcError):
-        return error
-    return ConnectionFailure(f"{problem}; initialize: error {fault.code}: {quote(fault.message)}")
+    match from_mcp_error(error) if isinstance(error, MCPError) else error:
+        case JsonRpcError(code=code) as fault if code != REQUEST_TIMEOUT:
+            return ConnectionFailure(f"{problem}; initialize: error {code}: {quote(fault.message)}")
+        case AccessRefused() | ResponseTooLarge():
+            return error
+        case ConnectionFailure() as fault:  # its kind decides what is tried next
+            fault.reason = f"{problem}; initialize: {fault.reason}"
+            fault.for_operators = f"{problem}; initialize: {fault.for_operators}"
+            return fault
+        case _:
+            return ConnectionFailure(f"{problem}; initialize: no answer in time")
 
 
 async def _initialize(session: ClientSession) -> None:
@@ -180,6 +192,8 @@ async def _probe(discover: Discover, version: str) -> _Probe:
     except ValidationError as error:
         return _Probe(problem=_invalid("server/discover", error))
     except MCPError as error:
+        if isinstance(fault := from_mcp_error(error), ResultNotAnObject):
+            return _Probe(problem=f"server/discover: {fault.reason}")
         return _Probe(final=error) if _is_final(error) else _Probe()
     if _newest_common(found.supported_versions) is None:
         return _Probe(problem=_unsupported(found.supported_versions))
