@@ -107,6 +107,15 @@ async def test_a_server_s_entry_turns_structured_content_beside_text_off_and_bou
             assert await content(service, CHAT, alone) == '{"a":1}'
 
 
+async def test_a_text_that_was_cut_leaves_no_room_for_structured_content() -> None:
+    async with running_raw(only=("bare",)) as server:
+        config = Config(servers={"s1": server.entry}, presets=[make_preset(tools=[("s1", "bare")])])
+        async with running(config=config, max_text_bytes=1_001) as service:
+            both = {"content": [text("я" * 1_000)], "structuredContent": {"content": "я" * 1_000}}
+            found = await content(service, CHAT, both)
+    assert found == "я" * 500 + "\n\n[the rest of the text was cut off]"
+
+
 async def test_a_cut_json_text_is_not_repeated_by_its_structured_content() -> None:
     async with running_raw(only=("bare",)) as server:
         config = Config(servers={"s1": server.entry}, presets=[make_preset(tools=[("s1", "bare")])])

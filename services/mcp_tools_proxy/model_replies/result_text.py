@@ -138,7 +138,8 @@ class _ContentReader:
             if part:
                 parts.append(part)
                 texts += [text] if text else []
-        structured = result.get("structured_content")
+        # where texts were cut, single bytes are left by a last character, for '{"' and no more
+        structured = None if is_cut else result.get("structured_content")
         if structured is not None and self._is_to_be_shown(structured, texts):
             whole = to_json(structured).decode()
             left_bytes = self._max_text_bytes - sum(map(utf8_len, texts))
