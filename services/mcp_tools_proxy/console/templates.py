@@ -48,6 +48,7 @@ class Templates:
             "number": _number,
             "seconds": _seconds,
             "sentence": sentence,
+            "until": _until,
             "utc": _utc,
             "verbatim": _verbatim,
         }
@@ -132,6 +133,12 @@ def _seconds(value: float) -> str:
             rest = seconds % length // part
             return f"{seconds // length} {unit}" + (f" {rest} {smaller}" if rest else "")
     return f"{seconds} s"
+
+
+def _until(moment: str) -> str:
+    """Return the time left until an ISO 8601 time: "in 19 s", or "now" if it has passed."""
+    left = (datetime.fromisoformat(moment) - datetime.now(UTC)).total_seconds()
+    return f"in {_seconds(left)}" if left >= 1 else "now"
 
 
 def _bytes(value: float) -> str:
