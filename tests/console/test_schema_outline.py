@@ -66,11 +66,11 @@ def test_kinds_are_told_in_words() -> None:
         e={"const": 1},
     )
     assert {name: line.kind for name, line in lines_of(schema).items()} == {
-        "a": "list of whole number",
-        "b": "text or null",
+        "a": "list of integer",
+        "b": "string or null",
         "c": "number or null",
-        "d": "anything",
-        "e": "one of these",
+        "d": "any",
+        "e": "one of",
     }
 
 
@@ -88,24 +88,24 @@ def test_a_schema_that_holds_itself_ends() -> None:
     schema = {"$defs": {"node": properties(next={"$ref": "#/$defs/node"})}, **properties()}
     schema["properties"] = {"first": {"$ref": "#/$defs/node"}}
     (after,) = lines_of(schema)["first"].children
-    assert (after.name, after.kind, after.children) == ("next", "as #/$defs/node", ())
+    assert (after.name, after.kind, after.children) == ("next", "see #/$defs/node", ())
 
 
 def test_alternatives_of_alternatives_are_not_all_named() -> None:
     number: dict[str, Any] = {"type": "number"}
     inner = {"anyOf": [{"type": "string"}, {"anyOf": [number, {"anyOf": [number]}]}]}
-    assert lines_of(properties(a=inner))["a"].kind == "text or number or one of several"
+    assert lines_of(properties(a=inner))["a"].kind == "string or number or one of several types"
     definitions: dict[str, Any] = {
         f"n{level}": {"anyOf": [{"$ref": f"#/$defs/n{level + 1}"}] * 6} for level in range(30)
     }
     line = lines_of({"$defs": definitions, **properties(a={"$ref": "#/$defs/n0"})})["a"]
-    assert line.kind == "one of several"
+    assert line.kind == "one of several types"
 
 
 def test_a_union_that_holds_itself_ends() -> None:
     loop = {"anyOf": [{"$ref": "#/$defs/loop"}, {"type": "string"}]}
     line = lines_of({"$defs": {"loop": loop}, **properties(a={"$ref": "#/$defs/loop"})})["a"]
-    assert line.kind == "as #/$defs/loop or text"
+    assert line.kind == "see #/$defs/loop or string"
 
 
 def test_parts_that_cannot_be_joined_are_shown_one_by_one() -> None:
@@ -113,7 +113,7 @@ def test_parts_that_cannot_be_joined_are_shown_one_by_one() -> None:
     children = lines_of(properties(a={"allOf": parts}))["a"].children
     assert [(it.name, it.kind) for it in children] == [
         ("part 1", "object"),
-        ("part 2", "as #/$defs/none"),
+        ("part 2", "see #/$defs/none"),
     ]
 
 
@@ -131,7 +131,7 @@ def test_a_large_part_is_not_read_for_each_reference_to_it() -> None:
     members = {f"a{it}": {"$ref": "#/$defs/large"} for it in range(20)}
     schema = {"$defs": {"large": {"allOf": [large, {"type": "object"}]}}, **properties(**members)}
     outline = outline_of(schema, 1_000_000_000)
-    read = [line for line in outline.lines if line.kind != "as #/$defs/large"]
+    read = [line for line in outline.lines if line.kind != "see #/$defs/large"]
     assert (outline.is_cut, 0 < len(read) < 5) == (True, True)
 
 

@@ -50,10 +50,10 @@ async def end(browser: ConsoleBrowser, page: Html, place: int = 0) -> Html:
 async def test_the_deployment_s_login_is_shown_and_ended(console: ConsoleService) -> None:
     browser = await signed_in(console, tenant=None)
     page = await browser.open(LOGINS)
-    assert "the deployment" in page.text
+    assert "shared by all callers" in page.text
     assert "ana" not in page.text
-    assert "The login is ended" in (await end(browser, page)).text
-    assert "Nobody is signed in" in (await browser.open(LOGINS)).text
+    assert "Login ended" in (await end(browser, page)).text
+    assert "No logins" in (await browser.open(LOGINS)).text
 
 
 async def test_those_of_a_tenant_are_found_by_its_name(console: ConsoleService) -> None:
@@ -74,7 +74,7 @@ async def test_a_login_of_an_odd_user_is_no_markup_and_is_ended(console: Console
     assert "<img src=x" not in (await browser.get(path)).text
     for _ in range(3):
         await end(browser, await browser.open(path))
-    assert "No login to this server belongs to this tenant" in (await browser.open(path)).text
+    assert "Neither this tenant nor its users are signed in" in (await browser.open(path)).text
 
 
 async def test_a_tenant_s_operator_sees_the_tenant_s_alone(console: ConsoleService) -> None:

@@ -69,7 +69,7 @@ async def test_the_list_has_states_with_errors_and_leads_to_each(server: RawServ
         for word in ("ready", "disabled", "was not found"):
             assert word in page.text
         page = await console.browser.open(f"{LIST}/s2")
-        assert "Write an absolute path as its command" in page.text
+        assert "Set an absolute path as its “command”" in page.text
 
 
 async def test_the_slow_server_is_marked_and_sorted_to_the_top(server: RawServer) -> None:
@@ -85,7 +85,7 @@ async def test_the_slow_server_is_marked_and_sorted_to_the_top(server: RawServer
         rows = [link for link in page.links if link in (S1, f"{LIST}/s2")]
         assert rows[0] == S1
         page = await console.browser.open(S1)
-        assert "Calls of the last hour4" in page.text
+        assert "Calls in the last hour4" in page.text
         (slowest,) = [it for it in page.links if "min_ms=" in it]
         assert "/console/calls/" in str((await console.browser.open(slowest)).links)
         assert [it for it in page.links if "code=failed" in it] == []
@@ -124,7 +124,7 @@ async def test_what_it_offers_is_listed_and_says_why_the_preset_does_not_show_it
         assert "not in the preset" in page.text
         (link,) = [it for it in page.links if "name=whoami&" in it]
         item = await console.browser.open(link)
-        assert "“exclude” in the server’s entry in mcp.json leaves it out" in item.text
+        assert "The server’s entry in mcp.json lists it in “exclude”" in item.text
         (link,) = [it for it in page.links if "name=meta&" in it]
         item = await console.browser.open(link)
         assert "Add it to preset_work.json, or switch" in item.text
@@ -149,9 +149,9 @@ async def test_hundreds_of_servers_are_paged_in_their_order() -> None:
             path = next((it for it in page.links if f"?first={len(seen)}" in it), "")
         assert seen == [f"{LIST}/s{number:03}" for number in range(120)]
         page = await console.browser.open(LIST, sort="total", first="50")
-        assert "51 to 100 of 120" in page.text
+        assert "51–100 of 120" in page.text
         assert {f"{LIST}?sort=total", f"{LIST}?sort=total&first=100"} <= set(page.links)
-        assert "1 to 50 of 120" in (await console.browser.open(LIST, first="999")).text
+        assert "1–50 of 120" in (await console.browser.open(LIST, first="999")).text
 
 
 async def test_thousands_of_tools_are_paged_and_each_page_is_small() -> None:
@@ -211,10 +211,10 @@ async def test_a_schema_is_shown_for_people_and_its_definition_as_json(server: R
         text = (await console.browser.open(address)).text
         for words in (
             "place object, required",
-            "name text, required Name of the place",
-            'units one of these, by default "metric"',
-            "whole number, at least 1, at most 14",
-            "changes nothing",
+            "name string, required Name of the place",
+            'units one of, default "metric"',
+            "integer, at least 1, at most 14",
+            "read-only",
         ):
             assert words in text
         download = await console.browser.get(f"{address}&as=json")
@@ -222,7 +222,7 @@ async def test_a_schema_is_shown_for_people_and_its_definition_as_json(server: R
         assert download.headers["content-disposition"].startswith("attachment")
         assert download.headers["x-content-type-options"] == "nosniff"
         absent = await console.browser.get(f"{S1}?kind=tool&name=other")
-        assert (absent.status_code, "not offered any more" in absent.text) == (404, True)
+        assert (absent.status_code, "No longer offered" in absent.text) == (404, True)
 
 
 async def test_a_schema_of_unions_without_end_has_a_page() -> None:
@@ -264,7 +264,7 @@ async def test_a_server_is_reconnected(server: RawServer) -> None:
         fields = next(it.fields for it in page.forms if it.fields.get("action") == "reconnect")
         done = await console.browser.post(S1, fields)
         page = await console.browser.open(done.headers["location"])
-        assert "s1 is being reconnected" in page.text
+        assert "Reconnecting s1" in page.text
         assert S1 in page.links
 
         async def is_back() -> bool:
@@ -313,7 +313,7 @@ async def test_who_lacks_a_right_sees_states_and_no_buttons(
         assert "program" not in page.text
         assert "tab=changes" not in str(page.links)
         one = await browser.open(S1)
-        assert "What it offers" not in one.text
+        assert "Tools and resources" not in one.text
         assert "Changed definitions" not in one.text
         csrf = page.form("/console/sign-out").fields["csrf"]
         accepting = {"kind": "tool", "name": "echo", "sha256": "0" * 64}
@@ -329,5 +329,5 @@ async def test_a_tenant_s_operator_sees_the_tenant_s_figures(server: RawServer) 
         body = {"tool_name": "s1:echo", "arguments": {"text": "a"}, "user": {"user_id": "u"}}
         answer = await console.service.http.post("/internal/mcp/execute", json=body, headers=caller)
         assert answer.json()["status"] == "ok"
-        assert "Calls of the last hour1" in (await console.browser.open(S1)).text
-        assert "Calls of the last hour0" in (await browser.open(S1)).text
+        assert "Calls in the last hour1" in (await console.browser.open(S1)).text
+        assert "Calls in the last hour0" in (await browser.open(S1)).text

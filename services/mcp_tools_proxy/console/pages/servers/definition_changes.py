@@ -18,20 +18,20 @@ CONTEXT_CHARS = 160
 """What is shown of the same words before and after a change."""
 
 FLAGS: Mapping[str, str] = {
-    "bidi_control": "has characters that change the direction of text",
-    "tag_character": "has characters that no font shows, and that models read",
-    "zero_width": "has characters without a width",
-    "format_character": "has control characters, or others without a shape",
-    "html_comment": "has an HTML comment, which people may not see and models read",
+    "bidi_control": "contains characters that change the text direction",
+    "tag_character": "contains invisible tag characters that models can read",
+    "zero_width": "contains zero-width characters",
+    "format_character": "contains control or other invisible characters",
+    "html_comment": "contains an HTML comment, which models read and people may not see",
     "lookalike_name": "looks like the name of another tool",
 }
 
 STATUSES: Mapping[str, tuple[str, str]] = {
     "changed": ("warn", "changed"),
     "new": ("warn", "new"),
-    "missing": ("idle", "not offered any more"),
+    "missing": ("idle", "no longer offered"),
     "unlocked": ("idle", "nothing to compare with"),
-    "as_locked": ("ok", "as accepted, and flagged"),
+    "as_locked": ("ok", "unchanged, flagged"),
 }
 
 KINDS: Mapping[str, str] = {
@@ -103,7 +103,7 @@ def facts(item: Mapping[str, Any]) -> Mapping[str, Any]:
         "sha256": item.get("sha256"),
         "flags": [(FLAGS.get(it["reason"], it["reason"]), it["field"]) for it in item["flags"]],
         "guards": [
-            f"The guard {it['guard']} ({it['action']}) found {it['kind']}, {it['count']} times."
+            f"Guard {it['guard']} ({it['action']}): {it['kind']} found, matches: {it['count']}."
             for it in item["guards"]
         ],
         "varying": [page_text(it["field"], 400).text for it in item.get("unstable") or ()],

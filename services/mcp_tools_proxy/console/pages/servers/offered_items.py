@@ -26,50 +26,49 @@ KINDS: Mapping[str, str] = {
 
 HIDDEN_FOR: Mapping[str, tuple[str, str]] = {
     "invalid": (
-        "not usable",
-        "It breaks a rule, so nobody is shown it. Its server has to mend it.",
+        "invalid",
+        "The definition violates a rule. Fix it on the server.",
     ),
-    "needs_task": ("not usable", "It can be run as a task only, which the gateway does not do."),
-    "excluded": ("excluded", "“exclude” in the server’s entry in mcp.json leaves it out."),
+    "needs_task": ("not supported", "It can only run as a task. The gateway does not run tasks."),
+    "excluded": ("excluded", "The server’s entry in mcp.json lists it in “exclude”."),
     "not_in_preset": (
         "not in the preset",
-        "The active preset does not name it. Add it to preset_{preset_id}.json, or switch to a "
-        "preset that has it.",
+        "Add it to preset_{preset_id}.json, or switch to a preset that contains it.",
     ),
     "cannot_bind": (
         "not bound",
-        "“bind” in the server’s entry in mcp.json sets an argument that it does not take so. See "
-        "the problems of the server.",
+        "“bind” in the server’s entry in mcp.json sets an argument that this tool does not accept. "
+        "See the problems of the server.",
     ),
     "quarantined": (
         "quarantined",
-        "Its definition is not the one in definitions.lock.json, which was accepted. Look at the "
-        "change, and accept it.",
+        "The definition differs from the accepted one in definitions.lock.json. Review the change "
+        "and accept it.",
     ),
     "guarded": (
         "hidden by a guard",
-        "A guard found text in its definition that it refuses: “guards” in the server’s entry in "
-        "mcp.json or in preset_{preset_id}.json. See the changed definitions.",
+        "A guard found blocked text in the definition. Guards are set by “guards” in the server’s "
+        "entry in mcp.json or in preset_{preset_id}.json. See the changed definitions.",
     ),
-    "shadowed": ("shadowed", "A server before this one in mcp.json offers the same name."),
+    "shadowed": ("shadowed", "An earlier server in mcp.json offers the same name."),
     "name_taken": (
         "name taken",
-        "Another tool has its name. Give it one of its own by “overrides” in "
+        "Another tool has the same name. Rename this one with “overrides” in "
         "preset_{preset_id}.json.",
     ),
 }
 """Why nobody sees an item: in a word or two, and what to do about it, and in which file."""
 
-NO_PRESET = "No preset is active. Choose one in “Who sees what”."
+NO_PRESET = "No preset is active. Activate one under “Access”."
 
-WARNS = "may destroy something"
+WARNS = "may be destructive"
 """What is shown of a tool in the list as well."""
 
 ANNOTATIONS: Mapping[str, tuple[str, str]] = {
-    "readOnlyHint": ("changes nothing", "may change something"),
-    "destructiveHint": (WARNS, "destroys nothing"),
-    "idempotentHint": ("may be repeated without harm", "does more when repeated"),
-    "openWorldHint": ("reaches others’ systems", "stays in its own system"),
+    "readOnlyHint": ("read-only", "may change data"),
+    "destructiveHint": (WARNS, "not destructive"),
+    "idempotentHint": ("safe to repeat", "not safe to repeat"),
+    "openWorldHint": ("accesses external systems", "no external access"),
 }
 """What a tool says of itself, where that is true, and where it is false."""
 
@@ -192,7 +191,7 @@ def _annotations(definition: Item) -> list[str]:
 
 def _schemas(definition: Item) -> list[tuple[str, object]]:
     """Return the outlines of a tool's schemas, each with what it is of."""
-    named = (("What it takes", "inputSchema"), ("What it answers", "outputSchema"))
+    named = (("Arguments", "inputSchema"), ("Result", "outputSchema"))
     return [
         (title, outline_of(definition[key], SCHEMA_COST))
         for title, key in named

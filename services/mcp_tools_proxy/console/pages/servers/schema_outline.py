@@ -34,7 +34,7 @@ MAX_VALUE_CHARS = 2_000
 _MARKUP_BYTES = 180
 """What a page has around the texts of one line."""
 
-_LIMITS: Mapping[str, str] = {**LIMITS, "default": "by default {}"}
+_LIMITS: Mapping[str, str] = {**LIMITS, "default": "default {}"}
 
 Node = Mapping[str, Any]
 
@@ -139,9 +139,9 @@ class _Reader:
         node = found.schema
         named, items, branches = node.get("type"), node.get("items"), _branches(node)
         if "enum" in node or "const" in node:
-            return "one of these"
+            return "one of"
         if branches and depth >= MAX_UNIONS:
-            return "one of several"
+            return "one of several types"
         if branches:
             kinds = [self._kind(self.resolve(it, found.places), depth + 1) for it in branches]
             return " or ".join(dict.fromkeys(kinds))
@@ -150,17 +150,17 @@ class _Reader:
         if named == "array" and depth < MAX_UNIONS and isinstance(items, Mapping):
             return f"list of {self._kind(self.resolve(items, found.places), depth + 1)}"
         if named is None and "$ref" in node:
-            return f"as {str(node['$ref'])[:60]}"
+            return f"see {str(node['$ref'])[:60]}"
         return _word("object" if named is None and "properties" in node else named)
 
 
-_WORDS = {"string": "text", "array": "list", "boolean": "true or false", "integer": "whole number"}
+_WORDS = {"array": "list"}
 
 
 def _word(kind: object) -> str:
     if kind is None:
-        return "anything"
-    return _WORDS.get(kind, kind[:40]) if isinstance(kind, str) else "anything"
+        return "any"
+    return _WORDS.get(kind, kind[:40]) if isinstance(kind, str) else "any"
 
 
 def _parts(node: Node) -> Iterator[tuple[str, object, bool]]:
@@ -170,13 +170,13 @@ def _parts(node: Node) -> Iterator[tuple[str, object, bool]]:
         yield str(name), part, name in required
     items = node.get("items")
     if isinstance(items, Mapping) and not _is_plain(items):
-        yield "each", items, False
+        yield "each item", items, False
     extra = node.get("additionalProperties")
     if isinstance(extra, Mapping):
-        yield "any other name", extra, False
+        yield "any other property", extra, False
     branches = (it for it in _branches(node) if not _is_plain(it))
     for number, part in enumerate(branches, start=1):
-        yield f"form {number}", part, False
+        yield f"alternative {number}", part, False
     unjoined = node.get("allOf")
     for number, part in enumerate(unjoined if isinstance(unjoined, list) else (), start=1):
         yield f"part {number}", part, False

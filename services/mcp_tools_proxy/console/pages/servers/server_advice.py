@@ -6,51 +6,51 @@ from itertools import islice
 from typing import Any
 
 _OF_STATES: Mapping[str, str] = {
-    "connecting": "The first attempt to connect is not over.",
-    "unreachable": "It was never reached. It is retried after pauses of at most 30 seconds; its "
-    "tools are unknown until then.",
-    "reconnecting": "The connection was lost. It is retried after pauses of at most 30 seconds; "
-    "its tools stay listed.",
-    "failed": "It can be reached, but not used as its entry in mcp.json says. It is retried every "
-    "few minutes, and when the entry changes.",
-    "login_required": "Sign-in required before the gateway can use it.",
-    "disabled": "Its entry in mcp.json has “enabled”: false. Remove that to use it.",
-    "invalid": "Its entry in mcp.json is invalid. Changes of the file are applied within a second; "
-    "a variable or a setting needs a restart of the gateway.",
+    "connecting": "First connection attempt in progress.",
+    "unreachable": "Never connected; retrying at least every 30 seconds. Its tools are unknown "
+    "until the first connection.",
+    "reconnecting": "Connection lost; retrying at least every 30 seconds. Its tools stay listed.",
+    "failed": "The server is reachable but does not work with its entry in mcp.json. The gateway "
+    "retries every few minutes, and when the entry changes.",
+    "login_required": "Sign-in required before the gateway can use this server.",
+    "disabled": "Disabled by “enabled”: false in its entry in mcp.json. Remove it to enable the "
+    "server.",
+    "invalid": "Its entry in mcp.json is invalid. Changes to the file are applied within a second. "
+    "Restart the gateway after changing a variable or a setting.",
 }
 
 _OF_ERRORS: Sequence[tuple[str, str]] = (
     (
         r"(?i)certificate",
-        "Put the certificate of its authority into the file that SSL_CERT_FILE names in the "
-        "gateway’s environment.",
+        "Add the certificate of the server’s certificate authority to the file set by "
+        "SSL_CERT_FILE in the gateway’s environment.",
     ),
     (
         r"was not found|cannot be started",
-        "Write an absolute path as its command. In a container the program has to be in the image.",
+        "Set an absolute path as its “command”. In a container, the image must contain the "
+        "program.",
     ),
     (
         r"refused|no route|unreachable|resolved|no answer from its address",
-        "Check that the server runs, and that it listens at the url in its entry.",
+        "Check that the server is running and listens at the “url” in its entry.",
     ),
     (
         r"variable|is not set",
-        "Set the variable in the gateway’s own environment and restart it; its .env file does not "
-        "count.",
+        "Set the variable in the gateway’s environment, not in its .env file, and restart the "
+        "gateway.",
     ),
-    (r"(?i)redirect", "Write the address where it leads as the url of its entry."),
+    (r"(?i)redirect", "Set the “url” in its entry to the redirect target."),
     (
         r"did not answer|in time",
-        "See in the server’s own log what it waits for. A slow start needs "
-        "a longer “connectTimeoutSeconds”.",
+        "Check the server’s log. If the server starts slowly, increase “connectTimeoutSeconds”.",
     ),
     (
         r"invalid_client|unauthorized_client|invalid_grant",
-        "See the client’s id, secret and rights at the issuer.",
+        "Check the client’s ID, secret and permissions at the issuer.",
     ),
     (
         r"\b401\b|\b403\b",
-        "The server refuses the gateway: see the token or the headers in its entry.",
+        "The server rejects the gateway’s credentials. Check the token or headers in its entry.",
     ),
 )
 
@@ -61,7 +61,7 @@ def advice_on(server: Mapping[str, Any]) -> list[str]:
     """Return what its state means and what to do, in sentences; nothing for one that works."""
     advice = [_OF_STATES[server["state"]]] if server["state"] in _OF_STATES else []
     if server.get("stale"):
-        advice.append("Its lists could not be refreshed, so they may be out of date.")
+        advice.append("Its lists could not be refreshed and may be out of date.")
     error = server.get("last_error")
     if error is not None and server["state"] not in ("ready", "disabled", "login_required"):
         found = (text for pattern, text in _OF_ERRORS if re.search(pattern, error))

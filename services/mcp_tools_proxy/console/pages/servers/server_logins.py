@@ -49,5 +49,5 @@ async def end_login(page: PageRequest, server_id: str) -> str:
     }
     answer = await page.api.send("DELETE", API_PATH, query)
     if answer.json["removed"]:
-        return "The login is ended: it is revoked at its issuer, and forgotten here."
-    return "There was no such login any more."
+        return "Login ended: revoked at its issuer and deleted here."
+    return "The login had already ended."

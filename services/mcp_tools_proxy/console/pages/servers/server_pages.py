@@ -75,7 +75,7 @@ async def _act(page: PageRequest) -> PageResult:
     if action == "end_login":
         message = await end_login(page, server["server_id"])
         return Done(path=server_path(server["server_id"], tab="logins"), message=message)
-    raise InvalidRequest("action: is none that a server's page has; load the page again")
+    raise InvalidRequest("action: unknown action of a server page; reload the page")
 
 
 async def _reconnect(page: PageRequest, server: Server) -> PageResult:
@@ -83,7 +83,7 @@ async def _reconnect(page: PageRequest, server: Server) -> PageResult:
     await page.api.send("POST", f"/internal/mcp/servers/{server_id}/reconnect")
     return Done(
         path=server_path(server_id, polls=MAX_POLLS),
-        message=f"{server_id} is being reconnected. “Refresh” shows the result.",
+        message=f"Reconnecting {server_id}. Press “Refresh” to see the result.",
     )
 
 
@@ -98,16 +98,16 @@ async def _accept(page: PageRequest, server: Server) -> PageResult:
         if error.code not in ("VERSION_MISMATCH", "CONFIG_READ_ONLY", "INVALID_REQUEST"):
             raise
         problem = (
-            "It has changed once more while you looked, so nothing was accepted. Below is how it "
-            "differs now: read that before you accept it."
+            "Not accepted: the definition has changed since you opened it. Review the new "
+            "difference below."
             if error.code == "VERSION_MISMATCH"
-            else sentence(f"Nothing was accepted: {error.message}")
+            else sentence(f"Not accepted: {error.message}")
         )
         return await _show_tab(page, server, "changes", problem, error.status)
-    what = "the instructions are" if kind == "instructions" else f"{kind} {name[:80]} is"
+    what = "instructions" if kind == "instructions" else f"{kind} {name[:80]}"
     return Done(
         path=server_path(server_id, tab="changes"),
-        message=sentence(f"{what} accepted. Later calls find it as it is now."),
+        message=sentence(f"{what} accepted. Callers now get the new definition."),
     )
 
 
@@ -118,7 +118,7 @@ async def _server_of(page: PageRequest) -> Server:
         if server["server_id"] == wanted:
             found: Server = server
             return found
-    raise RouteNotFound("there is no server of this id in mcp.json; look in the list of servers")
+    raise RouteNotFound("mcp.json has no server with this ID; choose one from the list of servers")
 
 
 async def _show_tab(
@@ -170,7 +170,7 @@ def _state_of(page: PageRequest, server: Server) -> dict[str, Any]:
 def _tabs(page: PageRequest) -> list[tuple[str, str]]:
     tabs = []
     if is_for_all(page, OperatorRight.AUDIT):
-        tabs.append(("offers", "What it offers"))
+        tabs.append(("offers", "Tools and resources"))
     if is_for_all(page, OperatorRight.DEFINITIONS):
         tabs.append(("changes", "Changed definitions"))
     if page.may(OperatorRight.LOGINS):
