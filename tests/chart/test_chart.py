@@ -256,7 +256,7 @@ def test_a_pod_has_the_time_that_the_gateway_takes_to_stop(values: str, grace_s:
     spec = one(values, "Deployment")["spec"]["template"]["spec"]
     pause_s = gateway(values)["lifecycle"]["preStop"]["sleep"]["seconds"]
     drain_s = int(environment(values)["MCP_PROXY_SHUTDOWN_DRAIN_S"] or "")
-    assert spec["terminationGracePeriodSeconds"] == pause_s + grace_s + drain_s + 5
+    assert spec["terminationGracePeriodSeconds"] == pause_s + grace_s + drain_s + 10
 
 
 def test_no_pod_is_taken_away_before_its_successor_is_ready() -> None:

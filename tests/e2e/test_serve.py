@@ -4,6 +4,7 @@ import asyncio
 import json
 import signal
 import socket
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from tests.e2e.hanging_retrieval import HangingRetrieval
 from tests.support.bounds import BOUND_S
 from tests.support.held_port import free_port
+from tests.support.mcp_servers.server_programs import raw_entry
 from tests.support.program import UNLIMITED, Program, started, wait_until
 from tests.support.program_launch import run
 from tests.support.service import BATCH, EXECUTE, request_of
@@ -55,6 +57,29 @@ def test_it_answers_calls_and_logs_one_json_line_for_each(tmp_path: Path) -> Non
 def test_a_signal_stops_it(tmp_path: Path, sig: int, exit_code: int) -> None:
     with started(tmp_path, fresh=True) as program:
         assert program.stop(sig) == exit_code
+
+
+def test_stdio_servers_that_ignore_sigterm_are_stopped_at_once_and_killed_after_a_patience(
+    tmp_path: Path,
+) -> None:
+    """All have SIGTERM before the first is killed, so the end takes 7 s however many they are."""
+    signals = [tmp_path / f"signals-{number}" for number in range(5)]
+    script = 'trap "date +%s >> $0" TERM; echo up > $0; while :; do sleep 0.1; done'
+    servers = {
+        f"hangs-{number}": {"command": "sh", "args": ["-c", script, str(path)]}
+        for number, path in enumerate(signals)
+    } | {"stubborn": raw_entry(stubborn=True)}
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    with started(tmp_path) as program:
+        wait_until(lambda: all(path.exists() for path in signals))
+        exit_code = program.stop()
+        ended = time.time()
+        spawned = [it["payload"] for it in program.log_lines() if it["event"] == "server.spawned"]
+    assert (exit_code, len(spawned)) == (-signal.SIGTERM, 6)
+    terms = [int(time_s) for path in signals for time_s in path.read_text().split()[1:]]
+    assert (len(terms), max(terms) - min(terms) < 5, max(terms) + 5 <= ended) == (5, True, True)
+    assert [it for it in spawned if Path(f"/proc/{it['pid']}").exists()] == []
 
 
 def test_a_call_in_flight_finishes_after_sigterm(
