@@ -101,7 +101,7 @@ async def test_a_key_that_hides_nothing_is_a_warning(entry: Json) -> None:
             assert (await server_of(service, "s1"))["state"] == "ready"
 
 
-@pytest.mark.parametrize("server_id", ["a:b", "", "x" * 65, "ключ", "\x1b[31m", "a\nb"])
+@pytest.mark.parametrize("server_id", ["a:b", "", "x" * 65, "\x1b[31m", "a\nb"])
 async def test_an_id_that_cannot_be_is_that_servers_problem(server_id: str) -> None:
     async with next_to_a_good_one({"command": "x"}, server_id) as (service, _):
         first, second = (await service.get(SERVERS))["servers"]

@@ -18,6 +18,7 @@ from mcp_tools_proxy.downstream.oauth.oauth_web import IssuerUnavailable, OAuthR
 from mcp_tools_proxy.downstream.oauth.server_access import OAuthParts
 from mcp_tools_proxy.downstream.oauth.server_sign_in import SignIn
 from mcp_tools_proxy.settings.settings import Settings
+from mcp_tools_proxy.wire.identifiers import server_id_of
 from mcp_tools_proxy.wire.text import quote
 
 FAILURES = (IssuerUnavailable, OAuthRefused, InvalidConfig)
@@ -48,6 +49,7 @@ async def open_sign_in(
     user_id: str | None,
 ) -> AsyncIterator[OpenedSignIn]:
     """Yield the sign-in to a server. Raises NoSignIn, InvalidConfig."""
+    server_id = server_id_of(server_id)
     config, auth = _entry(settings, config_dir, server_id)
     owner = _owner(settings, config, auth, tenant_id, user_id)
     async with _opened_parts(settings) as parts:

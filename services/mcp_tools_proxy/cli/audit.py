@@ -25,6 +25,7 @@ from mcp_tools_proxy.audit.verification import Verification, verify
 from mcp_tools_proxy.cli.output import counted, echo, print_json_text
 from mcp_tools_proxy.settings.audit import AuditSettings, read_key
 from mcp_tools_proxy.settings.types import variable
+from mcp_tools_proxy.wire.identifiers import server_id_of
 
 Load = Callable[[], AuditSettings]
 
@@ -121,7 +122,7 @@ def _add_find(app: typer.Typer, load: Load) -> None:
             user_id=user,
             agent=agent,
             tool=tool,
-            server=server,
+            server=server and server_id_of(server),
             doc_id=document,
             code=code,
             event=event,

@@ -37,6 +37,7 @@ from mcp_tools_proxy.domain.configuration import (
 )
 from mcp_tools_proxy.domain.list_options import SERVER_NAMES
 from mcp_tools_proxy.policy.visibility import NO_SCOPE, PresetScope, Visibility
+from mcp_tools_proxy.wire.identifiers import server_id_of
 from mcp_tools_proxy.wire.problem_texts import closest_match, did_you_mean
 from mcp_tools_proxy.wire.text import quote
 
@@ -192,7 +193,7 @@ def _unknown_servers(agents: Agents, configuration: Configuration | None) -> tup
     unknown: dict[str, list[Location]] = {}
     for index, profile in enumerate(agents.profiles.values()):
         for place, server_id in enumerate(profile.server_ids or ()):
-            if server_id not in known:
+            if server_id_of(server_id) not in known:
                 unknown.setdefault(server_id, []).append(("agents", index, "client_ids", place))
 
     def warning(it: tuple[str, list[Location]]) -> Problem:

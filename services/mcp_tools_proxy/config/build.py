@@ -52,6 +52,7 @@ from mcp_tools_proxy.domain.configuration import (
     AgentProfile,
     Agents,
     Configuration,
+    OwnInstructions,
     Preset,
     Problem,
     Reference,
@@ -72,6 +73,7 @@ from mcp_tools_proxy.domain.server import (
     ServerConfig,
     Transport,
 )
+from mcp_tools_proxy.wire.identifiers import server_id_of, with_server_id
 
 NO_VARIABLES: Mapping[str, str] = {}
 
@@ -92,13 +94,15 @@ def build_configuration(
     jwt_issuer: str | None = None,
     proxies: Proxies = NO_PROXIES,
     stdio_env: Mapping[str, str] = NO_VARIABLES,
+    names: Mapping[str, str] = NO_VARIABLES,
 ) -> Configuration:
     """Build the configuration; the two limits apply where the file sets none.
 
     ``invalid`` has the problems of the entries that were left out of ``file``, by server id;
     ``order`` the ids of all servers. ``written`` is the file with the same entries as ``file``
     before variables are replaced. ``jwt_issuer`` is where callers' JWTs are exchanged,
-    ``proxies`` those of the environment; ``stdio_env`` has the variables of every stdio server.
+    ``proxies`` those of the environment; ``stdio_env`` has the variables of every stdio server,
+    ``names`` the file's names of servers with derived ids, by id.
     """
     interval_s = file.capabilities_refresh_interval_seconds
     refresh_interval_s = max(interval_s, MIN_REFRESH_S) if interval_s > 0 else 0.0
@@ -106,7 +110,8 @@ def build_configuration(
         server_id: ServerConfig(
             server_id=server_id,
             transport=entry.effective_transport,
-            name=entry.name or server_id,
+            name=entry.name or names.get(server_id, server_id),
+            original_id=names.get(server_id),
             enabled=entry.enabled and not entry.disabled,
             command=entry.command or "",
             args=_plain_args(entry),
@@ -168,6 +173,7 @@ def build_configuration(
         },
         warnings=warnings,
         invalid=invalid,
+        original_ids=names,
         order=tuple(order),
     )
 
@@ -256,8 +262,14 @@ def build_preset(file: PresetFile) -> Preset:
         prompts=None if file.prompts is None else _references(file.prompts),
         resources=None if file.resources is None else _references(file.resources),
         guards=guard_actions(file.guards),
-        instructions=file.instructions,
+        instructions=_own_instructions(file.instructions),
     )
+
+
+def _own_instructions(written: str | Mapping[str, str] | None) -> OwnInstructions | None:
+    if isinstance(written, str) or written is None:
+        return written
+    return {server_id_of(name): text for name, text in written.items()}
 
 
 def build_agents(file: AgentsFile, *, warnings: tuple[Problem, ...]) -> Agents:
@@ -272,7 +284,9 @@ def build_agents(file: AgentsFile, *, warnings: tuple[Problem, ...]) -> Agents:
                 documents=None if entry.documents is None else frozenset(entry.documents),
                 document_tools=entry.document_tools,
                 sources=entry.sources,
-                bindings={tool: bindings_of(values) for tool, values in entry.bind.items()},
+                bindings={
+                    with_server_id(tool): bindings_of(values) for tool, values in entry.bind.items()
+                },
                 list_options=ListOptions(
                     name_style=entry.tool_name_style,
                     schemas=entry.schemas,
@@ -342,7 +356,7 @@ def _references(
 ) -> tuple[Reference, ...]:
     return tuple(
         Reference(
-            server_id=entry.server_id,
+            server_id=server_id_of(entry.server_id),
             name=entry.name,
             enabled=entry.enabled,
             overrides=_overrides(entry.overrides),

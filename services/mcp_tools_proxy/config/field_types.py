@@ -34,6 +34,11 @@ from mcp_tools_proxy.config.texts.caller_texts import (
 )
 from mcp_tools_proxy.config.texts.env_vars import PATTERN, check_variables, fill_in
 from mcp_tools_proxy.domain.caller_template import CallerPart, CallerTemplate
+from mcp_tools_proxy.wire.identifiers import (
+    SERVER_ID_PATTERN,
+    SERVER_NAME_CHARS,
+    SERVER_NAME_PATTERN,
+)
 from mcp_tools_proxy.wire.strict_json import whole_number
 
 
@@ -75,7 +80,7 @@ def keys_of(model: type[BaseModel]) -> tuple[str, ...]:
     return tuple(info.alias or name for name, info in model.model_fields.items())
 
 
-ID_PATTERN = "[A-Za-z0-9_.-]{1,64}"
+ID_PATTERN = SERVER_ID_PATTERN
 ID_RULE = 'is 1 to 64 letters, digits, "_", "-" or "."'
 OVERRIDE_NAME_PATTERN = "[a-zA-Z0-9_-]{1,64}"
 HEADER_NAME_PATTERN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+"
@@ -112,6 +117,12 @@ def check_url(url: str, pattern: str, schemes: str) -> None:
         urlsplit(url).port  # noqa: B018 - the property raises ValueError for a bad port
     except ValueError as error:
         raise ValueError("has a host or port that cannot be") from error
+
+
+SERVER_KEYS: JsonDict = {
+    "propertyNames": {"pattern": f"^{SERVER_NAME_PATTERN}$", "maxLength": SERVER_NAME_CHARS}
+}
+"""The JSON Schema of an object whose keys name servers."""
 
 
 def key_rule(pattern: str) -> JsonDict:

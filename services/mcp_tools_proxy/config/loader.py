@@ -24,6 +24,7 @@ from mcp_tools_proxy.config.build import (
     preset_warnings,
 )
 from mcp_tools_proxy.config.checked_configuration import (
+    Written,
     check_configuration,
     drop_entries,
     entry_ids,
@@ -42,6 +43,12 @@ from mcp_tools_proxy.config.json_file import (
 )
 from mcp_tools_proxy.config.network_rules import NetworkSupport
 from mcp_tools_proxy.config.schema import AgentsFile, PresetFile
+from mcp_tools_proxy.config.server_names import (
+    at_names,
+    derived_names,
+    name_warnings,
+    with_ids,
+)
 from mcp_tools_proxy.config.stdio_rules import StdioSupport
 from mcp_tools_proxy.config.texts.caller_rules import IdentitySupport
 from mcp_tools_proxy.config.unknown_keys import (
@@ -129,24 +136,31 @@ def load_configuration(
     raise InvalidConfig.
     """
     path = folder / CONFIGURATION_FILE
-    written = read_if_there(path, comments=True)
+    written: Written | None = read_if_there(path, comments=True)
     if written is None:
         return NO_FILE
-    checked = check_configuration(path.name, written, environment, identity, stdio, network)
+    names = derived_names(path.name, written)
+    written = with_ids(written, names)
+    try:
+        checked = check_configuration(path.name, written, environment, identity, stdio, network)
+    except InvalidConfig as error:
+        raise InvalidConfig(at_names(error.problems, names)) from error
     good = drop_entries(written, checked.invalid)
     _prepare_guards(entry.guards for entry in checked.file.mcp_servers.values())
+    warnings = configuration_warnings(
+        path.name,
+        checked.file,
+        good,
+        environment,
+        several_tenants=identity is not None and identity.has_several_tenants(),
+    )
     return build_configuration(
         checked.file,
         call_timeout_s=call_timeout_s,
         max_result_bytes=max_result_bytes,
-        warnings=configuration_warnings(
-            path.name,
-            checked.file,
-            good,
-            environment,
-            several_tenants=identity is not None and identity.has_several_tenants(),
-        ),
-        invalid=checked.invalid,
+        warnings=(*name_warnings(path.name, names), *at_names(warnings, names)),
+        invalid={key: at_names(problems, names) for key, problems in checked.invalid.items()},
+        names=names,
         order=entry_ids(written),
         written=good,
         environment=environment,

@@ -33,6 +33,7 @@ from mcp_tools_proxy.config.field_types import (
     FILE_MODEL,
     ID_PATTERN,
     ID_RULE,
+    SERVER_KEYS,
     SNAKE_CASE_MODEL,
     Name,
     NotBlank,
@@ -41,7 +42,6 @@ from mcp_tools_proxy.config.field_types import (
     Seconds,
     ServerId,
     Whole,
-    key_rule,
     keys_of,
     never_null,
     refuse_null,
@@ -89,9 +89,10 @@ class ConfigurationFile(BaseModel):
 
     mcp_servers: dict[ServerId, ServerEntry] = Field(
         examples=[{"notes": {"command": "npx", "args": ["-y", "@scope/notes"]}}],
-        json_schema_extra=key_rule(ID_PATTERN),
+        json_schema_extra=SERVER_KEYS,
     )
-    """Each server's id and how it is reached. A tool is called `id:tool`, so an id has no colon."""
+    """Each server's id and how it is reached. A tool is called `id:tool`, so an id has no colon. A
+    name with other characters than letters, digits, `_`, `-` and `.` gets an id derived from it."""
     default_preset_id: str | None = Field(default=None, examples=["work"])
     """The preset that is active after a start; the gateway writes it when a preset is chosen."""
     request_timeout_seconds: Seconds | None = Field(default=None, examples=[60])

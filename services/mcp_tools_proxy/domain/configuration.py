@@ -158,6 +158,8 @@ class Configuration:
     """Server id → problems of its entry. ``servers`` has its last good entry, if any."""
     order: tuple[str, ...] = ()
     """The ids of all servers in the file, in the file's order."""
+    original_ids: Mapping[str, str] = field(default_factory=dict)
+    """The names of servers in the file that cannot be ids, by the ids derived from them."""
 
     @property
     def server_ids(self) -> frozenset[str]:

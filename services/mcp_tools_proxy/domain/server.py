@@ -143,6 +143,8 @@ class ServerConfig:
     server_id: str
     transport: Transport
     name: str = ""
+    original_id: str | None = None
+    """The server's name in mcp.json, if its id is derived from that."""
     enabled: bool = True
     command: str = ""
     args: tuple[str, ...] = field(default=(), repr=False)
@@ -196,6 +198,11 @@ class ServerConfig:
     assertion: Assertion | None = None
     auth: ServerAuth | None = field(default=None, repr=False)
     """How tokens for the server are got; None where none are, or headers have one."""
+
+    @property
+    def label(self) -> str:
+        """The server's id, with its name in mcp.json if that is another one."""
+        return labelled(self.server_id, self.original_id)
 
     @property
     def exchanges_jwt(self) -> bool:
@@ -294,6 +301,8 @@ class ServerStatus:
     """None where all callers share one session."""
     problems: tuple[str, ...] = ()
     """Problems of its entry in mcp.json; the last good entry stays in force, if there is one."""
+    original_id: str | None = None
+    """Its name in mcp.json, if its id is derived from that."""
 
     @property
     def unavailable(self) -> str:
@@ -305,7 +314,12 @@ class ServerStatus:
                 why = INVALID_ENTRY
             case _:
                 why = self.reason or STILL_CONNECTING
-        return unavailable_text(self.server_id, why)
+        return unavailable_text(self.label, why)
+
+    @property
+    def label(self) -> str:
+        """The server's id, with its name in mcp.json if that is another one."""
+        return labelled(self.server_id, self.original_id)
 
 
 INVALID_ENTRY = "its entry in mcp.json is invalid"
@@ -317,6 +331,11 @@ def not_listed(kind: Kind) -> str:
     return f"it has not answered its list of {kind.value}s yet"
 
 
-def unavailable_text(server_id: str, why: str) -> str:
+def labelled(server_id: str, original_id: str | None) -> str:
+    """Return a server's id for a message, with its name in mcp.json if that is another one."""
+    return server_id if original_id is None else f'{server_id} ("{original_id}")'
+
+
+def unavailable_text(label: str, why: str) -> str:
     """Return the sentence by which every surface says that a server cannot be called."""
-    return f"server {server_id} is unavailable: {why}"
+    return f"server {label} is unavailable: {why}"

@@ -21,16 +21,20 @@ class ConnectionState:
 
     The fate is undecided while the owner task is about to connect or probes the connection.
     ``error`` is the reason for having no connection in the words for callers; operators may be
-    shown more, such as an internal address. ``clock`` returns seconds.
+    shown more, such as an internal address. ``clock`` returns seconds; ``label`` is how
+    errors name the server.
     """
 
-    def __init__(self, server_id: str, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, server_id: str, clock: Callable[[], float], label: str | None = None
+    ) -> None:
         self.connection: Connection | None = None
         self.error = STILL_CONNECTING
         self.error_for_operators: str | None = None
         self.probe_requested = asyncio.Event()
         """Set by callers, cleared by the owner task when it sends the ping."""
         self._server_id = server_id
+        self._label = label or server_id
         self._clock = clock
         self._retry_at = 0.0
         self._decided = asyncio.Event()
@@ -218,7 +222,7 @@ class ConnectionState:
     def without_login(self) -> ServerUnavailable:
         """The error of a call while nobody has signed in: when somebody will is not known."""
         return ServerUnavailable(
-            unavailable_text(self._server_id, self.error),
+            unavailable_text(self._label, self.error),
             details={"server_id": self._server_id},
             reason=self.error_for_operators,
         )
@@ -231,7 +235,7 @@ class ConnectionState:
         ``retry_after_s`` is the wait that the server asked for. ``may_be_done`` means that the
         server may have executed a call that must not be repeated.
         """
-        what = unavailable_text(self._server_id, reason)
+        what = unavailable_text(self._label, reason)
         details = {"server_id": self._server_id}
         if may_be_done:
             error = ServerUnavailable(what, details=details).after_sending()

@@ -243,7 +243,10 @@ class Pool:
                 return status
             return replace(status, sessions=entry.isolated.counts)
         return ServerStatus(
-            server_id=config.server_id, state=ServerState.DISABLED, transport=config.transport
+            server_id=config.server_id,
+            state=ServerState.DISABLED,
+            transport=config.transport,
+            original_id=config.original_id,
         )
 
     def _start(self, config: ServerConfig, before: _PooledSession | None) -> None:

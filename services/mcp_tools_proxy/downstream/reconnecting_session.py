@@ -116,7 +116,7 @@ class ReconnectingSession:
         self._on_change = on_change
         self._now = now
         self._jitter = jitter
-        self.connection_state = ConnectionState(config.server_id, clock)
+        self.connection_state = ConnectionState(config.server_id, clock, config.label)
         self.lease: Lease | None = None
         """Opens the sessions of tenants or users; None where all callers use this one."""
         self.on_tools: Callable[[], None] | None = None
@@ -140,7 +140,10 @@ class ReconnectingSession:
         self._was_listed = False
         """Whether a discovery has begun before."""
         self._status = ServerStatus(
-            server_id=config.server_id, state=ServerState.CONNECTING, transport=config.transport
+            server_id=config.server_id,
+            state=ServerState.CONNECTING,
+            transport=config.transport,
+            original_id=config.original_id,
         )
 
     def __repr__(self) -> str:

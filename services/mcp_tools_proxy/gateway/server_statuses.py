@@ -23,7 +23,11 @@ def merge_statuses(
         server_id: tuple(map(str, found)) for server_id, found in configuration.invalid.items()
     }
     return tuple(
-        replace(known.get(server_id) or _invalid(server_id), problems=problems.get(server_id, ()))
+        replace(
+            known.get(server_id) or _invalid(server_id),
+            problems=problems.get(server_id, ()),
+            original_id=configuration.original_ids.get(server_id),
+        )
         for server_id in dict.fromkeys((*configuration.order, *known))
         if server_id in known or server_id in problems
     )

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.policy.aliases import qualified_name
+from mcp_tools_proxy.wire.identifiers import with_server_id
 from mcp_tools_proxy.wire.text import normalize
 from mcp_tools_proxy.wire.uris import percent_decode_repeatedly
 
@@ -28,6 +29,10 @@ class Exclusions:
         for place, entry in enumerate(entries):
             self._places.setdefault(entry, place)
             self._uri_places.setdefault(_normalize_uri(entry), place)
+            # a server's name in mcp.json may have a derived id; the item may have a colon as well
+            if (by_id := with_server_id(entry)) != entry:
+                self._places.setdefault(by_id, place)
+                self._uri_places.setdefault(_normalize_uri(by_id), place)
         self._entries = frozenset(self._places)
         self._uris = frozenset(self._uri_places)
 

@@ -15,6 +15,7 @@ from mcp_tools_proxy.policy.aliases import qualified_name
 from mcp_tools_proxy.policy.document_tools import READS_RESOURCES, is_turned_off
 from mcp_tools_proxy.policy.exclusions import NO_EXCLUSIONS, Exclusions
 from mcp_tools_proxy.policy.preset_filter import enabled, overrides_of
+from mcp_tools_proxy.wire.identifiers import server_id_of
 
 _Pair = tuple[str, str]
 
@@ -113,7 +114,7 @@ class Visibility:
         """Compile a profile; ``scope`` is that of the profile's preset, None if it names none."""
         ids = profile.server_ids
         return cls(
-            server_ids=None if ids is None else frozenset(ids),
+            server_ids=None if ids is None else frozenset(map(server_id_of, ids)),
             excluded=Exclusions(profile.exclude_components),
             preset=scope,
             documents=profile.documents,

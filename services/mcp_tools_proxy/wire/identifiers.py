@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from hashlib import sha256
 from ipaddress import ip_address
 from typing import Annotated
 
@@ -114,6 +115,48 @@ def is_server_identifier(text: str) -> bool:
 def server_identifier_of(hostname: str) -> str:
     """Return the default identifier of a gateway on this host."""
     return (_PREFIX + _NOT_ALLOWED.sub("-", hostname.lower()))[:SERVER_IDENTIFIER_CHARS]
+
+
+SERVER_ID_PATTERN = "[A-Za-z0-9_.-]{1,64}"
+SERVER_NAME_PATTERN = (
+    rf"[^{CONTROL_CHARACTERS}:]*[^{CONTROL_CHARACTERS}:\s][^{CONTROL_CHARACTERS}:]*"
+)
+"""What a key of ``mcpServers`` may be: other programs allow spaces, and letters of any language.
+
+A colon ends the server's part of a name, so no key has one.
+"""
+SERVER_NAME_CHARS = 64
+
+_SERVER_ID = re.compile(SERVER_ID_PATTERN)
+_SERVER_NAME = re.compile(SERVER_NAME_PATTERN)
+_NOT_IN_SLUG = re.compile(r"[^a-z0-9]+")
+_SLUG_CHARS = 48
+_HASH_CHARS = 6
+
+
+def server_id_of(name: str) -> str:
+    """Return the id of the server that a file or an operator names.
+
+    A name that cannot be an id has a derived one: ``my-server-c2d9a8`` for "My Server". It depends
+    on the name alone, so it stays the same whatever else a file has. What is no name of a server at
+    all is returned as it is.
+    """
+    if _SERVER_ID.fullmatch(name) or len(name) > SERVER_NAME_CHARS:
+        return name
+    if not _SERVER_NAME.fullmatch(name) or _SURROGATE.search(name):
+        return name
+    slug = _NOT_IN_SLUG.sub("-", name.lower())[:_SLUG_CHARS].strip("-") or "server"
+    return f"{slug}-{sha256(name.encode()).hexdigest()[:_HASH_CHARS]}"
+
+
+def with_server_id(name: str) -> str:
+    """Return the name of an item, ``server:item``, with the id of the server that it names.
+
+    ``tool:``, ``prompt:`` or ``resource:`` may stand in front.
+    """
+    kind = next((it for it in ("tool:", "prompt:", "resource:") if name.startswith(it)), "")
+    server, colon, item = name[len(kind) :].partition(":")
+    return f"{kind}{server_id_of(server)}{colon}{item}" if colon else name
 
 
 ANY_HOST = "*"

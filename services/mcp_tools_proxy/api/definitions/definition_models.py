@@ -5,7 +5,7 @@ Their docstrings are part of the OpenAPI document: callers read them.
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
 
 from mcp_tools_proxy.api.openapi.answer_models import AnswerModel
 from mcp_tools_proxy.domain.guards import GuardAction, GuardName, GuardPlace
@@ -13,6 +13,7 @@ from mcp_tools_proxy.domain.offers.definitions import DefinitionKind, Definition
 from mcp_tools_proxy.policy.definitions.comparison import DefinitionStatus
 from mcp_tools_proxy.policy.definitions.difference import Edit
 from mcp_tools_proxy.policy.definitions.flags import FlagReason
+from mcp_tools_proxy.wire.identifiers import server_id_of
 
 KindField = Annotated[DefinitionKind, Field(title="DefinitionKind")]
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
@@ -24,7 +25,7 @@ class DefinitionChoice(BaseModel):
     ``name`` is the item's name, URI or URI template at its server; empty for instructions.
     """
 
-    server_id: Annotated[str, Field(min_length=1, max_length=64)]
+    server_id: Annotated[str, Field(min_length=1, max_length=64), AfterValidator(server_id_of)]
     kind: KindField
     name: Annotated[str, Field(max_length=8192)] = ""
     sha256: Sha256

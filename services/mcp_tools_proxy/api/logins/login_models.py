@@ -5,13 +5,13 @@ Their docstrings are part of the OpenAPI document: callers read them.
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from mcp_tools_proxy.api.openapi.answer_models import AnswerModel, ErrorEnvelope
 from mcp_tools_proxy.domain.oauth.server_auth import SCOPE_CHARACTER
-from mcp_tools_proxy.wire.identifiers import Identifier
+from mcp_tools_proxy.wire.identifiers import Identifier, server_id_of
 
-ServerId = Annotated[str, Field(min_length=1, max_length=64)]
+ServerId = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(server_id_of)]
 Owners = Literal["deployment", "tenant", "user"]
 ForField = Annotated[Owners, Field(title="LoginFor", alias="for")]
 

@@ -305,9 +305,13 @@ class SessionCountsAnswer(AnswerModel, title="SessionCounts"):
 
 
 class ServerAnswer(AnswerModel, title="Server"):
-    """One downstream server; ``stale``: what is listed of it may be out of date."""
+    """One downstream server; ``stale``: what is listed of it may be out of date.
+
+    ``original_id`` is its name in mcp.json, if its id is derived from that.
+    """
 
     server_id: str
+    original_id: str | None = None
     state: ServerStateField
     transport: ServerTransportField | None = None
     era: str | None = None

@@ -19,6 +19,7 @@ from mcp_tools_proxy.telemetry.recorder import cut
 from mcp_tools_proxy.web.envelope import json_response
 from mcp_tools_proxy.web.request_refusals import add_to_operation
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
+from mcp_tools_proxy.wire.identifiers import server_id_of
 from mcp_tools_proxy.wire.text import quote
 
 FOR_OPERATORS = frozenset({"last_error", "problem", "problems", "warnings"})
@@ -60,7 +61,7 @@ class ServerHandlers:
         """Close and reopen the connection to the server that the path names."""
         await self._gate.check(parsed, OperatorRight.CONFIG)
         is_operator = await require_authentication(self._authenticator, parsed.request)
-        server_id: str = parsed.request.path_params["server_id"]
+        server_id = server_id_of(parsed.request.path_params["server_id"])
         add_to_operation(parsed.request.scope, server_id=cut(server_id))
         self._status_of(server_id)
         if not self._reconnect(server_id):
@@ -78,7 +79,7 @@ class ServerHandlers:
     async def _offers_page(self, parsed: ParsedRequest[None]) -> Mapping[str, object]:
         """Return a page of what a server offers. Raises as the gate; RouteNotFound."""
         query = validate(ServersQuery, single_values(parsed.request.query_params))
-        server_id = query.offers or ""
+        server_id = server_id_of(query.offers or "")
         await self._gate.check(parsed, OperatorRight.AUDIT)
         add_to_operation(parsed.request.scope, server_id=cut(server_id))
         self._status_of(server_id)
@@ -109,6 +110,7 @@ def _server(status: ServerStatus) -> dict[str, object]:
     connect_ms = None if status.connect_s is None else round(status.connect_s * 1000, 1)
     line = {
         "server_id": status.server_id,
+        "original_id": status.original_id,
         "state": status.state.value,
         "transport": status.transport and status.transport.value,
         "era": status.era,

@@ -48,7 +48,7 @@ def print_report(
     lines(
         console,
         "Failing servers",
-        [f"{s.server_id}: {_why_unhealthy(s)}" for s in report.unhealthy_servers],
+        [f"{s.label}: {_why_unhealthy(s)}" for s in report.unhealthy_servers],
     )
     _table(
         console,
@@ -238,7 +238,7 @@ def state_of(server: ServerStatus, report: CheckReport) -> str:
 
 def _server_row(server: ServerStatus, state: str) -> tuple[str, ...]:
     return (
-        server.server_id,
+        server.label,
         state,
         server.transport.value if server.transport else "-",
         server.era or "-",

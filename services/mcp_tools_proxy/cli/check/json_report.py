@@ -74,6 +74,7 @@ def _problem(problem: Problem) -> Facts:
 def _server(server: ServerStatus, report: CheckReport) -> Facts:
     return {
         "server_id": server.server_id,
+        "original_id": server.original_id,
         "state": state_of(server, report),
         "transport": server.transport and server.transport.value,
         "era": server.era,

@@ -22,6 +22,7 @@ from mcp_tools_proxy.config.unknown_keys import Oddity, group_oddities
 from mcp_tools_proxy.domain.audit.rule_source import RuleSource
 from mcp_tools_proxy.domain.configuration import Agents, Configuration, InvalidConfig, Problem
 from mcp_tools_proxy.domain.limits.budget import CallField, LimitRule, LimitRules
+from mcp_tools_proxy.wire.identifiers import server_id_of, with_server_id
 from mcp_tools_proxy.wire.problem_texts import closest_match, did_you_mean
 from mcp_tools_proxy.wire.text import quote
 
@@ -98,10 +99,13 @@ def _problem(error: ErrorDetails) -> Problem:
 
 
 def _rule(index: int, entry: RuleEntry) -> LimitRule:
+    values: dict[CallField, Iterable[str]]
     values = {field: getattr(entry.match, field.value) for field in CallField}
+    values[CallField.SERVER] = map(server_id_of, entry.match.server)
+    values[CallField.TOOL] = (*entry.match.tool, *map(with_server_id, entry.match.tool))
     return LimitRule(
         name=entry.name,
-        match={field: frozenset(wanted) for field, wanted in values.items() if wanted},
+        match={field: found for field, it in values.items() if (found := frozenset(it))},
         each=frozenset(CallField(field) for field in entry.each),
         calls=entry.calls,
         tokens=entry.tokens,

@@ -12,6 +12,7 @@ from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.configuration import Agents, Configuration, Problem
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.policy.exclusions import name_variants
+from mcp_tools_proxy.wire.identifiers import with_server_id
 from mcp_tools_proxy.wire.problem_texts import join_first
 from mcp_tools_proxy.wire.text import quote
 from mcp_tools_proxy.wire.uris import has_own_scheme
@@ -59,7 +60,7 @@ def _in_agents(
         if not has_own_scheme(entry.removeprefix(f"{Kind.RESOURCE}:"))
     ]
     for place, entry in _unmatched(entries, snapshots, local_tools):
-        servers = _servers_meant(entry, known, enabled)
+        servers = _servers_meant(with_server_id(entry), known, enabled)
         if servers.issubset(discovered):
             yield place, _message(entry, [it for it in discovered if it in servers])
 
@@ -85,12 +86,13 @@ def _unmatched(
     entries: Sequence[Oddity], snapshots: Mapping[str, Snapshot], local_tools: Iterable[str] = ()
 ) -> Iterator[Oddity]:
     """Yield the entries that match nothing, each with its place."""
-    unknown = {entry for _, entry in entries}
+    unknown = {it for _, entry in entries for it in (entry, with_server_id(entry))}
     if unknown:
         unknown.difference_update(_names(snapshots, local_tools))
     prefixes = tuple(_template_prefixes(snapshots)) if unknown else ()
     for place, entry in entries:
-        if entry in unknown and not entry.casefold().startswith(prefixes):
+        is_unknown = {entry, with_server_id(entry)} <= unknown
+        if is_unknown and not entry.casefold().startswith(prefixes):
             yield place, entry
 
 
