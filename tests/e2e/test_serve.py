@@ -4,9 +4,9 @@ import asyncio
 import json
 import signal
 import socket
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
@@ -74,7 +74,7 @@ def test_stdio_servers_that_ignore_sigterm_are_stopped_at_once_and_killed_after_
     with started(tmp_path) as program:
         wait_until(lambda: all(path.exists() for path in signals))
         exit_code = program.stop()
-        ended = time.time()
+        ended = datetime.now(tz=UTC).timestamp()
         spawned = [it["payload"] for it in program.log_lines() if it["event"] == "server.spawned"]
     assert (exit_code, len(spawned)) == (-signal.SIGTERM, 6)
     terms = [int(time_s) for path in signals for time_s in path.read_text().split()[1:]]

@@ -79,10 +79,10 @@ async def discover(
 ) -> Snapshot:
     """List everything that the server offers, all categories at once (P-15).
 
-    Only declared categories are listed, and with ``include_undeclared`` tools. Each list takes at most
-    ``timeout_s``, all pages together, and half of it if another has come by then. A failed list
-    keeps its items of ``previous``, and ``failed_lists`` has the reason. Raises ConnectionFailure
-    when every list failed: AccessRefused, if the token of one was not accepted.
+    Only declared categories are listed, and with ``include_undeclared`` tools. Each list takes
+    at most ``timeout_s``, all pages together, and half of it if another has come by then. A failed
+    list keeps its items of ``previous``, and ``failed_lists`` has the reason. Raises
+    ConnectionFailure when every list failed: AccessRefused, if the token of one was not accepted.
     """
     known = previous or Snapshot()
     listings = await _list_all(connection, known, timeout_s, include_undeclared=include_undeclared)
