@@ -1,6 +1,7 @@
 """Each server is seen through the gateway as a client of its own sees it."""
 
 import asyncio
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from mcp import Client
 from tests.fleet.comparison import call, direct, lists_of, normalized, read
 from tests.fleet.gateway import Fleet
 from tests.fleet.servers import SERVERS, Server, fill, make_folder
+from tests.support.local_tools import LISTED_TOOLS
 
 Json = dict[str, Any]
 
@@ -32,6 +34,24 @@ def shown(fleet: Fleet) -> Json:
 def test_the_fleet_is_large() -> None:
     assert len(SERVERS) >= 25
     assert [name for name, server in SERVERS.items() if len(server.calls) < 2] == []
+
+
+def test_names_are_those_that_model_apis_accept(fleet: Fleet, shown: Json) -> None:
+    refused = [it for it in shown["tools"] if not re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", it)]
+    assert (refused, len(shown["tools"])) == ([], len(LISTED_TOOLS) + len(fleet.tools))
+
+
+async def test_calls_of_the_fleet_give_every_kind_of_content(fleet: Fleet) -> None:
+    async with Client(fleet.url) as client:
+        results = [
+            await call(client, f"everything__{tool}", arguments)
+            for tool, arguments in SERVERS["everything"].calls
+        ]
+    kinds = {block["type"] for it in results for block in it["content"]}
+    assert kinds == {"text", "image", "resource_link", "resource"}
+    assert len([it for it in results if "structuredContent" in it]) == 1
+    assert len([it for it in results if it["isError"]]) == 1
+    assert [len(it["progress"]) for it in results if it["progress"]] == [2]
 
 
 @pytest.mark.parametrize("name", SERVERS)
