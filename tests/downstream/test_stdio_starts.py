@@ -196,3 +196,39 @@ async def test_the_error_quotes_no_complaint_about_the_probe(complaint: str) -> 
         (status,) = (await service.get(SERVERS))["servers"]
     lines = status["last_error"].partition("; stderr: ")[2].split(" | ")
     assert lines == ["reading the key", "the key has expired"] * 2  # with the probe, and without
+
+
+UNTRUSTED = [
+    "ssl.SSLCertVerificationError: [SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed",
+    "npm error code SELF_SIGNED_CERT_IN_CHAIN",
+    "code: 'UNABLE_TO_GET_ISSUER_CERT_LOCALLY'",
+    "Error: unable to verify the first certificate",
+    "error: invalid peer certificate: UnknownIssuer",
+    "tls: failed to verify certificate: x509: certificate signed by unknown authority",
+    "curl: (60) SSL certificate problem: unable to get local issuer certificate",
+    "PKIX path building failed: unable to find valid certification path to requested target",
+]
+
+
+async def last_error_of(written: str) -> str:
+    script = f"printf %s {shlex.quote(written)} >&2; exit 1"
+    entry = {"command": "sh", "args": ["-c", script]}
+    async with running(config=Config(servers={"s": entry})) as service:
+        (status,) = (await service.get(SERVERS))["servers"]
+    return str(status["last_error"])
+
+
+@pytest.mark.parametrize("line", UNTRUSTED)
+async def test_a_certificate_that_a_program_does_not_trust_is_explained(line: str) -> None:
+    error = await last_error_of(f"{line}\n" + "at frame\n" * 20)
+    assert "MCP_PROXY_STDIO_ENV" in error.partition("; stderr: ")[0]
+    assert error.endswith("at frame | at frame")
+
+
+@pytest.mark.parametrize(
+    "line", ["the certificate has expired", "an unknown tool", "signed by nobody"]
+)
+async def test_other_errors_have_no_such_hint(line: str) -> None:
+    error = await last_error_of(f"{line}\n")
+    assert "MCP_PROXY_STDIO_ENV" not in error
+    assert error.endswith(line)

@@ -200,6 +200,21 @@ _PROBE_REFUSED = "Failed to validate request"
 _PROBE_DETAIL = re.compile(r"\s|\w+Request(\.[\w.]+)?\s*$")
 """The lines after it: indented ones, and the field that each is about."""
 
+_UNTRUSTED = re.compile(
+    r"certificate[_ ]verify[_ ]failed|self[-_ ]signed[-_ ]cert"
+    r"|unable[_ ]to[_ ]get[_ ](local[_ ])?issuer"
+    r"|unable[_ ]to[_ ]verify[_ ](the[_ ]first[_ ]cert|leaf[_ ])"
+    r"|unknown[ _]?issuer|unknown authority|ssl certificate problem|PKIX path building failed|UntrustedRoot",
+    re.IGNORECASE,
+)
+"""What programs write that do not trust a host: Python, Node, Rust, Go, curl, Java, .NET."""
+
+_TRUST = (
+    "it does not trust the certificate of a host; behind a company's proxy name the variables with "
+    "the file of its authority in MCP_PROXY_STDIO_ENV, such as SSL_CERT_FILE,NODE_EXTRA_CA_CERTS,"
+    "REQUESTS_CA_BUNDLE, and set them for the gateway"
+)
+
 _SHORTEST_SECRET = 4
 """Shorter values are common words and numbers, such as 1 or yes."""
 
@@ -211,10 +226,12 @@ class ServerOutput:
         self._lines: deque[str] = deque(maxlen=LAST_LINES)
         self._secrets: Sequence[str] = ()
         self._is_about_probe = False
+        self._lacks_trust = False
 
     def begin(self, secrets: Iterable[str]) -> None:
         """Forget the lines of the process before; ``secrets`` are known to the new one."""
         self._lines.clear()
+        self._lacks_trust = False
         longest_first = sorted(set(secrets), key=len, reverse=True)
         self._secrets = [it for it in longest_first if len(it) >= _SHORTEST_SECRET]
 
@@ -224,14 +241,18 @@ class ServerOutput:
         Servers of the Python SDK 1.x write 240 lines of pydantic's about ``server/discover``, which
         would hide the lines that say why the server failed.
         """
+        self._lacks_trust = self._lacks_trust or _UNTRUSTED.search(line) is not None
         if _PROBE_REFUSED in line:
             self._is_about_probe = True
         elif not (self._is_about_probe and _PROBE_DETAIL.match(line)):
             self._is_about_probe = False
             self._lines.append(line)
 
-    def __str__(self) -> str:
-        return " | ".join(map(self._shown, self._lines))
+    def added_to(self, error: str) -> str:
+        """Return an error of the server with what the program wrote, and what that means."""
+        hint = f"; {_TRUST}" if self._lacks_trust else ""
+        lines = " | ".join(map(self._shown, self._lines))
+        return f"{error}{hint}; stderr: {lines}" if lines else f"{error}{hint}"
 
     def _shown(self, line: str) -> str:
         for secret in self._secrets:

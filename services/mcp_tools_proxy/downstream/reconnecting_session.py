@@ -187,8 +187,8 @@ class ReconnectingSession:
     @property
     def _last_error(self) -> str | None:
         """Why there is no connection, for operators; None before the first attempt is over."""
-        error, output = self.connection_state.error_for_operators, str(self._output)
-        return error if error is None or not output else f"{error}; stderr: {output}"
+        error = self.connection_state.error_for_operators
+        return None if error is None else self._output.added_to(error)
 
     def _with_address(self, error: str) -> str:
         address = self.config.address
