@@ -33,6 +33,7 @@ from mcp_tools_proxy.app.tracing import build_tracer
 from mcp_tools_proxy.config.config_folder import ConfigFolder
 from mcp_tools_proxy.config.loader import load_configuration, process_environment
 from mcp_tools_proxy.config.stdio_rules import StdioSupport
+from mcp_tools_proxy.documents import cache_folder
 from mcp_tools_proxy.documents.document_repository import DocumentRepository
 from mcp_tools_proxy.documents.document_store import Key
 from mcp_tools_proxy.documents.open_documents import build_documents
@@ -47,6 +48,7 @@ from mcp_tools_proxy.domain.components import ResourceTemplate, Tool
 from mcp_tools_proxy.domain.list_options import ListOptions
 from mcp_tools_proxy.domain.server import ServerStatus
 from mcp_tools_proxy.downstream.components.build_components import build_components
+from mcp_tools_proxy.downstream.discovery.known_definitions import KnownDefinitions
 from mcp_tools_proxy.downstream.lazy_dialer import LazyDialer
 from mcp_tools_proxy.downstream.pool import Pool
 from mcp_tools_proxy.gateway.argument_checks.check_processes import CheckProcesses
@@ -167,6 +169,7 @@ class Gateway:
             self.dialer.dial,
             self.metrics,
             on_change=offer_changes.report,
+            known_definitions=KnownDefinitions(settings.cache_dir or cache_folder.default_folder()),
             caller_values=build_caller_values(settings, self.signing_keys, filler, self.oauth),
         )
         self.files = _config_folder(settings)
@@ -180,7 +183,9 @@ class Gateway:
         )
         self.preset_switch = PresetSwitch(self.files, self.publisher)
         self.definition_acceptance = DefinitionAcceptance(self.files, self.publisher)
-        self.first_attempts = FirstAttempts(self.registry, self.pool)
+        self.first_attempts = FirstAttempts(
+            self.registry, self.pool, list_wait_s=settings.list_wait_s
+        )
         self.startup = StartupWait(settings.startup_wait_s)
         self.user_sign_ins = build_user_sign_ins(
             settings, self.logins, self.oauth, self.authenticator, lambda: publisher.configuration

@@ -23,6 +23,7 @@ def build_server(
     return GatewayMcpServer(
         settings.app_name,
         registry=gateway.registry,
+        first_attempts=gateway.first_attempts,
         executor=gateway.executor,
         subscriptions=gateway.subscriptions,
         telemetry=gateway.request_telemetry,

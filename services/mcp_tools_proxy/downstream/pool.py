@@ -23,6 +23,7 @@ from mcp_tools_proxy.domain.server import (
 )
 from mcp_tools_proxy.downstream.callers.caller_values import CallerValues
 from mcp_tools_proxy.downstream.connection import Dial
+from mcp_tools_proxy.downstream.discovery.known_definitions import KnownDefinitions
 from mcp_tools_proxy.downstream.isolation.isolated_sessions import IsolatedSessions
 from mcp_tools_proxy.downstream.reconnecting_session import ReconnectingSession
 from mcp_tools_proxy.downstream.relay.suspended_calls import SuspendedCalls
@@ -75,8 +76,10 @@ class Pool:
         *,
         on_change: Callable[[], Awaitable[None]],
         caller_values: CallerValues | None = None,
+        known_definitions: KnownDefinitions | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._known_definitions = known_definitions
         self._dial = dial
         self._metrics = metrics
         self._on_change = on_change
@@ -258,11 +261,12 @@ class Pool:
             self._dial,
             ServerMetrics(self._metrics, config.server_id),
             on_change=self._on_change,
-            inherited=before.session.snapshot if before else None,
+            inherited=before.session.discovered if before else None,
             subscriptions=kept,
             suspended_calls=self._suspended_calls,
             caller_values=self._caller_values,
             caller=config.discovery_caller,
+            known_definitions=self._known_definitions,
             clock=self._clock,
         )
         entry = _PooledSession(session)

@@ -30,6 +30,7 @@ from mcp_tools_proxy.downstream.connection import (
     ServerOutput,
 )
 from mcp_tools_proxy.downstream.connection_state import ConnectionState
+from mcp_tools_proxy.downstream.discovery.known_definitions import KnownDefinitions
 from mcp_tools_proxy.downstream.discovery.listing import discover
 from mcp_tools_proxy.downstream.faults import FAULTS, reason_of
 from mcp_tools_proxy.downstream.log_events import counts_of, log_change, log_connected
@@ -95,6 +96,7 @@ class ReconnectingSession:
         caller_values: CallerValues | None = None,
         caller: Caller | None = None,
         call_limit: CallLimit | None = None,
+        known_definitions: KnownDefinitions | None = None,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         jitter: Callable[[], float] = random.random,
@@ -105,13 +107,17 @@ class ReconnectingSession:
         self.first_attempt_over = asyncio.Event()
         """Set once the first attempt to connect is over, whether it succeeded or not."""
         self.snapshot = inherited
-        """What the server offered at its last good discovery; None before the first."""
+        """What the server offered at its last good discovery; None before the first, unless what
+        it offered in an earlier run is known."""
         self.subscriptions = subscriptions or ResourceSubscriptions()
         """The subscribed resources of the server. They outlive this session if it is replaced."""
         self.suspended_calls = suspended_calls or SuspendedCalls()
         self._is_offer_inherited = inherited is not None
         self.caller_values = caller_values or CallerValues()
         """Fills in what the entry says of callers; ``caller`` is whose session this is."""
+        self._known_definitions = known_definitions
+        """Keeps what the server lists for the next run; None does not."""
+        self._kept: Snapshot | None = None
         self._caller_dial = CallerDial(dial, self.caller_values, caller)
         self._on_change = on_change
         self._now = now
@@ -208,14 +214,42 @@ class ReconnectingSession:
 
     async def run(self) -> None:
         """Connect, stay connected and reconnect until cancelled, whatever the server does."""
-        async with owner_tasks() as open_in_task:
+        async with owner_tasks() as open_in_task, asyncio.TaskGroup() as tasks:
+            recalling = tasks.create_task(self._recall())
             try:
                 await self._stay_connected(open_in_task)
             finally:
+                recalling.cancel()
                 self.connection_state.mark_lost(_CLOSED)
                 self.connection_state.mark_down_until(self.clock())
                 if self._breakers is not None:
                     self._breakers.close()
+
+    async def _recall(self) -> None:
+        """Show what the server listed in an earlier run until it is connected for the first time.
+
+        Not awaited by the first attempt: a slow disk delays no connection.
+        """
+        if self._known_definitions is None or not self.is_pending:
+            return
+        remembered = await self._known_definitions.load(self.config)
+        if remembered is not None and self._is_unknown:
+            self.snapshot = remembered
+            await self._on_change()
+
+    @property
+    def _is_unknown(self) -> bool:
+        """Whether nothing is known of the server yet, neither an offer nor a failure."""
+        return self.is_pending and self.snapshot is None
+
+    async def _keep_definitions(self) -> None:
+        """Keep what the server lists for the next run, if it is new and complete."""
+        snapshot, kept = self.snapshot, self._kept
+        if self._known_definitions is None or snapshot is None or snapshot.failed_lists:
+            return
+        if snapshot != kept:
+            self._kept = snapshot
+            await self._known_definitions.save(self.config, snapshot)
 
     async def _stay_connected(self, open_in_task: OpenInTask) -> None:
         unproven_attempts = 0
@@ -344,12 +378,18 @@ class ReconnectingSession:
         """Return what the server offers now. Raises ConnectionFailure."""
         is_first, self._was_listed = not self._was_listed, True
         return await discover(
-            connection, self.snapshot, timeout_s=timeout_s, include_undeclared=is_first
+            connection, self.discovered, timeout_s=timeout_s, include_undeclared=is_first
         )
+
+    @property
+    def discovered(self) -> Snapshot | None:
+        """What the server offered at its last good discovery since the start."""
+        return None if self.snapshot is None or self.snapshot.is_remembered else self.snapshot
 
     async def _refresh_loop(self, connection: Connection) -> None:
         """Discover again after ``list_changed`` notifications, and at the configured interval."""
         while True:
+            await self._keep_definitions()
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._pause_before_refreshing()):
                     await self._lists_changed.wait()
@@ -383,8 +423,10 @@ class ReconnectingSession:
             self._status = replace(self._status, discovered_at=self._now())
         # equal content: keep the old objects, by whose identity tools find their compiled checks
         if known is not None and snapshot == known:
-            self.snapshot = replace(known, failed_lists=snapshot.failed_lists)
+            self.snapshot = replace(known, failed_lists=snapshot.failed_lists, is_remembered=False)
             self._update_metrics()
+            if known.is_remembered:
+                await self._on_change()
             return
         self.snapshot = snapshot
         self._update_metrics()
@@ -406,6 +448,7 @@ class ReconnectingSession:
     async def _connect_failed(self, fault: ConnectionFailure, pause_s: float) -> None:
         """Record a failed attempt; after the first one, what the server should offer is missing."""
         was_pending = self.is_pending
+        self.snapshot = self.discovered
         was_known = _needs_login(fault) and self._status.state is ServerState.LOGIN_REQUIRED
         self._status = replace(self._status, state=self._state_after(fault))
         for_operators = self._with_address(fault.for_operators)

@@ -23,13 +23,14 @@ from mcp_tools_proxy.domain.errors import (
 from mcp_tools_proxy.domain.kept_errors import without_frames
 from mcp_tools_proxy.policy.guards.guard_set import GuardSet
 from mcp_tools_proxy.policy.item_reasons import ItemReasons
+from mcp_tools_proxy.registry.component_table import HasSpec
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.wire.uris import has_own_scheme
 
 NOT_RESOLVED = (NotAllowed, ToolNotFound, PromptNotFound, ResourceNotFound)
 """The errors of a registry for a name that resolves to nothing that the caller may use."""
 
-T = TypeVar("T")
+T = TypeVar("T", bound=HasSpec)
 Find = Callable[[Registry, Call], T]
 """Resolves in a registry what a call names. Raises ProxyError."""
 
@@ -73,7 +74,11 @@ class FirstAttempts:
         registry: RegistryHolder,
         servers: PendingServers,
         clock: Callable[[], float] = time.monotonic,
+        *,
+        list_wait_s: float = 0.0,
     ) -> None:
+        """Create it; a list over MCP waits for servers for ``list_wait_s`` seconds at most."""
+        self._list_wait_s = list_wait_s
         self._registry = registry
         self._servers = servers
         self._clock = clock
@@ -102,6 +107,31 @@ class FirstAttempts:
         permissions = registry.access_rules.permissions_of(caller)
         return [it for it in pending if registry.pending_offers.may_list(it, kind, permissions)]
 
+    async def wait_until_listed(self, caller: Caller, kind: Kind) -> None:
+        """Wait until the offers of the servers that a list may have items of are known.
+
+        Many clients list once, right after the start. A server that was tried, or whose items of an
+        earlier run are known, is not waited for. Raises AgentNotFound, AgentRequired.
+        """
+        if not self._list_wait_s or not self._has_unknown(caller, kind):
+            return
+        replaced = asyncio.Event()
+        unsubscribe = self._registry.subscribe(replaced.set)
+        try:
+            async with asyncio.timeout(self._list_wait_s):
+                while self._has_unknown(caller, kind):
+                    await replaced.wait()
+                    replaced.clear()
+        except TimeoutError:
+            return
+        finally:
+            unsubscribe()
+
+    def _has_unknown(self, caller: Caller, kind: Kind) -> bool:
+        registry = self._registry.current
+        pending = self.pending_for(caller, kind, registry)
+        return any(not registry.knows(server_id) for server_id in pending)
+
     async def find(self, call: Call, find: Find[T]) -> tuple[T, Call]:
         """Resolve the call now, or wait for its server: ``find_unless_pending``, then ``wait``."""
         found = self.find_unless_pending(call, find)
@@ -113,13 +143,15 @@ class FirstAttempts:
         Separate from ``wait`` so that the hot path awaits nothing. Raises what ``find`` raises, and
         ServerUnavailable for an item that the preset names of a server that was never discovered.
         """
+        registry = self._registry.current
         try:
-            return find(self._registry.current, call)
+            found = find(registry, call)
         except NOT_RESOLVED:
             if not self._candidates(call, self._servers.pending):
                 self._raise_if_undiscovered(call)
                 raise
-        return None
+            return None
+        return found if found.spec.server_id not in registry.remembered else None
 
     async def wait(self, call: Call, find: Find[T]) -> tuple[T, Call]:
         """Wait for the servers that may offer what the call names, and resolve the call.
@@ -131,8 +163,13 @@ class FirstAttempts:
         failures: dict[str, ProxyError] = {}
         while True:
             waited_s = self._clock() - started
+            registry = self._registry.current
             try:
-                return find(self._registry.current, call), replace(call, waited_s=waited_s)
+                found = find(registry, call)
+                server_id = found.spec.server_id
+                if server_id is None or server_id not in registry.remembered:
+                    return found, replace(call, waited_s=waited_s)
+                servers = [] if server_id in failures else [server_id]
             except NOT_RESOLVED:
                 candidates = self._candidates(call, self._servers.pending)
                 servers = [it for it in candidates if it not in failures]

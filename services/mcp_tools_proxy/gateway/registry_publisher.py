@@ -6,7 +6,7 @@ other.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -27,7 +27,7 @@ from mcp_tools_proxy.gateway.building.registry_builder import (
     BuiltRegistry,
     RegistryBuilder,
 )
-from mcp_tools_proxy.gateway.building.server_pool import ServerPool
+from mcp_tools_proxy.gateway.building.server_pool import ServerPool, untried
 from mcp_tools_proxy.gateway.change_reporter import ChangeReporter
 from mcp_tools_proxy.gateway.check.missing_items import explain_missing
 from mcp_tools_proxy.gateway.check.unmatched_exclusions import find_unmatched_exclusions
@@ -168,11 +168,6 @@ class RegistryPublisher:
         return self._built
 
     @property
-    def _untried(self) -> Collection[str]:
-        """The servers of which nothing is known yet, neither an offer nor a failure."""
-        return set(self._pool.pending) - self._pool.snapshots.keys()
-
-    @property
     def _is_good(self) -> bool:
         """Whether the last build succeeded and the files have no problems."""
         return self._built and not self.problems
@@ -257,7 +252,7 @@ class RegistryPublisher:
             built.view,
             built.conflicting,
             built.registry.unlisted_offers.reasons,
-            pending=self._untried,
+            pending=untried(self._pool),
         )
         self.definitions.report(built.findings, wanted.server_ids)
         self._unusable_bindings = find_unusable_bindings(

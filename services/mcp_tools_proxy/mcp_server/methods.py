@@ -1,12 +1,13 @@
 """The MCP methods: lists come from the registry, calls go to the executor."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from mcp_tools_proxy.domain.caller import Call, Kind
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.domain.outcome import Outcome
 from mcp_tools_proxy.gateway.executor import Executor
+from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
 from mcp_tools_proxy.mcp_server.list_pages import page_of
 from mcp_tools_proxy.mcp_server.request import McpRequest
 from mcp_tools_proxy.mcp_server.results import (
@@ -23,6 +24,7 @@ from mcp_tools_proxy.telemetry.request_events import RequestTelemetry
 from mcp_tools_proxy.wire.encoded_list import EncodedList
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 from mcp_tools_proxy.wire.mcp_protocol import INVALID_PARAMS
+from mcp_tools_proxy.wire.tracing import PENDING_KEY
 
 LIST_METHODS = frozenset(
     {"tools/list", "prompts/list", "resources/list", "resources/templates/list"}
@@ -37,9 +39,14 @@ class Methods:
     """The methods that list and use components, by their name in MCP."""
 
     def __init__(
-        self, registry: RegistryHolder, executor: Executor, telemetry: RequestTelemetry
+        self,
+        registry: RegistryHolder,
+        first_attempts: FirstAttempts,
+        executor: Executor,
+        telemetry: RequestTelemetry,
     ) -> None:
         self._registry = registry
+        self._first_attempts = first_attempts
         self._executor = executor
         self._telemetry = telemetry
         self._methods: Mapping[str, Callable[[McpRequest], Awaitable[Json]]] = {
@@ -63,26 +70,37 @@ class Methods:
         except ProxyError as error:
             raise protocol_error(error, request.trace_id, modern=request.modern) from None
 
-    async def _list_tools(self, request: McpRequest) -> Json:
+    async def _current(self, request: McpRequest, kind: Kind) -> tuple[Registry, Sequence[str]]:
+        """Return the registry to list from, and the servers that it may lack items of."""
+        await self._first_attempts.wait_until_listed(request.caller, kind)
         registry = self._registry.current
+        return registry, self._first_attempts.pending_for(request.caller, kind, registry)
+
+    async def _list_tools(self, request: McpRequest) -> Json:
+        registry, pending = await self._current(request, Kind.TOOL)
         listed = await registry.mcp_tools(request.caller, request.options)
         tools = listed.definitions if request.modern else listed.older_era
-        return self._answer(request, registry, "tools", tools, listed.etag)
+        result = self._answer(request, registry, "tools", tools, listed.etag)
+        return _with_pending(result, pending)
 
     async def _list_prompts(self, request: McpRequest) -> Json:
-        registry = self._registry.current
+        registry, pending = await self._current(request, Kind.PROMPT)
         listed = await registry.mcp_prompts(request.caller)
-        return self._answer(request, registry, "prompts", listed.definitions, listed.etag)
+        result = self._answer(request, registry, "prompts", listed.definitions, listed.etag)
+        return _with_pending(result, pending)
 
     async def _list_resources(self, request: McpRequest) -> Json:
-        registry = self._registry.current
+        registry, pending = await self._current(request, Kind.RESOURCE)
         listed = await registry.mcp_resources(request.caller)
-        return self._answer(request, registry, "resources", listed.definitions, listed.etag)
+        result = self._answer(request, registry, "resources", listed.definitions, listed.etag)
+        return _with_pending(result, pending)
 
     async def _list_templates(self, request: McpRequest) -> Json:
-        registry = self._registry.current
+        registry, pending = await self._current(request, Kind.RESOURCE)
         listed = await registry.mcp_templates(request.caller)
-        return self._answer(request, registry, "resourceTemplates", listed.definitions, listed.etag)
+        key, templates = "resourceTemplates", listed.definitions
+        result = self._answer(request, registry, key, templates, listed.etag)
+        return _with_pending(result, pending)
 
     def _answer(
         self, request: McpRequest, registry: Registry, key: str, listed: EncodedList, etag: str
@@ -137,6 +155,11 @@ def _sign_in(outcome: Outcome, call: Call, request: McpRequest) -> Json | None:
     return sign_in_request(
         outcome, call, modern=request.modern, was_sent=request.has_sign_in_response
     )
+
+
+def _with_pending(result: Json, pending: Sequence[str]) -> Json:
+    """Return a list's result, which names the servers that are tried for the first time."""
+    return result | {"_meta": {PENDING_KEY: list(pending)}} if pending else result
 
 
 def _without_cursor(request: McpRequest, listed: EncodedList) -> EncodedList:

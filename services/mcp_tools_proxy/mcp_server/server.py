@@ -7,6 +7,7 @@ from uuid import uuid4
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import InvalidRequest, ProxyError
 from mcp_tools_proxy.gateway.executor import Executor
+from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
 from mcp_tools_proxy.gateway.subscriptions import Subscriptions
 from mcp_tools_proxy.mcp_server.methods import CACHED, Methods
 from mcp_tools_proxy.mcp_server.request import McpRequest
@@ -58,6 +59,7 @@ class GatewayMcpServer:
         name: str,
         *,
         registry: RegistryHolder,
+        first_attempts: FirstAttempts,
         executor: Executor,
         subscriptions: Subscriptions,
         telemetry: RequestTelemetry,
@@ -83,7 +85,7 @@ class GatewayMcpServer:
         )
         self._registry = registry
         self._telemetry = telemetry
-        self.methods = Methods(registry, executor, telemetry)
+        self.methods = Methods(registry, first_attempts, executor, telemetry)
         """The methods that list and use components, in both eras."""
         self._stamp = {SERVER_INFO_META_KEY: self.info}
 

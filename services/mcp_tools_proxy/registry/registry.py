@@ -65,6 +65,8 @@ class Registry:
     version: RegistryVersion = NO_REGISTRY
     guards: GuardSet | None = None
     """The guards of calls; None if none is on."""
+    remembered: frozenset[str] = frozenset()
+    """The servers whose items are of an earlier run: they are listed, and calls wait for them."""
     rules: RuleFinder = field(
         default_factory=lambda: RuleFinder(scope=NO_SCOPE, access_rules=UNRESTRICTED)
     )
@@ -152,6 +154,11 @@ class Registry:
             ),
             version=version,
             guards=guards,
+            remembered=frozenset(
+                server_id
+                for server_id, found in unlisted_offers.snapshots.items()
+                if found.is_remembered
+            ),
             rules=RuleFinder(scope=scope, access_rules=access_rules),
         )
 
@@ -225,6 +232,10 @@ class Registry:
         if call.kind is Kind.PROMPT:
             return self.resolver.prompt(call.name, permissions).completion
         return narrowed(self.resolver.template(call.name, permissions).completion, permissions)
+
+    def knows(self, server_id: str) -> bool:
+        """Return whether it has what the server offers, or offered in an earlier run."""
+        return server_id in self.unlisted_offers.snapshots
 
     def visible_to(self, caller: Caller) -> Sequence[ToolSpec]:
         """List the tools that ``caller`` may call.

@@ -49,8 +49,8 @@ class DocumentSettings(EmbeddingsSettings):
     over ``max_document_bytes`` is not kept."""
     cache_dir: Annotated[Path | None, BeforeValidator(empty_is_unset)] = None
     """Folder for what is known of document files, so that the next start reads none of them again,
-    and for the indexes of ``search_documents``; unset, one of this user in the system's temporary
-    folder."""
+    for the indexes of ``search_documents``, and for the definitions that servers listed last;
+    unset, one of this user in the system's temporary folder."""
     max_document_bytes: Count = 67_108_864
     """Bytes of one document that is uploaded."""
     ocr_languages: Annotated[TextList, AfterValidator(check_languages)] = ()

@@ -145,6 +145,9 @@ class Settings(
     """Seconds for one downstream call, where mcp.json has no requestTimeoutSeconds."""
     startup_wait_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 5.0
     """Seconds after a start that readiness, stdio and the connector wait for servers at most."""
+    list_wait_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 3.0
+    """Seconds that a list over MCP waits at most for servers that are being connected to for the
+    first time, and whose definitions are not known from an earlier run; 0 never waits."""
     require_agent: Annotated[bool | None, BeforeValidator(empty_is_unset)] = None
     """Refuse calls that name no agent; unset, they are refused once agents.json has profiles."""
 

@@ -57,6 +57,9 @@ OUR_PREFIX = "io.github.mcp-tools-proxy/"
 TRACE_ID_KEY = f"{OUR_PREFIX}traceId"
 """``_meta`` key of a call's trace id, in the request to a server and in the result."""
 
+PENDING_KEY = f"{OUR_PREFIX}pending"
+"""``_meta`` key of a list: the ids of the servers that are tried for the first time."""
+
 GUARDS_KEY = f"{OUR_PREFIX}guards"
 """``_meta`` key of what guards found in a call: ``{"findings": […]}``."""
 

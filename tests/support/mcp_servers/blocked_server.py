@@ -21,6 +21,10 @@ class BlockedScript(Script):
         """Answer lists from now on, and those that wait."""
         self._may_list.set()
 
+    def hold(self) -> None:
+        """Answer no list from now on."""
+        self._may_list.clear()
+
     async def answer(self, request: Json, seen: Seen) -> Json | Fault:
         if request["method"] in METHOD_OF_LIST:
             await self._may_list.wait()
@@ -33,6 +37,10 @@ class BlockedServer(RawServer):
     def __init__(self, **options: Any) -> None:
         self.held = BlockedScript(Options(**options))
         super().__init__(self.held)
+
+    def hold(self) -> None:
+        """Hold the connections to come."""
+        self.held.hold()
 
     def release(self) -> None:
         """Answer the connections that wait, and all later ones."""

@@ -78,6 +78,9 @@ class Snapshot:
     unlisted: frozenset[str] = frozenset()
     """The categories whose list failed each time, so that none of their items is known."""
 
+    is_remembered: bool = field(default=False, compare=False)
+    """Whether it is of an earlier run: it is listed, and calls wait for the first discovery."""
+
     def lacks_list(self, kind: Kind) -> bool:
         """Return whether a list of this kind never came: unknown names may be items of it."""
         return not self.unlisted.isdisjoint(_CATEGORIES_OF[kind])

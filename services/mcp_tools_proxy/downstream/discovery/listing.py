@@ -79,8 +79,8 @@ async def discover(
 ) -> Snapshot:
     """List everything that the server offers, all categories at once (P-15).
 
-    Only declared categories are listed, and with ``include_undeclared`` tools. Each list takes
-    at most ``timeout_s``, all pages together, and half of it if another has come by then. A failed
+    Only declared categories are listed, and tools with ``include_undeclared``. Each list takes at
+    most ``timeout_s``, all pages together, and half of it if another has come by then. A failed
     list keeps its items of ``previous``, and ``failed_lists`` has the reason. Raises
     ConnectionFailure when every list failed: AccessRefused, if the token of one was not accepted.
     """
@@ -93,12 +93,30 @@ async def discover(
         fault = ConnectionFailure("; ".join(f"{key}: {reason}" for key, reason in failed.items()))
         fault.retry_after_s = max(it.retry_after_s or 0 for it in listings.values()) or None
         raise fault
+    unlisted = frozenset(key for key in failed if previous is None or key in previous.unlisted)
+    return replace(
+        _snapshot(listings, connection.instructions, known),
+        failed_lists=failed,
+        unlisted=unlisted,
+    )
+
+
+async def restore(lists: Mapping[str, list[object]], instructions: str | None) -> Snapshot:
+    """Return what a server listed in an earlier run, each item checked as in ``discover``."""
+    found = {c.key: await _partition(c, lists[c.key]) for c in CATEGORIES}
+    return replace(_snapshot(found, instructions, Snapshot()), is_remembered=True)
+
+
+def _snapshot(
+    listings: Mapping[str, _Listing], instructions: str | None, known: Snapshot
+) -> Snapshot:
+    """Return a snapshot of lists by category, after ``known``."""
     items = {c.key: listings[c.key].items if c.key in listings else {} for c in CATEGORIES}
     resources, templates = _move_misplaced_templates(
         items["resources"], items["resource_templates"]
     )
     # templates that are listed among the resources are missing now: keep the previous ones
-    if "resources" in failed:
+    if "resources" in listings and listings["resources"].failed:
         templates = {**known.templates, **templates}
     found = tuple(listings.values())
     return Snapshot(
@@ -106,14 +124,12 @@ async def discover(
         prompts=items["prompts"],
         resources=resources,
         templates=templates,
-        instructions=connection.instructions or None,
+        instructions=instructions or None,
         checks={key: c for one in found for key, c in one.checks.items()},
         dropped=tuple(dict.fromkeys(item for one in found for item in one.dropped)),
         ignored=tuple(dict.fromkeys(item for one in found for item in one.ignored)),
         has_template_for=Matcher(templates),
         need_task=frozenset(name for one in found for name in one.need_task),
-        failed_lists=failed,
-        unlisted=frozenset(key for key in failed if previous is None or key in previous.unlisted),
     )
 
 

@@ -7,7 +7,7 @@ from typing import Self
 from mcp_tools_proxy.config.active_config import ActiveConfig
 from mcp_tools_proxy.domain.configuration import Missing, Preset, Problem
 from mcp_tools_proxy.domain.offers.view import Shadowed, View
-from mcp_tools_proxy.gateway.building.server_pool import ServerPool
+from mcp_tools_proxy.gateway.building.server_pool import ServerPool, untried
 from mcp_tools_proxy.policy.item_reasons import ItemReasons, Reason
 from mcp_tools_proxy.policy.visibility import PresetScope
 
@@ -35,13 +35,12 @@ class PresetState:
 
         ``reasons`` are those of its registry.
         """
-        pending, reasons = pool.pending, reasons.now()
-        untried = set(pending) - pool.snapshots.keys()
+        pending, not_tried, reasons = pool.pending, untried(pool), reasons.now()
         servers = PresetScope.of(config.preset).servers
         return cls(
             preset=config.preset,
             missing=tuple(
-                (it, reasons.of_missing(it)) for it in view.missing if it.server_id not in untried
+                (it, reasons.of_missing(it)) for it in view.missing if it.server_id not in not_tried
             ),
             pending=[server_id for server_id in pending if server_id in servers],
             shadowed=view.shadowed,

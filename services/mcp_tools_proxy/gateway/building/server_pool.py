@@ -31,6 +31,12 @@ class ServerPool(Protocol):
         ...
 
 
+def untried(pool: ServerPool) -> Collection[str]:
+    """Return the servers of which this run knows nothing yet, neither an offer nor a failure."""
+    discovered = {it for it, found in pool.snapshots.items() if not found.is_remembered}
+    return set(pool.pending) - discovered
+
+
 class RemoteComponents(Protocol):
     """The callable components of a view, each kind in the view's order."""
 

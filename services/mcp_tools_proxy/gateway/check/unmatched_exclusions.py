@@ -79,7 +79,11 @@ def _in_configuration(
 
 def _discovered(snapshots: Mapping[str, Snapshot]) -> Sequence[str]:
     """Return the servers whose offers are fully known, in configured order."""
-    return [server_id for server_id, it in snapshots.items() if not it.failed_lists]
+    return [
+        server_id
+        for server_id, it in snapshots.items()
+        if not (it.failed_lists or it.is_remembered)
+    ]
 
 
 def _unmatched(

@@ -1,0 +1,135 @@
+"""Keeps what servers listed in ``cache_dir``: after a start it is listed until they are connected.
+
+A file for each entry. It can be removed at any time; a failure (full disk, broken file) is logged
+and costs nothing else.
+"""
+
+import asyncio
+import os
+from collections.abc import Mapping, Set
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import structlog
+from pydantic_core import from_json, to_json
+
+from mcp_tools_proxy.documents.cache_folder import make_private
+from mcp_tools_proxy.domain.offers.snapshot import Snapshot
+from mcp_tools_proxy.domain.server import ServerConfig
+from mcp_tools_proxy.downstream.discovery.listing import restore
+from mcp_tools_proxy.filesystem.atomic import write_atomically
+
+MAX_BYTES = 8 * 1024 * 1024
+"""The largest file: 1,000 tools take 0.7 MB."""
+
+MAX_FILES = 500
+"""Files that are kept, those used last: an entry that changes has another file."""
+
+_FAILURES = (OSError, ValueError, TypeError, KeyError, AttributeError)
+"""What a full disk, or a file that is damaged or another program's, may raise."""
+
+log = structlog.get_logger()
+
+
+class KnownDefinitions:
+    """The definitions in a folder, which only this user may write to."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._logged = ""
+
+    async def load(self, config: ServerConfig) -> Snapshot | None:
+        """Return what the server of an entry listed last; None if it is not known."""
+        try:
+            found = await asyncio.to_thread(self._read, config)
+            if found is None:
+                return None
+            return await restore(found["lists"], found["instructions"])
+        except _FAILURES as error:
+            self._log_failure(config, error)
+            return None
+
+    async def save(self, config: ServerConfig, snapshot: Snapshot) -> None:
+        """Keep what the server of an entry lists."""
+        try:
+            await asyncio.to_thread(self._write, config, snapshot)
+        except _FAILURES as error:
+            self._log_failure(config, error)
+
+    def _path(self, config: ServerConfig) -> Path:
+        return self._folder / f"server-{fingerprint(config)}.json"
+
+    def _read(self, config: ServerConfig) -> Mapping[str, Any] | None:
+        path = self._path(config)
+        if not path.exists():
+            return None
+        make_private(self._folder)
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+        os.utime(path)
+        found: Mapping[str, Any] = from_json(_checked(content))
+        return found
+
+    def _write(self, config: ServerConfig, snapshot: Snapshot) -> None:
+        lists = {key: list(items.values()) for key, items in snapshot.by_category.items()}
+        content = _checked(to_json({"lists": lists, "instructions": snapshot.instructions}))
+        path = self._path(config)
+        make_private(self._folder)
+        if path.exists() and path.stat().st_size == len(content) and path.read_bytes() == content:
+            return
+        write_atomically(path, content, new_file_mode=0o600)
+        used_last = sorted(self._folder.glob("server-*.json"), key=lambda it: it.stat().st_mtime)
+        for unused in used_last[:-MAX_FILES]:
+            unused.unlink(missing_ok=True)
+
+    def _log_failure(self, config: ServerConfig, error: Exception) -> None:
+        reason = f"{type(error).__name__}: {error}"
+        if reason != self._logged:  # one full disk is not a line for each server
+            log.warning("server.definitions_not_kept", server_id=config.server_id, reason=reason)
+        self._logged = reason
+
+
+def _checked(content: bytes) -> bytes:
+    """Return the content of a file. Raises ValueError if it is too large."""
+    if len(content) > MAX_BYTES:
+        raise ValueError(f"the definitions are over {MAX_BYTES} bytes")
+    return content
+
+
+def fingerprint(config: ServerConfig) -> str:
+    """Return what tells one entry from others by all that decides which server it reaches, and as
+    whom; a change of limits keeps it."""
+    identity = (
+        config.server_id,
+        config.transport,
+        config.command,
+        config.args,
+        config.env,
+        config.cwd,
+        config.url,
+        config.headers,
+        config.discovery_caller,
+        config.caller_texts,
+        config.auth,
+    )
+    return sha256(to_json(_ordered(identity), fallback=repr)).hexdigest()
+
+
+def _ordered(value: object) -> object:
+    """Return a value as JSON whose order is the same in every process."""
+    match value:
+        case Enum():
+            return value.value
+        case Mapping():
+            return sorted([str(key), _ordered(it)] for key, it in value.items())
+        case Set():
+            return sorted(map(repr, value))
+        case tuple() | list():
+            return [_ordered(it) for it in value]
+        case _ if is_dataclass(value):
+            return [[it.name, _ordered(getattr(value, it.name))] for it in fields(value)]
+        case _:
+            return value
