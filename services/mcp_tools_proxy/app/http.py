@@ -393,6 +393,7 @@ def _mcp_endpoints(
         refusals=refusals,
         limits=HttpLimits(
             body=_body_limits(settings),
+            max_batch_calls=settings.max_batch_calls,
             max_sessions=settings.max_sessions,
             session_idle_s=settings.session_idle_s,
             session_keys=[key.get_secret_value().encode() for key in settings.session_keys],

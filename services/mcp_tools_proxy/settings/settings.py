@@ -193,7 +193,7 @@ class Settings(
     `off` (results are not compared), `warn` (a log line and a metric), or `enforce` (the call is
     TOOL_FAILED as well)."""
     max_batch_calls: Count = 32
-    """Calls in one batch."""
+    """Calls in one batch, and messages in one of MCP 2025-03-26."""
     blocklist_keywords: TextList = ()
     """Words that block a call (T-06): comma-separated or a JSON list; empty is off."""
 

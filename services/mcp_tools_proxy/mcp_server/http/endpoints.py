@@ -62,6 +62,7 @@ class HttpLimits:
     """Limits of one process; a session ends after ``session_idle_s`` seconds without use."""
 
     body: BodyLimits
+    max_batch_calls: int
     max_sessions: int
     session_idle_s: float
     session_keys: Sequence[bytes]
@@ -124,6 +125,7 @@ class HttpEndpoints:
             ids=SessionIds(limits.session_keys),
             records=records,
             limits=limits.body,
+            max_batch_calls=limits.max_batch_calls,
         )
         self._stateless = StatelessHttp(
             server, HeaderParameters(registry), self._streams, limits.body

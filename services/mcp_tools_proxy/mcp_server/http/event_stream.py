@@ -36,6 +36,12 @@ async def send_json(
     await _send_whole(encode_message(message), _JSON, send, status=status, headers=headers)
 
 
+async def send_json_batch(messages: Sequence[Json], send: Send) -> None:
+    """Send JSON-RPC responses as one body, an array."""
+    body = b"[%b]" % b",".join(map(encode_message, messages))
+    await _send_whole(body, _JSON, send)
+
+
 async def send_event(message: Json, send: Send, *, headers: Sequence[Header] = ()) -> None:
     """Send a JSON-RPC response as the one event of a stream."""
     await _send_whole(event_frame(message), _STREAM, send, headers=headers)
@@ -88,6 +94,19 @@ class EventStream:
                 await self._send({"type": "http.response.body", "body": event_frame(response)})
             else:
                 await self._send_only(response, self._send)
+
+    async def complete_batch(self, responses: Sequence[Json]) -> None:
+        """Send the responses to a batch: one array, or in a stream that is open an event of each.
+
+        The TypeScript SDK takes no array in an event.
+        """
+        async with self._sending:
+            self._is_complete = True
+            if self._is_open:
+                frames = b"".join(map(event_frame, responses))
+                await self._send({"type": "http.response.body", "body": frames})
+            else:
+                await send_json_batch(responses, self._send)
 
     async def end(self) -> None:
         """End a stream that has no response."""

@@ -4,15 +4,19 @@ A session is known by its id, which any replica with the key can read; see sessi
 client has open or has set in its session is held by the process that it asked.
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from mcp_tools_proxy.domain.caller import Caller
+from mcp_tools_proxy.domain.errors import InvalidRequest, ProxyError
 from mcp_tools_proxy.domain.list_options import SERVER_NAMES, ListOptions
 from mcp_tools_proxy.mcp_server.handshake_session import (
     INITIALIZE,
@@ -37,20 +41,39 @@ from mcp_tools_proxy.mcp_server.http.sessions.session_ids import (
 from mcp_tools_proxy.mcp_server.http.sessions.session_records import SessionRecord, SessionRecords
 from mcp_tools_proxy.mcp_server.http.sessions.session_stream import FIRST_STREAM_S
 from mcp_tools_proxy.mcp_server.methods import LIST_METHODS
-from mcp_tools_proxy.mcp_server.results import Json, error_response, result_response
+from mcp_tools_proxy.mcp_server.results import (
+    Json,
+    error_response,
+    refused_request,
+    result_response,
+)
 from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
 from mcp_tools_proxy.telemetry.recorder import cut
 from mcp_tools_proxy.telemetry.request_events import RequestFacts
 from mcp_tools_proxy.web.body import BodyLimits, parse_body, read_body
 from mcp_tools_proxy.web.request_refusals import route_of
 from mcp_tools_proxy.web.trace_headers import trace_id_from
-from mcp_tools_proxy.wire.json_rpc import JsonRpcError, SendMessage, check_message, request_id_of
+from mcp_tools_proxy.wire.json_rpc import (
+    JsonRpcError,
+    SendMessage,
+    check_message,
+    refusable_id,
+    request_id_of,
+)
 from mcp_tools_proxy.wire.mcp_protocol import INVALID_REQUEST
 
 SESSION_HEADER = b"mcp-session-id"
 
 PRIMING_VERSION = "2025-11-25"
 """The version from which clients understand an event that has an id and no data."""
+
+BATCH_VERSION = "2025-03-26"
+"""The only version of MCP with batches."""
+
+_NO_BATCH = (
+    f"a batch is received in a session of protocol version {BATCH_VERSION} only; "
+    "send one JSON-RPC message at a time"
+)
 
 REQUEST_CANCELLED = -32800
 """The code for a request that its client has cancelled: here a request ends with a response only.
@@ -97,6 +120,11 @@ class _HttpRequest:
         self.accept = b",".join(accept).decode("latin-1")
 
     @property
+    def all_headers(self) -> Headers:
+        """The headers, of a repeated one all."""
+        return Headers(scope=self.scope)
+
+    @property
     def accepts_events(self) -> bool:
         """Whether the response may be an event stream."""
         return accepts_events(self.accept)
@@ -129,6 +157,7 @@ class StatefulHttp:
         ids: SessionIds,
         records: SessionRecords,
         limits: BodyLimits,
+        max_batch_calls: int,
     ) -> None:
         self._server = server
         self._streams = streams
@@ -136,6 +165,7 @@ class StatefulHttp:
         self._ids = ids
         self._records = records
         self._limits = limits
+        self._max_batch_calls = max_batch_calls
         self._client_names: dict[SessionName, str] = {}
 
     async def serve(
@@ -162,14 +192,18 @@ class StatefulHttp:
                     await refused(scope, receive, send)
         except _RefusedRequest as refusal:
             error = JsonRpcError(INVALID_REQUEST, refusal.message)
-            trace_id = trace_id_from(None, Headers(scope=scope))
+            trace_id = trace_id_from(None, request.all_headers)
             facts = RequestFacts(route_of(scope), trace_id)
             self._server.record_refusal(caller, error, facts)
             await send_json(error_response(None, error), send, status=refusal.status)
 
     async def _post(self, request: _HttpRequest) -> None:
         body = await read_body(request.receive, self._limits.max_bytes)
-        message = check_message(await parse_body(body, self._limits))
+        content = await parse_body(body, self._limits)
+        if isinstance(content, list):
+            await self._receive_batch(request, content)
+            return
+        message = check_message(content)
         request.check_media_types()
         if request_id_of(message) is None:
             claims, record = await self._session_of(request)
@@ -186,6 +220,70 @@ class StatefulHttp:
                     await self._answer_setting(live, request, message)
                 else:
                     await self._answer(live, request, message)
+
+    async def _receive_batch(self, request: _HttpRequest, batch: list[Any]) -> None:
+        """Serve the messages of a batch, each as if it had come alone.
+
+        A batch that breaks a rule is refused before any of it runs: an error for one of two
+        requests with the same id would pass for the response to the other.
+        """
+        if not request.headers.get(SESSION_HEADER):
+            raise InvalidRequest(_NO_BATCH)
+        claims, record = await self._session_of(request)
+        if claims.declared.version != BATCH_VERSION:
+            raise InvalidRequest(_NO_BATCH)
+        if not 0 < len(batch) <= self._max_batch_calls:
+            raise InvalidRequest(
+                f"a batch has 1 to {self._max_batch_calls} messages, and {len(batch)} were sent"
+            )
+        request.check_media_types()
+        with self._live.use(claims, record, request.caller) as live:
+            _check_requests(batch, live)
+            await self._answer_batch(live, request, batch)
+
+    async def _answer_batch(
+        self, live: LiveSession, request: _HttpRequest, batch: list[Any]
+    ) -> None:
+        """Run the requests at the same time; send their responses in order, or 202 without any."""
+        stream = EventStream(request.send)
+        notify = stream.notify if request.accepts_events else None
+        answers: list[Json | asyncio.Task[Json]] = []
+        pings = stream.pings() if request.accepts_events else nullcontext()
+        async with pings, asyncio.TaskGroup() as tasks:
+            for content in batch:
+                try:
+                    message = check_message(content)
+                except InvalidRequest as error:
+                    answers.append(self._refuse_part(request, content, error))
+                    continue
+                if request_id_of(message) is None:
+                    await self._live.receive(live, message)
+                else:
+                    part = self._answer_part(live, request, message, notify)
+                    answers.append(tasks.create_task(part))
+        responses = [it.result() if isinstance(it, asyncio.Task) else it for it in answers]
+        if responses:
+            await stream.complete_batch(responses)
+        else:
+            await _send_empty(request.send, status=202)
+
+    async def _answer_part(
+        self, live: LiveSession, request: _HttpRequest, message: Json, notify: SendMessage | None
+    ) -> Json:
+        """Return the response to a request of a batch; what refuses it is in the response."""
+        try:
+            if message["method"] in _SETTING:
+                return await self._set(live, request, message)
+            return await _response_to(live, request, message, notify)
+        except ProxyError as error:
+            return refused_request(message["id"], error)
+
+    def _refuse_part(self, request: _HttpRequest, content: object, error: InvalidRequest) -> Json:
+        """Return the error for a part of a batch that is no message, and record it."""
+        refusal = JsonRpcError(INVALID_REQUEST, error.message)
+        facts = RequestFacts(route_of(request.scope), trace_id_from(None, request.all_headers))
+        self._server.record_refusal(request.caller, refusal, facts)
+        return error_response(refusable_id(content), refusal)
 
     async def _initialize(self, request: _HttpRequest, message: Json) -> None:
         """Begin a session; one that the client may have is left alone."""
@@ -223,12 +321,16 @@ class StatefulHttp:
         self, live: LiveSession, request: _HttpRequest, message: Json
     ) -> None:
         """Send the response to a request by which something of a session is set."""
+        await request.respond(await self._set(live, request, message))
+
+    async def _set(self, live: LiveSession, request: _HttpRequest, message: Json) -> Json:
+        """Return the response to a request by which something is set. Raises CapacityExceeded."""
         if message["method"] != "resources/unsubscribe":
             self._live.make_space_for(live)
         response = await _response_to(live, request, message)
         if "result" in response:
             await self._live.share(live, message)
-        await request.respond(response)
+        return response
 
     async def _get(self, request: _HttpRequest, check: CallerCheck) -> None:
         """Serve the stream of a session."""
@@ -296,13 +398,28 @@ async def _response_to(
     live: LiveSession, request: _HttpRequest, message: Json, send: SendMessage | None = None
 ) -> Json:
     """Return the response to a request; to one that was cancelled an error that says so."""
-    headers = Headers(scope=request.scope)
+    headers, options = request.all_headers, request.options
     try:
         return await live.handshake.answer(
-            message, request.caller, send, headers=headers, options=request.options
+            message, request.caller, send, headers=headers, options=options
         )
     except RequestCancelled:
         return error_response(message["id"], JsonRpcError(REQUEST_CANCELLED, "Request cancelled"))
+
+
+def _check_requests(batch: list[Any], live: LiveSession) -> None:
+    """Raise InvalidRequest for a batch that begins a session, and for ids that are not unique."""
+    seen: set[str] = set()
+    for content in batch:
+        id_ = refusable_id(content)
+        if id_ is None:
+            continue
+        if content["method"] == INITIALIZE:
+            raise InvalidRequest("initialize cannot be a part of a batch; send it alone")
+        if str(id_) in seen:
+            raise InvalidRequest("two requests of the batch have the same id; give each its own")
+        seen.add(str(id_))
+        live.handshake.check_id(id_)
 
 
 def _lists_seen(claims: SessionClaims, request: _HttpRequest) -> str | None:
