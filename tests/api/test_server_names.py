@@ -142,6 +142,17 @@ async def test_an_unknown_name_of_an_agent_s_file_is_named_as_it_is_written() ->
     assert any('"My Servr" is no server of mcp.json' in it for it in messages)
 
 
+async def test_the_rules_of_refusals_are_at_the_places_of_the_file() -> None:
+    entry = {"exclude": ["echo", "gone"], "guards": {"instructions": "refuse"}}
+    async with named(entry=entry) as (service, _):
+        body = {"tool_name": f"{ID}:echo", "user": {"user_id": "u", "tenant_id": "t"}}
+        answer = await service.http.post("/internal/mcp/explain", json=body, headers=bearer(ADMIN))
+        assert answer.json()["rule"]["path"] == f'$.mcpServers["{NAME}"].exclude[0]'
+        problems = [str(it) for it in service.gateway.publisher.warnings]
+        (unmatched,) = [it for it in problems if '"gone"' in it]
+        assert unmatched.startswith(f'mcp.json: $.mcpServers["{NAME}"].exclude[1]: ')
+
+
 @pytest.mark.parametrize("entry", ["echo", f"{NAME}:echo", f"{ID}:echo"])
 async def test_exclusions_of_the_entry_take_both(entry: str) -> None:
     async with named(entry={"exclude": [entry]}) as (service, _):

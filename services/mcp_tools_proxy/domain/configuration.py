@@ -166,6 +166,10 @@ class Configuration:
         """The ids of all servers, those with an invalid entry included."""
         return frozenset((*self.servers, *self.invalid))
 
+    def key_of(self, server_id: str) -> str:
+        """Return the key of a server in the file."""
+        return self.original_ids.get(server_id, server_id)
+
     def with_last_good(self, before: Self) -> Self:
         """Return a copy in which invalid entries are replaced by those of ``before``."""
         kept = {it for it in self.invalid if it in before.servers and it not in self.servers}

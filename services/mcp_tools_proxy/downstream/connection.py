@@ -204,7 +204,8 @@ _UNTRUSTED = re.compile(
     r"certificate[_ ]verify[_ ]failed|self[-_ ]signed[-_ ]cert"
     r"|unable[_ ]to[_ ]get[_ ](local[_ ])?issuer"
     r"|unable[_ ]to[_ ]verify[_ ](the[_ ]first[_ ]cert|leaf[_ ])"
-    r"|unknown[ _]?issuer|unknown authority|ssl certificate problem|PKIX path building failed|UntrustedRoot",
+    r"|unknown[ _]?issuer|unknown authority"
+    r"|ssl certificate problem|PKIX path building failed|UntrustedRoot",
     re.IGNORECASE,
 )
 """What programs write that do not trust a host: Python, Node, Rust, Go, curl, Java, .NET."""

@@ -1,6 +1,6 @@
 """What a caller may use of a registry: by its agent's profile, its tenant, and the exclusions."""
 
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 
 from mcp_tools_proxy.domain.audit.rule_source import SETTINGS, RuleSource
@@ -66,6 +66,8 @@ class AccessRules:
     agent_rule: RuleSource = THERE_ARE_PROFILES
     exclude: Mapping[str, Exclusions] = field(default_factory=dict)
     servers: Container[str] = ()
+    key_of: Callable[[str], str] = field(default=str, compare=False)
+    """Returns the key in mcp.json of a server's id."""
 
     def permissions_of(self, caller: Caller) -> Permissions:
         """Return what a caller may use. Raises AgentNotFound, AgentRequired."""

@@ -72,7 +72,7 @@ class RuleFinder:
         if (guarded := offers.guarded.find(kind, name)) is not None:
             return offers.guard_rules[guarded], guarded.server_id
         if (unbound := offers.unbound.find(kind, name)) is not None:
-            path = json_path(("mcpServers", unbound.server_id, "bind"))
+            path = json_path(("mcpServers", self.access_rules.key_of(unbound.server_id), "bind"))
             return RuleSource(CONFIGURATION_FILE, path), unbound.server_id
         return None
 
@@ -105,7 +105,7 @@ class RuleFinder:
         place = excluded.place_of(kind, server_id, name)
         if place is None or server_id is None:
             return None
-        path = json_path(("mcpServers", server_id, "exclude", place))
+        path = json_path(("mcpServers", self.access_rules.key_of(server_id), "exclude", place))
         return RuleSource(CONFIGURATION_FILE, path)
 
 

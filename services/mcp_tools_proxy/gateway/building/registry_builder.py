@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from mcp_tools_proxy.config.active_config import ActiveConfig
-from mcp_tools_proxy.config.loader import NO_AGENTS
+from mcp_tools_proxy.config.loader import NO_AGENTS, NO_FILE
 from mcp_tools_proxy.domain.audit.registry_version import RegistryVersion
 from mcp_tools_proxy.domain.components import ResourceTemplate, Tool
 from mcp_tools_proxy.domain.configuration import OwnInstructions
@@ -110,6 +110,7 @@ class RegistryBuilder:
             agent_rule=AGENT_IS_REQUIRED if self._require_agent else THERE_ARE_PROFILES,
             exclude=exclude,
             servers=wanted.server_ids,
+            key_of=(wanted.configuration or NO_FILE).key_of,
         )
         unbound = frozenset(_shown(held_back, scope))
         reasons = ItemReasons(

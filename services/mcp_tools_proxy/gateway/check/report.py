@@ -16,6 +16,7 @@ from mcp_tools_proxy.config.loader import (
     NO_AGENTS,
     NO_FILE,
 )
+from mcp_tools_proxy.config.server_names import at_names
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.configuration import Agents, Configuration, Preset, Problem
 from mcp_tools_proxy.domain.offers.definitions import without_items
@@ -236,8 +237,11 @@ def build_report(
                 held_back=held_back,
                 bound_agents=BoundAgents.of(files.agents.profiles, registry.tools.items),
             ),
-            definition_warnings(definitions),
-            limit_problems(CONFIGURATION_FILE, tuple(_without_tools(snapshots))),
+            at_names(definition_warnings(definitions), files.configuration.original_ids),
+            limit_problems(
+                CONFIGURATION_FILE,
+                at_names(_without_tools(snapshots), files.configuration.original_ids),
+            ),
         ),
         agents=summarize_agents(registry, agents),
         agent_view=None if agent is None else describe_agent_view(registry, agent, offers),

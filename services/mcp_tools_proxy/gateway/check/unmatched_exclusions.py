@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from mcp_tools_proxy.config.json_file import limit_problems
 from mcp_tools_proxy.config.loader import AGENTS_FILE, CONFIGURATION_FILE
+from mcp_tools_proxy.config.server_names import at_names
 from mcp_tools_proxy.config.unknown_keys import Oddity, group_oddities
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.configuration import Agents, Configuration, Problem
@@ -37,10 +38,12 @@ def find_unmatched_exclusions(
       never is, so an entry that names one is never reported.
     """
     in_agents = _in_agents(agents, configuration, snapshots, local_tools)
-    in_configuration = _in_configuration(configuration, snapshots)
+    in_configuration = group_oddities(
+        CONFIGURATION_FILE, _in_configuration(configuration, snapshots)
+    )
     return (
         *limit_problems(AGENTS_FILE, group_oddities(AGENTS_FILE, in_agents)),
-        *limit_problems(CONFIGURATION_FILE, group_oddities(CONFIGURATION_FILE, in_configuration)),
+        *limit_problems(CONFIGURATION_FILE, at_names(in_configuration, configuration.original_ids)),
     )
 
 

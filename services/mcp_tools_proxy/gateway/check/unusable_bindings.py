@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from mcp_tools_proxy.config.json_file import json_path, limit_problems
 from mcp_tools_proxy.config.loader import AGENTS_FILE, CONFIGURATION_FILE
+from mcp_tools_proxy.config.server_names import at_names
 from mcp_tools_proxy.domain.configuration import Agents, Configuration, Problem
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.gateway.agent_bindings import BoundAgents
@@ -26,7 +27,8 @@ def find_unusable_bindings(
     """Return a warning for each item that is hidden for its bindings, and for each idle binding."""
     return (
         *limit_problems(
-            CONFIGURATION_FILE, tuple(_of_servers(configuration, snapshots, held_back))
+            CONFIGURATION_FILE,
+            at_names(_of_servers(configuration, snapshots, held_back), configuration.original_ids),
         ),
         *limit_problems(AGENTS_FILE, tuple(_of_agents(agents, bound_agents))),
     )

@@ -7,7 +7,7 @@ from itertools import chain
 from mcp_tools_proxy.config.active_config import ActiveConfig
 from mcp_tools_proxy.config.json_file import json_path
 from mcp_tools_proxy.config.last_good import preset_file
-from mcp_tools_proxy.config.loader import CONFIGURATION_FILE, NO_AGENTS
+from mcp_tools_proxy.config.loader import CONFIGURATION_FILE, NO_AGENTS, NO_FILE
 from mcp_tools_proxy.domain.audit.rule_source import RuleSource
 from mcp_tools_proxy.domain.configuration import Preset
 from mcp_tools_proxy.domain.guards import GuardActions, GuardName, GuardRule, GuardRules
@@ -19,8 +19,8 @@ from mcp_tools_proxy.policy.guards.known_hosts import hosts_in, hosts_of_server
 
 def guard_set_of(config: ActiveConfig) -> GuardSet | None:
     """Return the guards of a configuration, with the hosts of servers' entries; None for none."""
-    configuration = config.configuration
-    by_server = {} if configuration is None else configuration.guards
+    configuration = config.configuration or NO_FILE
+    by_server = configuration.guards
     presets = config.agent_policies.presets
     by_agent = {
         name: compiled.loaded.preset
@@ -32,7 +32,11 @@ def guard_set_of(config: ActiveConfig) -> GuardSet | None:
     return GuardSet(
         preset=_of_preset(config.preset),
         by_server={
-            server_id: _rules(actions, CONFIGURATION_FILE, ("mcpServers", server_id, "guards"))
+            server_id: _rules(
+                actions,
+                CONFIGURATION_FILE,
+                ("mcpServers", configuration.key_of(server_id), "guards"),
+            )
             for server_id, actions in by_server.items()
         },
         by_agent={name: _of_preset(preset) for name, preset in by_agent.items()},
