@@ -17,7 +17,7 @@ QUESTION = {"role": "user", "content": "UDP port 500 is blocked. What now?"}
 
 
 def run(gateway, calls):
-    """Run what a model answered; return what to append to the conversation."""
+    """Run the model's tool calls; return the messages to append to the conversation."""
     if not calls:  # an empty answer
         return []
     answer = gateway.post("/internal/mcp/execute/batch", json={"calls": calls, **CALLER})
@@ -27,12 +27,12 @@ def run(gateway, calls):
 
 
 def text_of(parts, kind):
-    """Return the texts of the parts of a reply that are of this type."""
+    """Join the texts of the reply's parts of this type."""
     return "".join(part["text"] for part in parts if part["type"] == kind)
 
 
 def recorded(replies):
-    """Stands for a client of the model's API, which takes the conversation and the tools."""
+    """Replay recorded replies instead of calling the model's API."""
     left = iter(replies)
     return lambda conversation: next(left)
 

@@ -214,7 +214,7 @@ def test_every_error_is_in_the_drawing_of_the_tree() -> None:
 
 
 MAX_SHARED_NAMES = 12
-MAX_README_LINES = 250
+MAX_README_LINES = 200
 
 
 def test_the_readme_is_short() -> None:

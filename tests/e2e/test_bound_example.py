@@ -13,5 +13,5 @@ def test_the_example_prints_what_is_shown(tmp_path: Path) -> None:
     calls = list(calls_of(ROOT / "docs/how-to/bind-arguments.md"))
     assert len(calls) == 2
     with served_example(tmp_path, "bound") as client:
-        for body, answer in calls:
-            check_answer(client, body, answer)
+        for call in calls:
+            check_answer(client, call)

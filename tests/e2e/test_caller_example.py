@@ -12,7 +12,12 @@ from tests.support.bounds import BOUND_S
 from tests.support.held_port import free_port
 from tests.support.key_file import write_key
 from tests.support.pages import blocks_of
-from tests.support.printed_examples import ROOT, calls_of, link_root
+from tests.support.printed_examples import (
+    ROOT,
+    calls_of,
+    link_root,
+    without_varying_parts,
+)
 from tests.support.program import Program, started
 
 pytestmark = [pytest.mark.e2e]
@@ -44,10 +49,10 @@ def test_the_example_serves_each_caller_its_own(tmp_path: Path) -> None:
     }
     with started(tmp_path, environment) as program, tickets_server(port, program):
         program.wait_for_server()
-        ((body, answer),) = calls_of(PAGE)
-        found = program.http.post("/internal/mcp/execute", content=body).json()
-        assert found["result"] == answer["result"]
-        other = body.replace("acme", "globex")
+        (call,) = calls_of(PAGE)
+        found = program.http.post("/internal/mcp/execute", content=call.body).text
+        assert without_varying_parts(found) == without_varying_parts(call.answer)
+        other = call.body.replace("acme", "globex")
         found = program.http.post("/internal/mcp/execute", content=other).json()
         assert found["result"]["structured_content"] == {
             "result": ["The printer prints everything twice."]

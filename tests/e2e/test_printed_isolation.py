@@ -11,8 +11,8 @@ PAGE = ROOT / "docs/how-to/isolation.md"
 
 def test_the_example_keeps_tenants_apart(tmp_path: Path) -> None:
     with served_example(tmp_path, "isolation") as client:
-        for body, answer in calls_of(PAGE):
-            check_answer(client, body, answer)
+        for call in calls_of(PAGE):
+            check_answer(client, call)
         (server,) = client.get("/internal/mcp/servers").json()["servers"]
     assert server["sessions"] == {"open": 2, "busy": 0, "max": 4}
     assert json.loads((ROOT / "examples/isolation/mcp.json").read_text("utf-8")) == json.loads(
