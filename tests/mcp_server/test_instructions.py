@@ -147,6 +147,13 @@ async def test_a_preset_says_something_else(own: object, expected: str | None) -
         assert (await instructions_of(served), await listed(served)) == (expected, expected)
 
 
+async def test_instructions_of_a_server_that_the_preset_does_not_name_are_a_warning() -> None:
+    own = {"instructions": {"a": "Own.", "notess": "Own."}}
+    async with instructed({"a": "Text of a."}, preset=own) as served:
+        (warning,) = served.service.gateway.publisher.warnings
+    assert (warning.file, warning.path) == ("preset_work.json", "$.instructions.notess")
+
+
 async def test_the_preset_of_a_profile_goes_before_the_active_one() -> None:
     narrow = make_preset("narrow", tools=[("a", "whoami")], prompts=(), resources=())
     agents = [make_agent("own", preset="own"), make_agent("narrow", preset="narrow")]

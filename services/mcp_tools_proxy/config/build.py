@@ -346,9 +346,19 @@ def agents_warnings(file_name: str, written: object) -> tuple[Problem, ...]:
     return _warnings(file_name, unknown_keys(AGENTS, written))
 
 
-def preset_warnings(file_name: str, written: object) -> tuple[Problem, ...]:
-    """Return the oddities of a preset's file: the keys that nothing reads."""
-    return _warnings(file_name, unknown_keys(PRESET, written))
+def preset_warnings(file_name: str, written: object, preset: Preset) -> tuple[Problem, ...]:
+    """Return the oddities of a preset's file: the keys that nothing reads, and unused texts."""
+    return _warnings(file_name, (*unknown_keys(PRESET, written), *_unused_instructions(preset)))
+
+
+def _unused_instructions(preset: Preset) -> Iterator[Oddity]:
+    """Yield the instructions of servers of which the preset names nothing."""
+    texts = preset.instructions
+    servers = {it.server_id for _, references in preset.references for it in references}
+    for server_id in texts if isinstance(texts, Mapping) else ():
+        if server_id not in servers:
+            message = "has no effect: the preset names nothing of this server"
+            yield ("instructions", server_id), message
 
 
 def _references(

@@ -206,7 +206,8 @@ def load_preset(folder: Path, preset_id: str, *, known: LoadedPreset | None = No
     file = _validate_preset(path.name, written)
     _prepare_guards([file.guards])
     preset = build_preset(file)
-    return LoadedPreset(preset=preset, warnings=preset_warnings(path.name, written), digest=digest)
+    warnings = preset_warnings(path.name, written, preset)
+    return LoadedPreset(preset=preset, warnings=warnings, digest=digest)
 
 
 def _prepare_guards(entries: Iterable[GuardsEntry | None]) -> None:
