@@ -13,6 +13,9 @@ from mcp_tools_proxy.wire.text import quote
 MAX_DEPTH = 16
 """Levels of schemas that are looked at; a deeper one counts as satisfiable."""
 
+MAX_NODES = 2_000
+"""Schemas that are looked at: references to references of fifty each would take for ever."""
+
 _EVERYTHING: Sequence[Any] = (True, {})
 
 
@@ -26,9 +29,13 @@ class _Search:
 
     def __init__(self, references: References) -> None:
         self._references = references
+        self._left = MAX_NODES
 
     def reason(self, schema: object, depth: int) -> str | None:
         """Return why no value satisfies a schema; None if one may, or if that is unclear."""
+        self._left -= 1
+        if self._left < 0:
+            return None
         if schema is False:
             return "its schema is false"
         if not isinstance(schema, Mapping) or depth > MAX_DEPTH:

@@ -6,9 +6,11 @@ import pytest
 from pydantic import TypeAdapter
 
 from mcp_tools_proxy.json_schema.model_api.gemini_schema import gemini_schema
+from mcp_tools_proxy.json_schema.satisfiable import why_nothing_satisfies
 from tests.support.gemini_types import ObjectSchema
 
 Schema = dict[str, Any]
+WIDE = 30
 ADAPTER = TypeAdapter(ObjectSchema)
 
 
@@ -113,3 +115,20 @@ def test_alternatives_within_alternatives_are_one_list() -> None:
     found = shown({"anyOf": [{"type": "string"}, inner, {"type": "null"}]})
     assert [it["type"] for it in found["anyOf"]] == ["STRING", "INTEGER", "BOOLEAN"]
     assert all(it["nullable"] for it in found["anyOf"])
+
+
+@pytest.mark.parametrize("keyword", ["allOf", "anyOf", "oneOf"])
+def test_references_to_many_references_take_no_time(keyword: str) -> None:
+    """A server could keep the gateway busy for years: 30 references of 30 each, ten levels deep."""
+    definitions: Schema = {
+        f"d{n}": {keyword: [{"$ref": f"#/$defs/d{n + 1}"}] * WIDE} for n in range(10)
+    }
+    definitions["d10"] = {"type": "string"}
+    schema = {
+        "type": "object",
+        "properties": {"a": {"$ref": "#/$defs/d0"}},
+        "required": ["a"],
+        "$defs": definitions,
+    }
+    assert gemini_schema(schema) is not None
+    assert why_nothing_satisfies(schema) is None

@@ -15,7 +15,7 @@ from mcp_tools_proxy.json_schema.model_api.schema_adapter import adapt_schema
 from mcp_tools_proxy.json_schema.model_api.schema_rules import PLAIN, PLAIN_RESULT, SchemaRules
 
 MAX_DEPTH = 24
-MAX_NODES = 5_000
+MAX_NODES = 10_000
 """Bounds of a schema whose references are replaced by their targets; beyond them ``{}`` stands."""
 
 REJECT_ALL: JsonObject = {"not": {}}
@@ -81,6 +81,9 @@ class _Simplifier:
         self, node: Mapping[str, Any], inside: tuple[str, ...]
     ) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
         """Return a node with its reference, ``allOf`` and ``oneOf`` replaced; None if endless."""
+        self._nodes += 1
+        if self._nodes > MAX_NODES:
+            return None, inside
         merged = dict(node)
         if "$ref" in merged:
             name = str(merged.pop("$ref")).removeprefix(_PREFIX)
