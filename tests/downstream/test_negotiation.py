@@ -2,7 +2,8 @@
 
 import asyncio
 import socket
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
+from pathlib import Path
 
 import pytest
 from aiohttp import web
@@ -10,6 +11,7 @@ from aiohttp import web
 from mcp_tools_proxy.domain.server import Transport
 from mcp_tools_proxy.downstream.connection import Connection, ConnectionFailure
 from mcp_tools_proxy.downstream.mcp_client.dialer import Dialer
+from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 from tests.downstream.connections import config_of, dialled
 from tests.downstream.stub_server import Json, answering, fine
 from tests.support.bounds import until
@@ -94,6 +96,44 @@ async def test_a_server_that_dies_of_the_newer_question_is_connected_to_again(
         return
     async with running_raw(transport, **options) as server, dialled(server.entry) as line:
         assert line.link.era == LEGACY
+
+
+RECOVERS = """
+import os, pathlib, sys
+starts, broken_for = pathlib.Path(sys.argv[1]), int(sys.argv[2])
+count = len(starts.read_text()) if starts.exists() else 0
+starts.write_text("x" * (count + 1))
+if count < broken_for:
+    sys.exit(1)
+os.execv(sys.executable, [sys.executable, "-m", "tests.support.mcp_servers.raw", *sys.argv[3:]])
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "broken_for", "starts", "dials"),
+    [
+        ({"era": "legacy", "die_on": "server/discover"}, 2, 3, 2),  # the third without the probe
+        ({"era": "legacy", "die_on": "server/discover"}, 3, 5, 4),
+        ({"era": "modern"}, 3, 4, 3),
+        ({"era": "modern"}, 2, 4, 3),  # the third dial tries both again
+    ],
+)
+async def test_a_program_that_ends_at_its_start_is_started_once_for_each_further_attempt(
+    tmp_path: Path, options: Json, broken_for: int, starts: int, dials: int
+) -> None:
+    journal = tmp_path / "starts"
+    entry = raw_entry(**options)
+    args = ["-c", RECOVERS, str(journal), str(broken_for), *entry["args"][2:]]
+    config, count = config_of({**entry, "args": args}), 0
+    async with Dialer() as dialer:
+        while True:
+            count += 1
+            assert count < 9
+            with suppress(ConnectionFailure, JsonRpcError):
+                async with dialer.dial(config, lambda: None) as link:
+                    assert link.era == (LEGACY if options["era"] == "legacy" else MODERN)
+                    break
+    assert (len(journal.read_text()), count) == (starts, dials)
 
 
 async def test_what_worked_is_tried_first_the_next_time() -> None:

@@ -61,6 +61,8 @@ class Dialer(AsyncResource):
         self._places = StartPlaces()
         self._worked: dict[str, tuple[ServerConfig, _Attempt]] = {}
         """By server: its configuration without what callers fill in, and what worked."""
+        self._ended: dict[str, tuple[ServerConfig, int]] = {}
+        """The servers that ended the connection in every attempt, and how often they did so."""
 
     def __repr__(self) -> str:
         return f"<Dialer knows {len(self._worked)} servers>"
@@ -88,13 +90,9 @@ class Dialer(AsyncResource):
         self, stack: AsyncExitStack, config: ServerConfig, ends: _Ends
     ) -> Connection:
         """Enter the first attempt that works; raise the fault of the attempt that got furthest."""
-        same_for_all = replace(config, args=(), env={}, cwd=None, sandbox=None, headers={})
-        known, last = self._worked.pop(config.server_id, (None, None))
-        attempts = _attempts(config.transport)
-        if last is not None and known == same_for_all:
-            attempts = [last, *(other for other in attempts if other != last)]
         furthest: ConnectionFailure | None = None
         refused: set[Transport] = set()
+        failures, attempts = self._attempts_for(config)
         for attempt in attempts:
             if attempt.transport in refused:
                 continue
@@ -107,9 +105,23 @@ class Dialer(AsyncResource):
                 if not isinstance(fault, Ended):
                     refused.add(attempt.transport)
             else:
-                self._worked[config.server_id] = (same_for_all, attempt)
+                self._worked[config.server_id] = (_same_for_all(config), attempt)
                 return connection
+        if not refused:
+            self._ended[config.server_id] = (config, failures + 1)
         raise furthest or ConnectionFailure("none of the ways to connect to the server worked")
+
+    def _attempts_for(self, config: ServerConfig) -> tuple[int, list[_Attempt]]:
+        """Return how often every attempt was ended by the server, and what to try now, in order."""
+        attempts = _attempts(config.transport)
+        known, last = self._worked.pop(config.server_id, (None, None))
+        if last is not None and known == _same_for_all(config):
+            attempts = [last, *(other for other in attempts if other != last)]
+        failed, failures = self._ended.pop(config.server_id, (None, 0))
+        is_process = config.transport is Transport.STDIO and config.isolation is Isolation.SHARED
+        if is_process and failed == config:  # it ends by itself: one start at a time, not two
+            attempts = [attempts[failures % len(attempts)]]
+        return failures, attempts
 
     @asynccontextmanager
     async def _open(
@@ -167,6 +179,10 @@ class Dialer(AsyncResource):
             transport=transport,
             on_list_changed=ends.on_list_changed,
         )
+
+
+def _same_for_all(config: ServerConfig) -> ServerConfig:
+    return replace(config, args=(), env={}, cwd=None, sandbox=None, headers={})
 
 
 def _attempts(transport: Transport) -> list[_Attempt]:
