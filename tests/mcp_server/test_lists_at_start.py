@@ -212,3 +212,20 @@ async def test_a_damaged_file_is_as_none(content: bytes) -> None:
             server.release()
             await served.service.discovered()
             assert await served.service.code("s1:echo", {"text": "hi"}) == "OK"
+
+
+@pytest.mark.parametrize("mode", ["pin", "warn"])
+async def test_definitions_of_the_last_run_are_pinned_like_those_of_the_server(mode: str) -> None:
+    async with known_server() as server:
+        settings = {**NEVER, "definitions": mode}
+        async with running(config=config_of(server), discovered=False, **settings) as service:
+
+            async def are_known() -> bool:
+                return "s1" in service.gateway.publisher.snapshots
+
+            async def is_listed() -> bool:
+                return await shows_echo(service) == (mode == "warn")  # there is no lock
+
+            await eventually(are_known)
+            await eventually(is_listed)
+            assert (await service.get(TOOLS))["pending"] == ["s1"]

@@ -2,7 +2,8 @@
 
 ``stateless_answers.json`` is a record of that: with ``mcp`` 2.3, whose server had our methods, made
 before these requests were answered past it. Two entries are not the SDK's, PUT and HEAD: they have
-what GET and DELETE got. The version and lists of tools are reduced to what does not change.
+what GET and DELETE got. Nor is what discovery says of caching: its instructions depend on the
+caller. The version and lists of tools are reduced to what does not change.
 """
 
 import asyncio
