@@ -1,23 +1,20 @@
 """Clients from npm list and call through a started gateway, over each transport."""
 
 import json
-import os
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.interop.conformance_suite import MODULES, node22
+from tests.interop.conformance_suite import node22
+from tests.interop.inspector import ALONE, INSPECTOR
 from tests.mcp_server.clients.client_programs import by_program, output_of
 from tests.mcp_server.clients.client_report import ECHO, EXPECTED, SECTION, Json, report
 from tests.mcp_server.clients.gateway_program import TRANSPORTS
 from tests.support.configuration import write_json
 
 HERE = Path(__file__).parent
-INSPECTOR = MODULES / "@modelcontextprotocol/inspector/clients/launcher/build/index.js"
-ALONE = {"PATH": os.defpath, "HOME": ".", "MCP_INSPECTOR_SECRET_STORE": "memory"}
-"""An environment in which the Inspector touches neither the user's files nor the keychain."""
 
 Client = Callable[[Mapping[str, Any]], Awaitable[Json]]
 

@@ -20,11 +20,13 @@ from tests.support.pages import blocks_of
 ROOT = Path(__file__).parents[2]
 
 _VARYING = (
-    (re.compile(r'("trace_id":)"[0-9a-f]{32}"'), r'\1"ID"'),
-    (re.compile(r'("(?:reset_s|score)":)[\d.]+'), r"\1N"),
-    (re.compile(r'("updated":)"[\d:TZ-]{20}"'), r'\1"TIME"'),
+    (re.compile(r'((?:"trace_id"|/traceId"): ?)"[0-9a-f]{32}"'), r'\1"ID"'),
+    (re.compile(r'("server_identifier":)"[^"]*"'), r'\1"ID"'),
+    (re.compile(r'("(?:reset_s|score)": ?)[\d.]+'), r"\1N"),
+    (re.compile(r'("(?:updated|since)":)"[\d:.TZ-]+"'), r'\1"TIME"'),
+    (re.compile(r"(//127\.0\.0\.1:)\d+"), r"\1PORT"),
 )
-"""Ids, times and scores differ each time; all else of an answer is compared."""
+"""Ids, times, ports and scores differ each time; the rest of an answer is compared."""
 
 
 class PrintedCall(NamedTuple):
@@ -69,7 +71,7 @@ def served_example(folder: Path, name: str) -> Iterator[TestClient]:
 
 
 def without_varying_parts(text: str) -> str:
-    """Replace ids, times and scores by placeholders."""
+    """Replace ids, times, ports and scores by placeholders."""
     for pattern, placeholder in _VARYING:
         text = pattern.sub(placeholder, text)
     return text
