@@ -29,7 +29,7 @@ async def console() -> AsyncIterator[ConsoleService]:
             servers={
                 "s": server.entry,
                 "dead": {"url": "http://127.0.0.1:9/mcp"},
-                MARKUP: server.entry,
+                f"{MARKUP}:": server.entry,  # invalid: a name with a colon
             },
             presets=[
                 make_preset("work", tools=[("s", "whoami"), ("s", "odd"), ("s", MARKUP)]),
@@ -51,7 +51,7 @@ def is_text(page: Html) -> bool:
 async def test_the_overview_leads_to_what_needs_a_person(console: ConsoleService) -> None:
     page = await console.browser.open("/console")
     assert is_text(page)
-    assert "/console/servers/%3Cimg%20src%3Dx%20onerror%3Dalert%281%29%3E" in page.links
+    assert "/console/servers/%3Cimg%20src%3Dx%20onerror%3Dalert%281%29%3E%3A" in page.links
     assert "Calls in the last hour" in page.text
 
 
