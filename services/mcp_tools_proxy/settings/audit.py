@@ -32,20 +32,20 @@ class AuditSettings(EnvironmentSettings):
     """Where the records of all attempts go."""
 
     audit: Annotated[str, AfterValidator(_is_destination)] = TO_LOG
-    """Where the record of each attempt goes: ``log``, or to a file as well: ``file:PATH``, where
-    ``{host}`` is replaced by the machine's name."""
+    """Where audit records go: ``log``, or ``file:PATH`` for the log and a file. ``{host}`` is
+    replaced by the host name."""
     audit_key_file: OptionalPath = None
-    """File with a key of at least 32 characters, with which the records of the file are signed."""
+    """File with a key of at least 32 characters that signs the records in the file."""
     audit_required: bool = False
-    """Make no call whose record could not be kept in the file."""
+    """Refuse calls whose record could not be written to the file."""
     audit_max_bytes: Count = 104_857_600
-    """Bytes of an audit file; then it is renamed, and a new one is begun."""
+    """Maximum size of an audit file, in bytes. A full file is renamed and a new one is started."""
     audit_keep_files: Count = 10
-    """Renamed audit files that are kept; the oldest is removed for a new one, and a record names
+    """Renamed audit files to keep. If there are more, the oldest is deleted and a record names
     it."""
     audit_unauthenticated_bytes: Count = 104_857_600
-    """Bytes of all audit files with requests that were refused without a valid token: they are
-    beside the audit file, so that a flood of them removes no other record."""
+    """Maximum total size, in bytes, of the separate audit files for requests refused without a
+    valid token. They are kept apart so that a flood of them cannot displace other records."""
 
     @property
     def audit_path(self) -> Path | None:

@@ -76,67 +76,70 @@ class TokensFileSettings(EnvironmentSettings):
     """The settings of the ``tokens`` commands, which so work while others are invalid."""
 
     tokens_file: OptionalPath = None
-    """File of hashed bearer tokens, for auth_mode token; it may not exist yet."""
+    """File of hashed bearer tokens, for auth_mode token; it may be created later."""
 
 
 class IdentitySettings(TokensFileSettings):
     """Who may call, and how callers prove who they are."""
 
     auth_mode: Literal["none", "token", "jwt"] = "none"
-    """How callers prove who they are; with ``none`` what they name is believed."""
+    """How callers authenticate. With ``none``, the tenant, user and roles in a request are
+    trusted."""
     admin_token: Annotated[
         SecretStr | None,
         BeforeValidator(empty_is_unset),
         AfterValidator(is_token),
         hard_to_guess(MIN_ADMIN_TOKEN_CHARS),
     ] = None
-    """Bearer token with every operator right; unset, loopback may switch presets without one."""
+    """Bearer token with every operator right. Unset: presets can be switched from loopback without
+    a token."""
     metrics_token: Annotated[
         SecretStr | None,
         BeforeValidator(empty_is_unset),
         AfterValidator(is_token),
         hard_to_guess(MIN_ADMIN_TOKEN_CHARS),
     ] = None
-    """Bearer token that ``GET /metrics`` needs, and no other route takes; unset, it needs none."""
+    """Bearer token for ``GET /metrics``, valid on no other route. Unset: no token is needed."""
 
     jwt_issuer: OptionalText = None
-    """The ``iss`` of every JWT, for auth_mode jwt."""
+    """The required ``iss`` of JWTs, for auth_mode jwt."""
     jwt_audience: TextList = ()
-    """The ``aud`` of every JWT: one of these, comma-separated or a JSON list."""
+    """The accepted ``aud`` values of JWTs: comma-separated or a JSON list."""
     jwt_jwks_url: Annotated[
         str | None, BeforeValidator(empty_is_unset), starting_with("http://", "https://")
     ] = None
-    """Where the issuer publishes its keys."""
+    """URL of the issuer's public keys (JWKS)."""
     jwt_jwks_file: OptionalPath = None
-    """File of the issuer's keys, instead of a URL."""
+    """File with the issuer's public keys, instead of the URL."""
     jwt_allow_http: bool = False
-    """Fetch the keys over plain http from beyond this machine."""
+    """Allow fetching the keys from another machine over plain http."""
     jwt_algorithms: Annotated[TextList, AfterValidator(_known)] = ALGORITHMS
-    """How JWTs may be signed: comma-separated or a JSON list."""
+    """Accepted signature algorithms: comma-separated or a JSON list."""
     jwt_leeway_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 10.0
-    """Seconds that the issuer's clock and ours may be apart."""
+    """Tolerated clock difference to the issuer, in seconds."""
     jwt_tenant_claim: ClaimName = "tenant_id"
-    """The claim that names the tenant; dots lead into objects."""
+    """Claim with the tenant; dots address nested objects."""
     jwt_user_claim: OptionalText = "sub"
-    """The claim that names the user; empty, the request names the user."""
+    """Claim with the user. Empty: the request names the user."""
     jwt_roles_claim: ClaimName = "roles"
-    """The claim that lists the roles."""
+    """Claim with the list of roles."""
     jwt_agents_claim: ClaimName = "agents"
-    """The claim that lists the agents a JWT is for; without it a JWT is for any."""
+    """Claim with the list of agents that a JWT may act as. A JWT without the claim may act as any
+    agent."""
     jwt_documents_claim: OptionalText = None
-    """The claim that lists the only documents a JWT is for; unset, no claim limits them."""
+    """Claim with the list of documents that a JWT is limited to. Unset: no limit."""
     jwt_operator_claim: OptionalText = None
-    """The claim that lists the rights of an operator; unset, no claim grants one."""
+    """Claim with the list of operator rights. Unset: JWTs grant no rights by claim."""
     jwt_admin_role: OptionalText = None
-    """The role that grants the operator right ``presets``; unset, no role does."""
+    """Role that grants the operator right ``presets``. Unset: no role does."""
 
     allowed_hosts: Annotated[TextList, AfterValidator(_are_hosts)] = ()
-    """Host names that requests may be sent to, besides this machine's own on loopback."""
+    """Host names accepted in requests, besides this machine's own on loopback."""
     allowed_origins: Annotated[TextList, AfterValidator(_are_origins)] = ()
     """Origins of web pages that may send requests, besides this machine's own on loopback."""
 
     trusted_proxies: Annotated[TextList, AfterValidator(are_networks)] = ()
-    """Networks of the proxies whose X-Forwarded-For is believed, as CIDRs."""
+    """Networks of trusted proxies, as CIDRs: their X-Forwarded-For is used."""
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:

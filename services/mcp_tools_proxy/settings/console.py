@@ -13,9 +13,9 @@ class ConsoleSettings(EnvironmentSettings):
     """Whether there is a console, and where its links to other programs lead."""
 
     console: bool = False
-    """Serve the console, where people look after this gateway in a browser, at ``/console``."""
+    """Serve the operators' console at ``/console``."""
     console_trace_url: _Link = None
-    """Address of a trace in your trace viewer, with ``{trace_id}`` where its id belongs; the
-    console links calls to it."""
+    """URL of a trace in your trace viewer, with ``{trace_id}`` as a placeholder. The console links
+    calls to it."""
     console_dashboard_url: _Link = None
-    """Address of the dashboard of all replicas, which the console links to."""
+    """URL of the dashboard of all replicas. The console links to it."""

@@ -28,36 +28,37 @@ class DocumentSettings(EmbeddingsSettings):
     """Where documents are kept and cached. The commands work while other settings are invalid."""
 
     documents_path: Annotated[Path, BeforeValidator(not_empty)] = Path("./documents")
-    """Folder of document files (contract §5); it may not exist yet."""
+    """Folder of document files (contract §5); it may be created later."""
     documents_url: _PostgresUrl = None
-    """PostgreSQL that holds the documents in place of the folder: ``postgresql://`` and a role
-    that owns nothing."""
+    """PostgreSQL database for the documents, instead of the folder: a ``postgresql://`` URL with a
+    role that owns nothing."""
     documents_owner_url: _PostgresUrl = None
-    """The same database as its owner: for ``documents migrate``, and for commands over all tenants.
-    Where ``serve`` has it, it migrates at its start."""
+    """The same database with its owner's role: for ``documents migrate`` and for commands that
+    cover all tenants. If ``serve`` has it, it migrates at the start."""
     documents_timeout: Seconds = 2.0
-    """Seconds that one call may wait for the database in all."""
+    """Total seconds that one call may wait for the database."""
     documents_stale_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 30.0
-    """Seconds that cached documents are served while the database is not reachable; 0 is never."""
+    """Seconds that cached documents are still served while the database is unreachable; 0 never
+    serves them."""
     documents_cache_bytes: Count = 67_108_864
-    """Bytes of memory for texts and search indexes of the documents used last."""
+    """Memory for texts and search indexes of recently used documents, in bytes."""
     documents_keep_versions: Count = 2
-    """Versions of each document that are kept: the present one, and those that imports and uploads
-    replaced last; 1 keeps the present one only."""
+    """Versions to keep of each document: the current one and the last ones replaced by imports and
+    uploads. 1 keeps only the current one."""
     documents_keep_originals: bool = False
-    """Keep the PDF that a document is imported from, so that ``view_doc_page`` shows its pages; one
-    over ``max_document_bytes`` is not kept."""
+    """Keep the PDF from which a document is imported, so that ``view_doc_page`` can show its pages.
+    PDFs larger than ``max_document_bytes`` are not kept."""
     cache_dir: Annotated[Path | None, BeforeValidator(empty_is_unset)] = None
-    """Folder for what is known of document files, so that the next start reads none of them again,
-    for the indexes of ``search_documents``, and for the definitions that servers listed last;
-    unset, one of this user in the system's temporary folder."""
+    """Cache folder: document metadata, so that a restart does not read every file again; the
+    indexes of ``search_documents``; and the definitions that servers listed last. Unset: a folder
+    of the current user in the system's temporary folder."""
     max_document_bytes: Count = 67_108_864
-    """Bytes of one document that is uploaded."""
+    """Maximum size of an uploaded document, in bytes."""
     ocr_languages: Annotated[TextList, AfterValidator(check_languages)] = ()
-    """Languages, as Tesseract names them (``eng,deu``), in which an import reads pages that are
-    pictures; empty is off. Takes the extra ``ocr``."""
+    """Languages for OCR of scanned pages during an import, by Tesseract's names (``eng,deu``).
+    Empty: off. Requires the extra ``ocr``."""
     ocr_timeout_s: Seconds = 900.0
-    """Seconds, and seconds of CPU, for one import with OCR."""
+    """Maximum seconds, and maximum CPU seconds, for one import with OCR."""
 
     @property
     def max_file_bytes(self) -> int:

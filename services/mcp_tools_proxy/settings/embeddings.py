@@ -21,11 +21,11 @@ class EmbeddingsSettings(EnvironmentSettings):
     embeddings_url: Annotated[
         str | None, BeforeValidator(empty_is_unset), starting_with("http://", "https://")
     ] = None
-    """URL of a service compatible with OpenAI's ``/embeddings``, whole, for search by meaning: it
-    receives the texts of documents and queries. Unset: search by words."""
+    """Full URL of an OpenAI-compatible ``/embeddings`` service for search by meaning. It receives
+    the texts of documents and queries. Unset: search by words only."""
     embeddings_model: OptionalText = None
-    """The model that is named in each request; needed with the URL. Vectors of another one are made
-    anew."""
+    """Model named in each request; required with the URL. If it changes, vectors are computed
+    again."""
     embeddings_api_key: Annotated[
         SecretStr | None, BeforeValidator(empty_is_unset), AfterValidator(is_token)
     ] = None
@@ -33,11 +33,11 @@ class EmbeddingsSettings(EnvironmentSettings):
     embeddings_batch: Annotated[int, Field(ge=1, le=256)] = 32
     """Chunks of a document in one request, at most 256."""
     embeddings_timeout: Seconds = 30.0
-    """Seconds for one request for chunks in total."""
+    """Total seconds for one request for chunks."""
     embeddings_query_timeout: Seconds = 0.5
-    """Seconds that a search waits for the vector of its query; then it goes on without."""
+    """Seconds that a search waits for the vector of its query, before it searches by words only."""
     embeddings_min_similarity: Annotated[float, Field(ge=0, le=1)] = 0.35
-    """Least cosine of a query and a chunk for the chunk to be found by meaning."""
+    """Minimum cosine similarity of query and chunk for a match by meaning."""
 
     @model_validator(mode="after")
     def _check_embeddings(self) -> Self:

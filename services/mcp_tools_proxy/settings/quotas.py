@@ -8,20 +8,20 @@ class QuotaSettings(EnvironmentSettings):
     """What requests and the console may store for one tenant; the commands have no limit."""
 
     quota_tokens: Budget = 1000
-    """Tokens of one tenant in the tokens file, expired ones included; 0 is off."""
+    """Maximum tokens of a tenant in the tokens file, including expired ones; 0 is off."""
     quota_token_bytes: Budget = 1_048_576
-    """Bytes of one tenant's lines in the tokens file, which the gateway keeps in memory; 0 is
-    off."""
+    """Maximum size of a tenant's lines in the tokens file, in bytes; the gateway keeps them in
+    memory. 0 is off."""
     quota_documents: Budget = 10_000
-    """Documents of one tenant. Titles, tags, readers and OCR values of its documents, which the
-    gateway keeps in memory, may have 1,024 bytes for each of these; 0 is off."""
+    """Maximum documents of a tenant; 0 is off. The titles, tags, readers and OCR values of its
+    documents, which the gateway keeps in memory, may take 1,024 bytes times this number."""
     quota_document_bytes: Budget = 1_073_741_824
-    """Bytes of one tenant's documents and kept PDFs, a document counting as its largest kept
-    version; 0 is off."""
+    """Maximum size of a tenant's documents and kept PDFs, in bytes; a document counts with its
+    largest kept version. 0 is off."""
     quota_logins: Budget = 10_000
-    """Logins to servers of one tenant's users; 0 is off."""
+    """Maximum logins to servers of a tenant's users; 0 is off."""
     quota_login_bytes: Budget = 67_108_864
-    """Bytes of one tenant's logins to servers; 0 is off."""
+    """Maximum size of a tenant's logins to servers, in bytes; 0 is off."""
 
     @property
     def token_quota(self) -> Quota:

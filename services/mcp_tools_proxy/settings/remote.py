@@ -97,39 +97,41 @@ class RemoteSettings(EnvironmentSettings):
         starting_with("ws://", "wss://"),
         AfterValidator(_is_backend),
     ] = None
-    """The backend's WebSocket; ``{server_identifier}`` is replaced. Unset: no connection."""
+    """WebSocket URL of the backend; ``{server_identifier}`` is replaced. Unset: the connector is
+    off."""
     remote_server_identifier: Annotated[
         str | None, BeforeValidator(empty_is_unset), AfterValidator(_is_identifier)
     ] = None
-    """Name that the backend knows this gateway by; unset, it is made from the host name."""
+    """Name of this gateway at the backend. Unset: derived from the host name."""
     remote_token: Annotated[
         SecretStr | None, BeforeValidator(empty_is_unset), AfterValidator(is_token)
     ] = None
-    """Bearer token that the backend is shown."""
+    """Bearer token sent to the backend."""
     remote_token_file: OptionalPath = None
-    """File that holds the token instead; changes are followed. It may not exist yet."""
+    """File with that token, used instead. It may be created later; changes are applied
+    automatically."""
     remote_tenant_id: Annotated[Identifier | None, BeforeValidator(empty_is_unset)] = None
-    """Tenant that the backend's sessions act for; unset, the tenant of default_tenant_id."""
+    """Tenant of the backend's sessions. Unset: the tenant of default_tenant_id."""
     remote_user_id: Annotated[Identifier | None, BeforeValidator(empty_is_unset)] = None
-    """User that the backend's sessions act for."""
+    """User of the backend's sessions."""
     remote_user_roles: TextList = ()
-    """Roles of that user, separated by commas: documents with readers may be for them."""
+    """Roles of that user, comma-separated. Documents can be limited to roles."""
     remote_agent: Annotated[Identifier | None, BeforeValidator(empty_is_unset)] = None
-    """The agent whose profile narrows the backend's sessions."""
+    """Agent whose profile limits the backend's sessions."""
     remote_documents: DocumentList = None
-    """The only documents that the backend's sessions may use, separated by commas; unset, all."""
+    """Documents that the backend's sessions are limited to, comma-separated. Unset: all."""
     remote_ca_file: Annotated[OptionalPath, AfterValidator(_is_file)] = None
-    """PEM file of the authorities that may vouch for the backend; unset, this machine's."""
+    """PEM file of the CA certificates trusted for the backend. Unset: this machine's."""
     remote_allow_insecure: bool = False
-    """Dial ws:// beyond this machine, where others can read along."""
+    """Allow ws:// to another machine; the traffic is then readable on the network."""
     remote_max_frame_bytes: Count = 4_194_304
-    """Bytes of one frame, in either direction."""
+    """Maximum size of a frame in either direction, in bytes."""
     remote_keepalive_s: Seconds = 10.0
-    """Seconds between pings; a backend that answers none is gone."""
+    """Seconds between pings. The connection is closed if a ping is not answered."""
     remote_drop_grace_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 30.0
-    """Seconds without a link after which the sessions end and their calls are cancelled."""
+    """Seconds without a connection after which sessions end and their calls are cancelled."""
     remote_retry_max_s: Seconds = 1.5
-    """Seconds that are waited at most before a lost link is dialled again."""
+    """Maximum seconds before a lost connection is dialled again."""
 
     @property
     def remote_identifier(self) -> str:

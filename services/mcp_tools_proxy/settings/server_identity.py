@@ -17,14 +17,17 @@ class ServerIdentitySettings(EnvironmentSettings):
     """The secrets that mcp.json names, and the gateway's identity towards servers."""
 
     secrets_dir: OptionalPath = None
-    """Folder of the secrets that mcp.json names as ``${secret:PATH}``, one file each; followed."""
+    """Folder of the secrets that mcp.json refers to as ``${secret:PATH}``, one per file. Changes
+    are applied automatically."""
     signing_key_file: OptionalPath = None
-    """File of PEM keys that sign assertions for servers: the first signs, all are published."""
+    """PEM file with the keys that sign assertions for servers. The first key signs; all are
+    published."""
     public_url: Annotated[
         str | None, BeforeValidator(empty_is_unset), starting_with("http://", "https://")
     ] = None
-    """The gateway's own address, never taken from a request: the issuer of assertions, what MCP
-    clients sign in for, and where the pages are by which users sign in to servers."""
+    """The gateway's public URL, never taken from a request. It is the issuer of assertions, the
+    resource MCP clients sign in for, and the address of the pages on which users sign in to
+    servers."""
 
     @model_validator(mode="after")
     def _check_issuer(self) -> Self:

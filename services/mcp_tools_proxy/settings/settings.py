@@ -76,7 +76,7 @@ class ConfigDirSettings(EnvironmentSettings):
     """The setting of ``config init``, which so works while others are invalid."""
 
     config_dir: Annotated[Path, BeforeValidator(not_empty)] = Path("./config")
-    """Folder of mcp.json, agents.json and preset files (contract §6); it may not exist yet."""
+    """Folder with mcp.json, agents.json and preset files (contract §6); it may be created later."""
 
 
 class Settings(
@@ -92,167 +92,176 @@ class Settings(
     """Everything that an operator can set (contract §4)."""
 
     app_name: Annotated[str, Field(min_length=1)] = "mcp-tools-proxy"
-    """Name of the service in the OpenAPI document and towards MCP clients."""
+    """Service name shown in the OpenAPI document and to MCP clients."""
     host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
     """Address to listen on."""
     gateway_address: Annotated[OptionalText, Field(validation_alias="GATEWAY_ADDRESS")] = None
-    """The machine's address that Compose publishes the port on; beyond loopback sample secrets and
-    weak ones are refused."""
+    """The host address on which Compose publishes the port. If it is not loopback, sample and weak
+    secrets are refused."""
     port: Annotated[int, Field(ge=0, le=65535)] = 8082
-    """Port to listen on; 0 takes a free one."""
+    """Port to listen on; 0 picks a free port."""
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"], BeforeValidator(parse_log_level)
     ] = "info"
-    """Least severe level to log."""
+    """Minimum severity to log."""
     keep_alive_s: Seconds = 75.0
-    """Seconds that an idle connection is kept: longer than callers and proxies keep theirs."""
+    """Seconds before an idle connection is closed. Use a longer time than clients and proxies
+    do."""
     shutdown_grace_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 10.0
-    """Seconds that calls in flight may take to finish after SIGTERM."""
+    """Seconds that running calls may take to finish after SIGTERM."""
     shutdown_drain_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
-    """Seconds that connections which callers keep open have for a last request after that; it is
-    answered with SHUTTING_DOWN, and closes its connection."""
+    """Seconds that open keep-alive connections then get for one more request. It is answered with
+    SHUTTING_DOWN and the connection is closed."""
     metrics_tenants: TextList = ()
-    """Tenants with series of their own in the metrics, where all others are ``other``."""
+    """Tenants with their own metric series; all others are counted as ``other``."""
 
     mock_mode: bool = True
-    """Hold the seed document, and look in the documents folder before Retrieval (T-04, T-05)."""
+    """Serve the seed document, and check the documents folder before Retrieval (T-04, T-05)."""
     hide_foreign_documents: bool = False
-    """Answer DOCUMENT_NOT_FOUND, not ACCESS_DENIED, for documents of other tenants."""
+    """Return DOCUMENT_NOT_FOUND instead of ACCESS_DENIED for documents of other tenants."""
 
     preset: OptionalText = None
-    """Id of the preset in force, whatever the files name; unset, the files decide."""
+    """Id of the active preset, overriding the files. Unset: the files decide."""
     definitions: Annotated[DefinitionsMode | None, BeforeValidator(empty_is_unset)] = None
-    """What happens to items that are not as definitions.lock.json has them: open (nothing), warn,
-    or pin (neither listed nor callable); unset, warn where there is a lock, else open."""
+    """What to do with items that differ from definitions.lock.json: open (nothing), warn, or pin
+    (neither listed nor callable). Unset: warn if there is a lock file, otherwise open."""
     stdio: StdioChoice = StdioMode.ON
-    """Which programs mcp.json may start as stdio servers: on (all), listed (those of
+    """Programs that mcp.json may start as stdio servers: on (any), listed (those in
     MCP_PROXY_STDIO_COMMANDS), or off."""
     stdio_commands: ListedCommands = ()
-    """The programs for ``listed``, a JSON list: `[{"command": "uvx", "args": ["notes==1.2", "*"],
-    "env": ["NOTES_TOKEN"]}]`. `*` is one argument of any text but an option."""
+    """Programs allowed by ``listed``, as a JSON list: `[{"command": "uvx", "args": ["notes==1.2",
+    "*"], "env": ["NOTES_TOKEN"]}]`. `*` matches any one argument except an option."""
     stdio_env: Annotated[TextList, AfterValidator(are_passed_on)] = ()
     """Names of variables that every stdio server gets from the gateway's environment, such as
-    SSL_CERT_FILE, NODE_EXTRA_CA_CERTS and HTTPS_PROXY; never MCP_PROXY_*. `env` of an entry
-    replaces them."""
+    SSL_CERT_FILE, NODE_EXTRA_CA_CERTS and HTTPS_PROXY; never MCP_PROXY_*. An entry's `env`
+    overrides them."""
     server_networks: Annotated[TextList, AfterValidator(are_networks)] = ()
-    """Networks that the servers of mcp.json may be in, as CIDRs, and so the issuers that it names
-    whose address is not public; unset, all. Link-local addresses and the metadata services of
-    clouds are never dialled."""
+    """Networks, as CIDRs, that the servers in mcp.json may be in. They also limit the issuers it
+    names that have no public address. Unset: all networks. Link-local addresses and cloud metadata
+    services are never dialled."""
     server_require_tls: bool = False
-    """Refuse entries of mcp.json that send headers, auth or an assertion over http:// or ws://
-    beyond this machine; otherwise check warns of them."""
+    """Refuse mcp.json entries that send headers, auth or an assertion over http:// or ws:// to
+    another machine. If false, check only warns."""
     tool_timeout_s: Seconds = 60.0
-    """Seconds for one downstream call, where mcp.json has no requestTimeoutSeconds."""
+    """Seconds for one downstream call if mcp.json does not set requestTimeoutSeconds."""
     startup_wait_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 5.0
-    """Seconds after a start that readiness, stdio and the connector wait for servers at most."""
+    """Maximum seconds after a start that readiness, stdio and the connector wait for servers."""
     list_wait_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 3.0
-    """Seconds that a list over MCP waits at most for servers that are being connected to for the
-    first time, and whose definitions are not known from an earlier run; 0 never waits."""
+    """Maximum seconds that an MCP list waits for servers that connect for the first time and whose
+    definitions are not known from an earlier run; 0 never waits."""
     require_agent: Annotated[bool | None, BeforeValidator(empty_is_unset)] = None
-    """Refuse calls that name no agent; unset, they are refused once agents.json has profiles."""
+    """Refuse calls that name no agent. Unset: refuse them as soon as agents.json has profiles."""
 
     document_tools: DocumentToolChoice = ("all",)
-    """Which of the gateway's document tools there are: ``all``, ``none``, or a list of names;
-    without ``read_doc_pages`` no documents are resources of MCP either."""
+    """The gateway's document tools to offer: ``all``, ``none``, or a list of names. Without
+    ``read_doc_pages``, documents are not offered as MCP resources either."""
     sources: bool = True
-    """Whether answers of document tools have ``sources``, where neither the request nor the agent's
-    profile says it."""
+    """Whether answers of document tools include ``sources`` by default. A request or the agent's
+    profile can override this."""
     tool_name_style: Annotated[ToolNameStyle | None, BeforeValidator(empty_is_unset)] = None
-    """How MCP lists name downstream tools: server (``server:tool``), alias, or bare; where neither
-    the address (``?name_style=``) nor the agent's profile says it. Unset, alias over streamable
+    """How MCP lists name downstream tools: server (``server:tool``), alias, or bare. The query
+    parameter ``name_style`` and the agent's profile override this. Unset: alias over streamable
     HTTP and stdio, server over legacy HTTP+SSE and the connector."""
     name_max: Annotated[int, Field(ge=MIN_NAME_CHARS, le=MAX_NAME_CHARS)] = MAX_NAME_CHARS
-    """Longest alias in MCP lists, 16 to 64 characters, where neither the address (``?name_max=``)
-    nor the agent's profile says it; less for clients that add a prefix."""
+    """Longest alias in MCP lists, 16 to 64 characters, for clients that add a prefix. The query
+    parameter of the MCP URL and the agent's profile override this."""
     default_tenant_id: Annotated[Identifier | None, BeforeValidator(empty_is_unset)] = None
-    """Tenant of MCP requests that name none; unset, these are offered no document tools."""
+    """Tenant of MCP requests that name none. Unset: such requests are not offered document
+    tools."""
     max_sessions: Count = 1000
-    """MCP sessions that may hold something at once (a stream, a subscription, a log level), and as
-    many streams of changes; in Redis as many of each tenant."""
+    """Maximum number of MCP sessions that hold a stream, a subscription or a log level at the same
+    time, and of streams of changes. Redis keeps this many for each tenant."""
     session_idle_s: Seconds = 1800.0
-    """Seconds that an MCP session of the older eras is kept without a request or a stream."""
+    """Seconds before an MCP session without requests or streams is closed. Protocol versions from
+    2026-07-28 have no sessions."""
     session_keys: SigningKeys = ()
-    """Keys of at least 32 characters that sign MCP session ids, the first for new ones: replicas
-    with the same serve each other's sessions. Unset, one is made at the start, which no other
-    process knows."""
+    """Keys of at least 32 characters that sign MCP session ids; the first signs new ones. Replicas
+    with the same keys serve each other's sessions. Unset: a key is generated at the start and not
+    shared."""
 
     max_pages_per_call: Count = 5
-    """Pages that one read_doc_pages call may span."""
+    """Maximum number of pages in one read_doc_pages call."""
     max_text_bytes: Annotated[int, Field(ge=4)] = 20480
-    """Bytes of UTF-8 text in one result; at least 4, the longest character."""
+    """Maximum size of the text in one result, in bytes of UTF-8; at least 4, the longest
+    character."""
     max_request_bytes: Count = 1_048_576
-    """Bytes of one request body."""
+    """Maximum size of a request body, in bytes."""
     max_json_items: Count = 100_000
-    """Values in the JSON of one request: objects, lists, texts, numbers, true, false, null."""
+    """Maximum number of values in the JSON of one request: objects, arrays, strings, numbers, true,
+    false and null."""
     max_image_bytes: Count = 262_144
-    """Bytes of the image of one page (``view_doc_page``)."""
+    """Maximum size of a page image (``view_doc_page``), in bytes."""
     max_result_bytes: Count = 1_048_576
-    """Bytes of one result as JSON."""
+    """Maximum size of one result as JSON, in bytes."""
     output_schema_check: OutputSchemaCheck = OutputSchemaCheck.OFF
-    """What happens to a result of a server's tool that does not match the tool's `outputSchema`:
-    `off` (results are not compared), `warn` (a log line and a metric), or `enforce` (the call is
-    TOOL_FAILED as well)."""
+    """What to do if the result of a server's tool does not match the tool's `outputSchema`: `off`
+    (no check), `warn` (a log line and a metric), or `enforce` (the call also fails with
+    TOOL_FAILED)."""
     max_batch_calls: Count = 32
-    """Calls in one batch, and messages in one of MCP 2025-03-26."""
+    """Maximum number of calls in one batch, and of messages in an MCP 2025-03-26 batch."""
     blocklist_keywords: TextList = ()
-    """Words that block a call (T-06): comma-separated or a JSON list; empty is off."""
+    """Words that block a call (T-06): comma-separated or a JSON list. Empty: off."""
 
     rate_limit_calls: Budget = 120
-    """Calls for one document of one tenant in each window; 0 is off."""
+    """Calls per window for each document of a tenant; 0 is off."""
     rate_limit_tokens: Budget = 614_400
-    """Tokens for one document of one tenant in each window; 0 is off."""
+    """Tokens per window for each document of a tenant; 0 is off."""
     rate_limit_tenant_calls: Budget = 6_000
-    """Calls for one tenant in each window; 0 is off."""
+    """Calls per window for each tenant; 0 is off."""
     rate_limit_tenant_tokens: Budget = 0
-    """Tokens for one tenant in each window; 0 is off."""
+    """Tokens per window for each tenant; 0 is off."""
     rate_limit_window_s: Count = 60
-    """Length of a window in seconds."""
+    """Length of a window, in seconds."""
     rate_limit_storage_url: Annotated[
         SecretStr | None,
         BeforeValidator(empty_is_unset),
         starting_with("redis://", "rediss://"),
     ] = None
-    """Redis that replicas share their budgets in; unset counts in this process."""
+    """Redis in which replicas share their budgets. Unset: each process counts on its own."""
 
     idempotency_ttl_s: Count = 600
-    """Seconds for which a call with the same idempotency key has the outcome of the first."""
+    """Seconds that an outcome is kept: a call repeated with the same idempotency key gets it
+    again."""
     idempotency_bytes: Count = 33_554_432
-    """Bytes of such outcomes that are kept: of all tenants in memory, of each tenant in Redis."""
+    """Maximum size of these outcomes, in bytes: for all tenants together in memory, for each tenant
+    in Redis."""
     state_url: Annotated[
         SecretStr | None,
         BeforeValidator(empty_is_unset),
         starting_with("redis://", "rediss://"),
     ] = None
-    """Redis that replicas keep such outcomes in, and unfinished sign-ins to servers; it must never
-    evict keys. Unset, outcomes are in the Redis of the budgets, and without one in this process;
-    sign-ins are in PostgreSQL where documents are, else in this process."""
+    """Redis for these outcomes and for unfinished sign-ins to servers, shared by replicas. It must
+    never evict keys. Unset: outcomes are kept in the Redis of the budgets, or without one in this
+    process; sign-ins in PostgreSQL if it holds the documents, otherwise in this process."""
     state_key: SigningKeys = ()
-    """Keys of at least 32 characters that encrypt these outcomes in Redis, the first for new ones:
-    the same for all replicas. Unset, calls with an idempotency key are refused where there is a
-    Redis."""
+    """Keys of at least 32 characters that encrypt these outcomes in Redis; the first encrypts new
+    ones. All replicas need the same keys. Unset: if a Redis is configured, calls with an
+    idempotency key are refused."""
 
     retrieval_window_url: Annotated[
         str | None,
         BeforeValidator(empty_is_unset),
         starting_with("http://", "https://", word=LOCAL_WINDOWS),
     ] = None
-    """URL of the Retrieval Service's chunk-window endpoint, or ``local``: our documents (T-03)."""
+    """URL of the Retrieval Service's chunk-window endpoint, or ``local`` to read the gateway's own
+    documents (T-03)."""
     retrieval_timeout: Seconds = 5.0
-    """Seconds for one Retrieval request in total."""
+    """Total seconds for one Retrieval request."""
     retrieval_token: Annotated[
         SecretStr | None, BeforeValidator(empty_is_unset), AfterValidator(is_token)
     ] = None
     """Bearer token sent to Retrieval."""
     retrieval_send_caller: bool = False
-    """Send Retrieval the user and the roles, too, so that it can check who may read a document."""
+    """Send the user and roles to Retrieval, so that it can check access to documents."""
     rag_window_radius: Annotated[Radius, Field(validation_alias="RAG_WINDOW_RADIUS")] = None
-    """Chunks allowed on each side of an anchor; the RAG pipeline reads it as well (T-02)."""
+    """Maximum chunks on each side of an anchor; the RAG pipeline reads this variable as well
+    (T-02)."""
     max_window_radius: Radius = None
-    """Chunks allowed on each side of an anchor (T-02)."""
+    """Maximum chunks on each side of an anchor (T-02)."""
     max_chunk_window: Annotated[
         Annotated[int, Field(ge=1)] | None, BeforeValidator(empty_is_unset)
     ] = None
-    """Legacy: chunks in a whole window, anchor included (T-02)."""
+    """Legacy: maximum chunks in a whole window, including the anchor (T-02)."""
 
     _warnings: tuple[SettingWarning, ...] = PrivateAttr(default=())
 

@@ -30,21 +30,22 @@ class SignInSettings(IdentitySettings, ServerIdentitySettings):
     """How MCP clients find out where they can sign in."""
 
     jwt_scopes: Annotated[TextList, AfterValidator(_are_scopes)] = ()
-    """The scopes that MCP clients are told to sign in for: comma-separated or a JSON list."""
+    """Scopes that MCP clients are told to request at sign-in: comma-separated or a JSON list."""
 
     credentials_key: SigningKeys = ()
-    """Keys of at least 32 characters that seal the logins to servers, the first for new ones: the
-    same for all replicas and commands. Needed where somebody has to sign in."""
+    """Keys of at least 32 characters that encrypt the logins to servers; the first encrypts new
+    ones. All replicas and commands need the same keys. Required if a server uses sign-in."""
     logins_dir: Annotated[Path, BeforeValidator(not_empty)] = Path("./logins")
-    """Folder of the logins to servers, where documents are not in PostgreSQL; made when needed."""
+    """Folder of the logins to servers, if documents are not in PostgreSQL; created when needed."""
 
     signin_client_id: OptionalText = None
-    """The client at jwt_issuer by which the gateway's pages sign users in; unset, no pages."""
+    """Id of the gateway's client at jwt_issuer, used by the pages on which users sign in. Unset: no
+    such pages."""
     signin_client_secret: Annotated[SecretStr | None, BeforeValidator(empty_is_unset)] = None
-    """The secret of that client; unset for one that has none."""
+    """Secret of that client. Leave it unset for a public client."""
     signin_scopes: Annotated[TextList, AfterValidator(_are_scopes)] = ()
-    """The scopes that the pages request there: comma-separated or a JSON list. Many issuers refuse
-    a sign-in without any."""
+    """Scopes that these pages request: comma-separated or a JSON list. Many issuers refuse a
+    sign-in without scopes."""
 
     @property
     def pages_url(self) -> str | None:

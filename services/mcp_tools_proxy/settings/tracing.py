@@ -26,34 +26,34 @@ class TracingSettings(EnvironmentSettings):
     """Whether spans are exported, and whose trace they belong to."""
 
     trust_traceparent: bool = True
-    """Take a request's ``traceparent`` for the parent of its span; with false it is a link only."""
+    """Use a request's ``traceparent`` as the parent of its span. With false, it is only linked."""
     otlp_endpoint: Annotated[
         OptionalText, Field(validation_alias="OTEL_EXPORTER_OTLP_ENDPOINT", repr=False)
     ] = None
-    """URL of the OpenTelemetry collector, which ``/v1/traces`` is added to. Unset, as well as the
-    next one: no traces."""
+    """Base URL of the OpenTelemetry collector; ``/v1/traces`` is appended. If this and the next
+    variable are unset, traces are off."""
     otlp_traces_endpoint: Annotated[
         OptionalText, Field(validation_alias="OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", repr=False)
     ] = None
-    """The whole URL for traces, in place of it."""
+    """Full URL for traces, used instead of the base URL."""
     otlp_protocol: Annotated[
         OptionalText, Field(validation_alias="OTEL_EXPORTER_OTLP_PROTOCOL")
     ] = None
-    """How traces are sent: unset or ``http/protobuf``."""
+    """Protocol for traces: unset or ``http/protobuf``."""
     otlp_traces_protocol: Annotated[
         OptionalText, Field(validation_alias="OTEL_EXPORTER_OTLP_TRACES_PROTOCOL")
     ] = None
-    """The same for traces alone, in place of it."""
+    """Protocol for traces, used instead of the previous variable."""
     otel_traces_exporter: Annotated[
         OptionalText, Field(validation_alias="OTEL_TRACES_EXPORTER")
     ] = None
-    """By what traces are exported: unset or ``otlp``; ``none`` turns them off."""
+    """Exporter for traces: unset or ``otlp``; ``none`` turns traces off."""
     otel_sdk_disabled: Annotated[
         bool,
         BeforeValidator(_is_true),
         Field(validation_alias="OTEL_SDK_DISABLED"),
     ] = False
-    """With ``true`` there are no traces."""
+    """``true`` turns traces off."""
 
     @property
     def traces_variable(self) -> str | None:
