@@ -17,26 +17,25 @@ _Action = Annotated[
 
 
 class GuardsEntry(BaseModel):
-    """What is looked for in definitions, arguments and results, and what follows.
+    """Guards that check definitions, arguments and results, each with its action.
 
-    `off` finds nothing, `flag` reports, `redact` replaces what was found by a marker, `refuse`
-    refuses the call or hides the item. An unknown key or value is an error."""
+    `off` does not check, `flag` reports findings, `redact` replaces them with a marker, and
+    `refuse` refuses the call or hides the item. Unknown keys and values are errors."""
 
     model_config = ConfigDict(**{**FILE_MODEL, "extra": "forbid"})
 
     hidden_characters: _Action = Field(default=GuardAction.OFF, examples=["redact"])
-    """Characters that people do not see: bidirectional controls, tags, zero-width and control
-    characters."""
+    """Invisible characters: bidirectional controls, tags, zero-width and control characters."""
     hidden_html: _Action = Field(default=GuardAction.OFF, examples=["redact"])
-    """HTML comments, comments of Markdown, and elements that a page does not show."""
+    """HTML comments, Markdown comments, and elements that are not displayed."""
     images: _Action = Field(default=GuardAction.OFF, examples=["redact"])
-    """Images of Markdown and HTML from new hosts."""
+    """Markdown and HTML images from unknown hosts."""
     links: _Action = Field(default=GuardAction.OFF, examples=["flag"])
-    """Links of Markdown and HTML to new hosts."""
+    """Markdown and HTML links to unknown hosts."""
     secrets: _Action = Field(default=GuardAction.OFF, examples=["redact"])
-    """Formats of known secrets. Needs the extra `secrets`."""
+    """Secrets in known formats. Requires the extra `secrets`."""
     instructions: _Action = Field(default=GuardAction.OFF, examples=["refuse"])
-    """Phrases in definitions that give orders to a model."""
+    """Phrases in definitions that give instructions to a model."""
 
     @field_validator("secrets")
     @classmethod

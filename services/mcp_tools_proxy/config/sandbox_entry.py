@@ -50,24 +50,24 @@ _Cores = Annotated[Count | None, Published({"type": "integer", "minimum": 1})]
 
 
 class SandboxEntry(BaseModel):
-    """What the processes of a stdio server may use of the machine.
+    """Limits for the processes of a stdio server.
 
-    A key that is left out restricts nothing. Linux only."""
+    Omitted keys restrict nothing. Linux only."""
 
     model_config = ConfigDict(**{**FILE_MODEL, "extra": "forbid"})
 
     network: _Switch = Field(default=None, examples=[False])
-    """`false`: no network, and no sockets of this machine."""
+    """`false` blocks the network and this machine's sockets."""
     read: _Paths = Field(default=None, examples=[["/srv/notes", "/opt/notes-server"]])
-    """The only files and folders that can be read, as absolute paths, besides the program, the
-    system's programs and libraries, and those in `write`. `${VAR}` is replaced; `${caller.…}` is
-    one segment."""
+    """Absolute paths of the files and folders that can be read. The program, the system's programs
+    and libraries, and the paths in `write` are always readable. `${VAR}` is replaced; `${caller.…}`
+    fills one path segment."""
     write: _Paths = Field(default=None, examples=[["/srv/notes/${caller.tenant_id}"]])
-    """The only files and folders that can be written, as in `read`."""
+    """Absolute paths of the files and folders that can be written, as in `read`."""
     memory: _Bytes = Field(default=None, examples=[536870912])
-    """Bytes of memory of one process."""
+    """Maximum memory of each process, in bytes."""
     cpu: _Cores = Field(default=None, examples=[1])
-    """Processor cores that all processes of one session share."""
+    """Processor cores shared by all processes of one session."""
 
     @model_validator(mode="before")
     @classmethod

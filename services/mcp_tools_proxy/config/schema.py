@@ -77,7 +77,7 @@ def _refuse_misplaced(file: object, keys: Iterable[str], place: str) -> None:
 
 
 class ConfigurationFile(BaseModel):
-    """The downstream MCP servers of the gateway, in the format that MCP clients share."""
+    """The gateway's downstream MCP servers, in the format shared by MCP clients."""
 
     model_config = ConfigDict(**FILE_MODEL, title="MCP Tools Proxy: mcp.json")
 
@@ -91,16 +91,18 @@ class ConfigurationFile(BaseModel):
         examples=[{"notes": {"command": "npx", "args": ["-y", "@scope/notes"]}}],
         json_schema_extra=SERVER_KEYS,
     )
-    """Each server's id and how it is reached. A tool is called `id:tool`, so an id has no colon. A
-    name with other characters than letters, digits, `_`, `-` and `.` gets an id derived from it."""
+    """Server ids and how to reach each server. Tools are named `id:tool`, so an id cannot contain a
+    colon. A name with characters other than letters, digits, `_`, `-` and `.` is replaced by a
+    derived id."""
     default_preset_id: str | None = Field(default=None, examples=["work"])
-    """The preset that is active after a start; the gateway writes it when a preset is chosen."""
+    """The preset that is active after a start. The gateway updates it when a preset is selected."""
     request_timeout_seconds: Seconds | None = Field(default=None, examples=[60])
-    """Seconds for one call to any server; MCP_PROXY_TOOL_TIMEOUT_S when left out."""
+    """Timeout for one call to any server, in seconds. Default: MCP_PROXY_TOOL_TIMEOUT_S."""
     capabilities_timeout_seconds: Seconds = 30
-    """Seconds for one attempt to connect, and for each list."""
+    """Timeout for each connection attempt and each list request, in seconds."""
     capabilities_refresh_interval_seconds: Number = 300
-    """Seconds between two looks at what the servers offer; 0 or less is off, the least is 30."""
+    """Seconds between refreshes of the servers' lists; at least 30. 0 or less turns refreshes
+    off."""
 
 
 MISSPELT_OVERRIDES = ("Overrides", "over_rides", "overridden", "override", "overrule", "overrules")
@@ -139,21 +141,21 @@ def _refuse_misspelt_overrides(entry: object, known: Container[str], advice: str
 
 
 class TextOverrides(BaseModel):
-    """What callers are shown instead of what the server says."""
+    """Texts shown to callers instead of the server's own."""
 
     model_config = ConfigDict(**{**FILE_MODEL, "extra": "forbid"})
 
     description: NotBlank | None = Field(default=None, examples=["Find a ticket by its number."])
-    """The description."""
+    """Description shown to models."""
     title: NotBlank | None = Field(default=None, examples=["Find a ticket"])
-    """The name for people."""
+    """Display name."""
 
 
 class ItemOverrides(TextOverrides):
-    """What callers are shown instead of what the server says, the name included."""
+    """Texts and name shown to callers instead of the server's own."""
 
     name: OverrideName | None = Field(default=None, examples=["find_ticket"])
-    """The name. The item is found by its own as well, and exclusions go by that one."""
+    """Name shown to callers. The server's own name still works, and exclusions use it."""
 
 
 class ReferenceEntry(BaseModel):
@@ -171,34 +173,34 @@ class ReferenceEntry(BaseModel):
     """The server's id in mcp.json."""
     name: Name
     enabled: bool = True
-    """`false` is the same as leaving the reference out."""
+    """`false` has the same effect as removing the reference."""
 
 
 class ToolReference(ReferenceEntry):
-    """A tool that may be used."""
+    """A tool that callers may use."""
 
     name: Name = Field(alias="toolName", examples=["search"])
     """The tool's name at its server."""
     overrides: ItemOverrides | None = None
-    """What callers are shown instead of the server's description, title and name."""
+    """Description, title and name shown to callers instead of the server's."""
 
 
 class PromptReference(ReferenceEntry):
-    """A prompt that may be used."""
+    """A prompt that callers may use."""
 
     name: Name = Field(alias="promptName", examples=["summary"])
     """The prompt's name at its server."""
     overrides: ItemOverrides | None = None
-    """What callers are shown instead of the server's description, title and name."""
+    """Description, title and name shown to callers instead of the server's."""
 
 
 class ResourceReference(ReferenceEntry):
-    """A resource that may be read."""
+    """A resource that callers may read."""
 
     name: Name = Field(alias="resourceKey", examples=["file:///notes.md"])
     """The resource's URI or URI template, or its name if it has neither."""
     overrides: TextOverrides | None = None
-    """What callers are shown instead of the server's description and title."""
+    """Description and title shown to callers instead of the server's."""
 
 
 def _check_preset_id(preset_id: str) -> str:
@@ -253,7 +255,7 @@ PresetInstructions = (
 
 
 class PresetFile(BaseModel):
-    """A preset: what callers may use of the downstream servers, and nothing else."""
+    """A preset: the downstream tools, prompts and resources that callers may use."""
 
     model_config = FILE_MODEL | ConfigDict(
         title="MCP Tools Proxy: preset_<id>.json",
@@ -274,37 +276,37 @@ class PresetFile(BaseModel):
         return file
 
     id: _OwnPresetId = Field(examples=["work"])
-    """The preset's id, the same as in the file's name."""
+    """The preset's id; it must match the file name."""
     name: NotBlank = Field(examples=["Work"])
-    """What people call the preset."""
+    """Display name."""
     description: str | None = Field(default=None, examples=["Search and notes, read only"])
-    """What the preset is for."""
+    """Purpose of the preset."""
     tools: list[ToolReference] = Field(
         default=[], examples=[[{"serverId": "notes", "toolName": "search"}]]
     )
-    """The tools that may be used; all others are neither listed nor callable."""
+    """Tools that callers may use. All others are neither listed nor callable."""
     prompts: list[PromptReference] | None = Field(
         default=None, examples=[[{"serverId": "notes", "promptName": "summary"}]]
     )
-    """The prompts that may be used. Left out or null: all prompts of the servers that this preset
-    names anywhere. An empty list: none."""
+    """Prompts that callers may use. If omitted or null: all prompts of the servers that this preset
+    refers to. An empty list: none."""
     resources: list[ResourceReference] | None = Field(
         default=None, examples=[[{"serverId": "notes", "resourceKey": "file:///notes.md"}]]
     )
-    """The resources that may be read. Left out or null: all resources of the servers that this
-    preset names anywhere. An empty list: none."""
+    """Resources that callers may read. If omitted or null: all resources of the servers that this
+    preset refers to. An empty list: none."""
     guards: GuardsEntry | None = Field(
         json_schema_extra=never_null, default=None, examples=[{"secrets": "redact"}]
     )
-    """What is looked for in definitions, arguments and results of all that callers use by this
-    preset, document tools included. Where a server has guards, too, the stricter one counts."""
+    """Guards on definitions, arguments and results of everything used under this preset, including
+    document tools. If a server has the same guard, the stricter action applies."""
     instructions: PresetInstructions | None = Field(
         default=None, examples=[{"notes": "Search before you write.", "tickets": ""}]
     )
-    """What callers are told instead of the servers' instructions: one text for all servers, or a
-    text for each server id. An empty text: none. Left out or null: what the servers say."""
+    """Replacement for the servers' instructions: one text for all servers, or one for each server
+    id. An empty text: none. If omitted or null: the servers' own."""
     created_at_epoch_millis: Whole | None = Field(default=None, examples=[1766000000000])
-    """When the preset was made, in milliseconds since 1970; lists are in this order."""
+    """Creation time in milliseconds since 1970. Lists are sorted by it."""
 
 
 MISSPELT = {
@@ -329,9 +331,10 @@ _OF_OTHERS = ("guards", "sandbox")
 
 
 class AgentEntry(BaseModel):
-    """What one agent may see and use of what everybody may.
+    """The permissions and list options of one agent.
 
-    Each key only takes away, but `sources`, `tool_name_style`, `schemas` and `name_max`."""
+    An agent never gets more than its callers have. All keys restrict it, except `sources`,
+    `tool_name_style`, `schemas` and `name_max`."""
 
     model_config = SNAKE_CASE_MODEL | ConfigDict(
         json_schema_extra={
@@ -354,41 +357,41 @@ class AgentEntry(BaseModel):
         return entry
 
     name: Identifier = Field(examples=["researcher"])
-    """The agent's name, as requests give it in `agent`; 1 to 256 characters."""
+    """The agent's name, as sent in `agent`; 1 to 256 characters."""
     client_ids: list[Name] | None = Field(default=None, examples=[["notes"]])
-    """The ids of the downstream servers that it may use. Left out or null: all. An empty list:
-    none. Document tools are no server's."""
+    """Ids of the downstream servers that the agent may use. If omitted or null: all. An empty list:
+    none. Document tools belong to no server and are not affected."""
     exclude_components: list[Name] | None = Field(
         default=None, examples=[["delete_note", "notes:search", "prompt:draft"]]
     )
-    """What it may not use: `name` or `server_id:name`, or either with `tool:`, `prompt:` or
-    `resource:` in front for that kind only. A resource's name is its URI."""
+    """Items that the agent may not use: `name` or `server_id:name`, with the prefix `tool:`,
+    `prompt:` or `resource:` for one kind only. A resource's name is its URI."""
     bind: AgentBind = Field(default={}, examples=[{"tickets:find": {"project": "DOCS"}}])
-    """Arguments of the servers' tools that the gateway fills in for this agent, with constants:
-    `server_id:tool` → path → value. Its lists do not show them."""
+    """Constant arguments that the gateway fills in for this agent: `server_id:tool` → path → value.
+    They are hidden from the agent's lists."""
     preset: _PresetId | None = Field(default=None, examples=["work"])
-    """The id of a preset: the agent may use only what both that and the active one allow."""
+    """Id of a preset. The agent may use only items allowed by both this and the active preset."""
     documents: Annotated[list[Identifier], Field(max_length=MAX_DOCUMENTS)] | None = Field(
         default=None, examples=[["handbook"]]
     )
-    """The ids of the only documents that it may use. Left out or null: all that its user may read.
-    An empty list: none."""
+    """Ids of the documents that the agent is limited to. If omitted or null: all that its user may
+    read. An empty list: none."""
     document_tools: _DocumentTools = Field(default=None, examples=["none", ["read_doc_pages"]])
-    """Which of the gateway's document tools it has: `all`, `none`, or a list of names; of these
-    the setting MCP_PROXY_DOCUMENT_TOOLS may allow fewer. Left out or null: all."""
+    """Document tools of the gateway that the agent may use: `all`, `none`, or a list of names.
+    MCP_PROXY_DOCUMENT_TOOLS may limit them further. If omitted or null: all."""
     sources: bool | None = Field(default=None, examples=[False])
-    """Whether answers of document tools have `sources`, where the request does not say it. Left
-    out or null: MCP_PROXY_SOURCES."""
+    """Whether answers of document tools include `sources` by default; a request can override it. If
+    omitted or null: MCP_PROXY_SOURCES."""
     tool_name_style: _NameStyle | None = Field(default=None, examples=["alias"])
-    """How its lists name the servers' tools: `server` (`server_id:tool`), `alias`, or `bare` (as
-    the server calls it). Left out or null: MCP_PROXY_TOOL_NAME_STYLE."""
+    """How the agent's lists name the servers' tools: `server` (`server_id:tool`), `alias`, or
+    `bare` (the server's own name). If omitted or null: MCP_PROXY_TOOL_NAME_STYLE."""
     schemas: _Schemas | None = Field(default=None, examples=["plain"])
-    """How its MCP lists write schemas: `original`, or `plain` for clients that know few keywords.
-    Left out or null: original."""
+    """Schema style of the agent's MCP lists: `original`, or `plain` for clients that support few
+    keywords. If omitted or null: original."""
     name_max: Annotated[int, Field(ge=MIN_NAME_CHARS, le=MAX_NAME_CHARS)] | None = Field(
         default=None, examples=[48]
     )
-    """Longest alias in its MCP lists, for clients that add a prefix. Left out or null:
+    """Longest alias in the agent's MCP lists, for clients that add a prefix. If omitted or null:
     MCP_PROXY_NAME_MAX."""
 
 
@@ -403,7 +406,7 @@ def meant_key(key: str) -> str | None:
 
 
 class AgentsFile(BaseModel):
-    """The agents of the gateway, each with what it may see and use."""
+    """The agents of the gateway and their permissions."""
 
     model_config = SNAKE_CASE_MODEL | ConfigDict(title="MCP Tools Proxy: agents.json")
 
@@ -414,8 +417,8 @@ class AgentsFile(BaseModel):
         return file
 
     agents: list[AgentEntry] = Field(examples=[[{"name": "researcher", "client_ids": ["notes"]}]])
-    """The profiles. With any of them, a request has to name one of them in `agent`, unless
-    MCP_PROXY_REQUIRE_AGENT says otherwise. No two have the same name."""
+    """Agent profiles with unique names. If there are any, each request must name one in `agent`,
+    unless MCP_PROXY_REQUIRE_AGENT is false."""
 
 
 PUBLISHED: Mapping[str, type[BaseModel]] = {

@@ -169,147 +169,150 @@ _BETWEEN_KEYS: dict[str, Any] = {
 
 
 class AssertionEntry(BaseModel):
-    """For whom the token of a call is, and its header."""
+    """Audience and header of the token that identifies the caller to the server."""
 
     model_config = ConfigDict(**{**FILE_MODEL, "extra": "forbid"})
 
     audience: NotBlank = Field(examples=["https://tickets.internal"])
-    """The server, as it calls itself: the claim `aud`."""
+    """The server's own identifier, sent as the claim `aud`."""
     header: HeaderName = Field(default="X-Caller-Assertion", examples=["X-Caller-Assertion"])
-    """The header that has the token."""
+    """The header that carries the token."""
 
 
 class DiscoveryCallerEntry(BaseModel):
-    """For whom the session is that discovers what the server offers."""
+    """The caller for whom the gateway connects to discover the server's tools."""
 
     model_config = SNAKE_CASE_MODEL | ConfigDict(extra="forbid")
 
     tenant_id: Identifier = Field(examples=["acme"])
-    """The tenant."""
+    """Tenant."""
     user_id: Identifier | None = Field(default=None, examples=["discovery"])
-    """The user, where the server needs one."""
+    """User, if the server requires one."""
 
 
 class ServerEntry(BaseModel):
-    """One MCP server: a program to start (`command`), or a `url` to connect to."""
+    """An MCP server: a program to start (`command`), or a `url` to connect to."""
 
     model_config = ConfigDict(**FILE_MODEL, json_schema_extra=_BETWEEN_KEYS)
 
     enabled: bool = True
-    """Whether the server is connected to. A disabled one may lack its variables."""
+    """Whether to connect to the server. Variables of a disabled server may be unset."""
     disabled: bool = False
-    """`true` is the same as `"enabled": false`, as some clients spell it."""
+    """`true` is the same as `"enabled": false`; some clients use this key."""
     transport: _Transport | None = Field(default=None, examples=["stdio", "streamable-http"])
-    """How to talk to the server. `http` finds out by itself whether it is streamable HTTP or SSE.
-    Left out: `stdio` with a `command`, `websocket` with a `ws://` or `wss://` URL, else `http`."""
+    """Transport to the server. `http` detects streamable HTTP or SSE. Default: `stdio` with a
+    `command`, `websocket` with a `ws://` or `wss://` URL, otherwise `http`."""
     type: _Transport | None = Field(default=None, examples=["http"])
-    """Another name of `transport`, as other clients call it."""
+    """Alternative name of `transport`, used by other clients."""
     name: NotBlank | None = Field(default=None, examples=["Company notes"])
-    """What people call the server; its id when left out."""
+    """Display name. Default: the server's id."""
     command: Command | None = Field(default=None, validate_default=True, examples=["npx"])
-    """The program of a stdio server: a path, or a name to find on PATH. Needed for stdio."""
+    """Program of a stdio server: a path, or a name to find on PATH. Required for stdio."""
     args: list[CallerText] = Field(default=[], examples=[["-y", "@scope/server", "${DATA_FOLDER}"]])
-    """The program's arguments. `${VAR}`, `${VAR:-default}` are replaced; `$${` is a plain `${`.
-    `${caller.tenant_id}`, `${caller.user_id}`, `${secret:PATH}` are filled in for each session."""
+    """Arguments of the program. `${VAR}` and `${VAR:-default}` are replaced; write `$${` for a
+    literal `${`. `${caller.tenant_id}`, `${caller.user_id}` and `${secret:PATH}` are filled in for
+    each session."""
     env: dict[VariableName, VariableValue] = Field(
         default={},
         examples=[{"API_TOKEN": "${NOTES_TOKEN}"}],
         json_schema_extra=key_rule(VARIABLE_NAME_PATTERN),
     )
-    """Environment of the program, besides HOME, LOGNAME, PATH, SHELL, TERM and USER. Numbers and
-    booleans become texts, such as `8080` and `true`.
-    `${VAR}` is replaced in values, and `${caller.…}` and `${secret:PATH}` for each session."""
+    """Environment of the program, in addition to HOME, LOGNAME, PATH, SHELL, TERM and USER. Numbers
+    and booleans are converted to strings, such as `8080` and `true`. `${VAR}` is replaced in
+    values; `${caller.…}` and `${secret:PATH}` are filled in for each session."""
     cwd: Folder | None = Field(default=None, examples=["/srv/notes"])
-    """The folder that the program starts in. `${caller.…}` is one segment of it."""
+    """Working directory of the program. `${caller.…}` fills one path segment."""
     sandbox: SandboxEntry | None = Field(
         json_schema_extra=never_null,
         default=None,
         examples=[{"network": False, "read": ["/srv/notes"], "write": []}],
     )
-    """What the processes of a stdio server may use of the machine: network, files, memory, cores.
-    If this machine cannot confine them, the server is not started."""
+    """Limits for the processes of a stdio server: network, files, memory and cores. If this machine
+    cannot enforce them, the server is not started."""
     url: Filled | None = Field(
         default=None, validate_default=True, examples=["https://mcp.example.com/mcp"]
     )
-    """Where the server is. Needed unless it is a stdio server; `${VAR}` is replaced."""
+    """URL of the server, required unless it is a stdio server. `${VAR}` is replaced."""
     proxy: Filled | None = Field(default=None, examples=["http://proxy.example.com:3128", "none"])
-    """The proxy to the server, in place of `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` of the
-    environment; `none` connects without one. `${VAR}` is replaced."""
+    """Proxy for connections to the server, instead of `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` of
+    the environment; `none` connects directly. `${VAR}` is replaced."""
     headers: dict[HeaderName, HeaderValue] = Field(
         default={},
         examples=[{"Authorization": "Bearer ${NOTES_TOKEN}"}],
         json_schema_extra=key_rule(HEADER_NAME_PATTERN),
     )
-    """HTTP headers of every request to the server. `${VAR}` is replaced in values, and
+    """HTTP headers of every request to the server. `${VAR}` is replaced in values;
     `${caller.tenant_id}`, `${caller.user_id}`, `${caller.agent}`, `${caller.roles}` and
-    `${secret:PATH}` for each call or session."""
+    `${secret:PATH}` are filled in for each call or session."""
     forward: list[CallerPartName] = Field(default=[], examples=[["tenant_id", "user_id"]])
-    """The parts of the caller that each call carries in `_meta`, under
+    """Caller attributes sent with each call in `_meta`, under
     `io.github.mcp-tools-proxy/caller`."""
     assertion: AssertionEntry | None = Field(
         default=None, examples=[{"audience": "https://tickets.internal"}]
     )
-    """A token in a header of each call that says who calls, signed by the gateway: HTTP only."""
+    """Identifies the caller to the server by a token in a header of each call, signed by the
+    gateway. HTTP only."""
     auth: AuthEntry | None = Field(
         default=None, examples=[{"type": "oauth", "authorizationServer": "https://login.example"}]
     )
-    """How the gateway gets tokens for the server, by OAuth."""
+    """How the gateway gets OAuth tokens for the server."""
     request_timeout_seconds: Seconds | None = Field(default=None, examples=[60])
-    """Seconds for one call; the file's `requestTimeoutSeconds` when left out."""
+    """Timeout for one call, in seconds. Default: the file's `requestTimeoutSeconds`."""
     connect_timeout_seconds: Seconds | None = Field(default=None, examples=[30])
-    """Seconds for one attempt to connect, and for each list; the file's
-    `capabilitiesTimeoutSeconds` when left out. The first start of a stdio server counts from its
-    first byte on stdout."""
+    """Timeout for each connection attempt and each list request, in seconds. Default: the file's
+    `capabilitiesTimeoutSeconds`. On the first start of a stdio server it runs from the first byte
+    on stdout."""
     start_timeout_seconds: Seconds | None = Field(default=None, examples=[120])
-    """Seconds that the first start of a stdio server may take until its first byte on stdout, such
-    as an installation by `npx` or `uvx`; 120 when left out."""
+    """Seconds that the first start of a stdio server may take until its first byte on stdout, for
+    example to install the program with `npx` or `uvx`. Default: 120."""
     exclude: list[Name] | None = Field(default=None, examples=[["delete_note", "prompt:draft"]])
-    """What nobody may see or use of this server: `name`, or `tool:name`, `prompt:name`,
-    `resource:uri` for that kind only. Changing it keeps the session."""
+    """Items of this server hidden from all callers and not callable: `name`, or `tool:name`,
+    `prompt:name`, `resource:uri` for one kind only. Changes do not reconnect the server."""
     bind: ServerBind = Field(default={}, examples=[{"tenant": "${caller.tenant_id}"}])
-    """Arguments that the gateway fills in, so that no model chooses them: path → value. Schemas do
-    not show them. `${caller.tenant_id}`, `user_id`, `agent`, `roles` and `${VAR}` are replaced in
-    texts. Changing it keeps the session."""
+    """Arguments that the gateway fills in instead of the model: path → value. They are hidden from
+    schemas. In strings, `${caller.tenant_id}`, `user_id`, `agent`, `roles` and `${VAR}` are
+    replaced. Changes do not reconnect the server."""
     bind_required: bool = False
-    """Whether a tool or prompt without one of the bound arguments is hidden. Without it such a tool
-    works on all that the server gives it. Needs `bind`."""
+    """Whether to hide tools and prompts that lack a bound argument. If false, such a tool can
+    access everything that the server allows. Requires `bind`."""
     max_calls_in_flight: Count | None = Field(default=None, examples=[100])
-    """How many calls the server gets at once; 100 when left out."""
+    """Maximum concurrent calls to the server. Default: 100."""
     max_calls_in_flight_per_tenant: Count | None = Field(default=None, examples=[75])
-    """How many of them one tenant may have; all but a quarter when left out. Calls without a
-    tenant count as those of one."""
+    """Maximum concurrent calls of one tenant. Default: three quarters of the server's maximum.
+    Calls without a tenant are counted together."""
     breaker_failures: Count | None = Field(default=None, examples=[5])
-    """After how many calls in a row of one tenant that were lost or timed out its calls are refused
-    for a while; never when left out. Any answer counts as a success, also an error of a tool."""
+    """Number of a tenant's consecutive lost or timed-out calls after which its further calls are
+    refused for a while. Default: never. Any answer counts as a success, even a tool's error."""
     breaker_pause_seconds: Seconds | None = Field(default=None, examples=[10])
-    """Seconds until one call is let through again; 10 when left out. It doubles, up to 300, with
-    each such call that fails."""
+    """Seconds until a trial call is allowed again. Default: 10. Each failed trial call doubles the
+    pause, up to 300."""
     isolation: _Isolation = Isolation.SHARED
-    """Whose calls share a session with the server: everybody's (`shared`), a tenant's (`tenant`),
-    or a user's of a tenant (`user`). Connections and processes are of one session each."""
+    """Who shares a session with the server: all callers (`shared`), the callers of a tenant
+    (`tenant`), or the calls of one user of a tenant (`user`). Each session has its own connection
+    or process."""
     max_sessions: Count | None = Field(default=None, examples=[50])
-    """How many sessions tenants or users have at once; 50 when left out, 10 for a stdio server."""
+    """Maximum concurrent sessions of tenants or users. Default: 50, or 10 for a stdio server."""
     session_idle_seconds: Seconds | None = Field(default=None, examples=[300])
-    """Seconds without use after which the session of a tenant or user ends; 300 when left out."""
+    """Seconds without use after which a tenant's or user's session is closed. Default: 300."""
     discovery_caller: DiscoveryCallerEntry | None = Field(
         default=None, examples=[{"tenant_id": "acme"}]
     )
-    """For whom the session is that discovers what the server offers, if the server refuses one
-    that is for nobody."""
+    """Tenant and user for whom the gateway connects to discover the server's tools, if the server
+    refuses sessions without them."""
     max_result_bytes: Count | None = Field(default=None, examples=[1048576])
-    """The largest result in bytes; the gateway's own limit when left out, for resources with the
-    scheme `ui://` at least 4 MiB."""
+    """Maximum size of a result, in bytes. Default: the gateway's limit, and at least 4 MiB for
+    resources with the scheme `ui://`."""
     max_text_bytes: _TextBytes | None = Field(default=None, examples=[102400])
-    """The most text of a tool's result or a prompt in bytes, where it is cut; the gateway's own
-    limit when left out. Resources are not cut."""
+    """Maximum text of a tool's result or a prompt, in bytes; longer texts are cut. Default: the
+    gateway's limit. Resources are not cut."""
     structured_in_messages: bool = True
-    """Whether the messages for a model show structured content beside a text that does not hold
-    it. Without any text they always do."""
+    """Whether messages for a model include structured content that their text does not contain. If
+    there is no text, they always do."""
     guards: GuardsEntry | None = Field(
         json_schema_extra=never_null, default=None, examples=[{"hiddenCharacters": "redact"}]
     )
-    """What is looked for in the server's definitions, in arguments and results, and what follows.
-    Where a preset has guards, too, the stricter one counts. Changing it keeps the session."""
+    """Guards on this server's definitions, arguments and results. If a preset has the same guard,
+    the stricter action applies. Changes do not reconnect the server."""
 
     _refuse_null = field_validator("sandbox", "guards", mode="before")(refuse_null)
 

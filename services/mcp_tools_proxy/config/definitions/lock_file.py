@@ -39,38 +39,37 @@ _Kind = Annotated[
 
 
 class LockEntry(BaseModel):
-    """One definition that an operator accepted."""
+    """A definition that an operator accepted."""
 
     model_config = _STRICT
 
     server_id: Name = Field(examples=["notes"])
     """The server's id in mcp.json."""
     kind: _Kind = Field(examples=["tool"])
-    """What the definition is of: a tool, a prompt, a resource, a template, or the instructions of
-    the server."""
+    """Kind of definition: a tool, prompt, resource, template, or the server's instructions."""
     name: str = Field(examples=["find"])
-    """The name at the server; a resource's URI, a template's URI template; empty for
-    instructions."""
+    """The item's name at the server: the URI of a resource, the URI template of a template, empty
+    for instructions."""
     sha256: str = Field(pattern="^[0-9a-f]{64}$", examples=["0" * 64])
-    """The SHA-256 of the definition in canonical form (RFC 8785)."""
+    """SHA-256 of the definition in canonical form (RFC 8785)."""
     version: Literal[1, 2] | None = None
-    """The version of the entry, where it is not that of the file. One of version 1 does not cover
-    `_meta`, `icons` and `execution`."""
+    """Format version of this entry if it differs from the file's. Version 1 does not cover `_meta`,
+    `icons` and `execution`."""
     definition: dict[str, object] | None = None
-    """The text that was accepted, to show differences."""
+    """The accepted definition, used to show differences."""
 
 
 class DefinitionsLockFile(BaseModel):
-    """The definitions that models may be shown; `mcp-tools-proxy check --lock` writes it."""
+    """The accepted definitions, written by `mcp-tools-proxy check --lock`."""
 
     model_config = _STRICT | ConfigDict(title="MCP Tools Proxy: definitions.lock.json")
 
     schema_url: str | None = Field(default=None, alias="$schema")
-    """The address of this schema, for editors."""
+    """URL of this schema, for editors."""
     version: Literal[1, 2]
-    """The version of the format: 2, or 1 as older releases wrote it."""
+    """Format version: 2, or 1 for files in the older format."""
     items: list[LockEntry]
-    """The definitions, by server, kind and name."""
+    """The definitions, sorted by server, kind and name."""
 
 
 def build_lock(written: object) -> DefinitionsLock:

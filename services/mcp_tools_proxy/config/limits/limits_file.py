@@ -78,45 +78,47 @@ _Fields = Annotated[
 
 
 class RuleMatch(BaseModel):
-    """The calls that a rule is about: those that fit all of its keys; without any key all calls.
+    """The calls that a rule applies to: a call must match every key.
 
-    Each key has one value or a list of values, compared exactly."""
+    Each key has one value or a list of values, compared exactly. Without keys, the rule applies to
+    all calls."""
 
     model_config = _MODEL
 
     tenant: Values = Field(examples=["acme"])
     """Tenants."""
     user: Values = Field(examples=["ann"])
-    """Users; those of two tenants are never one."""
+    """Users. Users of different tenants are counted separately."""
     agent: Values = Field(examples=["researcher"])
-    """Agents, by the names of their profiles in agents.json."""
+    """Agents, by their profile names in agents.json."""
     server: Values = Field(examples=["tickets"])
-    """Servers, by their ids in mcp.json; prompts and resources of theirs as well."""
+    """Servers, by their ids in mcp.json. Their prompts and resources are included."""
     tool: Values = Field(examples=[["tickets:find", "search_document"]])
-    """Tools: a name as lists show it (`server_id:name`), or the name at the server alone."""
+    """Tools, by their listed name (`server_id:name`) or by the server's own name."""
     document: Values = Field(examples=["handbook"])
-    """Documents; those of two tenants are never one."""
+    """Documents. Documents of different tenants are counted separately."""
 
 
 class RuleEntry(BaseModel):
-    """A budget for the calls that match: besides the settings' budgets and all other rules."""
+    """A budget for matching calls, in addition to the budgets of settings and other rules."""
 
     model_config = _MODEL | ConfigDict(
         json_schema_extra={"anyOf": [{"required": ["calls"]}, {"required": ["tokens"]}]}
     )
 
     name: _Name = Field(examples=["tickets-per-user"])
-    """The rule's name in refusals, metrics and headers; 1 to 64 letters, digits, `_` or `-`."""
+    """The rule's name in errors, metrics and headers: 1 to 64 letters, digits, `_` or `-`."""
     match: RuleMatch = Field(examples=[{"server": "tickets"}])
-    """The calls that the rule is about; `{}` is all."""
+    """The calls that the rule applies to; `{}` matches all."""
     each: _Fields = Field(examples=[["user"]], json_schema_extra={"uniqueItems": True})
-    """The rule counts apart for each value of these. Left out: one counter for all that match."""
+    """Count separately for each value of these. If omitted, all matching calls share one
+    counter."""
     calls: _Limit = Field(examples=[30])
-    """Calls in a window."""
+    """Maximum calls in a window."""
     tokens: _Limit = Field(examples=[50_000])
-    """Tokens of results in a window."""
+    """Maximum result tokens in a window."""
     window_s: _Window = Field(examples=[60])
-    """The length of a window in seconds; it begins with the first charge."""
+    """Length of a window in seconds. A window starts with the first call charged."""
 
     @model_validator(mode="after")
     def _limits_something(self) -> "RuleEntry":
@@ -147,4 +149,4 @@ class LimitsFile(BaseModel):
             ]
         ]
     )
-    """The rules, at most 1,000. All that match a call apply. No two have the same name."""
+    """The rules, at most 1,000, with unique names. All rules that match a call apply."""

@@ -50,84 +50,86 @@ _STRICT = ConfigDict(**{**FILE_MODEL, "extra": "forbid"})
 
 
 class IdpEntry(BaseModel):
-    """The client at the issuer of callers' tokens."""
+    """The gateway's client at the issuer of callers' tokens."""
 
     model_config = _STRICT
 
     client_id: CallerText = Field(examples=["tools-proxy"])
-    """Its id."""
+    """Client id."""
     client_secret: CallerText | None = Field(default=None, examples=["${IDP_SECRET}"])
-    """Its secret."""
+    """Client secret."""
 
 
 class DiscoveryAuthEntry(BaseModel):
-    """By which client the server is discovered, where it lets nobody without a token."""
+    """The client used to discover the server's tools, if the server requires a token for that."""
 
     model_config = _STRICT
 
     grant: Literal["client_credentials"]
-    """The client's own token, which belongs to no caller."""
+    """`client_credentials`: the token is the client's own, not a caller's."""
     client_id: CallerText = Field(examples=["tools-proxy-discovery"])
-    """Its id."""
+    """Client id."""
     client_secret: CallerText = Field(examples=["${DISCOVERY_SECRET}"])
-    """Its secret."""
+    """Client secret."""
     scopes: _Scopes | None = Field(default=None, examples=[["read"]])
-    """The scopes that it requests."""
+    """Scopes to request."""
 
 
 class AuthEntry(BaseModel):
-    """How the gateway gets tokens for a server, by OAuth."""
+    """How the gateway gets OAuth tokens for a server."""
 
     model_config = _STRICT
 
     type: Literal["oauth"]
-    """There is no other."""
+    """The only supported type."""
     grant: _Grant | None = Field(default=None, examples=["client_credentials"])
-    """`authorization_code` (a person signs in), `client_credentials`, `token_exchange` (RFC 8693)
-    or `id_jag` (enterprise-managed authorization); `authorization_code` when left out."""
+    """`authorization_code` (users sign in), `client_credentials`, `token_exchange` (RFC 8693) or
+    `id_jag` (enterprise-managed authorization). Default: `authorization_code`."""
     for_: _For | None = Field(default=None, alias="for", examples=["user"])
-    """In whose name: of the `deployment`, of each `tenant`, or of each `user` of a tenant."""
+    """Who tokens belong to: the whole `deployment`, each `tenant`, or each `user` of a tenant."""
     client_id: CallerText | None = Field(default=None, examples=["tools-proxy"])
-    """The gateway's id at the issuer. It needs `authorizationServer`."""
+    """The gateway's client id at the issuer. Requires `authorizationServer`."""
     client_secret: CallerText | None = Field(default=None, examples=["${TICKETS_SECRET}"])
-    """Its secret; `${secret:PATH}` reads it anew for each token."""
+    """The client secret. `${secret:PATH}` is read again for each token."""
     client_id_metadata_url: _Address | None = Field(
         default=None, examples=["https://tools.example.com/client.json"]
     )
-    """The address of a client ID metadata document, for issuers that know such."""
+    """URL of a client ID metadata document, for issuers that support it."""
     client_name: NotBlank | None = Field(default=None, examples=["Company tools"])
-    """What people are shown at the sign-in."""
+    """Client name shown on sign-in pages."""
     redirect_uri: _Address | None = Field(
         default=None, examples=["http://127.0.0.1:8765/oauth/callback"]
     )
-    """Where the command `login` waits for the browser; a free port when left out."""
+    """Redirect URI at which the command `login` waits for the browser. Default: a free port."""
     token_endpoint_auth_method: Literal["client_secret_basic", "client_secret_post", "none"] | (
         None
     ) = Field(default=None, examples=["client_secret_post"])
-    """How the client authenticates itself; as the issuer supports it when left out."""
+    """Client authentication method at the token endpoint. Default: one that the issuer supports."""
     authorization_server: _Address | None = Field(
         default=None, examples=["https://login.example.com"]
     )
-    """The issuer of tokens, as it calls itself. Left out, the server's metadata name it."""
+    """Issuer identifier of the authorization server. Default: the issuer named in the server's
+    metadata."""
     pkce: Literal["S256"] | None = Field(default=None, examples=["S256"])
-    """`S256`: the issuer supports PKCE although its metadata do not announce it, as with Entra ID
-    and Amazon Cognito. Left out, a sign-in needs the announcement."""
+    """`S256`: the issuer supports PKCE although its metadata does not announce it, as with Entra ID
+    and Amazon Cognito. If omitted, sign-in requires the announcement."""
     scopes: _Scopes | None = Field(default=None, examples=[["tickets.read", "tickets.write"]])
-    """The most scopes that are ever requested. Left out, a sign-in requests what the server asks
-    for, and shows it; the other grants request none."""
+    """Upper limit for requested scopes. If omitted, a sign-in requests, and shows, the scopes that
+    the server asks for; other grants request none."""
     resource: _Address | None = Field(default=None, examples=["https://tickets.example.com/mcp"])
-    """What tokens are for, as the server's metadata must say it; left out, they say it."""
+    """Resource that tokens are requested for; it must match the server's metadata. Default: the
+    resource in that metadata."""
     allow_dynamic_registration: bool = True
-    """Whether the gateway may register itself at an issuer where it has no id."""
+    """Whether the gateway may register itself at an issuer where it has no client id."""
     subject_token_type: Literal["access_token", "id_token", "jwt"] | None = Field(
         default=None, examples=["id_token"]
     )
-    """For `token_exchange` and `id_jag`: what callers' JWTs are to the issuer that exchanges them;
-    `access_token` when left out."""
+    """For `token_exchange` and `id_jag`: the type of callers' JWTs at the issuer that exchanges
+    them. Default: `access_token`."""
     idp: IdpEntry | None = Field(default=None)
-    """For `id_jag`: the client at the issuer of callers' tokens."""
+    """For `id_jag`: the gateway's client at the issuer of callers' tokens."""
     discovery: DiscoveryAuthEntry | None = Field(default=None)
-    """By which client the server is discovered, where it asks for a token even for that."""
+    """Client used to discover the server's tools, if the server requires a token for that."""
 
     @property
     def effective_grant(self) -> Grant:
