@@ -58,5 +58,5 @@ async def test_a_page_names_the_issuer_also_if_the_sign_in_is_at_another_host() 
         gateway.issuer.metadata["authorization_endpoint"] = "https://bank.example/authorize"
         page = await gateway.browser().open(await gateway.address())
         shown = dict(re.findall(r"<dt>([^<]+)</dt><dd>([^<]+)</dd>", page.text))
-        assert shown["You sign in at"] == "https://bank.example"
-        assert shown["Tokens are issued by"] == gateway.issuer.url
+        assert shown["Sign-in page"] == "https://bank.example"
+        assert shown["Token issuer"] == gateway.issuer.url

@@ -51,7 +51,7 @@ async def test_a_sign_in_that_fails_is_recorded_with_a_reason() -> None:
         (record,) = records(gateway, "login.signed_in")
     assert OF_ANN.items() <= record.items()
     assert record["code"] == "SERVER_UNAVAILABLE"
-    assert "nothing was connected" in record["reason"]
+    assert "Nothing was connected" in record["reason"]
 
 
 async def test_what_a_page_refuses_is_recorded_without_its_address() -> None:

@@ -63,7 +63,7 @@ async def test_the_page_names_what_is_connected_to_what_and_where_it_leads() -> 
     async with page_gateway(scope="read write") as gateway:
         page = await gateway.browser().open(await gateway.address())
         text = html.unescape(re.sub(r"<[^>]+>", " ", page.text))
-        shown = ["s", gateway.server.url, "ann of acme", "read, write", gateway.issuer.url]
+        shown = ["s", gateway.server.url, "ann (tenant acme)", "read, write", gateway.issuer.url]
         assert [it for it in shown if it not in text] == []
         assert not await is_connected(gateway)
 
@@ -231,7 +231,7 @@ async def test_a_large_form_is_refused() -> None:
 async def test_an_address_that_there_is_not_says_so() -> None:
     async with page_gateway() as gateway:
         answer = await gateway.browser().open(f"{PUBLIC_URL}/oauth/start/unknown")
-    assert (answer.status_code, "ten minutes" in answer.text) == (404, True)
+    assert (answer.status_code, "expired" in answer.text) == (404, True)
 
 
 @pytest.mark.parametrize("method", ["HEAD", "PUT", "DELETE"])
@@ -273,7 +273,7 @@ async def test_a_sign_in_that_the_user_refuses_ends_at_the_closing_page() -> Non
         browser = gateway.browser()
         closing = await gateway.sign_in(browser, url)
         assert "<h1>Not connected" in closing.text
-        assert "Nothing to show" in (await browser.open(DONE)).text
+        assert "No recent sign-in" in (await browser.open(DONE)).text
         assert COOKIE not in browser.cookies
 
 

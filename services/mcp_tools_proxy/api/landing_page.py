@@ -32,17 +32,17 @@ body {{ padding: 0 1rem; }}
 dt {{ font-weight: 600; }} dd {{ margin: 0 0 .75rem; }}
 </style>
 <h1>{name}</h1>
-<p>MCP Tools Proxy: the tool-execution gateway that an LLM runtime calls.</p>
+<p>MCP Tools Proxy: a tool-execution gateway for LLM applications</p>
 <dl>
 <dt>Version</dt><dd>{version}</dd>
 <dt>Health</dt><dd><a href="health/ready">{status}</a></dd>
 <dt>HTTP API</dt><dd><a href="openapi.json">openapi.json</a> (OpenAPI 3.1);
 <code>POST /internal/mcp/execute</code> runs a tool</dd>
 <dt>MCP</dt><dd><code>/mcp</code> (streamable HTTP), <code>/mcp/sse</code> (legacy)</dd>
-<dt>Console</dt><dd>off; <code>MCP_PROXY_CONSOLE=true</code> turns it on, at
+<dt>Console</dt><dd>off; set <code>MCP_PROXY_CONSOLE=true</code> to enable it at
 <code>/console</code></dd>
-<dt>Documentation</dt><dd><code>docs/index.md</code> in the sources; <code>make docs</code> builds
-it as a site</dd>
+<dt>Documentation</dt><dd><code>docs/index.md</code> in the source code; build the site with
+<code>make docs</code></dd>
 </dl>
 """
 

@@ -33,23 +33,23 @@ _HEADERS = {
 def confirmation_page(shown: Confirmation, action: str) -> HTMLResponse:
     """Build the page that names what is being connected to what, with the button that goes on."""
     sentence = (
-        f"The server {_text(shown.server_id)} is about to be connected to your account "
-        f"{_text(shown.user_id)} of {_text(shown.tenant_id)} at this gateway."
+        f"Connect the server {_text(shown.server_id)} to your account "
+        f"{_text(shown.user_id)} (tenant {_text(shown.tenant_id)}) on this gateway?"
     )
     rows = (
         ("Server", f"{_text(shown.server_id)}, {_text(shown.server_url)}"),
-        ("Your account here", f"{_text(shown.user_id)} of {_text(shown.tenant_id)}"),
-        ("What the gateway will be allowed to do (scopes)", _scopes(shown.scopes)),
-        ("You sign in at", _text(shown.origin)),
-        ("Tokens are issued by", _text(shown.issuer)),
+        ("Your account", f"{_text(shown.user_id)} (tenant {_text(shown.tenant_id)})"),
+        ("Permissions for the gateway (scopes)", _scopes(shown.scopes)),
+        ("Sign-in page", _text(shown.origin)),
+        ("Token issuer", _text(shown.issuer)),
     )
     listed = "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in rows)
     form = (
         f'<form method="post" action="{escape(action)}">'
         f'<input type="hidden" name="csrf" value="{escape(shown.csrf)}">'
-        f"<button>Go on to {_text(shown.origin)}</button></form>"
+        f"<button>Continue to {_text(shown.origin)}</button></form>"
     )
-    advice = "<p>If you have not requested this, close this page: nothing is connected then.</p>"
+    advice = "<p>If you did not request this, close this page. Nothing will be connected.</p>"
     return _page(
         "Connect a server",
         f"<p>{sentence}</p><dl>{listed}</dl>{form}{advice}",
@@ -65,8 +65,8 @@ def leading_page(url: str) -> HTMLResponse:
     """
     origin = _text(str(URL(url).origin()))
     return _page(
-        f"Going on to {origin}",
-        f'<p><a href="{escape(url)}">Go on to {origin}</a></p>',
+        f"Redirecting to {origin}",
+        f'<p><a href="{escape(url)}">Continue to {origin}</a></p>',
         head=f'<meta http-equiv="refresh" content="0;url={escape(url)}">',
     )
 
@@ -74,7 +74,7 @@ def leading_page(url: str) -> HTMLResponse:
 def closing_page(closing: Closing | None) -> HTMLResponse:
     """Build the page that ends a sign-in."""
     if closing is None:
-        return _page("Nothing to show", "<p>This page ends a sign-in, and none has just ended.</p>")
+        return _page("No recent sign-in", "<p>This page shows the result of a sign-in.</p>")
     if closing.problem:
         return _page(
             "Not connected",
@@ -83,7 +83,7 @@ def closing_page(closing: Closing | None) -> HTMLResponse:
     return _page(
         "Connected",
         f"<p>The server {_text(closing.server_id)} is connected to your account. You can close "
-        "this page, and repeat what you were doing.</p>",
+        "this page and retry your request.</p>",
     )
 
 
@@ -109,7 +109,7 @@ def _page(
 
 
 def _scopes(scopes: Sequence[str]) -> str:
-    return ", ".join(map(_text, scopes)) or "the server names none"
+    return ", ".join(map(_text, scopes)) or "none specified by the server"
 
 
 def _text(text: str) -> str:

@@ -132,7 +132,7 @@ class _PageEndpoint:
     async def _respond(self, request: Request) -> Response:
         handler = self._handlers.get(request.method)
         if handler is None:
-            text = "This address cannot be used so; open it in a browser."
+            text = "Method not allowed. Open this URL in a browser."
             self._record_refusal(request, MethodNotAllowed(text))
             refused = refusal_page(text, 405)
             refused.headers["Allow"] = ", ".join(self._handlers)
@@ -172,7 +172,7 @@ async def _read_form(request: Request) -> Mapping[str, str]:
         body = await read_body(request.receive, MAX_FORM_BYTES)
         fields = parse_qsl(body.decode("ascii"), max_num_fields=MAX_FORM_FIELDS)
     except (PayloadTooLarge, ValueError):
-        raise SignInRefused("This form cannot be read. Nothing was connected.") from None
+        raise SignInRefused("The form could not be read. Nothing was connected.") from None
     return dict(fields)
 
 

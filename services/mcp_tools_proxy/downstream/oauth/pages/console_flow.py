@@ -20,12 +20,9 @@ from mcp_tools_proxy.downstream.oauth.pages.own_issuer import OwnClient, OwnIssu
 from mcp_tools_proxy.downstream.oauth.pages.page_flow import OpenOAuth, failing
 from mcp_tools_proxy.encryption.record_cipher import RecordCipher
 
-FAILED = "You could not be signed in. Try it again; if that does not help, tell an operator."
-OTHER_BROWSER = (
-    "This answer belongs to a sign-in of another browser, or to one whose ten minutes are over. "
-    "Sign in again."
-)
-NO_USER = "The issuer gave a token that names no user of this gateway. Tell an operator."
+FAILED = "Sign-in failed. Try again. If the problem persists, contact an operator."
+OTHER_BROWSER = "This sign-in was started in another browser, or it has expired. Sign in again."
+NO_USER = "The issuer’s token does not name a user of this gateway. Contact an operator."
 
 _NAME = b"console sign-in"
 

@@ -89,7 +89,7 @@ class OwnIssuer:
         try:
             return token.access, await self._verify(token.access)
         except Unauthenticated as error:
-            raise OAuthRefused(f"the issuer's access token is none of ours: {error}") from None
+            raise OAuthRefused(f"the issuer's access token was not accepted: {error}") from None
 
     async def is_owner(self, login: PendingLogin, answer: Mapping[str, str]) -> bool:
         """Return whether who signed in is whom the address is for; the token is forgotten.

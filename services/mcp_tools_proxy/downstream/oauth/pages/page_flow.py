@@ -40,28 +40,27 @@ OpenOAuth = Callable[[], Awaitable[OAuthAccess]]
 log = structlog.get_logger()
 
 UNKNOWN = (
-    "This address is not known here: its ten minutes are over, or it was used. Repeat the call "
-    "that needs the sign-in; its answer has a new address."
+    "This sign-in link has expired, was already used, or is unknown. Repeat the call that needs "
+    "the sign-in to get a new link."
 )
 OTHER_BROWSER = (
-    "This answer belongs to a sign-in of another browser, or to none that is pending. Nothing was "
-    "connected. Open the address of the sign-in again."
+    "This sign-in was started in another browser, or it is no longer pending. Nothing was "
+    "connected. Open the sign-in link again."
 )
 OTHER_USER = (
-    "You are signed in as another user than the one whom this address is for. Nothing was "
-    "connected. Do not open addresses that somebody else sent to you."
+    "This sign-in link belongs to a different user. Nothing was connected. Do not open sign-in "
+    "links that other people send you."
 )
 OTHER_FORM = (
-    "This form is not the one that this browser was shown. Nothing was connected. Open the address "
-    "of the sign-in again."
+    "This form is not valid in this browser. Nothing was connected. Open the sign-in link again."
 )
 OWN_ISSUER_FAILED = (
-    "You could not be signed in to this gateway, so nothing was connected. Open the address of the "
-    "sign-in again; if that does not help, tell an operator."
+    "Sign-in to this gateway failed. Nothing was connected. Open the sign-in link again. If the "
+    "problem persists, contact an operator."
 )
 SERVER_ISSUER_FAILED = (
-    "The sign-in to the server has failed, so nothing was connected. Repeat the call that needs "
-    "it; if that does not help, tell an operator."
+    "Sign-in to the server failed. Nothing was connected. Repeat the call that needs it. If the "
+    "problem persists, contact an operator."
 )
 
 
