@@ -98,7 +98,7 @@ async def test_an_invalid_agents_file_leaves_the_forms() -> None:
         query = "tenant_id=tenant_1&agent=x"
         for path, more in ((ACCESS, ""), (TRY, ""), (LIMITS, "&tool=read_doc_pages")):
             response = await console.browser.get(f"{path}?{query}{more}")
-            assert "Name an agent" in response.text or "has problems" in response.text
+            assert "Choose an agent" in response.text or "has problems" in response.text
             assert Html(response.text).form(path).fields["agent"] == "x"
 
 
@@ -166,7 +166,7 @@ async def test_an_operator_of_one_tenant_is_offered_the_agents_of_its_calls() ->
         await browser.sign_in(token)
         before = await browser.open(ACCESS)
         assert before.form(ACCESS).fields["agent"] == ""
-        assert "Name an agent above" in before.text
+        assert "Choose an agent above" in before.text
         for tenant, agent in (("acme", "writer"), ("acme", "unknown"), ("other", "desk")):
             body = {**request_of("verify_quote", {}, tenant_id=tenant), "agent": agent}
             await console.service.http.post(EXECUTE, json=body, headers=callers[tenant])

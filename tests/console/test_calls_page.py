@@ -102,8 +102,8 @@ async def test_calls_are_filtered(
 @pytest.mark.parametrize(
     ("query", "problem"),
     [
-        ("since=yesterday", "Write a time as 2026-11-26T14:30"),
-        ("until=0001-01-01T00:00%2B09:00", "Write a time as 2026-11-26T14:30"),
+        ("since=yesterday", "Enter a UTC time such as 2026-11-26T14:30"),
+        ("until=0001-01-01T00:00%2B09:00", "Enter a UTC time such as 2026-11-26T14:30"),
         (f"tenant_id={quote(' x' * 300)}", "String should have at most 256 characters"),
     ],
 )
@@ -120,10 +120,10 @@ async def test_a_part_of_a_name_finds_nothing_and_the_page_says_so(
 ) -> None:
     await call(console.service)
     page = await console.browser.open(CALLS, tool="metadata")
-    assert "by its whole name" in page.text
-    assert "by its whole name" not in (await console.browser.open(CALLS, agent="x")).text
+    assert "Partial names do not match" in page.text
+    assert "Partial names do not match" not in (await console.browser.open(CALLS, agent="x")).text
     live = await console.browser.open(CALLS, live="1")
-    assert "The whole name, such as weather:radar" in live.text
+    assert "Full name, such as weather:radar" in live.text
 
 
 async def test_what_operators_did_is_found_among_the_looks_of_the_console(
@@ -158,7 +158,7 @@ async def test_a_code_that_ends_requests_before_calls_finds_them(code: str) -> N
             await http.get("/internal/none", headers=known)
         page = await browser.open(CALLS, code=code)
         assert rows(page) == 3
-        assert "Requests that made no call are included" in page.text
+        assert "Includes requests that ended before they became calls" in page.text
         assert {f"{CALLS}/export?code={code}&format=csv"} <= {*page.links}
         other = await browser.open(CALLS, code=code, event="tool.call")
         assert rows(other) == 0
@@ -278,7 +278,7 @@ async def test_one_call_leads_on_to_what_it_is_about() -> None:
         f"{CALLS}?trace_id=t-1&event=all",
     } <= {*page.links}
     assert "TOOL_FAILED" in page.text
-    assert "The server’s message is not recorded. Try it with the same arguments" in page.text
+    assert "The server’s message is not recorded. Try the tool with the same arguments" in page.text
     assert f"{CALLS}?tenant_id=tenant_1&doc_id=doc_1" in own.links
     assert "What the server said" not in own.text
 
@@ -340,7 +340,7 @@ async def test_rare_calls_are_looked_for_further_back_in_steps(
         await console.browser.open(CALLS, event="all")
     page = await console.browser.open(CALLS)
     while not rows(page):
-        assert "Look further back" in page.text
+        assert "Search older records" in page.text
         (older,) = [link for link in page.links if "cursor=" in link]
         page = await console.browser.open(older)
     assert "read_doc_metadata OK" in page.text
@@ -352,7 +352,7 @@ async def test_one_call_shows_the_check_that_decided_and_where_its_rule_is(
     await call(console.service, "read_doc_pages", agent="reader", trace_id="t/1&x")
     (link,) = record_links(await console.browser.open(CALLS))
     page = await console.browser.open(link)
-    assert "The check visibility decided: whether the caller may use what is named" in page.text
+    assert "Ended by the check visibility: whether the caller has access to the tool" in page.text
     assert 'agents.json at $.agents[?@.name=="reader"].exclude_components[0]' in page.text
     assert "agent: passed" in page.text
     assert "visibility: decided" in page.text
@@ -362,9 +362,9 @@ async def test_one_call_shows_the_check_that_decided_and_where_its_rule_is(
     assert f"/console/visibility/why?{query}" in page.links
     assert "traces" not in str(page.links)
     by_trace = await console.browser.open(f"{CALLS}/trace", trace_id="t/1&x")
-    assert "The check visibility decided" in by_trace.text
+    assert "Ended by the check visibility" in by_trace.text
     assert (
-        "The check visibility decided"
+        "Ended by the check visibility"
         in (await console.browser.open(f"{CALLS}/{quote('t/1&x', safe='')}")).text
     )
 
@@ -378,8 +378,8 @@ async def test_a_call_that_was_answered_shows_sizes_and_budgets_and_its_trace() 
         await call(console.service, trace_id="a&b#c")
         await call(console.service, trace_id="a&b#c", doc_id="none")
         page = await console.browser.open(f"{CALLS}/trace", trace_id="a&b#c")
-    assert "Every check passed, and the call was answered" in page.text
-    assert "Left of tenant_calls 8 calls" in page.text
+    assert "All checks passed" in page.text
+    assert "Left in tenant_calls 8 calls" in page.text
     assert "https://traces.example/t?id=a%26b%23c" in page.links
     limits = "tenant_id=tenant_1&user_id=ann&tool=read_doc_metadata&doc_id=doc_1"
     assert f"/console/limits?{limits}" in page.links
@@ -392,7 +392,7 @@ async def test_a_call_that_was_answered_shows_sizes_and_budgets_and_its_trace() 
 )
 async def test_what_is_not_recorded_is_not_there(console: ConsoleService, path: str) -> None:
     response = await console.browser.get(f"{CALLS}/{path}")
-    assert (response.status_code, "This call is not there" in response.text) == (404, True)
+    assert (response.status_code, "Record not found" in response.text) == (404, True)
 
 
 async def test_the_address_of_a_call_never_shows_another_one() -> None:
@@ -406,10 +406,10 @@ async def test_the_address_of_a_call_never_shows_another_one() -> None:
         response = await console.browser.get(link)
         page = Html(response.text)
         assert (response.status_code, "DOCUMENT_NOT_FOUND" in page.text) == (404, False)
-        assert "does not have this record, or not any more" in page.text
+        assert "does not have this record" in page.text
         assert "https://traces.example/t-1" in page.links
         await call(console.service, trace_id="t-1")
-        assert "it may be another call" in (await console.browser.open(link)).text
+        assert "possibly of another call" in (await console.browser.open(link)).text
 
 
 async def test_a_number_without_its_time_is_the_address_of_no_call(

@@ -77,7 +77,7 @@ async def test_a_person_signs_in_at_the_issuer_and_is_shown_what_the_rights_are_
         assert next_address(page) == "/tools/console/servers"
         assert TRIP not in console.browser.cookies
         shown = await console.browser.open(SERVERS_PAGE)
-        assert "Signed in as ann for tenant acme" in shown.text
+        assert "Signed in as ann, tenant acme" in shown.text
         assert "/tools/console/documents" in shown.links
         assert "/tools/console/calls" not in shown.links
 
@@ -97,7 +97,7 @@ async def test_a_jwt_that_is_pasted_signs_in_with_the_rights_of_its_claim() -> N
             browser = console.new_browser()
             await browser.sign_in(signed_token(tenant="acme", user="ann", may=may))
             shown = await browser.open(SERVERS_PAGE)
-            assert "Signed in as ann for tenant acme" in shown.text
+            assert "Signed in as ann, tenant acme" in shown.text
             assert ("/console/calls" in shown.links) == is_shown
             assert "/console/try" in shown.links
 

@@ -9,7 +9,7 @@ from tests.console.document_pages import MANAGE, page_of, put
 from tests.support.console_browser import ConsoleService, Html, running_console
 
 MESSAGE = "mcp-console-message"
-DONE = "The readers are set"
+DONE = "Readers saved"
 
 
 @pytest.fixture

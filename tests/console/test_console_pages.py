@@ -96,7 +96,7 @@ async def test_what_a_caller_does_not_see_leads_to_the_reason(console: ConsoleSe
     )
     (reason,) = [it for it in page.links if it.startswith(f"{VISIBILITY}/why?")]
     why = await console.browser.open(reason)
-    assert "Take that entry out of the agent’s profile" in why.text
+    assert "Remove this entry from the agent’s profile" in why.text
 
 
 async def test_an_agent_that_is_nobody_is_said_beside_the_field(
@@ -121,7 +121,7 @@ async def test_an_address_of_no_page_is_a_page(console: ConsoleService) -> None:
 async def test_the_preset_is_switched_after_a_look(console: ConsoleService) -> None:
     shown_on = f"{VISIBILITY}?preset_id=all"
     response = await console.browser.press(f"{VISIBILITY}/switch", on=shown_on)
-    assert "The preset all is active" in Html(response.text).text
+    assert "Preset all is active" in Html(response.text).text
     page = await console.browser.open(VISIBILITY)
     assert "s:echo" in page.text
 
@@ -129,18 +129,18 @@ async def test_the_preset_is_switched_after_a_look(console: ConsoleService) -> N
 async def test_why_a_tool_is_not_seen_names_the_rule(console: ConsoleService) -> None:
     page = await console.browser.open(f"{VISIBILITY}/why", tool="s:echo", tenant_id="acme")
     assert "No. Not visible under the active preset." in page.text
-    assert "Name it there, or activate another preset." in page.text
-    assert "The caller only sees" in page.text
+    assert "Add the tool to this preset, or activate another preset." in page.text
+    assert "Message to the caller" in page.text
     absent = await console.browser.open(f"{VISIBILITY}/why", tool="s:none", tenant_id="acme")
     assert 'No. Server "s" does not offer this tool.' in absent.text
     assert "Rule:" not in absent.text
     seen = await console.browser.open(f"{VISIBILITY}/why", tool=TOOL, tenant_id="acme")
-    assert "Yes. With the preset work this caller sees it" in seen.text
+    assert "Yes. This caller has access with preset work" in seen.text
 
 
 @pytest.mark.parametrize(
     ("query", "sentence"),
-    [({"tool": ""}, "Name a tool."), ({"tool": "x"}, "Name the tenant")],
+    [({"tool": ""}, "Enter a tool."), ({"tool": "x"}, "Enter the tenant")],
 )
 async def test_what_is_missing_is_said_beside_the_field(
     console: ConsoleService, query: dict[str, str], sentence: str

@@ -124,7 +124,7 @@ async def test_where_all_sessions_are_used_nothing_is_left_of_another(
 ) -> None:
     for number in range(MAX_CONSOLE_SESSIONS):
         await sessions.begin(TOKEN, (("subject", str(number)),))
-    with pytest.raises(LoginsUnavailable, match="too many people are signed in"):
+    with pytest.raises(LoginsUnavailable, match="too many sessions are open"):
         await sessions.begin(TOKEN, OWNER)
     assert len(store._records) == 2 * MAX_CONSOLE_SESSIONS
 

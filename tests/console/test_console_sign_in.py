@@ -61,7 +61,7 @@ async def test_another_token_does_not(console: ConsoleService, token: str) -> No
 
 async def test_an_empty_field_is_told(console: ConsoleService) -> None:
     response = await console.new_browser().press(SIGN_IN, {"token": "  "})
-    assert (response.status_code, "Paste a token" in response.text) == (400, True)
+    assert (response.status_code, "Enter a token" in response.text) == (400, True)
 
 
 async def test_the_cookie_is_for_this_host_alone_and_for_no_script(
@@ -259,7 +259,7 @@ async def test_a_token_with_a_right_signs_in_until_it_is_revoked(tmp_path: Path)
         browser = console.new_browser()
         await browser.sign_in(token)
         page = await browser.open(SERVERS_PAGE)
-        assert f"Signed in as {entry.id} for tenant acme" in page.text
+        assert f"Signed in as {entry.id}, tenant acme" in page.text
         assert "/console/documents" in page.links
         assert "/console/calls" not in page.links
         remove_entry(tokens, entry.id)

@@ -37,7 +37,7 @@ async def test_a_file_becomes_a_document(console: ConsoleService) -> None:
     )
     assert (done.status_code, done.headers["location"]) == (303, page_of(READ))
     page = await console.browser.open(done.headers["location"])
-    assert "The document is here" in page.text
+    assert "Document added" in page.text
     found = (await facts(console))["note"]
     assert found | {"version": "", "text_chars": 0} == {  # type: ignore[operator]
         "tenant_id": "acme",
@@ -74,9 +74,9 @@ async def test_without_an_id_it_is_the_name_of_the_file(
     [
         (None, {}, "Choose a file."),
         ("", {}, "Choose a file."),
-        ("table.xlsx", {}, "A document is one of .pdf, .md"),
-        ("note.md", {"tenant_id": ""}, "Say whose document it is."),
-        ("note.md", {"readers": "some"}, "Name users or roles"),
+        ("table.xlsx", {}, "Use one of: .pdf, .md"),
+        ("note.md", {"tenant_id": ""}, "Enter a tenant."),
+        ("note.md", {"readers": "some"}, "Enter users or roles"),
         ("note.md", {"language": "no language"}, "language: "),
         ("note.md", {"doc_id": "x" * 300}, "doc_id: "),
         ("note.pdf", {}, "body: "),
@@ -112,15 +112,17 @@ async def test_a_new_version_takes_the_place_of_the_one_that_was_seen(
     new = file_form({**fields, "title": ""}, "any.md", b"# Newer\n\ntext\n")
     done = await send_form(console.browser, new)
     assert done.headers["location"] == page_of(READ)
-    assert "None is kept from before" in manage.text
-    kept = (await console.browser.open(page_of(MANAGE))).text.partition("Kept from before")[2]
+    assert "No previous versions" in manage.text
+    kept = (await console.browser.open(page_of(MANAGE))).text.partition(
+        "Previous versions, newest first"
+    )[2]
     assert version in kept
     found = (await facts(console))["note"]
     assert found["title"] == "Newer"  # type: ignore[index]
     assert found["readers"]["users"] == ["ann"]  # type: ignore[index]
     refused = await send_form(console.browser, new)
     assert refused.status_code == 412
-    assert "changed the document meanwhile" in problems(refused)
+    assert "the document has changed since you opened it" in problems(refused)
 
 
 async def test_a_file_over_the_limit_is_told(console: ConsoleService) -> None:
@@ -157,7 +159,7 @@ async def test_a_form_that_cannot_be_read_is_told(console: ConsoleService) -> No
         assert (await send_form(console.browser, body)).status_code == 422
     refused = await send_form(console.browser, cut)
     assert refused.status_code == 422
-    assert "arrived in part only" in problems(refused)
+    assert "upload was incomplete" in problems(refused)
     fields = file_form({"csrf": csrf, "title": "x" * 70_000}, "note.md", NOTE)
     assert (await send_form(console.browser, fields)).status_code == 413
     assert await facts(console) == {}

@@ -139,7 +139,7 @@ async def test_a_place_of_another_version_is_told_and_not_marked(console: Consol
     other = await console.browser.get(page_of(READ, page=1, mark="0-5", version="0" * 64))
     assert "<mark" in good.text
     assert "<mark" not in other.text
-    assert "cited from another version" in other.text
+    assert "citation refers to version" in other.text
 
 
 async def test_a_document_of_many_sections_shows_those_around(console: ConsoleService) -> None:
@@ -194,7 +194,7 @@ async def test_readers_are_set_and_taken_back(console: ConsoleService) -> None:
     address = page_of(MANAGE)
     some = {"readers": "some", "users": "ann\nbob", "roles": "audit, law"}
     done = await console.browser.press(MANAGE, some, on=address)
-    assert "The readers are set" in done.text
+    assert "Readers saved" in done.text
     readers = (await facts(console))["note"]["readers"]  # type: ignore[index]
     assert readers == {"users": ["ann", "bob"], "roles": ["audit", "law"]}
     await console.browser.press(MANAGE, {"readers": "nobody"}, on=address)
@@ -207,7 +207,7 @@ async def test_readers_that_name_nobody_are_asked_for(console: ConsoleService) -
     await put(console)
     refused = await console.browser.press(MANAGE, {"readers": "some"}, on=page_of(MANAGE))
     assert refused.status_code == 422
-    assert "Name users or roles" in refused.text
+    assert "Enter users or roles" in refused.text
     assert "readers" not in (await facts(console))["note"]  # type: ignore[operator]
 
 
@@ -220,7 +220,7 @@ async def test_readers_that_somebody_else_has_changed_are_not_overwritten(
     await console.browser.press(MANAGE, {"readers": "some", "users": "ann"}, on=page_of(MANAGE))
     refused = await console.browser.post(MANAGE, fields)
     assert refused.status_code == 412
-    assert "changed meanwhile" in Html(refused.text).text
+    assert "has changed since you opened it" in Html(refused.text).text
     assert (await facts(console))["note"]["readers"]["users"] == ["ann"]  # type: ignore[index]
 
 
@@ -273,7 +273,7 @@ async def test_who_may_not_run_tools_is_told_what_that_takes(path: str) -> None:
     async with operated_by(OperatorRight.DOCUMENTS) as (console, browser):
         await put(console)
         page = await browser.open(page_of(path))
-        assert "needs the right run" in page.text
+        assert "also requires the right run" in page.text
         assert not [it for it in page.forms if it.action == path]
 
 
@@ -311,6 +311,6 @@ async def test_an_address_without_a_document_is_the_list(
     await put(console, title="Handbook")
     response = await console.browser.get(f"{path}?tenant_id={tenant}&doc_id=")
     page = Html(response.text)
-    assert (response.status_code, "Name a document" in page.text) == (422, True)
+    assert (response.status_code, "Enter a document ID" in page.text) == (422, True)
     assert page.form(LIST).fields["tenant_id"] == tenant
     assert page_of(READ) in page.links

@@ -50,9 +50,12 @@ async def test_a_search_in_a_document_shows_the_places_and_the_words_that_they_h
     address = page_of(SEARCH, "manual", query="how does a VPN renew certificates")
     response = await console.browser.get(address)
     page = Html(response.text)
-    assert "1 place" in page.text
+    assert "1 result" in page.text
     assert "Score" in page.text
-    assert "2 of 5 words in this excerpt: renew, certificates; not how, does, vpn" in page.text
+    assert (
+        "2 of 5 words found in this excerpt: renew, certificates; missing: how, does, vpn"
+        in page.text
+    )
     assert {">renews", ">certificate", ">Certificates"} <= set(marked(response.text))
     (link,) = [it for it in page.links if it.startswith(READ) and "mark=" in it]
     assert "<mark" in (await console.browser.get(link.partition("#")[0])).text
@@ -78,7 +81,7 @@ async def test_a_document_with_readers_is_searched_for_one_of_them(
     for name, readers in (("of-ann", {"reader_user": "ann"}), ("of-law", {"reader_role": "law"})):
         await put(console, name, MANUAL, **readers)
         page = await console.browser.open(page_of(SEARCH, name, query="valve"))
-        assert "1 place" in page.text
+        assert "1 result" in page.text
 
 
 async def test_a_search_that_finds_nothing_says_for_what_it_looked(
@@ -97,7 +100,7 @@ async def test_a_quotation_that_stands_there_is_shown_with_how_to_cite_it(
     quote = "never to 120. <b>Mind</b> the gap."
     verified = await console.browser.press(VERIFY, {"quote": quote}, on=page_of(VERIFY, "manual"))
     page = Html(verified.text)
-    assert "Found, word for word" in page.text
+    assert "Found word for word" in page.text
     assert f"“{quote}” (Manual, page 1)" in page.text
     assert '"start_char"' in page.text
     assert f">{quote}" in marked(verified.text)
@@ -125,17 +128,17 @@ async def test_a_quotation_with_another_figure_is_shown_beside_what_stands_there
     assert '<ins class="added">12</ins>' in near.text
     again = [it for it in page.forms if "quote" in it.fields][-1]
     verified = await console.browser.post(VERIFY, again.fields)
-    assert "Found, word for word" in verified.text
+    assert "Found word for word" in verified.text
 
 
 async def test_a_quotation_that_nothing_is_like_is_told(console: ConsoleService) -> None:
     quote = "Zebras quietly jump over xylophones."
     none = await console.browser.press(VERIFY, {"quote": quote}, on=page_of(VERIFY, "manual"))
-    assert "Nothing in the document is like it" in none.text
+    assert "no similar text in this document" in none.text
     everywhere = await console.browser.press(
         VERIFY, {"quote": quote}, on=f"{VERIFY}?tenant_id=acme"
     )
-    assert "No document has anything like it" in everywhere.text
+    assert "no similar text in any document" in everywhere.text
 
 
 async def test_without_a_document_a_quotation_is_looked_for_in_what_a_search_finds(
@@ -146,8 +149,8 @@ async def test_without_a_document_a_quotation_is_looked_for_in_what_a_search_fin
         VERIFY, {"quote": quote, "tenant_id": "acme"}, on=f"{VERIFY}?tenant_id=acme"
     )
     page = Html(found.text)
-    assert "Found, word for word" in page.text
-    assert "Looked in manual" in page.text
+    assert "Found word for word" in page.text
+    assert "Checked manual" in page.text
 
 
 @pytest.mark.parametrize("quote", ["", "short", "x" * 2_001])
@@ -198,7 +201,7 @@ async def test_where_there_are_agents_documents_are_used_by_the_one_that_is_name
         verify = next(it for it in read.links if it.startswith(VERIFY))
         quote = {"quote": "Turn the valve to 12 bar"}
         verified = await console.browser.press(VERIFY, quote, on=verify)
-        assert "Found, word for word" in verified.text
+        assert "Found word for word" in verified.text
         refused = await console.browser.press(VERIFY, {**quote, "agent": "narrow"}, on=verify)
         assert "not permitted for agent" in Html(refused.text).text
 
@@ -232,4 +235,4 @@ async def test_a_page_of_another_host_runs_no_tool(console: ConsoleService) -> N
     assert len([it for it in lines if it.get("tool") == "doc_local_search"]) == 2
     headers = {"cookie": cookies, "sec-fetch-site": "same-site"}
     picture = await console.service.http.get(page_of(PICTURE, "manual", page=1), headers=headers)
-    assert (picture.status_code, "another host" in picture.text) == (403, True)
+    assert (picture.status_code, "another site" in picture.text) == (403, True)

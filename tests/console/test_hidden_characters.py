@@ -29,7 +29,7 @@ async def test_readers_that_nobody_has_changed_stay_who_they_are(
 ) -> None:
     await put(console, reader_user=[name, "bob"], reader_role=name)
     page = await console.browser.open(page_of(MANAGE))
-    shown = page.text.partition("Who may read it")[0]
+    shown = page.text.partition("Read access")[0]
     assert (name in shown, name.encode("unicode_escape").decode() in shown) == (False, True)
     await console.browser.press(MANAGE, on=page_of(MANAGE))
     found = (await facts(console))["note"]
@@ -60,7 +60,7 @@ async def test_the_nearest_words_are_verified_as_they_stand_there(console: Conso
     again = [it for it in Html(near.text).forms if "quote" in it.fields][-1]
     assert "agree\u00adment" in again.fields["quote"]
     verified = await console.browser.post(VERIFY, again.fields)
-    assert "Found, word for word" in verified.text
+    assert "Found word for word" in verified.text
 
 
 async def test_a_tool_is_tried_by_its_own_name() -> None:

@@ -39,8 +39,8 @@ async def test_the_tightest_budget_is_the_first_and_each_says_where_it_is_set() 
     assert len(places) == 5
     for name, place in places.items():
         is_setting = place["file"] == "settings"
-        assert (place["path"] if is_setting else f"limits.json, the rule {name}") in page.text
-    assert "Calls that a budget refused" in page.text
+        assert (place["path"] if is_setting else f"limits.json, rule {name}") in page.text
+    assert "Calls refused by a budget" in page.text
 
 
 async def test_budgets_that_are_nearly_used_up_lead_to_their_tenant() -> None:
@@ -55,10 +55,10 @@ async def test_budgets_that_are_nearly_used_up_lead_to_their_tenant() -> None:
 async def test_without_a_tenant_it_asks_for_one() -> None:
     async with running_console() as console:
         page = await console.browser.open(LIMITS)
-        assert "No budget is almost used up" in page.text
-        assert "Name a tenant above" in page.text
+        assert "All budgets have more than 20% left" in page.text
+        assert "Enter a tenant above" in page.text
         unlimited = await console.browser.open(LIMITS, tenant_id="tenant_1")
-        assert "No budget applies" in unlimited.text
+        assert "No budgets apply" in unlimited.text
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ async def test_a_right_for_one_tenant_shows_that_tenant_alone(tmp_path: Path) ->
         browser = console.new_browser()
         await browser.sign_in(token)
         page = await browser.open(LIMITS, tenant_id="tenant_2")
-        assert "What is left for tenant_1" in page.text
+        assert "Budgets of tenant_1" in page.text
         assert "tenant_id" not in page.form(LIMITS).fields
         other = console.new_browser()
         await other.sign_in(none)

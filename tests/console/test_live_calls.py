@@ -32,7 +32,7 @@ async def test_the_page_opens_the_stream_with_its_filter(console: ConsoleService
     page = await console.browser.open(CALLS, live="1", code="OK", tenant_id="a&b")
     (connect,) = [it["sse-connect"] for _, it in page.tags if "sse-connect" in it]
     assert connect == f"{STREAM}?tenant_id=a%26b&code=OK"
-    assert "The live view needs a script" in page.text
+    assert "The live view requires JavaScript" in page.text
     assert "since" not in page.form(CALLS).fields
 
 
@@ -91,7 +91,7 @@ async def test_signing_out_ends_it_and_says_so(console: ConsoleService) -> None:
         await console.browser.press("/console/sign-out", on=CALLS)
         await view.until_over()
     (end,) = view.of("end")
-    assert "your session is over" in Html(end).text
+    assert "your session has ended" in Html(end).text
     assert Html(end).links == ["/console/sign-in"]
 
 
@@ -144,7 +144,7 @@ async def test_records_that_are_lost_are_told_in_their_place(
         )
 
         async def is_sent() -> bool:
-            return "left out:" in view.text
+            return "not shown:" in view.text
 
         await eventually(is_sent)
         assert "The filter would have hidden some of them" in view.text
@@ -162,7 +162,7 @@ async def test_records_that_are_lost_would_all_be_shown_where_all_are(
         )
 
         async def is_sent() -> bool:
-            return "left out:" in view.text
+            return "not shown:" in view.text
 
         await eventually(is_sent)
         assert "The filter would have hidden some of them" not in view.text

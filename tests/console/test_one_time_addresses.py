@@ -69,7 +69,10 @@ async def test_a_code_that_was_not_made_here_is_none(console: ConsoleService, co
     response = await console.browser.post(BEGIN, {"code": code})
     assert (response.status_code, COOKIE in console.browser.cookies) == (401, False)
     refused = await console.browser.get(f"{BEGIN}?code=x")
-    assert (refused.status_code, "not good any more" in Html(refused.text).text) == (403, True)
+    assert (refused.status_code, "has expired or was already used" in Html(refused.text).text) == (
+        403,
+        True,
+    )
 
 
 async def test_signing_out_ends_the_token_of_the_session(console: ConsoleService) -> None:

@@ -67,7 +67,7 @@ async def test_calls_of_no_server_are_no_link() -> None:
             await console.service.result("other:echo", {"text": "a"})
             await console.service.code("no-such-tool")
             page = await console.browser.open(OVERVIEW)
-    assert "No server: document tools and unknown names" in page.text
+    assert "No server (document tools, unknown names)" in page.text
     assert "/console/calls?server=other&tenant_id=" in page.links
 
 

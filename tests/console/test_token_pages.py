@@ -126,9 +126,9 @@ async def test_every_choice_of_the_form_is_the_token_s(console: ConsoleService) 
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
-        ({}, "Name a tenant"),
-        ({"tenant_id": "a", "users": "one"}, "Name the user"),
-        ({"tenant_id": "a", "for_documents": "some"}, "Name at least one document"),
+        ({}, "Enter a tenant"),
+        ({"tenant_id": "a", "users": "one"}, "Enter the user"),
+        ({"tenant_id": "a", "for_documents": "some"}, "Enter at least one document"),
         ({"tenant_id": "a", "expires": "other"}, "Enter 12h"),
         (
             {"tenant_id": "a", "expires": "other", "expires_at": "soon"},
@@ -187,7 +187,7 @@ async def test_revoking_says_what_it_ends_and_ends_it(console: ConsoleService) -
     secret, (entry,) = secret_on(made), entries()
     address = next(it for it in (await console.browser.open(LIST)).links if "#revoke" in it)
     page = await console.browser.open(address.partition("#")[0])
-    assert "the tenant acme (nightly report)" in page.text
+    assert "tenant acme (nightly report)" in page.text
     done = await console.browser.press(REVOKE, {"token_id": entry.id}, on=address.partition("#")[0])
     assert f"Token {entry.id} revoked" in done.text
     assert entries() == ()

@@ -106,7 +106,7 @@ async def test_a_filter_finds_tools_and_says_when_there_is_none(console: Console
     page = await console.browser.open(TRY, q="JOURNEY plan", **CALLER)
     assert ("s:plan" in page.text, "s:echo" in page.text) == (True, False)
     page = await console.browser.open(TRY, q="nothing-like-it", **CALLER)
-    assert "No tool has these words" in page.text
+    assert "No matching tools" in page.text
 
 
 async def test_five_thousand_tools_are_paged() -> None:
@@ -131,7 +131,7 @@ async def test_rows_are_added_and_removed_and_nothing_typed_is_lost(
     page = await send(browser, f"add.{key}", page, **{days: "many", stop: "Ulm & <b>Bern</b>"})
     assert page.form(TRY).fields[days] == "many"
     assert page.form(TRY).fields[stop] == "Ulm & <b>Bern</b>"
-    assert "This is not a whole number." in page.text
+    assert "Enter a whole number." in page.text
     second = [it for it in page.form(TRY).fields if "stops" in _path(it) and it.startswith("s.")][1]
     page = await send(browser, f"remove.{stop.partition('.')[2]}", page, **{second: "Rome"})
     assert page.form(TRY).fields[stop] == "Rome"
@@ -146,7 +146,7 @@ async def test_arguments_that_cannot_be_read_are_not_sent(console: ConsoleServic
     page = await open_plan(browser)
     page = await send(browser, "explain", page, **{named(page, "i", "days"): "x"})
     assert "Nothing was sent" in page.text
-    assert "This is not a whole number." in page.text
+    assert "Enter a whole number." in page.text
     page = await send(browser, "raw", page)
     for text in ('{"days": 1,', "[1]", '{"a":1,"a":2}'):
         page = await send(browser, "form", page, raw=text)
@@ -180,7 +180,7 @@ async def test_a_required_text_is_asked_for_before_the_call_is_made() -> None:
         title, city = named(page, "s", "title"), named(page, "s", "city")
         page = await send(browser, "run", page)
         assert page.text.count("Enter a value.") == 2
-        assert "None yet" in page.text
+        assert "No runs yet" in page.text
         page = await send(browser, "run", page, **{title: "x"})
         assert page.text.count("Enter a value.") == 1
         page = await send(browser, "check", page)
@@ -196,20 +196,20 @@ async def test_a_required_text_is_asked_for_before_the_call_is_made() -> None:
 async def test_a_caller_has_to_be_named(console: ConsoleService) -> None:
     page = await open_plan(console.browser)
     page = await send(console.browser, "run", page, tenant_id="", user_id=" ")
-    assert "Name a tenant." in page.text
-    assert "Name a user." in page.text
+    assert "Enter a tenant." in page.text
+    assert "Enter a user." in page.text
 
 
 async def test_a_call_is_explained_without_running_it(console: ConsoleService) -> None:
     page = await open_plan(console.browser)
     days = named(page, "i", "days")
     page = await send(console.browser, "explain", page, **{days: "2"})
-    assert "It would be made" in page.text
-    assert "It would go to the server s as plan, with the arguments days" in page.text
+    assert "Would be allowed" in page.text
+    assert "Sent to server s as plan, with the arguments days" in page.text
     page = await send(console.browser, "explain", page, agent="narrow")
-    assert "It would be refused: TOOL_NOT_ALLOWED" in page.text
+    assert "Would be refused: TOOL_NOT_ALLOWED" in page.text
     assert "agents.json" in page.text
-    assert "None yet" in page.text
+    assert "No runs yet" in page.text
 
 
 async def test_the_same_call_is_shown_for_programs_with_no_host_of_the_request() -> None:
@@ -251,9 +251,9 @@ async def test_a_tool_that_the_caller_does_not_see_can_be_explained_all_the_same
     console: ConsoleService,
 ) -> None:
     page = await console.browser.open(TRY, tool="s:nothing", **CALLER)
-    assert "This caller does not see such a tool" in page.text
+    assert "This caller has no access to the tool" in page.text
     page = await send(console.browser, "explain", page)
-    assert "It would be refused: TOOL_NOT_" in page.text
+    assert "Would be refused: TOOL_NOT_" in page.text
 
 
 async def test_a_schema_that_is_no_form_is_typed_as_json() -> None:
@@ -263,7 +263,7 @@ async def test_a_schema_that_is_no_form_is_typed_as_json() -> None:
         response = await console.browser.get(f"{TRY}?tool=s:wide&tenant_id=t&user_id=u")
         assert len(response.text) < 60_000
         page = Html(response.text)
-        assert "Typed as JSON, as it would make more than 80 fields on one page." in page.text
+        assert "Shown as JSON because it needs more than 80 fields on one page." in page.text
         page = await send(console.browser, "explain", page, **{"j.": '{"p7": "x"}'})
         assert "with the arguments p7" in page.text
 
@@ -308,11 +308,11 @@ async def test_a_person_with_a_jwt_tries_in_his_own_name_alone() -> None:
         browser = console.new_browser()
         await browser.sign_in(signed_token(user="ann"))
         page = await browser.open(TRY, tool="s:plan", tenant_id="tenant_2", user_id="bob")
-        assert "It runs as you" in page.text
+        assert "Tools run as you" in page.text
         assert "Explain without running" not in page.text
         fields = {"tenant_id": "tenant_2", "user_id": "bob", named(page, "i", "days"): "3"}
         page = await send(browser, "run", page, **fields)
-        assert "It worked" in page.text
+        assert "Succeeded" in page.text
         assert '{"server": "raw", "tool": "plan", "arguments": {"days": 3}}' in page.text
         assert "tenant_2" not in page.text
         await _is_kept_until_the_sign_out(console, browser, page)
@@ -326,10 +326,10 @@ async def _is_kept_until_the_sign_out(
     assert again.form(TRY).fields[named(again, "i", "days")] == "3"
     other = console.new_browser()
     await other.sign_in(signed_token(user="ann"))
-    assert "None yet" in (await other.open(TRY)).text
+    assert "No runs yet" in (await other.open(TRY)).text
     await browser.press("/console/sign-out", on="/console/servers")
     await browser.sign_in(signed_token(user="ann"))
-    assert "None yet" in (await browser.open(TRY)).text
+    assert "No runs yet" in (await browser.open(TRY)).text
 
 
 def states(page: Html) -> set[str]:
@@ -346,7 +346,7 @@ async def test_what_fails_says_what_to_do_and_marks_the_argument() -> None:
         page = await send(browser, "run", page, **{named(page, "i", "days"): "0"})
         assert "INVALID_ARGUMENTS" in page.text
         assert states(page) == {"warn"}
-        assert "What to do: Correct what the message names" in page.text
+        assert "What to do: Correct the arguments" in page.text
         marked = [it["name"] for _, it in page.tags if it.get("aria-invalid") == "true"]
         assert marked == [named(page, "i", "days")]
         page = await send(browser, "run", page, agent="narrow", **{named(page, "i", "days"): "1"})

@@ -57,8 +57,8 @@ async def run(console: ConsoleService, tool: str, raw: str = "{}") -> Html:
 async def test_a_run_shows_text_envelope_time_and_budgets() -> None:
     async with serving(unlimited=False) as (console, _):
         page = await run(console, "echo", '{"text": "hello"}')
-    assert "It worked" in page.text
-    assert "Text, as the model gets it" in page.text
+    assert "Succeeded" in page.text
+    assert "Text sent to the model" in page.text
     assert '"status": "ok"' in page.text
     assert "5,999 of 6,000 calls left" in page.text
     assert "MCP_PROXY_RATE_LIMIT_TENANT_CALLS" in page.text
@@ -81,18 +81,18 @@ async def test_an_error_says_what_it_means_and_whether_to_repeat_it() -> None:
     async with serving() as (console, server):
         page = await run(console, "error", '{"message": "no such city"}')
         assert "TOOL_FAILED" in page.text
-        assert "What to do: The server refused it" in page.text
+        assert "What to do: The tool reported an error" in page.text
         assert "Retrying the same call will not help." in page.text
         await server.stop()
         page = await run(console, "counter_safe")
         assert "SERVER_UNAVAILABLE" in page.text
-        assert "The same call may work later" in page.text
+        assert "Retry " in page.text
 
 
 async def test_long_results_are_cut_and_say_so() -> None:
     async with serving() as (console, _):
         page = await run(console, "big", '{"bytes": 300000}')
-        assert "The first 12,000 of" in page.text
+        assert "First 12,000 of" in page.text
         page = await run(console, "big_image", '{"bytes": 300000}')
         assert "… (300,000 characters)" in page.text
 
@@ -102,7 +102,7 @@ async def test_long_arguments_stay_in_the_form_and_the_try_is_kept_without_them(
         raw = '{"text": "%s"}' % ("x" * 50_000)
         fields = await fields_of(console, "echo", raw)
         page = Html((await console.browser.post(TRY, fields)).text)
-        assert "It worked" in page.text
+        assert "Succeeded" in page.text
         assert page.form(TRY).fields["raw"] == raw
         assert "arguments are too long to show" in page.text
         again = await console.browser.open(f"{TRY}?again=1")
@@ -121,8 +121,8 @@ async def test_a_result_is_shown_though_the_try_cannot_be_remembered(
         monkeypatch.setitem(raw_script.ALL, "echo", echo)
         async with serving(state_url=redis.url) as (console, _):
             page = await run(console, "echo")
-    assert "It worked" in page.text
-    assert "It ran, but could not be added to your last tries" in page.text
+    assert "Succeeded" in page.text
+    assert "The tool ran, but the run could not be added to the recent runs" in page.text
 
 
 async def test_a_call_ends_with_its_browser() -> None:

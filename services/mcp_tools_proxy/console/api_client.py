@@ -147,7 +147,7 @@ class ApiClient:
             if match is Match.FULL:
                 await route.app({**scope, **found}, receive, send)
                 return
-        raise RouteNotFound("there is no such thing here; go back, and load the page again")
+        raise RouteNotFound("not found; go back and reload the page")
 
 
 class _Collected:

@@ -36,7 +36,7 @@ class Assets:
         name: str = request.path_params["name"]
         content = self._files.get(name)
         if content is None:
-            return Response("There is no such file.", 404, SECURITY_HEADERS, "text/plain")
+            return Response("File not found.", 404, SECURITY_HEADERS, "text/plain")
         headers = {**SECURITY_HEADERS, "Cache-Control": "public, max-age=31536000, immutable"}
         return Response(content, 200, headers, _TYPES[_suffix(name)])
 

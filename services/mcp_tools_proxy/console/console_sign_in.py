@@ -36,8 +36,8 @@ SIGNED_IN = "console.signed_in"
 SIGNED_OUT = "console.signed_out"
 
 UNKNOWN_CODE = (
-    "This address is not good any more: its ten minutes are over, or it was used. Run "
-    "mcp-tools-proxy console to get another."
+    "This sign-in link has expired or was already used. Run mcp-tools-proxy console to get a new "
+    "one."
 )
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -93,7 +93,7 @@ class ConsoleSignIn:
         form = await self._pages.own_form(request, max_bytes=FORM_MARGIN_BYTES)
         token, wanted = form.text("token"), form.raw("wanted")
         if not token:
-            return self._form(request, wanted, problem="Paste a token first.", status=400)
+            return self._form(request, wanted, problem="Enter a token.", status=400)
         try:
             operator = await self._pages.identify(token)
         except Unauthenticated as error:
@@ -103,7 +103,9 @@ class ConsoleSignIn:
             response.headers.update(error_headers(error, new_trace_id()))
             return response
         if not operator.rights and operator.jwt is None:
-            refusal = Forbidden("the token has no operator right; sign in by one that has")
+            refusal = Forbidden(
+                "the token has no operator right; sign in with a token that has one"
+            )
             self._record_refusal(request, refusal)
             return self._form(request, wanted, problem=refusal.message, status=403)
         try:
@@ -133,7 +135,7 @@ class ConsoleSignIn:
         A redirect would not do: Chromium applies ``form-action`` to each one after a form.
         """
         if self._issuer is None:
-            raise RouteNotFound("people cannot sign in at an issuer here")
+            raise RouteNotFound("sign-in with an issuer is not configured here")
         form = await self._pages.own_form(request, max_bytes=FORM_MARGIN_BYTES)
         going = await self._issuer.begin()
         context = {"url": going.url, "issuer": self._issuer_name}
@@ -146,9 +148,9 @@ class ConsoleSignIn:
         not sent along a redirect that another site has begun.
         """
         if self._issuer is None:
-            raise RouteNotFound("people cannot sign in at an issuer here")
+            raise RouteNotFound("sign-in with an issuer is not configured here")
         if request.method == "HEAD":  # a program that checks links would use the sign-in up
-            raise MethodNotAllowed("this address is opened in a browser, by GET")
+            raise MethodNotAllowed("method not allowed; open this URL in a browser")
         answer = dict(request.query_params)
         token = await self._issuer.finish(answer, self._pages.cookie.trip_in(request))
         operator = await self._pages.identify(token)
@@ -221,7 +223,7 @@ class ConsoleSignIn:
         self._pages.refusals.record_refusal(request.scope, error, new_trace_id())
 
 
-_TOO_MANY = "too many invalid tokens came from this address; wait a minute, then try again"
+_TOO_MANY = "too many sign-in attempts with invalid tokens from this address; wait a minute"
 """A valid token is never refused: behind a proxy all people may share one address."""
 
 
@@ -240,7 +242,7 @@ class _OpenEndpoint:
         handler = self._handlers.get("GET" if request.method == "HEAD" else request.method)
         try:
             if handler is None:
-                raise MethodNotAllowed("this address cannot be used so; open it in a browser")
+                raise MethodNotAllowed("method not allowed; open this URL in a browser")
             return await handler(request)
         except SignInRefused as error:
             return self._pages.refuse(request, Forbidden(str(error)))

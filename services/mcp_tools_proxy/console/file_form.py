@@ -17,8 +17,8 @@ from mcp_tools_proxy.domain.errors import InvalidRequest, PayloadTooLarge
 
 FILE_FORM_TYPE = "multipart/form-data"
 
-_UNREADABLE = "this form cannot be read; go back, and send it again"
-_CUT_SHORT = "the file has arrived in part only; send it again"
+_UNREADABLE = "the form could not be read; go back and submit it again"
+_CUT_SHORT = "the upload was incomplete; upload the file again"
 
 
 class _Event(Enum):
@@ -40,7 +40,7 @@ async def read_file_form(request: Request, max_bytes: int) -> Form:
         event, data = found
         size += len(data)
         if size > max_bytes or len(fields) > MAX_FIELDS:
-            raise PayloadTooLarge(f"the fields of this form are over {max_bytes} bytes")
+            raise PayloadTooLarge(f"the fields of this form exceed {max_bytes} bytes")
         if event is _Event.HEAD:
             name, file_name = _names_in(data)
             if file_name is not None:

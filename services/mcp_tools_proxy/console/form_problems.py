@@ -15,7 +15,7 @@ def problems_of(error: ApiRefused, fields: Container[str]) -> Mapping[str, str]:
     if error.status == HTTPStatus.FORBIDDEN:
         raise error
     if error.code == "AGENT_REQUIRED" and "agent" in fields:
-        return {"agent": "Name an agent: calls have to name one."}
+        return {"agent": "Choose an agent."}
     name = "agent" if error.code == "AGENT_NOT_FOUND" else error.details.get("field")
     if not isinstance(name, str) or name not in fields:
         return {"": sentence(error.message)}

@@ -68,7 +68,7 @@ class Form:
         parts = re.split("[\r\n,]", self.raw(name))
         found = [part.strip() for part in parts if part.strip()]
         if len(found) > MAX_LINES:
-            raise InvalidRequest(f"{name}: has over {MAX_LINES} lines, the limit; send fewer")
+            raise InvalidRequest(f"{name}: more than {MAX_LINES} lines; enter fewer")
         return found
 
     def items(self) -> list[tuple[str, str]]:
@@ -84,14 +84,14 @@ async def read_form(request: Request, max_bytes: int) -> Form:
     """Read a form. Raises PayloadTooLarge, ClientDisconnect, InvalidRequest."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != FORM_TYPE:
-        raise InvalidRequest("this form was not sent as one; go back, and send it again")
+        raise InvalidRequest("the request is not a form; go back and submit the form again")
     body = await read_body(request.receive, max_bytes)
     try:
         if len(body) <= MAX_AT_ONCE_BYTES:
             return Form(_fields_of(body))
         return Form(await asyncio.to_thread(_fields_of, body))
     except ValueError:
-        raise InvalidRequest("this form cannot be read; go back, and send it again") from None
+        raise InvalidRequest("the form could not be read; go back and submit it again") from None
 
 
 def _fields_of(body: bytes) -> list[tuple[str, str]]:

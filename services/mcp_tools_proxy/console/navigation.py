@@ -42,7 +42,7 @@ PARTS = (
     ),
     Part(title="Servers", path="/console/servers", guide="servers"),
     Part(
-        title="Who sees what",
+        title="Access",
         path="/console/visibility",
         guide="who-sees-what",
         rights=frozenset({OperatorRight.AUDIT}),

@@ -197,8 +197,8 @@ class Pages:
         """
         if not self.origin.sent(request):
             raise Forbidden(
-                "this form was sent from the page of another address, so nothing was done; where "
-                "the gateway is reached through a proxy, set MCP_PROXY_PUBLIC_URL to its address"
+                "this form was sent from a page with a different address; nothing was changed. "
+                "Behind a proxy, set MCP_PROXY_PUBLIC_URL to the address in the browser"
             )
         if has_file:
             return await read_file_form(request, FORM_MARGIN_BYTES)
@@ -243,14 +243,13 @@ class PageEndpoint:
         request = page.request
         handler = self._handlers.get("GET" if request.method == "HEAD" else request.method)
         if handler is None:
-            raise MethodNotAllowed("this address cannot be used so; open it in a browser")
+            raise MethodNotAllowed("method not allowed; open this URL in a browser")
         if request.method != "POST":
             return await handler(page)
         form = await self._pages.own_form(request, has_file=self._has_file)
         if not page.session.allows(form.raw("csrf")):
             raise Forbidden(
-                "this form is not the one that your browser was shown, so nothing was done; load "
-                "the page again, and repeat it"
+                "this form is no longer valid; nothing was changed. Reload the page and try again"
             )
         return await handler(replace(page, form=form))
 

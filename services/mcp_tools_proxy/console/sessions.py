@@ -151,8 +151,8 @@ class Sessions:
         if await self._store.add(RecordKind.CONSOLE, name, sealed, ttl_s) is None:
             await self._forget(_name_of(session.cookie, "tries"))
             raise LoginsUnavailable(
-                "too many people are signed in to the console; try again later",
-                reason="all sessions are used",
+                "too many sessions are open in the console; try again later",
+                reason="the limit of sessions is reached",
             )
         return name
 

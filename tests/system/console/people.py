@@ -18,7 +18,7 @@ async def run_a_tool(page: Page) -> None:
     await page.goto("/console/try?tenant_id=acme&user_id=ann&tool=weather:forecast")
     await page.get_by_label("name").fill("Berlin")
     await page.get_by_role("button", name="Run", exact=True).click()
-    await expect(page.get_by_role("heading", name="It worked")).to_be_visible()
+    await expect(page.get_by_role("heading", name="Succeeded")).to_be_visible()
 
 
 async def tab_to(page: Page, wanted: Locator) -> None:

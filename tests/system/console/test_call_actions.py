@@ -11,7 +11,7 @@ from tests.system.console.people import row_of
 
 async def test_a_call_appears_while_the_page_is_looked_at(page: Page, demo: Demo) -> None:
     await page.goto("/console/calls?live=1&tool=weather:forecast")
-    await expect(page.get_by_text("each call appears here when it ends")).to_be_visible()
+    await expect(page.get_by_text("calls appear here when they end")).to_be_visible()
     demo.call("weather:forecast", {"place": {"name": "Kiel"}}, user_id="live-user")
     await expect(row_of(page, "live-user")).to_contain_text("OK")
     await row_of(page, "live-user").get_by_role("link").click()
@@ -25,7 +25,7 @@ async def test_find_calls_that_failed_and_see_what_decided(page: Page) -> None:
     await page.get_by_role("button", name="Show", exact=True).click()
     await row_of(page, "TOOL_NOT_ALLOWED").first.get_by_role("link").click()
     await expect(page.get_by_role("heading", name="What decided")).to_be_visible()
-    trace = page.get_by_role("link", name="Open its trace")
+    trace = page.get_by_role("link", name="Open trace")
     await expect(trace).to_have_attribute("href", re.compile(r"^https://traces\.example/trace/\w+"))
 
 

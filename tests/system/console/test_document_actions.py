@@ -29,7 +29,7 @@ def guide(demo: Demo) -> Iterator[None]:
 async def test_add_a_document_with_progress(page: Page, demo: Demo) -> None:
     await page.goto(f"/console/documents?tenant_id={TENANT}")
     await page.get_by_role("link", name="Add a document").click()
-    await page.get_by_label("Document id").fill("large")
+    await page.get_by_label("Document ID").fill("large")
     await page.get_by_label("Title").fill("A large text")
     await page.get_by_label("Only these users and roles").check()
     await page.get_by_label("Users", exact=True).fill("ann")
@@ -75,12 +75,12 @@ async def test_turn_the_pages_and_look_at_one(page: Page) -> None:
 
 async def test_verify_a_quotation_and_take_what_stands_there(page: Page) -> None:
     await page.goto(f"/console/documents/verify?tenant_id={TENANT}&doc_id={POLICY}")
-    quote = page.get_by_label("The words as they are quoted")
+    quote = page.get_by_label("Quoted text")
     await quote.fill("Trips of 7 days are paid for by the week.")
     await page.get_by_role("button", name="Verify", exact=True).click()
     await expect(page.get_by_role("heading", name="Not found word for word")).to_be_visible()
     await expect_accessible(page)
-    await page.get_by_role("button", name="Verify these words instead").click()
+    await page.get_by_role("button", name="Verify this text").click()
     await expect(page.get_by_role("heading", name="Found, word for word")).to_be_visible()
     await expect_accessible(page)
 
@@ -89,7 +89,7 @@ async def test_set_the_readers(page: Page, guide: None) -> None:
     await page.goto(MANAGE)
     await page.get_by_label("Only these users and roles").check()
     await page.get_by_label("Roles", exact=True).fill("editor")
-    await page.get_by_role("button", name="Set the readers").click()
+    await page.get_by_role("button", name="Save readers").click()
     await expect(page.get_by_role("status").first).to_be_visible()
     await expect(page.get_by_text("role editor")).to_be_visible()
 
@@ -102,7 +102,7 @@ async def test_add_a_version_and_remove_the_document(page: Page, guide: None) ->
     )
     await page.get_by_role("button", name="Add the version").click()
     await expect(page.get_by_text("The second edition.")).to_be_visible()
-    await page.get_by_role("link", name="Facts and rights").click()
+    await page.get_by_role("link", name="Details and access").click()
     await page.get_by_text("Remove this document").click()
-    await page.get_by_role("button", name="Remove it for good").click()
+    await page.get_by_role("button", name="Remove permanently").click()
     await expect_done(page, DOC)

@@ -46,7 +46,7 @@ async def _check(page: Page, demo: Demo, wanted: ConsolePage) -> None:
 
 async def test_the_first_stop_skips_what_is_on_every_page(page: Page) -> None:
     await page.goto("/console/servers")
-    skip = page.get_by_role("link", name="Skip to the page")
+    skip = page.get_by_role("link", name="Skip to main content")
     await page.keyboard.press("Tab")
     await expect(skip).to_be_focused()
     await page.keyboard.press("Enter")
@@ -77,4 +77,4 @@ async def test_run_a_tool(page: Page) -> None:
     await page.keyboard.type("Berlin")
     await tab_to(page, page.get_by_role("button", name="Run", exact=True))
     await page.keyboard.press("Enter")
-    await expect(page.get_by_role("heading", name="It worked")).to_be_visible()
+    await expect(page.get_by_role("heading", name="Succeeded")).to_be_visible()

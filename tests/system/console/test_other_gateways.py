@@ -29,5 +29,5 @@ async def test_tokens_where_callers_have_none(chromium: Browser, tmp_path: Path)
         async with new_page(chromium, f"http://127.0.0.1:{program.port}") as page:
             await sign_in(page, ADMIN)
             await page.goto("/console/tokens")
-            await expect(page.get_by_text("do not use tokens of its own")).to_be_visible()
+            await expect(page.get_by_text("does not issue tokens")).to_be_visible()
             await expect_accessible(page)

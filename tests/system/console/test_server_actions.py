@@ -109,7 +109,7 @@ async def test_two_looks_side_by_side(page: Page) -> None:
     await page.get_by_label("Compare side by side").check()
     await page.get_by_label("Other agent").select_option("reader")
     await page.get_by_role("button", name="Apply", exact=True).click()
-    await expect(row_of(page, "weather:forecast")).to_contain_text("not seen")
+    await expect(row_of(page, "weather:forecast")).to_contain_text("no access")
 
 
 async def test_switch_the_preset_and_back(page: Page) -> None:

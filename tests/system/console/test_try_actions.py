@@ -24,10 +24,10 @@ async def test_find_a_tool_fill_its_form_in_and_run_it(page: Page) -> None:
     await page.get_by_label("kind").select_option("wind")
     await page.get_by_label("above").fill("7.5")
     await page.get_by_role("button", name="Run", exact=True).click()
-    await expect(page.get_by_role("heading", name="It worked")).to_be_visible()
+    await expect(page.get_by_role("heading", name="Succeeded")).to_be_visible()
     await expect(page.locator("#model-text")).to_contain_text("wind above 7.5")
     await expect(page.get_by_label("name")).to_have_value("Lyon")
-    tries = page.get_by_role("complementary", name="Your last tries")
+    tries = page.get_by_role("complementary", name="Recent runs")
     await expect(tries.get_by_role("link", name="weather:forecast").first).to_be_visible()
     await expect_accessible(page)
 
@@ -50,7 +50,7 @@ async def test_what_is_typed_stays_when_nothing_answers(page: Page) -> None:
     await expect(page.get_by_role("alert")).to_contain_text("503")
     await expect(page.get_by_label("name")).to_have_value("Berlin")
     await page.get_by_role("button", name="Run", exact=True).click()
-    await expect(page.get_by_role("heading", name="It worked")).to_be_visible()
+    await expect(page.get_by_role("heading", name="Succeeded")).to_be_visible()
     await expect(page.get_by_role("alert")).to_have_count(0)
 
 
@@ -71,8 +71,8 @@ async def test_arguments_as_json(page: Page) -> None:
     await page.get_by_role("button", name="Edit as JSON").click()
     await page.get_by_label("Arguments as JSON").fill('{"place": {"name": "Bonn"}}')
     await page.get_by_role("button", name="Run", exact=True).click()
-    await expect(page.get_by_role("heading", name="It worked")).to_be_visible()
-    await page.get_by_role("button", name="Back to the fields").click()
+    await expect(page.get_by_role("heading", name="Succeeded")).to_be_visible()
+    await page.get_by_role("button", name="Edit as form").click()
     await expect(page.get_by_label("name")).to_have_value("Bonn")
 
 
@@ -80,10 +80,10 @@ async def test_explain_without_running(page: Page) -> None:
     await page.goto(FORECAST)
     await page.get_by_label("name").fill("Berlin")
     await page.get_by_role("button", name="Explain without running").click()
-    await expect(page.get_by_text("Nothing ran or was charged.")).to_be_visible()
+    await expect(page.get_by_text("Nothing was run or charged.")).to_be_visible()
     await page.get_by_label("Agent").select_option("reader")
     await page.get_by_role("button", name="Explain without running").click()
-    await expect(page.get_by_role("heading", name="It would be refused")).to_be_visible()
+    await expect(page.get_by_role("heading", name="Would be refused")).to_be_visible()
     await expect_accessible(page)
 
 
@@ -100,8 +100,8 @@ async def test_a_wait_can_be_ended(page: Page) -> None:
     await page.goto("/console/try?tenant_id=acme&user_id=ann&tool=weather:radar")
     await page.get_by_label("seconds").fill("30")
     await page.get_by_role("button", name="Run", exact=True).click()
-    await page.get_by_role("button", name="Stop waiting").click()
-    await expect(page.get_by_text("You stopped waiting")).to_be_visible()
+    await page.get_by_role("button", name="Cancel").click()
+    await expect(page.get_by_text("Call cancelled")).to_be_visible()
 
 
 async def test_markup_in_a_result_is_text(page: Page) -> None:

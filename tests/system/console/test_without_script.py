@@ -33,7 +33,7 @@ async def test_run_a_tool(page: Page) -> None:
     await page.get_by_role("button", name="Add another row to alarms").click()
     await page.get_by_label("kind").select_option("frost")
     await page.get_by_role("button", name="Run", exact=True).click()
-    await expect(page.get_by_role("heading", name="It worked")).to_be_visible()
+    await expect(page.get_by_role("heading", name="Succeeded")).to_be_visible()
     await expect(page.get_by_label("name")).to_have_value("Berlin")
 
 
@@ -53,9 +53,9 @@ async def test_add_and_remove_a_document(page: Page) -> None:
     )
     await page.get_by_role("button", name="Add the document").click()
     await expect(page.get_by_role("heading", level=1)).to_have_text("Plain")
-    await page.get_by_role("link", name="Facts and rights").click()
+    await page.get_by_role("link", name="Details and access").click()
     await page.get_by_text("Remove this document").click()
-    await page.get_by_role("button", name="Remove it for good").click()
+    await page.get_by_role("button", name="Remove permanently").click()
     await expect(page.get_by_role("status")).to_contain_text("plain")
 
 
@@ -65,6 +65,6 @@ async def test_search_and_verify_a_quotation(page: Page) -> None:
     await page.get_by_role("button", name="Search").click()
     await expect(page.get_by_role("heading", name=re.compile(r"^\d+ places?$"))).to_be_visible()
     await page.get_by_role("link", name="Verify a quotation").click()
-    await page.get_by_label("The words as they are quoted").fill("Trips of 7 days are paid for")
+    await page.get_by_label("Quoted text").fill("Trips of 7 days are paid for")
     await page.get_by_role("button", name="Verify").click()
     await expect(page.get_by_role("heading", name="Found, word for word")).to_be_visible()

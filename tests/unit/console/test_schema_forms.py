@@ -123,7 +123,7 @@ def test_each_kind_of_value_has_its_field() -> None:
     }
     assert fields["country"].placeholder == "Not sent (default: DE)"
     assert [it.label for it in fields["exact"].options] == ["true", "false"]
-    assert (fields["days"].hint, fields["days"].placeholder) == ("whole number, 1 to 14", "3")
+    assert (fields["days"].hint, fields["days"].placeholder) == ("integer, 1 to 14", "3")
     assert [it.label for it in fields["either"].branches] == ["string", "integer", "Place"]
     assert fields["price"].hint == "number, more than 0"
     assert fields["note"].null_name
@@ -143,9 +143,9 @@ def test_a_text_that_is_no_whole_number_stays_and_is_told(text: str) -> None:
     draft = read_draft(
         [(name_of(Letter.OBJECT, ()), ""), (name_of(Letter.INTEGER, ("days",)), text)]
     )
-    assert list(problems_of(draft)) == ["This is not a whole number."]
+    assert list(problems_of(draft)) == ["Enter a whole number."]
     field = by_label(build_form(schema, draft))["days"]
-    assert (field.text, field.problem) == (text, "This is not a whole number.")
+    assert (field.text, field.problem) == (text, "Enter a whole number.")
     assert value_of(draft, keep_texts=True) == {"days": text}
 
 
@@ -302,16 +302,14 @@ def test_a_default_that_is_too_long_is_left_to_the_person(part: dict[str, Any]) 
 
 def test_what_is_typed_as_json_says_why() -> None:
     why = {name: [it.hint for it in all_fields(build_form(HOSTILE[name]))] for name in HOSTILE}
-    assert "Typed as JSON, as it would make more than 80 fields on one page." in why["wide"]
-    assert "Typed as JSON, as it is defined by itself." in why["tree"]
+    assert "Shown as JSON because it needs more than 80 fields on one page." in why["wide"]
+    assert "Shown as JSON because it refers to itself." in why["tree"]
     for name in ("large part", "many alternatives"):
-        assert "Typed as JSON, as it has more parts than are read for one page." in why[name]
+        assert "Shown as JSON because it has too many parts for one page." in why[name]
     for name in ("hidden characters", "nested values"):
-        assert "Typed as JSON, as it has values to choose from that are too long." in why[name]
-    assert (
-        "Typed as JSON, as it would make the page too long by its choices." in why["hidden choices"]
-    )
-    assert "Typed as JSON, as it has a name of more than 100 characters." in why["long name"]
+        assert "Shown as JSON because it has choices that are too long." in why[name]
+    assert "Shown as JSON because it has too many choices for one page." in why["hidden choices"]
+    assert "Shown as JSON because it has a name of more than 100 characters." in why["long name"]
 
 
 JSON_VALUES = st.recursive(

@@ -46,7 +46,7 @@
         input.value = new Date(time - time.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
       }
       const hint = document.getElementById(`hint-${input.name}`);
-      if (hint && hint.className === "hint") hint.textContent = `In your zone, ${zone}`;
+      if (hint && hint.className === "hint") hint.textContent = `Time zone: ${zone}`;
     }
   };
   document.addEventListener("formdata", (event) => {
@@ -68,7 +68,7 @@
 
   document.addEventListener("click", (event) => {
     const button = event.target.closest("button[data-copy]");
-    if (button) copy(button).catch(() => { button.textContent = "Select and copy the text"; });
+    if (button) copy(button).catch(() => { button.textContent = "Copy failed: select the text"; });
     const abort = event.target.closest("button[data-abort]");
     if (abort) htmx.trigger(abort.form, "htmx:abort");
   });
@@ -87,8 +87,8 @@
     else element.before(notice);
   };
   const tellNoAnswer = (element, reason) => tell(element, [element.matches("[data-refresh]")
-    ? `${reason} What stands here is from before; it is asked for again by itself.`
-    : `${reason} Nothing here was changed: try it again.`]);
+    ? `${reason} The page shows older data and retries automatically.`
+    : `${reason} Try again.`]);
   document.addEventListener("htmx:beforeSwap", ({ detail }) => {
     const { xhr, requestConfig: { elt } } = detail;
     const answer = new DOMParser().parseFromString(xhr.responseText, "text/html");
@@ -97,11 +97,11 @@
     detail.shouldSwap = !refusal && answer.querySelector(parts.join(", ")) !== null;
     if (detail.shouldSwap) document.getElementById("told")?.remove();
     else if (refusal) tell(elt, refusal.children);
-    else tellNoAnswer(elt, `The gateway's answer is none of the console's (status ${xhr.status}).`);
+    else tellNoAnswer(elt, `Unexpected response from the gateway (status ${xhr.status}).`);
   });
   document.addEventListener("htmx:sendError", ({ detail }) => tellNoAnswer(detail.elt, "The gateway could not be reached."));
   document.addEventListener("htmx:sendAbort", ({ detail }) =>
-    tell(detail.elt, ["You stopped waiting, which cancels the call. What its server has done by then is done."], "warn"));
+    tell(detail.elt, ["Call cancelled. Changes that the server has already made are not undone."], "warn"));
   // How much of a file is sent, and that it is read after that.
   document.addEventListener("htmx:xhr:progress", (event) => {
     const shown = event.target.querySelector?.("[data-upload]");
@@ -112,7 +112,7 @@
     if (loaded < total) bar.value = (100 * loaded) / total;
     else bar.removeAttribute("value");
     shown.querySelector("[data-upload-text]").textContent = loaded < total
-      ? `Sending the file: ${Math.round((100 * loaded) / total)} %` : "The file is here, and is being read";
+      ? `Uploading: ${Math.round((100 * loaded) / total)}%` : "Upload complete. Processing the file";
   });
   // Each look is recorded as one, so a page that nobody sees does not look again; and what somebody
   // is at would lose the focus or the selection.

@@ -71,12 +71,12 @@ class CallFilter:
             try:
                 times |= {name: _utc(text)} if text else {}
             except (ValueError, OverflowError):
-                problems[name] = "Write a time as 2026-11-26T14:30, in UTC."
+                problems[name] = "Enter a UTC time such as 2026-11-26T14:30."
             values[name] = text
         values[_LEAST] = page.query(_LEAST)
         min_ms = _milliseconds(values[_LEAST])
         if min_ms is None:
-            problems[_LEAST] = "Write a number of milliseconds, such as 500."
+            problems[_LEAST] = "Enter a number of milliseconds, such as 500."
         return cls(
             values=values,
             is_of_own_tenant=page.tenant_id is not None,

@@ -62,7 +62,7 @@ _GROUPS: Mapping[str, Container[Check]] = {
         Check.AUDIT,
         Check.LIFECYCLE,
     ),
-    "Not visible to the caller": (Check.AGENT, Check.VISIBILITY),
+    "No access": (Check.AGENT, Check.VISIBILITY),
     "Arguments refused": (Check.ARGUMENTS, Check.BLOCKLIST, Check.GUARDS, Check.IDEMPOTENCY),
     "Budget used up": (Check.BUDGET,),
     "Documents and retrieval": (Check.DOCUMENT, Check.RETRIEVAL),
@@ -92,28 +92,28 @@ EXPORTS: Mapping[str, tuple[Callable[..., AsyncIterator[str]], str]] = {
 """The formats of exported records: what writes them, and their media type."""
 
 CHECKS: Mapping[str, str] = {
-    Check.AUTHENTICATION: "who sends the request",
-    Check.REQUEST: "whether it can be read, and its address exists",
-    Check.AUTHORIZATION: "whether the sender may do this: for that tenant, or with that right",
-    Check.AUDIT: "whether a record of the call can be kept",
-    Check.LIFECYCLE: "whether this replica takes calls",
-    Check.AGENT: "whether the agent that is named has a profile",
-    Check.VISIBILITY: "whether the caller may use what is named",
-    Check.ARGUMENTS: "whether the arguments fit the schema and the limits of sizes",
-    Check.BLOCKLIST: "whether an argument has a blocked word",
-    Check.DOCUMENT: "whether the document is there for this caller",
-    Check.IDEMPOTENCY: "whether the idempotency key stands for another call",
-    Check.BUDGET: "whether every budget has something left",
-    Check.RETRIEVAL: "whether the Retrieval Service answers",
-    Check.SERVER: "whether the server answers, and without an error",
-    Check.RESULT: "whether the result is within its limit",
+    Check.AUTHENTICATION: "whether the request carries valid credentials",
+    Check.REQUEST: "whether the request is valid and its path exists",
+    Check.AUTHORIZATION: "whether the sender has the right, and access to the tenant",
+    Check.AUDIT: "whether the call can be recorded",
+    Check.LIFECYCLE: "whether this replica accepts calls",
+    Check.AGENT: "whether the requested agent has a profile",
+    Check.VISIBILITY: "whether the caller has access to the tool, prompt or resource",
+    Check.ARGUMENTS: "whether the arguments match the schema and the size limits",
+    Check.BLOCKLIST: "whether an argument contains a blocked word",
+    Check.DOCUMENT: "whether the document exists and the caller has access to it",
+    Check.IDEMPOTENCY: "whether the idempotency key belongs to another call",
+    Check.BUDGET: "whether all budgets have calls or tokens left",
+    Check.RETRIEVAL: "whether the retrieval service responds",
+    Check.SERVER: "whether the server responds without an error",
+    Check.RESULT: "whether the result is within the size limit",
 }
 """The checks of a call in their order, and what each asks."""
 
 OTHER_CHECKS: Mapping[str, str] = {
-    Check.OPERATION: "whether what an operator does can be done",
-    Check.CALLER: "whether the caller waits for the result",
-    Check.GATEWAY: "a defect of the gateway; its log has the details",
+    Check.OPERATION: "whether the operator’s request can be carried out",
+    Check.CALLER: "whether the caller is still waiting for the result",
+    Check.GATEWAY: "an internal error of the gateway; see its log",
 }
 """What can decide besides."""
 
@@ -169,7 +169,7 @@ async def _export(page: PageRequest) -> PageResult:
     export = EXPORTS.get(page.query("format"))
     if export is None or wanted.problems:
         field_name, problem = next(
-            iter(wanted.problems.items()), ("format", f"Choose one of {', '.join(EXPORTS)}.")
+            iter(wanted.problems.items()), ("format", f"Choose one of: {', '.join(EXPORTS)}.")
         )
         raise InvalidRequest(f"{field_name}: {problem}", details={"field": field_name})
     write, media_type = export
@@ -182,7 +182,7 @@ async def _export(page: PageRequest) -> PageResult:
 async def _stream(templates: Templates, page: PageRequest) -> PageResult:
     """Send calls as they come. A HEAD would stay open, and nobody would read it."""
     if page.request.method == "HEAD":
-        raise MethodNotAllowed("this address is a stream; open it with GET")
+        raise MethodNotAllowed("the live view is a stream; use GET")
     notes = page.names.token_notes(page.operator)
     titles = page.names.server_titles()
     render = partial(templates.render, "call_event.html", notes=notes, titles=titles)

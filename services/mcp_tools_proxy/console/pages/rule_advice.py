@@ -4,16 +4,16 @@ import re
 from collections.abc import Mapping, Sequence
 
 _ADVICE: Sequence[tuple[str, str]] = (
-    (r"preset_.* \$\.\w+", "Name it there, or activate another preset."),
-    (r"mcp\.json \$\.defaultPresetId", "No preset is active: choose one in “Who sees what”."),
-    (r"agents\.json .*\.client_ids", "Add its server to that list of the agent’s profile."),
-    (r"agents\.json .*\.exclude_components", "Take that entry out of the agent’s profile."),
-    (r"agents\.json .*\.bind", "Bind an argument that the tool has, or take the entry out."),
-    (r"mcp\.json .*\.exclude", "Take that entry out of the server’s exclude: it is for everybody."),
-    (r"mcp\.json .*\.bind", "Bind an argument that the tool has, or take the entry out."),
-    (r"definitions\.lock\.json ", "Read under “Servers” what has changed, and accept it."),
-    (r"document \$\.readers", "Add the user or one of its roles to the document’s readers."),
-    (r"settings ", "Set it, or name a tenant in the request."),
+    (r"preset_.* \$\.\w+", "Add the tool to this preset, or activate another preset."),
+    (r"mcp\.json \$\.defaultPresetId", "No preset is active. Activate one under “Access”."),
+    (r"agents\.json .*\.client_ids", "Add the tool’s server to this list in the agent’s profile."),
+    (r"agents\.json .*\.exclude_components", "Remove this entry from the agent’s profile."),
+    (r"agents\.json .*\.bind", "Bind an argument that the tool has, or remove the entry."),
+    (r"mcp\.json .*\.exclude", "Remove this entry. “exclude” of a server applies to all callers."),
+    (r"mcp\.json .*\.bind", "Bind an argument that the tool has, or remove the entry."),
+    (r"definitions\.lock\.json ", "Review and accept the changed definition under “Servers”."),
+    (r"document \$\.readers", "Add the user or one of their roles to the document’s readers."),
+    (r"settings ", "Set it, or specify a tenant in the request."),
 )
 """By the beginning of a rule's file and place."""
 

@@ -165,8 +165,7 @@ def _check_may_try(page: PageRequest) -> None:
     """Raise Forbidden for who can run nothing, neither for others nor in the own name."""
     if not may_run(page.operator):
         raise Forbidden(
-            'the token does not have the operator right "run", and names no user to try tools as; '
-            "sign in by another one"
+            'the token has neither the operator right "run" nor a user; sign in with another token'
         )
 
 

@@ -59,7 +59,7 @@ class _Preview:
 
     @property
     def caller(self) -> str:
-        """Who looks, in a few words."""
+        """Short description of the caller."""
         named = [f"{key.removesuffix('_id')} {self.query[key]}" for key in _CALLER[1:]]
         return ", ".join(
             text for text, key in zip(named, _CALLER[1:], strict=True) if self.query[key]
@@ -177,7 +177,7 @@ async def _explain(page: PageRequest) -> PageResult:
 
 def _missing_of(given: Mapping[str, str]) -> Mapping[str, str]:
     """Return the problem of each field without a value."""
-    needed = {"tool": "Name a tool.", "tenant_id": "Name the tenant of the user."}
+    needed = {"tool": "Enter a tool.", "tenant_id": "Enter the tenant of the user."}
     return {key: text for key, text in needed.items() if not given[key]}
 
 
@@ -189,7 +189,7 @@ async def _switch(page: PageRequest) -> PageResult:
         ACTIVE,
         body={"preset_id": preset_id, "persist": page.form.text("persist") == "yes"},
     )
-    return Done(path=PATH, message=f"The preset {preset_id} is active.")
+    return Done(path=PATH, message=f"Preset {preset_id} is active.")
 
 
 async def _preview_of(page: PageRequest, query: Mapping[str, str]) -> _Preview:

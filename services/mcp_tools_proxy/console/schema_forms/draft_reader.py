@@ -91,7 +91,7 @@ def _members(branch: _Branch, *, is_sent: bool) -> object:
     if isinstance(others, Mapping):
         return DraftMembers({**others, **values}, is_sent)
     if not isinstance(others, Unread):
-        others = Unread(branch.texts[Letter.OTHERS], "This is no JSON object.")
+        others = Unread(branch.texts[Letter.OTHERS], "Enter a JSON object.")
     return DraftMembers({**values, OTHERS: others}, is_sent)
 
 
@@ -112,6 +112,6 @@ def _number(text: str, *, is_whole: bool) -> object:
     if _INTEGER.fullmatch(stripped):
         return int(stripped)
     if is_whole:
-        return Unread(text, "This is not a whole number.")
+        return Unread(text, "Enter a whole number.")
     number = float(stripped) if _NUMBER.fullmatch(stripped) else math.nan
-    return number if math.isfinite(number) else Unread(text, "This is not a number, such as 2.5.")
+    return number if math.isfinite(number) else Unread(text, "Enter a number, such as 2.5.")

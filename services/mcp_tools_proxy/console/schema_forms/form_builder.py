@@ -49,7 +49,7 @@ MAX_FIELDS = 80
 """Fields of one page; what has more is typed as JSON."""
 MAX_CHOICE_CHARS = 20_000
 """Of all choices of one page, with the markup around each."""
-MISSING = "Enter a value. For an empty text, type the arguments as JSON."
+MISSING = "Enter a value. To send an empty text, edit the arguments as JSON."
 """What is wrong with a required field that was left empty."""
 MAX_LEVEL = 5
 MAX_TURNS = 8
@@ -127,10 +127,10 @@ class _FormBuilder:
         try:
             built = self._built(schema, draft, place)
         except NoForm as error:
-            built = json_field(place.path, draft, f"Typed as JSON, as it {error}.")
+            built = json_field(place.path, draft, f"Shown as JSON because it {error}.")
             described(built, schema if isinstance(schema, Mapping) else {})
         if without_choice(draft) is None and not (built.null_name or built.kind in _TAKE_NULL):
-            built = json_field(place.path, None, "Null is none of its values.")
+            built = json_field(place.path, None, "Null is not an allowed value.")
         self._number += 1
         built.number = self._number
         built.label = built.label or place.label
@@ -214,7 +214,7 @@ class _FormBuilder:
                 is_whole = named == "integer"
                 given = self._given(place)
                 return number_field(schema, value, place.path, is_whole=is_whole, **given)
-        return json_field(place.path, value, "Any JSON.")
+        return json_field(place.path, value, "Any JSON value")
 
     def _given(self, place: Place) -> dict[str, bool]:
         return {"is_sent": place.is_sent, "has_draft": self._has_draft}
@@ -264,7 +264,7 @@ class _FormBuilder:
         is_open = schema.get("additionalProperties") or schema.get("patternProperties")
         if not more and unread is None and not is_open:
             return None
-        hint = "A JSON object of what has no field of its own."
+        hint = "Other properties, as a JSON object"
         field = json_field(path, unread or DraftMembers(more, is_sent=False), hint)
         self._number += 1
         field.name, field.number = name_of(Letter.OTHERS, path), self._number
@@ -277,7 +277,7 @@ class _FormBuilder:
             return json_field(place.path, value, "A JSON array.")
         items = schema.get("items", True)
         if isinstance(items, list) or "prefixItems" in schema:
-            raise NoForm("has a schema for each row")
+            raise NoForm("has a separate schema for each row")
         if len(rows or ()) > MAX_ROWS:
             raise NoForm(f"has more than {MAX_ROWS} rows")
         self._check_level(place)
@@ -318,12 +318,12 @@ class _FormBuilder:
         if self._choice_chars_left >= 0:
             self._choice_chars_left -= chars_of(choices)
         if self._choice_chars_left < 0:
-            raise NoForm("would make the page too long by its choices")
+            raise NoForm("has too many choices for one page")
 
     def _reserve(self, parts: Sequence[object] | Mapping[str, object]) -> None:
         """Count fields before any is built. Raises NoForm where the page would have too many."""
         if len(parts) > self._left:
-            raise NoForm(f"would make more than {MAX_FIELDS} fields on one page")
+            raise NoForm(f"needs more than {MAX_FIELDS} fields on one page")
         self._left -= len(parts)
 
 
@@ -338,7 +338,7 @@ def _check_names(properties: Mapping[str, object], path: Path) -> None:
     if len(longest) > MAX_NAME_CHARS:
         raise NoForm(f"has a name of more than {MAX_NAME_CHARS} characters")
     if len(key_of((*path, longest))) > MAX_PATH_CHARS:
-        raise NoForm("has names that are too long together")
+        raise NoForm("has names that exceed the length limit")
 
 
 def _as_row(field: FormField) -> FormField:

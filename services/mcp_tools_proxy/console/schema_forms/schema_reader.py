@@ -83,7 +83,7 @@ class SchemaReader:
                 schema, places = self._joined(schema, places, depth)
             else:
                 return Resolved(schema, places)
-        raise NoForm("is defined by a chain of references that is too long")
+        raise NoForm("has a chain of references that is too long")
 
     def _target(self, schema: Schema, places: frozenset[str]) -> tuple[object, frozenset[str]]:
         reference = schema["$ref"]
@@ -93,7 +93,7 @@ class SchemaReader:
             raise NoForm("refers to a definition that is not in the schema")
         place, target = found
         if place in places:
-            raise NoForm("is defined by itself")
+            raise NoForm("refers to itself")
         if not isinstance(target, Mapping):
             return target, places
         own = {key: value for key, value in schema.items() if key != "$ref"}
@@ -104,7 +104,7 @@ class SchemaReader:
     ) -> tuple[object, frozenset[str]]:
         parts = schema["allOf"]
         if len(parts) > MAX_STEPS or depth > MAX_STEPS:
-            raise NoForm("is defined by too many parts")
+            raise NoForm("has too many parts")
         joined: dict[str, Any] = {}
         for part in parts:
             resolved = self.resolve(part, places, depth + 1)
@@ -119,7 +119,7 @@ class SchemaReader:
             held = (len(it) for it in schema.values() if isinstance(it, Mapping | list))
             self._left -= 1 + len(schema) + sum(held)
         if self.is_exhausted:
-            raise NoForm("has more parts than are read for one page")
+            raise NoForm("has too many parts for one page")
 
 
 def alternatives_of(schema: Schema) -> Alternatives:

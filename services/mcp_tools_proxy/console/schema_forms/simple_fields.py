@@ -58,11 +58,11 @@ def text_field(
     if shown in (ABSENT, None):
         shown = ""
     if not isinstance(shown, str):
-        return json_field(path, value, "A text is expected here.")
+        return json_field(path, value, "Expected: a text")
     if value == "":
-        return json_field(path, value, "An empty text, in JSON's quotation marks.")
+        return json_field(path, value, "An empty text, as a JSON string")
     if not is_plain(shown):
-        hint = "A text with characters that are not seen, in JSON's quotation marks."
+        hint = "A text with invisible characters, as a JSON string"
         return json_field(path, value, hint)
     return FormField(
         kind=FieldKind.TEXT,
@@ -98,7 +98,7 @@ def number_field(
     elif value in (ABSENT, None):
         text, problem = "", ""
     else:
-        return json_field(path, value, "A number is expected here.")
+        return json_field(path, value, "Expected: a number")
     return FormField(
         kind=FieldKind.NUMBER,
         name=name_of(Letter.INTEGER if is_whole else Letter.NUMBER, path),
@@ -155,7 +155,7 @@ def choice_field(
     chosen = "" if value is ABSENT else _json(value)
     options = [_option(it, label, chosen) for it, label in choices]
     if chosen and not any(it.is_chosen for it in options):
-        label = f"{_cut(chosen, MAX_SHORT_CHARS)} (not one of the values)"
+        label = f"{_cut(chosen, MAX_SHORT_CHARS)} (not an allowed value)"
         options.append(Option(text=chosen, label=label, is_chosen=True))
     default = _default_of(schema)
     return FormField(
@@ -222,9 +222,9 @@ def _none_label(default: str, *, is_sent: bool) -> str:
 
 def _few(values: Sequence[Any]) -> Sequence[Any]:
     if len(values) > MAX_OPTIONS:
-        raise NoForm(f"has {len(values):,} values to choose from")
+        raise NoForm(f"has {len(values):,} choices")
     if is_longer(values, MAX_OPTIONS_CHARS):
-        raise NoForm("has values to choose from that are too long")
+        raise NoForm("has choices that are too long")
     return values
 
 
@@ -270,7 +270,7 @@ def _limits_of(schema: Schema) -> str:
 
 def _range_of(schema: Schema, *, is_whole: bool) -> str:
     low, high = schema.get("minimum"), schema.get("maximum")
-    kind = "whole number" if is_whole else "number"
+    kind = "integer" if is_whole else "number"
     if _is_number(low) and _is_number(high):
         return f"{kind}, {_short(low)} to {_short(high)}"
     limits = _limits_of(schema)

@@ -3,63 +3,63 @@
 from collections.abc import Mapping
 
 _VISIBILITY = (
-    'See "Who sees what" for what this caller sees, and explain the call: it names the file and '
-    "the rule."
+    'See "Access" for the tools of this caller. "Explain without running" shows the rule and its '
+    "file."
 )
-_ARGUMENTS = "Correct what the message names, and run it again."
-_DOCUMENT = 'See "Documents" for what this tenant has.'
-_LATER = "Wait, then run it again."
-_SERVER = 'See "Servers" for the state of the server and its last error.'
+_ARGUMENTS = "Correct the arguments named in the message and run the tool again."
+_DOCUMENT = 'See "Documents" for the documents of this tenant.'
+_LATER = "Try again later."
+_SERVER = 'See "Servers" for the server’s state and last error.'
 _LOGIN = (
-    "See \"Servers\" for its logins. Who stands in for somebody never uses that user's or tenant's "
-    "logins and secrets, so this may work for the user himself."
+    'See "Servers" for its logins. A run as another user never uses the logins and secrets of that '
+    "user or tenant, so the call may still work for the actual user."
 )
-_CHECK_FIRST = "The server may have done it. Check there before you run it again."
+_CHECK_FIRST = "The server may have completed the call. Check there before you run it again."
 
 ADVICE: Mapping[str, str] = {
     "INVALID_REQUEST": _ARGUMENTS,
     "PAYLOAD_TOO_LARGE": "Send less, or raise MCP_PROXY_MAX_REQUEST_BYTES.",
     "NO_ROOM": _LATER,
     "UNAUTHENTICATED": "Sign in again.",
-    "FORBIDDEN": "The message says which right or caller would be allowed.",
-    "AUDIT_UNAVAILABLE": "See the readiness of the audit: no record can be kept, so nothing ran.",
-    "SHUTTING_DOWN": "This replica is stopping. Run it again at another one.",
-    "AGENT_NOT_FOUND": "Name an agent that agents.json has.",
-    "AGENT_REQUIRED": "Name an agent: this gateway, or the token, has several.",
-    "TOOL_NOT_FOUND": "Choose a tool from the list. Its server may have renamed it.",
+    "FORBIDDEN": "The message names the missing right or the allowed caller.",
+    "AUDIT_UNAVAILABLE": "Nothing ran because the call could not be recorded. Check the audit log.",
+    "SHUTTING_DOWN": "This replica is stopping. Run the tool again on another replica.",
+    "AGENT_NOT_FOUND": "Choose an agent defined in agents.json.",
+    "AGENT_REQUIRED": "Choose an agent. The gateway or the token has more than one.",
+    "TOOL_NOT_FOUND": "Choose a tool from the list. The server may have renamed the tool.",
     "TOOL_NOT_ALLOWED": _VISIBILITY,
-    "AMBIGUOUS_NAME": "Several servers have this name. Choose one of them from the list.",
+    "AMBIGUOUS_NAME": "Several servers offer a tool with this name. Choose one from the list.",
     "INVALID_ARGUMENTS": _ARGUMENTS,
-    "PAGE_SPAN_TOO_LARGE": "Read fewer pages, in several calls.",
-    "WINDOW_TOO_LARGE": "Read a smaller window.",
-    "IDENTITY_REQUIRED": "The server is told who calls: name the part that is missing.",
-    "CONTENT_BLOCKED": "An argument has a word of the blocklist. Say it in other words.",
-    "GUARD_REFUSED": "The message names the guard; the server's entry or the preset turns it on.",
-    "IDEMPOTENCY_CONFLICT": "Use a key for one call only.",
+    "PAGE_SPAN_TOO_LARGE": "Read fewer pages per call.",
+    "WINDOW_TOO_LARGE": "Request a smaller window.",
+    "IDENTITY_REQUIRED": "The server requires the caller’s identity. Enter the missing part.",
+    "CONTENT_BLOCKED": "An argument contains a blocked word. Rephrase it.",
+    "GUARD_REFUSED": "See the message for the guard. Guards are set in mcp.json or the preset.",
+    "IDEMPOTENCY_CONFLICT": "Use a new idempotency key for each call.",
     "OUTCOME_UNKNOWN": _CHECK_FIRST,
     "STATE_UNAVAILABLE": _LATER,
-    "RATE_LIMIT_EXCEEDED": 'A budget of the tenant is used up. Wait, or see "Limits".',
-    "LIMITS_UNAVAILABLE": "Mend limits.json; the overview says what is wrong in it.",
-    "ACCESS_DENIED": "The document is another tenant's, or its readers do not include this caller: "
-    "explain the call.",
+    "RATE_LIMIT_EXCEEDED": 'A budget of the tenant is used up. See "Limits" for its reset time.',
+    "LIMITS_UNAVAILABLE": 'Fix limits.json. "Overview" shows its errors.',
+    "ACCESS_DENIED": "The document belongs to another tenant, or this caller is not among its "
+    'readers. "Explain without running" shows the reason.',
     "DOCUMENT_NOT_FOUND": _DOCUMENT,
     "DOCUMENTS_UNAVAILABLE": _LATER,
-    "VERSION_GONE": "Leave the version out: the document was replaced since.",
-    "SECTION_NOT_FOUND": "See read_doc_metadata for the sections of the document.",
-    "PAGES_NOT_FOUND": "See read_doc_metadata for the number of pages.",
-    "PAGE_IMAGE_UNAVAILABLE": "Read the text with read_doc_pages: no picture of the page is kept.",
-    "CHUNK_NOT_FOUND": "Search first, and use a chunk_id that the search gives.",
+    "VERSION_GONE": "Omit the version: the document has been replaced since.",
+    "SECTION_NOT_FOUND": "Use read_doc_metadata to list the sections of the document.",
+    "PAGES_NOT_FOUND": "Use read_doc_metadata to get the number of pages.",
+    "PAGE_IMAGE_UNAVAILABLE": "No image of this page is stored. Read its text with read_doc_pages.",
+    "CHUNK_NOT_FOUND": "Use a chunk_id from a search result.",
     "RETRIEVAL_UNAVAILABLE": _LATER,
-    "RETRIEVAL_NOT_CONFIGURED": "Set MCP_PROXY_RETRIEVAL_WINDOW_URL, for instance to local.",
+    "RETRIEVAL_NOT_CONFIGURED": "Set MCP_PROXY_RETRIEVAL_WINDOW_URL, for example to local.",
     "CREDENTIALS_MISSING": _LOGIN,
     "CREDENTIALS_INSUFFICIENT": _LOGIN,
     "LOGIN_REQUIRED": _LOGIN,
     "SERVER_UNAVAILABLE": _SERVER,
     "SERVER_BUSY": _LATER,
     "TOOL_TIMEOUT": _CHECK_FIRST,
-    "TOOL_FAILED": "The server refused it: read its text, and correct the call.",
-    "RESULT_TOO_LARGE": "Ask for less at a time, or raise MCP_PROXY_MAX_RESULT_BYTES.",
-    "INTERNAL_ERROR": "This is a defect of the gateway. Its log has the trace id with the reason.",
+    "TOOL_FAILED": "The tool reported an error. Read its message and correct the call.",
+    "RESULT_TOO_LARGE": "Request less data per call, or raise MCP_PROXY_MAX_RESULT_BYTES.",
+    "INTERNAL_ERROR": "Internal error of the gateway. Search its log for the trace ID.",
 }
 
 

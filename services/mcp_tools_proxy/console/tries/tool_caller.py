@@ -47,7 +47,7 @@ class ToolCaller:
     @property
     def problems(self) -> dict[str, str]:
         """What is missing for a call, by field."""
-        needed = {"tenant_id": "Name a tenant.", "user_id": "Name a user."}
+        needed = {"tenant_id": "Enter a tenant.", "user_id": "Enter a user."}
         return {key: text for key, text in needed.items() if not getattr(self, key)}
 
     def path(self, **more: object) -> str:

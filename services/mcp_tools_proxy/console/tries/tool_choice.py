@@ -93,14 +93,14 @@ async def find_tool(page: PageRequest, caller: ToolCaller, name: str) -> ChosenT
     if len(found) != 1:
         return ChosenTool(
             name=name,
-            problem="this caller does not see such a tool; a call of it shows what is refused",
+            problem="this caller has no access to the tool; a call shows why it is refused",
         )
     return ChosenTool(name=name, definition=found[0])
 
 
 def _problem_of(error: ApiRefused) -> str:
     is_without_agent = error.code == "AGENT_REQUIRED"
-    return "name an agent, as calls have to name one" if is_without_agent else error.message
+    return "choose an agent" if is_without_agent else error.message
 
 
 async def _list(page: PageRequest, caller: ToolCaller, more: Mapping[str, object]) -> Any:

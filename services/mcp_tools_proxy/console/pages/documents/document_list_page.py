@@ -19,13 +19,15 @@ def or_list(show: PageHandler, *, needs_document: bool = True) -> PageHandler:
     async def shown(page: PageRequest) -> PageResult:
         doc_id = page.query("doc_id")
         if needs_document and not doc_id:
-            return await show_list(page, "Name a document, or choose one from the list.", 422)
+            return await show_list(
+                page, "Enter a document ID, or choose a document from the list.", 422
+            )
         try:
             return await show(page)
         except ApiRefused as error:
             if error.status != 404:
                 raise
-        problem = f"The tenant has no document {quote(doc_id)}. Choose one from the list."
+        problem = f"This tenant has no document {quote(doc_id)}. Choose one from the list."
         return await show_list(page, problem, 404)
 
     return shown

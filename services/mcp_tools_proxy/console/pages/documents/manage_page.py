@@ -15,8 +15,8 @@ from mcp_tools_proxy.console.pages.documents.one_document import (
 from mcp_tools_proxy.console.sentences import sentence
 
 CHANGED = (
-    "The document was changed meanwhile, so nothing was done. This is how it is now: look at it, "
-    "and do it again."
+    "Nothing was changed: the document has changed since you opened it. Review its current details "
+    "below, then try again."
 )
 
 
@@ -47,7 +47,7 @@ class ManagePage:
         readers: Mapping[str, object] = {"all_users": True}
         match form.text("readers"):
             case "some" if not (users or roles):
-                problem = "Name users or roles; to close the document, choose nobody."
+                problem = "Enter users or roles. To deny access to everyone, choose “No users”."
                 return await self._view(page, readers_problem=problem, status=422)
             case "some":
                 readers = {"readers": {"users": users, "roles": roles}}
@@ -57,7 +57,7 @@ class ManagePage:
         await page.api.send("PUT", RIGHTS_REQUEST, key, body=readers, headers=headers)
         return Done(
             path=address("manage", **key),
-            message="The readers are set; within a second that holds everywhere.",
+            message="Readers saved. All replicas apply them within a second.",
         )
 
     async def _remove(self, page: PageRequest) -> PageResult:
@@ -66,7 +66,7 @@ class ManagePage:
         await page.api.send("DELETE", CONTENT_REQUEST, key, headers=headers)
         return Done(
             path=address("", tenant_id=key["tenant_id"]),
-            message=f"Document {key['doc_id']} is removed.",
+            message=f"Document {key['doc_id']} removed.",
         )
 
     async def _view(self, page: PageRequest, *, status: int = 200, **more: str) -> PageView:

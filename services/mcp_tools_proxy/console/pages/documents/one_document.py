@@ -79,7 +79,7 @@ def named_document(page: PageRequest) -> Mapping[str, str]:
     tenant_id = page.tenant_id or page.query("tenant_id") or page.form.text("tenant_id")
     doc_id = page.query("doc_id") or page.form.text("doc_id")
     if not (tenant_id and doc_id):
-        raise InvalidRequest("no document is named: choose one in the list of documents")
+        raise InvalidRequest("no document was specified; choose one from the list of documents")
     return {"tenant_id": tenant_id, "doc_id": doc_id}
 
 

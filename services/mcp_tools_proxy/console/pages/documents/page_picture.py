@@ -21,7 +21,7 @@ IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/webp"})
 async def show_picture(page: PageRequest) -> PageResult:
     """Send the picture of a page. Raises ApiRefused, whose page says why there is none."""
     if page.is_from_elsewhere:
-        raise Forbidden("a page of another host wants this picture; open it in the console")
+        raise Forbidden("this image was requested from another site; open it in the console")
     key = named_document(page)
     readers = (await page.api.get(RIGHTS_REQUEST, key)).get("readers")
     number = page.query("page")
@@ -31,5 +31,7 @@ async def show_picture(page: PageRequest) -> PageResult:
     )
     (image,) = run.result["content"]
     if image["mimeType"] not in IMAGE_TYPES:
-        return refusal_view(404, "PAGE_IMAGE_UNAVAILABLE", "the page came as no image", {})
+        return refusal_view(
+            404, "PAGE_IMAGE_UNAVAILABLE", "the tool did not return an image of the page", {}
+        )
     return Response(b64decode(image["data"]), 200, PAGE_HEADERS, image["mimeType"])

@@ -66,9 +66,9 @@ class QuotationPage:
         document = await self._loader.load(page) if page.form.text("doc_id") else None
         quote = page.form.text("quote")
         tenant_id = page.tenant_id or page.form.text("tenant_id")
-        missing = "" if quote else "Paste the words that were quoted."
+        missing = "" if quote else "Enter the quoted text."
         if not (quote and tenant_id):
-            return _view(page, document, problem=missing or "Name the tenant first.", status=422)
+            return _view(page, document, problem=missing or "Enter a tenant.", status=422)
         try:
             verdicts = await _verdicts(page, document, tenant_id, quote)
         except ApiRefused as error:

@@ -98,7 +98,9 @@ def _section(document: ShownDocument, section_id: str) -> ReadText:
     """Return a section as it is read. Raises InvalidRequest."""
     places = {it["section_id"]: place for place, it in enumerate(document.sections)}
     if section_id not in places:
-        raise InvalidRequest("the document has no such section any more; choose one in its outline")
+        raise InvalidRequest(
+            "the document no longer has this section; choose one from the list of sections"
+        )
     place = places[section_id]
     section = document.sections[place]
     first, last = section["page_start"], section["page_end"]

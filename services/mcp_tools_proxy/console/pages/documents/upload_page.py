@@ -67,23 +67,23 @@ async def upload(page: PageRequest) -> PageResult:
         )
     except ApiRefused as error:
         return _again(page, {_place_of(error): _problem_of(error)}, error, doc_id)
-    done = "The new version is in place" if version else "The document is here"
+    done = "New version added" if version else "Document added"
     return Done(
         path=address("read", tenant_id=tenant_id, doc_id=doc_id),
-        message=f"{done}: models can read it from now on.",
+        message=f"{done}. Models can read it now.",
     )
 
 
 def _problems(form: Form, tenant_id: str, suffix: str) -> dict[str, str]:
     problems: dict[str, str] = {}
     if not tenant_id:
-        problems["tenant_id"] = "Say whose document it is."
+        problems["tenant_id"] = "Enter a tenant."
     if form.file is None or not form.file.name:
         problems["file"] = "Choose a file."
     elif suffix not in TYPES:
-        problems["file"] = f"A document is one of {', '.join(TYPES)}; save it as one of these."
+        problems["file"] = f"Unsupported file type. Use one of: {', '.join(TYPES)}."
     if form.text("readers") == "some" and not (form.lines("users") or form.lines("roles")):
-        problems["users"] = "Name users or roles, or let all of the tenant read it."
+        problems["users"] = "Enter users or roles, or choose “All users of the tenant”."
     return problems
 
 
@@ -111,7 +111,7 @@ def _place_of(error: ApiRefused) -> str:
 def _problem_of(error: ApiRefused) -> str:
     """Return what is wrong with that field."""
     if error.code == "VERSION_MISMATCH":
-        return "There is a document of this id."
+        return "A document with this ID already exists."
     return sentence(error.message)
 
 

@@ -15,14 +15,14 @@ EXPIRIES: Sequence[tuple[str, str]] = (
     ("30d", "In 30 days"),
     ("90d", "In 90 days"),
     ("365d", "In 365 days"),
-    ("other", "At another time"),
+    ("other", "Custom"),
     ("never", "Never"),
 )
 DEFAULT_EXPIRY = "90d"
 
 RIGHTS: Mapping[OperatorRight, str] = {
     OperatorRight.PRESETS: "switch presets, see server errors",
-    OperatorRight.AUDIT: "see calls, access, and what servers offer",
+    OperatorRight.AUDIT: "see calls, access, and the tools of servers",
     OperatorRight.DOCUMENTS: "read, add and remove documents",
     OperatorRight.RUN: "try tools as another user",
     OperatorRight.TOKENS: "create and revoke tokens",
@@ -60,11 +60,11 @@ def request_of(form: Form, maker: Principal) -> dict[str, object]:
     users = form.text("users")
     problems: dict[str, str] = {}
     if not (maker.tenant_id or form.text("tenant_id") or form.texts("rights")):
-        problems["tenant_id"] = "Name a tenant. Only tokens with operator rights can have none."
+        problems["tenant_id"] = "Enter a tenant. Only tokens with operator rights can omit it."
     if users == "one" and not form.text("user_id"):
-        problems["user_id"] = "Name the user, or choose another option."
+        problems["user_id"] = "Enter the user, or choose another option."
     if form.text("for_documents") == "some" and not _names(form, "documents"):
-        problems["documents"] = "Name at least one document, or choose another option."
+        problems["documents"] = "Enter at least one document, or choose another option."
     if form.text("expires") == "other" and not form.text("expires_at"):
         problems["expires"] = "Enter 12h, 2w or 2027-01-31T12:00:00Z."
     if problems:

@@ -130,7 +130,7 @@ async def _revoke(page: PageRequest) -> PageResult:
         await page.api.send("DELETE", API_PATH, {"token_id": token_id})
     except ApiRefused as error:
         return _not_here(page, error)
-    return Done(path=LIST_PATH, message=f"Token {token_id} revoked. Requests with it are refused.")
+    return Done(path=LIST_PATH, message=f"Token {token_id} revoked.")
 
 
 async def _page_of(page: PageRequest) -> Mapping[str, Any]:
