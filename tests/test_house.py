@@ -215,10 +215,12 @@ def test_every_error_is_in_the_drawing_of_the_tree() -> None:
 
 MAX_SHARED_NAMES = 12
 MAX_README_LINES = 200
+SCREEN_LINES = 30
 
 
-def test_the_readme_is_short() -> None:
+def test_the_readme_is_short_and_has_an_answer_on_the_first_screen() -> None:
     assert len(README.splitlines()) <= MAX_README_LINES
+    assert README.partition("```json")[0].count("\n") < SCREEN_LINES
 
 
 def test_the_navigation_has_every_page_but_single_decisions() -> None:
