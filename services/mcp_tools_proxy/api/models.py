@@ -26,8 +26,8 @@ Agent = Annotated[
     Identifier,
     Field(
         description=(
-            "The agent, by the name of its profile in agents.json; it has to be named as soon as "
-            "there are profiles, unless the gateway is set otherwise."
+            "Agent, by its profile name in agents.json. Required if there are profiles, unless "
+            "the gateway is configured otherwise."
         )
     ),
 ]
@@ -37,8 +37,9 @@ Documents = Annotated[
         fail_fast=True,
         max_length=MAX_DOCUMENTS,
         description=(
-            "The only documents that may be used, by their ids; an empty list is none. Left out: "
-            "every one that the caller may read. Each place that names documents only narrows."
+            "Ids of the documents that the request is limited to; an empty list allows none. If "
+            "omitted: all that the caller may read. If documents are limited in several places, "
+            "only those allowed by all of them can be used."
         ),
     ),
 ]
@@ -56,8 +57,8 @@ IdempotencyKey = Annotated[
     AfterValidator(_check_idempotency_key),
     Field(
         description=(
-            "Makes it safe to send the call again: the same call with the same key has the outcome "
-            "of the first one, and is carried out once."
+            "Makes retries safe: a repeated call with the same key is not carried out again and "
+            "gets the outcome of the first."
         ),
         json_schema_extra={"pattern": IDEMPOTENCY_KEY_PATTERN},
     ),
@@ -65,7 +66,7 @@ IdempotencyKey = Annotated[
 
 
 class RequestUser(BaseModel):
-    """The user that a call is made for; what is left out is taken from headers or the token."""
+    """The user of a call. Missing fields are taken from headers or the token."""
 
     user_id: Identifier | None = None
     tenant_id: Identifier | None = None
@@ -73,7 +74,7 @@ class RequestUser(BaseModel):
 
 
 class CallRequest(BaseModel):
-    """One tool and its arguments."""
+    """A tool and its arguments."""
 
     tool_name: Name
     arguments: Arguments | None = None
@@ -91,8 +92,8 @@ class RequestContext(BaseModel):
         Field(
             strict=True,
             description=(
-                "Whether answers of document tools have `sources`. Left out: as the agent's "
-                "profile says, or the gateway's setting."
+                "Whether answers of document tools include `sources`. Default: the agent's "
+                "profile, or the gateway's setting."
             ),
         ),
     ] = None
@@ -100,25 +101,25 @@ class RequestContext(BaseModel):
 
 
 class ExecuteRequest(CallRequest, RequestContext):
-    """One tool to run, its arguments and the caller."""
+    """A tool to run, its arguments and the caller."""
 
 
 class BatchRequest(RequestContext):
-    """A batch of plain calls; ReplyBatchRequest is for the calls of a model's reply."""
+    """A batch of plain calls. ReplyBatchRequest is for calls in a model's reply."""
 
     calls: Annotated[list[CallRequest], Field(min_length=1, fail_fast=True)]
     idempotency_key: IdempotencyKey | None = None
 
 
 class PromptRequest(RequestContext):
-    """One prompt to get, its arguments and the caller."""
+    """A prompt to get, its arguments and the caller."""
 
     name: Name
     arguments: Arguments | None = None
 
 
 class ResourceRequest(RequestContext):
-    """One resource to read, and the caller."""
+    """A resource to read, and the caller."""
 
     uri: Uri
 
@@ -128,19 +129,19 @@ class CallerQuery(BaseModel):
 
     tenant_id: Annotated[
         Identifier | None,
-        Field(description="Who the list is for; it does not change what is listed."),
+        Field(description="The caller of the list. It does not change the list."),
     ] = None
     user_id: Annotated[
         Identifier | None,
-        Field(description="Who the list is for; it does not change what is listed."),
+        Field(description="The caller of the list. It does not change the list."),
     ] = None
     roles: Annotated[
         list[str] | None,
         Field(
             max_length=MAX_ROLES,
             description=(
-                "Who the list is for; it does not change what is listed. May be repeated: one "
-                "role each."
+                "The caller of the list. It does not change the list. May be repeated, one role "
+                "each."
             ),
         ),
     ] = None
@@ -153,14 +154,14 @@ class ToolsQuery(CallerQuery):
 
     format: Annotated[
         ToolFormat,
-        Field(description="The shape of each tool: MCP's (the default), or that of a model API."),
+        Field(description="Format of each tool: MCP (the default) or that of a model API."),
     ] = ToolFormat.MCP
     names: Annotated[
         list[str] | None,
         Field(
             description=(
-                "Only these tools, each by a name that `execute` takes. The parameter may be "
-                "repeated, and one value may have several names, separated by commas."
+                "Only these tools, by names that `execute` accepts. May be repeated; one value "
+                "may list several names, separated by commas."
             )
         ),
     ] = None
@@ -168,9 +169,9 @@ class ToolsQuery(CallerQuery):
         ToolNameStyle | None,
         Field(
             description=(
-                "How MCP's format names the servers' tools: `server:tool`, by alias, or as the "
-                "server calls them; that of the agent's profile without it, else `server:tool`. "
-                "The other formats name all tools by alias."
+                "How the MCP format names servers' tools: `server:tool`, by alias, or by the "
+                "server's own name. Default: the style of the agent's profile, or `server:tool`. "
+                "Other formats use aliases for all tools."
             )
         ),
     ] = None
@@ -179,16 +180,16 @@ class ToolsQuery(CallerQuery):
         Name | None,
         Field(
             description=(
-                "For operators with the right `audit`: the list that the caller of this query "
-                "would get if this preset were the active one, and `preview`. The active one's id "
-                "shows what that caller gets now."
+                "For operators with the right `audit`: return the list, and `preview`, that the "
+                "caller named in the query would get if this preset was active. With the id of "
+                "the active preset, the list is the current one."
             )
         ),
     ] = None
 
 
 class PresetChoice(BaseModel):
-    """The preset to choose; unless ``persist`` is false, the choice is also written to mcp.json."""
+    """The preset to activate. Unless ``persist`` is false, the choice is also saved in mcp.json."""
 
     preset_id: Name
     persist: bool | None = None

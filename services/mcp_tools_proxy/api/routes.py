@@ -87,8 +87,8 @@ def api_routes(
             examples=EXECUTE_EXAMPLES,
             summary="Run one tool",
             description=(
-                "What the model or its runtime can react to is 200 with status `error`. What to do "
-                "about each code is in the documentation, on the page `docs/reference/errors.md`."
+                "Errors that the model or its runtime can handle are 200 with status `error`. "
+                "`docs/reference/errors.md` describes what to do about each code."
             ),
             responses=CALL_RESPONSES,
             headers=TOOL_HEADERS,
@@ -104,11 +104,11 @@ def api_routes(
             examples=BATCH_EXAMPLES,
             summary="Run several tools in parallel",
             description=(
-                "Each call is checked and charged on its own. The results are in the order of the "
-                "calls. `calls` may also be what a model answered, unchanged: `tool_calls` of "
-                "OpenAI's Chat Completions, `output` of its Responses, `content` of Anthropic's "
-                "Messages, `parts` of Gemini's content. Then `messages` are what to append to the "
-                "conversation."
+                "Calls are checked and charged individually; results are in the order of the "
+                "calls. `calls` can also be part of a model's answer, unchanged: `tool_calls` of "
+                "OpenAI's Chat Completions, `output` of OpenAI's Responses, `content` of "
+                "Anthropic's Messages, or `parts` of Gemini's content. In this case, `messages` "
+                "are the messages to append to the conversation."
             ),
             responses=BATCH_RESPONSES,
             headers=TOOL_HEADERS,
@@ -123,7 +123,7 @@ def api_routes(
             tag=Tag.CALLS,
             examples=PROMPT_EXAMPLES,
             summary="Get one prompt",
-            description="The result has `messages`, as the prompt's server sent them.",
+            description="The result contains the `messages` of the server.",
             responses=CALL_RESPONSES,
             headers=CALLER_HEADERS,
             is_fast=True,
@@ -137,7 +137,7 @@ def api_routes(
             tag=Tag.CALLS,
             examples=RESOURCE_EXAMPLES,
             summary="Read one resource",
-            description="The result has `contents`, as the resource's server sent them.",
+            description="The result contains the `contents` of the server.",
             responses=CALL_RESPONSES,
             headers=CALLER_HEADERS,
             is_fast=True,
@@ -147,12 +147,12 @@ def api_routes(
             lists.list_tools,
             operation_id="list_tools",
             tag=Tag.LISTS,
-            summary="List the tools that this caller may run",
+            summary="List tools that the caller may run",
             description=(
-                "In the format of MCP, or in that of a model API, where a tool's name is its "
-                "alias. The same tools give the same bytes. With `preset_id`, the list of another "
-                "caller with another preset, for operators with the right `audit`; only the query "
-                "names that caller."
+                "Lists tools in MCP format, or in the format of a model API with aliases as "
+                "names. The output is byte-identical while the tools are the same. With "
+                "`preset_id`, operators with the right `audit` get the list for another preset "
+                "and another caller, who is named only in the query."
             ),
             responses={
                 **list_responses(ToolsOrError),
@@ -167,7 +167,7 @@ def api_routes(
             lists.list_prompts,
             operation_id="list_prompts",
             tag=Tag.LISTS,
-            summary="List the prompts that this caller may get",
+            summary="List prompts that the caller may get",
             responses=list_responses(PromptsOrError),
             query=CallerQuery,
             headers=LIST_HEADERS,
@@ -177,7 +177,7 @@ def api_routes(
             lists.list_resources,
             operation_id="list_resources",
             tag=Tag.LISTS,
-            summary="List the resources that this caller may read",
+            summary="List resources that the caller may read",
             responses=list_responses(ResourcesOrError),
             query=CallerQuery,
             headers=LIST_HEADERS,
@@ -187,14 +187,12 @@ def api_routes(
             limits.list_limits,
             operation_id="list_limits",
             tag=Tag.STATUS,
-            summary="Show what is left of the budgets of a call",
+            summary="Show the remaining budgets of a call",
             description=(
-                "Charges nothing. Shows the caller's own tenant; another one, or another user or "
-                "agent than the token's, needs the operator right `audit`."
+                "Charges nothing. Shows the caller's own tenant. Another tenant, user or agent "
+                "requires the operator right `audit`."
             ),
-            responses=budget_responses(
-                LimitsOrError, "The budgets that the call would be charged to."
-            ),
+            responses=budget_responses(LimitsOrError, "The budgets of the call."),
             query=LimitsQuery,
             headers=CALLER_HEADERS,
         ),
@@ -203,8 +201,8 @@ def api_routes(
             presets.list_presets,
             operation_id="list_presets",
             tag=Tag.PRESETS,
-            summary="List the presets that can be chosen",
-            responses=show_responses(PresetsAnswer, "The presets, and the id of the active one."),
+            summary="List presets",
+            responses=show_responses(PresetsAnswer, "The presets and the id of the active one."),
             headers=TRACED,
         ),
         build.get(
@@ -212,7 +210,7 @@ def api_routes(
             presets.show_active,
             operation_id="get_active_preset",
             tag=Tag.PRESETS,
-            summary="Show the active preset, and which of its items no server offers",
+            summary="Show the active preset and its unavailable items",
             responses=show_responses(ActivePresetAnswer, "The active preset."),
             headers=TRACED,
         ),
@@ -224,12 +222,12 @@ def api_routes(
             operation_id="set_active_preset",
             tag=Tag.PRESETS,
             examples=PRESET_EXAMPLES,
-            summary="Choose the active preset",
+            summary="Switch the active preset",
             description=(
-                "Every later call sees the new preset. Needs `Authorization: Bearer <token>` with "
-                "the admin token or, where callers need tokens, one with the operator right "
-                "`presets`. A gateway that has no admin token and whose callers need no tokens "
-                "allows this only while it listens on a loopback address."
+                "All later calls use the new preset. Requires a bearer token: the admin token, "
+                "or, if callers need tokens, one with the operator right `presets`. Without an "
+                "admin token and callers' tokens, presets can be switched only while the gateway "
+                "listens on a loopback address."
             ),
             responses=SWITCH_RESPONSES,
             headers=TRACED,
@@ -250,8 +248,8 @@ def api_routes(
             health.healthy,
             operation_id="get_health",
             tag=Tag.HEALTH,
-            summary="Whether the process serves",
-            responses={200: Answer("The process serves.", HealthAnswer, headers=())},
+            summary="Liveness check",
+            responses={200: Answer("The process is alive.", HealthAnswer, headers=())},
             needs_token=False,
         ),
         build.get(
@@ -259,9 +257,11 @@ def api_routes(
             health.ready,
             operation_id="get_readiness",
             tag=Tag.HEALTH,
-            summary="Whether traffic should come here",
+            summary="Readiness check",
             responses={
-                200: Answer("Ready or degraded: calls are served.", ReadinessAnswer, headers=()),
+                200: Answer(
+                    ("Ready or degraded: the replica serves calls."), ReadinessAnswer, headers=()
+                ),
                 503: Answer("Starting or stopping.", ReadinessAnswer, headers=()),
             },
             needs_token=False,
@@ -272,7 +272,7 @@ def api_routes(
             operation_id="get_metrics",
             tag=Tag.HEALTH,
             summary="Prometheus metrics",
-            description="Needs the token of `MCP_PROXY_METRICS_TOKEN`, if there is one.",
+            description="Requires the token in `MCP_PROXY_METRICS_TOKEN`, if it is set.",
             responses={
                 200: Answer("The metrics.", headers=(), text="text/plain"),
                 401: SHARED_ANSWERS[401],
@@ -285,10 +285,10 @@ def api_routes(
             keys.show_keys,
             operation_id="get_signing_keys",
             tag=Tag.HEALTH,
-            summary="The public keys that verify assertions of who calls",
+            summary="Public keys for verifying caller assertions",
             responses={
                 200: Answer("A JSON Web Key Set (RFC 7517).", KeySetAnswer, headers=()),
-                404: Answer("NOT_FOUND: the gateway signs nothing.", ErrorEnvelope),
+                404: Answer("NOT_FOUND: the gateway has no signing key.", ErrorEnvelope),
             },
             needs_token=False,
         ),

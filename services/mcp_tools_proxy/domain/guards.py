@@ -13,7 +13,7 @@ from mcp_tools_proxy.domain.fast_dataclass import dataclass
 
 
 class GuardName(StrEnum):
-    """What a guard looks for, spelled as in configuration files."""
+    """A guard, named as in configuration files."""
 
     HIDDEN_CHARACTERS = "hiddenCharacters"
     HIDDEN_HTML = "hiddenHtml"
@@ -24,7 +24,7 @@ class GuardName(StrEnum):
 
 
 class GuardAction(StrEnum):
-    """What follows from a finding, in the order of strictness."""
+    """Action on a finding, in order of strictness."""
 
     OFF = "off"
     FLAG = "flag"
@@ -44,7 +44,7 @@ GuardActions = Mapping[GuardName, GuardAction]
 
 
 class GuardPlace(StrEnum):
-    """Where a guard found something."""
+    """Place of a finding."""
 
     DEFINITION = "definition"
     ARGUMENTS = "arguments"

@@ -33,7 +33,7 @@ NO_ASSERTION = AssertedIdentity()
 
 
 class OperatorRight(StrEnum):
-    """What operators may do; each right is a word of its own, and none contains another."""
+    """Operator rights. No right includes another."""
 
     PRESETS = "presets"
     """Switch presets, and see the details of servers and of readiness."""

@@ -36,7 +36,7 @@ class CatalogArguments(Arguments):
 
 
 class ToolWarning(TypedDict):
-    """A hint about one tool, about a name that was requested, or about the whole list."""
+    """A warning about a tool, a requested name, or the whole list."""
 
     tool: NotRequired[str]
     message: str

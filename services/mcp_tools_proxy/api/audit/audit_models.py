@@ -40,15 +40,15 @@ class RecordQuery(BaseModel):
 
     tenant_id: Annotated[
         Identifier | None,
-        Field(description="Only this tenant's; without it those of all tenants."),
+        Field(description="Tenant whose documents are listed. Default: all tenants."),
     ] = None
     user_id: Identifier | None = None
     agent: Identifier | None = None
-    tool: Annotated[_Text, Field(description="The name of a tool, prompt or resource.")] = None
-    server: Annotated[_Text, Field(description="The id of a downstream server.")] = None
+    tool: Annotated[_Text, Field(description="Name of a tool, prompt or resource.")] = None
+    server: Annotated[_Text, Field(description="Id of a downstream server.")] = None
     doc_id: Identifier | None = None
     code: Annotated[_Text, Field(description="An error code, `OK` or `CANCELLED`.")] = None
-    event: Annotated[_Text, Field(description="The kind of record, as `tool.call`.")] = None
+    event: Annotated[_Text, Field(description="Kind of record, such as `tool.call`.")] = None
     trace_id: _Text = None
     token_id: _Text = None
 
@@ -63,19 +63,21 @@ class AuditQuery(RecordQuery):
 
     since: Annotated[
         _Time | None,
-        Field(description="Not older than this, in ISO 8601 with a time zone."),
+        Field(description="Earliest time, in ISO 8601 with a time zone."),
     ] = None
-    until: Annotated[_Time | None, Field(description="Not newer than this.")] = None
+    until: Annotated[_Time | None, Field(description="Latest time, in the same format.")] = None
     cursor: Annotated[
-        int | None, Field(ge=1, description="The `next_cursor` of the page before.")
+        int | None, Field(ge=1, description="The `next_cursor` of the previous page.")
     ] = None
-    limit: Annotated[int, Field(ge=1, le=MAX_RECORDS, description="Records in the answer.")] = 100
+    limit: Annotated[
+        int, Field(ge=1, le=MAX_RECORDS, description=("Maximum number of records to return."))
+    ] = 100
     unauthenticated: Annotated[
         bool | None,
         Field(
-            description="`true`: the records of requests that were refused without a valid token, "
-            "which have numbers of their own, instead of all others. The default is `true` with "
-            "`code=UNAUTHENTICATED`, otherwise `false`."
+            description="`true` returns the records of requests refused without a valid token "
+            "instead of all others. They are numbered separately. Default: `true` "
+            "with `code=UNAUTHENTICATED`, otherwise `false`."
         ),
     ] = None
 
@@ -97,7 +99,7 @@ class AuditQuery(RecordQuery):
 
 
 class AuditRecord(AnswerModel):
-    """The record of one attempt, as its log line has it."""
+    """An audit record, as in its log line."""
 
     timestamp: str
     level: str
@@ -106,38 +108,38 @@ class AuditRecord(AnswerModel):
     trace_id: str | None
     seq: Annotated[int, Field(description="The record's number.")]
     mac: Annotated[
-        str | None, Field(description="Its signature, where the gateway signs records.")
+        str | None, Field(description="The record's signature, if the gateway signs records.")
     ] = None
 
 
 class AuditAnswer(AnswerModel, title="AuditRecords"):
-    """Records, the newest first."""
+    """Audit records, newest first."""
 
     records: list[AuditRecord]
     next_cursor: Annotated[
-        int | None, Field(description="The `cursor` of the next page; only where there is one.")
+        int | None, Field(description="The `cursor` of the next page, if there is one.")
     ] = None
 
 
 class RulePlace(AnswerModel):
-    """Where a rule stands: a file and a JSON path in it; of a setting its variable."""
+    """Location of a rule: a file and a JSON path in it, or the variable of a setting."""
 
     file: str
     path: str
 
 
 class ExplainedCheck(AnswerModel):
-    """One check of a call: `pass`, `not_reached`, `not_checked`, or the code of a refusal."""
+    """A check of a call; `verdict`: `pass`, `not_reached`, `not_checked`, or an error code."""
 
     check: str
     verdict: str
-    message: Annotated[str | None, Field(description="What the caller would read.")] = None
-    reason: Annotated[str | None, Field(description="What only operators see.")] = None
+    message: Annotated[str | None, Field(description="Message to the caller.")] = None
+    reason: Annotated[str | None, Field(description="Reason shown only to operators.")] = None
     rule: RulePlace | None = None
 
 
 class SentCall(AnswerModel):
-    """What would be sent where: names, no values."""
+    """Target and names of what would be sent, without values."""
 
     to: Annotated[str, Field(description="`server`, `documents` or `retrieval`.")]
     server_id: str | None = None
@@ -147,7 +149,7 @@ class SentCall(AnswerModel):
 
 
 class ExplainedBudget(AnswerModel):
-    """A budget that applies to the call, and what is left of it."""
+    """A budget of the call, and its remainder."""
 
     name: str
     unit: str
@@ -159,18 +161,21 @@ class ExplainedBudget(AnswerModel):
 
 
 class ExplainAnswer(AnswerModel, title="Explanation"):
-    """What would happen to a call."""
+    """How a call would be handled."""
 
     decision: Annotated[
         str,
         Field(
-            description="`pass`, the code that it would end in, or `not_checked` where only the "
-            "call itself shows it."
+            description="`pass`, the error code of the call, or `not_checked` if only the call "
+            "itself can show it."
         ),
     ]
-    check: Annotated[str | None, Field(description="The check that decides.")] = None
+    check: Annotated[str | None, Field(description="The deciding check.")] = None
     rule: RulePlace | None = None
-    checks: Annotated[list[ExplainedCheck], Field(description="In the order of a call.")]
+    checks: Annotated[
+        list[ExplainedCheck],
+        Field(description=("Checks in the order in which a call passes them.")),
+    ]
     sends: SentCall | None = None
     budgets: list[ExplainedBudget]
     preset: str | None = None

@@ -34,10 +34,10 @@ def audit_routes(
             audit.list_records,
             operation_id="list_audit_records",
             tag=Tag.AUDIT,
-            summary="List the records of attempts",
+            summary="Search the audit log",
             description=(
-                "The newest first. Of the audit file, or without one the newest 1,000 of this "
-                "replica. Needs the right `audit`."
+                "Returns audit records, newest first: from the audit file, or without one the "
+                "last 1,000 records of this replica. Requires the operator right `audit`."
             ),
             query=AuditQuery,
             responses=audit_responses(AuditAnswer, "The records."),
@@ -49,14 +49,14 @@ def audit_routes(
             streams.stream,
             operation_id="stream_audit_records",
             tag=Tag.AUDIT,
-            summary="Watch the records of attempts as they come",
+            summary="Stream audit records",
             description=(
-                "Server-sent events of this replica, from now on: `record` has a record as the "
-                "audit shows it, but for `seq` and `mac`, which it gets when it is written; `lost` "
-                "has how many `records` a slow reader has lost in that place; `end` has as "
-                "`reason` the code by which the stream ends, as UNAUTHENTICATED or SHUTTING_DOWN. "
-                "At most 16 streams are open at once. The right is checked again and again. "
-                "Needs the right `audit`."
+                "Server-sent events with this replica's new audit records. `record` contains a "
+                "record in the format of the audit log, without `seq` and `mac`, which are "
+                "assigned when it is written. `lost` reports how many `records` a slow reader "
+                "missed at this point. `end` closes the stream; its `reason` is an error code, "
+                "such as UNAUTHENTICATED or SHUTTING_DOWN. At most 16 streams can be open. The "
+                "right is checked repeatedly. Requires the operator right `audit`."
             ),
             query=RecordQuery,
             responses=STREAM_RESPONSES,
@@ -71,15 +71,15 @@ def audit_routes(
             operation_id="explain_call",
             tag=Tag.AUDIT,
             examples=EXECUTE_EXAMPLES,
-            summary="Explain what would happen to a call",
+            summary="Explain how a call would be handled",
             description=(
-                "The body is that of `execute`. Nothing runs, and nothing is charged: each check "
-                "with its verdict, the rule that decides and where it stands, what would be sent "
-                "where, and what is left of the budgets. A missing login is foreseen; no issuer is "
-                "asked, and no sign-in begins. Needs the right `audit`; where switching presets "
-                "needs no token, neither does this."
+                "Takes the body of `execute`. Nothing is run or charged. The answer lists each "
+                "check with its verdict, the deciding rule and its location, what would be sent "
+                "to which target, and the remaining budgets. Missing logins are reported, but no "
+                "issuer is contacted and no sign-in is started. Requires the operator right "
+                "`audit`, unless presets can be switched without a token."
             ),
-            responses=explain_responses(ExplainAnswer, "What would happen."),
+            responses=explain_responses(ExplainAnswer, "The explanation."),
             headers=TRACED,
             needs_token=explain.needs_token,
             before_body=explain.check_sender,

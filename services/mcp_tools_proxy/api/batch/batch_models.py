@@ -18,7 +18,7 @@ CallId = Annotated[str, StringConstraints(pattern=r"^[!-~]{1,16384}$")]
 
 ResultsWanted = Annotated[
     Literal["full"] | None,
-    Field(description="With `full` the results keep the content that `messages` hold as well."),
+    Field(description="`full` keeps content in the results that `messages` contains as well."),
 ]
 
 
@@ -31,14 +31,14 @@ class ReplyRequest(RequestContext):
 
 
 class ModelFunction(TypedDict):
-    """The function that a model calls; `arguments` is its text of JSON."""
+    """The function called by a model; `arguments` is a JSON string."""
 
     name: str
     arguments: NotRequired[object]
 
 
 class ChatToolCall(TypedDict):
-    """One of the `tool_calls` of OpenAI's Chat Completions."""
+    """An entry of `tool_calls` in OpenAI's Chat Completions."""
 
     id: CallId
     type: NotRequired[Literal["function"] | None]
@@ -46,13 +46,13 @@ class ChatToolCall(TypedDict):
 
 
 class CustomTool(TypedDict):
-    """A tool that takes text."""
+    """A custom tool, which takes text."""
 
     name: str
 
 
 class ChatCustomCall(TypedDict):
-    """A call of a custom tool, which fails: only functions are run."""
+    """A call of a custom tool. It fails: only functions can be run."""
 
     id: CallId
     type: Literal["custom"]
@@ -60,7 +60,7 @@ class ChatCustomCall(TypedDict):
 
 
 class ResponsesCall(TypedDict):
-    """A call in the `output` of OpenAI's Responses; one of a custom tool fails."""
+    """A call in the `output` of OpenAI's Responses. Calls of custom tools fail."""
 
     type: Literal["function_call", "custom_tool_call"]
     call_id: CallId
@@ -69,13 +69,13 @@ class ResponsesCall(TypedDict):
 
 
 class ResponsesOtherItem(TypedDict):
-    """Another item of `output`: skipped, or if it is a tool's call, one that is not run here."""
+    """Another item of `output`. It is skipped, or fails if it is a tool call."""
 
     type: Annotated[
         str,
         open_names(
             "ResponsesOtherItemType",
-            "What the item is.",
+            "Type of the item.",
             ["message", "reasoning", "web_search_call", "file_search_call", "mcp_call"],
         ),
     ]
@@ -91,20 +91,20 @@ class ToolUseBlock(TypedDict):
 
 
 class AnthropicOtherBlock(TypedDict):
-    """Another block of `content`: skipped, or if it is a tool's call, one that is not run here."""
+    """Another block of `content`. It is skipped, or fails if it is a tool call."""
 
     type: Annotated[
         str,
         open_names(
             "AnthropicOtherBlockType",
-            "What the block is.",
+            "Type of the block.",
             ["text", "thinking", "redacted_thinking", "server_tool_use", "mcp_tool_use"],
         ),
     ]
 
 
 class GeminiFunctionCall(TypedDict):
-    """The function that Gemini calls; it needs no `id`."""
+    """The function called by Gemini; `id` is optional."""
 
     name: str
     args: NotRequired[object]
@@ -112,19 +112,19 @@ class GeminiFunctionCall(TypedDict):
 
 
 class GeminiCallPart(TypedDict):
-    """A call among the `parts` of Gemini's content; other parts are skipped."""
+    """A call in the `parts` of Gemini's content. Other parts are skipped."""
 
     functionCall: GeminiFunctionCall
 
 
 class GeminiTextPart(TypedDict):
-    """A text among the `parts`, which is skipped like any other part that is no call."""
+    """A text in the `parts`. It is skipped, like all parts other than calls."""
 
     text: str
 
 
 class ReplyBatchRequest(RequestContext):
-    """The calls of a model's reply, as its API sent them; all of one API."""
+    """The calls in a model's reply, unchanged and all from one API."""
 
     model_config = ConfigDict(defer_build=True)
 
@@ -147,7 +147,7 @@ class BatchBody(RootModel[Any]):  # RootModel of the two would be built at once,
 
 
 class ChatToolMessage(TypedDict):
-    """The result of one call, for OpenAI's Chat Completions."""
+    """The result of a call, for OpenAI's Chat Completions."""
 
     role: Literal["tool"]
     tool_call_id: str
@@ -177,7 +177,7 @@ class ResponsesCallOutput(TypedDict):
     caller: NotRequired[
         Annotated[
             dict[str, object],
-            Field(title="OutputCaller", description="The program of the model's that called."),
+            Field(title="OutputCaller", description="The model's program that made the call."),
         ]
     ]
 
@@ -222,7 +222,7 @@ class ToolResultsMessage(TypedDict):
 
 
 class GeminiResponse(TypedDict):
-    """What a function answered, as JSON or text."""
+    """A function's result, as JSON or text."""
 
     output: NotRequired[str]
     error: NotRequired[str]
@@ -251,5 +251,7 @@ class GeminiResultsContent(TypedDict):
 
 BatchMessage = Annotated[
     ChatToolMessage | ResponsesCallOutput | ToolResultsMessage | GeminiResultsContent,
-    Field(title="BatchMessage", description="A message to append, as the model's API takes it."),
+    Field(
+        title="BatchMessage", description=("A message to append, in the format of the model's API.")
+    ),
 ]

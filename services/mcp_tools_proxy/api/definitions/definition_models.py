@@ -20,7 +20,7 @@ Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
 class DefinitionChoice(BaseModel):
-    """The definition to accept: the item's present one, whose hash `sha256` is.
+    """The definition to accept, if it still has the hash ``sha256``.
 
     ``name`` is the item's name, URI or URI template at its server; empty for instructions.
     """
@@ -32,14 +32,14 @@ class DefinitionChoice(BaseModel):
 
 
 class DefinitionFlag(AnswerModel, title="DefinitionFlag"):
-    """What is suspicious in a definition, and in which field of it."""
+    """A suspicious part of a definition, and its field."""
 
     reason: Annotated[FlagReason, Field(title="DefinitionFlagReason")]
     field: str
 
 
 class GuardFindingAnswer(AnswerModel, title="GuardFinding"):
-    """What a guard found, where, and what follows; never the text itself."""
+    """A guard's finding: kind, place and action, never the text itself."""
 
     guard: Annotated[GuardName, Field(title="GuardName")]
     kind: str
@@ -49,16 +49,16 @@ class GuardFindingAnswer(AnswerModel, title="GuardFinding"):
 
 
 class DefinitionWords(AnswerModel, title="DefinitionWords"):
-    """Some words of a text, and whether they are the same, removed, or added."""
+    """Words of a text that are unchanged, removed or added."""
 
     edit: Annotated[Edit, Field(title="DefinitionEdit")]
     text: str
 
 
 class DefinitionDifference(AnswerModel, title="DefinitionDifference"):
-    """A text of a definition that differs from the locked one, word by word.
+    r"""Word-by-word diff of a text that differs from the lock file.
 
-    Hidden characters are escaped, as `\\u200b`.
+    Hidden characters are escaped, such as `\u200b`.
     """
 
     field: str
@@ -66,13 +66,14 @@ class DefinitionDifference(AnswerModel, title="DefinitionDifference"):
 
 
 class DefinitionItem(AnswerModel, title="Definition"):
-    """One definition that is not just as locked.
+    """A definition that differs from the lock file.
 
-    ``shown_name`` is the name with hidden characters escaped, where it has some. ``sha256`` is of
-    the present definition; it is what a request to accept it sends. ``uncovered`` are its fields
-    that its entry in the lock, of version 1, does not cover. ``guards`` is what guards found in it;
-    with ``hidden`` they hide it from all callers. ``unstable`` is there if the server has offered
-    several definitions that nobody accepted: how the last two differ.
+    ``shown_name`` is the name with hidden characters escaped, if it has any. ``sha256`` is the
+    hash of the current definition; a request to accept the definition sends it. ``uncovered``
+    lists fields that a version 1 entry of the lock file does not cover. ``guards`` lists the
+    guards' findings; with ``hidden``, the item is hidden from all callers because of them.
+    ``unstable`` is present if the server has offered several definitions that nobody accepted,
+    and shows how the last two differ.
     """
 
     server_id: str
@@ -92,9 +93,9 @@ class DefinitionItem(AnswerModel, title="Definition"):
 
 
 class DefinitionsAnswer(AnswerModel, title="DefinitionList"):
-    """The mode, whether there is a lock, and every definition that is not just as locked.
+    """The mode, whether there is a lock file, and all definitions that differ from it.
 
-    ``as_locked`` counts the others.
+    ``as_locked`` counts the definitions that match.
     """
 
     mode: Annotated[DefinitionsMode, Field(title="DefinitionsMode")]

@@ -22,12 +22,13 @@ PATH = "/internal/mcp/definitions"
 
 _READ_ONLY = SharedAnswer(
     "DefinitionNotAccepted",
-    Answer("CONFIG_READ_ONLY: definitions.lock.json cannot be written.", ErrorEnvelope),
+    Answer("CONFIG_READ_ONLY: definitions.lock.json is not writable.", ErrorEnvelope),
 )
 _MISMATCH = SharedAnswer(
     "DefinitionMismatch",
     Answer(
-        "VERSION_MISMATCH: the definition is another one by now: `details.sha256`.", ErrorEnvelope
+        "VERSION_MISMATCH: the definition has changed; its hash is now `details.sha256`.",
+        ErrorEnvelope,
     ),
 )
 
@@ -36,19 +37,17 @@ def definition_routes(
     build: RouteBuilder, definitions: DefinitionHandlers
 ) -> Sequence[DirectRoute]:
     """Build the routes; each needs the operator right ``definitions``."""
-    responses = show_responses(
-        DefinitionsAnswer, "The definitions that are not just as locked, and the mode."
-    )
+    responses = show_responses(DefinitionsAnswer, "The differing definitions and the mode.")
     return (
         build.get(
             PATH,
             definitions.show,
             operation_id="list_definitions",
             tag=Tag.STATUS,
-            summary="Show the definitions of the servers' items that are not as locked",
+            summary="List definitions that differ from the lock file",
             description=(
-                "Those that the active preset shows, each with its difference from "
-                "definitions.lock.json word by word. Needs the operator right `definitions`."
+                "Lists items of the active preset that differ from definitions.lock.json, with a "
+                "word-by-word diff. Requires the operator right `definitions`."
             ),
             responses=responses,
             headers=TRACED,
@@ -62,10 +61,10 @@ def definition_routes(
             operation_id="accept_definition",
             tag=Tag.STATUS,
             examples=DEFINITION_EXAMPLES,
-            summary="Accept the present definition of one item",
+            summary="Accept the current definition of an item",
             description=(
-                "Writes it into definitions.lock.json, if `sha256` is still its hash; later calls "
-                "find the item. Needs the operator right `definitions`."
+                "Writes the definition to definitions.lock.json if its hash is still `sha256`. "
+                "Later calls can use the item. Requires the operator right `definitions`."
             ),
             responses={**responses, 409: _READ_ONLY, 412: _MISMATCH, 413: SHARED_ANSWERS[413]},
             headers=TRACED,

@@ -19,14 +19,14 @@ class DocumentsQuery(BaseModel):
 
     tenant_id: Annotated[
         Identifier | None,
-        Field(description="Only this tenant's; without it those of all tenants."),
+        Field(description="Tenant whose documents are listed. Default: all tenants."),
     ] = None
     doc_id: Annotated[
         Identifier | None,
-        Field(description="Only this document of the tenant, with its older versions."),
+        Field(description="Only this document of the tenant, including its older versions."),
     ] = None
     cursor: Annotated[
-        str | None, Field(description="The `next_cursor` of the page before.", max_length=4096)
+        str | None, Field(description="The `next_cursor` of the previous page.", max_length=4096)
     ] = None
 
     @model_validator(mode="after")
@@ -39,32 +39,35 @@ class DocumentsQuery(BaseModel):
 class DocumentQuery(BaseModel):
     """Query that names one document."""
 
-    tenant_id: Annotated[Identifier, Field(description="Whose document it is.")]
-    doc_id: Annotated[Identifier, Field(description="Its id, any characters percent-encoded.")]
+    tenant_id: Annotated[Identifier, Field(description="The document's tenant.")]
+    doc_id: Annotated[
+        Identifier, Field(description=("The document's id. Percent-encode special characters."))
+    ]
 
 
 class UploadQuery(DocumentQuery):
     """Query of an upload. Title, tags and language are for files; the JSON form has its own."""
 
     title: Annotated[
-        str | None, Field(description="By default the file's own title.", max_length=1000)
+        str | None, Field(description="Title. Default: the title in the file.", max_length=1000)
     ] = None
     tag: Annotated[list[str] | None, Field(description="May be repeated.", max_length=100)] = None
     language: Annotated[
-        LanguageTag | None, Field(description="Of the text, by its tag of BCP 47, such as `de`.")
+        LanguageTag | None, Field(description="Language of the text as a BCP 47 tag, such as `de`.")
     ] = None
     reader_user: Annotated[
         list[Identifier] | None,
         Field(
-            description="A user who may read it, from the first moment on; with this or "
-            "`reader_role` nobody else may. May be repeated.",
+            description="A user who may read the document. If this or `reader_role` is given, no "
+            "one else can read it, from the start. May be repeated.",
             max_length=MAX_READERS,
         ),
     ] = None
     reader_role: Annotated[
         list[Identifier] | None,
         Field(
-            description="A role whose users may read it. May be repeated.", max_length=MAX_READERS
+            description=("A role whose users may read the document. May be repeated."),
+            max_length=MAX_READERS,
         ),
     ] = None
 
@@ -78,7 +81,7 @@ class UploadQuery(DocumentQuery):
 
 
 class NamedReaders(BaseModel):
-    """Who may read a document: by user id or by role, either is enough; none is nobody."""
+    """Users and roles that may read a document; either is enough, and empty lists allow no one."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -91,7 +94,7 @@ class NamedReaders(BaseModel):
 
 
 class RightsChange(BaseModel):
-    """Who may read a document: `readers`, or all users of the tenant; one of the two."""
+    """New access rights: either `readers`, or all users of the tenant."""
 
     readers: NamedReaders | None = None
     all_users: bool | None = None

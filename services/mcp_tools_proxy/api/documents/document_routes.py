@@ -36,7 +36,10 @@ def document_routes(build: RouteBuilder, documents: DocumentHandlers) -> Sequenc
             operation_id="list_documents",
             tag=Tag.DOCUMENTS,
             summary="List documents",
-            description="Of one tenant, or of all, in pages of 100. Needs the right `documents`.",
+            description=(
+                "Lists the documents of one tenant or of all tenants, in pages of 100. "
+                "Requires the operator right `documents`."
+            ),
             query=DocumentsQuery,
             responses=document_responses(DocumentsAnswer, "The documents."),
             headers=TRACED,
@@ -59,19 +62,19 @@ def document_routes(build: RouteBuilder, documents: DocumentHandlers) -> Sequenc
             documents.put_content,
             operation_id="put_document",
             tag=Tag.DOCUMENTS,
-            summary="Put a document",
+            summary="Create or replace a document",
             description=(
-                "A new one with `If-None-Match: *`, else in place of the version that `If-Match` "
-                "names. A file of another kind than JSON is imported in a process of its own, "
-                "a scan by OCR where it is set. A document that is replaced keeps its readers, "
-                "unless the query names readers or the JSON form has `readers`."
+                "`If-None-Match: *` creates a document; `If-Match` replaces the version it "
+                "names. A file that is not JSON is imported in a separate process, with OCR for "
+                "scans if it is configured. A replaced document keeps its readers, unless the "
+                "query or the JSON document names readers."
             ),
             query=UploadQuery,
             responses={
                 **document_responses(
                     DocumentFacts, "The document was replaced.", 409, 412, 413, 415, 428
                 ),
-                201: Answer("The document is new.", DocumentFacts, ("X-Trace-Id", "ETag")),
+                201: Answer("The document was created.", DocumentFacts, ("X-Trace-Id", "ETag")),
             },
             headers=PUT_HEADERS,
             files=FILES,
@@ -82,10 +85,12 @@ def document_routes(build: RouteBuilder, documents: DocumentHandlers) -> Sequenc
             documents.remove_content,
             operation_id="remove_document",
             tag=Tag.DOCUMENTS,
-            summary="Remove a document",
-            description="The version that `If-Match` names, or any with `*`.",
+            summary="Delete a document",
+            description="Deletes the version named in `If-Match`; `*` matches any version.",
             query=DocumentQuery,
-            responses=document_responses(DocumentFacts, "What was removed.", 404, 409, 412, 428),
+            responses=document_responses(
+                DocumentFacts, ("The deleted document."), 404, 409, 412, 428
+            ),
             headers=CHANGE_HEADERS,
         ),
         build.get(
@@ -95,7 +100,7 @@ def document_routes(build: RouteBuilder, documents: DocumentHandlers) -> Sequenc
             tag=Tag.DOCUMENTS,
             summary="Show who may read a document",
             query=DocumentQuery,
-            responses=document_responses(DocumentRights, "Who may read it.", 404),
+            responses=document_responses(DocumentRights, "The document's access rights.", 404),
             headers=TRACED,
             needs_token=True,
         ),
@@ -109,12 +114,13 @@ def document_routes(build: RouteBuilder, documents: DocumentHandlers) -> Sequenc
             examples=RIGHTS_EXAMPLES,
             summary="Set who may read a document",
             description=(
-                "Those named are all who may: others no longer, within a second and on every "
-                "replica. `If-Match` takes the `ETag` of the rights, which is not the document's."
+                "Replaces the access rights: only the named users and roles can read the "
+                "document, on all replicas within a second. `If-Match` takes the `ETag` of the "
+                "access rights, not that of the document."
             ),
             query=DocumentQuery,
             responses=document_responses(
-                DocumentRights, "Who may read it now.", 404, 409, 412, 413, 428
+                DocumentRights, "The new access rights.", 404, 409, 412, 413, 428
             ),
             headers=CHANGE_HEADERS,
             needs_token=True,

@@ -37,30 +37,32 @@ ARGUMENTS = ("query", "tag", "limit", "cursor")
 class ReadableQuery(BaseModel):
     """Query of GET /internal/mcp/documents."""
 
-    tenant_id: Annotated[Identifier | None, Field(description="Whose documents.")] = None
+    tenant_id: Annotated[Identifier | None, Field(description="The documents' tenant.")] = None
     user_id: Annotated[
-        Identifier | None, Field(description="The user who may read what is listed.")
+        Identifier | None,
+        Field(description=("User. Only documents that this user may read are listed.")),
     ] = None
     roles: Annotated[
         list[str] | None,
         Field(
             max_length=MAX_ROLES,
-            description="The roles of the user. May be repeated: one role each.",
+            description="The user's roles. May be repeated, one role each.",
         ),
     ] = None
     agent: Agent | None = None
     documents: Documents | None = None
     query: Annotated[
         str | None,
-        Field(description="Only those with these words in the title, the id or a tag."),
+        Field(description="Only documents with these words in the title, id or a tag."),
     ] = None
-    tag: Annotated[str | None, Field(description="Only those with this tag.")] = None
+    tag: Annotated[str | None, Field(description="Only documents with this tag.")] = None
     limit: Annotated[
-        int | None, Field(ge=1, description="At most so many, 20 by default; above 50 is 50.")
+        int | None,
+        Field(ge=1, description=("Maximum number of documents: 20 by default, at most 50.")),
     ] = None
     cursor: Annotated[
         str | None,
-        Field(description="The `next_cursor` of the page before.", max_length=MAX_CURSOR_CHARS),
+        Field(description="The `next_cursor` of the previous page.", max_length=MAX_CURSOR_CHARS),
     ] = None
 
 
@@ -72,19 +74,19 @@ class ReadableDocument(AnswerModel):
     pages: Annotated[int, Field(description="The number of pages.")]
     tags: list[str]
     language: LanguageField = None
-    updated: Annotated[str, Field(description="When its content was last written, in UTC.")]
+    updated: Annotated[str, Field(description="Time of the last change to the content, in UTC.")]
 
 
 class ReadableAnswer(AnswerModel, title="ReadableDocumentList"):
-    """Documents that the caller may read, ordered by doc_id."""
+    """Documents that the caller may read, sorted by doc_id."""
 
     documents: list[ReadableDocument]
-    count: Annotated[int, Field(description="How many documents this answer has.")]
+    count: Annotated[int, Field(description="Number of documents in this answer.")]
     next_cursor: Annotated[
-        str | None, Field(description="The `cursor` of the next page; only where there is one.")
+        str | None, Field(description="The `cursor` of the next page, if there is one.")
     ] = None
     pending: Annotated[
-        bool | None, Field(description="True while some documents are not read yet.")
+        bool | None, Field(description="True while some documents have not been read yet.")
     ] = None
 
 
@@ -92,7 +94,7 @@ ReadableOrError = Annotated[
     ReadableAnswer | ErrorEnvelope,
     Field(
         title="ReadableDocumentListResponse",
-        description="The documents, or why they are not listed.",
+        description="The documents, or an error.",
     ),
 ]
 
@@ -152,8 +154,10 @@ def readable_documents_route(
         handlers.list_readable,
         operation_id="list_readable_documents",
         tag=Tag.LISTS,
-        summary="List the documents that this caller may read",
-        description="What the tool `list_documents` answers; charged like a call of it.",
+        summary="List documents that the caller may read",
+        description=(
+            "Returns the answer of the tool `list_documents` and is charged like a call of it."
+        ),
         responses=called_list_responses(ReadableOrError),
         query=ReadableQuery,
         headers=CALLER_HEADERS,

@@ -55,9 +55,9 @@ _SUFFIXES = {
 _PDF_KINDS = ("application/pdf", _ANY)
 
 FILES: Mapping[str, str] = {
-    JSON: "The document as its file spells it (DocumentContent).",
-    _ANY: f"A file, best with its own type: {', '.join(_SUFFIXES)}. With this one, what begins as "
-    "a PDF is one, and anything else is text.",
+    JSON: "The document in the format of document files (DocumentContent).",
+    _ANY: f"A file, preferably with its own type: {', '.join(_SUFFIXES)}. With this type, PDFs "
+    "are detected by their first bytes; other files are read as text.",
 }
 """What OpenAPI says of an upload, by media type: generators of clients know no others."""
 

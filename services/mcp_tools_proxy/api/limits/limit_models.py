@@ -18,35 +18,38 @@ class LimitsQuery(BaseModel):
 
     tenant_id: Annotated[
         Identifier | None,
-        Field(description="Another tenant than the caller's needs the operator right `audit`."),
+        Field(
+            description=(
+                "The tenant of the call. Default: the caller's; another tenant requires the "
+                "operator right `audit`."
+            )
+        ),
     ] = None
     user_id: Annotated[
-        Identifier | None, Field(description="The user of the call; by default the caller.")
+        Identifier | None, Field(description="The user of the call. Default: the caller.")
     ] = None
     agent: Annotated[
-        Identifier | None, Field(description="The agent of the call; by default the caller's.")
+        Identifier | None, Field(description="The agent of the call. Default: the caller's.")
     ] = None
     tool: Annotated[
         Name | None,
         Field(
             description=(
-                "The tool of the call, by a name that `execute` takes. Without it budgets of "
+                "The tool of the call, by a name that `execute` accepts. If omitted, budgets of "
                 "single tools and servers are not shown."
             )
         ),
     ] = None
-    doc_id: Annotated[Identifier | None, Field(description="The document that the call names.")] = (
+    doc_id: Annotated[Identifier | None, Field(description="The document named in the call.")] = (
         None
     )
 
 
-LimitUnit = Annotated[
-    str, open_names("LimitUnit", "What a budget is measured in.", ["calls", "tokens"])
-]
+LimitUnit = Annotated[str, open_names("LimitUnit", "Unit of a budget.", ["calls", "tokens"])]
 
 
 class LimitAnswer(AnswerModel, title="Limit"):
-    """What is left of one budget. Nothing is charged to it while ``reset_s`` is 0."""
+    """The remainder of a budget. If ``reset_s`` is 0, nothing has been charged to it."""
 
     name: str
     unit: LimitUnit
@@ -64,5 +67,5 @@ class LimitsAnswer(AnswerModel, title="LimitList"):
 
 LimitsOrError = Annotated[
     LimitsAnswer | ErrorEnvelope,
-    Field(title="LimitListResponse", description="The budgets, or why they are not shown."),
+    Field(title="LimitListResponse", description="The budgets, or an error."),
 ]

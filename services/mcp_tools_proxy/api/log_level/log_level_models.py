@@ -14,16 +14,16 @@ LevelField = Annotated[LevelName, Field(title="LogLevelName")]
 
 
 class LogLevelChange(BaseModel):
-    """The level to log from, and for how many seconds; without them until the next change."""
+    """The minimum level to log, and its duration in seconds; by default until the next change."""
 
     level: LevelField
     for_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
 
 
 class LogLevelAnswer(AnswerModel, title="LogLevel"):
-    """The level in force, and that of the settings.
+    """The active and the configured log level.
 
-    ``for_s`` are the seconds after which the level of the settings is in force again.
+    After ``for_s`` seconds the configured level is restored.
     """
 
     level: LevelField

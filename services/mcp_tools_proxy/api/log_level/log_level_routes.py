@@ -17,15 +17,18 @@ PATH = "/internal/mcp/log-level"
 
 def log_level_routes(build: RouteBuilder, log_level: LogLevelHandlers) -> Sequence[DirectRoute]:
     """Build the routes; each needs the operator right ``config``."""
-    responses = show_responses(LogLevelAnswer, "The level of this replica's log.")
+    responses = show_responses(LogLevelAnswer, "This replica's log level.")
     return (
         build.get(
             PATH,
             log_level.show,
             operation_id="get_log_level",
             tag=Tag.STATUS,
-            summary="Show the level of the log",
-            description="Of the replica that answers. Needs the operator right `config`.",
+            summary="Show the log level",
+            description=(
+                "Applies to the replica that receives the request. Requires the operator "
+                "right `config`."
+            ),
             responses=responses,
             headers=TRACED,
             needs_token=True,
@@ -38,10 +41,10 @@ def log_level_routes(build: RouteBuilder, log_level: LogLevelHandlers) -> Sequen
             operation_id="set_log_level",
             tag=Tag.STATUS,
             examples=LOG_LEVEL_EXAMPLES,
-            summary="Change the level of the log",
+            summary="Change the log level",
             description=(
-                "For all lines from now on, of the replica that answers. A restart goes back to "
-                "the level of the settings. Needs the operator right `config`."
+                "Applies to new log lines of the replica that receives the request. A restart "
+                "restores the configured level. Requires the operator right `config`."
             ),
             responses={**responses, 413: SHARED_ANSWERS[413]},
             headers=TRACED,

@@ -36,7 +36,7 @@ class LoginQuery(LoginsQuery):
 
 
 class LoginWanted(BaseModel):
-    """The server that the caller wants to sign in to, and scopes beyond those that it wants."""
+    """The server to sign in to, and additional scopes."""
 
     server_id: ServerId
     scopes: Annotated[
@@ -46,7 +46,7 @@ class LoginWanted(BaseModel):
 
 
 class LoginItem(AnswerModel, title="Login"):
-    """One login; ``signed_in_at`` is missing where the gateway cannot open it."""
+    """A login. ``signed_in_at`` is missing if the gateway cannot decrypt it."""
 
     server_id: str
     login_for: ForField
@@ -56,19 +56,19 @@ class LoginItem(AnswerModel, title="Login"):
 
 
 class LoginsAnswer(AnswerModel, title="LoginList"):
-    """The logins that there are, by server and user; no tokens."""
+    """Existing logins, sorted by server and user, without tokens."""
 
     logins: list[LoginItem]
 
 
 LoginsOrError = Annotated[
     LoginsAnswer | ErrorEnvelope,
-    Field(title="LoginListResponse", description="The logins, or why they are not shown."),
+    Field(title="LoginListResponse", description="The logins, or an error."),
 ]
 
 
 class SignInAnswer(AnswerModel, title="SignIn"):
-    """Where the caller signs in, in a browser, and for how many seconds that address is good."""
+    """The sign-in URL for a browser, and its validity in seconds."""
 
     url: str
     expires_in_s: int
@@ -76,17 +76,17 @@ class SignInAnswer(AnswerModel, title="SignIn"):
 
 SignInOrError = Annotated[
     SignInAnswer | ErrorEnvelope,
-    Field(title="SignInResponse", description="The address, or why there is none."),
+    Field(title="SignInResponse", description="The URL, or an error."),
 ]
 
 
 class LogoutAnswer(AnswerModel, title="Logout"):
-    """Whether there was such a login; it is revoked and forgotten."""
+    """Whether a login existed. It is now revoked and deleted."""
 
     removed: bool
 
 
 LogoutOrError = Annotated[
     LogoutAnswer | ErrorEnvelope,
-    Field(title="LogoutResponse", description="Whether there was one, or why that is not known."),
+    Field(title="LogoutResponse", description="Whether a login existed, or an error."),
 ]

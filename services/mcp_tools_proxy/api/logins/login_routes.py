@@ -31,11 +31,12 @@ def login_routes(build: RouteBuilder, logins: LoginHandlers) -> Sequence[DirectR
             tag=Tag.LOGINS,
             summary="List logins to servers",
             description=(
-                "Users see their own; those of a tenant, or without `tenant_id` those of the "
-                "deployment, need the operator right `logins`. Of `auth_mode` jwt alone."
+                "Users see their own logins. The logins of a tenant, or without `tenant_id` "
+                "those of the deployment, require the operator right `logins`. Only with "
+                "`auth_mode` jwt."
             ),
             query=LoginsQuery,
-            responses=login_responses(LoginsOrError, "The logins, without their tokens."),
+            responses=login_responses(LoginsOrError, "The logins, without tokens."),
             headers=TRACED,
             needs_token=True,
         ),
@@ -47,13 +48,14 @@ def login_routes(build: RouteBuilder, logins: LoginHandlers) -> Sequence[DirectR
             operation_id="begin_login",
             tag=Tag.LOGINS,
             examples=LOGIN_EXAMPLES,
-            summary="Get the address where the caller signs in to a server",
+            summary="Start a sign-in to a server",
             description=(
-                "It is good for ten minutes, for this user alone, and for one sign-in. Asked again "
-                "meanwhile, it is the same. Needs a JWT that names the user."
+                "Returns the URL at which the caller signs in. The URL is valid for ten minutes, "
+                "for this user and one sign-in; repeated requests in this time return the same "
+                "URL. Requires a JWT that names the user."
             ),
             responses={
-                **login_responses(SignInOrError, "The address."),
+                **login_responses(SignInOrError, "The sign-in URL."),
                 413: SHARED_ANSWERS[413],
             },
             headers=TRACED,
@@ -65,13 +67,13 @@ def login_routes(build: RouteBuilder, logins: LoginHandlers) -> Sequence[DirectR
             logins.end,
             operation_id="end_login",
             tag=Tag.LOGINS,
-            summary="Revoke and forget a login to a server",
+            summary="Revoke and delete a login to a server",
             description=(
-                "Users end their own; those of others, of a tenant, or of the deployment need the "
-                "operator right `logins`. Of `auth_mode` jwt alone."
+                "Users can delete their own logins. The logins of others, of a tenant, or of the "
+                "deployment require the operator right `logins`. Only with `auth_mode` jwt."
             ),
             query=LoginQuery,
-            responses=login_responses(LogoutOrError, "Whether there was one."),
+            responses=login_responses(LogoutOrError, "Whether a login existed."),
             headers=TRACED,
         ),
     )

@@ -21,7 +21,7 @@ ErrorCodeField = Annotated[
     str,
     open_names(
         "ErrorCode",
-        "A stable name of what went wrong.",
+        "A stable error code.",
         [*errors_by_code(), CapacityExceeded.code],
     ),
 ]
@@ -46,7 +46,7 @@ RemoteStateField = Annotated[
     str,
     open_names(
         "RemoteState",
-        "The state of the connection to the remote backend; `off` if none is set.",
+        "The state of the connection to the remote backend; `off` if none is configured.",
         ["off", *(state.value for state in RemoteState)],
     ),
 ]
@@ -55,7 +55,8 @@ ReadinessStatusField = Annotated[
     str,
     open_names(
         "ReadinessStatus",
-        "`ready` and `degraded` serve calls; `starting` and `stopping` should get none.",
+        "`ready` and `degraded` replicas serve calls; `starting` and `stopping` ones "
+        "should get none.",
         ["ready", "degraded", "starting", "stopping"],
     ),
 ]
@@ -67,19 +68,19 @@ CheckStatusField = Annotated[
 
 ItemKindField = Annotated[
     str,
-    open_names("ItemKind", "What a server offers.", [kind.value for kind in Kind]),
+    open_names("ItemKind", "Kind of an offered item.", [kind.value for kind in Kind]),
 ]
 
 WhyField = Annotated[
     str,
     open_names(
-        "MissingReason", "Why an item of the preset cannot be used.", [why.value for why in Why]
+        "MissingReason", "Why an item of the preset is unavailable.", [why.value for why in Why]
     ),
 ]
 
 CallResult = Annotated[
     Object,
-    Field(title="CallResult", description="What the tool returned, or the prompt or resource."),
+    Field(title="CallResult", description="Result of the tool, prompt or resource."),
 ]
 
 ErrorDetails = Annotated[
@@ -87,8 +88,8 @@ ErrorDetails = Annotated[
     Field(
         title="ErrorDetails",
         description=(
-            "Facts for programs; which there are depends on the code: `field` names the place in "
-            "the request, `candidates` the names to choose from."
+            "Details for programs. The fields depend on the code: `field` is the place in the "
+            "request, `candidates` are possible names."
         ),
     ),
 ]
@@ -100,25 +101,27 @@ ToolAnnotationsField = Annotated[
     Field(title="ToolAnnotations", description="The tool's annotations, as MCP defines them."),
 ]
 
-Prompt = Annotated[Object, Field(title="Prompt", description="A prompt, as MCP lists it.")]
+Prompt = Annotated[Object, Field(title="Prompt", description="A prompt in MCP format.")]
 
-Resource = Annotated[Object, Field(title="Resource", description="A resource, as MCP lists it.")]
+Resource = Annotated[Object, Field(title="Resource", description="A resource in MCP format.")]
 
 ResourceTemplate = Annotated[
-    Object, Field(title="ResourceTemplate", description="A resource template, as MCP lists it.")
+    Object, Field(title="ResourceTemplate", description="A resource template in MCP format.")
 ]
 
 ServerCounts = Annotated[
     dict[str, int],
-    Field(title="ServerCounts", description="How many tools, prompts … the server offers."),
+    Field(
+        title="ServerCounts",
+        description=("Numbers of tools, prompts and other items that the server offers."),
+    ),
 ]
 
 Pending = Annotated[
     list[str],
     Field(
         description=(
-            "The servers that are being connected to for the first time: what they offer is not "
-            "listed yet."
+            "Servers that are connecting for the first time; their items are not listed yet."
         )
     ),
 ]

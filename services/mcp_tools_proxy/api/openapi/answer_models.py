@@ -42,9 +42,10 @@ class AnswerModel(BaseModel):
 
 
 class ErrorBody(AnswerModel):
-    """Why a call failed: ``code`` is for programs, ``message`` for the model or a person.
+    """An error: ``code`` is for programs, ``message`` for the model or a person.
 
-    ``retryable``: the same call may succeed later, in ``retry_after_s`` seconds if that is known.
+    If ``retryable`` is true, the same call may succeed later, in ``retry_after_s`` seconds if
+    known.
     """
 
     code: ErrorCodeField
@@ -56,14 +57,19 @@ class ErrorBody(AnswerModel):
 
 Replayed = Annotated[
     Literal[True] | None,
-    Field(description="It is the outcome of an earlier call with the same `idempotency_key`."),
+    Field(
+        description=(
+            "The response repeats the outcome of an earlier call with the same `idempotency_key`."
+        )
+    ),
 ]
 
 
 class BudgetBody(AnswerModel, title="Budget"):
-    """The budget with the smallest share left, once this call was charged to it.
+    """The budget with the smallest remaining share after this call.
 
-    ``reset_s`` are the seconds until all of it is there again, 0 if nothing was charged to it.
+    ``reset_s`` is the time until the full budget is available again, in seconds; 0 if nothing
+    has been charged to it.
     """
 
     name: str
@@ -73,7 +79,7 @@ class BudgetBody(AnswerModel, title="Budget"):
 
 
 class OkEnvelope(AnswerModel, title="OkResponse"):
-    """The tool ran, or the prompt or resource was read."""
+    """The tool was run, or the prompt or resource was read."""
 
     status: Literal["ok"]
     result: CallResult
@@ -97,19 +103,19 @@ CallAnswer = Annotated[
     Field(
         discriminator="status",
         title="CallResponse",
-        description="How a call ended; `status` says which of the two it is.",
+        description="The outcome of a call; `status` tells success from error.",
     ),
 ]
 
 
 class BatchAnswer(AnswerModel, title="BatchResults"):
-    """How each call of a batch ended, in the order of the request."""
+    """Outcomes of the calls of a batch, in the order of the request."""
 
     results: list[CallAnswer]
     messages: (
         Annotated[
             list[BatchMessage],
-            Field(description="Of a model's reply: what to append to the conversation."),
+            Field(description="For a model's reply: the messages to append to the conversation."),
         ]
         | None
     ) = None
@@ -120,13 +126,13 @@ BatchOrError = Annotated[
     BatchAnswer | ErrorEnvelope,
     Field(
         title="BatchResponse",
-        description="How each call ended, or why the whole batch was refused.",
+        description="The outcome of each call, or an error for the whole batch.",
     ),
 ]
 
 
 class McpTool(AnswerModel):
-    """One tool, as MCP lists it."""
+    """A tool in MCP format."""
 
     name: str
     description: str
@@ -136,7 +142,7 @@ class McpTool(AnswerModel):
 
 
 class AnthropicTool(AnswerModel):
-    """One tool as Anthropic's Messages API takes it."""
+    """A tool for Anthropic's Messages API."""
 
     name: str
     description: str
@@ -144,7 +150,7 @@ class AnthropicTool(AnswerModel):
 
 
 class OpenAiFunction(AnswerModel):
-    """The function of a tool, as OpenAI's Chat Completions API takes it."""
+    """The function of a tool for OpenAI's Chat Completions API."""
 
     name: str
     description: str
@@ -152,14 +158,14 @@ class OpenAiFunction(AnswerModel):
 
 
 class OpenAiTool(AnswerModel):
-    """One tool as OpenAI's Chat Completions API takes it."""
+    """A tool for OpenAI's Chat Completions API."""
 
     type: Literal["function"]
     function: OpenAiFunction
 
 
 class GeminiTool(AnswerModel):
-    """One function declaration, as the Gemini API takes it; `parameters` only if it has any."""
+    """A function declaration for the Gemini API; `parameters` only if it has any."""
 
     name: str
     description: str
@@ -168,36 +174,36 @@ class GeminiTool(AnswerModel):
 
 Tool = Annotated[
     McpTool | OpenAiTool | AnthropicTool | GeminiTool,
-    Field(title="Tool", description="A tool, in the `format` that was requested."),
+    Field(title="Tool", description="A tool in the requested `format`."),
 ]
 
 
 class PresetAnswer(AnswerModel, title="Preset"):
-    """One preset."""
+    """A preset."""
 
     id: str
     name: str
 
 
 class PresetsAnswer(AnswerModel, title="PresetList"):
-    """The presets that can be chosen, and the id of the active one."""
+    """The presets and the id of the active one."""
 
     presets: list[PresetAnswer]
     active: str
 
 
 class MissingAnswer(AnswerModel, title="MissingItem"):
-    """An item that the preset names and that cannot be used, and why."""
+    """An item of the preset that is unavailable, and the reason."""
 
     kind: ItemKindField
     server_id: str
     name: str
     reason: WhyField
-    message: Annotated[str, Field(description="The reason as a sentence, without an address.")]
+    message: Annotated[str, Field(description="The reason as a sentence, without addresses.")]
 
 
 class ShadowedAnswer(AnswerModel, title="ShadowedItem"):
-    """An item that is hidden: ``winner``, a server before this one, offers the same."""
+    """A hidden item: an earlier server, ``winner``, offers the same."""
 
     kind: ItemKindField
     server_id: str
@@ -206,7 +212,7 @@ class ShadowedAnswer(AnswerModel, title="ShadowedItem"):
 
 
 class ProblemAnswer(AnswerModel, title="Problem"):
-    """Something wrong in a configuration file; ``path`` is a JSON path."""
+    """A problem in a configuration file; ``path`` is a JSON path."""
 
     file: str
     path: str
@@ -214,7 +220,7 @@ class ProblemAnswer(AnswerModel, title="Problem"):
 
 
 class ActivePresetAnswer(AnswerModel, title="ActivePreset"):
-    """The active preset, and the items of it that no server offers."""
+    """The active preset and its items that no server offers."""
 
     preset: PresetAnswer
     missing: list[MissingAnswer]
@@ -224,40 +230,43 @@ class ActivePresetAnswer(AnswerModel, title="ActivePreset"):
 
 
 class PreviewedToolAnswer(AnswerModel, title="PreviewedTool"):
-    """A tool of the list: where it comes from, and what it costs a model to be told of it.
+    """A listed tool, its source, and its token cost in the prompt.
 
-    A tool of the gateway's own has no server. ``server_name`` is the tool's name at its server.
+    Tools of the gateway have no server. ``server_name`` is the tool's name at its server.
     """
 
     name: str
     server_id: str | None = None
     server_name: str | None = None
     tokens: Annotated[
-        int, Field(description="An estimate: a quarter of the bytes of its JSON in this format.")
+        int,
+        Field(
+            description=("Estimated tokens: a quarter of its JSON size in this format, in bytes.")
+        ),
     ]
 
 
 class PresetPreviewAnswer(ActivePresetAnswer, title="PresetPreview"):
-    """A preset, what a switch to it would leave out, and the tools in the order of the list."""
+    """A preset, the items a switch to it would leave out, and the tools in list order."""
 
-    active: Annotated[bool, Field(description="Whether it is the active preset.")]
+    active: Annotated[bool, Field(description="Whether the preset is active.")]
     agents: Annotated[
         list[str] | None,
-        Field(description="All that agents.json has; for an operator without a tenant only."),
+        Field(description="All agents in agents.json; only for operators without a tenant."),
     ] = None
-    tokens: Annotated[int, Field(description="Those of all tools of the list.")]
+    tokens: Annotated[int, Field(description="Estimated tokens of all listed tools.")]
     tools: list[PreviewedToolAnswer]
 
 
 class ToolsAnswer(AnswerModel, title="ToolList"):
-    """The tools that the caller may run, in the format that was requested."""
+    """The tools that the caller may run, in the requested format."""
 
     tools: list[Tool]
     format: ToolFormat
     warnings: list[ToolWarning] | None = None
     instructions: Annotated[
         str | None,
-        Field(description="The instructions of the servers of which the caller may use something."),
+        Field(description="Instructions of the servers from which the caller may use items."),
     ] = None
     pending: Pending | None = None
     preview: PresetPreviewAnswer | None = None
@@ -265,12 +274,12 @@ class ToolsAnswer(AnswerModel, title="ToolList"):
 
 ToolsOrError = Annotated[
     ToolsAnswer | ErrorEnvelope,
-    Field(title="ToolListResponse", description="The tools, or why they are not listed."),
+    Field(title="ToolListResponse", description="The tools, or an error."),
 ]
 
 
 class PromptsAnswer(AnswerModel, title="PromptList"):
-    """The prompts that the caller may get, as their servers describe them."""
+    """The prompts that the caller may get, as described by their servers."""
 
     prompts: list[Prompt]
     pending: Pending | None = None
@@ -278,12 +287,12 @@ class PromptsAnswer(AnswerModel, title="PromptList"):
 
 PromptsOrError = Annotated[
     PromptsAnswer | ErrorEnvelope,
-    Field(title="PromptListResponse", description="The prompts, or why they are not listed."),
+    Field(title="PromptListResponse", description="The prompts, or an error."),
 ]
 
 
 class ResourcesAnswer(AnswerModel, title="ResourceList"):
-    """The resources that the caller may read, as their servers describe them."""
+    """The resources that the caller may read, as described by their servers."""
 
     resources: list[Resource]
     resource_templates: list[ResourceTemplate]
@@ -292,12 +301,12 @@ class ResourcesAnswer(AnswerModel, title="ResourceList"):
 
 ResourcesOrError = Annotated[
     ResourcesAnswer | ErrorEnvelope,
-    Field(title="ResourceListResponse", description="The resources, or why they are not listed."),
+    Field(title="ResourceListResponse", description="The resources, or an error."),
 ]
 
 
 class SessionCountsAnswer(AnswerModel, title="SessionCounts"):
-    """The sessions of a server's tenants or users: how many are open, in use, and possible."""
+    """Sessions of a server's tenants or users: open, in use, and the maximum."""
 
     open: int
     busy: int
@@ -305,9 +314,9 @@ class SessionCountsAnswer(AnswerModel, title="SessionCounts"):
 
 
 class ServerAnswer(AnswerModel, title="Server"):
-    """One downstream server; ``stale``: what is listed of it may be out of date.
+    """A downstream server. If ``stale``, its lists may be out of date.
 
-    ``original_id`` is its name in mcp.json, if its id is derived from that.
+    ``original_id`` is its name in mcp.json, if the id is derived from it.
     """
 
     server_id: str
@@ -323,7 +332,7 @@ class ServerAnswer(AnswerModel, title="Server"):
     reconnects: int
     attempts: Annotated[
         int | None,
-        Field(description="Attempts that failed since it was connected last, or since the start."),
+        Field(description="Failed attempts since the last connection, or since the start."),
     ] = None
     next_attempt_at: datetime | None = None
     sessions: SessionCountsAnswer | None = None
@@ -331,7 +340,7 @@ class ServerAnswer(AnswerModel, title="Server"):
 
 
 class RemoteAnswer(AnswerModel, title="RemoteStatus"):
-    """The connection to the remote backend; where that is ``off`` there is only ``state``."""
+    """The connection to the remote backend. If it is ``off``, there is only ``state``."""
 
     state: RemoteStateField
     since: datetime | None = None
@@ -347,19 +356,19 @@ class RemoteAnswer(AnswerModel, title="RemoteStatus"):
 
 
 class HealthAnswer(AnswerModel, title="Health"):
-    """The process serves."""
+    """The process is alive."""
 
     status: Literal["ok"]
 
 
 class CheckAnswer(AnswerModel, title="ReadinessCheck", extra="allow"):
-    """The state of one dependency; the other fields depend on what it is."""
+    """The state of a dependency. Other fields depend on its type."""
 
     status: CheckStatusField
 
 
 class ReadinessAnswer(AnswerModel, title="Readiness"):
-    """Whether traffic should come here, and the state of each dependency in use."""
+    """Whether this replica should get traffic, and the state of each dependency in use."""
 
     status: ReadinessStatusField
     checks: Annotated[
@@ -372,7 +381,7 @@ class ReadinessAnswer(AnswerModel, title="Readiness"):
 
 
 class SigningKeyAnswer(AnswerModel, title="SigningKey", extra="allow"):
-    """A public key as RFC 7517 has it; the other fields are its numbers."""
+    """A public key (RFC 7517); the other fields are its parameters."""
 
     kid: str
     kty: str
@@ -381,6 +390,6 @@ class SigningKeyAnswer(AnswerModel, title="SigningKey", extra="allow"):
 
 
 class KeySetAnswer(AnswerModel, title="SigningKeySet"):
-    """The public keys that verify what the gateway signs."""
+    """Public keys for verifying the gateway's signatures."""
 
     keys: list[SigningKeyAnswer]

@@ -8,22 +8,23 @@ from mcp_tools_proxy.api.openapi.answer_models import AnswerModel
 
 
 class DocumentReaders(AnswerModel):
-    """Who of the tenant may read a document: by user id or by role, either is enough."""
+    """Users and roles of the tenant that may read a document. Either one is sufficient."""
 
     users: list[str]
     roles: list[str]
 
 
 ReadersField = Annotated[
-    DocumentReaders | None, Field(description="Without it all of the tenant may read the document.")
+    DocumentReaders | None,
+    Field(description=("If missing, all users of the tenant may read the document.")),
 ]
 LanguageField = Annotated[
-    str | None, Field(description="The text's language, by its tag of BCP 47, where it is known.")
+    str | None, Field(description="Language of the text as a BCP 47 tag, if known.")
 ]
 
 
 class DocumentFacts(AnswerModel):
-    """What is known of a document without its text."""
+    """A document's metadata."""
 
     tenant_id: str
     doc_id: str
@@ -32,37 +33,41 @@ class DocumentFacts(AnswerModel):
     pages: Annotated[int, Field(description="The number of pages.")]
     sections: Annotated[int, Field(description="The number of sections.")]
     text_chars: int
-    version: Annotated[str, Field(description="The SHA-256 of the content; its `ETag` is this.")]
+    version: Annotated[str, Field(description="SHA-256 of the content, also sent as `ETag`.")]
     readers: ReadersField = None
     language: LanguageField = None
     older_versions: Annotated[
         list[str] | None,
-        Field(description="Those that are kept, the newest first; of a list of one `doc_id` only."),
+        Field(
+            description=(
+                "Older versions that are kept, newest first. Only if one `doc_id` is listed."
+            )
+        ),
     ] = None
 
 
 class DocumentProblem(AnswerModel):
-    """Something in the store that cannot be used."""
+    """An unusable file or entry in the document store."""
 
     file: str
     reason: str
 
 
 class DocumentsAnswer(AnswerModel, title="DocumentList"):
-    """Documents, ordered by tenant and doc_id."""
+    """Documents, sorted by tenant and doc_id."""
 
     documents: list[DocumentFacts]
     next_cursor: Annotated[
-        str | None, Field(description="The `cursor` of the next page; only where there is one.")
+        str | None, Field(description="The `cursor` of the next page, if there is one.")
     ] = None
     problems: Annotated[
         list[DocumentProblem] | None,
-        Field(description="Files that cannot be used; for those who look after all tenants."),
+        Field(description="Unusable files. Shown only to operators of all tenants."),
     ] = None
 
 
 class DocumentSection(AnswerModel):
-    """A titled stretch of pages, counted from 1, with characters in its first and last page."""
+    """A titled range of pages, numbered from 1, with characters on the first and last page."""
 
     section_id: str
     title: str
@@ -73,7 +78,7 @@ class DocumentSection(AnswerModel):
 
 
 class DocumentChunk(AnswerModel):
-    """A stretch of text that came with the document."""
+    """A chunk of text supplied with the document."""
 
     chunk_id: str
     page: int
@@ -81,7 +86,7 @@ class DocumentChunk(AnswerModel):
 
 
 class DocumentContent(AnswerModel):
-    """A whole document, as its file spells it."""
+    """A whole document in the format of document files."""
 
     doc_id: str
     tenant_id: str
@@ -94,15 +99,15 @@ class DocumentContent(AnswerModel):
     ocr: Annotated[
         list[int | None] | None,
         Field(
-            description="Where pages were read by OCR: how sure it was of each, in per cent; null "
-            "for a page whose text is the file's own."
+            description="For pages read by OCR, the confidence for each page in per cent; null "
+            "for a page with its own text."
         ),
     ] = None
     chunks: list[DocumentChunk] | None = None
 
 
 class DocumentRights(AnswerModel):
-    """Who may read a document."""
+    """A document's access rights."""
 
     tenant_id: str
     doc_id: str

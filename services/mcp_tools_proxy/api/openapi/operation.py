@@ -36,16 +36,16 @@ class Tag(StrEnum):
 
 TAGS = [
     {"name": Tag.CALLS.value, "description": "Run tools, get prompts, read resources."},
-    {"name": Tag.LISTS.value, "description": "List what a caller may use."},
-    {"name": Tag.PRESETS.value, "description": "List presets, show the active one, choose one."},
-    {"name": Tag.DOCUMENTS.value, "description": "Look after documents, as an operator."},
+    {"name": Tag.LISTS.value, "description": "List tools, prompts, resources and documents."},
+    {"name": Tag.PRESETS.value, "description": "List presets, show and switch the active one."},
+    {"name": Tag.DOCUMENTS.value, "description": "Manage documents, for operators."},
     {
         "name": Tag.AUDIT.value,
-        "description": "Who called what and why not, for operators with the right `audit`.",
+        "description": "Search and stream the audit log, for operators with the right `audit`.",
     },
     {
         "name": Tag.LOGINS.value,
-        "description": "Logins to downstream servers: users look after their own.",
+        "description": "Logins to downstream servers. Users can manage their own.",
     },
     {
         "name": Tag.TOKENS.value,
@@ -54,11 +54,11 @@ TAGS = [
     {
         "name": Tag.STATUS.value,
         "description": (
-            "Show the downstream servers and the connection to the remote backend; show and change "
-            "the level of the log."
+            "Show downstream servers and the connection to the remote backend; show and change "
+            "the log level."
         ),
     },
-    {"name": Tag.HEALTH.value, "description": "Probes and metrics; they need no token."},
+    {"name": Tag.HEALTH.value, "description": "Probes and metrics."},
 ]
 """What the OpenAPI document says of the tags, in the order in which it lists them."""
 
@@ -113,7 +113,7 @@ class Operation(NamedTuple):
 
 _BEARER = HTTPBearer(
     scheme_name="bearer",
-    description="A token that stands for a tenant, or an operator's.",
+    description="A caller's or an operator's token.",
     auto_error=False,  # the endpoints check the token themselves
 )
 

@@ -20,39 +20,40 @@ from mcp_tools_proxy.wire.identifiers import IDEMPOTENCY_KEY_PATTERN, IDENTIFIER
 
 _IDENTIFIER: JsonSchema = {"type": "string", "maxLength": IDENTIFIER_CHARS, "pattern": "^[ -~]+$"}
 
-_INSTEAD = "where neither body, query nor token names {}. Text beyond ASCII is sent as UTF-8."
+_INSTEAD = "if body, query and token name none. Send non-ASCII text as UTF-8."
 
 HEADERS: Mapping[str, tuple[JsonSchema, str]] = {
-    TENANT_HEADER: (_IDENTIFIER, "The tenant, " + _INSTEAD.format("one")),
-    USER_HEADER: (_IDENTIFIER, "The user, " + _INSTEAD.format("one")),
+    TENANT_HEADER: (_IDENTIFIER, "The tenant, " + _INSTEAD),
+    USER_HEADER: (_IDENTIFIER, "The user, " + _INSTEAD),
     ROLES_HEADER: (
         {"type": "string", "pattern": "^[ -~]*$"},
-        "The user's roles, separated by commas and percent-encoded, "
-        "where neither body, query nor token names any.",
+        "The user's roles, comma-separated and percent-encoded, if body, query and token name "
+        "none.",
     ),
-    AGENT_HEADER: (_IDENTIFIER, "The agent, " + _INSTEAD.format("one")),
+    AGENT_HEADER: (_IDENTIFIER, "The agent, " + _INSTEAD),
     DOCUMENTS_HEADER: (
         {"type": "string", "pattern": "^[ -~]*$"},
-        "The only documents that may be used: ids, separated by commas and percent-encoded; empty "
-        "is none. Those that body, query or token name as well are left.",
+        "Ids of the documents that the request is limited to, comma-separated and "
+        "percent-encoded; empty allows none. If body, query or token name documents too, only "
+        "those named in all of them can be used.",
     ),
     TRACE_HEADER: (
         {"type": "string"},
-        "The trace id, where the body has none. Without one it is taken from `traceparent`, or "
-        "made. It comes back in the response.",
+        "The trace id, if the body has none. Default: from `traceparent`, or a new one. The "
+        "response returns it.",
     ),
     IDEMPOTENCY_HEADER: (
         {"type": "string", "pattern": IDEMPOTENCY_KEY_PATTERN},
-        "The `idempotency_key`, where the body has none.",
+        "The `idempotency_key`, if the body has none.",
     ),
     "If-Match": (
         {"type": "string"},
-        "The `ETag` that the document, or its rights, must still have; or `*`.",
+        "The expected `ETag` of the document or of its access rights, or `*` for any.",
     ),
     "If-None-Match": (
         {"type": "string"},
-        "The `ETag` of the list that the client has, or several, or `*`; if the list is still "
-        "the same, the answer is 304 without a body. To put a document, `*`: it must be new.",
+        "The `ETag` of the client's copy of the list, several of them, or `*`. If the list has "
+        "not changed, the answer is 304 without a body. To create a document, send `*`.",
     ),
 }
 """The headers of requests: schema and description."""

@@ -23,30 +23,31 @@ HEADERS = {
     TRACE_HEADER: (
         "TraceId",
         "string",
-        "The trace id of the request, as in the body: that of the request, or a new one.",
+        "The trace id of the request, or a new one; the same as in the body.",
     ),
-    RETRY_AFTER: ("RetryAfter", "integer", "Seconds after which the same request may succeed."),
+    RETRY_AFTER: ("RetryAfter", "integer", "Seconds after which the request may succeed."),
     ETAG: (
         "ETag",
         "string",
-        "Changes when what is shown does; send it as `If-None-Match`, and to change a document as "
-        "`If-Match`.",
+        "Changes when the content changes. Send it as `If-None-Match`, or as `If-Match` to "
+        "change a document.",
     ),
     RATE_LIMIT_HEADER: (
         "RateLimit",
         "string",
-        "What is left of the budget that `budget` shows: `r` of it, for `t` seconds, by "
-        "draft-ietf-httpapi-ratelimit-headers-11.",
+        "The remainder of the budget in `budget`: `r` left for the next `t` seconds "
+        "(draft-ietf-httpapi-ratelimit-headers-11).",
     ),
     POLICY_HEADER: (
         "RateLimitPolicy",
         "string",
-        "That budget: `q` in each window of `w` seconds, of calls unless `qu` says otherwise.",
+        "The limits of that budget: `q` per window of `w` seconds, in calls unless `qu` "
+        "names another unit.",
     ),
     WWW_AUTHENTICATE: (
         "WwwAuthenticate",
         "string",
-        '`Bearer`; with `error="invalid_token"` if the token of the request was refused.',
+        '`Bearer`, with `error="invalid_token"` if the request\'s token was refused.',
     ),
 }
 """The headers of responses: name of the component, type and description."""
@@ -76,27 +77,26 @@ def _error(description: str, *headers: str) -> Answer:
 SHARED_ANSWERS: Mapping[int, SharedAnswer] = {
     304: SharedAnswer(
         "NotModified",
-        Answer("The list is still the one that the client has.", None, (TRACE_HEADER, ETAG)),
+        Answer("The list has not changed.", None, (TRACE_HEADER, ETAG)),
     ),
     401: SharedAnswer(
         "Unauthenticated",
         _error(
-            "UNAUTHENTICATED: the operation needs a bearer token, and there is none, or not a "
-            "good one.",
+            "UNAUTHENTICATED: the bearer token is missing or invalid.",
             WWW_AUTHENTICATE,
             RETRY_AFTER,
         ),
     ),
-    403: SharedAnswer("Forbidden", _error("FORBIDDEN: the caller may not do this.")),
+    403: SharedAnswer("Forbidden", _error("FORBIDDEN: the caller has no permission for this.")),
     404: SharedAnswer("PresetNotFound", _error("PRESET_NOT_FOUND: no preset has this id.")),
     409: SharedAnswer(
         "PresetNotChanged",
         _error(
-            "PRESET_PINNED: a setting of the gateway fixes the preset. CONFIG_READ_ONLY: the "
-            "choice cannot be written to mcp.json."
+            "PRESET_PINNED: the preset is fixed by a setting. CONFIG_READ_ONLY: the choice "
+            "cannot be saved in mcp.json."
         ),
     ),
-    413: SharedAnswer("PayloadTooLarge", _error("PAYLOAD_TOO_LARGE: the body is too long.")),
+    413: SharedAnswer("PayloadTooLarge", _error("PAYLOAD_TOO_LARGE: the body is too large.")),
     422: SharedAnswer(
         "InvalidRequest",
         _error("INVALID_REQUEST: the request is malformed; `details.field` names the place."),
@@ -108,14 +108,15 @@ SHARED_ANSWERS: Mapping[int, SharedAnswer] = {
         "Unavailable",
         _error(
             "SHUTTING_DOWN: the gateway is stopping; another replica can take the call. "
-            "RETRIEVAL_NOT_CONFIGURED: the tool needs a Retrieval Service, and none is set."
+            "RETRIEVAL_NOT_CONFIGURED: the tool needs a Retrieval Service, and none is "
+            "configured."
         ),
     ),
 }
 """The responses that operations share, by status."""
 
 INVALID_NAME_STYLE = _error(
-    "INVALID_REQUEST: `name_style` is another than the three styles, or is given twice."
+    "INVALID_REQUEST: `name_style` is not one of the three styles, or is repeated."
 )
 """The response 400 of the one route that has a style of names."""
 
@@ -130,7 +131,7 @@ def _errors(*statuses: int) -> Responses:
 def call_responses(model: object) -> Responses:
     """Return the responses of a route that makes one call."""
     ended = Answer(
-        "How the call ended. What the model or its runtime can react to is 200 as well, with "
+        "The outcome. Errors that the model or its runtime can handle are also 200, with "
         "status `error`.",
         model,
         (TRACE_HEADER, RETRY_AFTER, RATE_LIMIT_HEADER, POLICY_HEADER),
@@ -142,16 +143,16 @@ CALL_RESPONSES = call_responses(CallAnswer)
 
 BATCH_RESPONSES: Responses = {
     200: Answer(
-        "How each call ended; where profiles require an agent and none is named, each with "
-        "AGENT_REQUIRED. Where the token is for several agents and none is named, the batch as a "
-        "whole is AGENT_REQUIRED: 200 as well, with status `error`.",
+        "The outcome of each call. If an agent is required but none is named, each call fails "
+        "with AGENT_REQUIRED. If the token is for several agents and none is named, the whole "
+        "batch fails with AGENT_REQUIRED: also 200, with status `error`.",
         BatchOrError,
     ),
     **_errors(401, 403, 413, 422, 500, 503),
 }
 
 SWITCH_RESPONSES: Responses = {
-    200: Answer("The preset is active.", ActivePresetAnswer),
+    200: Answer("The preset is now active.", ActivePresetAnswer),
     **_errors(401, 403, 404, 409, 413, 422, 500, 503),
 }
 
@@ -161,28 +162,30 @@ _DOCUMENT_ERRORS: Mapping[int, SharedAnswer] = {
     409: SharedAnswer(
         "DocumentNotChanged",
         _error(
-            "DOCUMENTS_READ_ONLY: the folder or the database cannot be written. IMPORT_BUSY: an "
-            "import of this tenant runs or waits, no place was free for 90 s, the import took long "
-            "while other tenants waited, or there are 32 uploads, or 24 of the tenant; send the "
-            "request again after Retry-After. QUOTA_EXCEEDED: the tenant would store more than its "
-            "quota; `details` has `quota`, `unit`, `limit` and `used`.",
+            "DOCUMENTS_READ_ONLY: the folder or database is not writable. IMPORT_BUSY: another "
+            "import of this tenant is running or waiting, no slot was free for 90 s, the import "
+            "took long while other tenants waited, or there are already 32 uploads in all or 24 "
+            "of the tenant; retry after Retry-After. QUOTA_EXCEEDED: the tenant's quota would be "
+            "exceeded; `details` has `quota`, `unit`, `limit` and `used`.",
             RETRY_AFTER,
         ),
     ),
     412: SharedAnswer(
         "VersionMismatch",
-        _error("VERSION_MISMATCH: the document has the version `details.version`, or is new."),
+        _error(
+            "VERSION_MISMATCH: the document's version is `details.version`, or it does not exist."
+        ),
     ),
     415: SharedAnswer(
-        "UnsupportedFormat", _error("UNSUPPORTED_FORMAT: the body is of no type that is taken.")
+        "UnsupportedFormat", _error("UNSUPPORTED_FORMAT: the body's type is not supported.")
     ),
     428: SharedAnswer(
         "VersionRequired",
-        _error("VERSION_REQUIRED: the request says neither `If-Match` nor `If-None-Match: *`."),
+        _error("VERSION_REQUIRED: send `If-Match` or `If-None-Match: *`."),
     ),
     503: SharedAnswer(
         "DocumentsUnavailable",
-        _error("DOCUMENTS_UNAVAILABLE: the documents cannot be read or written now."),
+        _error("DOCUMENTS_UNAVAILABLE: documents cannot be read or written at the moment."),
     ),
 }
 
@@ -197,19 +200,20 @@ def document_responses(model: object, description: str, *statuses: int) -> Respo
 def audit_responses(model: object, description: str) -> Responses:
     """Return the responses of an operator's route of the audit."""
     unavailable = SharedAnswer(
-        "AuditUnavailable", _error("AUDIT_UNAVAILABLE: the audit file cannot be read now.")
+        "AuditUnavailable",
+        _error("AUDIT_UNAVAILABLE: the audit file cannot be read at the moment."),
     )
     return {200: Answer(description, model), **_errors(401, 403, 422, 500), 503: unavailable}
 
 
 STREAM_RESPONSES: Responses = {
-    200: Answer("The events.", text=EVENT_STREAM),
+    200: Answer("The event stream.", text=EVENT_STREAM),
     **_errors(401, 403, 422, 500),
     503: SharedAnswer(
         "NoStream",
         _error(
-            "NO_ROOM: as many streams are open as there may be. SHUTTING_DOWN: the gateway is "
-            "stopping; another replica has records of its own."
+            "NO_ROOM: the maximum number of streams is open. SHUTTING_DOWN: the gateway is "
+            "stopping; other replicas have their own records."
         ),
     ),
 }
@@ -222,13 +226,13 @@ def explain_responses(model: object, description: str) -> Responses:
 
 def budget_responses(model: object, description: str) -> Responses:
     """Return the responses of a route that shows a caller's budgets."""
-    shown = f"{description} What the caller can react to is 200 as well, with status `error`."
+    shown = f"{description} Errors that the caller can handle are also 200, with status `error`."
     return {200: Answer(shown, model), **_errors(401, 403, 422, 500)}
 
 
 def login_responses(model: object, description: str) -> Responses:
     """Return the responses of an operation on logins."""
-    shown = f"{description} Where logins cannot be read now it is 200 as well, with status `error`."
+    shown = f"{description} If logins cannot be read, the answer is also 200, with status `error`."
     return {200: Answer(shown, model), **_errors(401, 403, 422, 500)}
 
 
@@ -240,8 +244,8 @@ def show_responses(model: object, description: str) -> Responses:
 def list_responses(model: object) -> Responses:
     """Return the responses of a route that lists what a caller may use."""
     description = (
-        "The list. What the caller can react to is 200 as well, with status `error`, such as "
-        "AGENT_REQUIRED."
+        "The list. Errors that the caller can handle, such as AGENT_REQUIRED, are also 200, with "
+        "status `error`."
     )
     listed = Answer(description, model, (TRACE_HEADER, ETAG))
     return {200: listed, **_errors(304, 401, 403, 422, 500)}
@@ -250,7 +254,7 @@ def list_responses(model: object) -> Responses:
 def called_list_responses(model: object) -> Responses:
     """Return the responses of a route that lists by a call of a tool, which is charged."""
     listed = Answer(
-        "The list. What the caller can react to is 200 as well, with status `error`.",
+        "The list. Errors that the caller can handle are also 200, with status `error`.",
         model,
         (TRACE_HEADER, RETRY_AFTER, RATE_LIMIT_HEADER, POLICY_HEADER),
     )

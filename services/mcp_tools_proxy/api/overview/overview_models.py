@@ -24,15 +24,15 @@ class OverviewQuery(BaseModel):
         Identifier | None,
         Field(
             description=(
-                "The figures, budgets and waiting logins of this tenant only, and of the servers "
-                "nothing but their states. Without it those of all tenants."
+                "Show only this tenant's figures, budgets and pending logins, and only the "
+                "states of servers. Default: all tenants."
             )
         ),
     ] = None
 
 
 class AttentionKind(StrEnum):
-    """What needs a person."""
+    """Kind of an item that needs attention."""
 
     SERVER_FAILING = "server_failing"
     LOGIN_WAITING = "login_waiting"
@@ -47,46 +47,44 @@ class AttentionKind(StrEnum):
 
 
 class ReplicaAnswer(AnswerModel, title="Replica"):
-    """The replica that answers; other replicas have figures of their own."""
+    """The replica that received the request. Other replicas have their own figures."""
 
-    host: Annotated[
-        str | None, Field(description="The name of its machine; not with `tenant_id`.")
-    ] = None
+    host: Annotated[str | None, Field(description="Host name; not with `tenant_id`.")] = None
     version: str
     started_at: datetime
     uptime_s: int
 
 
 class ServerCallsAnswer(AnswerModel, title="ServerCalls"):
-    """The calls of one server; without ``server_id`` those that went to none."""
+    """Calls to one server; without ``server_id``, calls to no server."""
 
     server_id: Annotated[
         str | None,
         Field(
             description=(
-                "Left out for the gateway's own tools and for names that nothing has. `other` are "
-                "the servers beyond the first 256 of a minute."
+                "Missing for the gateway's own tools and for unknown names. `other` combines the "
+                "servers beyond the first 256 in a minute."
             )
         ),
     ] = None
-    total: Annotated[int, Field(description="Calls that were sent to the server.")]
+    total: Annotated[int, Field(description="Calls sent to the server.")]
     errors: int
     not_sent: Annotated[
         int,
         Field(
-            description="Calls for the server that were never sent to it, such as refused ones; no "
-            "other figure of the server has them."
+            description="Calls for the server that were not sent to it, such as refused calls. "
+            "The server's other figures do not include them."
         ),
     ]
     p50_ms: float | None = None
     p99_ms: float | None = None
     per_minute: Annotated[
-        list[int], Field(description="Those that ended in each minute, the oldest first.")
+        list[int], Field(description="Calls that ended in each minute, oldest first.")
     ]
 
 
 class MinuteCallsAnswer(AnswerModel, title="MinuteCalls"):
-    """The calls that ended in one minute, which begins at ``at``."""
+    """Calls that ended in one minute, starting at ``at``."""
 
     at: datetime
     total: int
@@ -94,32 +92,34 @@ class MinuteCallsAnswer(AnswerModel, title="MinuteCalls"):
 
 
 class RecentCallsAnswer(AnswerModel, title="RecentCalls"):
-    """The calls that ended in the last hour, at this replica; times are within 8 %."""
+    """Calls that ended in the last hour on this replica. Times are accurate to 8 %."""
 
     window_s: int
     total: int
-    errors: Annotated[int, Field(description="Those with another code than `OK`.")]
+    errors: Annotated[int, Field(description="Calls with a code other than `OK`.")]
     by_code: Annotated[
         dict[str, int],
-        Field(title="CallsByCode", description="How many ended with each code, `OK` included."),
+        Field(title="CallsByCode", description="Number of calls with each code, including `OK`."),
     ]
-    by_server: Annotated[list[ServerCallsAnswer], Field(description="The most called first.")]
+    by_server: Annotated[
+        list[ServerCallsAnswer], Field(description=("Servers, sorted by number of calls."))
+    ]
     p50_ms: float | None = None
     p99_ms: float | None = None
-    minutes: Annotated[list[MinuteCallsAnswer], Field(description="All 60, the oldest first.")]
+    minutes: Annotated[list[MinuteCallsAnswer], Field(description="All 60 minutes, oldest first.")]
     complete: Annotated[
         bool,
         Field(
             description=(
-                "`false`: a minute had calls of more than 256 pairs of tenant and server, so the "
-                "figures of a single tenant may lack some."
+                "`false` if calls in one minute came from more than 256 pairs of tenant and "
+                "server, so that a single tenant's figures may be too low."
             )
         ),
     ]
 
 
 class TightBudgetAnswer(AnswerModel, title="TightBudget"):
-    """A budget of which a call left a fifth or less, and whose window has not ended yet."""
+    """A budget with at most a fifth left in a window that has not ended."""
 
     tenant_id: str
     name: str
@@ -130,21 +130,26 @@ class TightBudgetAnswer(AnswerModel, title="TightBudget"):
 
 
 class AttentionAnswer(AnswerModel, title="AttentionItem"):
-    """Something that needs a person: ``subject`` is what it is about, in words or as an id."""
+    """An item that needs attention. ``subject`` names it, in words or by id."""
 
     kind: Annotated[
         str,
-        open_names("AttentionKind", "What needs a person.", [kind.value for kind in AttentionKind]),
+        open_names(
+            "AttentionKind",
+            ("Kind of an item that needs attention."),
+            [kind.value for kind in AttentionKind],
+        ),
     ]
     subject: str
     message: str
     server_id: str | None = None
-    item_kind: Annotated[str | None, Field(description="As `kind` of the definitions.")] = None
-    name: Annotated[str | None, Field(description="The name of the item at its server.")] = None
+    item_kind: Annotated[str | None, Field(description="`kind`, as in the definitions.")] = None
+    name: Annotated[str | None, Field(description="The item's name at its server.")] = None
     file: str | None = None
-    path: Annotated[str | None, Field(description="A JSON path in the file.")] = None
+    path: Annotated[str | None, Field(description="JSON path in the file.")] = None
     login_for: Annotated[
-        str | None, Field(description="Whose login is missing: `deployment`, `tenant` or `user`.")
+        str | None,
+        Field(description=("Owner of the missing login: `deployment`, `tenant` or `user`.")),
     ] = None
     tenant_id: str | None = None
     user_id: str | None = None
@@ -152,21 +157,26 @@ class AttentionAnswer(AnswerModel, title="AttentionItem"):
 
 
 class OverviewAnswer(AnswerModel, title="Overview"):
-    """How this replica is, what was called, and what needs a person."""
+    """Replica health, recent calls, and items that need attention."""
 
     replica: ReplicaAnswer
     readiness: Annotated[
         ReadinessAnswer,
-        Field(description="As `/health/ready`; with `tenant_id` only states of servers."),
+        Field(description="As in `/health/ready`; with `tenant_id` only the servers' states."),
     ]
     calls: Annotated[
         RecentCallsAnswer | None, Field(description="Only with `MCP_PROXY_CONSOLE`.")
     ] = None
     budgets: Annotated[
         list[TightBudgetAnswer] | None,
-        Field(description="The tightest first, 100 at most; only with `MCP_PROXY_CONSOLE`."),
+        Field(
+            description=(
+                "Budgets with the least left first, at most 100; only with `MCP_PROXY_CONSOLE`."
+            )
+        ),
     ] = None
     attention: Annotated[
-        list[AttentionAnswer], Field(description="At most 50 of each `kind`, in this order.")
+        list[AttentionAnswer],
+        Field(description=("At most 50 items of each `kind`, sorted by `kind`.")),
     ]
-    attention_left_out: Annotated[int, Field(description="How many more there are.")]
+    attention_left_out: Annotated[int, Field(description="Number of further items.")]

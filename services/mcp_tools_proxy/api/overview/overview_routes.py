@@ -16,16 +16,16 @@ def overview_route(build: RouteBuilder, overview: OverviewHandlers) -> DirectRou
         overview.show,
         operation_id="get_overview",
         tag=Tag.STATUS,
-        summary="Show how this replica is, and what needs a person",
+        summary="Show the health of this replica",
         description=(
-            "Of this replica alone: the state of each dependency, the calls of the last hour, "
-            "budgets near their end, and what needs a person. `calls` and `budgets` are there only "
-            "where `MCP_PROXY_CONSOLE` is true, as nothing is counted otherwise. A right for one "
-            "tenant shows its figures, and of the servers their states alone. Needs the right "
-            "`audit`."
+            "Shows this replica only: the state of each dependency, the calls of the last hour, "
+            "nearly exhausted budgets, and items that need attention. `calls` and `budgets` are "
+            "included only if `MCP_PROXY_CONSOLE` is true. With a right for one tenant, the "
+            "figures are those of the tenant, and servers are shown with their state only. "
+            "Requires the operator right `audit`."
         ),
         query=OverviewQuery,
-        responses=show_responses(OverviewAnswer, "This replica as it is now."),
+        responses=show_responses(OverviewAnswer, "The current state of this replica."),
         headers=TRACED,
         needs_token=True,
     )

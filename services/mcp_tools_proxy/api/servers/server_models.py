@@ -23,14 +23,15 @@ class ServersQuery(BaseModel):
         _ServerId | None,
         Field(
             description=(
-                "The id of a server: the answer has `offers` as well, all that it offers, whatever "
-                "the active preset shows. For operators with the right `audit` for all tenants."
+                "Id of a server. The answer then includes `offers`: all items of the server, "
+                "even those not in the active preset. Requires the operator right `audit` for "
+                "all tenants."
             )
         ),
     ] = None
     cursor: Annotated[
         str | None,
-        Field(description="Of `offers`, the `next_cursor` of the page before."),
+        Field(description="The `next_cursor` of the previous page of `offers`."),
     ] = None
 
 
@@ -44,7 +45,7 @@ OfferedKindField = Annotated[
     str,
     open_names(
         "OfferedKind",
-        "What a server offers.",
+        "Kind of an offered item.",
         [kind.value for kind in DefinitionKind if kind is not DefinitionKind.INSTRUCTIONS],
     ),
 ]
@@ -55,47 +56,45 @@ HiddenForField = Annotated[
     str,
     open_names(
         "HiddenFor",
-        "Why no caller sees an item that a server offers.",
+        "Why an offered item is hidden from all callers.",
         [why.value for why in Why if not (why.is_of_server or why in _NEVER_OFFERED)],
     ),
 ]
 
 
 class OfferedItemAnswer(AnswerModel, title="OfferedItem"):
-    """An item as its server defines it, by its name, URI or URI template there.
+    """An item as defined by its server, with its name, URI or URI template there.
 
-    An item that is `invalid` or `needs_task` has `problem` and no `definition`.
+    An item that is `invalid` or `needs_task` has a `problem` and no `definition`.
     """
 
     kind: OfferedKindField
     name: str
-    shown: Annotated[bool, Field(description="Whether the active preset shows it.")]
+    shown: Annotated[bool, Field(description="Whether the item is in the active preset.")]
     hidden_for: HiddenForField | None = None
     problem: str | None = None
     definition: (
         Annotated[
             Object,
-            Field(
-                title="OfferedDefinition", description="What the server sent of it, as MCP has it."
-            ),
+            Field(title="OfferedDefinition", description="The server's definition in MCP format."),
         ]
         | None
     ) = None
 
 
 class ServerOffersAnswer(AnswerModel, title="ServerOffers"):
-    """A page of all that one server offers: tools, prompts, resources, templates, invalid items."""
+    """A page of the tools, prompts, resources, templates and invalid items of a server."""
 
     server_id: str
-    total: Annotated[int, Field(description="How many items there are on all pages.")]
+    total: Annotated[int, Field(description="Total number of items on all pages.")]
     items: list[OfferedItemAnswer]
     next_cursor: Annotated[
-        str | None, Field(description="The `cursor` of the next page; only where there is one.")
+        str | None, Field(description="The `cursor` of the next page, if there is one.")
     ] = None
 
 
 class ServersAnswer(AnswerModel, title="ServerList"):
-    """Every server that mcp.json names."""
+    """All servers in mcp.json."""
 
     servers: list[ServerAnswer]
     offers: ServerOffersAnswer | None = None

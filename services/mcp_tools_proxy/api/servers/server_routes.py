@@ -14,13 +14,13 @@ from mcp_tools_proxy.web.fast_routes import DirectRoute
 PATH = "/internal/mcp/servers"
 
 _NO_SERVER = SharedAnswer(
-    "NoSuchServer", Answer("NOT_FOUND: mcp.json has no server of this id.", ErrorEnvelope)
+    "NoSuchServer", Answer("NOT_FOUND: mcp.json has no server with this id.", ErrorEnvelope)
 )
 
 
 def server_routes(build: RouteBuilder, servers: ServerHandlers) -> Sequence[DirectRoute]:
     """Build the routes."""
-    listed = show_responses(ServersAnswer, "Every server that mcp.json names.")
+    listed = show_responses(ServersAnswer, "All servers in mcp.json.")
     reconnecting = show_responses(ServerAnswer, "")
     return (
         build.get(
@@ -30,8 +30,8 @@ def server_routes(build: RouteBuilder, servers: ServerHandlers) -> Sequence[Dire
             tag=Tag.STATUS,
             summary="Show the state of the downstream servers",
             description=(
-                "With `offers`, all that one of them offers as well, for operators with the right "
-                "`audit`."
+                "Lists all servers and their state. With `offers`, operators with the right "
+                "`audit` also get all items that one server offers."
             ),
             query=ServersQuery,
             responses={**listed, 404: _NO_SERVER},
@@ -43,16 +43,16 @@ def server_routes(build: RouteBuilder, servers: ServerHandlers) -> Sequence[Dire
             servers.reconnect,
             operation_id="reconnect_server",
             tag=Tag.STATUS,
-            summary="Close and reopen the connection to a server",
+            summary="Reconnect a server",
             description=(
-                "Of the replica that answers, now, whatever pause the next attempt would have "
-                "waited for; the process of a stdio server is started anew. Calls in flight end as "
-                "when a connection is lost. Requests in a row are one. Needs the operator right "
-                "`config`."
+                "Reconnects at once on the replica that receives the request, without waiting "
+                "for the next retry; a stdio server's process is restarted. Calls in flight end "
+                "as if the connection was lost. Requests in quick succession cause one "
+                "reconnect. Requires the operator right `config`."
             ),
             path_parameters=ServerPath,
             responses={
-                202: Answer("The server as it is now; it is being reconnected.", ServerAnswer),
+                202: Answer("The server's current state. It is being reconnected.", ServerAnswer),
                 **{status: it for status, it in reconnecting.items() if status != 200},
                 404: _NO_SERVER,
             },

@@ -26,19 +26,25 @@ class TokensQuery(BaseModel):
 
     tenant_id: Annotated[
         Identifier | None,
-        Field(description="Only this tenant's; without it all that your own token may see."),
+        Field(
+            description=(
+                "Tenant whose tokens are listed. Default: all that the request's token may see."
+            )
+        ),
     ] = None
     token_id: Annotated[
-        str | None, Field(description="Only the token of this `id`.", pattern=ID_PATTERN)
+        str | None, Field(description="Only the token with this `id`.", pattern=ID_PATTERN)
     ] = None
     cursor: Annotated[
         str | None,
         Field(
-            description="The `next_cursor` of the page before.",
+            description="The `next_cursor` of the previous page.",
             pattern=r"^[0-9]{12}\.[A-Za-z0-9_.-]{1,64}$",
         ),
     ] = None
-    limit: Annotated[int, Field(ge=1, le=MAX_TOKENS, description="Tokens in the answer.")] = 100
+    limit: Annotated[
+        int, Field(ge=1, le=MAX_TOKENS, description=("Maximum number of tokens to return."))
+    ] = 100
 
 
 class TokenQuery(BaseModel):
@@ -46,16 +52,15 @@ class TokenQuery(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    token_id: Annotated[
-        str, Field(description="Its `id`, as the list shows it.", pattern=ID_PATTERN)
-    ]
+    token_id: Annotated[str, Field(description="The token's `id`, as listed.", pattern=ID_PATTERN)]
 
 
 class TokenWanted(BaseModel):
-    """What a new token proves and allows; without a tenant it is an operator's, with `rights`.
+    """The scope of a new token; without a tenant it is an operator's token, with `rights`.
 
-    `agents` and `documents` are the only ones that it is for, by default any; no documents at all
-    is `[]`. `expires` is a time from now (`12h`, `90d`, `4w`) or ISO 8601, by default never.
+    `agents` and `documents` limit the token; by default it is not limited. An empty list of
+    documents (`[]`) allows none. `expires` is a duration (`12h`, `90d`, `4w`) or an ISO 8601
+    time; by default the token never expires.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -65,7 +70,7 @@ class TokenWanted(BaseModel):
     user_id: Identifier | None = None
     roles: Annotated[list[Identifier], Field(fail_fast=True, max_length=MAX_ROLES)] = []
     asserts_users: Annotated[
-        bool, Field(description="Of each request user and roles are believed: for a service.")
+        bool, Field(description="Trust the user and roles stated in each request; for services.")
     ] = False
     agents: (
         Annotated[list[Identifier], Field(fail_fast=True, min_length=1, max_length=MAX_AGENTS)]
@@ -97,9 +102,9 @@ class TokenWanted(BaseModel):
 
 
 class TokenItem(AnswerModel, title="Token"):
-    """One token, without its secret: `agents` and `documents` are missing where it is for any.
+    """A token without its secret. `agents` and `documents` are missing if it is not limited to any.
 
-    `created` is missing where nobody wrote it down, `expires` where it never does.
+    `created` is missing if the time is unknown, `expires` if the token never expires.
     """
 
     id: str
@@ -109,18 +114,18 @@ class TokenItem(AnswerModel, title="Token"):
     asserts_users: bool
     agents: list[str] | None = None
     documents: list[str] | None = None
-    rights: Annotated[list[str], Field(description="Those of an operator, such as `audit`.")]
+    rights: Annotated[list[str], Field(description="Operator rights, such as `audit`.")]
     created: Annotated[str | None, Field(description="ISO 8601, with a time zone.")] = None
     expires: Annotated[str | None, Field(description="ISO 8601, with a time zone.")] = None
     is_expired: bool
-    expires_soon: Annotated[bool, Field(description="Within 7 days.")]
+    expires_soon: Annotated[bool, Field(description="Whether the token expires within 7 days.")]
     note: str
 
 
 class NewToken(TokenItem, title="NewToken"):
-    """A token that was made: `token` is shown this once.
+    """A created token; `token` is shown only once.
 
-    `warnings` say which of its agents have no profile, so that calls with them are refused.
+    `warnings` names agents of the token that have no profile: calls with them are refused.
     """
 
     token: str
@@ -128,14 +133,14 @@ class NewToken(TokenItem, title="NewToken"):
 
 
 class TokensAnswer(AnswerModel, title="TokenList"):
-    """The tokens that may do at most what your own may, the newest first.
+    """Tokens whose permissions do not exceed your own, newest first.
 
-    ``problems`` are of the file, in the first page of who has no tenant: a line with one is no
-    good token.
+    ``problems`` lists invalid lines of the file. They are on the first page and only for
+    operators without a tenant.
     """
 
     tokens: list[TokenItem]
     next_cursor: Annotated[
-        str | None, Field(description="The `cursor` of the next page; only where there is one.")
+        str | None, Field(description="The `cursor` of the next page, if there is one.")
     ] = None
     problems: list[str] | None = None

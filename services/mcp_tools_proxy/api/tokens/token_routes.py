@@ -30,14 +30,14 @@ PATH = "/internal/mcp/tokens"
 _READ_ONLY = SharedAnswer(
     "TokensNotChanged",
     Answer(
-        "CONFIG_READ_ONLY: the tokens file cannot be written. QUOTA_EXCEEDED: the tenant would "
-        "have more tokens than its quota.",
+        "CONFIG_READ_ONLY: the tokens file is not writable. QUOTA_EXCEEDED: the tenant's token "
+        "quota would be exceeded.",
         ErrorEnvelope,
     ),
 )
 _NO_TOKEN = SharedAnswer(
     "NoSuchToken",
-    Answer("NOT_FOUND: there is no such token that the sender may revoke.", ErrorEnvelope),
+    Answer("NOT_FOUND: no such token, or the request's token may not revoke it.", ErrorEnvelope),
 )
 
 
@@ -51,8 +51,9 @@ def token_routes(build: RouteBuilder, tokens: TokenHandlers) -> Sequence[DirectR
             tag=Tag.TOKENS,
             summary="List bearer tokens",
             description=(
-                "Those that may do at most what the token of the request may, the newest first; "
-                "no secrets. Needs the operator right `tokens`. Of `auth_mode` token alone."
+                "Lists tokens whose permissions do not exceed those of the request's token, "
+                "newest first and without secrets. Requires the operator right `tokens`. Only "
+                "with `auth_mode` token."
             ),
             query=TokensQuery,
             responses=show_responses(TokensAnswer, "The tokens."),
@@ -67,15 +68,15 @@ def token_routes(build: RouteBuilder, tokens: TokenHandlers) -> Sequence[DirectR
             operation_id="create_token",
             tag=Tag.TOKENS,
             examples=TOKEN_EXAMPLES,
-            summary="Make a bearer token",
+            summary="Create a bearer token",
             description=(
-                "It is shown this once, and works at once on this replica, on others that read the "
-                "file within a second. Its tenant, user, roles, agents, documents and rights are "
-                "at most those of the token of the request. Needs the operator right `tokens`. Of "
-                "`auth_mode` token alone."
+                "The token is shown only in this response. It is valid at once on this replica, "
+                "and within a second on others that read the same file. Its tenant, user, roles, "
+                "agents, documents and rights cannot exceed those of the request's token. "
+                "Requires the operator right `tokens`. Only with `auth_mode` token."
             ),
             responses={
-                **show_responses(NewToken, "The token, this once, and what it is for."),
+                **show_responses(NewToken, "The new token, shown only now, and its scope."),
                 409: _READ_ONLY,
                 413: SHARED_ANSWERS[413],
             },
@@ -91,13 +92,14 @@ def token_routes(build: RouteBuilder, tokens: TokenHandlers) -> Sequence[DirectR
             tag=Tag.TOKENS,
             summary="Revoke a bearer token",
             description=(
-                "It is refused at once on this replica, on others that read the file within a "
-                "second. It may do at most what the token of the request may, and may be that. "
-                "Needs the operator right `tokens`. Of `auth_mode` token alone."
+                "The token is refused at once on this replica, and within a second on others "
+                "that read the same file. Its permissions must not exceed those of the request's "
+                "token; a token can revoke itself. Requires the operator right `tokens`. Only "
+                "with `auth_mode` token."
             ),
             query=TokenQuery,
             responses={
-                **show_responses(TokenItem, "What was revoked."),
+                **show_responses(TokenItem, "The revoked token."),
                 404: _NO_TOKEN,
                 409: _READ_ONLY,
             },

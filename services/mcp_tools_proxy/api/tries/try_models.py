@@ -12,17 +12,19 @@ from mcp_tools_proxy.api.openapi.answer_models import ErrorEnvelope, OkEnvelope
 
 _Text = Annotated[
     str,
-    Field(description="What a model reads that takes text only, as `messages` of a batch have it."),
+    Field(description="The text for a model that takes only text, as in `messages` of a batch."),
 ]
-_Elapsed = Annotated[float, Field(description="Milliseconds that the call took in the gateway.")]
+_Elapsed = Annotated[
+    float, Field(description=("Duration of the call in the gateway, in milliseconds."))
+]
 _Budgets = Annotated[
     list[ExplainedBudget],
-    Field(description="What is left after it; empty where the call was refused before."),
+    Field(description="Remaining budgets after the call; empty if the call was refused earlier."),
 ]
 
 
 class TryOkEnvelope(OkEnvelope, title="TryOkResponse"):
-    """The tool ran."""
+    """The tool was run."""
 
     text: _Text
     elapsed_ms: _Elapsed
@@ -30,7 +32,7 @@ class TryOkEnvelope(OkEnvelope, title="TryOkResponse"):
 
 
 class TryErrorEnvelope(ErrorEnvelope, title="TryErrorResponse"):
-    """The call was refused or failed; of a refused request there is no more than the error."""
+    """The call was refused or failed. A refused request has only the error."""
 
     text: _Text | None = None
     elapsed_ms: _Elapsed | None = None
@@ -42,6 +44,6 @@ TryAnswer = Annotated[
     Field(
         discriminator="status",
         title="TryResponse",
-        description="How a call ended, and what of it only operators are shown.",
+        description="The outcome of a call, with details for operators.",
     ),
 ]

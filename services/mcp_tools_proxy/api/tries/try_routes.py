@@ -23,15 +23,16 @@ def try_route(build: RouteBuilder, tries: TryHandlers) -> DirectRoute:
         operation_id="try_tool",
         tag=Tag.CALLS,
         examples=EXECUTE_EXAMPLES,
-        summary="Run one tool, and see more of how it ends",
+        summary="Try a tool call",
         description=(
-            "The body is that of `execute`, with tenant and user. Whose JWT names that user makes "
-            "the call in the own name, as by `execute`. Anybody else stands in for the user, which "
-            "needs the right `run` for the tenant, and for a tool that reads documents `documents` "
-            "as well: it is a call of that caller, charged to the tenant's budgets, and its record "
-            "has the operator's token. A server is given nothing of the caller: where it needs a "
-            "login, a secret or an assertion of the caller, the call is LOGIN_REQUIRED or "
-            "CREDENTIALS_MISSING."
+            "Takes the body of `execute`, with tenant and user, and returns more details of the "
+            "outcome. If the JWT of the request names that user, the call is made as that user, "
+            "as with `execute`. Otherwise the operator calls on behalf of the user, which "
+            "requires the right `run` for the tenant, and also `documents` for tools that read "
+            "documents. Such a call counts as the user's, is charged to the tenant's budgets, "
+            "and is recorded with the operator's token. Servers get no credentials of the user: "
+            "if a server needs the user's login, secret or assertion, the call fails with "
+            "LOGIN_REQUIRED or CREDENTIALS_MISSING."
         ),
         responses=call_responses(TryAnswer),
         headers=(*TRACED, IDEMPOTENCY_HEADER),

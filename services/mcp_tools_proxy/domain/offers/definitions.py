@@ -17,7 +17,7 @@ and ``execution``."""
 
 
 class DefinitionsMode(StrEnum):
-    """What happens to an item whose definition is not as locked."""
+    """What to do with items whose definition differs from the lock file."""
 
     OPEN = "open"
     """Nothing: the lock is not compared."""
@@ -27,7 +27,7 @@ class DefinitionsMode(StrEnum):
 
 
 class DefinitionKind(StrEnum):
-    """What a definition is of."""
+    """Kind of a definition."""
 
     TOOL = "tool"
     PROMPT = "prompt"

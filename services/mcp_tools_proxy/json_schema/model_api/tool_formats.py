@@ -25,7 +25,7 @@ OPENAI_MAX_DESCRIPTION_CHARS = 1_048_576
 
 
 class ToolFormat(StrEnum):
-    """The shape of each tool in a list: MCP's, or that of a model API."""
+    """Format of the tools in a list: MCP or that of a model API."""
 
     MCP = "mcp"
     OPENAI = "openai"

@@ -27,7 +27,7 @@ from mcp_tools_proxy.policy.definitions.flags import Flag, FlagReason, KnownName
 
 
 class DefinitionStatus(StrEnum):
-    """What the lock says of a definition."""
+    """How a definition compares with the lock file."""
 
     AS_LOCKED = "as_locked"
     CHANGED = "changed"

@@ -21,7 +21,7 @@ _WORDS = re.compile(r"\s+|[^\s]+")
 
 
 class Edit(StrEnum):
-    """What became of a piece of text."""
+    """How a piece of text changed."""
 
     SAME = "same"
     REMOVED = "removed"
