@@ -34,5 +34,5 @@ Id = Annotated[Identifier, BeforeValidator(id_of)]
 """An id; an integer counts as its digits."""
 
 StartChar = Annotated[
-    Natural, Field(description="To read on: the next_start_char of the truncated answer.")
+    Natural, Field(description="To continue a truncated answer: its next_start_char.")
 ]

@@ -85,7 +85,7 @@ class WindowArguments(DocumentArguments):
     """Ignored, and absent from the schema: existing callers send it with every call."""
     window_before: Natural = 0
     window_after: Natural = 0
-    radius: Annotated[Natural | None, Field(description="Sets both sides instead.")] = None
+    radius: Annotated[Natural | None, Field(description="Sets both sides.")] = None
 
     @model_validator(mode="after")
     def _check_radius_is_both_sides(self) -> Self:
@@ -207,8 +207,8 @@ def window_tool(
     return build_local_tool(
         name="read_chunk_window",
         description=(
-            "Read a chunk, by the chunk_id of a search result, with its neighbours: at most "
-            f"{radius} on each side, and {max_text_bytes} bytes of text in all."
+            "Read a chunk, by the chunk_id of a search result, and its neighbours: at most "
+            f"{radius} on each side, and {max_text_bytes} bytes of text in total."
         ),
         is_configured=configured,
         arguments=WindowArguments,

@@ -25,7 +25,7 @@ class VersionArguments(DocumentArguments):
 
     version: Annotated[
         ContentVersion | None,
-        Field(description="To read an older version: the one that a source names."),
+        Field(description="To read an older version: the version in a source."),
     ] = None
 
 

@@ -43,13 +43,13 @@ def document_templates(
         DOCUMENT_URI,
         "document",
         "A document",
-        f"The text of a document, of its first {max_pages_per_call} pages where it is longer.",
+        f"The text of a document, or of its first {max_pages_per_call} pages if it is longer.",
     )
     pages = _spec(
         PAGES_URI,
         "document_pages",
         "Pages of a document",
-        f"The text of pages of a document, counted from 1, at most {max_pages_per_call} at once.",
+        f"The text of a range of pages, numbered from 1, at most {max_pages_per_call} at once.",
     )
     return (
         DocumentTemplate(whole, repository, read_pages, (1, max_pages_per_call)),

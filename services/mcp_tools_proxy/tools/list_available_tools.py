@@ -26,7 +26,7 @@ class CatalogArguments(Arguments):
 
     format: Annotated[
         ToolFormat | None,
-        Field(description="Adds definitions: MCP's, or in the shape of that API."),
+        Field(description="Adds definitions, in MCP format or that of a model API."),
         WithJsonSchema({"type": "string", "enum": list(ToolFormat)}),
     ] = None
     names: Annotated[
@@ -105,8 +105,8 @@ def catalog_tool(
     return build_local_tool(
         name="list_available_tools",
         description=(
-            "List the tools that you may call, with a line for each; with format or names also "
-            "their definitions."
+            "List the tools that you may call, one line each; with format or names, also their "
+            "definitions."
         ),
         arguments=CatalogArguments,
         result=Catalog,

@@ -38,7 +38,7 @@ SearchQuery = Annotated[
     Field(
         description=(
             "Words in any inflection and order, in the documents' language; no operators. Only "
-            f"the first {MAX_QUERY_CHARS} characters count."
+            f"the first {MAX_QUERY_CHARS} characters are used."
         )
     ),
 ]
@@ -104,9 +104,9 @@ def search_tool(
     return build_local_tool(
         name="doc_local_search",
         description=(
-            "Search one document: the best excerpts with page, section_id and chunk_id, best "
-            "first. If there are none, no word of searched_for is in the document: try others. To "
-            f"read around a place call {readers}."
+            "Search one document. Returns the best excerpts with page, section_id and chunk_id, "
+            "best first. If there are none, the document has no word of searched_for: try other "
+            f"words. To read the context, call {readers}."
         ),
         arguments=SearchArguments,
         result=Snippets,

@@ -24,7 +24,7 @@ class MetadataArguments(VersionArguments):
     """Which document to describe, and from which section on."""
 
     start_section: Annotated[
-        Natural, Field(description="To list more: the next_start_section of the answer.")
+        Natural, Field(description="To continue: next_start_section of the previous answer.")
     ] = 0
 
 
@@ -86,7 +86,7 @@ def metadata_tool(
         name="read_doc_metadata",
         description=(
             "Describe a document: title, number of pages, tags, and sections with ids and pages. "
-            f"An answer has at most {max_text_bytes} bytes of sections; if truncated is true, "
+            f"Returns at most {max_text_bytes} bytes of sections; if truncated is true, "
             "repeat the call with start_section set to next_start_section, or search instead."
         ),
         arguments=MetadataArguments,

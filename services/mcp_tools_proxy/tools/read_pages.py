@@ -23,7 +23,7 @@ class PagesArguments(VersionArguments):
     """Which pages to read (1-based, inclusive), and from where."""
 
     page_start: Positive
-    page_end: Annotated[Positive, Field(description="Included.")]
+    page_end: Annotated[Positive, Field(description="Inclusive.")]
     start_char: StartChar = 0
 
     @model_validator(mode="after")
@@ -100,8 +100,8 @@ def pages_tool(
     return build_local_tool(
         name="read_doc_pages",
         description=(
-            f"Read consecutive pages of a document, at most {max_pages_per_call} in one call. An "
-            f"answer has at most {max_text_bytes} bytes of text; if truncated is true, repeat the "
+            f"Read consecutive pages of a document, at most {max_pages_per_call} in one call. "
+            f"Returns at most {max_text_bytes} bytes of text; if truncated is true, repeat the "
             "call with start_char set to next_start_char."
         ),
         arguments=PagesArguments,

@@ -86,9 +86,9 @@ def section_tool(
     return build_local_tool(
         name="read_doc_section",
         description=(
-            "Read one section of a document; read_doc_metadata lists the section ids. An answer "
-            f"has at most {max_text_bytes} bytes of text; if truncated is true, repeat the call "
-            "with start_char set to next_start_char."
+            "Read one section of a document; read_doc_metadata lists the section ids. Returns at "
+            f"most {max_text_bytes} bytes of text; if truncated is true, repeat the call with "
+            "start_char set to next_start_char."
         ),
         arguments=SectionArguments,
         result=SectionText,

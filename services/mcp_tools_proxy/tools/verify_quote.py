@@ -41,8 +41,8 @@ class QuoteArguments(VersionArguments):
         WithJsonSchema({"type": "string"}),
         Field(
             description=(
-                f"{MIN_QUOTE_CHARS} to {MAX_QUOTE_CHARS} characters, without quotation marks and … "
-                "around them; nothing left out in between."
+                f"{MIN_QUOTE_CHARS} to {MAX_QUOTE_CHARS} characters, without surrounding quotation "
+                "marks or …, and without omissions."
             )
         ),
     ]
@@ -88,10 +88,10 @@ def quote_tool(
     return build_local_tool(
         name="verify_quote",
         description=(
-            "Check a quotation before you show it: are these words in the document, word for word? "
-            "White space, hyphens at line ends and the kind of quotation marks do not count; case, "
-            "figures and the bars of a table do. Answers the places (matches), or else the nearest "
-            "passage: if it says the same, correct the quotation and check again."
+            "Check, before you show a quotation, that the document contains it word for word. "
+            "White space, hyphens at line ends and the kind of quotation marks are ignored; case, "
+            "figures and the bars of a table are not. Returns the places (matches), or otherwise "
+            "the nearest passage: if it says the same, correct the quotation and check again."
         ),
         arguments=QuoteArguments,
         result=QuoteVerdict,

@@ -81,7 +81,7 @@ def view_tool(
     return build_local_tool(
         name="view_doc_page",
         description=(
-            "Show one page of a PDF as an image: for tables, figures, formulas and handwriting. "
+            "Show one page of a PDF as an image, for tables, figures, formulas and handwriting. "
             "For text use read_doc_pages, which costs less."
         ),
         arguments=PageArguments,

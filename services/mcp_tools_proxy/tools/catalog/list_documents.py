@@ -65,9 +65,7 @@ class DocumentListArguments(Arguments):
 
     query: Annotated[
         str | None,
-        Field(
-            description="Only documents with these words in title, id or tags; no search in texts."
-        ),
+        Field(description="Only documents with these words in title, id or tags, not in texts."),
     ] = None
     tag: str | None = None
     limit: Annotated[
@@ -78,7 +76,7 @@ class DocumentListArguments(Arguments):
         str | None,
         Field(
             max_length=MAX_CURSOR_CHARS,
-            description="To list more: the next_cursor of the answer.",
+            description="For the next page: next_cursor of the previous answer.",
         ),
         AfterValidator(lambda cursor: None if cursor is None else _doc_id_of(cursor)),
     ] = None
@@ -130,9 +128,8 @@ def documents_tool(
     return build_local_tool(
         name=LIST_DOCUMENTS,
         description=(
-            "List the documents that you may read, with the doc_id that other tools take. If "
-            "next_cursor is there, repeat the call with it as cursor; while pending is true, list "
-            "again later."
+            "List the documents that you may read, with the doc_id for other tools. If next_cursor "
+            "is present, repeat the call with it as cursor; if pending is true, list again later."
         ),
         arguments=DocumentListArguments,
         result=DocumentList,

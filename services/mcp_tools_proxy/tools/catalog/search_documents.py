@@ -102,10 +102,10 @@ def documents_search_tool(
     return build_local_tool(
         name=SEARCH_DOCUMENTS,
         description=(
-            "Search all documents that you may read, when you do not know which one has the "
-            "answer: the best excerpts with doc_id, page, section_id and chunk_id, best first. If "
-            "there are none, no document has a word of searched_for: try others, or fewer "
-            "filters. While indexing is there, places are missing: search again later."
+            "Search all documents that you may read, if you do not know which one has the answer. "
+            "Returns the best excerpts with doc_id, page, section_id and chunk_id, best first. If "
+            "there are none, no document has a word of searched_for: try other words or fewer "
+            "filters. If indexing is present, results are incomplete: search again later."
         ),
         arguments=TenantSearchArguments,
         result=FoundInDocuments,
