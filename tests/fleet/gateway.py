@@ -61,7 +61,11 @@ def running_fleet(**keys: object) -> Iterator[Fleet]:
         }
         Config(servers=entries).write(folder / "config")
         with started(folder, SETTINGS, port=port) as program:
-            wait_until(lambda: {*states(program).values()} == {"ready"}, START_S)
+            try:
+                wait_until(lambda: {*states(program).values()} == {"ready"}, START_S)
+            except AssertionError:
+                failed = [it for it in listed(program) if it["state"] != "ready"]
+                raise AssertionError(f"not ready: {failed}") from None
             tools = [pair for name in SERVERS for pair in offered(program, name)]
             write_json(folder / "config/preset_all.json", make_preset("all", tools=tools))
             headers = {"Authorization": f"Bearer {ADMIN}"}
@@ -81,10 +85,16 @@ def running_postgres(folder: Path) -> Iterator[str]:
         server.stop()
 
 
+def listed(program: Program) -> list[Json]:
+    """Return what the gateway says of each server to an operator."""
+    headers = {"Authorization": f"Bearer {ADMIN}"}
+    found: list[Json] = program.http.get(SERVERS_ROUTE, headers=headers).json()["servers"]
+    return found
+
+
 def states(program: Program) -> dict[str, str]:
     """Return the state of each server."""
-    listed = program.http.get(SERVERS_ROUTE).json()["servers"]
-    return {it["server_id"]: it["state"] for it in listed}
+    return {it["server_id"]: it["state"] for it in listed(program)}
 
 
 def offered(program: Program, server_id: str) -> Iterator[tuple[str, str]]:

@@ -27,7 +27,7 @@ HERE = Path(__file__).parent
 DEAD = "http://127.0.0.1:1"
 OFFLINE = {
     "HOME": "{folder}",
-    "NODE_OPTIONS": f"--require={HERE / 'loopback_only.cjs'}",
+    "NODE_OPTIONS": f'--require "{HERE / "loopback_only.cjs"}"',  # its path may have a space
     **dict.fromkeys(["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"], DEAD),
     "NO_PROXY": "127.0.0.1",
 }
