@@ -187,7 +187,8 @@ class ConnectAttempt:
         self._reschedule(asyncio.get_running_loop().time() + seconds)
 
     def _reschedule(self, when: float | None) -> None:
-        with suppress(RuntimeError):  # the attempt has not begun, or is over
+        # the attempt has not begun, which Python 3.11.2 says by an AssertionError, or is over
+        with suppress(RuntimeError, AssertionError):
             self._limit.reschedule(when)
 
 
