@@ -1,4 +1,4 @@
-# Verbs of the project. A newcomer needs two: make run, make test.
+# Common tasks of the project. To get started: make run, make test.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -17,57 +17,57 @@ VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 PEERS := benchmarks/peers
 PEERS_VENV := .venv-peers
 QUICK := tests/unit tests/api $(wildcard tests/test_*.py)
-TEST_WORKERS = $(shell expr 2 '*' "$$(getconf _NPROCESSORS_ONLN)")  # tests wait half of their time
+TEST_WORKERS = $(shell expr 2 '*' "$$(getconf _NPROCESSORS_ONLN)")  # tests spend half of their time waiting
 
 .DEFAULT_GOAL := help
-unexport PYTHONDONTWRITEBYTECODE  # each worker would compile all tests anew: 8 s of CPU
+unexport PYTHONDONTWRITEBYTECODE  # otherwise each worker compiles all tests again: 8 s of CPU
 
 .PHONY: help run quick install-all test compat test-interop test-fleet test-system roll-out breaks chart node check fmt lint types layers spell cov bench bench-peers docs console-pictures retrieval dist sbom release release-needs release-verify lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-run: $(VENV)/.run  ## install what is needed and serve on 127.0.0.1:8082
+run: $(VENV)/.run  ## install dependencies and serve on 127.0.0.1:8082
 	$(BIN)/mcp-tools-proxy serve --pretty
 
 retrieval: $(VENV)/.run  ## serve the reference Retrieval Service on 127.0.0.1:8083
 	$(BIN)/retrieval-service
 
-quick: $(VENV)/.dev  ## run what is tested in process, but for what takes long: for the loop of a day
+quick: $(VENV)/.dev  ## run fast in-process tests, for local development
 	$(BIN)/pytest --numprocesses $(TEST_WORKERS) --dist worksteal --hypothesis-profile quick -m "not e2e and not slow" $(QUICK)
 
-install-all: node $(VENV)/.dev $(MCP1)/.installed $(GENERATOR)/.installed $(INTEROP)/node_modules/.installed $(FLEET)/node_modules/.installed $(FLEET_SERVERS)/.installed $(FRAMEWORKS)/.installed  ## install what tests, checks and the documentation need
+install-all: node $(VENV)/.dev $(MCP1)/.installed $(GENERATOR)/.installed $(INTEROP)/node_modules/.installed $(FLEET)/node_modules/.installed $(FLEET_SERVERS)/.installed $(FRAMEWORKS)/.installed  ## install everything for tests, checks and the documentation
 	$(MAKE) $(VENV)/.docs
 	$(MAKE) $(VENV)/.browser
 
-test: $(VENV)/.dev $(MCP1)/.installed $(GENERATOR)/.installed  ## run every test
+test: $(VENV)/.dev $(MCP1)/.installed $(GENERATOR)/.installed  ## run the main test suite
 	$(BIN)/pytest --numprocesses $(TEST_WORKERS) --dist worksteal
 
-compat: $(VENV)/.dev $(GENERATOR)/.installed  ## run the unit and API tests on another Python: make compat PYTHON=python3.12 VENV=.venv-3.12
+compat: $(VENV)/.dev $(GENERATOR)/.installed  ## run the unit and API tests with another Python: make compat PYTHON=python3.12 VENV=.venv-3.12
 	$(BIN)/pytest --numprocesses $(TEST_WORKERS) --dist worksteal --hypothesis-profile quick tests/unit tests/api
 
-# A whole run of the conformance suite is within one test: its bounds are longer.
-test-interop: node $(VENV)/.dev $(MCP1)/.installed $(INTEROP)/node_modules/.installed  ## run the tests with programs from npm: servers, clients, the conformance suite (needs Node)
+# One test runs the whole conformance suite, so its time limits are longer.
+test-interop: node $(VENV)/.dev $(MCP1)/.installed $(INTEROP)/node_modules/.installed  ## test with servers and clients from npm and the conformance suite (needs Node)
 	$(BIN)/pytest --numprocesses 2 --dist loadscope --timeout 320 -o faulthandler_timeout=340 $(INTEROP)
 
 # One gateway serves all tests: a second worker would start the fleet a second time.
-test-fleet: node $(VENV)/.dev $(FLEET)/node_modules/.installed $(FLEET_SERVERS)/.installed $(FRAMEWORKS)/.installed  ## compare 28 servers from npm and PyPI with what the gateway makes of them, and let frameworks use it (needs Node and git)
+test-fleet: node $(VENV)/.dev $(FLEET)/node_modules/.installed $(FLEET_SERVERS)/.installed $(FRAMEWORKS)/.installed  ## test the gateway with 28 servers from npm and PyPI, and with client frameworks (needs Node and git)
 	$(BIN)/pytest --timeout 320 -o faulthandler_timeout=340 $(FLEET)
 
-test-system: $(VENV)/.browser  ## run the tests with what Debian has: Chromium, Prometheus' promtool, languages of Tesseract (.ci/setup installs them)
+test-system: $(VENV)/.browser  ## test with Debian packages: Chromium, promtool, Tesseract languages (.ci/setup installs them)
 	$(BIN)/pytest $(SYSTEM)
 
-roll-out: $(VENV)/.dev  ## replace two pods under load in Docker, with the constraints of the chart (needs Docker and the image)
+roll-out: $(VENV)/.dev  ## test a roll-out: replace two pods under load in Docker, with the chart's constraints (needs Docker and the image)
 	$(BIN)/python -m tests.roll_out
 
-breaks: $(VENV)/.dev  ## break the code on purpose: does a test notice each break? (ONLY=auth for a theme, or a part of an id)
+breaks: $(VENV)/.dev  ## break the code on purpose and check that a test fails each time (ONLY=auth for one theme, or part of an id)
 	$(BIN)/python -m tests.breaks $(ONLY)
 
 node:
 	@command -v node >/dev/null && command -v npm >/dev/null || \
-	  { echo "make test-interop needs Node 20 or newer: node and npm have to be on PATH" >&2; exit 1; }
+	  { echo "Node 20 or newer is required: node and npm must be on PATH" >&2; exit 1; }
 
-check: lint types layers spell  ## everything a reviewer need not look at
+check: lint types layers spell  ## run lint, types, layers and spell
 
 fmt: $(VENV)/.dev  ## format the code
 	$(BIN)/ruff format $(SOURCES)
@@ -86,30 +86,30 @@ layers: $(VENV)/.dev
 spell: $(VENV)/.dev
 	$(BIN)/codespell services tests benchmarks docker docs deploy README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md Makefile pyproject.toml .env.example
 
-cov: $(VENV)/.dev $(MCP1)/.installed $(GENERATOR)/.installed  ## run every test and show what no test reaches
+cov: $(VENV)/.dev $(MCP1)/.installed $(GENERATOR)/.installed  ## run the main test suite and show uncovered lines
 	$(BIN)/pytest --cov --cov-report=term-missing:skip-covered
 
-bench: $(VENV)/.dev  ## measure against bare FastAPI, raw ASGI, and the thinnest forwarder (QUICK=1: the main ratios, 4 minutes)
+bench: $(VENV)/.dev  ## compare performance with bare FastAPI, raw ASGI and a minimal forwarder (QUICK=1: main ratios, 4 minutes)
 	$(BIN)/python -m benchmarks $(if $(QUICK),--quick ratios)
 
-bench-peers: $(VENV)/.dev  ## measure beside other open gateways, which it fetches from npm and PyPI (5 minutes; needs Node)
+bench-peers: $(VENV)/.dev  ## compare performance with other open gateways, installed from npm and PyPI (5 minutes; needs Node)
 	$(BIN)/python -m benchmarks.peers
 
-docs: $(VENV)/.docs  ## build the documentation into site/; a dead link or anchor is an error
+docs: $(VENV)/.docs  ## build the documentation into site/; fails on dead links and anchors
 	$(BIN)/python docs/settings_table.py
 	$(BIN)/python -m docs.error_messages
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
-	@echo "site/index.html is the first page"
+	@echo "open site/index.html"
 
-console-pictures: $(VENV)/.browser  ## take the pictures of the console that the documentation shows, of the demo of its tests
+console-pictures: $(VENV)/.browser  ## take the console's screenshots for the documentation, from the tests' demo
 	$(BIN)/python -m tests.system.console.pictures
 
-dist: $(RELEASE)/.installed  ## build the sdist and the wheel into dist/, and check what an index would show of them
+dist: $(RELEASE)/.installed  ## build the sdist and the wheel into dist/ and check their metadata
 	rm -f dist/*.whl dist/*.tar.gz
 	$(RELEASE)/bin/python -m build --no-isolation
 	$(RELEASE)/bin/python -m twine check --strict dist/*.whl dist/*.tar.gz
 
-sbom: $(VENV)/.dev  ## list what the image is made of in dist/sbom.cdx.json (DEBIAN=file: with its Debian packages)
+sbom: $(VENV)/.dev  ## write the image's bill of materials to dist/sbom.cdx.json (DEBIAN=file adds its Debian packages)
 	$(BIN)/python -m docker.sbom $(if $(DEBIAN),--debian $(DEBIAN)) dist/sbom.cdx.json
 
 release: release-needs  ## build and sign wheel, sdist, image and SBOM of this commit (BASE_IMAGE=name@sha256:… SOURCE=url RELEASE_KEY=file)
@@ -121,22 +121,22 @@ release: release-needs  ## build and sign wheel, sdist, image and SBOM of this c
 	$(MAKE) sbom DEBIAN=dist/debian.tsv
 	$(BIN)/python -m docker.attestation sign --key '$(RELEASE_KEY)' --base-image '$(BASE_IMAGE)' --source '$(SOURCE)' dist
 
-release-verify: $(VENV)/.run  ## verify that dist/ is what was signed (PUBLIC_KEY=file)
+release-verify: $(VENV)/.run  ## verify the signatures of dist/ (PUBLIC_KEY=file)
 	$(BIN)/python -m docker.attestation verify --key '$(PUBLIC_KEY)' dist
 
 release-needs:
 	@printf '%s' '$(BASE_IMAGE)' | grep -Eq '^[^@]+@sha256:[0-9a-f]{64}$$' || \
-	  { echo "BASE_IMAGE is '$(BASE_IMAGE)', which names no digest; name one: BASE_IMAGE=python:3.12-slim@sha256:…" >&2; exit 1; }
+	  { echo "BASE_IMAGE has no digest: '$(BASE_IMAGE)'; set it like BASE_IMAGE=python:3.12-slim@sha256:…" >&2; exit 1; }
 	@test -f '$(RELEASE_KEY)' || \
-	  { echo "RELEASE_KEY is '$(RELEASE_KEY)', which is not a file; name an Ed25519 key in PEM outside the repository" >&2; exit 1; }
-	@test -n '$(SOURCE)' || { echo "SOURCE is not set; name the address of the repository" >&2; exit 1; }
+	  { echo "RELEASE_KEY is not a file: '$(RELEASE_KEY)'; set it to an Ed25519 key in PEM format outside the repository" >&2; exit 1; }
+	@test -n '$(SOURCE)' || { echo "SOURCE is not set; set it to the URL of the repository" >&2; exit 1; }
 	@git diff --quiet HEAD || \
-	  { echo "the work tree has changes that are not committed; commit or remove them" >&2; exit 1; }
+	  { echo "the work tree has uncommitted changes; commit or remove them" >&2; exit 1; }
 
-chart: $(VENV)/.dev  ## write deploy/kubernetes, and what the chart has of the settings
+chart: $(VENV)/.dev  ## generate deploy/kubernetes, and the chart's schema and README
 	$(BIN)/python -m deploy.render
 
-lock: $(VENV)/.dev  ## pin what pyproject.toml asks for, with hashes (needs uv)
+lock: $(VENV)/.dev  ## pin the dependencies in pyproject.toml, with hashes (needs uv)
 	for part in build runtime dev browser ocr formats docs release mcp1 client-generator fleet frameworks peer-fastmcp peer-mcp-proxy; do \
 	  uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	    --no-emit-index-url --no-emit-find-links --no-header --no-annotate \
@@ -154,7 +154,7 @@ clean:  ## remove the virtual environment and caches
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "Python 3.11 or newer is needed; name one: make PYTHON=python3.12 …" >&2; exit 1; }
+	  { echo "Python 3.11 or newer is required: make PYTHON=python3.12 …" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.run: $(BIN)/python requirements/build.lock requirements/runtime.lock pyproject.toml
@@ -174,20 +174,20 @@ $(VENV)/.docs: $(VENV)/.run requirements/docs.lock
 	$(PIP) install --quiet --no-deps --require-hashes -r requirements/docs.lock
 	@touch $@
 
-# Clients that need the first generation of the mcp package, which cannot live beside the second.
+# Clients that need version 1 of the mcp package, which cannot be installed with version 2.
 $(MCP1)/.installed: $(BIN)/python requirements/mcp1.lock
 	$(BIN)/python -m venv $(MCP1)
 	$(MCP1)/bin/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes -r requirements/mcp1.lock
 	@touch $@
 
-# It needs a typer that is older than ours.
+# It needs an older version of typer.
 $(GENERATOR)/.installed: $(BIN)/python requirements/client-generator.lock
 	$(BIN)/python -m venv $(GENERATOR)
 	$(GENERATOR)/bin/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes -r requirements/client-generator.lock
 	@touch $@
 
-# The servers of the fleet, and frameworks, which need other versions of the same packages. What is
-# imported of them is compiled then: to compile all of it takes 20 s of CPU.
+# The servers of the fleet, and frameworks, need different versions of the same packages. Modules are compiled
+# when they are imported: compiling all of them takes 20 s of CPU.
 $(FLEET_SERVERS)/.installed: $(BIN)/python requirements/fleet.lock
 	$(BIN)/python -m venv $(FLEET_SERVERS)
 	$(FLEET_SERVERS)/bin/python -m pip --disable-pip-version-check install --quiet --no-compile --no-deps --require-hashes -r requirements/fleet.lock
