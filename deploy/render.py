@@ -26,7 +26,7 @@ CHART_SETS = {"port", "config_dir", "documents_path", "tokens_file", "cache_dir"
 """Settings that are what the pod's volumes and ports are."""
 
 HEAD = """\
-# The output of deploy/chart with its default values, written by `make chart`: change the chart.
+# Generated from deploy/chart with its default values by `make chart`. Edit the chart instead.
 """
 
 _TABLE = re.compile(r"(<!-- values -->\n).*?(<!-- end -->)", re.DOTALL)

@@ -312,8 +312,8 @@ def test_no_pod_may_connect_without_authentication_by_default() -> None:
     policy = one("default", "NetworkPolicy")["spec"]
     # an empty "from" would be everybody
     assert (policy["policyTypes"][0], policy["ingress"]) == ("Ingress", [])
-    assert "no pod may connect" in notes({})
-    assert "EVERY POD" in notes({"networkPolicy": {"enabled": False}})
+    assert "no pod can connect" in notes({})
+    assert "every pod in the cluster can connect" in notes({"networkPolicy": {"enabled": False}})
     by_name: Json = {"networkPolicy": {"ingressFrom": [{"podSelector": {}}]}}
     text = render(by_name, name=NAME)[f"{NAME}/templates/networkpolicy.yaml"]
     (rule,) = yaml.safe_load(text)["spec"]["ingress"]
@@ -360,7 +360,7 @@ def test_values_that_would_not_do_what_they_say_are_refused(why: str) -> None:
 
 def test_the_notes_of_a_trial_say_what_to_set_for_more() -> None:
     text = notes({})
-    assert "NOT FOR MORE THAN A TRIAL" in text
+    assert "FOR A TRIAL ONLY" in text
     assert re.findall(r"secrets\.\w+\.name", text) == [
         "secrets.tokensFile.name", "secrets.redisUrl.name", "secrets.sessionKeys.name",
         "secrets.documentsUrl.name", "secrets.adminToken.name",

@@ -165,7 +165,7 @@ REFUSED: Mapping[str, tuple[Values, str]] = {
     ),
     "an ingress to a gateway that believes everybody": (
         {"ingress": {"enabled": True, "hosts": ["a.example.com"]}, "secrets": SHARED},
-        "prove who they are",
+        "not authenticated",
     ),
     "an ingress without hosts": ({"ingress": {"enabled": True}}, "ingress.hosts"),
     "an owner without the gateway's role": (

@@ -154,38 +154,38 @@ remoteToken: MCP_PROXY_REMOTE_TOKEN
 {{- define "gateway.check" -}}
 {{- $auth := include "gateway.authMode" . -}}
 {{- if and (eq $auth "token") (not .Values.secrets.tokensFile.name) -}}
-{{- fail "settings.MCP_PROXY_AUTH_MODE is token: name the Secret of the tokens file in secrets.tokensFile.name" -}}
+{{- fail "settings.MCP_PROXY_AUTH_MODE is token, which requires a tokens file: set secrets.tokensFile.name to its Secret" -}}
 {{- end -}}
 {{- if and (ne $auth "token") .Values.secrets.tokensFile.name -}}
-{{- fail (printf "secrets.tokensFile.name is set and settings.MCP_PROXY_AUTH_MODE is %s: set it to token, or unset that" $auth) -}}
+{{- fail (printf "secrets.tokensFile.name is set, but settings.MCP_PROXY_AUTH_MODE is %s: set the mode to token, or unset secrets.tokensFile.name" $auth) -}}
 {{- end -}}
 {{- if and .Values.ingress.enabled (not .Values.ingress.hosts) -}}
-{{- fail "ingress.enabled is true: name the hosts that callers use in ingress.hosts" -}}
+{{- fail "ingress.enabled is true, which requires host names: set ingress.hosts" -}}
 {{- end -}}
 {{- if and .Values.ingress.enabled (eq $auth "none") (not (hasKey .Values.settings "MCP_PROXY_AUTH_MODE")) -}}
-{{- fail "ingress.enabled is true while nobody has to prove who they are: set settings.MCP_PROXY_AUTH_MODE to token or jwt, or write none there if a proxy in front authenticates callers" -}}
+{{- fail "ingress.enabled is true, but callers are not authenticated: set settings.MCP_PROXY_AUTH_MODE to token or jwt, or to none if a proxy in front authenticates callers" -}}
 {{- end -}}
 {{- if and .Values.secrets.credentialsKey.name (not (or .Values.secrets.documentsUrl.name (hasKey .Values.settings "MCP_PROXY_LOGINS_DIR"))) -}}
-{{- fail "secrets.credentialsKey.name is set, and a pod has no folder that outlives it for logins: name the Secret that has the URL of PostgreSQL in secrets.documentsUrl.name" -}}
+{{- fail "secrets.credentialsKey.name is set, but there is no persistent storage for logins: set secrets.documentsUrl.name to a Secret with a PostgreSQL URL" -}}
 {{- end -}}
 {{- if and .Values.secrets.signinClientSecret.name (not (get .Values.settings "MCP_PROXY_SIGNIN_CLIENT_ID")) -}}
-{{- fail "secrets.signinClientSecret.name is set: name its client in settings.MCP_PROXY_SIGNIN_CLIENT_ID" -}}
+{{- fail "secrets.signinClientSecret.name is set, which requires a client id: set settings.MCP_PROXY_SIGNIN_CLIENT_ID" -}}
 {{- end -}}
 {{- $inUse := or (ne $auth "none") .Values.ingress.enabled .Values.autoscaling.enabled -}}
 {{- $several := gt (int (include "gateway.maxReplicas" .)) 1 -}}
 {{- if and $inUse $several (not .Values.allowSeparateBudgets) -}}
 {{- if not .Values.secrets.redisUrl.name -}}
-{{- fail "several replicas would each allow the whole budget: name the Secret that has the URL of a Redis in secrets.redisUrl.name, or set replicaCount to 1, or allowSeparateBudgets to true" -}}
+{{- fail "each replica would count budgets separately: set secrets.redisUrl.name to a Secret with a Redis URL, or set replicaCount to 1, or allowSeparateBudgets to true" -}}
 {{- end -}}
 {{- if not .Values.secrets.sessionKeys.name -}}
-{{- fail "several replicas would not know each other's MCP sessions: name the Secret that has a key of 32 characters or more in secrets.sessionKeys.name (openssl rand -hex 32), or set replicaCount to 1, or allowSeparateBudgets to true" -}}
+{{- fail "replicas would not share MCP sessions: set secrets.sessionKeys.name to a Secret with a key of at least 32 characters (openssl rand -hex 32), or set replicaCount to 1, or allowSeparateBudgets to true" -}}
 {{- end -}}
 {{- end -}}
 {{- if and .Values.secrets.documentsOwnerUrl.name (not .Values.secrets.documentsUrl.name) -}}
-{{- fail "secrets.documentsOwnerUrl.name is set: name the Secret with the URL of the gateway's own role in secrets.documentsUrl.name as well" -}}
+{{- fail "secrets.documentsOwnerUrl.name is set: set secrets.documentsUrl.name as well, to a Secret with the URL for the gateway's role" -}}
 {{- end -}}
 {{- if and .Values.secrets.documentsUrl.name .Values.documents.existingClaim -}}
-{{- fail "documents are in PostgreSQL (secrets.documentsUrl.name) or in a folder (documents.existingClaim): set one of them" -}}
+{{- fail "secrets.documentsUrl.name (PostgreSQL) and documents.existingClaim (a folder) are both set: set only one of them" -}}
 {{- end -}}
 {{- end -}}
 
