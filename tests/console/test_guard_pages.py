@@ -17,7 +17,7 @@ async def test_a_finding_in_a_definition_is_shown_with_its_guard(action: str) ->
         async with serving(entry, tools=["echo", "dirty"]) as console:
             page = await console.browser.open(f"{S1}?tab=changes")
             overview = await console.browser.open("/console")
-    assert f"Guard hiddenCharacters ({action}):" in page.text
+    assert f"Guard hiddenCharacters ({action}) found" in page.text
     assert ("hidden by a guard" in page.text) == (action == "refuse")
     assert ("Hidden by a guard" in overview.text) == (action == "refuse")
     assert "\u200b" not in page.text

@@ -24,7 +24,7 @@ async def test_find_calls_that_failed_and_see_what_decided(page: Page) -> None:
     await page.get_by_label("Tool, prompt or resource").fill("notes:search")
     await page.get_by_role("button", name="Show", exact=True).click()
     await row_of(page, "TOOL_NOT_ALLOWED").first.get_by_role("link").click()
-    await expect(page.get_by_role("heading", name="What decided")).to_be_visible()
+    await expect(page.get_by_role("heading", name="Checks", exact=True)).to_be_visible()
     trace = page.get_by_role("link", name="Open trace")
     await expect(trace).to_have_attribute("href", re.compile(r"^https://traces\.example/trace/\w+"))
 

@@ -35,7 +35,7 @@ async def test_add_a_document_with_progress(page: Page, demo: Demo) -> None:
     await page.get_by_label("Users", exact=True).fill("ann")
     text = "# Large\n\n" + "A line of a large text.\n\n" * 40_000
     await page.get_by_label("File", exact=True).set_input_files(_file(text))
-    await page.get_by_role("button", name="Add the document").click()
+    await page.get_by_role("button", name="Add document").click()
     await expect(page.get_by_role("progressbar")).to_be_visible()
     await expect(page.get_by_role("heading", level=1)).to_have_text("A large text")
     demo.remove_document("large")
@@ -45,7 +45,7 @@ async def test_a_file_of_a_wrong_kind_is_told(page: Page) -> None:
     await page.goto(f"/console/documents/upload?tenant_id={TENANT}")
     file: FilePayload = {"name": "broken.pdf", "mimeType": "application/pdf", "buffer": b"no PDF"}
     await page.get_by_label("File", exact=True).set_input_files(file)
-    await page.get_by_role("button", name="Add the document").click()
+    await page.get_by_role("button", name="Add document").click()
     await expect(page.get_by_role("alert")).to_be_visible()
     await expect(page.get_by_label("File", exact=True)).to_have_attribute("aria-invalid", "true")
     await expect_accessible(page)
@@ -53,10 +53,10 @@ async def test_a_file_of_a_wrong_kind_is_told(page: Page) -> None:
 
 async def test_search_and_read_what_was_found(page: Page) -> None:
     await page.goto(f"/console/documents/search?tenant_id={TENANT}")
-    await page.get_by_label("Question, or words").fill("trips of 7 days")
+    await page.get_by_label("Query").fill("trips of 7 days")
     await page.get_by_label("User").fill("ann")
     await page.get_by_role("button", name="Search").click()
-    await expect(page.get_by_role("heading", name=re.compile(r"^\d+ places?$"))).to_be_visible()
+    await expect(page.get_by_role("heading", name=re.compile(r"^\d+ results?$"))).to_be_visible()
     await page.get_by_role("link", name="Travel policy, page 7").click()
     await expect(page.get_by_text("Trips of 7 days").first).to_be_visible()
 
@@ -65,8 +65,8 @@ async def test_turn_the_pages_and_look_at_one(page: Page) -> None:
     await page.goto(f"/console/documents/read?tenant_id={TENANT}&doc_id={HANDBOOK}")
     await page.get_by_role("link", name="Next page").first.click()
     await expect(page.get_by_label("Page", exact=True)).to_have_value("2")
-    await page.get_by_role("link", name="Picture", exact=True).click()
-    await page.get_by_role("button", name="Draw page 2").click()
+    await page.get_by_role("link", name="Image", exact=True).click()
+    await page.get_by_role("button", name="Show image").click()
     picture = page.get_by_role("main").get_by_role("img")
     await expect(picture).to_be_visible()
     await expect(picture).to_have_js_property("complete", True)
@@ -81,7 +81,7 @@ async def test_verify_a_quotation_and_take_what_stands_there(page: Page) -> None
     await expect(page.get_by_role("heading", name="Not found word for word")).to_be_visible()
     await expect_accessible(page)
     await page.get_by_role("button", name="Verify this text").click()
-    await expect(page.get_by_role("heading", name="Found, word for word")).to_be_visible()
+    await expect(page.get_by_role("heading", name="Found word for word")).to_be_visible()
     await expect_accessible(page)
 
 
@@ -100,9 +100,9 @@ async def test_add_a_version_and_remove_the_document(page: Page, guide: None) ->
     await page.get_by_label("File", exact=True).set_input_files(
         _file("# Guide\n\nThe second edition.")
     )
-    await page.get_by_role("button", name="Add the version").click()
+    await page.get_by_role("button", name="Add version").click()
     await expect(page.get_by_text("The second edition.")).to_be_visible()
     await page.get_by_role("link", name="Details and access").click()
-    await page.get_by_text("Remove this document").click()
+    await page.get_by_text("Remove document").click()
     await page.get_by_role("button", name="Remove permanently").click()
     await expect_done(page, DOC)

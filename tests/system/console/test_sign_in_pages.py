@@ -22,7 +22,7 @@ async def test_a_wrong_token_is_told(stranger: Page) -> None:
 async def test_a_token_signs_in_to_what_it_is_for(stranger: Page, demo: Demo) -> None:
     page = stranger
     await sign_in(page, demo.tokens[NOTE])
-    parts = page.get_by_role("navigation", name="Parts of the console").get_by_role("link")
+    parts = page.get_by_role("navigation", name="Console").get_by_role("link")
     await expect(parts.filter(has_text="Documents")).to_be_visible()
     await expect(parts.filter(has_text="Try")).to_have_count(0)
     await parts.filter(has_text="Documents").click()
@@ -42,7 +42,7 @@ async def test_after_the_sign_out_the_way_back_leads_to_no_page(stranger: Page, 
 
 async def test_each_part_is_reached_from_the_rail(page: Page) -> None:
     await page.goto("/console")
-    rail = page.get_by_role("navigation", name="Parts of the console")
+    rail = page.get_by_role("navigation", name="Console")
     names = [
         name
         for name in await rail.get_by_role("link").all_inner_texts()

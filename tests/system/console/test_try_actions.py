@@ -61,7 +61,7 @@ async def test_a_refusal_is_told_beside_what_is_typed(page: Page) -> None:
         "(it) => { it.value = 'of another page'; }"
     )
     await page.get_by_role("button", name="Run", exact=True).click()
-    await expect(page.get_by_role("alert")).to_contain_text("load the page again")
+    await expect(page.get_by_role("alert")).to_contain_text("Reload the page")
     await expect_accessible(page)
     await expect(page.get_by_label("name")).to_have_value("Berlin")
 

@@ -51,20 +51,20 @@ async def test_add_and_remove_a_document(page: Page) -> None:
     await page.get_by_label("File", exact=True).set_input_files(
         {"name": "plain.md", "mimeType": "text/markdown", "buffer": b"# Plain\n\nWithout scripts."}
     )
-    await page.get_by_role("button", name="Add the document").click()
+    await page.get_by_role("button", name="Add document").click()
     await expect(page.get_by_role("heading", level=1)).to_have_text("Plain")
     await page.get_by_role("link", name="Details and access").click()
-    await page.get_by_text("Remove this document").click()
+    await page.get_by_text("Remove document").click()
     await page.get_by_role("button", name="Remove permanently").click()
     await expect(page.get_by_role("status")).to_contain_text("plain")
 
 
 async def test_search_and_verify_a_quotation(page: Page) -> None:
     await page.goto(f"/console/documents/search?tenant_id={TENANT}&doc_id={POLICY}")
-    await page.get_by_label("Question, or words").fill("trips of 7 days")
+    await page.get_by_label("Query").fill("trips of 7 days")
     await page.get_by_role("button", name="Search").click()
-    await expect(page.get_by_role("heading", name=re.compile(r"^\d+ places?$"))).to_be_visible()
+    await expect(page.get_by_role("heading", name=re.compile(r"^\d+ results?$"))).to_be_visible()
     await page.get_by_role("link", name="Verify a quotation").click()
     await page.get_by_label("Quoted text").fill("Trips of 7 days are paid for")
     await page.get_by_role("button", name="Verify").click()
-    await expect(page.get_by_role("heading", name="Found, word for word")).to_be_visible()
+    await expect(page.get_by_role("heading", name="Found word for word")).to_be_visible()

@@ -103,7 +103,7 @@ def facts(item: Mapping[str, Any]) -> Mapping[str, Any]:
         "sha256": item.get("sha256"),
         "flags": [(FLAGS.get(it["reason"], it["reason"]), it["field"]) for it in item["flags"]],
         "guards": [
-            f"Guard {it['guard']} ({it['action']}): {it['kind']} found, matches: {it['count']}."
+            f"Guard {it['guard']} ({it['action']}) found: {it['kind']} ({it['count']})"
             for it in item["guards"]
         ],
         "varying": [page_text(it["field"], 400).text for it in item.get("unstable") or ()],
