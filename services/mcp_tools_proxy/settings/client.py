@@ -18,10 +18,10 @@ class ClientSettings(EnvironmentSettings):
     client_url: Annotated[
         str | None, BeforeValidator(empty_is_unset), starting_with("http://", "https://")
     ] = None
-    """URL of the gateway; unset, that of this machine at ``port``."""
+    """URL of the gateway. Unset: this machine at ``port``."""
     port: Annotated[int, Field(ge=0, le=65535)] = 8082
     """Port that the gateway of this machine listens on."""
     client_token: Annotated[
         SecretStr | None, BeforeValidator(empty_is_unset), AfterValidator(is_token)
     ] = None
-    """Bearer token that it is shown."""
+    """Bearer token sent to the gateway."""
