@@ -62,7 +62,7 @@ def signed_in_as(operator: Principal) -> str:
     """Return the display name of an operator without a user and without a note."""
     fields = operator.token_log_fields
     if fields == GUEST.token_log_fields:
-        return "one-time address"
+        return "one-time link"
     return fields.get("subject") or fields.get("token_id", "operator").replace("_", " ")
 
 

@@ -21,7 +21,7 @@ async def test_sign_in_by_a_one_time_address(chromium: Browser, tmp_path: Path) 
             await page.goto(printed.strip())
             await expect_accessible(page)
             await page.get_by_role("button", name="Sign in").click()
-            await expect(page.get_by_text("one-time address")).to_be_visible()
+            await expect(page.get_by_text("one-time link")).to_be_visible()
 
 
 async def test_tokens_where_callers_have_none(chromium: Browser, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ async def test_a_mistake_is_told_beside_its_field(page: Page) -> None:
     await page.goto("/console/tokens/new")
     await page.get_by_label("Tenant", exact=True).fill(TENANT)
     await page.get_by_label("Expires").select_option("Custom")
-    await page.get_by_label("At", exact=True).fill("soon")
+    await page.get_by_label("Expiry", exact=True).fill("soon")
     await page.get_by_role("button", name="Create token").click()
     await expect(page.get_by_role("alert")).to_be_visible()
     await expect(page.get_by_label("Tenant", exact=True)).to_have_value(TENANT)
