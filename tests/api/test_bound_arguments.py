@@ -152,7 +152,7 @@ async def test_what_cannot_be_bound_is_hidden_and_said() -> None:
         code = await bound.service.execute("s:unclear", {"text": "x"})
         assert code["error"]["code"] == "TOOL_NOT_ALLOWED"
         [warning] = [it for it in bound.service.gateway.publisher.warnings if "unclear" in str(it)]
-        assert "other places than properties" in warning.message
+        assert "outside properties" in warning.message
 
 
 async def test_with_bind_required_no_tool_is_a_way_around() -> None:

@@ -105,7 +105,7 @@ async def test_the_path_of_a_secret_is_a_reason_for_operators_and_in_no_message(
     assert (shown["decision"], shown["check"]) == ("CREDENTIALS_MISSING", "server")
     (refused,) = [it for it in shown["checks"] if it["verdict"] == "CREDENTIALS_MISSING"]
     assert "tickets" not in refused["message"]
-    assert refused["reason"] == "there is no secret tickets/acme"
+    assert refused["reason"] == "secret tickets/acme does not exist"
 
 
 async def test_a_server_with_sessions_of_its_callers_may_answer_while_its_discovery_is_down(

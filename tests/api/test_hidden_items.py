@@ -131,7 +131,7 @@ async def test_a_resource_that_the_preset_hides_leaves_its_line(uri: str) -> Non
         ("s1:nosuch", 'server "s1" does not offer this tool'),
         ("s1:research", f'the tool that server "s1" lists is not usable: {NEEDS_TASK}'),
         ("away:echo", HIDDEN),
-        ("no:echo", 'mcp.json has no server "no"'),
+        ("no:echo", 'server "no" is not in mcp.json'),
     ],
 )
 async def test_the_line_of_a_tool_says_whether_its_server_has_it(

@@ -114,7 +114,7 @@ async def test_with_a_file_that_is_broken_at_the_start_no_call_is_taken_until_it
         envelope = await service.execute("read_doc_metadata", METADATA)
         assert envelope["error"] == {
             "code": "LIMITS_UNAVAILABLE",
-            "message": "limits.json has problems, so no budget is known: have an operator fix it",
+            "message": "limits.json is invalid, so budgets are unknown; ask an operator to fix it",
             "retryable": True,
         }
         listed = await service.get(LIMITS, tenant_id="tenant_1")

@@ -75,7 +75,7 @@ async def test_of_agents_without_a_profile_the_maker_is_warned(service: Service)
         made = (await create(started, tenant_id="acme", agents=["desk", "dsek"])).json()
         known = (await create(started, tenant_id="acme", agents=["desk"])).json()
     assert made["warnings"] == [
-        'agent "dsek" has no profile in agents.json: until it has, its calls are refused'
+        'agent "dsek" is not in agents.json; its calls are refused until a profile is added'
     ]
     assert "warnings" not in known
 

@@ -199,7 +199,7 @@ async def test_of_many_vain_names_the_first_are_told_and_how_many_more_there_are
         warnings = (await fetch(two.service, *[f"n{n}" for n in range(130)] * 2))["warnings"]
         assert (len(warnings), warnings[-1]) == (
             101,
-            {"message": "30 more names lead to no tool that you may run"},
+            {"message": "30 more names match no tool that you may run"},
         )
 
 

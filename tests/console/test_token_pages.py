@@ -236,7 +236,7 @@ async def test_nobody_gives_away_more_than_the_own_token_may(console: ConsoleSer
         status, page = await make(
             browser, **{"own_agents": "reader", "own_documents": "d1", **wider}
         )
-        assert (status, "do more than yours" in page.text) == (403, True), wider
+        assert (status, "more permissions than yours" in page.text) == (403, True), wider
     assert len(entries()) == 2
 
 

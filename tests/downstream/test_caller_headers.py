@@ -70,7 +70,7 @@ async def test_each_tenant_has_the_secret_of_its_own_name_and_no_other(tmp_path:
                 refused = await service.execute("s:headers", {}, **user(tenant))
                 assert refused["error"]["code"] == "CREDENTIALS_MISSING", tenant
                 assert "tickets" not in str(refused)
-        assert "there is no secret tickets/x_2f.._2fglobex" in str(logs)
+        assert "secret tickets/x_2f.._2fglobex does not exist" in str(logs)
         (folder / "acme").write_text("rotated")
 
         async def is_rotated() -> bool:
@@ -107,7 +107,7 @@ async def test_a_missing_secret_of_a_process_is_said_and_a_later_one_is_used(
     entry["env"]["TICKETS_KEY"] = "${secret:key}"
     async with serving_entry(entry, secrets_dir=tmp_path) as service:
         (server,) = (await service.get(SERVERS))["servers"]
-        assert server["last_error"].endswith(": there is no secret key")
+        assert server["last_error"].endswith(": secret key does not exist")
         (tmp_path / "key").write_text("k")
 
         async def is_ready() -> bool:

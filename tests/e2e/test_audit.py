@@ -85,7 +85,7 @@ def test_a_killed_gateway_leaves_a_chain_that_goes_on(
     found = verify(path, KEY.encode())
     assert found.problems == []
     assert len(found.notes) == 1
-    assert "torn by a crash" in found.notes[0]
+    assert "crash left a line incomplete" in found.notes[0]
     assert traces(path)[-1] == "afterwards"
 
 
@@ -159,7 +159,7 @@ def test_the_commands_find_follow_and_verify_what_a_gateway_wrote(
     path.write_bytes(path.read_bytes().replace(b'"t-1"', b'"t-9"'))
     code, report = audit("verify")
     assert code == 1
-    assert "changed: record 3 does not fit its signature" in report
+    assert "changed: record 3 does not match its signature" in report
 
 
 def test_verify_checks_the_audit_of_unauthenticated_requests_too(
@@ -189,7 +189,7 @@ def test_verify_checks_the_audit_of_unauthenticated_requests_too(
     before = f'"requests":{summed_up[0]},'.encode()
     companion.write_bytes(written.replace(before, f'"requests":{summed_up[0] + 1},'.encode()))
     code, report = verified()
-    assert (code, "does not fit its signature" in report) == (1, True)
+    assert (code, "does not match its signature" in report) == (1, True)
     companion.unlink()
     code, report = verified()
     assert (code, "is missing" in report) == (1, True)

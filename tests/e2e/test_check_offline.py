@@ -65,7 +65,7 @@ def test_a_mistake_in_a_file_exits_1(tmp_path: Path, name: str, text: str, words
 @pytest.mark.parametrize(
     ("server", "reason"),
     [
-        ("nowhere", 'mcp.json has no server "nowhere"'),
+        ("nowhere", 'server "nowhere" is not in mcp.json'),
         ("off", "it is disabled in mcp.json"),
         ("b", "mcp.json excludes it"),
     ],

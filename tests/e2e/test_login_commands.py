@@ -199,7 +199,7 @@ async def kill_login(there: Place, has_come: Callable[[], bool]) -> None:
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (("login", "none"), "mcp.json has no server"),
+        (("login", "none"), "is not in mcp.json"),
         (("login", "s", "--tenant", "acme"), "leave out --tenant"),
         (("login", "s", "--user", "ann"), "leave out --user"),
     ],

@@ -98,7 +98,7 @@ def test_a_token_that_asserts_users_is_for_no_user_and_says_why(
 ) -> None:
     result = run("create", "--tenant", "acme", "--asserts-users", option, "x")
     assert (result.exit_code, path.exists()) == (2, False)
-    assert "to each request" in result.stderr
+    assert "each request sets user and roles" in result.stderr
 
 
 @pytest.mark.parametrize("value", ["", "a\nb", "x" * 257])

@@ -83,7 +83,7 @@ def check_refusal(envelope: Json, wanted: str) -> None:
     """Check that an operator is told why, and that the user has to make the call."""
     error = envelope["error"]
     assert error["code"] == wanted, envelope
-    assert "operator who stands in for the user" in error["message"]
+    assert "an operator acts for the user" in error["message"]
     assert error["message"].endswith("the user has to make this call")
     assert "url" not in error.get("details", {})
 

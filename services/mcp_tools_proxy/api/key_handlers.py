@@ -21,7 +21,7 @@ class KeyHandlers:
     async def show_keys(self, _: ParsedRequest[None]) -> Response:
         """Respond with a JSON Web Key Set. Raises RouteNotFound where nothing is signed."""
         if self._published is None:
-            raise RouteNotFound("there is no such route here: this gateway signs nothing")
+            raise RouteNotFound("no keys to publish: this gateway signs no assertions")
         response = json_response(self._published())
         response.headers["Cache-Control"] = f"public, max-age={MAX_AGE_S}"
         return response

@@ -149,14 +149,12 @@ class OperatorGate:
     def _check_local(self, headers: Headers, right: OperatorRight) -> None:
         if not self._on_loopback:
             raise Forbidden(
-                f'nobody has the operator right "{right}", because this service can be reached '
-                "from other machines and has no admin token; an operator can set "
-                f"{TOKEN_VARIABLE}"
+                f'the operator right "{right}" is unavailable: this service can be reached from '
+                f"other machines and has no admin token; an operator can set {TOKEN_VARIABLE}"
             )
         if right not in LOCAL.rights:
             raise Forbidden(
-                f'nobody has the operator right "{right}" without a token; an operator can set '
-                f"{TOKEN_VARIABLE}"
+                f'the operator right "{right}" needs a token; an operator can set {TOKEN_VARIABLE}'
             )
         if "origin" in headers:  # any web page can make a browser send this
             raise Forbidden(

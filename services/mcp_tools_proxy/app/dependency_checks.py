@@ -111,7 +111,7 @@ async def _keys(settings: Settings) -> str | None:
     state = keys.state()
     if state["failure"] is not None:
         return str(state["failure"])
-    return None if state["keys"] else "it has no key that can be used"
+    return None if state["keys"] else "it has no usable key"
 
 
 async def _embeddings(settings: Settings) -> str | None:

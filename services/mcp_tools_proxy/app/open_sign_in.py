@@ -98,12 +98,14 @@ def _entry(settings: Settings, folder: Path, server_id: str) -> tuple[ServerConf
         raise NoSignIn(f"the entry of {server_id} cannot be used: {problems[0]}")
     config = configuration.servers.get(server_id)
     if config is None:
-        raise NoSignIn(f"mcp.json has no server {quote(server_id)}")
+        raise NoSignIn(f"server {quote(server_id)} is not in mcp.json")
     if config.auth is None:
-        raise NoSignIn(f"nobody has to sign in to {server_id}: its entry has no auth in force")
+        raise NoSignIn(f"{server_id} does not need a sign-in: auth is not active in its entry")
     if not config.auth.grant.needs_person:
         grant = config.auth.grant.value
-        raise NoSignIn(f"nobody has to sign in to {server_id}: its tokens are got by {grant}")
+        raise NoSignIn(
+            f"{server_id} does not need a sign-in: the gateway gets its tokens with {grant}"
+        )
     return config, config.auth
 
 
@@ -118,7 +120,7 @@ def _owner(
     if mismatch is not None:
         part, is_missing = mismatch
         raise NoSignIn(
-            f"the login to {config.server_id} is of {_OWNERS[auth.login_for]}: "
+            f"the login to {config.server_id} belongs to {_OWNERS[auth.login_for]}: "
             f"{'add' if is_missing else 'leave out'} --{part}"
         )
     return LoginOwner(

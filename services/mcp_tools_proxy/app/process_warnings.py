@@ -27,8 +27,9 @@ def confinement_warnings() -> Iterator[str]:
     lack = missing_for(read=True, write=True, calls=True)
     if lack is not None:
         yield (
-            "imports, rendered pages and long checks of arguments are not fully confined: data "
-            f"that takes over its process may read files or use the network. This needs {lack}"
+            "imports, page rendering and long argument checks are not fully confined: data that "
+            "takes over such a process may read files or use the network. Confinement needs "
+            f"{lack}"
         )
 
 

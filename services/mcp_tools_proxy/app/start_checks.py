@@ -38,9 +38,9 @@ def warn_of_exposure(settings: Settings) -> None:
         log.warning(
             "service.any_host",
             host=settings.host,
-            problem="requests to every host name are answered, so a web page whose name comes to "
-            "mean this machine may send some (DNS rebinding); set MCP_PROXY_ALLOWED_HOSTS to the "
-            "names that callers use, or to * if that is meant",
+            problem="requests for any host name are accepted, so a malicious web page can "
+            "reach the gateway (DNS rebinding); set MCP_PROXY_ALLOWED_HOSTS to the names that "
+            "callers use, or to * if this is intended",
         )
     if settings.auth_mode == "none":
         log.warning(

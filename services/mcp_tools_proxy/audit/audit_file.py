@@ -396,7 +396,7 @@ def last_head(tail: bytes) -> Head:
     for line in reversed(tail.split(b"\n")):
         if line and (record := split_line(line)) is not None:
             return record.head
-    raise AuditFileUnusable("the file has no audit record at its end; move it out of the way")
+    raise AuditFileUnusable("the file does not end with an audit record; move it out of the way")
 
 
 def _tail_of(path: Path) -> bytes:

@@ -241,8 +241,8 @@ def _summary(bound: Bound, summary: RecordSummary) -> tuple[str, str, None, Fiel
 
 def _unavailable(file: AuditFile) -> AuditUnavailable:
     error = AuditUnavailable(
-        "no record of the call can be kept now, and this gateway makes no call without one; try "
-        "again later",
+        "the audit record of this call cannot be written now, and unrecorded calls are not "
+        "allowed; try again later",
         reason=file.failure or "the queue of the audit file is full",
     )
     error.rule = RECORDS_ARE_REQUIRED

@@ -138,9 +138,9 @@ class _Verifier:
                     f"with record {found.head.seq}"
                 )
         if not found.records:
-            self._report("there is no record: is this a file of the audit?")
+            self._report("no records found: is this an audit file?")
         if self._bad_signatures and self._bad_signatures == found.signed:
-            found.problems[:0] = ["no signature is right: is this the key of these files?"]
+            found.problems[:0] = ["all signatures are wrong: is this the key of these files?"]
         return found
 
     def _judge_unreadable(self, *, is_followed_by_start: bool) -> None:
@@ -148,9 +148,11 @@ class _Verifier:
         for place, line in self._unreadable:
             begins_a_record = line.startswith(_BEGIN) or _BEGIN.startswith(line.rstrip(b"\n"))
             if is_followed_by_start and len(self._unreadable) == 1 and begins_a_record:
-                self.found.notes.append(f"{place}: a line was torn by a crash; the chain goes on")
+                self.found.notes.append(
+                    f"{place}: a crash left a line incomplete; the chain continues"
+                )
             else:
-                self._report(f"{place}: is no record: it was changed or put in")
+                self._report(f"{place}: not a valid record: altered or inserted")
         self._unreadable.clear()
 
     def _is_next(
@@ -173,7 +175,7 @@ class _Verifier:
                 missing = str(before.seq + 1)
             self._report(f"{place}: lost: record {missing}")
         else:
-            self._report(f"{place}: moved: record {record.seq} stands behind record {before.seq}")
+            self._report(f"{place}: moved: record {record.seq} follows record {before.seq}")
         return False
 
     def _check_signature(
@@ -192,15 +194,13 @@ class _Verifier:
             previous = str(opening.get("previous", ""))
         if not hmac.compare_digest(sign(self._key, previous, record.numbered), record.mac):
             self._bad_signatures += 1
-            self._report(f"{place}: changed: record {record.seq} does not fit its signature")
+            self._report(f"{place}: changed: record {record.seq} does not match its signature")
 
     def _compare_head(self, place: str, head: Head) -> None:
         for wanted in [it for it in self._heads if it.seq == head.seq]:
             self._heads.remove(wanted)
             if wanted.mac != head.mac:
-                self._report(
-                    f"{place}: changed: record {head.seq} is another one than the log names"
-                )
+                self._report(f"{place}: changed: record {head.seq} differs from the one in the log")
 
     def _report(self, problem: str) -> None:
         problems = self.found.problems
@@ -252,21 +252,21 @@ class _KeptFiles:
             removal, time = self._removals[first_seq - 1]
             last = Head(first_seq - 1, str(removal.get("last_mac", "")))
             text = (
-                f"the records before {first_seq} are not kept any more: {removal.get('file')}, "
+                f"the records before {first_seq} are no longer kept: {removal.get('file')}, "
                 f"which ended with record {last}, was removed by rotation at {time}"
             )
             if previous and previous != last.mac:
-                return f"{text}, but the next file names another last record: {previous}", False
+                return f"{text}, but the next file names a different last record: {previous}", False
             return text, True
         if self._from is not None and self._from < first_seq:
             return _without_removal(self._from, first_seq), False
-        return f"the records before {first_seq} are not kept any more", True
+        return f"the records before {first_seq} are no longer kept", True
 
 
 def _without_removal(first: int, end: int) -> str:
     return (
-        f"records {first} to {end - 1} are missing, and no record says that rotation removed their "
-        "files: they were taken away"
+        f"records {first} to {end - 1} are missing, and rotation did not record removing their "
+        "files: they were deleted"
     )
 
 

@@ -73,9 +73,7 @@ class CallerResolver:
         A token may expire, or be given to another user, while a stream stays open for hours.
         """
         if await self._identify(scope, asserted) != caller:
-            raise Forbidden(
-                "the token is of another caller than the one who opened this session; connect again"
-            )
+            raise Forbidden("this session was opened by another caller; connect again")
 
     def resolve_trusted(
         self, asserted: AssertedIdentity, origin: Origin = UNKNOWN_ORIGIN

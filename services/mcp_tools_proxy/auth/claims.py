@@ -84,7 +84,7 @@ def principal_of(claims: Claims, names: ClaimNames) -> Principal:
     tenant_id = _identifier(claims, names.tenant)
     if tenant_id is None and not rights:
         raise InvalidClaims(
-            f"the token has no {names.tenant}, which should name the tenant; get one that has it"
+            f"the token lacks the claim {names.tenant}, which names the tenant; get one that has it"
         )
     return Principal(
         tenant_id=tenant_id,

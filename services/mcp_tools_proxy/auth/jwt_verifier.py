@@ -220,7 +220,9 @@ def _decode(token: str, key: jwt.PyJWK, rules: JwtRules) -> Mapping[str, object]
             "the token is from another issuer (iss); get one from the issuer that is trusted here"
         ) from None
     except MissingRequiredClaimError as error:
-        raise InvalidClaims(f"the token has no {error.claim}; get one that has it") from None
+        raise InvalidClaims(
+            f"the token lacks the claim {error.claim}; get one that has it"
+        ) from None
     except PyJWTError:
         raise InvalidClaims("the token is not valid; get a new one") from None
     return claims

@@ -138,7 +138,7 @@ def _load(block: bytes, *, is_private: bool) -> Any:
     try:
         return load_pem_private_key(block, None) if is_private else load_pem_public_key(block)
     except (ValueError, TypeError, UnsupportedAlgorithm):
-        raise InvalidKeyFile("holds a PEM block that is no key, or an encrypted one") from None
+        raise InvalidKeyFile("holds a PEM block that is not a key, or is encrypted") from None
 
 
 def _published(key: Any) -> dict[str, object]:
@@ -163,7 +163,8 @@ def _algorithm_of(key: Any) -> str:
         case RSAPrivateKey() | RSAPublicKey() if key.key_size >= MIN_RSA_BITS:
             return "RS256"
     raise InvalidKeyFile(
-        f"holds a key of another kind than P-256, Ed25519, and RSA of {MIN_RSA_BITS} bits or more"
+        f"holds a key of an unsupported kind; use P-256, Ed25519, or RSA of {MIN_RSA_BITS} bits "
+        "or more"
     )
 
 

@@ -139,7 +139,7 @@ def read_lines(data: bytes) -> ParsedTokens:
             problems[number] = str(error)
             continue
         if entry.hash in entries or entry.id in ids:
-            problems[number] = "its id or its token was there before"
+            problems[number] = "its id or token is used on an earlier line"
             continue
         entries[entry.hash] = entry
         ids.add(entry.id)
@@ -215,7 +215,7 @@ def parse_timestamp(value: object) -> object:
     try:
         timestamp = datetime.fromisoformat(value)
     except ValueError:
-        raise ValueError("should be a date or time as ISO 8601 spells it") from None
+        raise ValueError("should be a date or time in ISO 8601") from None
     return timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=UTC)
 
 
@@ -286,8 +286,7 @@ class _Line(BaseModel):
                 raise ValueError("tenant: is missing")
             case "asserts_users":
                 raise ValueError(
-                    "asserts_users: leaves user and roles to each request, so the line can name "
-                    "neither"
+                    "asserts_users: each request sets user and roles, so the line cannot"
                 )
         return TokenEntry(
             id=self.id,

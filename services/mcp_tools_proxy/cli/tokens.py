@@ -223,7 +223,7 @@ def _check_together(principal: Principal) -> None:
             raise typer.BadParameter("--tenant is needed, unless it is for an operator (--may)")
         case "asserts_users":
             raise typer.BadParameter(
-                "--asserts-users leaves user and roles to each request: leave out --user and --role"
+                "--asserts-users: each request sets user and roles; leave out --user and --role"
             )
 
 

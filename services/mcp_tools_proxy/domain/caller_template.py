@@ -55,8 +55,8 @@ class CallerPart(Enum):
                 case _:
                     pass
         raise IdentityRequired(
-            f"the server needs to know the {_NAMES[self]} of who calls, and the request names "
-            "none; send it with the request",
+            f"the server needs the {_NAMES[self]} of the caller, which the request does not "
+            "name; send it with the request",
             details={"part": self.value},
         )
 
@@ -130,7 +130,7 @@ class CallerTemplate:
 def credentials_missing(reason: str) -> CredentialsMissing:
     """Build the error of a secret that cannot be used; the reason is for operators only."""
     return CredentialsMissing(
-        "the gateway has no credentials of this caller for the server; do not try again: tell "
+        "the gateway has no credentials for this caller on this server; do not try again: tell "
         "the user, or an operator",
         reason=reason,
     )
@@ -139,9 +139,9 @@ def credentials_missing(reason: str) -> CredentialsMissing:
 def withheld_from_stand_in(what: str) -> CredentialsMissing:
     """Build the error of an operator whose call would need what a server is given of the user."""
     return CredentialsMissing(
-        "the server is given something of who calls, and never for an operator who stands in for "
+        "the server receives the caller's data, which is never sent when an operator acts for "
         "the user; the user has to make this call",
-        reason=f"for a stand-in there is no {what}",
+        reason=f"{what} is not available to an operator who acts for the user",
     )
 
 
@@ -153,7 +153,7 @@ def _encoded(part: CallerPart, caller: Caller | None, encode: Encode) -> str:
 def _secret(path: str, read_secret: ReadSecret) -> str:
     found = read_secret(path)
     if found is None:
-        raise credentials_missing(f"there is no secret {path}")
+        raise credentials_missing(f"secret {path} does not exist")
     return found
 
 

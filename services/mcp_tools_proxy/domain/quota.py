@@ -40,7 +40,7 @@ class Quota:
             return
         noun = self.kind if unit == "count" else f"{unit.replace('_', ' ')} of {self.kind}"
         raise QuotaExceeded(
-            f"the tenant would have {others + new} {noun}, and its limit is {limit}; remove "
-            f"{self.kind} that are no longer needed, or ask an operator for a higher limit",
+            f"the tenant would have {others + new} {noun}, over its limit of {limit}; remove "
+            f"some {self.kind}, or ask an operator for a higher limit",
             details={"quota": self.kind, "unit": unit, "limit": limit, "used": others + old},
         )

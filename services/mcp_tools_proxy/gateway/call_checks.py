@@ -20,8 +20,8 @@ def check_operator(stand_in: StandIn, spec: ComponentSpec) -> None:
     if spec.server_id is None and spec.needs_tenant and not stand_in.reads_documents:
         right = OperatorRight.DOCUMENTS
         raise Forbidden(
-            f'the token does not have the operator right "{right}", without which {spec.name} is '
-            "run for nobody else; send a token that has it"
+            f'the token does not have the operator right "{right}", which is needed to run '
+            f"{spec.name} for another user; send a token that has it"
         )
 
 

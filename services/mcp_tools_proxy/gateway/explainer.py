@@ -60,7 +60,7 @@ ORDER = (
 WINDOW_TOOL = "read_chunk_window"
 """The one tool that asks a Retrieval Service."""
 
-_CHECKED_APART = "a call checks them in a process of its own, as that may take long"
+_CHECKED_APART = "a call checks them in a separate process, because this may be slow"
 
 
 class _Undecided(Exception):

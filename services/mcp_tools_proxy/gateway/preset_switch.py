@@ -54,7 +54,7 @@ class PresetSwitch:
             return self._files.load_preset(preset_id)
         except PresetMissing as error:
             raise PresetNotFound(
-                f"there is no preset {quote(preset_id)}; list the presets to see which exist"
+                f"unknown preset {quote(preset_id)}; list the presets to see which exist"
             ) from error
         except InvalidConfig as error:
             raise PresetNotFound(

@@ -58,8 +58,8 @@ class MemoryRecordStore:
             return Record(kept.state, kept.request, kept.outcome)
         if not self._fits(key, RECORD_BYTES):
             raise StateUnavailable(
-                "this request did nothing: there is no room to record one more call with an "
-                "idempotency key; try again later",
+                "this request did nothing: the store of calls with an idempotency key is full; "
+                "try again later",
                 reason="no room",
             )
         self._records[key] = _Kept(request)

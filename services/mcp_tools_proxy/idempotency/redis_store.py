@@ -161,8 +161,8 @@ class RedisRecordStore:
             raise StateUnavailable(_AWAY, reason="Redis was late, or its clock was set")
         if answer == b"full":
             raise StateUnavailable(
-                "this request did nothing: there is no room to record one more call of your tenant "
-                "with an idempotency key; try again later",
+                "this request did nothing: your tenant's share of the store of calls with an "
+                "idempotency key is full; try again later",
                 reason="no room",
             )
         return self._read(key, *found)

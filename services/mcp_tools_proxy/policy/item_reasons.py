@@ -140,7 +140,7 @@ class ItemReasons:
         ``name`` is the server's own, or a URI of one of its templates.
         """
         if server_id not in self.servers:
-            return Reason(Why.NO_SERVER, f"mcp.json has no server {quote(server_id)}")
+            return Reason(Why.NO_SERVER, f"server {quote(server_id)} is not in mcp.json")
         if self.exclude.get(server_id, NO_EXCLUSIONS).matches(kind, server_id, name):
             return reason_of(Why.EXCLUDED)
         snapshot = self.snapshots.get(server_id)

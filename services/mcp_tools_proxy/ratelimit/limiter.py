@@ -136,7 +136,7 @@ class Limiter:
     def _applying_to(self, call: ChargedCall) -> Sequence[Budget]:
         if self._rules is None:
             raise LimitsUnavailable(
-                "limits.json has problems, so no budget is known: have an operator fix it"
+                "limits.json is invalid, so budgets are unknown; ask an operator to fix it"
             )
         return self._budgets.applying_to(call)
 

@@ -78,7 +78,7 @@ class AccessRules:
             return WITHOUT_AGENT if has_tenant else WITHOUT_AGENT_OR_TENANT
         if self.agents is None:
             error = AgentRequired if caller.agent is None else AgentNotFound
-            raise error("agents.json has problems, so no agent is known: have an operator fix it")
+            raise error("agents.json is invalid, so agents are unknown; ask an operator to fix it")
         if caller.agent is None:
             refusal = AgentRequired(
                 "the request names no agent; set agent to a profile's name (over MCP: X-Agent-Id, "

@@ -183,9 +183,10 @@ def _not_allowed(
 def _tenant_required(kind: Kind, name: str) -> NotAllowed:
     """Build the error for a caller without a tenant that names a tool for documents."""
     return _NOT_ALLOWED[kind](
-        f"{kind.value} {quote(name)} works on a tenant's documents, and the request has no tenant; "
-        "send X-Tenant-Id or a tenant's token, or an operator can set MCP_PROXY_DEFAULT_TENANT_ID",
-        reason="the request has no tenant",
+        f"{kind.value} {quote(name)} works on a tenant's documents, and the request names no "
+        "tenant; send X-Tenant-Id or a tenant's token, or an operator can set "
+        "MCP_PROXY_DEFAULT_TENANT_ID",
+        reason="the request names no tenant",
     )
 
 

@@ -417,7 +417,7 @@ def _unmatched_warnings(unmatched: Mapping[str, int]) -> Sequence[ToolWarning]:
         tuple(unmatched.items()),
         MAX_UNMATCHED_REPORTED,
         lambda item: _unmatched_warning(*item),
-        lambda count: ToolWarning(message=f"{count} more names lead to no tool that you may run"),
+        lambda count: ToolWarning(message=f"{count} more names match no tool that you may run"),
     )
 
 
@@ -426,4 +426,4 @@ def _unmatched_warning(name: str, count: int) -> ToolWarning:
         servers = f"{count} servers have a tool named {quote(name)}"
         return ToolWarning(tool=name, message=f"{servers}; name one as server_id:tool")
     unknown = f"no tool that you may run is named {quote(name)}"
-    return ToolWarning(tool=name, message=f"{unknown}; leave names out to see which there are")
+    return ToolWarning(tool=name, message=f"{unknown}; leave names out to list all tools")

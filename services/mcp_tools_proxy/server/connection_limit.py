@@ -61,8 +61,8 @@ class ConnectionLimit:
             log.warning(
                 "connections.refused",
                 limit=limit,
-                problem="three quarters of the descriptors that the process may have are "
-                "connections of callers; raise the hard limit (ulimit -Hn), or see who opens them",
+                problem="client connections use three quarters of the process's file descriptors; "
+                "raise the hard limit (ulimit -Hn), or find the clients that open them",
             )
         return False
 

@@ -19,7 +19,7 @@ def messages(state: ServerState, *, stale: bool = False, error: str | None = Non
         (ServerState.READY, False, None, None),
         (
             *(ServerState.READY, True, "a secret"),
-            "it is connected, and its lists could not be refreshed",
+            "connected, but its lists could not be refreshed",
         ),
         (ServerState.DISABLED, False, None, None),
         (ServerState.CONNECTING, False, None, None),

@@ -68,7 +68,7 @@ def test_a_full_file_is_renamed_and_the_oldest_removed(tmp_path: Path) -> None:
     found = verify(path, KEY)
     assert found.problems == []
     (note,) = found.notes
-    assert note.startswith(f"the records before {found.first_seq} are not kept any more: ")
+    assert note.startswith(f"the records before {found.first_seq} are no longer kept: ")
 
 
 def test_a_second_writer_is_refused_until_the_first_is_done(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_a_file_that_cannot_be_written_refuses_the_start(tmp_path: Path) -> None
 def test_a_foreign_file_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("not an audit\n")
-    with pytest.raises(AuditFileUnusable, match="has no audit record at its end"):
+    with pytest.raises(AuditFileUnusable, match="does not end with an audit record"):
         audit_file(path).open()
     assert path.read_text() == "not an audit\n"
 
@@ -108,7 +108,7 @@ def test_a_line_torn_by_a_crash_is_ended_and_the_chain_goes_on(tmp_path: Path) -
     assert "audit.torn_line" in [line["event"] for line in logged]
     found = verify(path, KEY)
     assert found.problems == []
-    assert found.notes == ["audit.jsonl:4: a line was torn by a crash; the chain goes on"]
+    assert found.notes == ["audit.jsonl:4: a crash left a line incomplete; the chain continues"]
     assert found.records == 6
 
 

@@ -50,7 +50,7 @@ def test_a_file_that_was_taken_away_is_a_problem(tmp_path: Path, which: int) -> 
         old.unlink()
     found = verify(path, KEY)
     assert not found.good
-    assert any("no record says that rotation removed" in it for it in found.problems)
+    assert any("rotation did not record removing" in it for it in found.problems)
 
 
 @pytest.mark.parametrize("starts", [1, 2, 5])
@@ -103,7 +103,7 @@ def test_a_removal_that_names_another_last_record_is_a_problem(tmp_path: Path) -
     first = rotated_files(path)[0]
     content = first.read_text().replace('"previous":"', '"previous":"0', 1)
     first.write_text(content)
-    assert any("names another last record" in it for it in verify(path, KEY).problems)
+    assert any("names a different last record" in it for it in verify(path, KEY).problems)
 
 
 def test_a_crash_between_record_and_removal_is_no_problem(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_files_of_an_older_version_stay_valid_after_an_upgrade(tmp_path: Path) -
     _as_older_version(path)
     before = verify(path, KEY)
     assert before.problems == []
-    assert before.notes == [f"the records before {before.first_seq} are not kept any more"]
+    assert before.notes == [f"the records before {before.first_seq} are no longer kept"]
     write(path, 1)  # the first start of this version
     assert verify(path, KEY).problems == []
     rotate(path, 3)

@@ -47,12 +47,12 @@ def unsigned(lines: list[bytes]) -> list[bytes]:
 @pytest.mark.parametrize(
     ("edit", "problem"),
     [
-        (changed, "audit.jsonl:4: changed: record 4 does not fit its signature"),
+        (changed, "audit.jsonl:4: changed: record 4 does not match its signature"),
         (lost, "audit.jsonl:3: lost: record 3"),
         (two_lost, "audit.jsonl:3: lost: record 3 to 4"),
-        (moved, "audit.jsonl:4: moved: record 3 stands behind record 4"),
-        (repeated, "audit.jsonl:4: moved: record 3 stands behind record 3"),
-        (put_in, "audit.jsonl:4: is no record: it was changed or put in"),
+        (moved, "audit.jsonl:4: moved: record 3 follows record 4"),
+        (repeated, "audit.jsonl:4: moved: record 3 follows record 3"),
+        (put_in, "audit.jsonl:4: not a valid record: altered or inserted"),
         (beheaded, "audit.jsonl:1: the files begin in the middle, with record 2"),
         (unsigned, "audit.jsonl:4: record 4 has no signature"),
     ],
@@ -95,7 +95,7 @@ def test_a_chain_begun_anew_over_a_removed_one_is_told_by_the_head(tmp_path: Pat
     path.unlink()
     write(path, 9)
     assert verify(path, KEY, [head]).problems == [
-        f"audit.jsonl:{head.seq}: changed: record {head.seq} is another one than the log names"
+        f"audit.jsonl:{head.seq}: changed: record {head.seq} differs from the one in the log"
     ]
 
 
@@ -103,7 +103,7 @@ def test_a_wrong_key_is_told_as_such(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     write(path, 2)
     assert verify(path, b"y" * 32).problems[0] == (
-        "no signature is right: is this the key of these files?"
+        "all signatures are wrong: is this the key of these files?"
     )
 
 
@@ -174,7 +174,7 @@ def test_lines_before_a_restart_are_no_crash_if_no_crash_leaves_them(
     write(path, 2)
     problems = verify(path, KEY).problems
     assert [problem.partition(": ")[2] for problem in problems] == (
-        ["is no record: it was changed or put in"] * len(garbage)
+        ["not a valid record: altered or inserted"] * len(garbage)
     )
 
 

@@ -70,7 +70,7 @@ async def test_a_token_with_a_wrong_claim_is_refused(claims: dict[str, Any]) -> 
 async def test_a_token_without_a_claim_that_is_needed_is_told_which(claim: str) -> None:
     without: dict[str, Any] = {claim: ...}
     assert (await refusal(checking(), KEY.sign(**without))).message == (
-        f"the token has no {claim}; get one that has it"
+        f"the token lacks the claim {claim}; get one that has it"
     )
 
 

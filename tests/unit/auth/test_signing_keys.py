@@ -72,10 +72,10 @@ def test_a_key_is_named_by_its_thumbprint() -> None:
     [
         (b"", "should begin with a private key"),
         (public(EC) + pem(EC), "should begin with a private key"),
-        (b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----", "no key"),
+        (b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----", "not a key"),
         (EC.private_bytes(PEM, PKCS8, BestAvailableEncryption(b"x")), "encrypted"),
-        (pem(ec.generate_private_key(ec.SECP384R1())), "of another kind"),
-        (make_key(bits=1024).private.private_bytes(PEM, PKCS8, PLAIN), "of another kind"),
+        (pem(ec.generate_private_key(ec.SECP384R1())), "of an unsupported kind"),
+        (make_key(bits=1024).private.private_bytes(PEM, PKCS8, PLAIN), "of an unsupported kind"),
         (b"x" * 70_000, "is over"),
     ],
 )

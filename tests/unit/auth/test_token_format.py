@@ -52,7 +52,7 @@ def test_a_line_of_a_service_asserts_users_and_is_written_as_it_is_read() -> Non
 
 @pytest.mark.parametrize("proven", [{"user": "u"}, {"roles": ["r"]}])
 def test_a_line_that_asserts_users_cannot_name_one(proven: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match="asserts_users: leaves user and roles to each request"):
+    with pytest.raises(ValueError, match="asserts_users: each request sets user and roles"):
         parse_line(line_of(asserts_users=True, **proven))
 
 

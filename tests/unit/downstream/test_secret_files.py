@@ -67,13 +67,13 @@ async def test_a_secret_that_is_rotated_is_followed(folder: Path, clock: Clock) 
     assert await read(secrets, "tickets/acme") == ("newer", "")
     (folder / "tickets/acme").unlink()
     clock.now += FRESH_S
-    assert await read(secrets, "tickets/acme") == (None, "there is no secret tickets/acme")
+    assert await read(secrets, "tickets/acme") == (None, "secret tickets/acme does not exist")
 
 
 @pytest.mark.parametrize(
     ("path", "problem"),
     [
-        ("tickets/hooli", "there is no secret tickets/hooli"),
+        ("tickets/hooli", "secret tickets/hooli does not exist"),
         ("tickets", "cannot be read: Is a directory"),
         ("tickets/..", "a name in it is empty"),
         ("../outside", "a name in it is empty"),

@@ -81,7 +81,7 @@ async def test_missing_items_are_logged_once_with_the_reason(folder: Path) -> No
         (line["log_level"], line["server_id"], line["names"], line["reason"]) for line in logged
     ] == [
         ("warning", "alpha", ["no", "nor"], 'server "alpha" does not offer this tool'),
-        ("warning", "typo", ["x"], 'mcp.json has no server "typo"'),
+        ("warning", "typo", ["x"], 'server "typo" is not in mcp.json'),
         ("warning", "beta", ["y"], "server beta is unavailable: connection refused"),
     ]
 

@@ -76,7 +76,7 @@ def reasons() -> ItemReasons:
         ("off", "x", Why.SERVER_DISABLED, "server off is unavailable: it is disabled in mcp.json"),
         ("bad", "x", Why.SERVER_INVALID, "server bad is unavailable: its entry in mcp.json is"),
         ("down", "nosuch", Why.NOT_IN_PRESET, "not visible under the active preset"),
-        ("typo", "x", Why.NO_SERVER, 'mcp.json has no server "typo"'),
+        ("typo", "x", Why.NO_SERVER, 'server "typo" is not in mcp.json'),
     ],
 )
 def test_a_tool_cannot_be_used_for_one_reason(

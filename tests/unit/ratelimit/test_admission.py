@@ -155,7 +155,7 @@ async def test_a_rule_that_is_gone_refuses_nothing() -> None:
 async def test_while_the_rules_are_unknown_no_call_is_taken() -> None:
     limiter = limiter_of([])
     limiter.apply_rules(None)
-    with pytest.raises(LimitsUnavailable, match="have an operator fix it"):
+    with pytest.raises(LimitsUnavailable, match="ask an operator to fix it"):
         await limiter.admit(CALL)
 
 

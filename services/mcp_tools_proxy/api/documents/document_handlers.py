@@ -246,7 +246,7 @@ def _api_error(error: Exception) -> ProxyError:
         case VersionConflict(head=head):
             return _mismatch(None if head is None else head.version)
         case NoSuchDocument():
-            return NoSuchDocumentHere("there is no such document any more")
+            return NoSuchDocumentHere("the document no longer exists")
         case ReadOnlyDocuments(reason=reason):
             return DocumentsReadOnly(
                 "the documents cannot be changed here: the folder or the database is read-only",
@@ -279,8 +279,8 @@ def _matching(headers: Headers, current: str | None) -> str:
     wanted = headers.get("if-match")
     if wanted is None:
         raise VersionRequired(
-            "say which version is changed: If-Match with the ETag of what you have read, or "
-            "If-None-Match: * for a new document"
+            "the request names no version; send If-Match with the ETag of the version that you "
+            "read, or If-None-Match: * for a new document"
         )
     if current is not None and (wanted.strip() == "*" or current in _STRONG_TAG.findall(wanted)):
         return current
@@ -289,7 +289,8 @@ def _matching(headers: Headers, current: str | None) -> str:
 
 def _mismatch(current: str | None) -> VersionMismatch:
     return VersionMismatch(
-        "the document is not what the request expects: read it again, and repeat the change",
+        "the current version does not match If-Match or If-None-Match; read the document again "
+        "and repeat the change",
         details=None if current is None else {"version": current},
     )
 
@@ -303,7 +304,7 @@ def _key_of(cursor: str) -> Key:
         tenant_id, doc_id = json.loads(base64.urlsafe_b64decode(cursor.encode()))
     except (ValueError, TypeError, RecursionError):  # 3,000 brackets were an internal error
         raise InvalidRequest(
-            "cursor: is not one that an answer gave; leave it out to begin anew",
+            "cursor: is not valid; leave it out to start over",
             details={"field": "cursor"},
         ) from None
     return str(tenant_id), str(doc_id)
@@ -340,8 +341,8 @@ def _headers(parsed: ParsedRequest[object], tag: str) -> dict[str, str]:
 
 def _no_document(key: Key) -> NoSuchDocumentHere:
     return NoSuchDocumentHere(
-        f"tenant {quote(key[0])} has no document {quote(key[1])}; list what there is with "
-        "GET /internal/documents"
+        f"tenant {quote(key[0])} has no document {quote(key[1])}; GET /internal/documents lists "
+        "its documents"
     )
 
 

@@ -67,7 +67,7 @@ def media_type(headers: Headers) -> str:
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in (*FILES, *_SUFFIXES):
         known = ", ".join((JSON, *_SUFFIXES, _ANY))
-        raise UnsupportedFormat(f"the body has to be one of {known}: say Content-Type")
+        raise UnsupportedFormat(f"unsupported media type; send Content-Type with one of {known}")
     return kind
 
 
@@ -140,8 +140,8 @@ class Uploads:
             or self._running[tenant_id] >= MAX_UPLOADS_OF_TENANT
         ):
             raise ImportBusy(
-                f"{MAX_UPLOADS} uploads are under way already, or {MAX_UPLOADS_OF_TENANT} of this "
-                "tenant; send it again",
+                f"{MAX_UPLOADS} uploads are already in progress, or {MAX_UPLOADS_OF_TENANT} of "
+                "this tenant; try again later",
                 retry_after_s=IMPORT_RETRY_S,
             )
         self._running[tenant_id] += 1
@@ -197,7 +197,7 @@ class _JsonForm:
             raise InvalidRequest(f"{BODY}: {error.reason}", details=details) from error
         if (document.tenant_id, document.doc_id) != (self._query.tenant_id, self._query.doc_id):
             raise InvalidRequest(
-                "doc_id: the document names another tenant_id or doc_id than the query",
+                "doc_id: the tenant_id or doc_id in the document differs from the query",
                 details={"field": "doc_id"},
             )
         return document
@@ -229,7 +229,7 @@ async def _spooled(request: Request, max_bytes: int) -> AsyncIterator[FileIO]:
             if size > max_bytes:
                 await discard(request.receive, size)
                 raise PayloadTooLarge(
-                    f"the document is over {max_bytes} bytes; send it in several",
+                    f"the document is over {max_bytes} bytes; split it into several documents",
                     details={"max_document_bytes": max_bytes},
                 )
             with _as_store_unavailable():
@@ -244,6 +244,6 @@ def _as_store_unavailable() -> Iterator[None]:
         yield
     except OSError as error:
         raise StoreUnavailable(
-            "there is no room for the upload on this machine; try again later, or tell an operator",
+            "not enough disk space for the upload; try again later, or tell an operator",
             reason=str(error.strerror),
         ) from error

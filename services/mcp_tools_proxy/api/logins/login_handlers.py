@@ -72,18 +72,17 @@ class LoginHandlers:
         caller = await self._callers.resolve(parsed.request.scope)
         if caller.jwt is None:
             raise IdentityRequired(
-                "only users sign in by the gateway's pages; send a JWT that names the user",
+                "the sign-in pages are for users; send a JWT that names the user",
                 details={"part": "user_id"},
             )
         if self._offers is None:
             raise Forbidden(
-                "this gateway has no pages to sign in by; an operator can set "
+                "sign-in pages are not configured; an operator can set "
                 "MCP_PROXY_SIGNIN_CLIENT_ID, or use mcp-tools-proxy login"
             )
         if not access.is_of_users(wanted.server_id):
             raise InvalidRequest(
-                "server_id: names no server that users sign in to; leave out this request, or "
-                "name another server",
+                "server_id: users do not sign in to this server; name another one",
                 details={"field": "server_id"},
             )
         _begin(parsed, "login.offered", caller, server_id=wanted.server_id)
@@ -114,12 +113,12 @@ class LoginHandlers:
         """Return the logins. Raises Forbidden where they are looked after by commands alone."""
         if self._jwt_issuer is None:
             raise Forbidden(
-                "logins are shown and changed here with auth_mode jwt alone; use the command "
+                "logins can be managed here only with auth_mode jwt; use the command "
                 f"mcp-tools-proxy {command}"
             )
         if self._access is None:
             raise Forbidden(
-                "this gateway keeps no logins; an operator can set MCP_PROXY_CREDENTIALS_KEY"
+                "this gateway cannot store logins; an operator can set MCP_PROXY_CREDENTIALS_KEY"
             )
         return self._access
 

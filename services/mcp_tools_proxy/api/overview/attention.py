@@ -89,7 +89,7 @@ def _is_failing(status: ServerStatus) -> bool:
 def _failing(status: ServerStatus, *, error: str | None) -> Entry:
     state = status.state.value
     if status.state is ServerState.READY:
-        message = "it is connected, and its lists could not be refreshed"
+        message = "connected, but its lists could not be refreshed"
     else:
         message = f"its state is {state}"
     return _entry(
@@ -110,7 +110,7 @@ def _waiting(status: ServerStatus, config: ServerConfig | None) -> Entry | None:
     return _entry(
         AttentionKind.LOGIN_WAITING,
         status.server_id,
-        f"somebody has to sign in to it, as its login is that of the {login_for.value}",
+        f"sign-in required: it uses the login of a {login_for.value}",
         server_id=status.server_id,
         login_for=login_for.value,
         tenant_id=None if caller is None or is_deployments else caller.tenant_id,
@@ -164,11 +164,12 @@ def _files(publisher: RegistryPublisher) -> Iterator[Entry]:
     last = publisher.last_reload
     since = None if last is None else last.at
     for file in publisher.config.retained_files:
-        message = "it is invalid; its last valid content, if there was any, stays active"
+        message = "invalid; its last valid content, if any, stays active"
         yield _entry(AttentionKind.CONFIG_RETAINED, file, message, file=file, since=since)
     if last is not None and not publisher.is_built:
         message = (
-            "the last change could not be applied, and the one before stays active; see the log"
+            "the last change could not be applied; the previous configuration stays active; see "
+            "the log"
         )
         yield _entry(AttentionKind.CONFIG_RETAINED, "config", message, since=since)
 
@@ -178,13 +179,13 @@ def _dependencies(checks: Mapping[str, CheckResult]) -> Iterator[Entry]:
         if name.startswith("server:") or name in _SHOWN_ELSEWHERE:
             continue
         if check["status"] != "ok":
-            reasons = "; ".join(_reasons(check)) or "it does not work as it should"
+            reasons = "; ".join(_reasons(check)) or "it reports a failure"
             yield _entry(AttentionKind.DEPENDENCY_DEGRADED, name, reasons)
         if check.get("lost"):
             yield _entry(
                 AttentionKind.RECORDS_LOST,
                 name,
-                f"{check['lost']} records could not be kept since the start",
+                f"{check['lost']} records lost since the start",
             )
 
 

@@ -55,8 +55,7 @@ def _place_of(cursor: str, items: OfferedItems) -> int:
     place = 0 if found is None else int(found[1])
     if found is None or place > len(items) or _digest(items[place - 1]) != found[2]:
         raise InvalidRequest(
-            "cursor: no answer gave it, or the server offers something else by now; leave it out "
-            "to begin anew",
+            "cursor: invalid, or the server's list has changed; leave it out to start over",
             details={"field": "cursor"},
         )
     return place

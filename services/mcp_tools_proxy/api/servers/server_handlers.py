@@ -91,8 +91,7 @@ class ServerHandlers:
             if status.server_id == server_id:
                 return status
         raise RouteNotFound(
-            f"there is no server {quote(server_id)}; list what there is with "
-            "GET /internal/mcp/servers"
+            f"unknown server {quote(server_id)}; GET /internal/mcp/servers lists the servers"
         )
 
 

@@ -122,7 +122,7 @@ class TokenHandlers:
         """Return the tokens. Raises Forbidden where callers prove themselves in another way."""
         if self._tokens is None:
             raise Forbidden(
-                "tokens are shown and changed here with auth_mode token alone; use the command "
+                "tokens can be managed here only with auth_mode token; use the command "
                 f"mcp-tools-proxy tokens {command}"
             )
         return self._tokens
@@ -162,19 +162,19 @@ def _checked(wanted: Principal, holder: Principal) -> Principal:
     match contradiction_of(wanted):
         case "tenant":
             raise InvalidRequest(
-                "tenant_id: is missing; name the tenant, or the rights of an operator",
+                "tenant_id: is missing; name a tenant or operator rights",
                 details={"field": "tenant_id"},
             )
         case "asserts_users":
             raise InvalidRequest(
-                "asserts_users: leaves user and roles to each request; leave out user_id and roles",
+                "asserts_users: each request sets user and roles; leave out user_id and roles",
                 details={"field": "asserts_users"},
             )
     field = excess_of(wanted, holder)
     if field is not None:
         raise Forbidden(
-            f"{field}: would let the new token do more than yours; ask for less, or send a token "
-            "that may do as much",
+            f"{field}: would give the new token more permissions than yours; ask for fewer, or "
+            "send a token that has them",
             details={"field": field},
         )
     return wanted
@@ -182,7 +182,7 @@ def _checked(wanted: Principal, holder: Principal) -> Principal:
 
 def _warnings(wanted: Principal, agents: Collection[str] | None) -> list[str]:
     return [
-        f"agent {quote(name)} has no profile in agents.json: until it has, its calls are refused"
+        f"agent {quote(name)} is not in agents.json; its calls are refused until a profile is added"
         for name in sorted(wanted.agents or ())
         if agents is not None and name not in agents
     ]
@@ -202,8 +202,8 @@ def _write_errors() -> Iterator[None]:
         yield
     except UnknownToken as error:
         raise NoSuchTokenHere(
-            f"there is no token {quote(str(error))} that you may revoke; list those that there "
-            "are with GET /internal/mcp/tokens"
+            f"token {quote(str(error))} does not exist, or you may not revoke it; GET "
+            "/internal/mcp/tokens lists the tokens that you may revoke"
         ) from None
     except TokenTooLarge:
         raise InvalidRequest(
@@ -213,7 +213,7 @@ def _write_errors() -> Iterator[None]:
         ) from None
     except OSError as error:
         raise ConfigReadOnly(
-            "the tokens file cannot be written, and nothing was changed; change the tokens where "
-            "the file comes from, or make its folder writable",
+            "the tokens file cannot be written, so nothing was changed; make its folder "
+            "writable, or change the file at its source",
             reason=error.strerror,
         ) from error

@@ -46,15 +46,15 @@ def build_console(
     if not store.is_shared:
         log.info(
             "console.sessions_in_memory",
-            reason="people are signed in at this replica alone, and until it stops; with "
-            "MCP_PROXY_STATE_URL, or documents in PostgreSQL, all replicas know them",
+            reason="console sessions are known to this replica only and end when it stops; set "
+            "MCP_PROXY_STATE_URL, or keep documents in PostgreSQL, to share them between "
+            "replicas",
         )
     if settings.public_url is None and not is_loopback(settings.host):
         log.warning(
             "console.no_public_url",
-            problem="where browsers reach the gateway through a proxy, the console refuses their "
-            "forms, and its cookie is not kept to https; set MCP_PROXY_PUBLIC_URL to the address "
-            "that browsers open",
+            problem="behind a reverse proxy the console refuses forms, and its cookie is not "
+            "limited to https; set MCP_PROXY_PUBLIC_URL to the address that browsers open",
         )
     base = urlsplit(settings.public_url or "").path.rstrip("/")
     assets = Assets(base)

@@ -9,9 +9,10 @@ def check_console(settings: Settings) -> None:
     """Raise ValueError for a console that no operator could sign in to."""
     if settings.console and needs_one_time_address(settings) and not is_loopback(settings.host):
         raise ValueError(
-            f"{variable('admin_token')}: is needed while {variable('console')} is true and the "
-            "gateway can be reached from other machines: no operator could sign in; or set "
-            f"{variable('auth_mode')} to token, or to jwt with {variable('jwt_operator_claim')}"
+            f"{variable('admin_token')}: is required while {variable('console')} is true and "
+            "other machines can reach the gateway, because operators could not sign in; set it, "
+            f"or set {variable('auth_mode')} to token, or to jwt with "
+            f"{variable('jwt_operator_claim')}"
         )
 
 

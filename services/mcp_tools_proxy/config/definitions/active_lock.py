@@ -75,7 +75,8 @@ def save_lock(
     except OSError as error:
         raise ConfigReadOnly(
             f"{LOCK_FILE} cannot be written ({error.strerror}); make the configuration folder "
-            "writable, or run mcp-tools-proxy check --lock where it is and bring the file here"
+            "writable, or run mcp-tools-proxy check --lock where it is writable and copy the "
+            "file here"
         ) from error
 
 

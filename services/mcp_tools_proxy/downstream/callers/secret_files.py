@@ -95,7 +95,7 @@ class SecretFiles:
         try:
             content = _content_of(file)
         except FileNotFoundError:
-            return Secret(None, f"there is no secret {path}")
+            return Secret(None, f"secret {path} does not exist")
         except OSError as error:
             return Secret(None, f"the secret {path} cannot be read: {error.strerror}")
         if content is None or len(content) > MAX_SECRET_BYTES:

@@ -19,8 +19,8 @@ def check_stand_in(config: ServerConfig) -> None:
         if not auth.grant.needs_person:
             raise withheld_from_stand_in("auth")
         raise LoginRequired(
-            f"server {config.server_id} needs the login of a {auth.login_for.value}, which an "
-            "operator who stands in for the user never uses; the user has to make this call",
+            f"server {config.server_id} needs the login of a {auth.login_for.value}, which is "
+            "never used when an operator acts for the user; the user has to make this call",
             details={"server_id": config.server_id},
         )
     if config.assertion is not None:

@@ -119,16 +119,16 @@ def definition_warnings(report: DefinitionsReport) -> Iterator[Problem]:
             yield Problem(file=LOCK_FILE, path="$.items", message=f"{message} covers all fields")
         if it.unstable:
             message = (
-                f"{_label(it)} of {it.key.server_id} is unstable: it differs at each start of the "
-                "server, so accepting it has no effect; find a setting of the server that fixes "
-                "what varies, or take it out of the presets"
+                f"{_label(it)} of {it.key.server_id} is unstable: it differs each time the "
+                "server starts, so accepting it is useless; find a server setting that keeps it "
+                "constant, or remove it from the presets"
             )
             yield Problem(file=LOCK_FILE, path="$.items", message=message)
         elif it.differs and not it.quarantined:
             message = f"{_label(it)} of {it.key.server_id} is {it.status.value}; {HOW_TO_LOCK}"
             yield Problem(file=LOCK_FILE, path="$.items", message=f"{message} accepts it")
     if findings.mode is DefinitionsMode.PIN and report.locked is None:
-        message = f"is not there, so everything is quarantined; make it with {HOW_TO_LOCK}"
+        message = f"is missing, so everything is quarantined; create it with {HOW_TO_LOCK}"
         yield Problem(file=LOCK_FILE, path="$", message=message)
 
 

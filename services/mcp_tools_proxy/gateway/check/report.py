@@ -155,7 +155,7 @@ def read_files(folder: ConfigFolder) -> Files:
     loaded = [folder.load_preset(summary.preset_id) for summary in listing.presets]
     warnings = [*found.warnings, *(warning for one in loaded for warning in one.warnings)]
     if found.configuration is NO_FILE:
-        message = "is not there, so there are no servers"
+        message = "is missing, so no servers are configured"
         warnings.append(Problem(file=CONFIGURATION_FILE, path="$", message=message))
     return Files(
         configuration=found.configuration or NO_FILE,

@@ -43,7 +43,7 @@ def _of_servers(
         yield Problem(file=CONFIGURATION_FILE, path=path, message=message)
     for server_id, binding in unmatched_bindings(snapshots, configuration.bindings):
         path = json_path(("mcpServers", server_id, "bind", binding.text))
-        message = "has no effect: no tool and no prompt of the server has such an argument"
+        message = "has no effect: none of the server's tools and prompts takes this argument"
         yield Problem(file=CONFIGURATION_FILE, path=path, message=message)
 
 
@@ -52,7 +52,7 @@ def _of_agents(agents: Agents, bound_agents: BoundAgents) -> Iterator[Problem]:
     for agent, tool in bound_agents.problems():
         path = json_path(("agents", places[agent], "bind", tool))
         message = (
-            "hides the tool from the agent: it has no such argument, names it in other places than "
-            "properties, or mcp.json binds it to another value"
+            "hides the tool from the agent: the tool does not take this argument, refers to it "
+            "outside properties, or mcp.json binds it to another value"
         )
         yield Problem(file=AGENTS_FILE, path=path, message=message)

@@ -33,8 +33,8 @@ class DefinitionAcceptance:
             present = self._present(key)
             if present.sha256 != sha256:
                 raise VersionMismatch(
-                    "the definition is another one by now; look at the difference again, and send "
-                    "the sha256 of what you accept",
+                    "the definition has changed since; review the new difference, and send its "
+                    "sha256",
                     details={"sha256": present.sha256},
                 )
             lock = await asyncio.to_thread(self._save, key, present)
@@ -45,7 +45,7 @@ class DefinitionAcceptance:
         descriptor = None if snapshot is None else descriptor_of(snapshot, key)
         if descriptor is None:
             raise InvalidRequest(
-                f"server {quote(key.server_id)} offers no {key.kind.value} of this name now; list "
+                f"server {quote(key.server_id)} does not offer this {key.kind.value} now; list "
                 "the definitions to see what can be accepted",
                 details={"field": "name"},
             )
@@ -58,7 +58,7 @@ class DefinitionAcceptance:
         if before.problems:
             raise ConfigReadOnly(
                 "definitions.lock.json has problems, so nothing can be added to it; fix it, or "
-                "remove it and write it anew with mcp-tools-proxy check --lock",
+                "remove it and recreate it with mcp-tools-proxy check --lock",
                 details={"problems": [str(problem) for problem in before.problems]},
             )
         files.save_lock(with_accepted(before.lock, key, present))
