@@ -223,7 +223,7 @@ async def test_names_that_match_nothing_are_warnings() -> None:
     logged = {it["path"]: it["reason"] for it in lines if it["event"] == "config.warning"}
     offered = "nothing offered by the servers that were discovered"
     assert logged == {
-        "$.agents[0].client_ids[1]": '"a_b" is no server of mcp.json; did you mean "a-b"?',
+        "$.agents[0].client_ids[1]": '"a_b" is not a server in mcp.json; did you mean "a-b"?',
         "$.agents[0].exclude_components[0]": f'"alphaa" matches {offered}: "a"; "a-b"',
         "$.mcpServers.a.exclude[0]": f'"whoamy" matches {offered}: "a"',
     }

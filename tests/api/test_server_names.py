@@ -139,7 +139,7 @@ async def test_agents_files_take_both(name: str) -> None:
 async def test_an_unknown_name_of_an_agent_s_file_is_named_as_it_is_written() -> None:
     async with named(NAME, make_agent("a", client_ids=["My Servr"])) as (service, _):
         messages = [str(it) for it in service.gateway.publisher.warnings]
-    assert any('"My Servr" is no server of mcp.json' in it for it in messages)
+    assert any('"My Servr" is not a server in mcp.json' in it for it in messages)
 
 
 async def test_the_rules_of_refusals_are_at_the_places_of_the_file() -> None:

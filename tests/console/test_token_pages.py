@@ -77,7 +77,7 @@ async def test_a_service_gets_a_token_for_one_agent_and_can_use_it(
 
 async def test_the_call_that_is_shown_works_with_the_token(console: ConsoleService) -> None:
     _, page = await make(console.browser, tenant_id="acme", agents="d'or,b")
-    assert 'Agent "d\'or" has no profile in agents.json' in page.text
+    assert 'Agent "d\'or" is not in agents.json' in page.text
     _, page = await make(console.browser, tenant_id="acme")
     shown = re.search(r"internal/mcp/execute' -H .* -d '([^']*)'", page.text)
     assert shown is not None

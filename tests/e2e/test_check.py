@@ -73,7 +73,7 @@ def test_a_token_for_an_agent_without_a_profile_is_a_warning(tmp_path: Path) -> 
     Config(agents=[make_agent("writer")]).write(tmp_path / "config")
     tokens = {"MCP_PROXY_AUTH_MODE": "token", "MCP_PROXY_TOKENS_FILE": "tokens.jsonl"}
     code, out, _ = check(environment=tokens)
-    words = 'tokens.jsonl: token a1: is for agent "reader", which has no profile in agents.json'
+    words = 'tokens.jsonl: token a1: is for agent "reader", which is not in agents.json'
     assert (code, words in out, '"writer"' in out) == (0, True, False)
 
 
@@ -95,7 +95,7 @@ def test_an_entry_that_is_wrong_exits_1_and_the_others_are_shown(tmp_path: Path)
     assert code == 1
     assert "s1      ready" in out
     assert "bad     invalid  -" in out
-    assert 'mcp.json: $.mcpServers.bad.comand: "comand" is no known key; did you mean "c' in out
+    assert 'mcp.json: $.mcpServers.bad.comand: "comand" is not a known key; did you mean "c' in out
     assert out.endswith("Something is wrong: 1 server, 2 problems.\n")
 
 

@@ -153,7 +153,7 @@ def parse_line(line: bytes) -> TokenEntry:
         check_keys(line, content)
     except RepeatedKey as error:
         place = place_of({"loc": error.place}, whole="line")
-        raise ValueError(f"{place}: is named twice; keep one of them") from None
+        raise ValueError(f"{place}: appears twice; keep one of them") from None
     except ValueError:
         raise ValueError("is not JSON") from None
     try:

@@ -45,7 +45,7 @@ _NO_AGENT_IS_KNOWN = Problem(
     file=AGENTS_FILE,
     path="$",
     message=(
-        "until it is fixed no agent is known, and calls without one are refused, too, "
+        "until it is fixed, agents are unknown, and calls without an agent are refused too, "
         "unless MCP_PROXY_REQUIRE_AGENT is false"
     ),
 )
@@ -142,7 +142,7 @@ def _never_loaded(
 ) -> Iterator[Problem]:
     is_broken = isinstance(error, InvalidConfig)
     reason = (
-        "has problems: fix it" if is_broken else "is not there: make it, or name another preset"
+        "has problems: fix it" if is_broken else "does not exist: create it, or name another preset"
     )
     message = f"{preset_file(preset_id)} {reason}; until then the agent sees nothing of any server"
     yield from limit_problems(
@@ -198,8 +198,8 @@ def _unknown_servers(agents: Agents, configuration: Configuration | None) -> tup
 
     def warning(it: tuple[str, list[Location]]) -> Problem:
         server_id, (first, *others) = it
-        hint = did_you_mean(closest_match(server_id, known), ", so it has no effect")
-        message = f"{quote(server_id)} is no server of mcp.json{hint}{also_at(others)}"
+        hint = did_you_mean(closest_match(server_id, known), ", so it is ignored")
+        message = f"{quote(server_id)} is not a server in mcp.json{hint}{also_at(others)}"
         return Problem(file=AGENTS_FILE, path=json_path(first), message=message)
 
     return first_problems(AGENTS_FILE, list(unknown.items()), warning)

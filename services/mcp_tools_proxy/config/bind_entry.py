@@ -22,7 +22,7 @@ def read_path(text: str) -> Path:
     """Return the names of a path. Raises ValueError."""
     if not re.fullmatch(PATH_PATTERN, text):
         raise ValueError(
-            r"has a key that is no path of names; write a.b for b in a, and a\.b for one name"
+            r"has a key that is not a path of names; write a.b for b in a, and a\.b for one name"
         )
     names = [""]
     for piece in _PIECES.finditer(text):
@@ -48,8 +48,8 @@ def _check_paths(bind: dict[str, Any]) -> None:
         raise ValueError("binds a property to null, which counts as absent; give it a value")
     if any(_has_variable(it) for it in bind.values() if not isinstance(it, str)):
         raise ValueError(
-            "has ${ within an object or a list, where it is not replaced; bind the property there "
-            "by its path, as filter.by"
+            "has ${ inside an object or a list, where it is not replaced; bind that property by "
+            "its path, such as filter.by"
         )
 
 
@@ -77,7 +77,7 @@ def _read_agent_bind(bind: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any
     for tool, values in bind.items():
         server_id, colon, name = tool.partition(":")
         if not (server_id and colon and name):
-            raise ValueError("has a key that is no server_id:tool; document tools are not bound")
+            raise ValueError("has a key that is not server_id:tool; document tools cannot be bound")
         _check_paths(values)
         if any(map(_has_variable, values.values())):
             raise ValueError("has a value with ${, and a profile binds constants only")

@@ -330,7 +330,7 @@ def configuration_warnings(
     """
     oddities: list[Oddity] = [*unknown_keys(CONFIGURATION, written)]
     if 0 < file.capabilities_refresh_interval_seconds < MIN_REFRESH_S:
-        message = f"is taken as {MIN_REFRESH_S:g}, the least; 0 is off"
+        message = f"is read as {MIN_REFRESH_S:g}, the minimum; 0 turns it off"
         oddities.append((("capabilitiesRefreshIntervalSeconds",), message))
     for server_id, entry in file.mcp_servers.items():
         as_written = written["mcpServers"][server_id]
@@ -357,7 +357,7 @@ def _unused_instructions(preset: Preset) -> Iterator[Oddity]:
     servers = {it.server_id for _, references in preset.references for it in references}
     for server_id in texts if isinstance(texts, Mapping) else ():
         if server_id not in servers:
-            message = "has no effect: the preset names nothing of this server"
+            message = "is ignored: the preset names nothing of this server"
             yield ("instructions", server_id), message
 
 
@@ -399,12 +399,12 @@ def _entry_oddities(
 
 def _keys_without_effect(entry: ServerEntry, written: Mapping[str, Any]) -> Iterator[Oddity]:
     if turns_oauth_off(entry):
-        yield ("auth",), "has no effect, for headers have Authorization"
+        yield ("auth",), "is ignored, because headers set Authorization"
     transport = entry.effective_transport
     foreign = NETWORK_KEYS if transport is Transport.STDIO else STDIO_KEYS
     for key in foreign:
         if written.get(key):
-            yield (key,), f"has no effect on a {transport.value} server"
+            yield (key,), f"is ignored for a {transport.value} server"
 
 
 def _variables_that_stay(
@@ -413,12 +413,19 @@ def _variables_that_stay(
     """Yield the texts that look like a variable and are sent as they are."""
     for key in ("command", "cwd"):
         if "${" in without_caller_texts(written.get(key) or ""):
-            yield (key,), "keeps its ${ as it is; variables work in args, env, headers and url"
+            yield (key,), (
+                "contains ${, which is not replaced here; variables work in args, env, headers "
+                "and url"
+            )
     for place, text in _texts_with_variables(written):
         for name in plain_braces(text, environment):
-            yield place, f"keeps {{{name}}} as it is; write ${{{name}}} for the variable"
+            yield place, (
+                f"contains {{{name}}}, which is not replaced; write ${{{name}}} for the variable"
+            )
         for name in without_braces(text, environment):
-            yield place, f"keeps ${name} as it is; write ${{{name}}} for the variable"
+            yield place, (
+                f"contains ${name}, which is not replaced; write ${{{name}}} for the variable"
+            )
 
 
 def _texts_with_variables(written: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:

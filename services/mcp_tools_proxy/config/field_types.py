@@ -161,7 +161,7 @@ def _read_header(text: str, info: ValidationInfo) -> str | CallerTemplate:
     return _without(
         read_caller_text(text, environment_for(info)),
         f"[{_CONTROL}{_NOT_UTF8}]",
-        "holds a line break, another control character, or bytes that are no text",
+        "holds a line break, another control character, or bytes that are not text",
     )
 
 
@@ -287,7 +287,8 @@ HeaderName = Annotated[
 VariableName = Annotated[
     str, _matches(VARIABLE_NAME_PATTERN, "has a name that no environment variable can have")
 ]
-ServerId = Annotated[str, _matches(ID_PATTERN, f"is no server id: one {ID_RULE}, with no colon")]
+ServerId = Annotated[str, _matches(ID_PATTERN, 
+    f"is not a server id: an id {ID_RULE}, without a colon")]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Whole = Annotated[int, BeforeValidator(whole_number)]

@@ -160,7 +160,7 @@ def _is_after_comma(text: str, at: int) -> bool:
 
 
 def _refuse_constant(name: str) -> object:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _strict_problems(file_name: str, value: object, place: Location) -> Iterator[Problem]:
@@ -176,13 +176,13 @@ def _strict_problems(file_name: str, value: object, place: Location) -> Iterator
         yield problem(_TOO_DEEP)
         return
     if isinstance(value, str) and _has_lone_surrogate(value):
-        yield problem("holds half of a surrogate pair, which is no character")
+        yield problem("holds half of a surrogate pair, which is not a character")
     if isinstance(value, _JsonObject):
         for key in value.repeated:
             yield problem(f"names {quote(key)} twice; keep one of them")
     for step, part in children_of(value):
         if isinstance(step, str) and _has_lone_surrogate(step):
-            yield problem("has a key with half of a surrogate pair, which is no character")
+            yield problem("has a key with half of a surrogate pair, which is not a character")
         else:
             yield from _strict_problems(file_name, part, (*place, step))
 

@@ -11,7 +11,7 @@ from mcp_tools_proxy.domain.configuration import (
 from mcp_tools_proxy.wire.text import QUOTE_CHARS
 
 T = TypeVar("T")
-LAST_GOOD = "its last good version"
+LAST_GOOD = "its last valid version"
 
 
 def load_or_keep_last_good(
@@ -27,7 +27,7 @@ def load_or_keep_last_good(
     except InvalidConfig as error:
         return before, error.problems
     if found is absent and before is not None and before is not absent:
-        message = "is gone; what it said last stays in force"
+        message = "was removed; its last valid content stays active"
         return before, (Problem(file=file, path="$", message=message),)
     return found, ()
 

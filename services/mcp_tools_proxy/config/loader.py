@@ -198,7 +198,7 @@ def load_preset(folder: Path, preset_id: str, *, known: LoadedPreset | None = No
     try:
         text = read_text(path)
     except FileNotFoundError as error:
-        raise PresetMissing(f"there is no {path.name}") from error
+        raise PresetMissing(f"{path.name} does not exist") from error
     digest = sha256(text.encode()).digest()
     if known is not None and known.digest == digest:
         return known
@@ -292,19 +292,19 @@ def _dangling_link(path: Path) -> Problem:
 
 def _check_id(preset_id: str) -> None:
     if not re.fullmatch(ID_PATTERN, preset_id):
-        raise PresetMissing(f"{quote(preset_id)} is no preset id: one {ID_RULE}")
+        raise PresetMissing(f"{quote(preset_id)} is not a preset id: an id {ID_RULE}")
 
 
 def _check_file_name(name: str) -> None:
     if not re.fullmatch(rf"preset_{ID_PATTERN}\.json", name):
-        message = f"should be named preset_<id>.json, where an id {ID_RULE}"
+        message = f"should be named preset_<id>.json; an id {ID_RULE}"
         raise InvalidConfig((Problem(file=file_name_text(name), path="$", message=message),))
 
 
 def _validate_preset(file_name: str, written: object) -> PresetFile:
     file = _validate(PresetFile, PRESET, file_name, written)
     if file_name != f"preset_{file.id}.json":
-        message = f"is {quote(file.id)}, and the file is named for another id; make them the same"
+        message = f"is {quote(file.id)}, but the file is named for another id; make them the same"
         raise InvalidConfig((Problem(file=file_name, path="$.id", message=message),))
     _check_overrides(file_name, file)
     return file

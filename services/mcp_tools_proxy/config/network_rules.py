@@ -13,8 +13,8 @@ from mcp_tools_proxy.domain.server_networks import ANY_NETWORK, ServerNetworks, 
 from mcp_tools_proxy.wire.identifiers import is_loopback
 
 READABLE = (
-    "sends credentials (headers, auth or assertion) without TLS, so everybody on the way can read "
-    "them; use https:// or wss://"
+    "sends credentials (headers, auth or assertion) without TLS, so anyone on the network path "
+    "can read them; use https:// or wss://"
 )
 
 

@@ -109,4 +109,4 @@ def unknown_sandbox_key(place: Location) -> str | None:
     if place[-2:-1] != ("sandbox",):
         return None
     meant = closest_match(str(place[-1]), keys_of(SandboxEntry))
-    return f"is no known key{did_you_mean(meant, '; take it out')}"
+    return f"is not a known key{did_you_mean(meant, '; remove it')}"

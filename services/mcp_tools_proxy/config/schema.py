@@ -73,7 +73,7 @@ def _refuse_misplaced(file: object, keys: Iterable[str], place: str) -> None:
     """Raise ValueError for a key that was meant to narrow, and belongs elsewhere."""
     found = sorted(file.keys() & set(keys)) if isinstance(file, Mapping) else ()
     if found:
-        raise ValueError(f"has the key {found[0]}, which belongs into {place}")
+        raise ValueError(f"has the key {found[0]}, which belongs in {place}")
 
 
 class ConfigurationFile(BaseModel):
@@ -205,7 +205,7 @@ class ResourceReference(ReferenceEntry):
 
 def _check_preset_id(preset_id: str) -> str:
     if not re.fullmatch(ID_PATTERN, preset_id):
-        raise ValueError(f"is no preset id: one {ID_RULE}")
+        raise ValueError(f"is not a preset id: an id {ID_RULE}")
     return preset_id
 
 

@@ -25,8 +25,8 @@ from mcp_tools_proxy.domain.configuration import Problem
 from mcp_tools_proxy.wire.problem_texts import closest_match, did_you_mean
 from mcp_tools_proxy.wire.text import quote
 
-_OF_THE_MODEL = "is for the program that asks the model, and has no effect here"
-_PRESETS = "has no effect: a preset names what may be used, exclude in the entry what may not"
+_OF_THE_MODEL = "is for the LLM runtime and is ignored here"
+_PRESETS = "is ignored: allow items in a preset, or hide them with exclude in the entry"
 
 OF_AGENT: Mapping[str, str] = dict.fromkeys(
     (
@@ -45,22 +45,22 @@ OF_ROOT: Mapping[str, str] = {
         ("clients", "mcp_servers", "servers"),
         'is spelt "mcpServers" here: an object with each server under its id',
     ),
-    "agents": "belongs into a file of its own, agents.json",
-    "authorizationTimeoutSeconds": "has no effect: the command login waits for 10 minutes",
-    "connectionRetryCount": "has no effect: a server is tried again until it is there",
+    "agents": "belongs in the file agents.json",
+    "authorizationTimeoutSeconds": "is ignored: the command login waits for 10 minutes",
+    "connectionRetryCount": "is ignored: the gateway retries until the server is available",
     "fallbackPromptsAndResourcesToTools": (
-        "has no effect: prompts and resources are no tools here; they are listed and used by MCP's "
-        "own methods, and by /internal/mcp/prompts and /internal/mcp/resources. Leave prompts and "
-        "resources out of a preset to allow all of its servers"
+        "is ignored: prompts and resources are not offered as tools; use the methods of MCP, or "
+        "/internal/mcp/prompts and /internal/mcp/resources. Leave prompts and resources out of a "
+        "preset to allow all those of its servers"
     ),
-    "inboundSsePort": "has no effect: set MCP_PROXY_PORT",
-    "showTrayIcon": "has no effect: there is none",
+    "inboundSsePort": "is ignored: set MCP_PROXY_PORT",
+    "showTrayIcon": "is ignored: the gateway has a console, not a tray icon",
 }
 """Advice for unknown keys of the root of mcp.json."""
 
 OF_SERVER: Mapping[str, str] = {
     "server_path": (
-        'has no effect: write "command": "python" and "args": ["<path of the server>"]; a relative '
+        'is ignored: write "command": "python" and "args": ["<path of the server>"]; a relative '
         'path counts from "cwd"'
     ),
     **dict.fromkeys(
@@ -70,10 +70,10 @@ OF_SERVER: Mapping[str, str] = {
         ("transportType", "transport_type"),
         'is spelt "transport" here: "stdio", "http", "streamable-http", "sse" or "ws"',
     ),
-    "client_id": "has no effect: the server's id is its key in mcpServers",
+    "client_id": "is ignored: the server's id is its key in mcpServers",
     "timeout": 'is spelt "requestTimeoutSeconds" here, in seconds',
     "registration_timeout": 'is spelt "connectTimeoutSeconds" here',
-    "gcp_secrets": 'has no effect: set variables, and write ${NAME} in "env" or "headers"',
+    "gcp_secrets": 'is ignored: set variables, and write ${NAME} in "env" or "headers"',
     **dict.fromkeys(("allowedTools", "capabilities", "tools"), _PRESETS),
 }
 """Advice for unknown keys of a server's entry in mcp.json."""
@@ -119,8 +119,8 @@ def narrowing_key(key: str, value: object) -> str | None:
 def refusal_text(key: str, meant: str) -> str:
     """Return why an entry with a misspelt restricting key is not used."""
     return (
-        f"{quote(key)} is no known key; did you mean {quote(meant)}? The entry is not used until "
-        "this is fixed: it would show more than was meant"
+        f"{quote(key)} is not a known key; did you mean {quote(meant)}? The entry is not used "
+        "until this is fixed, because it could expose more than intended"
     )
 
 
@@ -129,8 +129,8 @@ def advice_for(key: str, advice: Mapping[str, str], known: Iterable[str]) -> str
     known_advice = advice.get(key)
     if known_advice is not None:
         return known_advice
-    hint = did_you_mean(closest_match(key, known, least=_MIN_SIMILARITY), ", so it has no effect")
-    return f"{quote(key)} is no known key{hint}"
+    hint = did_you_mean(closest_match(key, known, least=_MIN_SIMILARITY), ", so it is ignored")
+    return f"{quote(key)} is not a known key{hint}"
 
 
 MAX_PLACES = 3

@@ -166,8 +166,8 @@ class IdentitySettings(TokensFileSettings):
             )
         if url is not None and not self.jwt_allow_http and not is_private(url):
             yield (
-                f"{variable('jwt_jwks_url')}: should start with https://, or else "
-                f"{variable('jwt_allow_http')} be true"
+                f"{variable('jwt_jwks_url')}: should start with https://, unless "
+                f"{variable('jwt_allow_http')} is true"
             )
 
     def _by_mode(self) -> Mapping[str, Mapping[str, object]]:

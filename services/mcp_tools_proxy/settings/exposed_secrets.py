@@ -68,8 +68,9 @@ def exposed_secret_problems(values: Mapping[str, object], exposure: str) -> Iter
                 compose = _IN_COMPOSE.get(name)
                 place = "" if compose is None else f" (in Compose: {compose})"
                 yield (
-                    f"{variable(name)}: {fault}, and other machines may reach the gateway, for "
-                    f"{exposure}; set a secret of your own{place}, made with: openssl rand -hex 32"
+                    f"{variable(name)}: {fault}, and other machines may reach the gateway, "
+                    f"because {exposure}; set your own secret{place}, made with: openssl rand "
+                    "-hex 32"
                 )
                 break
 

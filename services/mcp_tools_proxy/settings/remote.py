@@ -49,9 +49,9 @@ def _url_problem(url: str) -> str | None:
     if any(not char.isprintable() or char in _UNFIT for char in url):
         return "holds a character that no URL has; percent-encode it"
     if "#" in url:
-        return "should have no fragment, which is never sent"
+        return "should not have a fragment, which is never sent"
     if {*"{}"} & {*url.replace(PLACEHOLDER, "")}:
-        return f"should have no braces other than those of {PLACEHOLDER}"
+        return f"should not have braces other than those of {PLACEHOLDER}"
     try:
         parts = urlsplit(url)
         is_dialable = bool(parts.hostname) and parts.port != 0
@@ -60,7 +60,7 @@ def _url_problem(url: str) -> str | None:
     if not is_dialable or "{" in parts.netloc:
         return f"should name a host, like wss://backend.example.com/ws/{PLACEHOLDER}"
     if "@" in parts.netloc:
-        return "should hold no user and no password; the token has a setting of its own"
+        return "should not contain a user or a password; set the token in its own setting"
     return None
 
 
@@ -192,6 +192,6 @@ class RemoteSettings(EnvironmentSettings):
             )
         if not self.remote_allow_insecure and not is_private(url):
             yield (
-                f"{variable('remote_url')}: should start with wss://, or else "
-                f"{variable('remote_allow_insecure')} be true"
+                f"{variable('remote_url')}: should start with wss://, unless "
+                f"{variable('remote_allow_insecure')} is true"
             )

@@ -61,6 +61,8 @@ from mcp_tools_proxy.settings.types import (
 from mcp_tools_proxy.settings.unknown_variables import unknown_variables
 from mcp_tools_proxy.tools.chunk_window import window_radius
 from mcp_tools_proxy.wire.identifiers import Identifier
+from mcp_tools_proxy.wire.problem_texts import problem_of
+from mcp_tools_proxy.wire.text import quote
 
 S = TypeVar("S", bound=EnvironmentSettings)
 
@@ -354,10 +356,16 @@ def load(kind: type[S]) -> S:
         raise SettingsError(".env: is not UTF-8 text") from None
 
 
+_SHOWN = frozenset({"bool_parsing", "float_parsing", "int_parsing"})
+"""Types of errors of settings that hold no secret, so that the value is shown."""
+
+
 def _problem(error: ErrorDetails) -> str:
     """Format one problem; the text of a combination of settings names the variable itself."""
-    message = " ".join(error["msg"].removeprefix("Value error, ").split())
     if not error["loc"]:
-        return message
+        return " ".join(error["msg"].removeprefix("Value error, ").split())
+    message = " ".join(problem_of(error).split())
+    if error["type"] in _SHOWN:
+        message += f", not {quote(str(error['input']))}"
     name = str(error["loc"][0])
     return f"{name if name.isupper() else variable(name)}: {message}"

@@ -84,8 +84,8 @@ class SettingWarning(NamedTuple):
 
 _NEAREST_VALUES = (
     ("log_level", ("critical", "fatal"), "error", "is above every level here; read as error"),
-    ("max_pages_per_call", ("0",), "1", "would refuse every call; read as 1, the least"),
-    ("max_chunk_window", ("0",), "1", "is no window; read as 1, the anchor alone (radius 0)"),
+    ("max_pages_per_call", ("0",), "1", "would refuse every call; read as 1, the minimum"),
+    ("max_chunk_window", ("0",), "1", "is not a window; read as 1, only the anchor (radius 0)"),
 )
 """Values that other systems allow: setting, values, the value used instead, and the reason."""
 
@@ -130,7 +130,7 @@ def parse_list(value: object) -> object:
     try:
         items = from_json(text) if is_json else text.split(",")
     except ValueError:
-        raise ValueError("begins with [ and is no JSON list") from None
+        raise ValueError("begins with [ but is not a JSON list") from None
     if not all(isinstance(item, str) for item in items):
         raise ValueError("a JSON list here holds strings only")
     return tuple(word for item in items if (word := item.strip()))
@@ -228,10 +228,10 @@ def are_passed_on(names: tuple[str, ...]) -> tuple[str, ...]:
     """Return names of variables. Raises ValueError for a name that no server may be given."""
     for name in names:
         if "=" in name or "\0" in name:
-            raise ValueError(f"{quote(name)} is not the name of a variable; take it out")
+            raise ValueError(f"{quote(name)} is not the name of a variable; remove it")
         if name.upper().startswith(ENV_PREFIX):
             raise ValueError(
-                f"{quote(name)} is a setting of the gateway, which may be a secret; take it out"
+                f"{quote(name)} is a setting of the gateway, which may be a secret; remove it"
             )
     return names
 

@@ -41,4 +41,4 @@ def unknown_variables(settings: type[BaseSettings]) -> tuple[SettingWarning, ...
 def _reason(name: str, known: dict[str, str]) -> str:
     near = closest_match(name, known, least=0.85, most_names=len(known))
     hint = f"; did you mean {known[near]}?" if near else ""
-    return f"is no setting and has no effect{hint}"
+    return f"is not a setting and is ignored{hint}"

@@ -25,7 +25,9 @@ TEXTS = {
     "model_type": "should be a JSON object",
     "dict_type": "should be a JSON object",
     "list_type": "should be a JSON list",
-    "extra_forbidden": "is no known key",
+    "extra_forbidden": "is not a known key",
+    "int_parsing": "should be an integer",
+    "bool_parsing": "should be true or false",
     "too_short": "should have {min_length} items or more",
     "too_long": "should have {max_length} items or fewer",
 }
@@ -70,7 +72,7 @@ def problem_of(error: ErrorDetails | Mapping[str, object]) -> str:
     if text := TEXTS.get(str(error["type"])):
         context = error.get("ctx")
         return text.format_map(context) if isinstance(context, Mapping) else text
-    message = str(error["msg"]).removeprefix("Value error, ")
+    message = str(error["msg"]).removeprefix("Value error, ").removeprefix("Input ")
     return message[:1].lower() + message[1:]
 
 

@@ -176,8 +176,8 @@ def test_a_server_that_is_unknown_is_warned_of_with_the_one_that_was_meant(tmp_p
         tmp_path, make_agent("a"), make_agent("b", client_ids=["alpha", "betta", "x"])
     )
     assert {warning.path: warning.message for warning in it.now.warnings} == {
-        "$.agents[1].client_ids[1]": '"betta" is no server of mcp.json; did you mean "beta"?',
-        "$.agents[1].client_ids[2]": '"x" is no server of mcp.json, so it has no effect',
+        "$.agents[1].client_ids[1]": '"betta" is not a server in mcp.json; did you mean "beta"?',
+        "$.agents[1].client_ids[2]": '"x" is not a server in mcp.json, so it is ignored',
     }
 
 

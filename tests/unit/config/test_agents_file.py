@@ -119,8 +119,8 @@ def test_unknown_keys_are_reported_and_do_no_harm(tmp_path: Path) -> None:
         "agents": [{"name": "a"}, {"name": "b", "model": "large"}],
     }
     assert by_path(load_as_agents(tmp_path, content).warnings) == {
-        "$.clients": '"clients" is no known key, so it has no effect',
-        "$.agents[1].model": "is for the program that asks the model, and has no effect here",
+        "$.clients": '"clients" is not a known key, so it is ignored',
+        "$.agents[1].model": "is for the LLM runtime and is ignored here",
     }
 
 

@@ -113,11 +113,11 @@ def test_what_does_not_go_together_is_named(
 @pytest.mark.parametrize(
     ("auth", "message"),
     [
-        ({"scope": ["read"]}, 'is no known key; did you mean "scopes"?'),
-        ({"client_id": "a"}, 'is no known key; did you mean "clientId"?'),
-        ({"redirectUrl": "http://127.0.0.1/"}, 'is no known key; did you mean "redirectUri"?'),
-        ({"issuer": ISSUER}, 'is no known key; did you mean "authorizationServer"?'),
-        ({"zzz": 1}, "is no known key; take it out"),
+        ({"scope": ["read"]}, 'is not a known key; did you mean "scopes"?'),
+        ({"client_id": "a"}, 'is not a known key; did you mean "clientId"?'),
+        ({"redirectUrl": "http://127.0.0.1/"}, 'is not a known key; did you mean "redirectUri"?'),
+        ({"issuer": ISSUER}, 'is not a known key; did you mean "authorizationServer"?'),
+        ({"zzz": 1}, "is not a known key; remove it"),
         ({"scopes": "read"}, "should be a JSON list"),
         ({"idp": {"clientId": "a", "client_secret": "b"}}, 'did you mean "clientSecret"?'),
     ],

@@ -48,7 +48,7 @@ def test_parts_of_the_caller_and_secrets_are_read(text: str, read: str | CallerT
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("${caller.email}", '"email", which is no part of a caller; write one of'),
+        ("${caller.email}", '"email", which is not a part of a caller; write one of'),
         ("${caller.}", "no part of a caller"),
         ("${caller.tenant_id:-x}", "no part of a caller"),
         ("${caller.tenant_id", "begins no variable"),

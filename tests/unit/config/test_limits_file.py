@@ -63,10 +63,10 @@ def test_a_rule_is_read_with_all_that_it_says(tmp_path: Path) -> None:
 def test_each_unknown_key_is_a_problem_with_a_hint(tmp_path: Path) -> None:
     rule = make_rule(match={"tenat": "a"}, calls=1, eech=["user"], qqq=1)
     assert problems_of(tmp_path, {"rules": [rule], "rulez": []}) == {
-        "$.rules[0].match.tenat": '"tenat" is no known key; did you mean "tenant"?',
-        "$.rules[0].eech": '"eech" is no known key; did you mean "each"?',
-        "$.rules[0].qqq": '"qqq" is no known key; remove it, or correct it',
-        "$.rulez": '"rulez" is no known key; did you mean "rules"?',
+        "$.rules[0].match.tenat": '"tenat" is not a known key; did you mean "tenant"?',
+        "$.rules[0].eech": '"eech" is not a known key; did you mean "each"?',
+        "$.rules[0].qqq": '"qqq" is not a known key; correct or remove it',
+        "$.rulez": '"rulez" is not a known key; did you mean "rules"?',
     }
 
 
@@ -111,7 +111,8 @@ def test_a_file_that_is_broken_at_the_start_leaves_no_rules_known(tmp_path: Path
     write_text(tmp_path, "limits.json", "{")
     it = LoadedFolder(tmp_path)
     last = it.now.problems[-1]
-    assert (names(it), str(last)) == (None, "limits.json: $: until it is fixed no call is taken")
+    assert (names(it), str(last)) == (None, 
+        "limits.json: $: until it is fixed, all calls are refused")
 
 
 def test_a_link_to_nothing_is_a_broken_file(tmp_path: Path) -> None:
@@ -135,8 +136,8 @@ def test_servers_and_agents_that_do_not_exist_are_warnings(tmp_path: Path) -> No
         make_rule("agent", {"agent": "q"}, calls=1),
     )
     assert [str(warning) for warning in it.now.warnings] == [
-        'limits.json: $.rules[1].match.server: "alphs" is no server of mcp.json; '
-        'did you mean "alpha"?',
-        'limits.json: $.rules[2].match.agent: "q" is no agent of agents.json, '
-        "so it matches no call",
+        'limits.json: $.rules[1].match.server: "alphs" is not a server in mcp.json; did you mean '
+        '"alpha"?',
+        'limits.json: $.rules[2].match.agent: "q" is not an agent in agents.json, so it matches '
+        "no call",
     ]

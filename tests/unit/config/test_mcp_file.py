@@ -270,16 +270,17 @@ def test_oddities_are_reported_and_do_no_harm(tmp_path: Path) -> None:
     }
     loaded = load(tmp_path, content, {"HOME": "/root", "USER": "ann"})
     assert by_path(loaded.warnings) == {
-        "$.showTrayIcon": "has no effect: there is none",
-        "$.inputs": '"inputs" is no known key, so it has no effect',
-        "$.capabilitiesRefreshIntervalSeconds": "is taken as 30, the least; 0 is off",
-        "$.mcpServers.shell.autoApprove": '"autoApprove" is no known key, so it has no effect',
-        "$.mcpServers.shell.url": "has no effect on a stdio server",
+        "$.showTrayIcon": "is ignored: the gateway has a console, not a tray icon",
+        "$.inputs": '"inputs" is not a known key, so it is ignored',
+        "$.capabilitiesRefreshIntervalSeconds": "is read as 30, the minimum; 0 turns it off",
+        "$.mcpServers.shell.autoApprove": '"autoApprove" is not a known key, so it is ignored',
+        "$.mcpServers.shell.url": "is ignored for a stdio server",
         "$.mcpServers.shell.command": (
-            "keeps its ${ as it is; variables work in args, env, headers and url"
+            "contains ${, which is not replaced here; variables work in args, env, headers and url"
         ),
-        "$.mcpServers.shell.args[0]": "keeps {HOME} as it is; write ${HOME} for the variable",
-        "$.mcpServers.web.env": "has no effect on a http server",
+        "$.mcpServers.shell.args[0]": 
+            "contains {HOME}, which is not replaced; write ${HOME} for the variable",
+        "$.mcpServers.web.env": "is ignored for a http server",
     }
 
 

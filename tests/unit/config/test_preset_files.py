@@ -107,8 +107,8 @@ def test_unknown_keys_of_a_preset_are_reported(tmp_path: Path) -> None:
     write_preset(tmp_path, "work", tools=[reference], icon="x", **{"$schema": "y"})
     loaded = load_preset(tmp_path, "work")
     assert by_path(loaded.warnings) == {
-        "$.icon": '"icon" is no known key, so it has no effect',
-        "$.tools[0].enable": '"enable" is no known key; did you mean "enabled"?',
+        "$.icon": '"icon" is not a known key, so it is ignored',
+        "$.tools[0].enable": '"enable" is not a known key; did you mean "enabled"?',
     }
 
 

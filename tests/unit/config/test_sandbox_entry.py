@@ -64,8 +64,8 @@ def test_a_path_may_have_one_part_of_the_caller_in_a_segment(tmp_path: Path) -> 
     [
         ({"sandbox": {"netwrk": False}}, ".sandbox.netwrk", 'did you mean "network"'),
         ({"sandbox": {"network": False, "reads": []}}, ".sandbox.reads", 'did you mean "read"'),
-        ({"sandbox": {"readonly": True}}, ".sandbox.readonly", "is no known key"),
-        ({"sandbox": {"Network": False}}, ".sandbox.Network", "is no known key"),
+        ({"sandbox": {"readonly": True}}, ".sandbox.readonly", "is not a known key"),
+        ({"sandbox": {"Network": False}}, ".sandbox.Network", "is not a known key"),
         ({"sandboxed": {"network": False}}, ".sandboxed", 'did you mean "sandbox"'),
         ({"sanbox": {"network": False}}, ".sanbox", 'did you mean "sandbox"'),
         ({"sandbox": {"network": "false"}}, ".sandbox.network", "boolean"),

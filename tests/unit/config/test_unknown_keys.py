@@ -70,7 +70,7 @@ def test_servers_under_another_key_are_found_beside_the_error(tmp_path: Path) ->
 
 def test_an_unknown_key_is_reported_with_the_error_that_it_caused(tmp_path: Path) -> None:
     problems = refused(tmp_path, {"mcpServers": {"notes": {"comand": "npx"}}})
-    assert problems[f"{HERE}.comand"] == '"comand" is no known key; did you mean "command"?'
+    assert problems[f"{HERE}.comand"] == '"comand" is not a known key; did you mean "command"?'
     assert "is missing" in problems[f"{HERE}.url"]
 
 
@@ -103,8 +103,9 @@ def test_a_variable_in_plain_braces_is_reported_once_for_all_places(tmp_path: Pa
     messages = by_path(load(tmp_path, {"mcpServers": {"a": entry, "b": entry}}).warnings)
     assert messages == {
         "$.mcpServers.a.headers.A": (
-            "keeps {NOTES_TOKEN} as it is; write ${NOTES_TOKEN} for the variable (also at "
-            "$.mcpServers.a.headers.B, $.mcpServers.b.headers.A, $.mcpServers.b.headers.B)"
+            "contains {NOTES_TOKEN}, which is not replaced; write ${NOTES_TOKEN} for the "
+            "variable (also at $.mcpServers.a.headers.B, $.mcpServers.b.headers.A, "
+            "$.mcpServers.b.headers.B)"
         )
     }
 
@@ -137,7 +138,7 @@ def test_unknown_keys_of_a_preset_are_reported_with_its_errors(tmp_path: Path) -
     assert isinstance(refusal, InvalidConfig)
     assert by_path(refusal.problems) == {
         "$.tools[0].serverId": "is missing",
-        "$.tools[0].serverID": '"serverID" is no known key; did you mean "serverId"?',
+        "$.tools[0].serverID": '"serverID" is not a known key; did you mean "serverId"?',
     }
 
 

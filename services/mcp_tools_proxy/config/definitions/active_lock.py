@@ -16,7 +16,7 @@ from mcp_tools_proxy.domain.offers.definitions import (
 )
 from mcp_tools_proxy.filesystem.atomic import write_atomically
 
-_LAST_GOOD = "its last good version stays in force"
+_LAST_GOOD = "its last valid version stays active"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ def load_active_lock(folder: Path, before: ActiveLock) -> ActiveLock:
             return replace(before, problems=(_problem("is a link to nothing"),))
         if before.lock is None:
             return ActiveLock()
-        return replace(before, problems=(_problem(f"is gone; {_LAST_GOOD}"),))
+        return replace(before, problems=(_problem(f"was removed; {_LAST_GOOD}"),))
     except InvalidConfig as error:
         return replace(before, problems=error.problems)
 

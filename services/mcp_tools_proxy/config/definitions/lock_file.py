@@ -96,12 +96,12 @@ def _problems(file: DefinitionsLockFile) -> Iterator[Problem]:
     for index, it in enumerate(file.items):
         place = json_path(("items", index))
         if times[it.server_id, it.kind, it.name] > 1:
-            message = "is there twice; keep the one that you accept"
+            message = "appears twice; keep the one that you accept"
             yield Problem(file=LOCK_FILE, path=place, message=message)
         if it.definition is not None and digest_of(canonical_json(it.definition)) != it.sha256:
             message = (
-                "has a text that its sha256 is not of; run mcp-tools-proxy check --lock after an "
-                "edit, or take the entry from version control"
+                "has a sha256 that does not match its text; run mcp-tools-proxy check --lock "
+                "after an edit, or restore the entry from version control"
             )
             yield Problem(file=LOCK_FILE, path=place, message=message)
 

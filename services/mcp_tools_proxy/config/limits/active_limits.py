@@ -32,7 +32,7 @@ NO_LIMITS = LimitRules()
 """The object that ``load_limits`` returns without a limits.json: compare with ``is``."""
 
 _NO_CALL_IS_TAKEN = Problem(
-    file=LIMITS_FILE, path="$", message="until it is fixed no call is taken"
+    file=LIMITS_FILE, path="$", message="until it is fixed, all calls are refused"
 )
 
 _KEYS_AT_DEPTH: dict[int, type[BaseModel]] = {1: LimitsFile, 3: RuleEntry, 4: RuleMatch}
@@ -93,8 +93,8 @@ def _problem(error: ErrorDetails) -> Problem:
     place = error["loc"]
     key = str(place[-1])
     fields = _KEYS_AT_DEPTH[len(place)].model_fields
-    hint = did_you_mean(closest_match(key, [*fields]), "; remove it, or correct it")
-    message = f"{quote(key)} is no known key{hint}"
+    hint = did_you_mean(closest_match(key, [*fields]), "; correct or remove it")
+    message = f"{quote(key)} is not a known key{hint}"
     return Problem(file=LIMITS_FILE, path=json_path(place), message=message)
 
 
@@ -122,8 +122,8 @@ def _unmatched(
     known_agents = None if agents is None else agents.profiles.keys()
     for index, rule in enumerate(rules.rules):
         place = ("rules", index, "match")
-        yield from _unknown(rule, CallField.SERVER, servers, place, "server of mcp.json")
-        yield from _unknown(rule, CallField.AGENT, known_agents, place, "agent of agents.json")
+        yield from _unknown(rule, CallField.SERVER, servers, place, "a server in mcp.json")
+        yield from _unknown(rule, CallField.AGENT, known_agents, place, "an agent in agents.json")
 
 
 def _unknown(
@@ -137,4 +137,4 @@ def _unknown(
         return
     for value in sorted(rule.match.get(field, frozenset()).difference(known)):
         hint = did_you_mean(closest_match(value, known), ", so it matches no call")
-        yield (*place, field.value), f"{quote(value)} is no {described}{hint}"
+        yield (*place, field.value), f"{quote(value)} is not {described}{hint}"

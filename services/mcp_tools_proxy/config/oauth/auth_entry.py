@@ -158,7 +158,7 @@ def unknown_auth_key(place: Location) -> str | None:
     meant = closest_match(key, known)
     if key in _ISSUER_NAMES and "authorizationServer" in known:
         meant = "authorizationServer"
-    return f"is no known key{did_you_mean(meant, '; take it out')}"
+    return f"is not a known key{did_you_mean(meant, '; remove it')}"
 
 
 def server_auth(entry: AuthEntry, *, jwt_issuer: str | None) -> ServerAuth:

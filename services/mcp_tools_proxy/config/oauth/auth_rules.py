@@ -84,8 +84,8 @@ def _client_faults(auth: AuthEntry) -> Iterator[tuple[str, str]]:
     if needs_issuer and auth.authorization_server is None and grant is not Grant.TOKEN_EXCHANGE:
         yield (
             "authorizationServer",
-            "is missing: name the issuer that the client's id and secret are for, which a server "
-            "does not choose",
+            "is missing: name the issuer that the client's id and secret are for; a server must "
+            "not choose it",
         )
     if auth.authorization_server is not None and not _is_safe(auth.authorization_server):
         yield "authorizationServer", "should be https, or http on this machine"
@@ -93,7 +93,7 @@ def _client_faults(auth: AuthEntry) -> Iterator[tuple[str, str]]:
         yield (
             "redirectUri",
             "should be http on this machine, for the command login: http://127.0.0.1:PORT/PATH; "
-            "the pages have their own, without this key",
+            "the sign-in pages do not use this key",
         )
     if auth.client_id_metadata_url is not None and not _is_document(auth.client_id_metadata_url):
         yield "clientIdMetadataUrl", "should be https, with a path"
@@ -102,16 +102,16 @@ def _client_faults(auth: AuthEntry) -> Iterator[tuple[str, str]]:
 def _grant_faults(auth: AuthEntry) -> Iterator[tuple[str, str]]:
     grant = auth.effective_grant
     if grant.needs_jwt and auth.for_ is not LoginFor.USER:
-        yield "for", f'should be "user", in writing: {grant.value} is in the name of who calls'
+        yield "for", f'should be set to "user": {grant.value} acts for the calling user'
     if grant is Grant.CLIENT_CREDENTIALS and auth.login_for is LoginFor.USER:
-        yield "for", "should be deployment or tenant: client_credentials are of no user"
+        yield "for", "should be deployment or tenant: client_credentials are not for a user"
     if (auth.idp is not None) is not (grant is Grant.ID_JAG):
         needed = "is missing: id_jag needs" if auth.idp is None else "is for id_jag only:"
         yield "idp", f"{needed} the client at the issuer of callers' tokens"
     if auth.subject_token_type is not None and not grant.needs_jwt:
         yield "subjectTokenType", "is for token_exchange and id_jag only, which exchange a JWT"
     if auth.pkce is not None and not grant.needs_person:
-        yield "pkce", f"is for authorization_code only; {grant.value} has no sign-in"
+        yield "pkce", f"is for authorization_code only; {grant.value} works without a sign-in"
     if auth.discovery is not None and auth.login_for is LoginFor.DEPLOYMENT:
         yield "discovery", "is not needed: the deployment's own token discovers the server"
 
@@ -119,7 +119,7 @@ def _grant_faults(auth: AuthEntry) -> Iterator[tuple[str, str]]:
 def _for_faults(entry: ServerEntry, auth: AuthEntry) -> Iterator[tuple[str, str]]:
     if entry.isolation not in _NEEDED_ISOLATION[auth.login_for]:
         least = auth.login_for.value
-        yield "for", f'needs "isolation": "{least}", so that nobody uses another\'s session'
+        yield "for", f'needs "isolation": "{least}", so that each {least} has a separate session'
 
 
 def _setting_faults(auth: AuthEntry, support: OAuthSupport) -> Iterator[tuple[str, str]]:
@@ -127,12 +127,12 @@ def _setting_faults(auth: AuthEntry, support: OAuthSupport) -> Iterator[tuple[st
         setting = "MCP_PROXY_AUTH_MODE to jwt"
         if support.jwt_issuer is not None:
             setting = "MCP_PROXY_JWT_USER_CLAIM to the claim of users"
-        yield "for", f"is user, whom only a JWT proves; set {setting} and restart the gateway"
+        yield "for", f"is user, which a JWT has to prove; set {setting} and restart the gateway"
     if auth.effective_grant.needs_person and not support.keeps_logins:
         yield (
             "grant",
-            "needs a person to sign in, and there is no key to keep the login; set "
-            "MCP_PROXY_CREDENTIALS_KEY to what openssl rand -hex 32 prints, and restart the "
+            "needs a sign-in, and logins cannot be stored without a key; set "
+            "MCP_PROXY_CREDENTIALS_KEY to the output of openssl rand -hex 32, and restart the "
             "gateway",
         )
     issuer = auth.authorization_server
@@ -142,7 +142,7 @@ def _setting_faults(auth: AuthEntry, support: OAuthSupport) -> Iterator[tuple[st
         and support.jwt_issuer is not None
         and not is_same_issuer(issuer, support.jwt_issuer)
     ):
-        yield "authorizationServer", "is another than MCP_PROXY_JWT_ISSUER, where the exchange is"
+        yield "authorizationServer", "differs from MCP_PROXY_JWT_ISSUER, where tokens are exchanged"
 
 
 def _templates(auth: AuthEntry) -> Iterator[tuple[str, CallerTemplate]]:

@@ -43,7 +43,7 @@ def caller_faults(entry: ServerEntry, support: IdentitySupport) -> Iterator[Faul
         if template.has_secret and not support.has_secrets and _is_enabled(entry):
             yield (
                 place,
-                "has ${secret:…}, and there is no folder of secrets; set "
+                "has ${secret:…}, but the folder of secrets is not set; set "
                 "MCP_PROXY_SECRETS_DIR and restart the gateway",
             )
     yield from _header_faults(entry)
@@ -95,8 +95,8 @@ def _fixed_faults(
         names = ", ".join(f"${{caller.{name}}}" for name in beyond)
         yield (
             place,
-            f"has {names}, and is fixed for a session that callers of several share; set isolation "
-            "so that they do not",
+            f"has {names}, but is fixed for a session that several callers share; set isolation "
+            "to separate them",
         )
     if place[0] in {"cwd", "sandbox"} and not is_path(template):
         yield place, "has two parts of the caller in one segment; put a / between them"
@@ -118,8 +118,8 @@ def _discovery_faults(entry: ServerEntry) -> Iterator[Fault]:
         if separated and place[0] != "env" and template.caller_parts - parts:
             yield (
                 place,
-                'has a part of the caller, so "discoveryCaller" has to name that part: what the '
-                "server offers is discovered without a caller",
+                "has a part of the caller, which discovery lacks; name that part in "
+                '"discoveryCaller"',
             )
 
 
@@ -138,9 +138,9 @@ def _header_faults(entry: ServerEntry) -> Iterator[Fault]:
         if not isinstance(text, CallerTemplate):
             continue
         if names.count(name.lower()) > 1:
-            yield ("headers", name), "is there twice, in upper and lower case; keep one of them"
+            yield ("headers", name), "appears twice, in upper and lower case; keep one of them"
         if is_transport_header(name):
-            yield ("headers", name), "is set by the transport itself; take it out"
+            yield ("headers", name), "is set by the transport itself; remove it"
 
 
 def _assertion_faults(entry: ServerEntry, support: IdentitySupport) -> Iterator[Fault]:
@@ -156,4 +156,4 @@ def _assertion_faults(entry: ServerEntry, support: IdentitySupport) -> Iterator[
         )
     name = entry.assertion.header.lower()
     if is_transport_header(name) or name in (it.lower() for it in entry.headers):
-        yield ("assertion", "header"), "is the name of another header; choose one of its own"
+        yield ("assertion", "header"), "is the name of another header; choose a different one"

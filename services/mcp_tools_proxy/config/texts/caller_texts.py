@@ -107,8 +107,8 @@ def _caller_part(name: str) -> CallerPart:
         return CallerPart(name)
     except ValueError:
         raise BadVariable(
-            f"has ${{caller.…}} with {quote(name)}, which is no part of a caller; write one of "
-            f"{_PARTS}"
+            f"has ${{caller.…}} with {quote(name)}, which is not a part of a caller; write one "
+            f"of {_PARTS}"
         ) from None
 
 

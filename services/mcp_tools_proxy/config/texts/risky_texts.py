@@ -14,8 +14,8 @@ _NAMES_A_PATH = re.compile(
 )
 
 _AS_IT_IS = (
-    "is the caller's id as it is, which can be ../another or an absolute path; if the server makes "
-    "a path of it, put the folder in front, as in /srv/data/${caller.tenant_id}"
+    "is the caller's id unchanged, which can be ../another or an absolute path; if the server "
+    "uses it as a path, put a folder in front, as in /srv/data/${caller.tenant_id}"
 )
 _TWO_IN_ONE = (
     "has two parts of the caller in one segment of a path, so tenant a with user bc has the folder "
