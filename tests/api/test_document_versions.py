@@ -72,8 +72,8 @@ async def test_a_version_that_is_not_kept_is_gone(tool: str) -> None:
         error = (await call(operator, tool, version=old))["error"]
         assert (error["code"], error["details"]) == ("VERSION_GONE", {"version": new})
         assert error["message"] == (
-            f'version "{old}" of document "manual" is not kept; the document is at version {new} '
-            "now: leave out version to read that, and check again what was cited"
+            f'version "{old}" of document "manual" is not kept; the current version is {new}: '
+            "leave out version to read it, and check your citations again"
         )
 
 

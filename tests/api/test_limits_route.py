@@ -121,9 +121,9 @@ async def test_with_a_file_that_is_broken_at_the_start_no_call_is_taken_until_it
         assert listed["error"]["code"] == "LIMITS_UNAVAILABLE"
         report = await service.get(READY)
         assert report["status"] == "degraded"
-        assert (
-            "until it is fixed, all calls are refused"
-        ) in str(report["checks"]["config"]["problems"])
+        assert ("until it is fixed, all calls are refused") in str(
+            report["checks"]["config"]["problems"]
+        )
         write_json(CONFIG_DIR / "limits.json", {"rules": [RULE]})
 
         async def is_taken() -> bool:

@@ -64,7 +64,7 @@ async def test_operators_are_told_that_the_tenant_has_no_such_document(
         (check,) = (it for it in answer["checks"] if it["check"] == "document")
         (record,) = await records(service, tool="read_doc_metadata")
         for reason in (check["reason"], record["payload"]["reason"]):
-            assert reason.startswith("the tenant has no document of this id")
+            assert reason.startswith("the tenant does not have a document with this id")
             assert ("another tenant has one" in reason) == (doc_id == "payroll" and not hides)
         assert "rule" not in answer
 

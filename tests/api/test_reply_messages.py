@@ -240,7 +240,7 @@ async def test_what_is_no_image_is_a_note(
 ) -> None:
     found = await content(service, api, {"content": [image(data, kind)]})
     assert found.startswith(f"[{kind}, ")
-    assert found.endswith("not shown, it is no PNG, JPEG, GIF or WebP image in base64]")
+    assert found.endswith("not shown, it is not a PNG, JPEG, GIF or WebP image in base64]")
 
 
 @with_images

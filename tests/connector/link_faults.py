@@ -71,7 +71,7 @@ LOST = [
         Fault(
             id=name,
             commit=writes(data),
-            loss=Failure(reason=f"what the backend sent is no WebSocket, code {code}"),
+            loss=Failure(reason=f"the backend violated the WebSocket protocol, code {code}"),
             close_code=code,
         )
         for name, (data, code) in BROKEN.items()

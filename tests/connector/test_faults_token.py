@@ -124,7 +124,7 @@ async def test_a_file_that_was_half_written_is_read_again() -> None:
 async def test_a_file_that_is_not_there_at_the_start_is_waited_for() -> None:
     async with refused() as (service, backend):
         status = await until_state(service, "unauthorized")
-        assert status["last_error"].startswith("there is no token to show")
+        assert status["last_error"].startswith("the token cannot be read")
         assert not backend.handshakes
         write_token("new")
         await backend.connected()

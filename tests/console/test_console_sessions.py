@@ -179,7 +179,7 @@ async def test_while_the_store_does_not_work_no_page_looks_like_an_answer(
         finally:
             redis_server.start()
     assert (response.status_code, signing_in.status_code) == (503, 503)
-    assert "cannot be kept now" in Html(response.text).text
+    assert "cannot be stored now" in Html(response.text).text
     page = Html(signing_in.text)
     assert SIGN_IN in {it.action for it in page.forms}
     assert "/health/ready" in page.text

@@ -107,7 +107,7 @@ async def test_an_entry_with_any_name_has_a_page() -> None:
     async with running_console(config=config) as console:
         (link,) = [it for it in (await console.browser.open(LIST)).links if "odd" in it]
         page = await console.browser.open(link)
-        assert "is no server id" in page.text
+        assert "is not a server id" in page.text
         assert "Reconnect now" not in page.text
         csrf = page.form("/console/sign-out").fields["csrf"]
         refused = await console.browser.post(link, {"csrf": csrf, "action": "reconnect"})

@@ -274,7 +274,7 @@ async def test_a_database_that_is_away_is_an_error_that_may_pass(
     database = Database(postgres.server.url("gateway", postgres.name, port=1), timeout_s=BOUND_S)
     store = PostgresSignIns(database)
     for attempt in (store.add(PENDING, "a", b"x", 60), store.take(PENDING, "a")):
-        with pytest.raises(LoginsUnavailable, match="cannot be kept now") as refused:
+        with pytest.raises(LoginsUnavailable, match="cannot be stored now") as refused:
             await attempt
         assert (refused.value.retryable, bool(refused.value.reason)) == (True, True)
     await database.close()

@@ -108,7 +108,7 @@ async def test_what_the_client_did_not_declare_is_refused_by_name(
 async def test_a_caller_that_takes_no_questions_is_refused_to_the_server(kind: str) -> None:
     async with relaying(kind) as relay:
         structured = await relay.structured("request_client", **FORM)
-        assert "nobody can be asked" in structured["answers"][0]["error"]["message"]
+        assert "the client cannot be asked" in structured["answers"][0]["error"]["message"]
 
 
 @pytest.mark.parametrize("kind", [kind for kind in LEGACY if kind != "stdio-legacy"])
@@ -203,7 +203,7 @@ async def test_a_question_that_may_be_another_tenant_s_is_put_to_nobody(kind: st
     async with relaying(kind) as relay, relay.in_a_call(one):
         result = await relay.result("request_client", other, arguments=FORM, tenant_id="tenant_2")
         (answer,) = result.value["structured_content"]["answers"]  # type: ignore[index]
-        assert "nobody can be asked" in answer["error"]["message"]
+        assert "the client cannot be asked" in answer["error"]["message"]
         assert (one.requests, other.requests) == ([], [])
 
 
@@ -243,7 +243,10 @@ async def test_a_user_of_another_tenant_is_asked_once_the_first_call_asked_and_w
         ]
         await relay.structured("echo", FakeClient(), text="it may ask later")
         (answer,) = await answers_to_second_user(relay, client, tenant_id="tenant_2")
-        assert ("nobody can be asked" in answer["error"]["message"], len(client.requests)) == (
+        assert (
+            "the client cannot be asked" in answer["error"]["message"],
+            len(client.requests),
+        ) == (
             True,
             1,
         )
@@ -315,7 +318,10 @@ async def test_a_question_outside_of_any_call_is_refused(kind: str) -> None:
         await until(lambda: not relay.script.later.empty(), "the server asks")
         await until(relay.script.requested["q1"].done, "it is answered")
         (answer,) = (await relay.structured("answers_later", client))["answers"]
-        assert ("nobody can be asked" in answer["error"]["message"], client.requests) == (True, [])
+        assert ("the client cannot be asked" in answer["error"]["message"], client.requests) == (
+            True,
+            [],
+        )
 
 
 @pytest.mark.parametrize("kind", DUPLEX)

@@ -94,7 +94,7 @@ BAD = {
     "accepted": (replying("", status=202), "did not answer it"),
     "401": (replying("no", status=401), "401: the server wants other credentials"),
     "403": (replying("no", status=403), "403: the server forbids it"),
-    "404": (replying("no", status=404), "404: there is nothing at this address"),
+    "404": (replying("no", status=404), "404: not found at this address"),
     "429": (replying("no", status=429), "429: the server has had too many requests"),
     "502": (replying("<html>", status=502, kind="text/html"), "502: the server failed"),
     "500": (replying('{"detail":"x"}', status=500), "500: the server failed"),

@@ -96,14 +96,14 @@ def test_an_entry_that_is_wrong_exits_1_and_the_others_are_shown(tmp_path: Path)
     assert "s1      ready" in out
     assert "bad     invalid  -" in out
     assert 'mcp.json: $.mcpServers.bad.comand: "comand" is not a known key; did you mean "c' in out
-    assert out.endswith("Something is wrong: 1 server, 2 problems.\n")
+    assert out.endswith("Failed: 1 server, 2 problems.\n")
 
 
 def test_the_verdict_counts_what_is_wrong(tmp_path: Path) -> None:
     preset = make_preset("work", tools=[("dead", "a"), ("dead", "b")])
     write(tmp_path / "config", preset, dead=DEAD)
     _, out, _ = check()
-    assert out.endswith("Something is wrong: 1 server, 2 missing items.\n")
+    assert out.endswith("Failed: 1 server, 2 missing items.\n")
 
 
 @pytest.mark.parametrize(("options", "reported"), [([], False), (["--verbose"], True)])

@@ -7,7 +7,7 @@ from tests.e2e.check_command import check
 pytestmark = pytest.mark.e2e
 
 TITLE = "Before you upgrade"
-NOTHING = "No change of this version concerns this configuration."
+NOTHING = "No change in this version affects this configuration."
 
 
 def test_the_first_version_has_no_changes() -> None:

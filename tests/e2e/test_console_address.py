@@ -67,7 +67,7 @@ def test_the_command_prints_another_address_of_the_gateway_that_runs(tmp_path: P
         assert all(SENTENCE not in str(line) for line in program.log_lines())
         assert program.stop() in (0, -15)
     code, _, complained = run(tmp_path, "console", "--port", str(program.port), **CONSOLE)
-    assert (code, "no gateway of this user" in complained) == (1, True)
+    assert (code, "no gateway with a console, started by this user" in complained) == (1, True)
 
 
 def test_the_command_names_the_page_where_a_token_signs_in(tmp_path: Path) -> None:

@@ -180,11 +180,11 @@ def test_migrate_creates_the_schema_and_the_role_once(
     url = database.server.url(role, database.name)
     run = run_with(documents_url=url, documents_owner_url=database.owner_url)
     assert run("migrate").stdout == (
-        f"the schema has number {newest()} now; it had 0\n"
-        f"the role {role} was created, and has the grants\n"
+        f"migrated the schema from number 0\nthe to {newest()} role {role} was created, and has "
+        "the grants\n"
     )
     assert run("migrate").stdout == (
-        f"the schema has number {newest()} already\nthe role {role} has the grants\n"
+        f"the schema is already at number {newest()}\nthe role {role} has the grants\n"
     )
     assert run("list", "--tenant", "acme").exit_code == 0
 

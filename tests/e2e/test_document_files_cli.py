@@ -107,7 +107,7 @@ def test_what_is_not_there_is_one_line_and_exit_code_1(
 ) -> None:
     result = run(command, doc_id, "--tenant", tenant)
     assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (1, "", 1)
-    assert f"tenant {tenant} has no such document" in result.stderr
+    assert f"tenant {tenant} does not have this document" in result.stderr
     assert document_path(root, "acme", "book").exists()
 
 

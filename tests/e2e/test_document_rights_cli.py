@@ -68,8 +68,8 @@ def test_older_versions_that_are_opened_as_well_are_named(run: Run, tmp_path: Pa
     after = run("rights", "book", "--tenant", "acme", "--everybody", "--json")
     assert (before.stderr, after.stderr) == (
         "",
-        "older versions of it are kept, 1 in all, and are for the same readers now; to keep none, "
-        "remove the document and import it again\n",
+        "1 older versions are kept and now have the same readers; to delete them, remove the "
+        "document and import it again\n",
     )
     assert json.loads(after.stdout)["readers"] is None
 

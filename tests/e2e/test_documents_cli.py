@@ -87,7 +87,7 @@ def test_a_pdf_without_any_text_is_refused_with_the_way_to_get_it(
     scan.write_bytes(pdf_with_text_on(set(), pages=2))
     result = run("import", scan, "--tenant", "t")
     assert (result.exit_code, root.exists()) == (1, False)
-    assert "its pages are pictures. Import it with --ocr-languages eng" in result.stderr
+    assert "only scanned pages. For OCR, import it with --ocr-languages eng" in result.stderr
 
 
 def test_a_text_file_with_an_empty_page_is_imported_without_a_word(
@@ -333,7 +333,7 @@ def test_a_pipe_is_refused_in_one_line(run: Run, tmp_path: Path) -> None:
     os.close(descriptor)
     assert (result.exit_code, result.stderr) == (
         1,
-        f"{pipe}: is no file but a pipe: write it to a file first\n",
+        f"{pipe}: is a pipe, not a file: write it to a file first\n",
     )
 
 

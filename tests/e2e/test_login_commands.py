@@ -116,11 +116,11 @@ def sign_in_and_out(there: Place) -> None:
     assert there.run("logout", "s") == (0, "signed out of s\n", "")
     code, out, err = there.run("logout", "s")
     assert (code, out) == (1, "")
-    assert err.endswith("there is no such login to s; list them with: mcp-tools-proxy logins\n")
+    assert err.endswith("no such login to s; list the logins with: mcp-tools-proxy logins\n")
     assert there.run("logins") == (
         0,
         "",
-        "there are no logins of the deployment; --tenant lists those of a tenant\n",
+        "no logins of the deployment; --tenant lists those of a tenant\n",
     )
 
 
@@ -130,10 +130,10 @@ async def test_a_login_whose_key_is_lost_can_only_be_forgotten(tmp_path: Path) -
         there.environment["MCP_PROXY_CREDENTIALS_KEY"] = NEW_KEY
         code, out, err = await asyncio.to_thread(there.run, "logins", "--reseal")
         assert (code, out) == (1, "s\tdeployment\t\t\tnone of the keys opens it\t-\n")
-        assert "1 login could not be sealed anew" in err
+        assert "1 login could not be re-encrypted" in err
         code, out, err = await asyncio.to_thread(there.run, "logout", "s")
     assert (code, out) == (0, "signed out of s\n")
-    assert "was not revoked at its issuer: none of the keys of MCP_PROXY_CREDENTIALS_KEY" in err
+    assert "not revoked at its issuer: none of the keys of MCP_PROXY_CREDENTIALS_KEY" in err
     assert there.issuer.revoked == []
 
 

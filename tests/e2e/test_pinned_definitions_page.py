@@ -85,4 +85,4 @@ def test_a_server_that_was_not_read_is_named_beside_the_lock(folder: Path) -> No
     code, lines = check("--lock")
     assert code == 1
     assert "definitions.lock.json was written: 0 definitions." in lines
-    assert "Nothing is locked of notes, which could not be read." in lines
+    assert "Not locked, because they could not be read: notes." in lines

@@ -160,7 +160,7 @@ def test_an_unknown_id_is_one_line_and_exit_code_1(run: Run) -> None:
 def test_before_the_first_token_the_list_says_so_and_names_the_file(run: Run, path: Path) -> None:
     result = run("list")
     assert (result.exit_code, result.stdout) == (0, "")
-    assert result.stderr == f"there are no tokens yet: {path} does not exist\n"
+    assert result.stderr == f"no tokens yet: {path} does not exist\n"
 
 
 def test_a_file_that_cannot_be_read_is_one_line_and_exit_code_1(run: Run, path: Path) -> None:

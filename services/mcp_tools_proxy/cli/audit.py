@@ -46,8 +46,7 @@ _Heads = Annotated[
     typer.Option(
         "--head",
         metavar="SEQ:MAC",
-        help="A head from the log (event audit.head); a tail that was cut off is found by it. May "
-        "be given several times.",
+        help="A head from the log (event audit.head), to detect a truncated file. May be repeated.",
     ),
 ]
 _UnsignedUntil = Annotated[
@@ -55,7 +54,8 @@ _UnsignedUntil = Annotated[
     typer.Option(
         "--unsigned-until",
         metavar="SEQ",
-        help="The last record from before there was a key; without it each has to be signed.",
+        help="The last record written before there was a key. By default every record has to be "
+        "signed.",
     ),
 ]
 _KeyFile = Annotated[
@@ -78,7 +78,7 @@ def _add_tail(app: typer.Typer, load: Load) -> None:
         file: _File = None,
         lines: Annotated[int, typer.Option("-n", "--lines", min=0, help="Records before.")] = 10,
         follow: Annotated[
-            bool, typer.Option("-f", "--follow", help="Print new ones, too.")
+            bool, typer.Option("-f", "--follow", help="Print new records as they are written.")
         ] = False,
     ) -> None:
         """Print the newest records, and with --follow each new one."""
@@ -99,8 +99,8 @@ def _add_find(app: typer.Typer, load: Load) -> None:
     @app.command("find")
     def find_command(
         file: _File = None,
-        tenant: Annotated[str | None, typer.Option(help="Whose data it concerned.")] = None,
-        user: Annotated[str | None, typer.Option(help="For whom it was made.")] = None,
+        tenant: Annotated[str | None, typer.Option(help="The tenant of the call.")] = None,
+        user: Annotated[str | None, typer.Option(help="The user of the call.")] = None,
         agent: Annotated[str | None, typer.Option(help="The agent profile.")] = None,
         tool: Annotated[str | None, typer.Option(help="A tool, prompt or resource.")] = None,
         server: Annotated[str | None, typer.Option(help="A downstream server.")] = None,
@@ -111,7 +111,9 @@ def _add_find(app: typer.Typer, load: Load) -> None:
         token: Annotated[str | None, typer.Option(help="The id of a token.")] = None,
         since: Annotated[str | None, typer.Option(help="ISO 8601; without a zone UTC.")] = None,
         until: Annotated[str | None, typer.Option(help="ISO 8601; without a zone UTC.")] = None,
-        limit: Annotated[int, typer.Option(min=1, help="The newest records to print.")] = 1000,
+        limit: Annotated[
+            int, typer.Option(min=1, help="Print at most this many records, the newest.")
+        ] = 1000,
     ) -> None:
         """Print the records that match all options, the oldest first.
 
@@ -176,13 +178,13 @@ def _add_verify(app: typer.Typer, load: Load) -> None:
 def _path(file: Path | None, load: Load) -> Path:
     path = file or load().audit_path
     if path is None:
-        _fail(f"{variable('audit')} is log, so there is no audit file; name one")
+        _fail(f"{variable('audit')} is log, so the audit is not in a file; name a file")
     try:
         files = audit_files(path)
     except OSError as error:
         _fail(f"{path}: {error.strerror}")
     if not files:
-        _fail(f"{path}: there is no such audit file")
+        _fail(f"{path}: audit file not found")
     return path
 
 
@@ -218,7 +220,7 @@ def _verify_companion(
     try:
         found = verify(path, key, unsigned_until=unsigned_until)
     except FileNotFoundError:
-        echo(f"problem: {path} is missing: the audit beside it says that it was there")
+        echo(f"problem: {path} is missing, although the audit file beside it refers to it")
         return False
     except OSError as error:
         _fail(f"{path}: {error.strerror}")
@@ -232,7 +234,7 @@ def _report(found: Verification, path: Path, *, is_signed: bool, with_head: bool
     for problem in found.problems:
         echo(f"problem: {problem}")
     checked = "numbers and signatures" if is_signed else "numbers only, without a key,"
-    verdict = "are as they were written" if found.good else "are NOT as they were written"
+    verdict = "are intact" if found.good else "are NOT intact"
     echo(
         f"{path}: {counted(found.records, 'record')}, {found.first_seq} to {found.head.seq}: "
         f"{checked} {verdict}"
@@ -240,7 +242,7 @@ def _report(found: Verification, path: Path, *, is_signed: bool, with_head: bool
     if found.head.mac:
         echo(f"head: {found.head}")
     if found.good and not with_head:
-        echo("a tail that was cut off shows only with --head and a head of the log")
+        echo("to detect a truncated file, pass --head with a head from the log")
 
 
 def _new_lines(path: Path, last_seq: int) -> Iterator[bytes]:
@@ -274,7 +276,7 @@ def _timestamp(text: str | None) -> str | None:
         time_ = datetime.fromisoformat(text)
         return as_timestamp(time_.replace(tzinfo=UTC) if time_.tzinfo is None else time_)
     except (ValueError, OverflowError):
-        raise typer.BadParameter(f"{text!r} is no time; write 2026-11-25T14:03") from None
+        raise typer.BadParameter(f"{text!r} is not a time; write 2026-11-25T14:03") from None
 
 
 def _print(line: bytes) -> None:

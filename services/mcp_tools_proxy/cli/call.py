@@ -44,7 +44,7 @@ _Arg = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME=VALUE",
-        help="An argument; JSON where the tool's schema wants no text. May be repeated.",
+        help="An argument; JSON unless the tool's schema expects text. May be repeated.",
     ),
 ]
 

@@ -37,7 +37,8 @@ UrlOption = Annotated[
     str | None,
     typer.Option(
         "--url",
-        help="The gateway. By default MCP_PROXY_CLIENT_URL, else this machine's at MCP_PROXY_PORT.",
+        help="The gateway's URL. By default MCP_PROXY_CLIENT_URL, or port MCP_PROXY_PORT of this "
+        "machine.",
     ),
 ]
 AnswerAsJson = Annotated[bool, typer.Option("--json", help="Print the whole answer as JSON.")]

@@ -31,7 +31,7 @@ FILES: Mapping[str, Mapping[str, object]] = {
         "$schema": f"{SCHEMAS}/preset.schema.json",
         "id": "work",
         "name": "Work",
-        "description": "What callers may use of the servers: each tool by its name.",
+        "description": "The tools that callers may use, each by name.",
         "tools": [{"serverId": "example", "toolName": "search", "enabled": False}],
     },
     "agents.json": {"$schema": f"{SCHEMAS}/agents.schema.json", "agents": []},
@@ -46,7 +46,7 @@ _Folder = Annotated[
 def config_app(default_folder: Callable[[], Path]) -> typer.Typer:
     """Build the ``config`` sub-command; ``default_folder`` is called when a command runs."""
     app = typer.Typer(
-        name="config", help="Make a configuration folder to start from.", rich_markup_mode=None
+        name="config", help="Create a configuration folder to start from.", rich_markup_mode=None
     )
 
     @app.command("init")
@@ -62,8 +62,8 @@ def config_app(default_folder: Callable[[], Path]) -> typer.Typer:
         texts = _texts()
         if taken := [name for name in texts if (root / name).exists()]:
             echo(
-                f"{root}: {', '.join(taken)} {'is' if len(taken) == 1 else 'are'} there already, "
-                "and nothing was written; name another folder",
+                f"{root}: {', '.join(taken)} {'exists' if len(taken) == 1 else 'exist'} already, "
+                "so nothing was written; name another folder",
                 err=True,
             )
             raise typer.Exit(1)
@@ -73,7 +73,7 @@ def config_app(default_folder: Callable[[], Path]) -> typer.Typer:
             echo(f"{root}: {error.strerror}", err=True)
             raise typer.Exit(1) from None
         command = f"mcp-tools-proxy check --config-dir {shlex.quote(str(root))}"
-        echo(f"Now put your servers into mcp.json, then check it: {command}")
+        echo(f"Next, add your servers to mcp.json and check it: {command}")
 
     return app
 

@@ -59,8 +59,8 @@ def _address(settings: Settings, port: int) -> str:
         raise _NoAddress(f"the key of the console cannot be read: {error.strerror}") from None
     if address is None:
         raise _NoAddress(
-            f"no gateway of this user with a console listens on port {port} of this machine; start "
-            "one, or name its port with --port"
+            f"no gateway with a console, started by this user, listens on port {port} of this "
+            "machine; start one, or name its port with --port"
         )
     return address
 

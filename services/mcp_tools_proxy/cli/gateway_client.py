@@ -100,6 +100,7 @@ def _json_of(answer: "httpx.Response", place: str) -> Mapping[str, object]:
         content = None
     if not isinstance(content, dict):
         raise GatewayUnreachable(
-            f"what answers at {place} is no gateway: HTTP status {answer.status_code}, and no JSON"
+            f"{place} is not a gateway: it answered with HTTP status {answer.status_code}, not "
+            "with JSON"
         )
     return content

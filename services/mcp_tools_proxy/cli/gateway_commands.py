@@ -38,7 +38,7 @@ _Tool = Annotated[str | None, typer.Option("--tool", help="The tool of the call.
 _Document = Annotated[str | None, typer.Option("--document", help="The document of the call.")]
 _PresetId = Annotated[str, typer.Argument(metavar="PRESET", help="The id, as list shows it.")]
 _NoPersist = Annotated[
-    bool, typer.Option("--no-persist", help="Switch until the next start; leave mcp.json as it is.")
+    bool, typer.Option("--no-persist", help="Switch until the next start; do not change mcp.json.")
 ]
 
 

@@ -84,7 +84,7 @@ Roles = Annotated[
     typer.Option(
         "--role",
         callback=identifiers,
-        help="A role of the user, for documents with readers; may be given several times.",
+        help="A role of the user, for documents with readers. May be repeated.",
     ),
 ]
 User = Annotated[str, typer.Option(callback=identifier, help="The user of the calls.")]
@@ -93,7 +93,7 @@ McpAgent = Annotated[
     typer.Option(
         callback=identifier,
         autocompletion=agent_names,
-        help="The agent whose profile narrows what is seen.",
+        help="The agent whose profile applies.",
     ),
 ]
 Documents = Annotated[
@@ -101,7 +101,7 @@ Documents = Annotated[
     typer.Option(
         "--document",
         callback=document_list,
-        help="The only document that may be used; may be given several times. By default any.",
+        help="A document that may be used. May be repeated. By default all.",
     ),
 ]
 Verbose = Annotated[
@@ -116,7 +116,8 @@ Upgrade = Annotated[
 Offline = Annotated[
     bool,
     typer.Option(
-        "--offline", help="Read files only: connect to no server and no database, for a pipeline."
+        "--offline",
+        help="Read files only, without connecting to servers or databases, for a pipeline.",
     ),
 ]
 Lock = Annotated[
@@ -136,7 +137,9 @@ Port = Annotated[
 
 Pretty = Annotated[
     bool,
-    typer.Option("--pretty", help="On a terminal: readable log lines, and what to open and try."),
+    typer.Option(
+        "--pretty", help="On a terminal: readable log lines, links, and a first call to try."
+    ),
 ]
 
 app = typer.Typer(
@@ -156,7 +159,7 @@ def default(
     if context.invoked_subcommand is None:
         serve_command(host, port)
     elif host is not None or port is not None:
-        raise typer.BadParameter("--host and --port go behind the command: serve --port …")
+        raise typer.BadParameter("--host and --port go after the command: serve --port …")
 
 
 @app.command("version")

@@ -49,7 +49,7 @@ def _rights(values: list[str] | None) -> list[str] | None:
     for word in words:
         if word not in {*OperatorRight}:
             raise typer.BadParameter(
-                f"{quote(word)} is no right; there are {', '.join(OperatorRight)}"
+                f"{quote(word)} is not a right; the rights are {', '.join(OperatorRight)}"
             )
     return words
 
@@ -57,7 +57,7 @@ def _rights(values: list[str] | None) -> list[str] | None:
 _Tenant = Annotated[
     str | None,
     typer.Option(
-        "--tenant", callback=identifier, help="The tenant that it is for; an operator needs none."
+        "--tenant", callback=identifier, help="The tenant of the token; optional for operators."
     ),
 ]
 _User = Annotated[
@@ -65,7 +65,7 @@ _User = Annotated[
     typer.Option(
         "--user",
         callback=identifier,
-        help="The user that it is for. By default the one that each request names.",
+        help="The user of the token. By default the one that each request names.",
     ),
 ]
 _Roles = Annotated[
@@ -73,7 +73,7 @@ _Roles = Annotated[
     typer.Option(
         "--role",
         callback=_roles,
-        help="A role of its user. May be repeated. By default none.",
+        help="A role of the user. May be repeated. By default none.",
     ),
 ]
 _AssertsUsers = Annotated[
@@ -88,7 +88,7 @@ _Agents = Annotated[
         "--agent",
         callback=identifiers,
         autocompletion=agent_names,
-        help="An agent that it is for. May be repeated. By default any, or none.",
+        help="An agent that it may act for. May be repeated. By default any, or none.",
     ),
 ]
 _Documents = Annotated[
@@ -96,7 +96,7 @@ _Documents = Annotated[
     typer.Option(
         "--document",
         callback=document_list,
-        help="The only document that it is for. May be repeated. By default any.",
+        help="A document that it may use. May be repeated. By default all.",
     ),
 ]
 _Admin = Annotated[
@@ -212,7 +212,7 @@ def _read(path: Path) -> ParsedTokens:
         try:
             return read_lines(path.read_bytes())
         except FileNotFoundError:
-            echo(f"there are no tokens yet: {path} does not exist", err=True)
+            echo(f"no tokens yet: {path} does not exist", err=True)
     return ParsedTokens()
 
 

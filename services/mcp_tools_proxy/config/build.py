@@ -404,7 +404,7 @@ def _keys_without_effect(entry: ServerEntry, written: Mapping[str, Any]) -> Iter
     foreign = NETWORK_KEYS if transport is Transport.STDIO else STDIO_KEYS
     for key in foreign:
         if written.get(key):
-            yield (key,), f"is ignored for a {transport.value} server"
+            yield (key,), f"is ignored with the transport {transport.value}"
 
 
 def _variables_that_stay(
@@ -413,18 +413,23 @@ def _variables_that_stay(
     """Yield the texts that look like a variable and are sent as they are."""
     for key in ("command", "cwd"):
         if "${" in without_caller_texts(written.get(key) or ""):
-            yield (key,), (
-                "contains ${, which is not replaced here; variables work in args, env, headers "
-                "and url"
+            yield (
+                (key,),
+                (
+                    "contains ${, which is not replaced here; variables work in args, env, headers "
+                    "and url"
+                ),
             )
     for place, text in _texts_with_variables(written):
         for name in plain_braces(text, environment):
-            yield place, (
-                f"contains {{{name}}}, which is not replaced; write ${{{name}}} for the variable"
+            yield (
+                place,
+                (f"contains {{{name}}}, which is not replaced; write ${{{name}}} for the variable"),
             )
         for name in without_braces(text, environment):
-            yield place, (
-                f"contains ${name}, which is not replaced; write ${{{name}}} for the variable"
+            yield (
+                place,
+                (f"contains ${name}, which is not replaced; write ${{{name}}} for the variable"),
             )
 
 

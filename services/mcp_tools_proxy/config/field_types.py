@@ -287,8 +287,9 @@ HeaderName = Annotated[
 VariableName = Annotated[
     str, _matches(VARIABLE_NAME_PATTERN, "has a name that no environment variable can have")
 ]
-ServerId = Annotated[str, _matches(ID_PATTERN, 
-    f"is not a server id: an id {ID_RULE}, without a colon")]
+ServerId = Annotated[
+    str, _matches(ID_PATTERN, f"is not a server id: an id {ID_RULE}, without a colon")
+]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Whole = Annotated[int, BeforeValidator(whole_number)]

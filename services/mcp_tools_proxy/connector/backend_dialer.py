@@ -87,7 +87,7 @@ class BackendDialer:
         """Dial and serve until the link ends; return why, and for how many seconds it was up."""
         self.attempts += 1
         if token is None:
-            why = f"there is no token to show: its file {self._token.problem}"
+            why = f"the token cannot be read: its file {self._token.problem}"
             return LinkFault(FaultKind.UNAUTHORIZED, why), 0.0
         try:
             async with self._dial(token) as link:

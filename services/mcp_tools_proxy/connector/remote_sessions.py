@@ -149,7 +149,7 @@ class RemoteSessions:
 
     def _open(self, identifier: str, message: object) -> _LiveSession:
         if self._tasks is None or not is_request(message):
-            raise InvalidRequest("belongs to no open session, and begins none")
+            raise InvalidRequest("does not belong to an open session, and does not start one")
         self._make_space()
         mcp = self._session_factory(partial(self._send_from, identifier))
         session = _LiveSession(mcp, self._clock())

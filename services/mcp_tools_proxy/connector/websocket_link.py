@@ -125,7 +125,9 @@ class Link:
             limit = self._rules.max_frame_bytes
             return LinkFault(FaultKind.LOST, f"a frame of the backend was over {limit} bytes")
         if self._is_broken:
-            return LinkFault(FaultKind.LOST, f"what the backend sent is no WebSocket, code {code}")
+            return LinkFault(
+                FaultKind.LOST, f"the backend violated the WebSocket protocol, code {code}"
+            )
         is_deliberate = code in _DELIBERATE_CODES or code >= _FIRST_APPLICATION_CODE
         kind = FaultKind.CLOSED if is_deliberate else FaultKind.LOST
         return LinkFault(kind, f"the backend closed the link with code {code}")

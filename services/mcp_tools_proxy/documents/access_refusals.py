@@ -10,7 +10,7 @@ READERS = RuleSource(DOCUMENT, "$.readers")
 
 NOT_A_READER = "the tenant has the document, and its readers do not include this user or its roles"
 
-NOT_THERE = "the tenant has no document of this id"
+NOT_THERE = "the tenant does not have a document with this id"
 
 OF_ANOTHER = f"{NOT_THERE}; another tenant has one"
 

@@ -153,5 +153,5 @@ async def in_time(store: DocumentStore) -> AsyncIterator[None]:
         if not limit.expired():
             raise
         raise DocumentsUnavailable(
-            "the documents could not be read in time; try again later, or go on without"
+            "the documents could not be read in time; try again later, or continue without them"
         ) from None

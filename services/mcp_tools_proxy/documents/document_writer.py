@@ -25,7 +25,7 @@ class VersionConflict(Exception):
     """The document is not what the change expected; ``head`` is what there is, None if nothing."""
 
     def __init__(self, head: DocumentHead | None) -> None:
-        super().__init__("the document is not what was expected")
+        super().__init__("the document is not the expected version")
         self.head = head
 
 

@@ -40,7 +40,7 @@ class OlderVersions:
 
 def _not_kept(key: Key, version: str, present: str) -> VersionNotKept:
     return VersionNotKept(
-        f"version {quote(version)} of document {quote(key[1])} is not kept; the document is at "
-        f"version {present} now: leave out version to read that, and check again what was cited",
+        f"version {quote(version)} of document {quote(key[1])} is not kept; the current version "
+        f"is {present}: leave out version to read it, and check your citations again",
         details={"version": present},
     )

@@ -369,7 +369,7 @@ class ReconnectingSession:
         """Wait until a call found no login and the calls are over: the state says so then."""
         await self.connection_state.login_missed.wait()
         await self.sender.drain(self.config.call_timeout_s)
-        return "nobody is signed in any more"
+        return "the login has ended"
 
     async def _wait_wanted(self) -> None:
         """Wait until a connection is of use: always, so that changes of the offer are noticed."""

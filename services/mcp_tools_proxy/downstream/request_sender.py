@@ -293,9 +293,9 @@ class RequestSender:
     def _too_many_subscriptions(self) -> ServerBusy:
         server_id = self._config.server_id
         return ServerBusy(
-            f"server {server_id} has no subscription left: {MAX_SUBSCRIBED} resources may be "
-            f"subscribed to, {MAX_SUBSCRIBED_BY_TENANT} of them by one tenant; unsubscribe from "
-            "some, or try again later",
+            f"server {server_id} has reached its limit of {MAX_SUBSCRIBED} subscribed resources, "
+            f"{MAX_SUBSCRIBED_BY_TENANT} for one tenant; unsubscribe from some, or try again "
+            "later",
             details={"server_id": server_id},
         )
 

@@ -129,7 +129,7 @@ def schema_nodes(schema: Node) -> list[SchemaNode]:
 
     def number(node: Node) -> int:
         if id(node) not in numbers:
-            raise SchemaTooComplex("a $ref leads to where no schema stands")
+            raise SchemaTooComplex("a $ref does not lead to a schema")
         return numbers[id(node)]
 
     return [

@@ -91,7 +91,7 @@ class CostlyCheck(Exception):
     def __init__(
         self, schema_json: bytes, arguments: JsonObject, filled_in: Sequence[Path]
     ) -> None:
-        super().__init__("the check needs a process of its own")
+        super().__init__("the check needs a separate process")
         self.schema_json = schema_json
         self.arguments = arguments
         self.filled_in = filled_in

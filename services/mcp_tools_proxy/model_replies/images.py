@@ -15,7 +15,7 @@ MAX_IMAGE_BYTES = 3_750_000
 
 TEXT_ONLY = "this API takes text only"
 TEXT_ONLY_ERROR = "this API takes only text with an error"
-_NO_IMAGE = "it is no PNG, JPEG, GIF or WebP image in base64"
+_NO_IMAGE = "it is not a PNG, JPEG, GIF or WebP image in base64"
 
 _BEGINNINGS: Mapping[str, re.Pattern[bytes]] = {
     "image/png": re.compile(rb"\x89PNG\r\n\x1a\n"),

@@ -87,7 +87,7 @@ class Metrics:
         r.register(
             FunctionCounter(
                 "mcp_proxy_log_lines_dropped",
-                "Log lines that were dropped because nobody read them in time.",
+                "Log lines that were dropped because they were not read in time.",
                 dropped_lines,  # of the process: its log starts before any metrics
             )
         )
@@ -189,7 +189,7 @@ class Metrics:
         )  # fmt: skip
         self.searches_without_meaning = Counter(
             "mcp_proxy_searches_without_meaning",
-            "Searches that went on by words alone: there was no vector of the query or document.",
+            "Searches by words only, because the vector of the query or document was missing.",
             registry=r,
         )  # fmt: skip
         self.tokens_expiring = Gauge(
@@ -220,7 +220,7 @@ class Metrics:
             registry=r,
         )  # fmt: skip
         self.server_stale = Gauge(
-            "mcp_proxy_server_stale", "1 while what is listed of the server may be out of date.",
+            "mcp_proxy_server_stale", "1 while the lists of the server may be out of date.",
             ["server"], registry=r,
         )  # fmt: skip
         self.server_calls = Counter(
@@ -236,7 +236,7 @@ class Metrics:
             registry=r,
         )  # fmt: skip
         self.server_discovery_failures = Counter(
-            "mcp_proxy_server_discovery_failures", "Discoveries of which a list failed.",
+            "mcp_proxy_server_discovery_failures", "Discoveries in which a list failed.",
             ["server"], registry=r,
         )  # fmt: skip
         self.server_sessions = Gauge(

@@ -87,7 +87,7 @@ def test_what_cannot_be_used_and_what_is_ignored_are_shown_with_the_reason() -> 
     assert "Unusable: " in printed
     assert "s1 tool bad it has no name" in printed
     assert "s1 prompt p title, icons[0]" in printed
-    assert "Something is wrong: 1 unusable item." in printed
+    assert "Failed: 1 unusable item." in printed
 
 
 def test_odd_fields_and_tools_that_need_a_task_are_no_fault() -> None:

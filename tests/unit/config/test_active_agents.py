@@ -90,7 +90,7 @@ def test_a_file_that_never_could_be_read_counts_as_having_profiles(tmp_path: Pat
     it.load()
     assert (it.now.agents, it.now.has_profiles, it.now.visibilities) == (None, True, {})
     assert places(it.now.problems) == [("agents.json", "$")] * 2
-    assert "no agent is known" in it.now.problems[1].message
+    assert "agents are unknown" in it.now.problems[1].message
 
 
 def test_a_bad_file_that_goes_before_it_was_ever_good_is_no_profiles(tmp_path: Path) -> None:

@@ -111,8 +111,10 @@ def test_a_file_that_is_broken_at_the_start_leaves_no_rules_known(tmp_path: Path
     write_text(tmp_path, "limits.json", "{")
     it = LoadedFolder(tmp_path)
     last = it.now.problems[-1]
-    assert (names(it), str(last)) == (None, 
-        "limits.json: $: until it is fixed, all calls are refused")
+    assert (names(it), str(last)) == (
+        None,
+        "limits.json: $: until it is fixed, all calls are refused",
+    )
 
 
 def test_a_link_to_nothing_is_a_broken_file(tmp_path: Path) -> None:

@@ -274,13 +274,14 @@ def test_oddities_are_reported_and_do_no_harm(tmp_path: Path) -> None:
         "$.inputs": '"inputs" is not a known key, so it is ignored',
         "$.capabilitiesRefreshIntervalSeconds": "is read as 30, the minimum; 0 turns it off",
         "$.mcpServers.shell.autoApprove": '"autoApprove" is not a known key, so it is ignored',
-        "$.mcpServers.shell.url": "is ignored for a stdio server",
+        "$.mcpServers.shell.url": "is ignored with the transport stdio",
         "$.mcpServers.shell.command": (
             "contains ${, which is not replaced here; variables work in args, env, headers and url"
         ),
-        "$.mcpServers.shell.args[0]": 
-            "contains {HOME}, which is not replaced; write ${HOME} for the variable",
-        "$.mcpServers.web.env": "is ignored for a http server",
+        "$.mcpServers.shell.args[0]": (
+            "contains {HOME}, which is not replaced; write ${HOME} for the variable"
+        ),
+        "$.mcpServers.web.env": "is ignored with the transport http",
     }
 
 

@@ -103,10 +103,10 @@ async def test_the_pages_of_a_pdf_are_told_as_they_are_done(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("content", "suffix", "reason"),
     [
-        (b"\xff\xfe\xff", ".txt", "no UTF-16 text"),
+        (b"\xff\xfe\xff", ".txt", "not UTF-16 text"),
         (b"no PDF", ".pdf", "PDF"),
         (b"text", ".odt", "is no .pdf"),
-        (b"text", ".docx", "is no readable .docx file"),
+        (b"text", ".docx", "is not a readable .docx file"),
         (b"", ".md", "is empty"),
     ],
 )
@@ -128,8 +128,8 @@ async def test_a_file_that_cannot_be_imported_is_refused_with_the_parsers_reason
         (LIMITED + "limit()\nx = b'x' * 2**31", "made the importer crash"),
         ("print('document 99999999999')", "too large a document"),
         ("print('document 5'); print('{')", "made the importer crash"),
-        ("print('document 2'); print('{}')", "makes no valid document"),
-        ("print('document 3'); print('\\x00[]')", "makes no valid document"),
+        ("print('document 2'); print('{}')", "does not make a valid document"),
+        ("print('document 3'); print('\\x00[]')", "does not make a valid document"),
         ("print('x' * 10**6)", "no document"),
         ("print('failed \"bad\\\\u001b[31m file\"')", "bad[31m file"),
         (LIMITED + "limit(1)\nwhile True: pass", "more than 120 s of CPU; cut the file"),
@@ -147,8 +147,8 @@ async def test_what_the_process_does_costs_that_import_only(
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (DOCUMENT.replace("acme", "globex") % "", "another document"),
-        (DOCUMENT.replace('"doc"', '"other"') % "", "another document"),
+        (DOCUMENT.replace("acme", "globex") % "", "a different document"),
+        (DOCUMENT.replace('"doc"', '"other"') % "", "a different document"),
         (DOCUMENT % ', "readers": {"users": ["eve"]}', "names readers"),
         (DOCUMENT % ', "pages": ["twice"]', "named twice"),
         (DOCUMENT % (', "x": [' + "0," * 1_000_000 + "0]"), "holds more than 200000 JSON values"),

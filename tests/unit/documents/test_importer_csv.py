@@ -73,7 +73,7 @@ def test_a_table_without_text_is_empty(table: str) -> None:
 def test_a_cell_without_end_is_refused_with_its_line() -> None:
     table = 'part,price\nbolt,"' + "x" * 200_000
     assert refused(table) == (
-        "is no readable .csv file: line 2: field larger than field limit (131072)"
+        "is not a readable .csv file: line 2: field larger than field limit (131072)"
     )
 
 

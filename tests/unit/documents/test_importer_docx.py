@@ -98,7 +98,7 @@ def test_another_part_may_be_markup_and_is_not_parsed(name: str) -> None:
 def test_no_text_comes_from_a_part_that_was_not_checked(name: str) -> None:
     relations = relations_of(("officeDocument", name))
     parts = {name: document_xml(text_xml("unseen")), "_rels/.rels": relations}
-    assert "is no readable .docx file" in refused(docx_of("text", parts=parts))
+    assert "is not a readable .docx file" in refused(docx_of("text", parts=parts))
 
 
 @pytest.mark.parametrize("target", ["media/image1.png", "/word/media/image1.png", "NULL", "/NULL"])
@@ -123,7 +123,7 @@ def test_a_part_that_is_larger_than_it_says_is_refused() -> None:
     size = 1_000_000
     bomb = docx_of("text", parts={"word/footnotes.xml": b" " * size})
     lying = bomb.replace(size.to_bytes(4, "little"), (1_000).to_bytes(4, "little"))
-    assert refused(lying) == "is no readable .docx file: it is damaged, or was cut short"
+    assert refused(lying) == "is not a readable .docx file: it is damaged, or was cut short"
 
 
 def test_too_many_parts_are_refused() -> None:
@@ -178,17 +178,17 @@ WHOLE = docx_of((1, "Leave"), "Twenty days.")
 
 @pytest.mark.parametrize("size", [0, 1, 30, 200, len(WHOLE) // 2, len(WHOLE) - 1])
 def test_a_file_that_was_cut_short_is_refused(size: int) -> None:
-    assert refused(WHOLE[:size]) == "is no readable .docx file: it is damaged, or was cut short"
+    assert refused(WHOLE[:size]) == "is not a readable .docx file: it is damaged, or was cut short"
 
 
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"plain text", "is no readable .docx file"),
+        (b"plain text", "is not a readable .docx file"),
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1 and more", "has a password, or is an old .doc file"),
-        (zip_of({"xl/workbook.xml": b"<a/>"}), "is no .docx file"),
-        (with_document(b"<w:document"), "is no readable .docx file"),
-        (with_document(b"<other/>"), "is no readable .docx file"),
+        (zip_of({"xl/workbook.xml": b"<a/>"}), "is not a .docx file"),
+        (with_document(b"<w:document"), "is not a readable .docx file"),
+        (with_document(b"<other/>"), "is not a readable .docx file"),
     ],
 )
 def test_what_is_no_word_file_is_refused(data: bytes, reason: str) -> None:

@@ -83,7 +83,7 @@ def refused(languages: Sequence[str], folder: Path) -> str:
 def test_a_language_without_data_names_the_package(tmp_path: Path) -> None:
     (tmp_path / "eng.traineddata").touch()
     assert refused(["eng", "chi_sim"], tmp_path) == (
-        "has pages that are pictures, and OCR has no data for chi_sim: install Debian's "
+        "has scanned pages, but OCR lacks the data for chi_sim: install Debian's "
         "tesseract-ocr-chi-sim, or name other languages"
     )
 
@@ -91,7 +91,7 @@ def test_a_language_without_data_names_the_package(tmp_path: Path) -> None:
 def test_data_that_is_damaged_is_said(tmp_path: Path) -> None:
     (tmp_path / "eng.traineddata").write_bytes(b"no data")
     assert refused(["eng"], tmp_path) == (
-        "has pages that are pictures, and OCR cannot use its data for eng: install it again"
+        "has scanned pages, but OCR cannot use its data for eng: install it again"
     )
 
 
@@ -106,6 +106,6 @@ def test_without_the_extra_the_reason_says_what_to_install(
             ImportOptions(tenant_id="t", doc_id="d", stem="scan", ocr_languages=("eng",)),
         )
     assert failed.value.reason == (
-        "has pages that are pictures, and OCR is not installed: install mcp-tools-proxy[ocr], or "
-        "use the image tag :ocr"
+        "has scanned pages, but OCR is not installed: install mcp-tools-proxy[ocr], or use the "
+        "image tag :ocr"
     )

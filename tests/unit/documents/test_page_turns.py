@@ -90,7 +90,7 @@ async def test_the_pages_that_wait_are_bounded() -> None:
             for task in waiting:
                 task.cancel()
     assert of_tenant == f"{MOST_OF_TENANT} other pages of this tenant wait"
-    assert of_others == "too many tenants wait for a page"
+    assert of_others == "too many tenants are waiting for a page"
     assert repr(renderer) == "<PageRenderer: 0 running, 0 waiting>"
 
 
@@ -98,4 +98,7 @@ async def test_a_page_that_waits_too_long_is_refused() -> None:
     renderer = PageRenderer(max_image_bytes=1000, wait_s=0)
     async with renderer.place("acme"), renderer.place("globex"):
         reasons = [await drawn(renderer, it, b"") for it in ("acme", "initech")]
-    assert reasons == ["other pages of this tenant are drawn", "pages of other tenants are drawn"]
+    assert reasons == [
+        "other pages of this tenant are being rendered",
+        "pages of other tenants are being rendered",
+    ]

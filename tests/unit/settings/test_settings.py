@@ -164,10 +164,10 @@ def test_a_value_of_the_system_before_is_read_as_the_nearest_one_with_a_warning(
     [
         (
             "MCP_PROXY_AUTHMODE",
-            "is no setting and has no effect; did you mean MCP_PROXY_AUTH_MODE?",
+            "is not a setting and is ignored; did you mean MCP_PROXY_AUTH_MODE?",
         ),
-        ("mcp_proxy_prot", "is no setting and has no effect; did you mean MCP_PROXY_PORT?"),
-        ("MCP_PROXY_OF_TOMORROW", "is no setting and has no effect"),
+        ("mcp_proxy_prot", "is not a setting and is ignored; did you mean MCP_PROXY_PORT?"),
+        ("MCP_PROXY_OF_TOMORROW", "is not a setting and is ignored"),
     ],
 )
 @pytest.mark.parametrize("in_file", [False, True], ids=["environment", "file"])

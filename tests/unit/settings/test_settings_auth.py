@@ -93,7 +93,7 @@ def test_what_begins_like_a_json_list_and_is_none_is_told_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     put(monkeypatch, {"ALLOWED_HOSTS": "[a.example"})
-    with pytest.raises(SettingsError, match="is no JSON list"):
+    with pytest.raises(SettingsError, match="is not a JSON list"):
         load_settings()
 
 

@@ -156,7 +156,7 @@ def _print(
     if notes is not None:
         lines(console, "Before you upgrade", notes)
         if not notes:
-            console.print("No change of this version concerns this configuration.\n", style="bold")
+            console.print("No change in this version affects this configuration.\n", style="bold")
     lines(
         console,
         "Dependencies",
@@ -173,7 +173,7 @@ def _check_agent(name: str, files: Files) -> None:
     if files.agents_are_known:
         hint = did_you_mean(closest_match(name, profiles))
     else:
-        hint = "; agents.json cannot be used: check without --agent tells why"
+        hint = "; agents.json cannot be used; run check without --agent to see why"
     raise typer.BadParameter(f"no agent profile is named {quote(name)}{hint}", param_hint="--agent")
 
 

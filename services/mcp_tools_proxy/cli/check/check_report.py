@@ -25,8 +25,8 @@ CLIENT_PROBLEMS_SHOWN = 20
 """Problems of clients in one table."""
 
 NOT_CHECKED_OFFLINE = (
-    "whether the servers can be reached, and what they offer",
-    "what presets and agents see of the servers, and excluded names that match nothing",
+    "whether the servers can be reached, and their offers",
+    "the items that presets and agents see, and excluded names that match nothing",
     "the database of the documents, Redis, the Retrieval Service, the keys of an issuer",
 )
 """What ``check --offline`` leaves out."""
@@ -41,7 +41,7 @@ def print_report(
     if offers:
         _table(
             console,
-            "Offered by the servers: what a preset may name",
+            "Offered by the servers, by the names for presets",
             ("server", "kind", "name"),
             [(server_id, kind.value, name) for kind, server_id, name in report.offers],
         )
@@ -52,7 +52,7 @@ def print_report(
     )
     _table(
         console,
-        "Unusable: offered by a server, and cannot be used",
+        "Unusable: offered by a server, but cannot be used",
         ("server", "kind", "name", "reason"),
         [(s, item.kind.value, item.name, item.reason) for s, item in report.dropped],
     )
@@ -77,7 +77,7 @@ def print_report(
     )
     _table(
         console,
-        "Overridden by a preset: shown instead of what the server says",
+        "Overridden by a preset: shown instead of the server's text",
         ("preset", "kind", "item", "field", "text"),
         [
             (found.preset.preset_id, kind.value, f"{it.server_id}:{it.name}", field, text)
@@ -89,7 +89,7 @@ def print_report(
     )
     _table(
         console,
-        "Aliases that are not just server__tool, for model APIs, which refuse the names",
+        "Aliases other than server__tool, for model APIs, which reject the names",
         ("preset", "name", "alias"),
         [
             (found.preset.preset_id, name, alias)
@@ -99,8 +99,8 @@ def print_report(
     )
     _table(
         console,
-        "Model APIs cannot be told all that these tools ask for",
-        ("format", "tool", "what is shown otherwise"),
+        "Model APIs cannot express the full schemas of these tools",
+        ("format", "tool", "shown differently"),
         report.schema_relaxations,
     )
     _show_client_problems(report, console)
@@ -134,13 +134,13 @@ def _show_definitions(report: CheckReport, console: Console) -> None:
     found = report.definitions
     _table(
         console,
-        f"Definitions that are not just as locked (mode {found.findings.mode.value})",
+        f"Definitions that differ from the lock (mode {found.findings.mode.value})",
         ("server", "kind", "name", "state", "flags"),
         [_definition_row(it) for it in found.findings.remarkable],
     )
     lines(
         console,
-        "How they differ from the lock: [-removed-] {+added+}",
+        "Differences from the lock: [-removed-] {+added+}",
         [
             f"{key.server_id} {key.kind.value} {key.name}: {it.place}: {marked(it.pieces)}"
             for key, fields in found.differences.items()
@@ -149,7 +149,7 @@ def _show_definitions(report: CheckReport, console: Console) -> None:
     )
     lines(
         console,
-        "Unstable: how they differ between two starts of the server: [-first-] {+second+}",
+        "Unstable: differences between two starts of the server: [-first-] {+second+}",
         [
             f"{it.key.server_id} {it.key.kind.value} {it.key.name}: {field.place}: "
             f"{marked(field.pieces)}"
@@ -192,13 +192,13 @@ def _show_agent_view(agent_view: AgentView, console: Console) -> None:
     shown = quote(agent_view.agent)
     _table(
         console,
-        f"What agent {shown} sees, by the names that it uses",
+        f"Visible to agent {shown}, by the names that it uses",
         ("kind", "name", "alias"),
         [(it.kind.value, it.name, it.alias) for it in agent_view.visible],
     )
     _table(
         console,
-        f"Hidden from agent {shown}, and by which key of its profile or of mcp.json",
+        f"Hidden from agent {shown}, with the key of its profile or of mcp.json that hides it",
         ("kind", "server", "name", "hidden by"),
         [(it.kind.value, it.server_id or "-", it.name, it.hidden_by) for it in agent_view.hidden],
     )
@@ -320,11 +320,11 @@ def _show_lock(report: CheckReport, console: Console) -> None:
     unread = [it.server_id for it in report.unhealthy_servers if it.server_id not in known]
     if unread:
         names = ", ".join(map(printable, unread))
-        console.print(Text(f"Nothing is locked of {names}, which could not be read."))
+        console.print(Text(f"Not locked, because they could not be read: {names}."))
 
 
 def _verdict(report: CheckReport) -> Text:
     if report.good:
         return Text("All is well.", style="green")
     found = ", ".join(counted(number, noun) for noun, number in report.faults.items() if number)
-    return Text(f"Something is wrong: {found}.", style="red")
+    return Text(f"Failed: {found}.", style="red")

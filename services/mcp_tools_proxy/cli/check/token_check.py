@@ -27,7 +27,7 @@ def check_tokens(settings: Settings, agents: Container[str]) -> TokenReport:
     try:
         read = read_lines(path.read_bytes())
     except OSError as error:
-        reason = f"the file cannot be read: {error.strerror}; until it can no token is good"
+        reason = f"the file cannot be read: {error.strerror}; until it can, all tokens are refused"
         problem = Problem(file="settings", path=variable("tokens_file"), message=reason)
         return TokenReport(problems=[problem])
     return TokenReport(
@@ -40,8 +40,8 @@ def check_tokens(settings: Settings, agents: Container[str]) -> TokenReport:
             Problem(
                 file=path.name,
                 path=f"token {entry.id}",
-                message=f"is for agent {quote(agent)}, which has no profile in agents.json: its "
-                "calls are AGENT_NOT_FOUND",
+                message=f"is for agent {quote(agent)}, which is not in agents.json: its calls "
+                "fail with AGENT_NOT_FOUND",
             )
             for entry in read.entries
             for agent in sorted(entry.principal.agents or ())

@@ -42,7 +42,9 @@ _To = Annotated[
 _Tenants = Annotated[
     list[str] | None,
     typer.Option(
-        "--tenant", callback=identifiers, help="Only this tenant's; may be given several times."
+        "--tenant",
+        callback=identifiers,
+        help="Copy only documents of this tenant. May be repeated.",
     ),
 ]
 _Replace = Annotated[
@@ -159,7 +161,7 @@ class _Copies:
             return "unchanged"
         document = await self._source.document(key)
         if document is None:
-            raise _NotTheSame("it was removed from the source meanwhile")
+            raise _NotTheSame("it was removed from the source during the copy")
         expected: Expected | str = Expected.ANYTHING if self._replace else Expected.NOTHING
         if there is not None and there.version == head.version:
             expected = there.version  # only its readers differ
@@ -170,7 +172,9 @@ class _Copies:
             or await asyncio.to_thread(version_of, copied) != head.version
             or copied.readers != head.readers
         ):
-            raise _NotTheSame("what the target holds is not what was copied: run it again")
+            raise _NotTheSame(
+                "the copy in the target differs from the source: run the command again"
+            )
         return "copied"
 
 

@@ -31,12 +31,12 @@ PAGE = 500
 """Documents that are listed with one request."""
 
 _Owner = Annotated[
-    str, typer.Option("--tenant", callback=identifier, help="The tenant who owns them.")
+    str, typer.Option("--tenant", callback=identifier, help="The tenant that owns them.")
 ]
 _OnlyTenant = Annotated[str | None, typer.Option("--tenant", help="Only this tenant's.")]
 _DocId = Annotated[str, typer.Argument(metavar="DOC_ID", help="As list shows it.")]
 _DocIds = Annotated[list[str], typer.Argument(metavar="DOC_ID", help="As list shows them.")]
-_Yes = Annotated[bool, typer.Option("--yes", help="Do not ask, also on a terminal.")]
+_Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 
 _COLUMNS = (
     whole("tenant"),

@@ -48,16 +48,18 @@ _Files = Annotated[
     ),
 ]
 _Tenant = Annotated[
-    str, typer.Option("--tenant", callback=identifier, help="The tenant who will own them.")
+    str, typer.Option("--tenant", callback=identifier, help="The tenant that will own them.")
 ]
 _DocId = Annotated[
     str | None,
-    typer.Option("--doc-id", callback=identifier, help="By default the file's name, no suffix."),
+    typer.Option(
+        "--doc-id", callback=identifier, help="By default the file's name without suffix."
+    ),
 ]
 _Title = Annotated[str | None, typer.Option("--title", help="By default the file's own title.")]
-_Tags = Annotated[list[str] | None, typer.Option("--tag", help="May be given several times.")]
+_Tags = Annotated[list[str] | None, typer.Option("--tag", help="May be repeated.")]
 _Language = Annotated[
-    str | None, typer.Option("--language", help="Of the text, by its tag of BCP 47: de, pt-BR.")
+    str | None, typer.Option("--language", help="Language of the text, a BCP 47 tag: de, pt-BR.")
 ]
 _Replace = Annotated[
     bool, typer.Option("--replace", help="Overwrite documents that exist, under any file name.")
@@ -68,7 +70,7 @@ _OcrLanguages = Annotated[
         "--ocr-languages",
         metavar="LANGUAGES",
         callback=ocr_languages,
-        help="Read pages that are pictures: eng, or eng,deu. By default the setting's.",
+        help="OCR languages for scanned pages: eng, or eng,deu. By default those of the setting.",
     ),
 ]
 
@@ -210,7 +212,7 @@ class _Batch:
         options = self._wanted.options(path)
         key = (options.tenant_id, options.doc_id)
         if options.doc_id in self._done:
-            raise ImportFailed(f"another of these files is {options.doc_id} already")
+            raise ImportFailed(f"another of these files has the id {options.doc_id}")
         check_suffix(path.suffix)
         if not self._replace and await self._writer.head(key) is not None:
             raise _exists(f"document {quote(options.doc_id)} of tenant {quote(options.tenant_id)}")
@@ -237,7 +239,7 @@ class _Batch:
             raise ImportFailed(f"cannot be read: {error.strerror}") from error
         with source, page_progress(label) as show_pages:
             if not source.seekable():
-                raise ImportFailed("is no file but a pipe: write it to a file first")
+                raise ImportFailed("is a pipe, not a file: write it to a file first")
             importing = self._importer.imported(source, path.suffix, options, show_pages)
             async with importing as imported:
                 document = await asyncio.to_thread(imported.document)

@@ -35,11 +35,14 @@ def add_migrate(app: typer.Typer, load_settings: LoadSettings) -> None:
             print_json(dataclasses.asdict(done))
             return
         if done.before == done.after:
-            echo(f"the schema has number {done.after} already")
+            echo(f"the schema is already at number {done.after}")
         else:
-            echo(f"the schema has number {done.after} now; it had {done.before}")
+            echo(f"migrated the schema from number {done.before} to {done.after}")
         if done.role is None:
-            echo("MCP_PROXY_DOCUMENTS_URL is not set: no role was given the grants", err=True)
+            echo(
+                "MCP_PROXY_DOCUMENTS_URL is not set, so the grants were not given to a role",
+                err=True,
+            )
         else:
             made = "was created, and has the grants" if done.created_role else "has the grants"
             echo(f"the role {done.role} {made}")

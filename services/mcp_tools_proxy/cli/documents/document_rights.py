@@ -20,28 +20,26 @@ from mcp_tools_proxy.domain.document import Readers
 
 _Users = Annotated[
     list[str] | None,
-    typer.Option(
-        "--user", callback=identifiers, help="A user who may read it; may be given several times."
-    ),
+    typer.Option("--user", callback=identifiers, help="A user with access. May be repeated."),
 ]
 _Roles = Annotated[
     list[str] | None,
     typer.Option(
         "--role",
         callback=identifiers,
-        help="A role whose users may read it; may be given several times.",
+        help="A role with access. May be repeated.",
     ),
 ]
-_ForAll = Annotated[bool, typer.Option("--everybody", help="All of the tenant may read it.")]
-_ForNone = Annotated[bool, typer.Option("--nobody", help="None of the tenant may read it.")]
+_ForAll = Annotated[bool, typer.Option("--everybody", help="Give all users of the tenant access.")]
+_ForNone = Annotated[bool, typer.Option("--nobody", help="Remove access for all users.")]
 _Owner = Annotated[
-    str, typer.Option("--tenant", callback=identifier, help="The tenant who owns it.")
+    str, typer.Option("--tenant", callback=identifier, help="The tenant that owns it.")
 ]
 _DocId = Annotated[str, typer.Argument(metavar="DOC_ID", help="As list shows it.")]
 
 _OLDER_VERSIONS = (
-    "older versions of it are kept, {count} in all, and are for the same readers now; to keep "
-    "none, remove the document and import it again"
+    "{count} older versions are kept and now have the same readers; to delete them, remove the "
+    "document and import it again"
 )
 
 

@@ -67,8 +67,8 @@ async def print_unusable(writer: DocumentWriter, key: tuple[str, str]) -> None:
 def print_missing(writer: DocumentWriter, key: tuple[str, str]) -> None:
     """Print that a tenant has no such document."""
     echo(
-        f"{key[1]}: tenant {key[0]} has no such document in {writer.name}; "
-        "documents list shows what is there",
+        f"{key[1]}: tenant {key[0]} does not have this document in {writer.name}; run documents "
+        "list to see its documents",
         err=True,
     )
 
@@ -147,7 +147,7 @@ async def open_url(
     if "://" in path or not path:
         raise Unusable("--from and --to take postgresql://… or the path of a folder")
     if must_exist and not await asyncio.to_thread(Path(path).is_dir):
-        raise Unusable(f"{one_line(path)} is no folder: name the one to copy from with --from")
+        raise Unusable(f"{one_line(path)} is not a folder: name the source folder with --from")
     async with _open_folder(Path(path), settings, lambda _doc_id, _path: None) as writer:
         yield writer
 
@@ -161,7 +161,7 @@ def _database_url(settings: DocumentSettings, tenant_id: str | None) -> str | No
         chosen = settings.documents_owner_url
     if chosen is None:
         raise Unusable(
-            "the documents of all tenants are for the owner of the database: set "
+            "only the owner of the database can read the documents of all tenants: set "
             "MCP_PROXY_DOCUMENTS_OWNER_URL, or name a --tenant"
         )
     return chosen.get_secret_value()

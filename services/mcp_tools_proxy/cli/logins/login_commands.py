@@ -47,7 +47,7 @@ _Reseal = Annotated[
     bool,
     typer.Option(
         "--reseal",
-        help="Seal them with the first key of MCP_PROXY_CREDENTIALS_KEY before they are listed.",
+        help="Re-encrypt them with the first key of MCP_PROXY_CREDENTIALS_KEY before listing them.",
     ),
 ]
 _ConfigDir = Annotated[
@@ -184,14 +184,14 @@ def _print_ended(server: str, tenant: str | None, ended: EndedLogin | None) -> N
     if ended is None:
         listed = f" --tenant {tenant}" if tenant else ""
         _fail(
-            f"there is no such login to {server}; list them with: mcp-tools-proxy logins{listed}",
+            f"no such login to {server}; list the logins with: mcp-tools-proxy logins{listed}",
             code=1,
         )
     echo(f"signed out of {server}")
     if ended.not_revoked is not None:
         echo(
-            "mcp-tools-proxy: the login is forgotten here, and was not revoked at its issuer: "
-            f"{ended.not_revoked}; revoke it there, or wait until its tokens end",
+            "mcp-tools-proxy: the login was removed here, but not revoked at its issuer: "
+            f"{ended.not_revoked}; revoke it there, or wait until its tokens expire",
             err=True,
         )
 
@@ -204,15 +204,15 @@ def _print_logins(logins: Sequence[LoginFacts], tenant: str | None, *, as_json: 
         print_table(columns, [list(_cells(login)) for login in logins])
     else:
         owner = "the deployment; --tenant lists those of a tenant" if tenant is None else tenant
-        echo(f"there are no logins of {owner}", err=True)
+        echo(f"no logins of {owner}", err=True)
 
 
 def _check_all_opened(logins: Sequence[LoginFacts]) -> None:
     closed = sum(login.signed_in_at is None for login in logins)
     if closed:
         _fail(
-            f"{counted(closed, 'login')} could not be sealed anew, for none of the keys opens it: "
-            "sign in again, or end it by logout",
+            f"{counted(closed, 'login')} could not be re-encrypted without the right key: sign "
+            "in again, or remove it with logout",
             code=1,
         )
 
@@ -240,11 +240,11 @@ def _run(command: Coroutine[Any, Any, Any]) -> Any:
     except NoSignIn as error:
         _fail(str(error))
     except TimeoutError:
-        _fail(f"nobody has signed in within {_MINUTES} minutes", code=1)
+        _fail(f"the sign-in was not completed within {_MINUTES} minutes", code=1)
     except ProxyError as error:
         _fail(error.reason or error.message, code=1)
     except OSError as error:
-        _fail(f"the address for the browser cannot be listened on: {error.strerror}", code=1)
+        _fail(f"cannot listen on the address for the browser: {error.strerror}", code=1)
     except FAILURES as error:
         _fail(str(error), code=1)
 

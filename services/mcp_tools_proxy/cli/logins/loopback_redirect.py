@@ -71,14 +71,14 @@ class LoopbackRedirect:
         try:
             target = urlsplit(rest.partition(" ")[0])
         except ValueError:
-            return "400 Bad Request", "This is no address."
+            return "400 Bad Request", "Invalid address."
         if method != "GET" or target.path != self._path:
-            return "404 Not Found", "There is nothing here."
+            return "404 Not Found", "Not found."
         answer = dict(parse_qsl(target.query))
         if not self._state or answer.get("state") != self._state or self._answer.done():
-            return "400 Bad Request", "This belongs to another sign-in, or to one that is over."
+            return "400 Bad Request", "This belongs to another sign-in, or to one that has ended."
         self._answer.set_result(answer)
-        return "200 OK", "That was the sign-in; the terminal shows whether it worked."
+        return "200 OK", "Sign-in finished; the terminal shows the result."
 
 
 @asynccontextmanager

@@ -77,8 +77,8 @@ def scan_file(root: Path, name: str, max_bytes: int = MAX_FILE_BYTES) -> FileSca
     if tenant_id is not None and tenant_id != document.tenant_id:  # only that tenant may write here
         return FileScan(
             stamp=stamp,
-            reason=f"its tenant_id is {quote(document.tenant_id)}, but the folder is that of "
-            f"{quote(tenant_id)}; put it into the folder of its own tenant",
+            reason=f"its tenant_id is {quote(document.tenant_id)}, but it is in the folder of "
+            f"{quote(tenant_id)}; move it to the folder of its tenant",
         )
     layout = FileLayout(spans=page_spans(content), sections=document.sections)
     return FileScan(stamp=stamp, head=head_of(document), document=document, layout=layout)
@@ -95,8 +95,8 @@ def canonical_name(tenant_id: str, doc_id: str) -> str | None:
 def misnamed_text(wanted: str) -> str:
     """Return what an operator reads of a file that should be named ``wanted``."""
     return (
-        "its name does not spell the ids inside, and a later release will not serve it: rename it "
-        f"to {file_name_text(wanted)}"
+        "its name does not match the ids inside, and a later release will not serve it: rename "
+        f"it to {file_name_text(wanted)}"
     )
 
 
@@ -132,7 +132,7 @@ def _read(path: Path, max_bytes: int) -> tuple[Stamp, bytes]:
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise OSError(errno.EINVAL, "is no regular file")
+            raise OSError(errno.EINVAL, "is not a regular file")
         for _ in range(ATTEMPTS):
             file.seek(0)
             if status.st_size > max_bytes:

@@ -222,7 +222,9 @@ class FolderCatalog:
                 reason = f"holds the same document as {file_name_text(winner)}"
                 self._errors[file_name_text(name)] = reason
             else:
-                self._misnamed[name] = canonical_name(*key) or "a shorter id, for this has no name"
+                self._misnamed[name] = canonical_name(*key) or (
+                    "a shorter id, because this one is too long for a file name"
+                )
         self._served_of = {}
         for (tenant_id, _), name in self._served.items():
             self._served_of.setdefault(tenant_id, []).append(name)

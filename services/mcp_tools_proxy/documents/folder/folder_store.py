@@ -386,8 +386,8 @@ def _head_of(file: KnownFile, wanted: Wanted) -> Reading | None:
     if wanted.is_head_only:
         return Reading(head=file.head)
     raise DocumentsUnavailable(
-        "the document cannot be read now, for its file is broken or cannot be opened; try again "
-        "later, or tell the user"
+        "the document cannot be read now, because its file is broken or cannot be opened; try "
+        "again later, or tell the user"
     )
 
 

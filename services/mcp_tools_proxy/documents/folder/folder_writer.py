@@ -380,7 +380,7 @@ class FolderWriter:
         if keep_readers:
             path = next(iter(broken))
             raise InvalidDocument(
-                f"{path} cannot be read, so it is not known who may read the document: mend it, or "
+                f"{path} cannot be read, so the readers of the document are unknown: fix it, or "
                 "remove it with documents remove, and import again"
             )
 

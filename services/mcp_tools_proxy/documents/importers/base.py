@@ -67,7 +67,7 @@ def check_languages(languages: tuple[str, ...]) -> tuple[str, ...]:
     """Check the names of languages for OCR. Raises ValueError."""
     for language in languages:
         if not _LANGUAGE.fullmatch(language):
-            raise ValueError("should be names such as eng, deu, chi_sim, parted by commas")
+            raise ValueError("should be names such as eng, deu, chi_sim, separated by commas")
     return languages
 
 
@@ -86,9 +86,11 @@ def decode_text(data: bytes) -> str:
     except UnicodeDecodeError as error:
         where = f"(byte {error.start})"
         if is_utf_16:
-            reason = f"begins with the mark of UTF-16 and is no UTF-16 text {where}"
+            reason = f"starts with the byte order mark of UTF-16 but is not UTF-16 text {where}"
         else:
-            reason = f"is not UTF-8 text {where}; save it as UTF-8, or as UTF-16 with its mark"
+            reason = (
+                f"is not UTF-8 text {where}; save it as UTF-8, or as UTF-16 with a byte order mark"
+            )
         raise ImportFailed(reason) from error
     return text.replace("\r\n", "\n").replace("\r", "\n")
 

@@ -124,7 +124,7 @@ def _convert(
     except RecursionError as error:
         raise ImportFailed("has parts within parts, too deep to be read") from error
     except Exception as error:
-        raise ImportFailed(f"is no readable {kind} file ({type(error).__name__})") from error
+        raise ImportFailed(f"is not a readable {kind} file ({type(error).__name__})") from error
 
 
 def _rows(text: str) -> Iterator[list[str]]:
@@ -137,7 +137,7 @@ def _rows(text: str) -> Iterator[list[str]]:
     try:
         yield from (row for row in rows if any(cell.strip() for cell in row))
     except csv.Error as error:
-        raise ImportFailed(f"is no readable .csv file: line {rows.line_num}: {error}") from error
+        raise ImportFailed(f"is not a readable .csv file: line {rows.line_num}: {error}") from error
 
 
 def _delimiter(text: str) -> str:

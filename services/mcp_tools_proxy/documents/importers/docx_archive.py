@@ -28,7 +28,7 @@ _OLE = b"\xd0\xcf\x11\xe0"
 _XML = (".xml", ".rels")
 _TEXT_FOLDER = "word/"
 
-_BROKEN = "is no readable .docx file: it is damaged, or was cut short"
+_BROKEN = "is not a readable .docx file: it is damaged, or was cut short"
 
 
 def text_archive(data: bytes) -> bytes:
@@ -45,7 +45,7 @@ def text_archive(data: bytes) -> bytes:
             parts = archive.infolist()
             _check_sizes(parts)
             if not any(part.filename.startswith(_TEXT_FOLDER) for part in parts):
-                raise ImportFailed("is no .docx file: it has no text of Word")
+                raise ImportFailed("is not a .docx file: it does not contain a Word text")
             return _packed(_texts(archive, parts))
     except (BadZipFile, LargeZipFile, zlib.error, EOFError, ValueError, OSError) as error:
         raise ImportFailed(_BROKEN) from error

@@ -21,9 +21,9 @@ OCR_SHARE_S = 300.0
 
 _PLAIN, _OCR = "plain", "ocr"
 _REASONS: Mapping[Refusal, str] = {
-    Refusal.OWN_WORK: "an import of this tenant runs already; send it again",
-    Refusal.MANY_WAIT: "too many tenants wait for an import; send it again",
-    Refusal.WAITED_TOO_LONG: "imports of other tenants run; send it again",
+    Refusal.OWN_WORK: "another import of this tenant is running; send it again",
+    Refusal.MANY_WAIT: "too many tenants are waiting for an import; send it again",
+    Refusal.WAITED_TOO_LONG: "imports of other tenants are running; send it again",
     Refusal.SHARE_IS_OVER: "the import took over {share_s:g} s while other tenants waited; send it "
     "again later, or cut the file into parts",
 }

@@ -187,7 +187,7 @@ class Importer:
                     reason = str(from_json(line.removeprefix(b"failed ")))
                     return ImportFailed(one_line(reason)[:_REASON_CHARS])
         except ValueError:  # a line without end: nobody reads on, so the process would not end
-            return ImportFailed("cannot be imported: the importer wrote what is no document")
+            return ImportFailed("cannot be imported: the importer's output is not a document")
         return _Ended()
 
     async def _take(
@@ -289,11 +289,11 @@ def _checked(content: bytes, options: ImportOptions) -> Document:
     try:
         document = parse_document(Path("document"), content, is_foreign=True)
     except BrokenFile as error:
-        raise ImportFailed(f"makes no valid document: {error.reason}") from error
+        raise ImportFailed(f"does not make a valid document: {error.reason}") from error
     if (document.tenant_id, document.doc_id) != (options.tenant_id, options.doc_id):
-        raise ImportFailed("makes another document than the one that was asked for")
+        raise ImportFailed("makes a different document from the one requested")
     if document.readers is not None:
-        raise ImportFailed("names readers, which no file that is imported may")
+        raise ImportFailed("names readers, which imported files must not do")
     return document
 
 

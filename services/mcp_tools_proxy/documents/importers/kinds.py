@@ -32,7 +32,7 @@ _IMPORTERS: Mapping[str, Callable[[bytes, ImportOptions], Document]] = {
 
 SUFFIXES = (".pdf", *_IMPORTERS)
 
-_UNKNOWN = f"is no {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]} file"
+_UNKNOWN = f"is not a {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]} file"
 
 
 def import_data(
@@ -70,7 +70,7 @@ def warning_about(path: Path, document: Document, *, with_ocr: bool) -> str | No
     if with_ocr:
         return f"{listed}, and OCR found none; they cannot be searched"
     return (
-        f"{listed} and cannot be searched. Where they are pictures, as in a scan, have them read: "
-        f"import it again with --ocr-languages eng --doc-id {shlex.quote(document.doc_id)} "
-        "--replace (that takes mcp-tools-proxy[ocr], or the image tag :ocr)"
+        f"{listed} and cannot be searched. If they are scanned, run OCR: import it again with "
+        f"--ocr-languages eng --doc-id {shlex.quote(document.doc_id)} --replace (this needs "
+        "mcp-tools-proxy[ocr], or the image tag :ocr)"
     )

@@ -87,8 +87,8 @@ class _Engine:
             from tesserocr import PSM, PyTessBaseAPI  # noqa: PLC0415 - an extra
         except ImportError as error:
             raise ImportFailed(
-                "has pages that are pictures, and OCR is not installed: install "
-                "mcp-tools-proxy[ocr], or use the image tag :ocr"
+                "has scanned pages, but OCR is not installed: install mcp-tools-proxy[ocr], or "
+                "use the image tag :ocr"
             ) from error
         folder = _data_folder(languages, folders)
         turns = (folder / f"{_ORIENTATION}.traineddata").exists()
@@ -97,8 +97,8 @@ class _Engine:
             self.api = PyTessBaseAPI(path=f"{folder}/", lang="+".join(languages), psm=mode)
         except RuntimeError as error:
             raise ImportFailed(
-                f"has pages that are pictures, and OCR cannot use its data for "
-                f"{', '.join(languages)}: install it again"
+                f"has scanned pages, but OCR cannot use its data for {', '.join(languages)}: "
+                "install it again"
             ) from error
 
     def read(self, page: PdfPage) -> PageText | None:
@@ -124,8 +124,8 @@ def _data_folder(languages: Sequence[str], folders: Sequence[str]) -> Path:
         missing = min(missing, lacking, key=len)
     packages = " ".join(f"tesseract-ocr-{it.lower().replace('_', '-')}" for it in missing)
     raise ImportFailed(
-        f"has pages that are pictures, and OCR has no data for {', '.join(missing)}: install "
-        f"Debian's {packages}, or name other languages"
+        f"has scanned pages, but OCR lacks the data for {', '.join(missing)}: install Debian's "
+        f"{packages}, or name other languages"
     )
 
 

@@ -51,9 +51,8 @@ def import_pdf(
 
 
 _NO_TEXT = (
-    "has no text: its pages are pictures. Import it with --ocr-languages eng, or set "
-    "MCP_PROXY_OCR_LANGUAGES, to have them read; that takes mcp-tools-proxy[ocr] or the image tag "
-    ":ocr"
+    "has no text, only scanned pages. For OCR, import it with --ocr-languages eng, or set "
+    "MCP_PROXY_OCR_LANGUAGES; this needs mcp-tools-proxy[ocr] or the image tag :ocr"
 )
 _NO_TEXT_FOUND = "has no text, and OCR found none on its pages"
 

@@ -44,9 +44,9 @@ pages of 30 s kept others waiting until their time was over."""
 
 _PAGE = "page"
 _REASONS: Mapping[Refusal, str] = {
-    Refusal.OWN_WORK: "another page of this tenant is drawn",
-    Refusal.MANY_WAIT: "too many tenants wait for a page",
-    Refusal.WAITED_TOO_LONG: "pages of other tenants are drawn",
+    Refusal.OWN_WORK: "another page of this tenant is being rendered",
+    Refusal.MANY_WAIT: "too many tenants are waiting for a page",
+    Refusal.WAITED_TOO_LONG: "pages of other tenants are being rendered",
     Refusal.SHARE_IS_OVER: "it took over {share_s:g} s while other tenants waited",
 }
 
@@ -156,7 +156,9 @@ class PageRenderer:
             async with asyncio.timeout(self._wait_s):
                 await lock.acquire()
         except TimeoutError:
-            raise NotRendered("other pages of this tenant are drawn", is_lasting=False) from None
+            raise NotRendered(
+                "other pages of this tenant are being rendered", is_lasting=False
+            ) from None
         finally:
             self._waiting[tenant_id] -= 1
             self._waiting += Counter()  # without those of whom none waits

@@ -31,8 +31,8 @@ STATEMENTS = 100
 """Prepared statements that a connection keeps, where it may keep any."""
 
 UNAVAILABLE = (
-    "the documents cannot be read now, for their database does not answer; try again later, or go "
-    "on without"
+    "the documents cannot be read now, because their database does not answer; try again later, "
+    "or continue without them"
 )
 
 
@@ -49,8 +49,8 @@ async def connect(url: str, **options: Any) -> asyncpg.Connection:
     except ValueError:
         # asyncpg quotes what it took for the port: of a password with "/" its first half
         raise asyncpg.InterfaceError(
-            "the URL of the database is not valid: percent-encode what is special in the role and "
-            "in the password"
+            "the URL of the database is not valid: percent-encode special characters in the role "
+            "and in the password"
         ) from None
 
 

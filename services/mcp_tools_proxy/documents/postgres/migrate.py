@@ -130,8 +130,8 @@ async def _create_role(connection: asyncpg.Connection, role: str, password: str 
     if exists is not None:
         if exists["is_mighty"] or exists["is_owner"]:
             raise DatabaseProblem(
-                f'the role "{role}" of MCP_PROXY_DOCUMENTS_URL owns the schema, or may pass over '
-                "row-level security: name another role there, which migrate then creates"
+                f'the role "{role}" of MCP_PROXY_DOCUMENTS_URL owns the schema, or may bypass '
+                "row-level security: name another role there, and migrate creates it"
             )
         return False
     if password is None:

@@ -43,12 +43,12 @@ async def check_role(connection: asyncpg.Connection) -> asyncpg.Record:
         ("is a superuser", role["rolsuper"]),
         ("has BYPASSRLS", role["rolbypassrls"]),
         ("has CREATEROLE", role["rolcreaterole"]),  # before PostgreSQL 16 it could join the owner
-        ("owns the documents, or is a member of who does", role["owns"]),
+        ("owns the documents, or is a member of their owner", role["owns"]),
     )
     for flaw, is_there in flaws:
         if is_there:
             raise WrongRole(
-                f'the role "{role["name"]}" {flaw}, so row-level security would not hold it: '
+                f'the role "{role["name"]}" {flaw}, so row-level security would not restrict it: '
                 f"{GRANTS}"
             )
     return role
@@ -92,7 +92,7 @@ async def check_connection(connection: asyncpg.Connection) -> None:
         raise WrongRole(f'the role "{role["name"]}" may not use the schema: {GRANTS}')
     if not role["has_schema"]:
         raise DatabaseProblem(
-            "the database has no schema mcp_tools_proxy: run mcp-tools-proxy documents migrate"
+            "the database lacks the schema mcp_tools_proxy: run mcp-tools-proxy documents migrate"
         )
     number = await connection.fetchval(
         "SELECT coalesce(max(number), 0) FROM mcp_tools_proxy.migrations"

@@ -232,6 +232,6 @@ def _check_failure(index: TenantIndex, progress: Progress | None, places: Sequen
     """Raise DocumentsUnavailable where nothing is found for the index could not be written."""
     if index.failure is not None and progress is not None and not (progress.done or places):
         raise DocumentsUnavailable(
-            "the documents cannot be searched together now, for their index cannot be written; "
-            "search in single documents with doc_local_search, or tell the user"
+            "the documents cannot be searched together now, because their index cannot be "
+            "written; search in single documents with doc_local_search, or tell the user"
         )

@@ -174,7 +174,7 @@ class CallerValues:
         CallerPart.TENANT_ID.of(caller)
         CallerPart.USER_ID.of(caller)
         if sign is None:
-            raise credentials_missing("there is no key to sign assertions with")
+            raise credentials_missing("the key to sign assertions with is missing")
         return lambda: {assertion.header: sign(caller, assertion.audience)}
 
 

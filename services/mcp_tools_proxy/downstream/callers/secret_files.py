@@ -87,7 +87,9 @@ class SecretFiles:
 
     def _read(self, path: str) -> Secret:
         if not _is_possible(path):
-            return Secret(None, f"{path} is no path of a secret: a name in it is empty or too long")
+            return Secret(
+                None, f"{path} is not a path of a secret: a name in it is empty or too long"
+            )
         folder = os.path.realpath(self._folder)
         file = os.path.realpath(os.path.join(folder, path))
         if os.path.commonpath((folder, file)) != folder:
@@ -99,7 +101,9 @@ class SecretFiles:
         except OSError as error:
             return Secret(None, f"the secret {path} cannot be read: {error.strerror}")
         if content is None or len(content) > MAX_SECRET_BYTES:
-            return Secret(None, f"the secret {path} is no file of {MAX_SECRET_BYTES} bytes or less")
+            return Secret(
+                None, f"the secret {path} is not a file of at most {MAX_SECRET_BYTES} bytes"
+            )
         try:
             text = content.decode()
         except UnicodeDecodeError:

@@ -32,8 +32,8 @@ HTTP_ERRORS = (aiohttp.ClientError, HttpProcessingError, OSError)
 _ADVICE = {
     401: "the server wants other credentials; see its headers in mcp.json",
     403: "the server forbids it to these credentials; see its headers in mcp.json",
-    404: "there is nothing at this address; see the server's url in mcp.json",
-    405: "this address does not take such requests; see the server's url in mcp.json",
+    404: "not found at this address; check the server's url in mcp.json",
+    405: "method not allowed at this address; check the server's url in mcp.json",
     407: "a proxy on the way wants credentials",
     429: "the server has had too many requests",
 }
@@ -129,7 +129,7 @@ def from_mcp_error(error: MCPError) -> JsonRpcError | ConnectionFailure | Respon
 def peer_error(error: object) -> JsonRpcError:
     """Convert the ``error`` of a JSON-RPC response, whatever JSON it is."""
     if not isinstance(error, dict):
-        return JsonRpcError(INTERNAL_ERROR, "the server answered with an error that has no message")
+        return JsonRpcError(INTERNAL_ERROR, "the server answered with an error without a message")
     code, message = error.get("code"), error.get("message")
     if type(code) is not int or abs(code) >= _CODES_END:  # a bool is an int, too
         code = INTERNAL_ERROR

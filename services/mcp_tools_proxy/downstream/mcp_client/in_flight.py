@@ -241,7 +241,7 @@ async def _forward(request: ClientRequest) -> Mapping[str, object]:
     if request.relay is None:
         raise ClientRequestFailed(
             INVALID_REQUEST,
-            "nobody can be asked: the question belongs to no call, to one of several, "
-            "or to one whose caller takes no questions",
+            "the client cannot be asked: the question does not belong to exactly one call whose "
+            "caller accepts questions",
         )
     return await request.relay.on_request(request.method, request.params)

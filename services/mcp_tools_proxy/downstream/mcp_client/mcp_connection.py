@@ -301,7 +301,7 @@ async def _decline(context: object, params: object = None) -> ErrorData:
     requests to the clients of calls. A server of the older eras learns the capabilities once,
     for all clients; a client without one of them is refused when the server sends the request.
     """
-    return ErrorData(code=INVALID_REQUEST, message="nobody can be asked")
+    return ErrorData(code=INVALID_REQUEST, message="the client cannot be asked")
 
 
 async def _listen(

@@ -112,8 +112,8 @@ class ServerAccess:
         owner = self.owner_of(caller)
         if self._auth.login_for is LoginFor.USER and caller.jwt is None:
             raise IdentityRequired(
-                "the server needs to know the user of who calls, proven by a JWT; send one that "
-                "names the user",
+                "the server needs the user of the caller, proven by a JWT; send one that names "
+                "the user",
                 details={"part": CallerPart.USER_ID.value},
             )
         if self._auth.grant.needs_jwt:
@@ -338,7 +338,8 @@ class ServerAccess:
     def _unavailable(self, reason: str) -> ServerUnavailable:
         server_id = self.config.server_id
         return ServerUnavailable(
-            f"server {server_id} is unavailable: no token for it can be got now; try again later",
+            f"server {server_id} is unavailable: a token for it cannot be obtained now; try "
+            "again later",
             details={"server_id": server_id},
             reason=reason,
         )

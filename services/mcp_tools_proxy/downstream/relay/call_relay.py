@@ -215,7 +215,9 @@ class CallRelay:
                 return cast("Mapping[str, object]", encodable(answer))
             finally:
                 self._open.discard(scope)
-        raise ClientRequestFailed(INVALID_REQUEST, "the call is over: nobody waits for the answer")
+        raise ClientRequestFailed(
+            INVALID_REQUEST, "the call has ended: its caller no longer waits for the answer"
+        )
 
     def _enqueue(self, method: str, params: Mapping[str, object], size: int) -> None:
         if self._time_limit is None or size > MAX_NOTIFICATION_BYTES:

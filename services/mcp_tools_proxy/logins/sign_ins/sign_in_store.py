@@ -37,8 +37,8 @@ class RecordKind(StrEnum):
 
 
 UNUSABLE = (
-    "sign-ins cannot be kept now, for their store is unavailable; try again later, or have an "
-    "operator look at /health/ready"
+    "sign-ins cannot be stored now, because their store is unavailable; try again later, or ask "
+    "an operator to check /health/ready"
 )
 """What users and callers read where the store fails; the reason is for records."""
 

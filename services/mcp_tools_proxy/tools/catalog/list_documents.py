@@ -47,7 +47,7 @@ def _doc_id_of(cursor: str) -> str:
     except (binascii.Error, ValueError):
         check, doc_id = b"", ""
     if not is_identifier(doc_id) or check != _check_of(doc_id):
-        raise ValueError("should be the next_cursor of an answer; leave it out to begin anew")
+        raise ValueError("should be the next_cursor of an answer; leave it out to start over")
     return doc_id
 
 

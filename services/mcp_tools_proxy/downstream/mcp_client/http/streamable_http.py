@@ -246,7 +246,7 @@ class HttpDispatcher:
         In the modern era the closed stream has cancelled the request already.
         """
         if self._out_of_band.legacy and self._tasks is not None:
-            cancelled = {"requestId": request_id, "reason": "nobody waits any more"}
+            cancelled = {"requestId": request_id, "reason": "the caller no longer waits"}
             message = {"method": CANCELLED, "params": cancelled}
             self._tasks.start_soon(self._out_of_band.send, message, _CANCEL_DELAY_S)
 

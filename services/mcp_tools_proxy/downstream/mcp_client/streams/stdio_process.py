@@ -245,7 +245,7 @@ def _hint(command: str) -> str:
         return f"; write it without quotes and spaces: {quote(program)}"
     if "/" not in command or command.startswith("/"):
         return ""
-    return "; a relative path counts from cwd, else from the folder the gateway was started in"
+    return "; a relative path counts from cwd, or from the folder in which the gateway was started"
 
 
 def _sandbox_argument(sandbox: Sandbox | None) -> str:
