@@ -150,7 +150,7 @@ def test_a_line_that_is_not_wholly_understood_is_no_token(line: bytes) -> None:
 
 def test_a_line_that_names_a_key_twice_is_no_token() -> None:
     line = line_of().replace(b'"tenant"', b'"tenant": "other", "tenant"')
-    with pytest.raises(ValueError, match="tenant: is named twice"):
+    with pytest.raises(ValueError, match="tenant: appears twice"):
         parse_line(line)
 
 

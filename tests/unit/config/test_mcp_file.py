@@ -203,7 +203,7 @@ def test_all_problems_of_a_file_are_reported_together(tmp_path: Path) -> None:
     }
     assert problems["$.mcpServers.notes.headers.X-Token"].startswith("needs UNSET, OTHER from")
     assert "oauth" in problems["$.mcpServers.notes.auth.type"]
-    assert "no colon" in problems['$.mcpServers["a:b"]']
+    assert "without a colon" in problems['$.mcpServers["a:b"]']
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ def test_all_problems_of_a_preset_are_reported_together(tmp_path: Path) -> None:
 
 def test_an_id_that_is_not_the_files_is_refused(tmp_path: Path) -> None:
     problems = problems_of(tmp_path, {"id": "other", "name": "x"})
-    assert problems["$.id"].startswith('is "other", and')
+    assert problems["$.id"].startswith('is "other", but')
 
 
 def test_unknown_keys_of_a_preset_are_reported(tmp_path: Path) -> None:

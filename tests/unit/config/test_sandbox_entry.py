@@ -115,7 +115,7 @@ def test_a_disabled_server_keeps_its_variables(tmp_path: Path) -> None:
 def test_where_nothing_is_started_a_sandbox_has_no_effect(tmp_path: Path) -> None:
     config = loaded(tmp_path, {"url": "http://h", "sandbox": {"network": False}})
     (warning,) = config.warnings
-    assert "has no effect" in warning.message
+    assert "is ignored" in warning.message
 
 
 def test_without_programs_every_stdio_server_is_invalid(tmp_path: Path) -> None:

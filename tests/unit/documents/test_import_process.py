@@ -105,7 +105,7 @@ async def test_the_pages_of_a_pdf_are_told_as_they_are_done(tmp_path: Path) -> N
     [
         (b"\xff\xfe\xff", ".txt", "not UTF-16 text"),
         (b"no PDF", ".pdf", "PDF"),
-        (b"text", ".odt", "is no .pdf"),
+        (b"text", ".odt", "is not a .pdf"),
         (b"text", ".docx", "is not a readable .docx file"),
         (b"", ".md", "is empty"),
     ],
@@ -130,7 +130,7 @@ async def test_a_file_that_cannot_be_imported_is_refused_with_the_parsers_reason
         ("print('document 5'); print('{')", "made the importer crash"),
         ("print('document 2'); print('{}')", "does not make a valid document"),
         ("print('document 3'); print('\\x00[]')", "does not make a valid document"),
-        ("print('x' * 10**6)", "no document"),
+        ("print('x' * 10**6)", "not a document"),
         ("print('failed \"bad\\\\u001b[31m file\"')", "bad[31m file"),
         (LIMITED + "limit(1)\nwhile True: pass", "more than 120 s of CPU; cut the file"),
         ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "needs more memory"),

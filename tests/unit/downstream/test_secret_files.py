@@ -81,8 +81,8 @@ async def test_a_secret_that_is_rotated_is_followed(folder: Path, clock: Clock) 
         ("tickets/" + "x" * 256, "or too long"),
         ("leaving", "is a link out of the folder"),
         ("binary", "is not UTF-8"),
-        ("large", f"is not a file of {MAX_SECRET_BYTES} bytes"),
-        ("pipe", "is not a file of"),
+        ("large", f"is not a file of at most {MAX_SECRET_BYTES} bytes"),
+        ("pipe", "is not a file of at most"),
         ("loop", "the secret loop cannot be read"),
     ],
 )
