@@ -129,7 +129,7 @@ def test_files_that_cannot_be_copied_are_failures(run: Run, root: Path, tmp_path
 def test_a_source_that_is_not_there_is_refused(run: Run, tmp_path: Path) -> None:
     refused = run("copy", "--from", tmp_path / "misspelt", "--to", tmp_path / "target")
     assert (refused.exit_code, refused.stderr.count("\n")) == (1, 1)
-    assert "misspelt is no folder" in refused.stderr
+    assert "misspelt is not a folder" in refused.stderr
     assert not (tmp_path / "target").exists()
 
 
@@ -180,7 +180,7 @@ def test_migrate_creates_the_schema_and_the_role_once(
     url = database.server.url(role, database.name)
     run = run_with(documents_url=url, documents_owner_url=database.owner_url)
     assert run("migrate").stdout == (
-        f"migrated the schema from number 0\nthe to {newest()} role {role} was created, and has "
+        f"migrated the schema from number 0 to {newest()}\nthe role {role} was created, and has "
         "the grants\n"
     )
     assert run("migrate").stdout == (
