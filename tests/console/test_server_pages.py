@@ -103,7 +103,7 @@ async def test_a_server_that_there_is_not_is_not_found(server: RawServer) -> Non
 
 
 async def test_an_entry_with_any_name_has_a_page() -> None:
-    config = Config(servers={"<b>odd/id?&": {"command": "x"}}, presets=[make_preset()])
+    config = Config(servers={"<b>odd:/id?&": {"command": "x"}}, presets=[make_preset()])
     async with running_console(config=config) as console:
         (link,) = [it for it in (await console.browser.open(LIST)).links if "odd" in it]
         page = await console.browser.open(link)
