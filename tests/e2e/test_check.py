@@ -38,7 +38,7 @@ def test_the_folder_may_be_named(tmp_path: Path) -> None:
 
 def test_no_configuration_is_a_warning(tmp_path: Path) -> None:
     code, out, _ = check()
-    assert (code, "mcp.json: $: is not there" in out) == (0, True)
+    assert (code, "mcp.json: $: is missing" in out) == (0, True)
 
 
 def test_a_setting_that_is_read_otherwise_is_a_warning(tmp_path: Path) -> None:

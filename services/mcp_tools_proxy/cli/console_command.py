@@ -24,7 +24,7 @@ def add_console_command(app: typer.Typer, load: Callable[[], Settings]) -> None:
     def show_address(port: Port = None) -> None:
         """Print the address of the console of the gateway on this machine.
 
-        Where no token can sign in, it is a new one-time address, valid for ten minutes.
+        Where no token can sign in, it is a new one-time link, valid for ten minutes.
         """
         settings = load()
         try:

@@ -142,7 +142,7 @@ SIGNED_OUT_PAGES = [
 ]
 
 NO_PAGES: Mapping[str, str] = {
-    "/console/begin": "the page of a one-time address, which is not there with an admin token",
+    "/console/begin": "the page of a one-time link, which is not there with an admin token",
     "/console/callback": "the way back from an issuer, which is not there",
     "/console/assets/{name}": "files of the pages",
     "/console/calls/export": "a file with the records of the page of calls",

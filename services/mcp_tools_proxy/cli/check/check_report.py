@@ -325,6 +325,6 @@ def _show_lock(report: CheckReport, console: Console) -> None:
 
 def _verdict(report: CheckReport) -> Text:
     if report.good:
-        return Text("All is well.", style="green")
+        return Text("OK", style="green")
     found = ", ".join(counted(number, noun) for noun, number in report.faults.items() if number)
     return Text(f"Failed: {found}.", style="red")
