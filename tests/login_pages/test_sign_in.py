@@ -53,7 +53,7 @@ async def test_a_login_over_the_quota_of_the_tenant_is_not_stored() -> None:
         url = await gateway.address(sub="bob")
         gateway.sign_in_as(sub="bob")
         refused = await gateway.sign_in(gateway.browser(), url)
-        assert "limit is 1" in refused.text
+        assert "limit of 1" in refused.text
         assert "<h1>Connected" not in refused.text
         assert code(await gateway.call(sub="bob")) == "LOGIN_REQUIRED"
         assert code(await gateway.call()) == "OK"
