@@ -23,7 +23,7 @@ async def test_a_tenant_makes_no_more_tokens_than_its_quota() -> None:
         assert outcome(refused[0]) == (409, "QUOTA_EXCEEDED")
         error = refused[0].json()["error"]
         assert error["details"] == {"quota": "tokens", "unit": "count", "limit": 3, "used": 3}
-        assert "limit is 3" in error["message"]
+        assert "limit of 3" in error["message"]
         assert (await create(service, tenant_id="tenant_2")).status_code == 200
         assert (await create(service, rights=["audit"])).status_code == 200  # of no tenant
         add_token(TOKENS_FILE, Principal(tenant_id="tenant_1"))  # as the command does

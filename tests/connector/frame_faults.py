@@ -91,7 +91,7 @@ IGNORED = [
         Fault(
             id=f"no identifier: {name}",
             commit=sends(json.dumps({"session_identifier": it, "message": request("initialize")})),
-            ignored=("lacks a session_identifier",),
+            ignored=("has no session_identifier",),
         )
         for name, it in NO_IDENTIFIERS.items()
     ),

@@ -241,7 +241,7 @@ async def test_a_broken_file_is_not_replaced_unless_its_readers_are_given(tmp_pa
     writer = folder_writer(tmp_path)
     await put(writer, document(readers=ANN))
     document_path(tmp_path / "documents", *KEY).write_text("{")
-    with pytest.raises(InvalidDocument, match="who may read"):
+    with pytest.raises(InvalidDocument, match="readers of the document are unknown"):
         await writer.put(document(), expected=Expected.ANYTHING, keep_readers=True)
     with pytest.raises(VersionConflict):
         await put(writer, document(), expected=Expected.NOTHING)

@@ -116,7 +116,7 @@ async def test_a_replaced_document_counts_only_the_difference(open_writer: OpenW
     await put(writer, document(size=10_000))
     await put(writer, document(size=20_000))
     await put(writer, document(size=20_000))
-    with pytest.raises(QuotaExceeded, match="limit is 21000"):
+    with pytest.raises(QuotaExceeded, match="limit of 21000"):
         await put(writer, document(size=22_000))
     await put(writer, document(size=10))
 

@@ -258,8 +258,8 @@ async def test_a_server_that_asked_while_no_call_ran_may_ask_late_again(kind: st
     async with relaying(kind) as relay:
         await relay.structured("request_client_later", FakeClient(ANSWER), **FORM)
         await until(lambda: not relay.script.later.empty(), "the server asks")
-        asked = relay.script.requested.values()
-        await until(lambda: all(it.done() for it in asked), "it is refused before the next call")
+        requests = relay.script.requested.values()
+        await until(lambda: all(it.done() for it in requests), "it is refused before the next call")
         (answer,) = await answers_to_second_user(relay, client, user_id="user_2")
         assert ("error" in answer, client.requests) == (True, [])
 

@@ -90,7 +90,7 @@ def test_one_agent_can_be_looked_through(tmp_path: Path) -> None:
     profile = make_agent("reader", exclude=["meta", "plain"], preset="less")
     write(tmp_path, make_agent("other"), profile, exclude=["greet"])
     code, out, _ = check("--agent", "reader")
-    seen = rows(out, 'What agent "reader" sees')
+    seen = rows(out, 'Visible to agent "reader"')
     hidden = rows(out, 'Hidden from agent "reader"')
     assert (code, [row[0] for row in rows(out, "Agents")]) == (0, ["reader"])
     assert (len(seen), seen[LOCAL]) == (LOCAL + 3, ["tool", "s1:echo", "s1__echo"])

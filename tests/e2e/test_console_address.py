@@ -104,4 +104,4 @@ def test_the_command_says_that_there_is_no_console(tmp_path: Path) -> None:
 def test_a_console_that_nobody_could_sign_in_to_does_not_start(tmp_path: Path) -> None:
     code, _, complained = run(tmp_path, "serve", "--host", "0.0.0.0", "--port", "0", **CONSOLE)  # noqa: S104
     assert code == 2
-    assert complained.startswith("mcp-tools-proxy: MCP_PROXY_ADMIN_TOKEN: is needed")
+    assert complained.startswith("mcp-tools-proxy: MCP_PROXY_ADMIN_TOKEN: is required")

@@ -76,7 +76,7 @@ def test_older_versions_that_are_opened_as_well_are_named(run: Run, tmp_path: Pa
 
 def test_a_document_that_is_not_there_is_named(run: Run) -> None:
     result = run("rights", "other", "--tenant", "acme", "--everybody")
-    assert (result.exit_code, "other: tenant acme has no such document" in result.stderr) == (
+    assert (result.exit_code, "other: tenant acme does not have this document" in result.stderr) == (
         1,
         True,
     )
@@ -103,5 +103,5 @@ def test_a_new_version_of_a_file_that_cannot_be_read_is_refused(
     file = tmp_path / "book.txt"
     file.write_text("A new version.")
     result = run("import", file, "--tenant", "acme", "--replace")
-    assert (result.exit_code, "who may read" in result.stderr) == (1, True)
+    assert (result.exit_code, "readers of the document are unknown" in result.stderr) == (1, True)
     assert json.loads(path.read_text()) == content

@@ -71,7 +71,7 @@ def _frame_of(envelope: object) -> Frame:
         raise BadFrame("is not an object with session_identifier and message")
     session_identifier = envelope.get("session_identifier")
     if not isinstance(session_identifier, str) or not is_identifier(session_identifier):
-        raise BadFrame("lacks a session_identifier of 1-256 characters without control characters")
+        raise BadFrame("has no session_identifier of 1-256 characters without control characters")
     return Frame(session_identifier, envelope["message"])
 
 

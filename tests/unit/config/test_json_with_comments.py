@@ -96,6 +96,4 @@ def test_a_variable_without_braces_is_warned_about(
 ) -> None:
     written = {"mcpServers": {"s": {"command": "x", "args": [text]}}}
     warnings = [it.message for it in load(tmp_path, written, {"own": "1"}).warnings]
-    assert any("without" in it or "keeps $" in it for it in warnings) is is_warned, json.dumps(
-        warnings
-    )
+    assert any("for the variable" in it for it in warnings) is is_warned, json.dumps(warnings)

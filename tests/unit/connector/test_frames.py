@@ -46,7 +46,7 @@ def name_in(data: bytes) -> str | None:
 REASONS = {
     "is not valid JSON",
     "is not an object with session_identifier and message",
-    "lacks a session_identifier of 1-256 characters without control characters",
+    "has no session_identifier of 1-256 characters without control characters",
 }
 
 

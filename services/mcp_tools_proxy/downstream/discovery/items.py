@@ -208,7 +208,7 @@ def _named_by(field_: str, listed: JsonObject) -> Item:
 def _text(item: JsonObject, field: str, max_chars: int) -> str:
     value = item.get(field)
     if not isinstance(value, str) or not value:
-        raise UnusableItem(f"it lacks {field}")
+        raise UnusableItem(f"it has no {field}")
     if len(value) > max_chars:
         raise UnusableItem(f"its {field} is over {max_chars} characters")
     if has_control_character(value):

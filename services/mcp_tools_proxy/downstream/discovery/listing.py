@@ -214,7 +214,7 @@ async def _list_pages(connection: Connection, category: Category, timeout_s: flo
         listed, cursor = page.get(category.field), page.get("nextCursor")
         if not isinstance(listed, list):
             raise ConnectionFailure(
-                f"its answer to {category.method} lacks the list of {category.field}"
+                f"its answer to {category.method} has no list of {category.field}"
             )
         items.extend(listed)
         if len(items) > MAX_ITEMS:
