@@ -100,5 +100,5 @@ def test_a_path_is_read_as_it_was_written(names: list[str]) -> None:
 
 @pytest.mark.parametrize("text", ["", ".", "a.", ".a", "a..b", "a\\b", "a\\", "a\0"])
 def test_what_is_no_path_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="no path"):
+    with pytest.raises(ValueError, match="not a path"):
         read_path(text)
