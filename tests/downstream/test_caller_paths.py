@@ -89,10 +89,10 @@ def warnings_of(folder: Path, **entry: object) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("entry", "path", "message"),
     [
-        ({"env": {"NOTES_DIR": TENANT}}, ".env.NOTES_DIR", "as it is"),
-        ({"env": {"workspace_root": USER}}, ".env.workspace_root", "as it is"),
-        ({"args": ["--data-path", TENANT]}, ".args[1]", "as it is"),
-        ({"args": ["serve", TENANT]}, ".args[1]", "as it is"),
+        ({"env": {"NOTES_DIR": TENANT}}, ".env.NOTES_DIR", "unchanged"),
+        ({"env": {"workspace_root": USER}}, ".env.workspace_root", "unchanged"),
+        ({"args": ["--data-path", TENANT]}, ".args[1]", "unchanged"),
+        ({"args": ["serve", TENANT]}, ".args[1]", "unchanged"),
         ({"args": [f"--root=/srv/{TENANT}{USER}"]}, ".args[0]", "two parts of the caller"),
         ({"env": {"X": f"/srv/{TENANT}-{USER}/x"}}, ".env.X", "two parts of the caller"),
     ],
