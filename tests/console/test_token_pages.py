@@ -136,7 +136,7 @@ async def test_every_choice_of_the_form_is_the_token_s(console: ConsoleService) 
         ),
         ({"tenant_id": "a", "agents": "x" * 257}, "at most 256 characters"),
         ({"tenant_id": "a", "note": "x" * 1001}, "at most 1000 characters"),
-        ({"tenant_id": "a", "rights": ["everything"]}, "should be"),
+        ({"tenant_id": "a", "rights": ["everything"]}, "Should be"),
     ],
 )
 async def test_what_is_wrong_is_said_beside_the_field(
