@@ -76,7 +76,10 @@ def test_older_versions_that_are_opened_as_well_are_named(run: Run, tmp_path: Pa
 
 def test_a_document_that_is_not_there_is_named(run: Run) -> None:
     result = run("rights", "other", "--tenant", "acme", "--everybody")
-    assert (result.exit_code, "other: tenant acme does not have this document" in result.stderr) == (
+    assert (
+        result.exit_code,
+        "other: tenant acme does not have this document" in result.stderr,
+    ) == (
         1,
         True,
     )
