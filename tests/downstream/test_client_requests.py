@@ -243,13 +243,8 @@ async def test_a_user_of_another_tenant_is_asked_once_the_first_call_asked_and_w
         ]
         await relay.structured("echo", FakeClient(), text="it may ask later")
         (answer,) = await answers_to_second_user(relay, client, tenant_id="tenant_2")
-        assert (
-            "the client cannot be asked" in answer["error"]["message"],
-            len(client.requests),
-        ) == (
-            True,
-            1,
-        )
+        assert "the client cannot be asked" in answer["error"]["message"]
+        assert len(client.requests) == 1
 
 
 @pytest.mark.parametrize("kind", ["sse-legacy", "websocket-legacy"])

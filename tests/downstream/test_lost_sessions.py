@@ -1,7 +1,7 @@
 """Sessions that a server lost, however it says so, and servers that want to be asked later."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -237,6 +237,19 @@ async def test_a_list_on_a_closed_connection_is_sent_again() -> None:
         assert len(found["tools"]) == len(TOOLS)
 
 
+async def handshake_failure(
+    post: Callable[[web.Request], Coroutine[Any, Any, web.StreamResponse]],
+) -> str:
+    """Return why a server that answers POST like ``post`` cannot be connected to."""
+    server = SessionServer()
+    server.post = post  # type: ignore[method-assign]
+    async with listening(server):
+        with pytest.raises(ConnectionFailure) as caught:
+            async with dialled({"transport": "streamable-http", "url": server.url}):
+                pass
+    return caught.value.reason
+
+
 def answer_of_initialize(**result: Any) -> Json:
     full = {
         "protocolVersion": "2025-11-25",
@@ -257,13 +270,7 @@ async def test_a_failed_handshake_names_the_field_or_version(result: Json, words
         message = await request.json()
         return reply(message, result) if message["method"] == "initialize" else LOST["500"]()
 
-    server = SessionServer()
-    server.post = post  # type: ignore[method-assign]
-    async with listening(server):
-        with pytest.raises(ConnectionFailure) as caught:
-            async with dialled({"transport": "streamable-http", "url": server.url}):
-                pass
-    assert words in caught.value.reason
+    assert words in await handshake_failure(post)
 
 
 def answer_of_discover(**result: Any) -> Json:
@@ -304,14 +311,9 @@ async def test_a_failed_handshake_names_what_was_wrong_in_the_answer_to_the_prob
         answer: web.StreamResponse = refusals[initialize](request)
         return answer
 
-    server = SessionServer()
-    server.post = post  # type: ignore[method-assign]
-    async with listening(server):
-        with pytest.raises(ConnectionFailure) as caught:
-            async with dialled({"transport": "streamable-http", "url": server.url}):
-                pass
-    assert words in caught.value.reason
-    assert "; initialize: " in caught.value.reason
+    reason = await handshake_failure(post)
+    assert words in reason
+    assert "; initialize: " in reason
 
 
 LATE = """

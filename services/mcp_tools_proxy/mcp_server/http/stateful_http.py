@@ -191,10 +191,7 @@ class StatefulHttp:
                     refused = Response(status_code=405, headers={"Allow": "GET, POST, DELETE"})
                     await refused(scope, receive, send)
         except _RefusedRequest as refusal:
-            error = JsonRpcError(INVALID_REQUEST, refusal.message)
-            trace_id = trace_id_from(None, request.all_headers)
-            facts = RequestFacts(route_of(scope), trace_id)
-            self._server.record_refusal(caller, error, facts)
+            error = self._refuse(request, refusal.message)
             await send_json(error_response(None, error), send, status=refusal.status)
 
     async def _post(self, request: _HttpRequest) -> None:
@@ -253,8 +250,9 @@ class StatefulHttp:
             for content in batch:
                 try:
                     message = check_message(content)
-                except InvalidRequest as error:
-                    answers.append(self._refuse_part(request, content, error))
+                except InvalidRequest as invalid:
+                    error = self._refuse(request, invalid.message)
+                    answers.append(error_response(refusable_id(content), error))
                     continue
                 if request_id_of(message) is None:
                     await self._live.receive(live, message)
@@ -278,12 +276,12 @@ class StatefulHttp:
         except ProxyError as error:
             return refused_request(message["id"], error)
 
-    def _refuse_part(self, request: _HttpRequest, content: object, error: InvalidRequest) -> Json:
-        """Return the error for a part of a batch that is no message, and record it."""
-        refusal = JsonRpcError(INVALID_REQUEST, error.message)
+    def _refuse(self, request: _HttpRequest, message: str) -> JsonRpcError:
+        """Return the error for an invalid request, or for an invalid part of a batch; record it."""
+        error = JsonRpcError(INVALID_REQUEST, message)
         facts = RequestFacts(route_of(request.scope), trace_id_from(None, request.all_headers))
-        self._server.record_refusal(request.caller, refusal, facts)
-        return error_response(refusable_id(content), refusal)
+        self._server.record_refusal(request.caller, error, facts)
+        return error
 
     async def _initialize(self, request: _HttpRequest, message: Json) -> None:
         """Begin a session; one that the client may have is left alone."""
