@@ -242,7 +242,7 @@ async def handshake_failure(
 ) -> str:
     """Return why a server that answers POST like ``post`` cannot be connected to."""
     server = SessionServer()
-    server.post = post  # type: ignore[method-assign]
+    server.post = post  # type: ignore[method-assign, assignment]
     async with listening(server):
         with pytest.raises(ConnectionFailure) as caught:
             async with dialled({"transport": "streamable-http", "url": server.url}):
