@@ -71,3 +71,43 @@ def test_what_servers_need_is_imported_by_threads_at_once(names: list[str]) -> N
         check=False,
     )
     assert done.stderr == ""
+
+
+RESTORED = """
+import asyncio
+import sys
+import threading
+from mcp_tools_proxy.downstream.discovery.listing import restore
+from mcp_tools_proxy.downstream.module_import import import_in_thread
+
+class ImportsOfTheLoop:
+    def find_spec(name, path=None, target=None):
+        if name.startswith("mcp.") and threading.current_thread() is threading.main_thread():
+            print(name)
+
+LISTS = {
+    "tools": [{"name": "t", "inputSchema": {"type": "object"}}],
+    "prompts": [],
+    "resources": [{"name": "r", "uri": "notes://all"}],
+    "resource_templates": [{"name": "n", "uriTemplate": "notes://note/{title}"}],
+}
+
+async def main():
+    sys.meta_path.insert(0, ImportsOfTheLoop)
+    restored, _ = await asyncio.gather(restore(LISTS, None), import_in_thread(MODULE))
+    print(len(restored.tools), len(restored.resources), len(restored.templates))
+
+asyncio.run(main())
+"""
+
+
+def test_restored_definitions_import_nothing_beside_the_first_connection() -> None:
+    """Two threads that import the SDK at once end in a deadlock, which crashes the server."""
+    done = subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, "-c", f"MODULE = {MODULES[0]!r}{RESTORED}"],
+        capture_output=True,
+        text=True,
+        timeout=BOUND_S,
+        check=False,
+    )
+    assert (done.stdout.splitlines(), done.stderr) == (["1 1 1"], "")

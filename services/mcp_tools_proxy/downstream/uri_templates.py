@@ -8,7 +8,7 @@ class UriPattern:
 
     def __init__(self, template: str) -> None:
         """Parse a template. Raises ValueError."""
-        # slow to import; where there are templates a server has been connected, by the SDK
+        # slow to import; a connected server, or restored definitions, imported the SDK before
         from mcp.shared.uri_template import UriTemplate  # noqa: PLC0415
 
         self._template = UriTemplate.parse(template)

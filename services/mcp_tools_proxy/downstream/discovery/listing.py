@@ -26,6 +26,7 @@ from mcp_tools_proxy.downstream.discovery.items import (
     read_item,
 )
 from mcp_tools_proxy.downstream.faults import FAULTS, Fault, reason_of
+from mcp_tools_proxy.downstream.module_import import import_in_thread
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 from mcp_tools_proxy.wire.mcp_protocol import HANDSHAKE_VERSIONS, METHOD_NOT_FOUND
 from mcp_tools_proxy.wire.text import ascii_text
@@ -44,6 +45,9 @@ milliseconds. 20 kB of references took 200 ms."""
 
 MAX_ITEM_BYTES = 1024 * 1024
 """A larger item is unusable."""
+
+_SDK_MODULES = ("mcp.shared.inbound", "mcp.shared.uri_template")
+"""The modules that checks of items import. A connected server has imported them already."""
 
 UNDECLARED_S = 5.0
 """The most that a list takes that the server did not declare."""
@@ -103,6 +107,8 @@ async def discover(
 
 async def restore(lists: Mapping[str, list[object]], instructions: str | None) -> Snapshot:
     """Return what a server listed in an earlier run, each item checked as in ``discover``."""
+    for name in _SDK_MODULES:  # the first connection may import them in its thread at this moment
+        await import_in_thread(name)
     found = {c.key: await _partition(c, lists[c.key]) for c in CATEGORIES}
     return replace(_snapshot(found, instructions, Snapshot()), is_remembered=True)
 
