@@ -177,7 +177,8 @@ def test_an_alert_says_what_happened_and_where_to_read_on(alert: Mapping[str, An
     page, _, anchor = texts["runbook"].partition("#")
     assert (alert["labels"]["severity"] in {"critical", "warning"}, anchor) == (True, name)
     assert "" not in (texts["summary"], texts["description"])
-    assert f'<a id="{name}"></a>' in (ROOT / page).read_text()
+    row = f'| <a id="{name}"></a>`{name}` | {alert["labels"]["severity"]} | {texts["summary"]} |'
+    assert row in (ROOT / page).read_text()
 
 
 def test_every_alert_is_tested_to_fire_and_to_stay_quiet() -> None:
