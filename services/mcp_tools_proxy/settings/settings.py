@@ -356,8 +356,13 @@ def load(kind: type[S]) -> S:
         raise SettingsError(".env: is not UTF-8 text") from None
 
 
-_SHOWN = frozenset({"bool_parsing", "float_parsing", "int_parsing"})
-"""Types of errors of settings that hold no secret, so that the value is shown."""
+_SHOWN = frozenset(
+    {
+        *("bool_parsing", "float_parsing", "int_parsing", "finite_number"),
+        *("greater_than", "greater_than_equal", "less_than", "less_than_equal"),
+    }
+)
+"""Types of errors of numbers and switches, which hold no secret, so that the value is shown."""
 
 
 def _problem(error: ErrorDetails) -> str:

@@ -227,7 +227,11 @@ TextList = Annotated[tuple[str, ...], NoDecode, BeforeValidator(parse_list)]
 def are_passed_on(names: tuple[str, ...]) -> tuple[str, ...]:
     """Return names of variables. Raises ValueError for a name that no server may be given."""
     for name in names:
-        if "=" in name or "\0" in name:
+        if "=" in name:
+            raise ValueError(
+                f"{quote(name.partition('=')[0])} has a value; list the names of variables only"
+            )
+        if "\0" in name:
             raise ValueError(f"{quote(name)} is not the name of a variable; remove it")
         if name.upper().startswith(ENV_PREFIX):
             raise ValueError(

@@ -27,6 +27,7 @@ TEXTS = {
     "list_type": "should be a JSON list",
     "extra_forbidden": "is not a known key",
     "int_parsing": "should be an integer",
+    "float_parsing": "should be a number",
     "bool_parsing": "should be true or false",
     "too_short": "should have {min_length} items or more",
     "too_long": "should have {max_length} items or fewer",
