@@ -56,7 +56,7 @@ def test_a_folder_is_copied_to_another_and_only_what_is_new_the_next_time(
 ) -> None:
     target = tmp_path / "target folder"
     first = run("copy", "--from", root, "--to", f"file://{str(target).replace(' ', '%20')}")
-    assert first.stdout == "3 documents copied and verified, 0 there already, 0 failed\n"
+    assert first.stdout == "3 documents copied and verified, 0 unchanged, 0 failed\n"
     for document in (BOOK, PAYROLL, OTHER):
         copied = read_document(document_path(target, document.tenant_id, document.doc_id))
         assert (copied.pages, copied.readers) == (document.pages, document.readers)
@@ -70,7 +70,7 @@ def test_a_folder_is_copied_to_postgresql_and_back(
     there = run_sql("copy", "--from", root, "--to", database.url)
     assert (there.exit_code, there.stdout) == (
         0,
-        "3 documents copied and verified, 0 there already, 0 failed\n",
+        "3 documents copied and verified, 0 unchanged, 0 failed\n",
     )
     listed = json.loads(run_sql("list", "--json").stdout)
     assert [(it["tenant_id"], it["doc_id"], it["readers"]) for it in listed["documents"]] == [
@@ -97,8 +97,8 @@ def test_another_version_at_the_target_is_replaced_only_when_that_is_said(
     write_document(target, newer, replace=False)
     refused = run("copy", "--from", root, "--to", target)
     assert refused.exit_code == 1
-    assert refused.stdout == "2 documents copied and verified, 0 there already, 1 failed\n"
-    assert "acme  book: the target has another version of it" in refused.stderr
+    assert refused.stdout == "2 documents copied and verified, 0 unchanged, 1 failed\n"
+    assert "acme  book: the target has a different version" in refused.stderr
     assert read_document(document_path(target, "acme", "book")).pages == ("newer",)
     assert run("copy", "--from", root, "--to", target, "--replace").exit_code == 0
     assert read_document(document_path(target, "acme", "book")).pages == BOOK.pages
@@ -118,7 +118,7 @@ def test_files_that_cannot_be_copied_are_failures(run: Run, root: Path, tmp_path
     (root / "acme" / "broken.json").write_text("{", encoding="utf-8")
     copied = run("copy", "--from", root, "--to", tmp_path / "target")
     assert copied.exit_code == 1
-    assert copied.stdout == "3 documents copied and verified, 0 there already, 1 failed\n"
+    assert copied.stdout == "3 documents copied and verified, 0 unchanged, 1 failed\n"
     assert copied.stderr.startswith("acme/broken.json: ")
     shown = run("copy", "--from", root, "--to", tmp_path / "target", "--json")
     assert [it["file"] for it in json.loads(shown.stdout)["failed"]] == ["acme/broken.json"]
@@ -180,11 +180,12 @@ def test_migrate_creates_the_schema_and_the_role_once(
     url = database.server.url(role, database.name)
     run = run_with(documents_url=url, documents_owner_url=database.owner_url)
     assert run("migrate").stdout == (
-        f"migrated the schema from number 0 to {newest()}\nthe role {role} was created, and has "
-        "the grants\n"
+        f"migrated the schema from number 0 to {newest()}\n"
+        f"the role {role} was created and has the required permissions\n"
     )
     assert run("migrate").stdout == (
-        f"the schema is already at number {newest()}\nthe role {role} has the grants\n"
+        f"the schema is already at number {newest()}\n"
+        f"the role {role} has the required permissions\n"
     )
     assert run("list", "--tenant", "acme").exit_code == 0
 

@@ -55,7 +55,7 @@ def test_show_tells_all_but_the_text(run: Run, root: Path) -> None:
         "title     The[31m book",
         "tags      vpn, manual",
         "language  de",
-        "readers   all of the tenant",
+        "readers   all users of the tenant",
         "pages     6 (no text: 2-3, 5)",
         f"size      12 characters of text, {path.stat().st_size} bytes of file",
         f"file      {path}",

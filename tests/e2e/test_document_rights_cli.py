@@ -36,7 +36,7 @@ def readers(root: Path) -> Readers | None:
             "user ann, user bob, role it",
         ),
         (("--nobody",), Readers(), "nobody"),
-        (("--everybody",), None, "all of the tenant"),
+        (("--everybody",), None, "all users of the tenant"),
     ],
 )
 def test_it_sets_all_readers_anew(

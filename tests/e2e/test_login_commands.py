@@ -129,7 +129,7 @@ async def test_a_login_whose_key_is_lost_can_only_be_forgotten(tmp_path: Path) -
         assert (await asyncio.to_thread(there.run, "login", "s"))[0] == 0
         there.environment["MCP_PROXY_CREDENTIALS_KEY"] = NEW_KEY
         code, out, err = await asyncio.to_thread(there.run, "logins", "--reseal")
-        assert (code, out) == (1, "s\tdeployment\t\t\tnone of the keys opens it\t-\n")
+        assert (code, out) == (1, "s\tdeployment\t\t\tcannot be decrypted\t-\n")
         assert "1 login could not be re-encrypted" in err
         code, out, err = await asyncio.to_thread(there.run, "logout", "s")
     assert (code, out) == (0, "signed out of s\n")

@@ -54,12 +54,13 @@ _UnsignedUntil = Annotated[
     typer.Option(
         "--unsigned-until",
         metavar="SEQ",
-        help="The last record written before there was a key. By default every record has to be "
+        help="Number of the last record written without a key. By default every record must be "
         "signed.",
     ),
 ]
 _KeyFile = Annotated[
-    Path | None, typer.Option("--key-file", help="By default MCP_PROXY_AUDIT_KEY_FILE.")
+    Path | None,
+    typer.Option("--key-file", help="The key file; by default that of MCP_PROXY_AUDIT_KEY_FILE."),
 ]
 
 
@@ -76,12 +77,14 @@ def _add_tail(app: typer.Typer, load: Load) -> None:
     @app.command("tail")
     def tail_command(
         file: _File = None,
-        lines: Annotated[int, typer.Option("-n", "--lines", min=0, help="Records before.")] = 10,
+        lines: Annotated[
+            int, typer.Option("-n", "--lines", min=0, help="Number of records to print.")
+        ] = 10,
         follow: Annotated[
             bool, typer.Option("-f", "--follow", help="Print new records as they are written.")
         ] = False,
     ) -> None:
-        """Print the newest records, and with --follow each new one."""
+        """Print the newest records; with --follow, also new ones as they are written."""
         path = _path(file, load)
         newest = _find(path, RecordFilter(), lines)
         for record in reversed(newest):
@@ -106,18 +109,18 @@ def _add_find(app: typer.Typer, load: Load) -> None:
         server: Annotated[str | None, typer.Option(help="A downstream server.")] = None,
         document: Annotated[str | None, typer.Option(help="The id of a document.")] = None,
         code: Annotated[str | None, typer.Option(help="An error code, OK or CANCELLED.")] = None,
-        event: Annotated[str | None, typer.Option(help="The kind of record.")] = None,
+        event: Annotated[str | None, typer.Option(help="The event, such as tool.call.")] = None,
         trace: Annotated[str | None, typer.Option(help="The trace id.")] = None,
         token: Annotated[str | None, typer.Option(help="The id of a token.")] = None,
-        since: Annotated[str | None, typer.Option(help="ISO 8601; without a zone UTC.")] = None,
-        until: Annotated[str | None, typer.Option(help="ISO 8601; without a zone UTC.")] = None,
+        since: Annotated[str | None, typer.Option(help="Earliest time, ISO 8601 (UTC).")] = None,
+        until: Annotated[str | None, typer.Option(help="Latest time, ISO 8601 (UTC).")] = None,
         limit: Annotated[
-            int, typer.Option(min=1, help="Print at most this many records, the newest.")
+            int, typer.Option(min=1, help="Print only this many of the newest.")
         ] = 1000,
     ) -> None:
-        """Print the records that match all options, the oldest first.
+        """Print the records that match all options, oldest first.
 
-        Exits with 1 when there is none.
+        Exits with 1 if none match.
         """
         wanted = RecordFilter(
             tenant_id=tenant,
@@ -149,11 +152,11 @@ def _add_verify(app: typer.Typer, load: Load) -> None:
         key_file: _KeyFile = None,
         unsigned_until: _UnsignedUntil = 0,
     ) -> None:
-        """Check that no record was changed, lost, moved or cut off, and no file taken away.
+        """Check that no record was changed, lost or moved, and no file truncated or removed.
 
-        Exits with 1 if one was; files that a signed record says were rotated away are a note.
-        Without a key only the numbers of the records can be checked. The audit of unauthenticated
-        requests, which is beside the file, is checked as well.
+        Exits with 1 if it finds a problem. Files removed by rotation are only a note. Without a
+        key, only the record numbers are checked. The audit of unauthenticated requests, in files
+        beside this one, is checked as well.
         """
         settings = load()
         try:
@@ -178,7 +181,7 @@ def _add_verify(app: typer.Typer, load: Load) -> None:
 def _path(file: Path | None, load: Load) -> Path:
     path = file or load().audit_path
     if path is None:
-        _fail(f"{variable('audit')} is log, so the audit is not in a file; name a file")
+        _fail(f"{variable('audit')} is log, so there is no audit file; name one")
     try:
         files = audit_files(path)
     except OSError as error:
@@ -265,7 +268,7 @@ def _new_lines(path: Path, last_seq: int) -> Iterator[bytes]:
 def _head(text: str) -> Head:
     seq, _, mac = text.partition(":")
     if not seq.isascii() or not seq.isdigit():
-        raise typer.BadParameter("it must be SEQ:MAC, as the log line audit.head has them")
+        raise typer.BadParameter("it must be SEQ:MAC, as in the log line audit.head")
     return Head(int(seq), mac)
 
 

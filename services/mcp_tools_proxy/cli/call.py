@@ -74,7 +74,7 @@ def _add_call(app: typer.Typer, load: LoadSettings, tool_argument: ArgumentInfo)
     ) -> None:
         """Run one tool of a running gateway.
 
-        The token is that of MCP_PROXY_CLIENT_TOKEN, which no list of processes shows.
+        The token is read from MCP_PROXY_CLIENT_TOKEN, so that lists of processes do not show it.
         """
         caller = CallerOptions(tenant, user, roles or (), agent)
         envelope = _send(EXECUTE, GatewayClient.of(load(), url), tool, arg or (), caller)
@@ -98,10 +98,10 @@ def _add_explain(app: typer.Typer, load: LoadSettings, tool_argument: ArgumentIn
         url: UrlOption = None,
         as_json: AnswerAsJson = False,
     ) -> None:
-        """Show what would happen to a call, and why; nothing runs, and nothing is charged.
+        """Show what would happen to a call, and why. Nothing is run or charged.
 
-        The token of MCP_PROXY_CLIENT_TOKEN needs the operator right audit; a gateway on loopback
-        without an admin token needs none. Exits with 1 if the call would be refused.
+        The token in MCP_PROXY_CLIENT_TOKEN needs the operator right audit. A gateway on loopback
+        without an admin token needs no token. Exits with 1 if the call would be refused.
         """
         caller = CallerOptions(tenant, user, roles or (), agent)
         answer = _send(EXPLAIN, GatewayClient.of(load(), url), tool, arg or (), caller)
@@ -153,7 +153,7 @@ def _verdict_of(answer: Mapping[str, object]) -> str:
         _text(it, "message") for it in objects_of(answer, "checks") if it.get("check") == check
     )
     if decision == "not_checked":
-        return f"whether the call would be made is not known ({check}): {messages}"
+        return f"cannot tell whether the call would be made ({check}): {messages}"
     return f"the call would be refused ({decision}) by the check {check}: {messages}"
 
 

@@ -19,7 +19,7 @@ FILES: Mapping[str, Mapping[str, object]] = {
         "$schema": f"{SCHEMAS}/mcp.schema.json",
         "mcpServers": {
             "example": {
-                "name": "An example: put a server of yours here, and enable it",
+                "name": "Example: replace it with your server, then enable it",
                 "type": "http",
                 "url": "http://127.0.0.1:8084/mcp",
                 "enabled": False,
@@ -31,7 +31,7 @@ FILES: Mapping[str, Mapping[str, object]] = {
         "$schema": f"{SCHEMAS}/preset.schema.json",
         "id": "work",
         "name": "Work",
-        "description": "The tools that callers may use, each by name.",
+        "description": "The tools that callers may use.",
         "tools": [{"serverId": "example", "toolName": "search", "enabled": False}],
     },
     "agents.json": {"$schema": f"{SCHEMAS}/agents.schema.json", "agents": []},
@@ -39,24 +39,24 @@ FILES: Mapping[str, Mapping[str, object]] = {
 """A folder that changes nothing: no server is connected to, and no agent has to be named."""
 
 _Folder = Annotated[
-    Path | None, typer.Argument(metavar="FOLDER", help="By default MCP_PROXY_CONFIG_DIR.")
+    Path | None,
+    typer.Argument(metavar="FOLDER", help="The folder; by default MCP_PROXY_CONFIG_DIR."),
 ]
 
 
 def config_app(default_folder: Callable[[], Path]) -> typer.Typer:
     """Build the ``config`` sub-command; ``default_folder`` is called when a command runs."""
     app = typer.Typer(
-        name="config", help="Create a configuration folder to start from.", rich_markup_mode=None
+        name="config", help="Create a configuration folder with examples.", rich_markup_mode=None
     )
 
     @app.command("init")
     def init(folder: _Folder = None) -> None:
-        """Write a configuration folder to start from.
+        """Create a configuration folder with examples.
 
-        It has mcp.json, a preset, agents.json, and their schemas for editors. A gateway
-        connects to no server until one is enabled in mcp.json.
+        It contains mcp.json with a disabled server, a preset, agents.json, and schemas for editors.
 
-        Files that are there are never overwritten: then nothing is written, and the exit code is 1.
+        If any of these files exists, nothing is written and the exit code is 1.
         """
         root = folder or default_folder()
         texts = _texts()

@@ -24,7 +24,7 @@ def add_console_command(app: typer.Typer, load: Callable[[], Settings]) -> None:
     def show_address(port: Port = None) -> None:
         """Print the address of the console of the gateway on this machine.
 
-        Where no token can sign in, it is a new one-time link, valid for ten minutes.
+        If operators cannot sign in with a token, it is a new one-time link, valid for ten minutes.
         """
         settings = load()
         try:
@@ -43,7 +43,7 @@ def _address(settings: Settings, port: int) -> str:
     if not settings.console:
         raise _NoAddress(
             "the console is off in the settings of this command; use those of the gateway, or "
-            "set MCP_PROXY_CONSOLE=true and restart it"
+            "set MCP_PROXY_CONSOLE=true and restart the gateway"
         )
     host = settings.host
     if not needs_one_time_address(settings):

@@ -36,7 +36,7 @@ _KINDS = {"tools": "tool", "prompts": "prompt", "resources": "resource"}
 
 _Tool = Annotated[str | None, typer.Option("--tool", help="The tool of the call.")]
 _Document = Annotated[str | None, typer.Option("--document", help="The document of the call.")]
-_PresetId = Annotated[str, typer.Argument(metavar="PRESET", help="The id, as list shows it.")]
+_PresetId = Annotated[str, typer.Argument(metavar="PRESET", help="The preset's id, as listed.")]
 _NoPersist = Annotated[
     bool, typer.Option("--no-persist", help="Switch until the next start; do not change mcp.json.")
 ]
@@ -68,7 +68,7 @@ def _tools_app(load: LoadSettings) -> typer.Typer:
     ) -> None:
         """List the tools that a caller may run.
 
-        Without a terminal name and description are separated by tabs.
+        If the output is not a terminal, name and description are separated by a tab.
         """
         caller = CallerOptions(tenant, user, roles or (), agent)
         answer = fetch(GatewayClient.of(load(), url), TOOLS, caller.query)
@@ -89,7 +89,7 @@ def _add_servers(app: typer.Typer, load: LoadSettings) -> None:
     def servers(url: UrlOption = None, as_json: AnswerAsJson = False) -> None:
         """Show the servers of a running gateway, and their state.
 
-        The last error is shown to operators only: see MCP_PROXY_CLIENT_TOKEN.
+        Only operators see the last error; set MCP_PROXY_CLIENT_TOKEN to the token of one.
         """
         answer = fetch(GatewayClient.of(load(), url), SERVERS, {})
         if as_json:
@@ -156,7 +156,7 @@ def _presets_app(load: LoadSettings) -> typer.Typer:
         url: UrlOption = None,
         as_json: AnswerAsJson = False,
     ) -> None:
-        """Switch to a preset, for all callers, and make it the default of mcp.json.
+        """Switch all callers to a preset, and make it the default in mcp.json.
 
         Needs the operator right presets.
         """
@@ -187,7 +187,7 @@ def _add_limits(app: typer.Typer, load: LoadSettings) -> None:
     ) -> None:
         """Show the budgets that a call would be charged to; nothing is charged.
 
-        Without a token that proves the tenant it needs the operator right audit.
+        Needs a token of the tenant, or one with the operator right audit.
         """
         caller = CallerOptions(tenant, user, (), agent)
         query = {"tool": tool, "doc_id": document}

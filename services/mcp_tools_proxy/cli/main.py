@@ -62,14 +62,14 @@ ConfigDir = Annotated[
 Offers = Annotated[
     bool,
     typer.Option(
-        "--offers", help="List the tools, prompts and resources of every server, for presets."
+        "--offers", help="List the tools, prompts and resources of all servers, for use in presets."
     ),
 ]
 Agent = Annotated[
     str | None,
     typer.Option(
         autocompletion=agent_names,
-        help="List the components that this agent sees, and the hidden ones.",
+        help="List the items that this agent can and cannot use.",
     ),
 ]
 Tenant = Annotated[
@@ -105,7 +105,7 @@ Documents = Annotated[
     ),
 ]
 Verbose = Annotated[
-    bool, typer.Option("--verbose", help="Show the log as well, with the stderr of the servers.")
+    bool, typer.Option("--verbose", help="Also show the log, including the stderr of servers.")
 ]
 Upgrade = Annotated[
     bool,
@@ -117,7 +117,7 @@ Offline = Annotated[
     bool,
     typer.Option(
         "--offline",
-        help="Read files only, without connecting to servers or databases, for a pipeline.",
+        help="Only read files, without connecting to servers or databases (for CI).",
     ),
 ]
 Lock = Annotated[
@@ -144,7 +144,7 @@ Pretty = Annotated[
 
 app = typer.Typer(
     name="mcp-tools-proxy",
-    help="The tool-execution gateway that an LLM runtime calls. Without a command: serve.",
+    help="Tool-execution gateway for LLM applications. The default command is serve.",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -209,7 +209,7 @@ def stdio_command(
 ) -> None:
     """Serve MCP over stdin and stdout.
 
-    One local client starts it and is the only one; the log goes to stderr.
+    For one local client, which starts this command. The log goes to stderr.
     """
     settings = _load(Settings)
     configure_logging(settings.log_level, sys.stderr)

@@ -24,7 +24,7 @@ def add_settings_command(app: typer.Typer, load: Callable[[], Settings]) -> None
 
     @app.command("settings")
     def show_settings(as_json: AsJson = False) -> None:
-        """Show the settings that a gateway started here would have, and their sources.
+        """Show the settings of a gateway started in this folder, and their sources.
 
         A source is the environment, .env or the default. Secrets are hidden.
         """

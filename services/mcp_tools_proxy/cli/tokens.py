@@ -65,7 +65,7 @@ _User = Annotated[
     typer.Option(
         "--user",
         callback=identifier,
-        help="The user of the token. By default the one that each request names.",
+        help="The user of the token. By default each request names the user.",
     ),
 ]
 _Roles = Annotated[
@@ -88,7 +88,7 @@ _Agents = Annotated[
         "--agent",
         callback=identifiers,
         autocompletion=agent_names,
-        help="An agent that it may act for. May be repeated. By default any, or none.",
+        help="An agent that it may act for. May be repeated. By default unrestricted.",
     ),
 ]
 _Documents = Annotated[
@@ -100,7 +100,7 @@ _Documents = Annotated[
     ),
 ]
 _Admin = Annotated[
-    bool, typer.Option("--admin", help="Short for --may presets: it may switch presets.")
+    bool, typer.Option("--admin", help="Short for --may presets (may switch presets).")
 ]
 _May = Annotated[
     list[str] | None,
@@ -125,7 +125,7 @@ _File = Annotated[
     typer.Option("--tokens-file", help="The tokens file; by default MCP_PROXY_TOKENS_FILE."),
 ]
 _Id = Annotated[
-    str, typer.Argument(metavar="ID", autocompletion=token_ids, help="As list shows it.")
+    str, typer.Argument(metavar="ID", autocompletion=token_ids, help="The token's id, as listed.")
 ]
 
 
@@ -156,7 +156,7 @@ def tokens_app(default_path: Callable[[], Path | None]) -> typer.Typer:
     ) -> None:
         """Create a token, and print it once.
 
-        The file has only its hash.
+        The file contains only its hash.
         """
         rights = {OperatorRight(word) for word in may or ()}
         if admin:
@@ -182,8 +182,9 @@ def tokens_app(default_path: Callable[[], Path | None]) -> typer.Typer:
     def list_tokens(as_json: AsJson = False, tokens_file: _File = None) -> None:
         """Show the tokens of the file, without their secrets.
 
-        Without a terminal a line has, separated by tabs, id, tenant, user, agents, admin, created,
-        expires, note, operator rights, roles, whether requests assert users, and documents.
+        If the output is not a terminal, each line has these columns, separated by tabs: id, tenant,
+        user, agents, admin, created, expires, note, operator rights, roles, whether requests assert
+        users, and documents.
         """
         print_tokens(_read(_path(tokens_file, default_path)), as_json=as_json)
 
@@ -191,7 +192,7 @@ def tokens_app(default_path: Callable[[], Path | None]) -> typer.Typer:
     def revoke(token_id: _Id, tokens_file: _File = None) -> None:
         """Revoke a token.
 
-        A running service refuses it within a second.
+        A running gateway refuses it within a second.
         """
         with _failures():
             remove_entry(_path(tokens_file, default_path), token_id)
@@ -220,7 +221,7 @@ def _check_together(principal: Principal) -> None:
     """Check options that concern each other. Raises BadParameter."""
     match contradiction_of(principal):
         case "tenant":
-            raise typer.BadParameter("--tenant is needed, unless it is for an operator (--may)")
+            raise typer.BadParameter("--tenant is required, except for operators (--may)")
         case "asserts_users":
             raise typer.BadParameter(
                 "--asserts-users: each request sets user and roles; leave out --user and --role"
@@ -233,7 +234,7 @@ def _failures() -> Iterator[None]:
     try:
         yield
     except UnknownToken as error:
-        echo(f"no token has the id {quote(str(error))}; list shows them", err=True)
+        echo(f"no token has the id {quote(str(error))}; see tokens list", err=True)
     except OSError as error:
         echo(f"{error.filename}: {error.strerror}", err=True)
     else:

@@ -22,7 +22,7 @@ def read_path(text: str) -> Path:
     """Return the names of a path. Raises ValueError."""
     if not re.fullmatch(PATH_PATTERN, text):
         raise ValueError(
-            r"has a key that is not a path of names; write a.b for b in a, and a\.b for one name"
+            r"has a key that is not a path; write a.b for b in a, and a\.b for a property a.b"
         )
     names = [""]
     for piece in _PIECES.finditer(text):
@@ -80,7 +80,7 @@ def _read_agent_bind(bind: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any
             raise ValueError("has a key that is not server_id:tool; document tools cannot be bound")
         _check_paths(values)
         if any(map(_has_variable, values.values())):
-            raise ValueError("has a value with ${, and a profile binds constants only")
+            raise ValueError("has a value with ${; a profile can bind only constants")
     return bind
 
 

@@ -357,7 +357,7 @@ def _unused_instructions(preset: Preset) -> Iterator[Oddity]:
     servers = {it.server_id for _, references in preset.references for it in references}
     for server_id in texts if isinstance(texts, Mapping) else ():
         if server_id not in servers:
-            message = "is ignored: the preset names nothing of this server"
+            message = "is ignored: the preset has no items of this server"
             yield ("instructions", server_id), message
 
 

@@ -116,7 +116,7 @@ def check_url(url: str, pattern: str, schemes: str) -> None:
     try:
         urlsplit(url).port  # noqa: B018 - the property raises ValueError for a bad port
     except ValueError as error:
-        raise ValueError("has a host or port that cannot be") from error
+        raise ValueError("has an invalid host or port") from error
 
 
 SERVER_KEYS: JsonDict = {
@@ -136,32 +136,32 @@ def _fill_in(text: str, info: ValidationInfo) -> str:
     environment = environment_for(info)
     text = text if environment is None else fill_in(text, environment)
     if "\0" in text:
-        raise ValueError("holds a NUL character")
+        raise ValueError("contains a NUL character")
     return text
 
 
 def _without_caller(text: str) -> str:
     if has_caller_text(text):
         raise ValueError(
-            "has ${caller.…} or ${secret:…}, which is possible in args, cwd, env and headers only"
+            "has ${caller.…} or ${secret:…}, which is allowed only in args, cwd, env and headers"
         )
     return text
 
 
 def _read_bound_text(text: str, info: ValidationInfo) -> str | CallerTemplate:
     read = read_caller_text(text, environment_for(info), secrets=False)
-    return _without(read, "\0", "holds a NUL character")
+    return _without(read, "\0", "contains a NUL character")
 
 
 def _read_caller_text(text: str, info: ValidationInfo) -> str | CallerTemplate:
-    return _without(read_caller_text(text, environment_for(info)), "\0", "holds a NUL character")
+    return _without(read_caller_text(text, environment_for(info)), "\0", "contains a NUL character")
 
 
 def _read_header(text: str, info: ValidationInfo) -> str | CallerTemplate:
     return _without(
         read_caller_text(text, environment_for(info)),
         f"[{_CONTROL}{_NOT_UTF8}]",
-        "holds a line break, another control character, or bytes that are not text",
+        "contains a line break, another control character, or invalid text",
     )
 
 
@@ -208,7 +208,7 @@ def _not_blank(text: str) -> str:
     if not _VISIBLE.search(text):
         raise ValueError("should not be blank")
     if "\0" in text:
-        raise ValueError("holds a NUL character")
+        raise ValueError("contains a NUL character")
     return text
 
 
@@ -217,7 +217,7 @@ _NOT_BLANK = r"^[^\u0000]*[^\s\u0000][^\u0000]*$"
 
 def _check_override_name(name: str) -> str:
     if not re.fullmatch(OVERRIDE_NAME_PATTERN, name):
-        raise ValueError('should be 1 to 64 letters, digits, "_" or "-", as models take it')
+        raise ValueError('should be 1 to 64 letters, digits, "_" or "-", which models accept')
     return name
 
 
@@ -282,10 +282,10 @@ CallerPartName = Annotated[
     Published({"type": "string", "enum": [part.value for part in CallerPart]}),
 ]
 HeaderName = Annotated[
-    str, _matches(HEADER_NAME_PATTERN, "has a name that no HTTP header can have")
+    str, _matches(HEADER_NAME_PATTERN, "has a name that is not valid for an HTTP header")
 ]
 VariableName = Annotated[
-    str, _matches(VARIABLE_NAME_PATTERN, "has a name that no environment variable can have")
+    str, _matches(VARIABLE_NAME_PATTERN, "has a name that is not valid for an environment variable")
 ]
 ServerId = Annotated[
     str, _matches(ID_PATTERN, f"is not a server id: an id {ID_RULE}, without a colon")

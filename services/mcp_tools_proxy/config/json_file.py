@@ -55,7 +55,7 @@ def read_text(path: Path) -> str:
     try:
         return content.decode()
     except UnicodeDecodeError as error:
-        raise _unusable(path.name, f"is not UTF-8: byte {error.start} is wrong") from error
+        raise _unusable(path.name, f"is not UTF-8: byte {error.start} is invalid") from error
 
 
 def parse_json(file_name: str, text: str, *, comments: bool = False) -> dict[str, object]:
@@ -65,7 +65,7 @@ def parse_json(file_name: str, text: str, *, comments: bool = False) -> dict[str
     """
     text = (strict_json(text) if comments else text).removeprefix("\ufeff")
     if not text.strip():
-        raise _unusable(file_name, "is empty; the least it can hold is a JSON object")
+        raise _unusable(file_name, "is empty; it should contain at least {}")
     try:
         parsed = json.loads(text, object_pairs_hook=_JsonObject, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:

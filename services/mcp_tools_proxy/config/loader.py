@@ -287,7 +287,7 @@ def read_if_there(path: Path, *, comments: bool = False) -> dict[str, object] | 
 
 
 def _dangling_link(path: Path) -> Problem:
-    return Problem(file=path.name, path="$", message="is a link to nothing")
+    return Problem(file=path.name, path="$", message="is a broken symbolic link")
 
 
 def _check_id(preset_id: str) -> None:

@@ -336,14 +336,14 @@ class ServerEntry(BaseModel):
     def _agrees(cls, value: Transport | None, info: ValidationInfo) -> Transport | None:
         transport = info.data.get("transport")
         if value is not None and transport is not None and value is not transport:
-            raise ValueError("says another transport than transport does; keep one of them")
+            raise ValueError("contradicts transport; keep one of them")
         return value
 
     @field_validator("bind_required")
     @classmethod
     def _hides_something(cls, value: bool, info: ValidationInfo) -> bool:
         if value and info.data.get("bind") == {}:
-            raise ValueError("hides nothing without bind; add bind, or take it out")
+            raise ValueError("has no effect without bind; add bind, or remove it")
         return value
 
     @field_validator("command")

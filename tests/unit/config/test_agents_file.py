@@ -33,7 +33,7 @@ def test_no_file_is_no_agents(tmp_path: Path) -> None:
 
 def test_a_link_to_nothing_is_not_no_agents(tmp_path: Path) -> None:
     (tmp_path / "agents.json").symlink_to("..data/agents.json")
-    with pytest.raises(InvalidConfig, match="is a link to nothing"):
+    with pytest.raises(InvalidConfig, match="is a broken symbolic link"):
         load_agents(tmp_path)
 
 

@@ -79,7 +79,7 @@ def test_what_cannot_be_is_refused(text: str, message: str) -> None:
 
 
 def test_an_argument_has_no_secret() -> None:
-    with pytest.raises(BadVariable, match="possible in args"):
+    with pytest.raises(BadVariable, match="in args, cwd, env and headers"):
         read_caller_text("${secret:a}", ENVIRONMENT, secrets=False)
     assert read_caller_text("${secret:-a}", {}, secrets=False) == "a"
 

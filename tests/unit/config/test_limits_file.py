@@ -86,7 +86,7 @@ def test_a_rule_that_limits_nothing_is_a_problem(tmp_path: Path) -> None:
 def test_a_name_of_the_settings_budgets_is_a_problem(tmp_path: Path) -> None:
     rule = make_rule("document_tokens", calls=1)
     assert problems_of(tmp_path, {"rules": [rule]}) == {
-        "$.rules[0].name": "is the name of a budget of the settings; choose another"
+        "$.rules[0].name": "is the name of a built-in budget; choose another"
     }
 
 

@@ -19,7 +19,7 @@ def test_a_missing_file_is_no_configuration_and_nothing_odd(tmp_path: Path) -> N
 
 def test_a_link_to_nothing_is_not_no_file(tmp_path: Path) -> None:
     (tmp_path / "mcp.json").symlink_to("..data/mcp.json")
-    with pytest.raises(InvalidConfig, match="is a link to nothing"):
+    with pytest.raises(InvalidConfig, match="is a broken symbolic link"):
         load_configuration(tmp_path, {}, call_timeout_s=1, max_result_bytes=1)
 
 
@@ -236,7 +236,7 @@ def test_a_nul_from_a_variable_is_refused(tmp_path: Path) -> None:
     problems = refused(
         tmp_path, {"mcpServers": {"a": {"command": "x", "args": ["${A}"]}}}, {"A": "\0"}
     )
-    assert problems == {"$.mcpServers.a.args[0]": "holds a NUL character"}
+    assert problems == {"$.mcpServers.a.args[0]": "contains a NUL character"}
 
 
 def test_bytes_from_a_variable_that_are_no_text_are_refused(tmp_path: Path) -> None:

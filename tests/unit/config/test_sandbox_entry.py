@@ -79,7 +79,7 @@ def test_a_path_may_have_one_part_of_the_caller_in_a_segment(tmp_path: Path) -> 
         ({"sandbox": {"write": [f"{TENANT}/x"]}}, ".sandbox.write", "not absolute"),
         ({"sandbox": {"read": ["/a\0b"]}}, ".sandbox.read[0]", "NUL"),
         ({"sandbox": {"read": ["${UNSET}"]}}, ".sandbox.read[0]", "needs UNSET"),
-        ({"sandbox": {"read": ["/s/${secret:k}"]}}, ".sandbox.read[0]", "possible in args"),
+        ({"sandbox": {"read": ["/s/${secret:k}"]}}, ".sandbox.read[0]", "in args, cwd"),
         ({"sandbox": {"write": [f"/s/{TENANT}"]}}, ".sandbox.write[0]", "is fixed for a session"),
         ({"isolation": "user", "discoveryCaller": {"tenant_id": "a", "user_id": "u"},
           "sandbox": {"write": [f"/s/{TENANT}${{caller.user_id}}"]}},

@@ -25,9 +25,9 @@ CLIENT_PROBLEMS_SHOWN = 20
 """Problems of clients in one table."""
 
 NOT_CHECKED_OFFLINE = (
-    "whether the servers can be reached, and their offers",
-    "the items that presets and agents see, and excluded names that match nothing",
-    "the database of the documents, Redis, the Retrieval Service, the keys of an issuer",
+    "whether servers can be reached, and what they offer",
+    "what presets and agents see, and whether excluded names match an item",
+    "dependencies: PostgreSQL, Redis, the Retrieval Service, the keys of an issuer",
 )
 """What ``check --offline`` leaves out."""
 
@@ -41,7 +41,7 @@ def print_report(
     if offers:
         _table(
             console,
-            "Offered by the servers, by the names for presets",
+            "Offered by the servers, with the names for presets",
             ("server", "kind", "name"),
             [(server_id, kind.value, name) for kind, server_id, name in report.offers],
         )
@@ -89,7 +89,7 @@ def print_report(
     )
     _table(
         console,
-        "Aliases other than server__tool, for model APIs, which reject the names",
+        "Aliases that differ from server__tool, for model APIs that reject these names",
         ("preset", "name", "alias"),
         [
             (found.preset.preset_id, name, alias)
@@ -109,7 +109,7 @@ def print_report(
     lines(console, "Problems", map(str, report.problems))
     lines(console, "Warnings", map(str, report.warnings))
     if report.offline:
-        lines(console, "Not checked, because this was offline", NOT_CHECKED_OFFLINE)
+        lines(console, "Not checked (offline)", NOT_CHECKED_OFFLINE)
     if locked:
         _show_lock(report, console)
     console.print(_verdict(report))
@@ -121,7 +121,7 @@ def _show_client_problems(report: CheckReport, console: Console) -> None:
         found = [it for it in report.client_problems if it.remedy == remedy]
         _table(
             console,
-            f"Some MCP clients reject these tools. What helps: {remedy}",
+            f"Some MCP clients reject these tools. To avoid this, use {remedy}",
             ("tool", "problem"),
             [(it.tool, it.problem) for it in found[:CLIENT_PROBLEMS_SHOWN]],
         )
@@ -192,13 +192,13 @@ def _show_agent_view(agent_view: AgentView, console: Console) -> None:
     shown = quote(agent_view.agent)
     _table(
         console,
-        f"Visible to agent {shown}, by the names that it uses",
+        f"Visible to agent {shown}, with the names it uses",
         ("kind", "name", "alias"),
         [(it.kind.value, it.name, it.alias) for it in agent_view.visible],
     )
     _table(
         console,
-        f"Hidden from agent {shown}, with the key of its profile or of mcp.json that hides it",
+        f"Hidden from agent {shown}, with the key of the profile or mcp.json that hides it",
         ("kind", "server", "name", "hidden by"),
         [(it.kind.value, it.server_id or "-", it.name, it.hidden_by) for it in agent_view.hidden],
     )

@@ -34,10 +34,10 @@ AT_ONCE = 8
 """Documents that are copied at the same time: each is whole in memory."""
 
 _From = Annotated[
-    str, typer.Option("--from", metavar="URL", help="postgresql://…, or the path of a folder.")
+    str, typer.Option("--from", metavar="URL", help="Source: postgresql://… or a folder.")
 ]
 _To = Annotated[
-    str, typer.Option("--to", metavar="URL", help="postgresql://…, or the path of a folder.")
+    str, typer.Option("--to", metavar="URL", help="Target: postgresql://… or a folder.")
 ]
 _Tenants = Annotated[
     list[str] | None,
@@ -49,7 +49,7 @@ _Tenants = Annotated[
 ]
 _Replace = Annotated[
     bool,
-    typer.Option("--replace", help="Replace documents that the target has in another version."),
+    typer.Option("--replace", help="Replace documents of a different version in the target."),
 ]
 
 
@@ -64,12 +64,12 @@ def add_copy(app: typer.Typer, load_settings: LoadSettings) -> None:
         replace: _Replace = False,
         as_json: AsJson = False,
     ) -> None:
-        """Copy documents from one place to another: a folder to PostgreSQL, or back.
+        """Copy documents and their readers from a folder to PostgreSQL, or back.
 
-        With their readers. Each copy is read back, and its SHA-256 compared. What the target has in
-        the same version is left as it is, so the command can be run again after it was interrupted.
+        Each copy is read back and compared by its SHA-256. Documents that the target has in the
+        same version are skipped, so an interrupted copy can be run again.
 
-        All tenants of PostgreSQL can be read as the owner only.
+        Only the owner of a database can copy the documents of all tenants.
         """
         settings = load_settings()
 
@@ -136,7 +136,7 @@ class _Copies:
             return
         copied = counted(self.counts["copied"], "document")
         echo(
-            f"{copied} copied and verified, {self.counts['unchanged']} there already, "
+            f"{copied} copied and verified, {self.counts['unchanged']} unchanged, "
             f"{len(self.failures) + len(self.unusable)} failed"
         )
         for (tenant_id, doc_id), reason in sorted(self.failures.items()):
@@ -149,7 +149,7 @@ class _Copies:
         try:
             self.counts[await self._copy_one(head, key)] += 1
         except VersionConflict:
-            self.failures[key] = "the target has another version of it: replace it with --replace"
+            self.failures[key] = "the target has a different version; to replace it, use --replace"
         except (InvalidDocument, ReadOnlyDocuments, WriteFailed, _NotTheSame) as error:
             self.failures[key] = str(error)
         except DocumentsUnavailable as error:
@@ -173,7 +173,7 @@ class _Copies:
             or copied.readers != head.readers
         ):
             raise _NotTheSame(
-                "the copy in the target differs from the source: run the command again"
+                "the copy in the target differs from the source; run the command again"
             )
         return "copied"
 

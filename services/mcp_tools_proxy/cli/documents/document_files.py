@@ -31,11 +31,11 @@ PAGE = 500
 """Documents that are listed with one request."""
 
 _Owner = Annotated[
-    str, typer.Option("--tenant", callback=identifier, help="The tenant that owns them.")
+    str, typer.Option("--tenant", callback=identifier, help="The tenant of the documents.")
 ]
-_OnlyTenant = Annotated[str | None, typer.Option("--tenant", help="Only this tenant's.")]
-_DocId = Annotated[str, typer.Argument(metavar="DOC_ID", help="As list shows it.")]
-_DocIds = Annotated[list[str], typer.Argument(metavar="DOC_ID", help="As list shows them.")]
+_OnlyTenant = Annotated[str | None, typer.Option("--tenant", help="Only documents of this tenant.")]
+_DocId = Annotated[str, typer.Argument(metavar="DOC_ID", help="The document's id, as listed.")]
+_DocIds = Annotated[list[str], typer.Argument(metavar="DOC_ID", help="Document ids, as listed.")]
 _Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 
 _COLUMNS = (
@@ -56,8 +56,8 @@ def add_list(app: typer.Typer, load_settings: LoadSettings) -> None:
     ) -> None:
         """Show the documents: tenant, doc_id, title, pages, sections.
 
-        When the output is no terminal, these are separated by tabs. What cannot be used, and files
-        to be renamed, are named on stderr.
+        If the output is not a terminal, columns are separated by tabs. Invalid files, and files
+        with a wrong name, are listed on stderr.
         """
         settings = load_settings()
 
@@ -84,7 +84,7 @@ def add_show(app: typer.Typer, load_settings: LoadSettings) -> None:
     ) -> None:
         """Show a document's metadata, versions and sections, without its text.
 
-        Title, tags, readers, pages, those without text, size, file, versions and sections.
+        Shows title, tags, readers, pages, pages without text, size, file, versions and sections.
         """
         settings = load_settings()
 
@@ -117,9 +117,10 @@ def add_remove(app: typer.Typer, load_settings: LoadSettings) -> None:
     ) -> None:
         """Remove documents.
 
-        A running service forgets them within a second.
+        A running gateway stops serving them within a second.
 
-        On a terminal it asks before. What is not there is named, and the exit code is 1.
+        On a terminal the command asks for confirmation. If a document does not exist, the exit
+        code is 1.
         """
         settings = load_settings()
         wanted = list(dict.fromkeys(doc_ids))

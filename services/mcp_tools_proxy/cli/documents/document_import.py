@@ -48,16 +48,20 @@ _Files = Annotated[
     ),
 ]
 _Tenant = Annotated[
-    str, typer.Option("--tenant", callback=identifier, help="The tenant that will own them.")
+    str, typer.Option("--tenant", callback=identifier, help="The tenant of the documents.")
 ]
 _DocId = Annotated[
     str | None,
     typer.Option(
-        "--doc-id", callback=identifier, help="By default the file's name without suffix."
+        "--doc-id",
+        callback=identifier,
+        help="The document's id; by default the file's name without suffix.",
     ),
 ]
-_Title = Annotated[str | None, typer.Option("--title", help="By default the file's own title.")]
-_Tags = Annotated[list[str] | None, typer.Option("--tag", help="May be repeated.")]
+_Title = Annotated[
+    str | None, typer.Option("--title", help="The title; by default the one in the file.")
+]
+_Tags = Annotated[list[str] | None, typer.Option("--tag", help="A tag. May be repeated.")]
 _Language = Annotated[
     str | None, typer.Option("--language", help="Language of the text, a BCP 47 tag: de, pt-BR.")
 ]
@@ -70,7 +74,8 @@ _OcrLanguages = Annotated[
         "--ocr-languages",
         metavar="LANGUAGES",
         callback=ocr_languages,
-        help="OCR languages for scanned pages: eng, or eng,deu. By default those of the setting.",
+        help="OCR languages for scanned pages: eng, or eng,deu. By default those in "
+        "MCP_PROXY_OCR_LANGUAGES.",
     ),
 ]
 
@@ -97,8 +102,8 @@ def add_import(app: typer.Typer, load_settings: LoadSettings) -> None:
     ) -> None:
         """Import PDF, Markdown, plain text, DOCX, HTML and CSV files.
 
-        Each file is parsed in a process of its own, with 1 GiB of memory and 120 s of CPU, or
-        MCP_PROXY_OCR_TIMEOUT_S with OCR.
+        Each file is parsed in a separate process with at most 1 GiB of memory and 120 s of CPU
+        (MCP_PROXY_OCR_TIMEOUT_S with OCR).
         """
         if len(files) > 1 and (doc_id is not None or title is not None):
             option = "--doc-id" if doc_id is not None else "--title"

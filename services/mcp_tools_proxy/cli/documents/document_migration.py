@@ -16,13 +16,14 @@ def add_migrate(app: typer.Typer, load_settings: LoadSettings) -> None:
     def migrate(as_json: AsJson = False) -> None:
         """Create or upgrade the schema in PostgreSQL, and the role of the gateway.
 
-        As the owner of MCP_PROXY_DOCUMENTS_OWNER_URL. The role that MCP_PROXY_DOCUMENTS_URL names
-        is created with its password; of one that exists only the grants are set.
+        Connects with MCP_PROXY_DOCUMENTS_OWNER_URL. The role in MCP_PROXY_DOCUMENTS_URL is created
+        with the password given there; if it exists, only its permissions are set.
         """
         settings = load_settings()
         if settings.documents_owner_url is None:
             _refuse(
-                "MCP_PROXY_DOCUMENTS_OWNER_URL: is needed to migrate: the owner of the database"
+                "MCP_PROXY_DOCUMENTS_OWNER_URL: is required to migrate; set it to the URL of the "
+                "database with the role of its owner"
             )
         owner_url = settings.documents_owner_url.get_secret_value()
         url = settings.documents_url
@@ -40,11 +41,12 @@ def add_migrate(app: typer.Typer, load_settings: LoadSettings) -> None:
             echo(f"migrated the schema from number {done.before} to {done.after}")
         if done.role is None:
             echo(
-                "MCP_PROXY_DOCUMENTS_URL is not set, so the grants were not given to a role",
+                "MCP_PROXY_DOCUMENTS_URL is not set, so no role was given permissions",
                 err=True,
             )
         else:
-            made = "was created, and has the grants" if done.created_role else "has the grants"
+            ready = "has the required permissions"
+            made = f"was created and {ready}" if done.created_role else ready
             echo(f"the role {done.role} {made}")
 
 

@@ -33,9 +33,9 @@ _Roles = Annotated[
 _ForAll = Annotated[bool, typer.Option("--everybody", help="Give all users of the tenant access.")]
 _ForNone = Annotated[bool, typer.Option("--nobody", help="Remove access for all users.")]
 _Owner = Annotated[
-    str, typer.Option("--tenant", callback=identifier, help="The tenant that owns it.")
+    str, typer.Option("--tenant", callback=identifier, help="The tenant of the document.")
 ]
-_DocId = Annotated[str, typer.Argument(metavar="DOC_ID", help="As list shows it.")]
+_DocId = Annotated[str, typer.Argument(metavar="DOC_ID", help="The document's id, as listed.")]
 
 _OLDER_VERSIONS = (
     "{count} older versions are kept and now have the same readers; to delete them, remove the "
@@ -59,9 +59,9 @@ def add_rights(app: typer.Typer, load_settings: LoadSettings) -> None:
     ) -> None:
         """Set which users and roles may read a document.
 
-        By user or by role, either is enough. Those named are all who may: others no longer.
+        A user, or one of the user's roles, has to be named; all others lose access.
 
-        A running service knows within a second.
+        A running gateway applies the change within a second.
         """
         readers = wanted_readers(users, roles, for_all=for_all, for_none=for_none)
         settings = load_settings()
@@ -99,14 +99,16 @@ def wanted_readers(
     """
     is_some = bool(users or roles)
     if [is_some, for_all, for_none].count(True) != 1:
-        raise typer.BadParameter("name --user and --role, or --everybody, or --nobody")
+        raise typer.BadParameter(
+            "name readers with --user and --role, or use --everybody or --nobody"
+        )
     return None if for_all else Readers(users=frozenset(users or ()), roles=frozenset(roles or ()))
 
 
 def spell_readers(readers: Readers | None) -> str:
     """Return readers for a person: ``user ann, role audit``."""
     if readers is None:
-        return "all of the tenant"
+        return "all users of the tenant"
     named = [f"user {one_line(user)}" for user in sorted(readers.users)]
     named += [f"role {one_line(role)}" for role in sorted(readers.roles)]
     return ", ".join(named) or "nobody"

@@ -33,8 +33,8 @@ Folder = Annotated[
     Path | None,
     typer.Option(
         "--documents-path",
-        help="The documents folder; by default MCP_PROXY_DOCUMENTS_URL, else "
-        "MCP_PROXY_DOCUMENTS_PATH.",
+        help="The documents folder; by default the database in MCP_PROXY_DOCUMENTS_URL, otherwise "
+        "the folder in MCP_PROXY_DOCUMENTS_PATH.",
     ),
 ]
 

@@ -81,7 +81,7 @@ def add_login_commands(app: typer.Typer, load_settings: LoadSettings) -> None:
 
     @app.command("logins")
     def logins(tenant: _Tenant = None, reseal: _Reseal = False, as_json: AsJson = False) -> None:
-        """List the logins to servers: the deployment's, or those of a tenant."""
+        """List the logins to servers, of the deployment or of a tenant."""
         settings = _with_key(load_settings())
         found = _run(_list_logins(settings, tenant or "", reseal=reseal))
         _print_logins(found, tenant, as_json=as_json)
@@ -95,7 +95,7 @@ def add_login_commands(app: typer.Typer, load_settings: LoadSettings) -> None:
         user: _User = None,
         config_dir: _ConfigDir = None,
     ) -> None:
-        """Revoke a login to a server, and forget it."""
+        """Revoke a login to a server and delete it."""
         settings = _with_key(load_settings())
         folder = config_dir or settings.config_dir
         _print_ended(server, tenant, _run(_logout(settings, folder, server, tenant, user)))
@@ -104,8 +104,8 @@ def add_login_commands(app: typer.Typer, load_settings: LoadSettings) -> None:
 def _with_key(settings: Settings) -> Settings:
     if not settings.credentials_key:
         _fail(
-            "MCP_PROXY_CREDENTIALS_KEY: is needed to keep logins; use the gateway's, or make one "
-            "with: openssl rand -hex 32"
+            "MCP_PROXY_CREDENTIALS_KEY: is required to store logins; use the gateway's key, or "
+            "make one with: openssl rand -hex 32"
         )
     return settings
 
@@ -126,7 +126,7 @@ async def _login(
         if beyond := await opened.sign_in.beyond_entry(opened.owner):
             options = " ".join(f"--scope {printable(it)}" for it in beyond)
             echo(
-                f"{server} wanted scopes that its entry does not allow, so calls that need them "
+                f"{server} requested scopes that its entry does not allow, so calls that need them "
                 f"will fail: add them to scopes of the entry, then sign in with {options}",
                 err=True,
             )
@@ -226,7 +226,7 @@ def _key_of(login: LoginFacts) -> str | None:
 
 def _cells(login: LoginFacts) -> tuple[str, ...]:
     owner = login.owner
-    known = login.signed_in_time or "none of the keys opens it"
+    known = login.signed_in_time or "cannot be decrypted"
     key = _key_of(login) or "-"
     return owner.server_id, owner.login_for.value, owner.tenant_id, owner.user_id, known, key
 

@@ -76,7 +76,7 @@ class LoopbackRedirect:
             return "404 Not Found", "Not found."
         answer = dict(parse_qsl(target.query))
         if not self._state or answer.get("state") != self._state or self._answer.done():
-            return "400 Bad Request", "This belongs to another sign-in, or to one that has ended."
+            return "400 Bad Request", "This link belongs to a different or finished sign-in."
         self._answer.set_result(answer)
         return "200 OK", "Sign-in finished; the terminal shows the result."
 

@@ -55,7 +55,7 @@ def load_active_lock(folder: Path, before: ActiveLock) -> ActiveLock:
         return ActiveLock(lock=build_lock(parse_json(LOCK_FILE, text)), digest=digest)
     except FileNotFoundError:
         if path.is_symlink():
-            return replace(before, problems=(_problem("is a link to nothing"),))
+            return replace(before, problems=(_problem("is a broken symbolic link"),))
         if before.lock is None:
             return ActiveLock()
         return replace(before, problems=(_problem(f"was removed; {_LAST_GOOD}"),))

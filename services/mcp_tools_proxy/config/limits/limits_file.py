@@ -30,7 +30,7 @@ def _as_list(written: object) -> object:
 
 def _not_reserved(name: str) -> str:
     if name in RESERVED_NAMES:
-        raise ValueError("is the name of a budget of the settings; choose another")
+        raise ValueError("is the name of a built-in budget; choose another")
     return name
 
 

@@ -48,9 +48,9 @@ def auth_faults(entry: ServerEntry, support: OAuthSupport) -> Iterator[Fault]:
     if auth is None or turns_oauth_off(entry):
         return
     if entry.effective_transport is Transport.STDIO:
-        yield ("auth",), "needs a server with a url: a program is given tokens in env"
+        yield ("auth",), "needs a server with a url; a program gets its tokens in env"
     if _has_authorization(entry):
-        yield ("headers",), "has Authorization, which auth sets; take one of them out"
+        yield ("headers",), "has Authorization, which auth sets; remove one of them"
     if entry.assertion is not None and entry.assertion.header.lower() == "authorization":
         yield ("assertion", "header"), "is Authorization, which auth sets; choose another"
     faults = (
@@ -113,7 +113,7 @@ def _grant_faults(auth: AuthEntry) -> Iterator[tuple[str, str]]:
     if auth.pkce is not None and not grant.needs_person:
         yield "pkce", f"is for authorization_code only; {grant.value} works without a sign-in"
     if auth.discovery is not None and auth.login_for is LoginFor.DEPLOYMENT:
-        yield "discovery", "is not needed: the deployment's own token discovers the server"
+        yield "discovery", "is not needed: the server is discovered with the deployment's token"
 
 
 def _for_faults(entry: ServerEntry, auth: AuthEntry) -> Iterator[tuple[str, str]]:
@@ -157,7 +157,7 @@ def _templates(auth: AuthEntry) -> Iterator[tuple[str, CallerTemplate]]:
 def _template_faults(key: str, template: CallerTemplate, auth: AuthEntry) -> Iterator[Fault]:
     may = {CallerPart.TENANT_ID} if auth.login_for is LoginFor.TENANT else set()
     if template.caller_parts - may:
-        yield ("auth", key), 'has a part of the caller that "for" does not separate by'
+        yield ("auth", key), 'has a part of the caller that "for" does not cover'
 
 
 def _tenant_faults(auth: AuthEntry) -> Iterator[tuple[str, str]]:
@@ -168,7 +168,7 @@ def _tenant_faults(auth: AuthEntry) -> Iterator[tuple[str, str]]:
         return
     for key, value in (("clientId", auth.client_id), ("clientSecret", auth.client_secret)):
         if not isinstance(value, CallerTemplate) or not value.caller_parts:
-            yield key, "should be a tenant's own: ${secret:PATH} with ${caller.tenant_id} in it"
+            yield key, "should differ by tenant: ${secret:PATH} with ${caller.tenant_id} in PATH"
 
 
 def _is_local(url: str) -> bool:

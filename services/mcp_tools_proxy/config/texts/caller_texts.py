@@ -98,7 +98,7 @@ def _pieces(text: str, *, secrets: bool) -> Iterator[str | CallerPart | SecretPa
         elif secrets:
             yield _secret_path(found["path"])
         else:
-            raise BadVariable("has ${secret:…}, which is possible in args, cwd, env and headers")
+            raise BadVariable("has ${secret:…}, which is allowed in args, cwd, env and headers")
     yield text[start:]
 
 
