@@ -96,7 +96,7 @@ class Metrics:
         self.call_totals = CallTotals(tenants)
         r.register(self.call_totals)
         self.requests_refused = Counter(
-            "mcp_proxy_requests_refused", "Requests that never became a call, by code.", ["code"],
+            "mcp_proxy_requests_refused", "Requests refused before a call, by code.", ["code"],
             registry=r,
         )  # fmt: skip
         r.register(RefusalTotals(self.call_totals.calls_of_codes, self._requests_of_codes))
@@ -112,46 +112,48 @@ class Metrics:
             buckets=_BLOCKED_SECONDS, registry=r,
         )  # fmt: skip
         self.mcp_sessions = Gauge(
-            "mcp_proxy_mcp_sessions", "MCP sessions that hold something here.", registry=r
+            "mcp_proxy_mcp_sessions",
+            "MCP sessions with a stream, a subscription or a log level.",
+            registry=r,
         )
         self.mcp_sessions_limit = Gauge(
-            "mcp_proxy_mcp_sessions_limit", "MCP sessions that may hold something at once.",
+            "mcp_proxy_mcp_sessions_limit", "Maximum number of active MCP sessions.",
             registry=r,
         )  # fmt: skip
         self.mcp_streams = Gauge(
-            "mcp_proxy_mcp_streams", "Streams that MCP clients hold open.", registry=r
+            "mcp_proxy_mcp_streams", "Open streams of MCP clients.", registry=r
         )
         self.remote_up = Gauge(
-            "mcp_proxy_remote_up", "1 while the link to the remote backend is up.", registry=r
+            "mcp_proxy_remote_up", "1 while the remote backend is connected.", registry=r
         )
         self.remote_links = Counter(
-            "mcp_proxy_remote_links", "Links to the remote backend that came up.", registry=r
+            "mcp_proxy_remote_links", "Opened connections to the remote backend.", registry=r
         )
         self.remote_link_losses = Counter(
             "mcp_proxy_remote_link_losses",
-            "Links to the remote backend that were lost or not had: lost, closed, refused, "
+            "Lost or failed connections to the remote backend: lost, closed, refused, "
             "unauthorized or unreachable.",
             ["reason"], registry=r,
         )  # fmt: skip
         self.remote_sessions = Gauge(
-            "mcp_proxy_remote_sessions", "Sessions of the remote backend that are open.", registry=r
+            "mcp_proxy_remote_sessions", "Open sessions of the remote backend.", registry=r
         )
         self.remote_frames = Counter(
             "mcp_proxy_remote_frames",
-            "Frames of the remote backend (in) and for it (out): ok, ignored or too_large.",
+            "Frames from the remote backend (in) and to it (out): ok, ignored or too_large.",
             ["direction", "result"], registry=r,
         )  # fmt: skip
         self.remote_waiting_bytes = Gauge(
-            "mcp_proxy_remote_waiting_bytes", "Bytes that wait to be sent to the remote backend.",
+            "mcp_proxy_remote_waiting_bytes", "Bytes waiting to be sent to the remote backend.",
             registry=r,
         )  # fmt: skip
         self.limit_refusals = Counter(
-            "mcp_proxy_rate_limit_refusals", "Calls refused, by the budget that refused.",
+            "mcp_proxy_rate_limit_refusals", "Refused calls by the budget that refused them.",
             ["budget"], registry=r,
         )  # fmt: skip
         self.tenant_limit_refusals = Counter(
             "mcp_proxy_tenant_rate_limit_refusals",
-            "Calls refused of named tenants, and of all others, by the budget that refused.",
+            "Refused calls by tenant and by the budget that refused them.",
             ["tenant", "budget"], registry=r,
         )  # fmt: skip
         self.limit_store_up = Gauge(
@@ -172,11 +174,11 @@ class Metrics:
         )  # fmt: skip
         self.embeddings_requests = Counter(
             "mcp_proxy_embeddings_requests",
-            "Requests for vectors of a query, or of a document's chunks: ok or failed.",
+            "Embedding requests for a query or a document: ok or failed.",
             ["purpose", "outcome"], registry=r,
         )  # fmt: skip
         self.embeddings_seconds = Histogram(
-            "mcp_proxy_embeddings_seconds", "Time of one request for vectors.", ["purpose"],
+            "mcp_proxy_embeddings_seconds", "Time of one embedding request.", ["purpose"],
             buckets=SECONDS, registry=r,
         )  # fmt: skip
         self.documents_embedded = Counter(
@@ -184,7 +186,7 @@ class Metrics:
             registry=r,
         )  # fmt: skip
         self.documents_without_vectors = Gauge(
-            "mcp_proxy_documents_without_vectors", "Documents that wait for their vectors.",
+            "mcp_proxy_documents_without_vectors", "Documents waiting for their vectors.",
             registry=r,
         )  # fmt: skip
         self.searches_without_meaning = Counter(
@@ -196,20 +198,20 @@ class Metrics:
             "mcp_proxy_tokens_expiring", "Tokens of the tokens file that expire within 7 days.",
             registry=r,
         )  # fmt: skip
-        self.documents = Gauge("mcp_proxy_documents", "Documents that are served.", registry=r)
+        self.documents = Gauge("mcp_proxy_documents", "Documents served.", registry=r)
         self.document_cache_bytes = Gauge(
             "mcp_proxy_document_cache_bytes", "Memory of cached texts and indexes.", registry=r
         )
         self.document_cache_hits = FunctionCounter(
-            "mcp_proxy_document_cache_hits", "Look-ups of documents that memory answered."
+            "mcp_proxy_document_cache_hits", "Document look-ups answered from memory."
         )
         r.register(self.document_cache_hits)
         self.document_cache_misses = FunctionCounter(
-            "mcp_proxy_document_cache_misses", "Look-ups of documents that asked their store."
+            "mcp_proxy_document_cache_misses", "Document look-ups that read the store."
         )
         r.register(self.document_cache_misses)
         self.document_errors = Gauge(
-            "mcp_proxy_document_errors", "Document files that could not be loaded.", registry=r
+            "mcp_proxy_document_errors", "Document files that cannot be loaded.", registry=r
         )
         self.index_builds = Counter(
             "mcp_proxy_search_index_builds", "Search indexes built.", registry=r
@@ -232,11 +234,11 @@ class Metrics:
             ["server"], buckets=_SERVER_SECONDS, registry=r,
         )  # fmt: skip
         self.server_reconnects = Counter(
-            "mcp_proxy_server_reconnects", "Times a server was connected to again.", ["server"],
+            "mcp_proxy_server_reconnects", "Reconnects to the server.", ["server"],
             registry=r,
         )  # fmt: skip
         self.server_discovery_failures = Counter(
-            "mcp_proxy_server_discovery_failures", "Discoveries in which a list failed.",
+            "mcp_proxy_server_discovery_failures", "Discoveries in which a list could not be read.",
             ["server"], registry=r,
         )  # fmt: skip
         self.server_sessions = Gauge(
@@ -256,7 +258,7 @@ class Metrics:
         )  # fmt: skip
         self.server_circuits_open = Gauge(
             "mcp_proxy_server_circuits_open",
-            "Tenants or users whose calls are refused after calls without an answer.",
+            "Tenants or users with an open circuit: their calls are refused.",
             ["server"], registry=r,
         )  # fmt: skip
         self.server_output_mismatches = Counter(
@@ -269,11 +271,11 @@ class Metrics:
             ["check"], registry=r,
         )  # fmt: skip
         self.audit_records_lost = FunctionCounter(
-            "mcp_proxy_audit_records_lost", "Records of the audit that were not written."
+            "mcp_proxy_audit_records_lost", "Audit records that were not written."
         )
         r.register(self.audit_records_lost)
         self.audit_queue_records = Gauge(
-            "mcp_proxy_audit_queue_records", "Records of the audit that wait to be written.",
+            "mcp_proxy_audit_queue_records", "Audit records waiting to be written.",
             registry=r,
         )  # fmt: skip
         self.config_reloads = Counter(
@@ -281,23 +283,23 @@ class Metrics:
             registry=r,
         )  # fmt: skip
         self.config_problems = Gauge(
-            "mcp_proxy_config_problems", "Problems in the configuration files now.", registry=r
+            "mcp_proxy_config_problems", "Problems in the configuration files.", registry=r
         )
         self.spans_lost = Counter(
             "mcp_proxy_trace_spans_lost", "Spans that could not be exported.", registry=r
         )
         self.definitions_quarantined = Gauge(
             "mcp_proxy_definitions_quarantined",
-            "Shown definitions that are held back, because the lock does not have them.",
+            "Quarantined definitions in the preset: they differ from the lock.",
             ["server"], registry=r,
         )  # fmt: skip
         self.definitions_changed = Gauge(
             "mcp_proxy_definitions_changed",
-            "Shown definitions that are not as the lock has them.", ["server"], registry=r,
+            "Definitions in the preset that differ from the lock.", ["server"], registry=r,
         )  # fmt: skip
         self.definitions_flagged = Gauge(
             "mcp_proxy_definitions_flagged",
-            "Shown definitions with hidden characters, comments or look-alike names.",
+            "Definitions in the preset with hidden characters, comments or look-alike names.",
             ["server"], registry=r,
         )  # fmt: skip
         self.guard_findings = Counter(
@@ -306,7 +308,7 @@ class Metrics:
             ["guard", "place", "action"], registry=r,
         )  # fmt: skip
         self.preset_missing = Gauge(
-            "mcp_proxy_preset_missing", "Items the active preset names and no server offers.",
+            "mcp_proxy_preset_missing", "Unavailable items of the active preset.",
             registry=r,
         )  # fmt: skip
 
