@@ -124,4 +124,4 @@ async def test_a_server_with_sessions_of_its_callers_may_answer_while_its_discov
     (last,) = [it for it in explained.checks if it.check == "server"]
     assert last.verdict == "not_checked"
     assert last.message is not None
-    assert "a session of its caller's own" in last.message
+    assert "each caller has its own session" in last.message

@@ -27,7 +27,7 @@ USES: dict[str, tuple[str, dict[str, object]]] = {
     "prompts/list": (f"{PROMPTS}/get", {"name": "plain"}),
     "resources/list": (f"{RESOURCES}/read", {"uri": "raw://text"}),
 }
-UNANSWERED = "server s1 is unavailable: it has not answered its list of"
+UNANSWERED = "server s1 is unavailable: it has not returned its list of"
 
 
 @asynccontextmanager

@@ -35,16 +35,16 @@ async def test_operators_are_shown_how_to_sign_in_and_callers_who_has_to() -> No
         assert "retry_after_s" not in error
         advice = "sign in with: mcp-tools-proxy login s"
         assert (await shown(service))["last_error"].endswith(
-            f"/mcp: nobody has signed in; {advice}"
+            f"/mcp: there is no login yet; {advice}"
         )
-        assert last_reason(service).endswith(f"/mcp: nobody has signed in; {advice}")
+        assert last_reason(service).endswith(f"/mcp: there is no login yet; {advice}")
         login = await sign_in()
         await ready(service)
         issuer.refused.add(login.access_token)
         issuer.refreshes.clear()
         answer = await call(service)
         assert code(answer) == "LOGIN_REQUIRED"
-        assert last_reason(service) == f"the issuer does not renew the login; {advice}"
+        assert last_reason(service) == f"the issuer refused to renew the login; {advice}"
     assert "mcp-tools-proxy" not in str(answer)
 
 
@@ -88,7 +88,7 @@ async def test_a_server_whose_login_is_gone_says_so_and_is_of_use_after_the_next
         ({}, 200, None),
         ({}, 503, "ISSUER answered with HTTP status 503"),
         ({}, 401, "the issuer ISSUER answered with HTTP status 401"),
-        ({"revocation_endpoint": None}, 200, "the issuer ISSUER revokes no tokens"),
+        ({"revocation_endpoint": None}, 200, "issuer ISSUER does not support revoking tokens"),
     ],
     ids=["revoked", "down", "refused", "not possible"],
 )

@@ -342,7 +342,7 @@ async def test_what_lets_an_exchange_be_discovered_is_told_to_operators() -> Non
             reason = last_reason(service)
     assert "last_error" not in shown["servers"][0]
     assert answer["error"]["message"].endswith("first, or to change its entry; tell the user")
-    assert str(reason).endswith('it wants a token to be discovered; give its "auth" a "discovery"')
+    assert str(reason).endswith('set "discovery" in "auth" of the entry')
 
 
 @pytest.mark.parametrize("scope", ["write", "write admin"])
@@ -394,10 +394,10 @@ async def test_wrong_credentials_are_told_without_their_words() -> None:
 @pytest.mark.parametrize(
     ("metadata", "problem"),
     [
-        ({"resource": "http://127.0.0.1:1/mcp", "issuers": ["ISSUER"]}, "another resource"),
-        ({"resource": "SERVER-and-more", "issuers": ["ISSUER"]}, "another resource"),
-        ({"resource": "SERVER/below", "issuers": ["ISSUER"]}, "another resource"),
-        ({"resource": "SERVER", "issuers": ["http://127.0.0.1:1"]}, "other issuers"),
+        ({"resource": "http://127.0.0.1:1/mcp", "issuers": ["ISSUER"]}, "does not match its url"),
+        ({"resource": "SERVER-and-more", "issuers": ["ISSUER"]}, "does not match its url"),
+        ({"resource": "SERVER/below", "issuers": ["ISSUER"]}, "does not match its url"),
+        ({"resource": "SERVER", "issuers": ["http://127.0.0.1:1"]}, "not among the issuers"),
     ],
     ids=["another origin", "no whole segment", "below", "another issuer"],
 )

@@ -59,7 +59,7 @@ class Renewals:
     async def token(self) -> AccessToken:
         stored = await self.logins.find(ANA)
         if stored is None:
-            raise LoginNeeded("nobody has signed in")
+            raise LoginNeeded("there is no login yet")
         return await self.logins.token(stored, self.found, CLIENT)
 
     async def login(self) -> Login:

@@ -202,7 +202,7 @@ async def test_a_sign_in_tells_of_scopes_that_the_entry_does_not_allow() -> None
         with capture_logs() as lines:
             assert code(await call(service)) == "CREDENTIALS_INSUFFICIENT"
         reasons = [line["reason"] for line in lines if "reason" in line]
-        assert any(it.endswith("beyond those of the entry: admin") for it in reasons), reasons
+        assert any(it.endswith("that the entry does not allow: admin") for it in reasons), reasons
         settings = Settings.model_validate(SETTINGS)
         async with open_sign_in(settings, CONFIG_DIR, "s", tenant_id=None, user_id=None) as opened:
             assert await opened.sign_in.beyond_entry(opened.owner) == ("admin",)
@@ -231,8 +231,8 @@ async def test_an_entry_for_another_address_does_not_find_the_login() -> None:
     ("answer", "problem"),
     [
         ({"iss": "https://evil.example"}, "another issuer"),
-        ({"iss": None}, "does not say who"),
-        ({"state": "another"}, "another sign-in"),
+        ({"iss": None}, "does not name its issuer"),
+        ({"state": "another"}, "a different sign-in"),
         ({"error": "access_denied", "code": None}, "access_denied"),
         ({"code": None}, "no code"),
         ({"code": "stolen"}, "invalid_grant"),
@@ -307,7 +307,7 @@ async def test_an_issuer_with_a_path_is_another_one_with_a_slash(
             if ".well-known" in request.path
             else None
         )
-        with pytest.raises(OAuthRefused, match="name another issuer"):
+        with pytest.raises(OAuthRefused, match="names another issuer"):
             await find_issuer(
                 requests,
                 f"{issuer.url}{named}",

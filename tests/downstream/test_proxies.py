@@ -29,7 +29,7 @@ from tests.support.service import EXECUTE, request_of, running
 ELSEWHERE = "192.0.2.10"
 """An address of no machine (RFC 5737), which only the proxy of these tests reaches."""
 UNKNOWN = "notes.invalid"
-REASON = "the server's address may not be dialled"
+REASON = "the server's address is not allowed"
 
 
 def port_of(entry: Json) -> int:

@@ -15,7 +15,7 @@ from tests.support.service import eventually, running
 
 ELSEWHERE = ServerNetworks(networks=(ip_network("10.0.0.0/8"),))
 HERE = ServerNetworks(networks=(ip_network("127.0.0.0/8"), ip_network("::1/128")))
-REASON = "the server's address may not be dialled"
+REASON = "the server's address is not allowed"
 
 
 @pytest.mark.parametrize("isolation", [Isolation.SHARED, Isolation.USER])
@@ -90,7 +90,7 @@ async def test_oauth_asks_no_server_and_no_issuer_outside_of_the_networks(issuer
 
             async def refused() -> bool:
                 (found,) = (await service.get("/internal/mcp/servers"))["servers"]
-                return "may not be dialled" in str(found.get("last_error"))
+                return "is not allowed" in str(found.get("last_error"))
 
             await eventually(refused)
     assert requested == []

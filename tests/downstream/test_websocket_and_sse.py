@@ -63,10 +63,10 @@ async def test_a_refused_handshake_says_why() -> None:
         return web.Response(status=401)
 
     async with getting(refuse) as here:
-        assert "401: the server wants other credentials" in await fault_of(
+        assert "401: the server rejected the credentials" in await fault_of(
             "websocket", f"ws://{here}"
         )
-        assert "401: the server wants other credentials" in await fault_of("sse", f"http://{here}")
+        assert "401: the server rejected the credentials" in await fault_of("sse", f"http://{here}")
 
 
 async def test_the_reason_of_a_closed_websocket_has_its_code() -> None:

@@ -193,7 +193,7 @@ async def test_a_server_that_wants_tokens_of_another_gets_none(judges: Judges) -
     before = len(judges.record.registered())
     with running_sdk_auth_server(judges.issuer, SCOPE, resource=judges.server.url) as liar:
         configure(liar)
-        with pytest.raises(OAuthRefused, match="another resource"):
+        with pytest.raises(OAuthRefused, match="does not match its url"):
             await log_in()
         assert liar.sent == []
     assert len(judges.record.registered()) == before
@@ -280,7 +280,7 @@ AS_VICTIM = {"clientId": "victim", "clientSecret": SECRET}
 
 @pytest.mark.parametrize(
     ("changes", "problem"),
-    [({}, "another issuer"), ({"iss": None}, "does not say who gave it")],
+    [({}, "another issuer"), ({"iss": None}, "does not name its issuer")],
     ids=["honest", "silent"],
 )
 @pytest.mark.parametrize("begun_at", ["issuer", "attacker"])

@@ -72,7 +72,7 @@ def _is_refused(url: str, networks: ServerNetworks) -> bool:
 
 
 _NOT_DIALLED = (
-    "has an address that may not be dialled: a link-local one, the metadata service of a cloud, or "
+    "has an address that is not allowed: link-local, a cloud metadata service of a cloud, or "
     "one outside MCP_PROXY_SERVER_NETWORKS"
 )
 

@@ -16,7 +16,7 @@ NO_TENANT = ""
 ANY_TENANT = "-"
 """``tenant_id`` for a list that is the same for every tenant."""
 
-NOT_BOUND = "the request, the token or the agent's profile names other documents only"
+NOT_BOUND = "the request, the token or the agent's profile allows only other documents"
 """What operators are told of a document that is not one of ``Caller.documents``."""
 
 

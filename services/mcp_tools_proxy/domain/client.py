@@ -78,7 +78,7 @@ class NullClient:
 
     async def request(self, method: str, params: Mapping[str, object]) -> Mapping[str, object]:
         """Raise ClientRequestFailed: there is no client to send the request to."""
-        raise ClientRequestFailed(-32601, "the caller of this tool cannot be asked anything")
+        raise ClientRequestFailed(-32601, "the caller of this tool cannot be asked for input")
 
 
 NULL_CLIENT = NullClient()

@@ -328,7 +328,7 @@ STILL_CONNECTING = "the gateway is still connecting to it"
 
 def not_listed(kind: Kind) -> str:
     """Return why items of a kind are unavailable whose list the server never answered."""
-    return f"it has not answered its list of {kind.value}s yet"
+    return f"it has not returned its list of {kind.value}s yet"
 
 
 def labelled(server_id: str, original_id: str | None) -> str:

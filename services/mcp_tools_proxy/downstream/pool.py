@@ -181,10 +181,10 @@ class Pool:
         else:
             entry.isolated.check_circuit(caller)
             if session.status.state is not ServerState.READY:
-                own = "a call uses a session of its caller's own, which may work"
+                own = "each caller has its own session, which may still work"
                 return f"{session.status.unavailable}; {own}"
         if needs_jwt:
-            return "a call needs a JWT that names the user; without one it is IDENTITY_REQUIRED"
+            return "a call without a JWT that names the user fails with IDENTITY_REQUIRED"
         return None
 
     def apply(self, wanted: Mapping[str, ServerConfig]) -> None:

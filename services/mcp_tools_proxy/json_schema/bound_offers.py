@@ -96,8 +96,8 @@ def _problem_of_tool(tool: JsonObject, bound: ServerBindings) -> str | None:
             found = bound_schema(_schema_of(tool), [binding])
         except NamedElsewhere:
             return (
-                f"{quote(binding.text)} is bound, but its inputSchema refers to it outside "
-                "properties"
+                f"{quote(binding.text)} is bound, but the inputSchema also refers to it "
+                "outside properties"
             )
         applied += found.bindings
     if bound.required and len(applied) < len(bound.bindings):
@@ -107,7 +107,7 @@ def _problem_of_tool(tool: JsonObject, bound: ServerBindings) -> str | None:
 
 def _lacks(bound: ServerBindings, applied: Sequence[Binding]) -> str:
     lacking = next(it for it in bound.bindings if it not in applied)
-    return f"it lacks the argument {quote(lacking.text)}, which bindRequired demands"
+    return f"it lacks the argument {quote(lacking.text)}, which bindRequired requires"
 
 
 def _has(tool: JsonObject, binding: Binding) -> bool:

@@ -129,7 +129,7 @@ def schema_nodes(schema: Node) -> list[SchemaNode]:
 
     def number(node: Node) -> int:
         if id(node) not in numbers:
-            raise SchemaTooComplex("a $ref does not lead to a schema")
+            raise SchemaTooComplex("a $ref does not point to a schema")
         return numbers[id(node)]
 
     return [
@@ -159,7 +159,8 @@ def _targets(node: Node, references: References) -> Iterator[Node]:
             found = references.find(reference)
             if found is None:
                 raise SchemaTooComplex(
-                    "a $ref leads nowhere in it, or parts have ids or share a name"
+                    "a $ref cannot be resolved: its target is missing, or schemas have ids or "
+                    "the same name"
                 )
             if isinstance(found[1], Mapping):
                 yield found[1]
@@ -300,7 +301,7 @@ def check_patterns(schema: Node) -> bool:
         backtracks |= cost.backtracks
         size += cost.size
         if size > MAX_PATTERN_BYTES:
-            raise SchemaTooComplex("its patterns are too large: use fewer, or lower counts")
+            raise SchemaTooComplex("its patterns are too large; use fewer, or lower repeat counts")
     return backtracks
 
 
@@ -381,7 +382,7 @@ def _unfold_level(
         if number in level:
             return level[number]
         if number in under:
-            raise SchemaTooComplex("a $ref leads back to itself for the same value")
+            raise SchemaTooComplex("a $ref refers to itself for the same value")
         node = nodes[number]
         cost = own[number]
         cost += sum(max((below.get(n, 0) for n in group), default=0) for group in node.children)

@@ -78,5 +78,5 @@ class _Search:
             else:
                 reason = "additionalProperties is false" if is_closed else None
             if reason is not None:
-                return f"the required property {quote(str(name))} can have no value: {reason}"
+                return f"no value is valid for the required property {quote(str(name))}: {reason}"
         return None

@@ -213,7 +213,9 @@ def compile_check(schema: Mapping[str, object]) -> ArgumentCheck:
     try:
         schema_json = to_json(schema)
     except ValueError:
-        raise BrokenSchema("its inputSchema is nested too deeply, or is not Unicode") from None
+        raise BrokenSchema(
+            "its inputSchema is nested too deeply, or has text that is not valid Unicode"
+        ) from None
     if len(schema_json) > MAX_SCHEMA_BYTES:
         raise BrokenSchema(
             f"its inputSchema is {len(schema_json)} bytes, the limit is {MAX_SCHEMA_BYTES}"
@@ -245,9 +247,9 @@ def compile_json(schema_json: bytes, regex_steps: int = REGEX_STEPS) -> Argument
         where = f" at {quote(place)}" if place else ""
         reason = error.message.removeprefix(f"{_VALUE} ")[:MAX_PROBLEM_CHARS]
         if isinstance(error.kind, ValidationErrorKind.Referencing):
-            reason = f"a $ref leads nowhere, and none is ever fetched: {reason}"
+            reason = f"a $ref cannot be resolved (external schemas are never fetched): {reason}"
         if isinstance(error.kind, ValidationErrorKind.Format) and error.kind.format == "regex":
-            reason = "is not a valid pattern, or its counts are too high"
+            reason = "is not a valid pattern, or its repeat counts are too high"
         raise BrokenSchema(f"its inputSchema cannot be compiled{where}: {reason}") from None
     except ValueError as error:
         reason = str(error)[:MAX_PROBLEM_CHARS]

@@ -153,7 +153,7 @@ class HandshakeClient(_RequestClient):
 
 def _unreachable() -> ClientRequestFailed:
     return ClientRequestFailed(
-        INVALID_REQUEST, "the client cannot be asked anything over this connection"
+        INVALID_REQUEST, "the client cannot be asked for input over this connection"
     )
 
 

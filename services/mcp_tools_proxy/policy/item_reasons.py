@@ -105,7 +105,7 @@ def reason_of(why: Why) -> Reason:
 
 def shadowed_by(winner: str) -> Reason:
     """Return the reason of an item that another server, earlier in the preset, offers as well."""
-    return Reason(Why.SHADOWED, f"server {winner} comes first and offers the same")
+    return Reason(Why.SHADOWED, f"server {winner} comes earlier and offers the same name")
 
 
 def no_statuses() -> Mapping[str, ServerStatus]:

@@ -154,7 +154,7 @@ class NarrowedComponent:
             documents = self._visibility.documents
             if error.reason == NOT_BOUND and call.caller.documents == documents:
                 # neither request nor token names fewer, so the profile decided
-                error.reason = "the agent's profile names other documents only"
+                error.reason = "the agent's profile allows only other documents"
                 error.rule = in_profile(call.caller.agent, "documents")
             raise
 

@@ -14,7 +14,7 @@ from mcp_tools_proxy.registry.permissions import Permissions
 
 NEEDS_TASK = (
     'it can only be run as a task (its execution.taskSupport is "required"), which this gateway '
-    "does not do, so it is not listed"
+    "does not support, so it is not listed"
 )
 
 

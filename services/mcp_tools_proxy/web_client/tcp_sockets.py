@@ -15,7 +15,7 @@ LONGEST_MS = 2**31 - 1
 _KEEP_ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
 
 
-NOT_DIALLED = "has an address that may not be dialled"
+NOT_DIALLED = "has an address that is not allowed"
 """Text of the OSError of ``checked_sockets``; aiohttp joins those of several addresses."""
 
 

@@ -17,7 +17,7 @@ from mcp_tools_proxy.gateway.check.agents import (
 )
 from mcp_tools_proxy.gateway.check.report import CheckReport
 
-REASON = "HTTP status 403: the server forbids it to these credentials; see its headers in mcp.json"
+REASON = "HTTP status 403: these credentials have no access; check its headers in mcp.json"
 
 NOTHING = CheckReport(
     servers=(), offers=(), dropped=(), ignored=(), presets=(), problems=(), warnings=()

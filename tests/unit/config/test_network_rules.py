@@ -46,7 +46,7 @@ def test_link_local_and_metadata_addresses_are_refused(tmp_path: Path, host: str
     for scheme in ("http", "https", "ws", "wss"):
         found = problem(tmp_path, {"url": f"{scheme}://{host}/mcp"})
         assert found is not None
-        assert "may not be dialled" in found
+        assert "is not allowed" in found
     assert problem(tmp_path, {"url": f"http://{host}:80/sse", "transport": "sse"}) is not None
 
 

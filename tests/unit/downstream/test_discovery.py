@@ -32,7 +32,7 @@ NOT_MIRRORED = (
     "integer/string/boolean properties (got 'object')"
 )
 
-NOT_JSON = "it is nested too deeply, or holds text that is not Unicode"
+NOT_JSON = "it is nested too deeply, or has text that is not valid Unicode"
 EVERYTHING: dict[str, object] = {"tools": {}, "prompts": {}, "resources": {}}
 
 

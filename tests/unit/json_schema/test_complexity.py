@@ -69,7 +69,7 @@ def test_a_schema_that_unfolds_to_a_billion_checks_is_broken(keyword: str) -> No
     ],
 )
 def test_a_schema_that_leads_back_to_itself_is_broken(schema: Json) -> None:
-    with pytest.raises(BrokenSchema, match="leads back to itself"):
+    with pytest.raises(BrokenSchema, match="refers to itself"):
         compile_check({"type": "object", **schema})
 
 
@@ -114,7 +114,7 @@ def test_references_within_the_schema_are_followed(
 
 @pytest.mark.parametrize("index", ["1", "00", "٠", "9" * 5_000])
 def test_a_reference_beyond_a_list_leads_nowhere(index: str) -> None:
-    with pytest.raises(BrokenSchema, match="leads nowhere"):
+    with pytest.raises(BrokenSchema, match="cannot be resolved"):
         compile_check({"allOf": [{"not": {"$ref": f"#/allOf/{index}"}}]})
 
 

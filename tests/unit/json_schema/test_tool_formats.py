@@ -97,7 +97,7 @@ def test_a_description_that_fits_stays(length: int) -> None:
 def test_openai_takes_so_many_tools_in_a_request() -> None:
     assert list_warnings(ToolFormat.OPENAI, OPENAI_MAX_TOOLS) == ()
     (warning,) = list_warnings(ToolFormat.OPENAI, OPENAI_MAX_TOOLS + 1)
-    assert warning.startswith("129 tools are listed, and OpenAI takes at most 128")
+    assert warning.startswith("129 tools are listed, but OpenAI accepts at most 128")
 
 
 @pytest.mark.parametrize("tool_format", [ToolFormat.MCP, ToolFormat.ANTHROPIC])

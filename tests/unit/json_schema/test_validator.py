@@ -111,7 +111,7 @@ def test_definitions_of_the_schema_itself_are_found() -> None:
 
 @pytest.mark.parametrize("ref", ["http://127.0.0.1:9/x.json", "file:///etc/passwd", "#/$defs/no"])
 def test_a_reference_to_elsewhere_is_never_fetched(ref: str) -> None:
-    with pytest.raises(BrokenSchema, match=r"a \$ref leads nowhere, and none is ever fetched"):
+    with pytest.raises(BrokenSchema, match=r"a \$ref cannot be resolved"):
         compile_check(of(a={"$ref": ref}))
 
 

@@ -88,6 +88,7 @@ def _check_era(config: ServerConfig, connection: Connection) -> None:
         return
     how = f"{connection.transport.value} of MCP {connection.era}"
     raise NotUsableAsConfigured(
-        f"the server speaks {how}, whose headers are fixed for a session, and the entry has some "
-        'with more of the caller than its isolation separates; set "isolation", or take them out'
+        f"the server uses {how}, where headers are fixed for a session, but headers of its entry "
+        "contain parts of the caller that sessions are not separated by; "
+        'set "isolation", or remove these headers'
     )

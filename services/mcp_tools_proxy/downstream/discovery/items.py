@@ -41,7 +41,7 @@ NO_ARGUMENTS_SCHEMA: JsonObject = {"type": "object"}
 
 NEEDS_TASK = (
     'it can only be run as a task (its execution.taskSupport is "required"), '
-    "which this gateway does not do"
+    "which this gateway does not support"
 )
 
 
@@ -113,7 +113,8 @@ def read_item(category: Category, listed: object) -> Item:
     try:
         to_json(valid)
     except ValueError:
-        raise UnusableItem("it is nested too deeply, or holds text that is not Unicode") from None
+        problem = "it is nested too deeply, or has text that is not valid Unicode"
+        raise UnusableItem(problem) from None
     return replace(item, listed=item.listed or valid, ignored=(*ignored, *item.ignored))
 
 

@@ -280,7 +280,7 @@ class _Found:
     def add(self, listed: object, number: int, item: Item) -> None:
         """Add a usable item. Raises UnusableItem if its key is taken."""
         if item.key in self._items:
-            raise UnusableItem("another one of the same name comes first")
+            raise UnusableItem("an earlier item has the same name")
         self._items[item.key] = item.listed
         if item.check is not None:
             self._checks[item.key] = item.check

@@ -30,12 +30,12 @@ HTTP_ERRORS = (aiohttp.ClientError, HttpProcessingError, OSError)
 """What a failed HTTP exchange raises. The TimeoutError of a bounded exchange is an OSError."""
 
 _ADVICE = {
-    401: "the server wants other credentials; see its headers in mcp.json",
-    403: "the server forbids it to these credentials; see its headers in mcp.json",
+    401: "the server rejected the credentials; check its headers in mcp.json",
+    403: "these credentials have no access; check its headers in mcp.json",
     404: "not found at this address; check the server's url in mcp.json",
     405: "method not allowed at this address; check the server's url in mcp.json",
-    407: "a proxy on the way wants credentials",
-    429: "the server has had too many requests",
+    407: "a proxy in between requires credentials",
+    429: "too many requests",
 }
 _FINAL = frozenset({401, 403, 407, 429, 502, 503, 504})
 _NOT_CONNECTED = (aiohttp.ClientConnectorError, aiohttp.InvalidURL, aiohttp.ConnectionTimeoutError)
@@ -181,7 +181,7 @@ def _not_connected(
         case aiohttp.ConnectionTimeoutError():
             return Unreachable("no answer from its address")
         case aiohttp.InvalidURL():
-            return Unreachable("the server's url is not usable; see mcp.json")
+            return Unreachable("the server's url in mcp.json is not valid")
         case aiohttp.ClientConnectorCertificateError():
             return _certificate_refused(error.certificate_error)
         case aiohttp.ClientConnectorSSLError():
@@ -196,10 +196,10 @@ def _not_connected(
 
 def _not_allowed() -> Unreachable:
     return Unreachable(
-        "the server's address may not be dialled",
-        for_operators="the server's address may not be dialled: it is a link-local one, the "
-        "metadata service of a cloud, or outside MCP_PROXY_SERVER_NETWORKS; with a proxy also one "
-        "of this machine, or a name that cannot be resolved here while that setting is set",
+        "the server's address is not allowed",
+        for_operators="the server's address is not allowed: it is link-local, a cloud metadata "
+        "service, or outside MCP_PROXY_SERVER_NETWORKS; with a proxy also an address of this "
+        "machine, or, if that setting is set, a name that cannot be resolved here",
     )
 
 
@@ -212,7 +212,7 @@ def _not_proxied(
     status = error.status
     advice = {
         403: "it does not allow this host",
-        407: "it wants a user and password in the URL of the proxy",
+        407: "it requires a user and password in the proxy URL",
     }.get(status, "it cannot reach the server")
     return Unreachable(f"its proxy answered CONNECT with HTTP status {status}: {advice}")
 
@@ -235,7 +235,7 @@ def _certificate_refused(error: Exception) -> Unreachable:
         return Unreachable(reason)
     more = f"{reason}: {error.verify_message}"
     if error.verify_code in _UNKNOWN_AUTHORITY:
-        more += "; name a file with its authority in SSL_CERT_FILE"
+        more += "; if you use your own certificate authority, name its file in SSL_CERT_FILE"
     return Unreachable(reason, for_operators=more)
 
 

@@ -53,7 +53,7 @@ async def client_at(
     if client.may_register and issuer.metadata.registration_endpoint is not None:
         return await _register(web, issuer, client, redirect_uri, grants)
     raise OAuthRefused(
-        f"the issuer {issuer.name} lets no client register itself; give the entry a clientId"
+        f"the issuer {issuer.name} does not support client registration; set clientId in the entry"
     )
 
 
@@ -93,11 +93,11 @@ async def _register(
     try:
         made = OAuthClientInformationFull.model_validate(answer.content)
     except ValidationError:
-        raise OAuthRefused("the issuer's answer to the registration is not valid") from None
+        raise OAuthRefused("the issuer's answer to the client registration is not valid") from None
     assigned = made.token_endpoint_auth_method or method
     if assigned not in METHODS or (assigned != "none" and made.client_secret is None):
         shown = ascii_text(assigned)
-        raise OAuthRefused(f"the issuer registered a client that cannot be used ({shown})")
+        raise OAuthRefused(f"the issuer registered a client with unusable authentication ({shown})")
     secret = None if assigned == "none" else made.client_secret
     return IssuerClient(client_id=made.client_id, secret=secret, method=assigned)
 

@@ -54,7 +54,7 @@ async def request_device(web: OAuthWeb, issuer: Issuer, request: LoginRequest) -
     """Request a code for a device. Raises IssuerUnavailable, OAuthRefused."""
     endpoint = issuer.metadata.device_authorization_endpoint
     if endpoint is None:
-        raise OAuthRefused(f"the issuer {issuer.name} has no sign-in on another device")
+        raise OAuthRefused(f"issuer {issuer.name} does not support sign-in on another device")
     form = {"resource": request.resource}
     if request.scopes:
         form["scope"] = " ".join(request.scopes)
@@ -66,7 +66,7 @@ async def request_device(web: OAuthWeb, issuer: Issuer, request: LoginRequest) -
     try:
         found = _DeviceAnswer.model_validate(answer.content)
     except ValidationError:
-        raise OAuthRefused("the issuer's answer has no code for a device") from None
+        raise OAuthRefused("the issuer's answer has no device code") from None
     page = URL(str(found.verification_uri))
     check_scheme(page, issuer.reach_of(page))
     return DeviceCode(
@@ -103,7 +103,7 @@ async def poll_device(
                     if error.error == "slow_down":
                         interval_s += _SLOWER_S
     except TimeoutError:
-        raise OAuthRefused("nobody has signed in in time") from None
+        raise OAuthRefused("the sign-in was not completed in time") from None
 
 
 def _no_clock() -> float:

@@ -103,8 +103,8 @@ class Discovery:
                 is_same_issuer(issuer, other) for other in found.issuers
             ):
                 raise OAuthRefused(
-                    "the server's metadata name other issuers than the entry's "
-                    f"authorizationServer: {_shown(found.issuers)}; it has to be the same text"
+                    "authorizationServer in the entry is not among the issuers in the server's "
+                    f"metadata, {_shown(found.issuers)}; both must be the same text"
                 )
             issuer = issuer or found.issuers[0]
         return Discovered(
@@ -143,13 +143,13 @@ class Discovery:
             found = metadata.name
         else:
             raise OAuthRefused(
-                f"the server's metadata are of another resource than its url: "
+                f"the resource in the server's metadata does not match its url: "
                 f"{_shown([metadata.name])}"
             )
         if self._auth.resource is not None and self._auth.resource != found:
             raise OAuthRefused(
-                f"the server's metadata are of another resource than the entry's: "
-                f"{_shown([found])}; it has to be the same text"
+                f"resource in the entry differs from that in the server's metadata, "
+                f"{_shown([found])}; both must be the same text"
             )
         return found
 
@@ -184,16 +184,16 @@ async def find_issuer(
         try:
             metadata = IssuerMetadata.model_validate(answer.content)
         except ValidationError:
-            raise OAuthRefused(f"the metadata of the issuer {expected} are not valid") from None
+            raise OAuthRefused(f"the metadata of issuer {expected} is not valid") from None
         name = str(answer.content["issuer"])
         if not is_same_issuer(name, expected):
-            raise OAuthRefused(f"the metadata of the issuer {expected} name another issuer")
+            raise OAuthRefused(f"the metadata of issuer {expected} names another issuer")
         found = Issuer(name=name, metadata=metadata, server=server, configured=configured)
         for endpoint in (metadata.authorization_endpoint, metadata.token_endpoint):
             if endpoint is not None:
                 check_scheme(_url(str(endpoint)), found.reach_of(_url(str(endpoint))))
         return found
-    raise OAuthRefused(f"the issuer {expected} publishes no metadata")
+    raise OAuthRefused(f"issuer {expected} publishes no metadata")
 
 
 def origins_of(addresses: Iterable[str]) -> frozenset[URL]:

@@ -78,7 +78,9 @@ class UnattendedGrants:
         answer = await self._endpoint(jwt_issuer, idp_client).request(form)
         assertion = answer.get("access_token")
         if not isinstance(assertion, str) or answer.get("issued_token_type") != _ID_JAG:
-            raise OAuthRefused("the issuer of callers' tokens gave no identity assertion (ID-JAG)")
+            raise OAuthRefused(
+                "the issuer of callers' tokens did not return an identity assertion (ID-JAG)"
+            )
         token = await self._endpoint(found.issuer, client).token(
             {"grant_type": _JWT_BEARER, "assertion": assertion}, self._auth.scopes
         )

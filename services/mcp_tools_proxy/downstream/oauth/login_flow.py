@@ -66,11 +66,11 @@ def begin_login(
     metadata = issuer.metadata
     if metadata.authorization_endpoint is None:
         raise OAuthRefused(
-            f"the issuer {issuer.name} has no sign-in in a browser; try the command login --device"
+            f"issuer {issuer.name} does not support sign-in in a browser; use login --device"
         )
     if needs_pkce_metadata and "S256" not in (metadata.code_challenge_methods_supported or ()):
         raise OAuthRefused(
-            f"the metadata of the issuer {issuer.name} do not announce PKCE with S256 "
+            f"the metadata of issuer {issuer.name} does not announce PKCE with S256 "
             '(code_challenge_methods_supported); if the issuer supports it, set "pkce": "S256" in '
             "auth in mcp.json"
         )
@@ -109,12 +109,14 @@ def check_answer(pending: PendingLogin, answer: Mapping[str, str]) -> str:
     """
     state = answer.get("state", "")
     if not hmac.compare_digest(state.encode(), pending.state.encode()):
-        raise OAuthRefused("the answer belongs to another sign-in (state)")
+        raise OAuthRefused("the answer belongs to a different sign-in (state)")
     issuer = answer.get("iss")
     if issuer is None and pending.needs_iss:
-        raise OAuthRefused("the answer does not say who gave it (iss), as the issuer promised")
+        raise OAuthRefused(
+            "the answer does not name its issuer (iss), although the issuer announced it"
+        )
     if issuer is not None and issuer != pending.request.issuer:  # as it is spelt (RFC 9207)
-        raise OAuthRefused("the answer is from another issuer than the sign-in (iss)")
+        raise OAuthRefused("the answer is from another issuer (iss)")
     if "error" in answer:
         reason = error_code(answer["error"])
         where = pending.request.issuer

@@ -98,10 +98,10 @@ class OAuthAccess:
 
 def _discovery_advice(auth: ServerAuth) -> str:
     """Return what an operator can do about a server that lets nobody discover it."""
-    advice = 'it wants a token to be discovered; give its "auth" a "discovery"'
+    advice = 'discovery requires a token; set "discovery" in "auth" of the entry'
     if auth.grant.needs_jwt:
         return advice
-    advice += ', or its entry a "discoveryCaller"'
+    advice += ', or "discoveryCaller" in the entry'
     if auth.grant.needs_person:
-        advice += ", and sign in for that one with mcp-tools-proxy login"
+        advice += ", and sign in as that caller with mcp-tools-proxy login"
     return advice

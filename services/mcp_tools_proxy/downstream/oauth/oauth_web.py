@@ -200,9 +200,11 @@ def check_scheme(url: URL, reach: Reach) -> None:
     """Raise OAuthRefused unless a URL is https, or http on this machine where that may be."""
     is_local = url.scheme == "http" and reach.loopback and is_loopback_host(url)
     if url.user is not None or url.password is not None:
-        raise OAuthRefused(f"{_origin(url)} is named with a user, which is not allowed")
+        raise OAuthRefused(
+            f"{_origin(url)} has a user or password in its URL, which is not allowed"
+        )
     if url.scheme != "https" and not is_local:
-        raise OAuthRefused(f"{_origin(url)} is not https, so no secret may go there")
+        raise OAuthRefused(f"{_origin(url)} is not https, so secrets are not sent to it")
 
 
 def _fault_text(error: Exception) -> str:
@@ -213,15 +215,15 @@ def _fault_text(error: Exception) -> str:
         case aiohttp.ClientConnectorCertificateError():
             return _certificate_text(error.certificate_error)
         case aiohttp.ClientConnectorSSLError():
-            return "speaks no TLS that can be used"
+            return "cannot be reached: the TLS handshake failed"
         case aiohttp.ClientHttpProxyError() | aiohttp.ClientProxyConnectionError():
             return f"cannot be reached through the proxy: {connection_reason(error) or 'refused'}"
         case aiohttp.ClientConnectorError():
             is_unknown = isinstance(error, aiohttp.ClientConnectorDNSError)
             why = (
-                "its host name is not known"
+                "its host name cannot be resolved"
                 if is_unknown
-                else "it refused, or nothing listens there"
+                else "the connection was refused or failed"
             )
             return f"cannot be reached: {why}"
         case aiohttp.ServerDisconnectedError() | aiohttp.ClientPayloadError() | OSError():
@@ -235,8 +237,8 @@ def _certificate_text(error: Exception) -> str:
     if not isinstance(error, ssl.SSLCertVerificationError):
         return what
     return (
-        f"{what}: {error.verify_message}; name a file with its authority in SSL_CERT_FILE if it "
-        "is your own"
+        f"{what}: {error.verify_message}; if you use your own certificate "
+        "authority, name its file in SSL_CERT_FILE"
     )
 
 

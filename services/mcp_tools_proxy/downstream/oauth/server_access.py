@@ -46,7 +46,7 @@ MAX_OWNERS = 10_000
 MAX_TOKENS_OF_USER = 16
 """Tokens of one user that are kept: one for each set of claims that the user's JWTs have."""
 
-_NO_KEY = "there is no MCP_PROXY_CREDENTIALS_KEY to keep logins with"
+_NO_KEY = "MCP_PROXY_CREDENTIALS_KEY is not set, so logins cannot be stored"
 
 Owner = tuple[str, ...]
 """The tenant, or tenant, user and issuer of the user's JWT; nothing for the deployment.
@@ -182,20 +182,22 @@ class ServerAccess:
         await self._note_demanded(owner, scopes)
         if allowed is not None and not set(scopes) <= set(allowed):
             beyond = ", ".join(it for it in scopes if it not in allowed)
-            raise insufficient(f"the server wants scopes beyond those of the entry: {beyond}")
+            raise insufficient(
+                f"the server requires scopes that the entry does not allow: {beyond}"
+            )
         if not self._auth.grant.needs_person:
             if allowed is None:
-                raise insufficient("the server wants scopes, and the entry names none")
+                raise insufficient("the server requires scopes, but the entry sets none")
             self.drop(owner, access)
             return
         tokens = self._owners.get(owner)
         granted = () if tokens is None else tokens.scopes
         if set(scopes) <= set(granted):
-            names = ", ".join(scopes) or "it names none"
-            raise insufficient(f"the server wants scopes that the login has: {names}")
+            names = ", ".join(scopes) or "not named"
+            raise insufficient(f"the server requires scopes that the login already has: {names}")
         self._owners.pop(owner, None)  # the next call reads what is stored by then
         union = tuple(dict.fromkeys((*granted, *scopes)))
-        raise self._login_required(owner, "the server wants scopes that the login lacks", union)
+        raise self._login_required(owner, "the server requires scopes that the login lacks", union)
 
     async def _note_demanded(self, owner: Owner, scopes: tuple[str, ...]) -> None:
         logins = self._parts.logins
@@ -210,7 +212,7 @@ class ServerAccess:
         """Build the error of a missing login; ``scopes`` are those that it should have."""
         server_id = self.config.server_id
         error = LoginRequired(
-            f"the user has to sign in to server {server_id} first; tell the user so",
+            f"the user has to sign in to server {server_id} first; tell the user",
             details={
                 "server_id": server_id,
                 "for": self._auth.login_for.value,
@@ -287,7 +289,7 @@ class ServerAccess:
     async def _jwt_issuer(self) -> Issuer:
         issuer = self._parts.jwt_issuer
         if issuer is None:
-            raise OAuthRefused("there is no issuer of callers' tokens; set MCP_PROXY_JWT_ISSUER")
+            raise OAuthRefused("the issuer of callers' tokens is not set; set MCP_PROXY_JWT_ISSUER")
         found = await self._discovered()
         if is_same_issuer(found.issuer.name, issuer):
             return found.issuer
@@ -300,7 +302,7 @@ class ServerAccess:
     def _jwt(self, owner: Owner) -> CallerJwt:
         jwt = self._owners[owner].jwt if owner in self._owners else None
         if jwt is None or jwt.expires_at <= self._parts.now():
-            raise OAuthRefused("no token of this user is known that has not expired")
+            raise OAuthRefused("the user's token has expired; the user has to send a new one")
         return jwt
 
     async def _client(self, client: OAuthClient, caller: Caller | None) -> IssuerClient:

@@ -170,7 +170,9 @@ class SignIn:
     async def _keep(self, request: LoginRequest, token: AccessToken) -> Login:
         """Store the login of a finished sign-in."""
         if self._parts.logins is None:
-            raise OAuthRefused("there is no key to keep logins; set MCP_PROXY_CREDENTIALS_KEY")
+            raise OAuthRefused(
+                "logins cannot be stored without a key; set MCP_PROXY_CREDENTIALS_KEY"
+            )
         login = login_of(request, token, self._parts.now())
         await self._parts.logins.keep(login)
         return login

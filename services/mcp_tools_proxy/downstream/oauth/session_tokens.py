@@ -64,8 +64,8 @@ class SessionTokens:
         """Return the error of a request that was refused twice."""
         return AccessRefused(
             insufficient(
-                f"the server refused a new token as well (HTTP {status}): it may be for another "
-                "resource, or lack a claim or a scope"
+                f"the server refused a new token as well (HTTP status {status}): the token may be "
+                "for another resource, or lack a claim or a scope"
             )
         )
 

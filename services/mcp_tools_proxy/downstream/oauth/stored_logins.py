@@ -33,9 +33,9 @@ log = structlog.get_logger()
 
 _GRANT = "refresh_token"
 
-NO_LOGIN = "nobody has signed in"
-_UNREADABLE = "none of the keys of MCP_PROXY_CREDENTIALS_KEY opens the login"
-_OF_ANOTHER_ENTRY = "the login was made for another url, issuer or client of the entry"
+NO_LOGIN = "there is no login yet"
+_UNREADABLE = "the login cannot be decrypted with the keys in MCP_PROXY_CREDENTIALS_KEY"
+_OF_ANOTHER_ENTRY = "the url, issuer or client of the entry has changed since the sign-in"
 
 NoticeLogin = Callable[[LoginOwner, float | None], None]
 """Is called with an owner, and with when the login was made, None for no login."""
@@ -267,7 +267,7 @@ class StoredLogins:
                 raise _ended(stored, login)
             sent = await self._store.replace(stored, stored.sealed, refresh_sent=True)
             if sent is None:
-                raise IssuerUnavailable("the login was changed meanwhile")
+                raise IssuerUnavailable("the login was changed at the same time")
             renewed = await self._refresh(sent, login, found.issuer, client)
             try:
                 kept = await self._store.replace(sent, self._sealer.seal(renewed))
@@ -319,7 +319,7 @@ class StoredLogins:
         """
         endpoint = issuer.metadata.revocation_endpoint
         if endpoint is None:
-            raise OAuthRefused(f"the issuer {issuer.name} revokes no tokens")
+            raise OAuthRefused(f"issuer {issuer.name} does not support revoking tokens")
         url = URL(str(endpoint))
         requests = TokenEndpoint(self._web, issuer, _client_of(login, client), self._now)
         for token in filter(None, (login.refresh_token, login.access_token)):
@@ -330,9 +330,9 @@ class StoredLogins:
 
 
 def _ended(stored: StoredLogin, login: Login) -> LoginNeeded:
-    why = "the login has ended, and its issuer gave nothing to renew it with"
+    why = "the login has expired and has no refresh token"
     if stored.refresh_sent:
-        why = "the answer to a renewal of the login was lost"
+        why = "the login could not be renewed, because an answer of the issuer was lost"
     return LoginNeeded(why, login.scopes)
 
 
@@ -342,10 +342,10 @@ def _lost_for_good(error: OAuthRefused, login: Login, client: Mapping[str, str])
     A client that registered itself may be gone at the issuer; the next sign-in registers another.
     """
     if error.error == "invalid_grant":
-        return "the issuer does not renew the login"
+        return "the issuer refused to renew the login"
     is_document = login.binding.client_id.startswith("https://")
     if error.error == "invalid_client" and "id" not in client and not is_document:
-        return "the issuer does not know the client any more that was registered for the login"
+        return "the issuer no longer knows the client that was registered for the login"
     return None
 
 

@@ -75,7 +75,7 @@ class TokenEndpoint:
         try:
             answer = OAuthToken.model_validate(content)
         except ValidationError:
-            text = "the issuer's answer is no Bearer token"
+            text = "the issuer did not return a Bearer token"
             raise OAuthRefused(text, may_have_worked=True) from None
         lives_s = answer.expires_in
         return AccessToken(
@@ -142,6 +142,6 @@ def earlier(one: float | None, other: float | None) -> float | None:
 def _usable(token: str) -> str:
     """Return a token that a header can carry. Raises OAuthRefused."""
     if not token or not token.isascii() or not token.isprintable() or " " in token:
-        text = "the issuer's token has characters that no header can carry"
+        text = "the issuer's token has characters that are not allowed in a header"
         raise OAuthRefused(text, may_have_worked=True)
     return token

@@ -160,11 +160,11 @@ class CallRelay:
         """
         limit = self._time_limit
         if limit is None or not self._allows_requests:
-            raise ClientRequestFailed(METHOD_NOT_FOUND, "no client can be asked this way now")
+            raise ClientRequestFailed(METHOD_NOT_FOUND, "the client cannot be asked at this time")
         if self._client.supports_input_required:
             raise ClientRequestFailed(
                 METHOD_NOT_FOUND,
-                "the client of this call can only be asked as in MCP 2026-07-28, by input_required",
+                "the client of this call uses MCP 2026-07-28; ask it with input_required",
             )
         refusal = self.refusal(method, params)
         if refusal is not None:

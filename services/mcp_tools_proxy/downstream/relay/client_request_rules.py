@@ -42,7 +42,7 @@ def unsupported_reason(
     """
     name = CAPABILITY_OF.get(method) if isinstance(method, str) else None
     if name is None:
-        return ClientRequestFailed(METHOD_NOT_FOUND, "a client cannot be asked this")
+        return ClientRequestFailed(METHOD_NOT_FOUND, "this request cannot be sent to a client")
     if name not in capabilities:
         return ClientRequestFailed(
             METHOD_NOT_FOUND, f"the client of this call did not declare {name}"
@@ -55,7 +55,8 @@ def unsupported_reason(
     try:
         size = len(to_json(params))
     except ValueError:
-        return ClientRequestFailed(INVALID_PARAMS, "the question has text that is not Unicode")
+        problem = "the question has text that is not valid Unicode"
+        return ClientRequestFailed(INVALID_PARAMS, problem)
     if size > MAX_CLIENT_REQUEST_BYTES:
         return ClientRequestFailed(
             INVALID_PARAMS, f"the question is {size} bytes, the limit is {MAX_CLIENT_REQUEST_BYTES}"

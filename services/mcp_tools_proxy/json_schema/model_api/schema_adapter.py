@@ -111,7 +111,7 @@ def adapt_schema(
         whole["$defs"] = used
     if _is_too_deep(whole):
         whole = _adapt_top_level({}, rules, warnings)
-        warnings = ["inputSchema: is nested too deeply, so any object is shown in its place"]
+        warnings = ["inputSchema: is nested too deeply; any object is shown instead"]
     aliases = aliases_of(schema) if aliases is None else aliases
     renamed = {k: alias for k, alias in aliases.items() if not rules.accepts_argument_name(k)}
     if renamed:
@@ -123,7 +123,7 @@ def _adapt_top_level(whole: Node, rules: SchemaRules, warnings: list[str]) -> di
     """Return the schema as an object with the keywords that the API takes."""
     refused = [key for key in whole if key in rules.refused_at_top]
     warnings += [
-        f'inputSchema: "#/{key}" is left out: this API takes none at the top level'
+        f'inputSchema: "#/{key}" is left out: this API does not accept it at the top level'
         for key in refused
     ]
     rest = {key: value for key, value in whole.items() if key not in refused}
@@ -222,5 +222,5 @@ def _limit_warnings(warnings: list[str]) -> tuple[str, ...]:
         list(dict.fromkeys(warnings)),
         MAX_WARNINGS,
         str,
-        lambda count: f"inputSchema: {count} more parts of it were changed",
+        lambda count: f"inputSchema: {count} more parts were changed",
     )

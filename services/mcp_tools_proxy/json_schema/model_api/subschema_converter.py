@@ -77,7 +77,7 @@ class SubschemaConverter:
         if not isinstance(node, Mapping):
             return ({"not": {}} if node is False else {}), True
         if depth > MAX_DEPTH:
-            self._warn(path, "is nested too deeply, so it is shown as anything")
+            self._warn(path, "is nested too deeply; any value is shown instead")
             return {}, False
         converted: Schema = {}
         relaxed: set[str] = set()
@@ -111,7 +111,8 @@ class SubschemaConverter:
         found = self._references.find(converted["$ref"])
         if found is None:
             reference = converted.pop("$ref")
-            self._warn(path, f"refers to {quote(str(reference))}, which is not in it, and is loose")
+            shown = quote(str(reference))
+            self._warn(path, f"refers to {shown}, which is not in the schema; it is left out")
             relaxed.add("$ref")
             return
         place, target = found
@@ -158,17 +159,18 @@ class SubschemaConverter:
         for key, part in _NEGATING_KEYWORDS.items():
             if key in converted and (part in relaxed or (part is None and relaxed)):
                 del converted[key]
-                self._warn(f"{path}/{key}", "is left out, as it depends on a part that is loose")
+                self._warn(f"{path}/{key}", "is left out, because it depends on a relaxed part")
         if "oneOf" in relaxed:
             branches = converted.pop("oneOf")
             if "anyOf" in converted:
                 converted["allOf"] = [*converted.get("allOf", ()), {"anyOf": branches}]
             else:
                 converted["anyOf"] = branches
-            self._warn(f"{path}/oneOf", "is shown as anyOf, as a part of it is loose")
+            self._warn(f"{path}/oneOf", "is shown as anyOf, because a part of it is relaxed")
 
     def _warn_pattern(self, path: str, pattern: object) -> None:
-        self._warn(path, f"holds {quote(str(pattern))}, which this API cannot read; it is left out")
+        shown = quote(str(pattern))
+        self._warn(path, f"is {shown}, a pattern that this API does not accept; it is left out")
 
     def _warn(self, path: str, change: str) -> None:
         self.warnings.append(f"inputSchema: {quote(path)} {change}")

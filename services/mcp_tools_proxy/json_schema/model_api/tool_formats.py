@@ -61,7 +61,7 @@ def list_warnings(tool_format: ToolFormat, count: int) -> tuple[str, ...]:
     """Return warnings that concern a list of ``count`` tools as a whole."""
     if tool_format is ToolFormat.OPENAI and count > OPENAI_MAX_TOOLS:
         return (
-            f"{count} tools are listed, and OpenAI takes at most {OPENAI_MAX_TOOLS} in a request; "
+            f"{count} tools are listed, but OpenAI accepts at most {OPENAI_MAX_TOOLS} per request; "
             "narrow the list by an agent, a preset, or names",
         )
     return ()

@@ -38,7 +38,7 @@ def address_of(config: ServerConfig) -> URL:
         url = URL(config.url)
         url.origin()
     except ValueError:
-        raise Unreachable("the server's url is not usable; see mcp.json") from None
+        raise Unreachable("the server's url in mcp.json is not valid") from None
     return url
 
 

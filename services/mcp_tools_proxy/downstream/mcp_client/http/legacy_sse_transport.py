@@ -206,7 +206,7 @@ class LegacySseTransport:
         """
         challenges = response.headers.getall(CHALLENGE, ())
         if await access.renewed(token, response.status, challenges):
-            self._reason = "the server does not accept the token of the session any more"
+            self._reason = "the server no longer accepts the token of the session"
             self._response.close()
             raise ConnectionFailure(self._reason, sent=False)
 

@@ -59,7 +59,7 @@ async def _follow(
         response.release()
         target = _target_of(response, url)
         if followed == MAX_REDIRECTS:
-            more = f"it redirects more than {MAX_REDIRECTS} times, at last to {redact_url(target)}"
+            more = f"it redirects more than {MAX_REDIRECTS} times, last to {redact_url(target)}"
             raise Refused(response.status, more=more)
         if response.status not in _KEEPS_REQUEST or not _is_same_origin(url, target):
             raise redirect_refused(response, url)
@@ -73,7 +73,7 @@ async def _follow(
 def redirect_refused(response: aiohttp.ClientResponse, url: URL) -> Refused:
     """Build the fault of a redirect that is not followed; ``url`` answered with it."""
     where = redact_url(_target_of(response, url))
-    more = f"it points to {where}: if that is right, make it the server's url in mcp.json"
+    more = f"its target is {where}; if that is correct, set it as the server's url in mcp.json"
     return Refused(response.status, more=more)
 
 

@@ -40,14 +40,14 @@ class PageOffers:
             )
         message = (
             f"the user has to sign in to server {server_id} first; show the user the address in "
-            "details.url, and call again after that"
+            "details.url, and call again afterwards"
         )
         more: dict[str, object] = {"url": offered.url}
         if not self._records.is_shared:
             more["replicas"] = 1
             message += (
-                "; the address is known to one replica alone, so the gateway has to run as one, or "
-                "with MCP_PROXY_STATE_URL or with documents in PostgreSQL"
+                "; only one replica knows the address: run a single replica, or set "
+                "MCP_PROXY_STATE_URL, or keep the documents in PostgreSQL"
             )
         return LoginRequired(message, details={**details, **more}, reason=error.reason)
 

@@ -26,7 +26,7 @@ T = TypeVar("T")
 _NONCE_BYTES = 32
 _ID_CHARS = 32
 
-_FULL = "too many sign-ins are pending; try again in some minutes"
+_FULL = "too many sign-ins are pending; try again in a few minutes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +95,7 @@ class SignInRecords:
         known = made if found == sealed else self._opened(_PENDING, found, id_)
         if known is None:  # of a key that is no longer ours
             await self._store.take(RecordKind.PENDING, id_)
-            raise LoginsUnavailable(UNUSABLE, reason="a record cannot be opened")
+            raise LoginsUnavailable(UNUSABLE, reason="a record cannot be decrypted")
         union = tuple(dict.fromkeys((*known.scopes, *scopes)))[-MAX_SCOPES:]
         if union != known.scopes:
             known = replace(known, scopes=union)
@@ -152,7 +152,7 @@ class SignInRecords:
         if dropped is not None and (known := self._sealer.open(dropped, slot)) is not None:
             await self.take_step(known.decode())
         if not await self._add_slot(nonce, number, name, share):
-            raise LoginsUnavailable(_FULL, reason="an address is opened too often")
+            raise LoginsUnavailable(_FULL, reason="a sign-in link was opened too often")
 
     async def _add_slot(self, nonce: str, number: int, name: str, share: str) -> bool:
         slot = self._slot_of(nonce, number)
@@ -170,7 +170,7 @@ class SignInRecords:
         """Add a record; return the one that is there now. Raises LoginsUnavailable."""
         found = await self._store.add(kind, name, sealed, PENDING_S, share=share)
         if found is None:
-            raise LoginsUnavailable(_FULL, reason="the places of all, or of this tenant, are used")
+            raise LoginsUnavailable(_FULL, reason="the limit, of all or of this tenant, is reached")
         return found
 
     async def _take(self, adapter: TypeAdapter[T], name: str) -> T | None:
