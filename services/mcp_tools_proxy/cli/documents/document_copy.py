@@ -66,7 +66,7 @@ def add_copy(app: typer.Typer, load_settings: LoadSettings) -> None:
     ) -> None:
         """Copy documents and their readers from a folder to PostgreSQL, or back.
 
-        Each copy is read back and compared by its SHA-256. Documents that the target has in the
+        Each copy is read back and its SHA-256 compared. Documents that the target has in the
         same version are skipped, so an interrupted copy can be run again.
 
         Only the owner of a database can copy the documents of all tenants.
