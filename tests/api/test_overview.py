@@ -144,7 +144,7 @@ async def test_a_definition_that_nobody_accepted_needs_a_person(
     async with overseen(config, definitions=mode) as service:
         found = await attention(service, kind)
     (echo,) = (it for it in found if it["name"] == "echo")
-    assert echo["message"] == f"definitions.lock.json does not have it{end}"
+    assert echo["message"] == f"it is not in definitions.lock.json{end}"
     assert (echo["server_id"], echo["item_kind"]) == ("s1", "tool")
 
 

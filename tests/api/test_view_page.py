@@ -99,7 +99,7 @@ async def test_a_file_that_cannot_be_drawn_is_an_error(operator: Operator) -> No
     )
     error = (await view(operator, doc_id="broken"))["error"]
     assert (error["code"], "retryable" in error) == ("PAGE_IMAGE_UNAVAILABLE", False)
-    assert "the file that was kept of it cannot be read" in error["message"]
+    assert "the original file cannot be read" in error["message"]
 
 
 async def test_only_readers_are_shown_pages(operator: Operator) -> None:

@@ -277,7 +277,7 @@ async def test_a_database_that_answers_too_late_is_unavailable(
         (
             "INSERT INTO mcp_tools_proxy.migrations (number) VALUES (99)",
             "DELETE FROM mcp_tools_proxy.migrations WHERE number = 99",
-            "use the release that made it",
+            "use the release that created it",
         ),
         (
             "DELETE FROM mcp_tools_proxy.migrations",

@@ -118,7 +118,7 @@ async def test_of_a_role_that_exists_the_password_stays(empty: PostgresDatabase)
 
 async def test_a_newer_schema_is_refused_and_left_as_it_is(postgres: PostgresDatabase) -> None:
     await query(postgres.owner_url, "INSERT INTO mcp_tools_proxy.migrations (number) VALUES (99)")
-    with pytest.raises(DatabaseProblem, match="number 99, and this release knows") as refused:
+    with pytest.raises(DatabaseProblem, match="number 99, but this release supports") as refused:
         await migrate(postgres.owner_url, postgres.url)
     assert "\n" not in str(refused.value)
     numbers = await query(postgres.owner_url, "SELECT number FROM mcp_tools_proxy.migrations")

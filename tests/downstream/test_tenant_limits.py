@@ -47,7 +47,7 @@ async def test_a_tenant_may_have_all_calls_but_a_quarter() -> None:
         async with hanging(it, 6, "tenant_1"):
             error = (await it.service.execute("bad:echo", {"text": "x"}))["error"]
             assert error["code"] == "SERVER_BUSY"
-            assert "server bad has 6 calls of your tenant in flight" in error["message"]
+            assert "limit of 6 running calls on server bad" in error["message"]
             assert error["details"] == {"server_id": "bad", "max_calls_in_flight_per_tenant": 6}
             assert await code(it, "tenant_2") == "OK"
             async with hanging(it, 2, "tenant_2"):  # now the server itself has enough

@@ -236,7 +236,7 @@ def parse_expiry(text: str, now: datetime) -> datetime:
             "should be hours, days or weeks (12h, 90d, 4w), or a time in ISO 8601"
         ) from None
     if moment <= now:
-        raise ValueError("is over already")
+        raise ValueError("is in the past")
     return moment
 
 

@@ -40,15 +40,15 @@ class CallLimit:
     def _busy(self) -> ServerBusy:
         server_id, limit = self._config.server_id, self._config.max_calls_in_flight
         return ServerBusy(
-            f"server {server_id} has {limit} calls in flight, which is its limit; try again when "
-            "some of them are done",
+            f"server {server_id} has reached its limit of {limit} running calls; try again when "
+            "some of them have finished",
             details={"server_id": server_id, "max_calls_in_flight": limit},
         )
 
     def _busy_for_tenant(self) -> ServerBusy:
         server_id, limit = self._config.server_id, self._tenant_limit
         return ServerBusy(
-            f"server {server_id} has {limit} calls of your tenant in flight, which is the limit "
-            "for one tenant; try again when some of them are done",
+            f"your tenant has reached its limit of {limit} running calls on server {server_id}; "
+            "try again when some of them have finished",
             details={"server_id": server_id, "max_calls_in_flight_per_tenant": limit},
         )

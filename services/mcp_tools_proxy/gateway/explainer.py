@@ -60,7 +60,7 @@ ORDER = (
 WINDOW_TOOL = "read_chunk_window"
 """The one tool that asks a Retrieval Service."""
 
-_CHECKED_APART = "a call checks them in a separate process, because this may be slow"
+_CHECKED_APART = "a call checks them in a separate process, because the check may be slow"
 
 
 class _Undecided(Exception):

@@ -84,7 +84,7 @@ _TEXTS: Mapping[Why, str] = {
     Why.EXCLUDED: "mcp.json excludes it",
     Why.NOT_IN_PRESET: OUTSIDE_THE_PRESET,
     Why.CANNOT_BIND: "an argument of it cannot be bound",
-    Why.QUARANTINED: "quarantined: its definition is not the one in definitions.lock.json",
+    Why.QUARANTINED: "quarantined: its definition differs from definitions.lock.json",
     Why.GUARDED: "hidden by a guard: its definition has text that the guard refuses",
     Why.NAME_TAKEN: "its name or alias is taken",
 }

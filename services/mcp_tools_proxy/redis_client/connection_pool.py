@@ -52,7 +52,7 @@ def open_pool(url: str, *, max_connections: int, variable: str = URL_VARIABLE) -
         pool.max_connections = max_connections  # too few would look like a failing Redis
         pool.make_connection()  # type: ignore[no-untyped-call]  # an unknown option shows only here
     except (ValueError, TypeError, RedisError) as error:
-        raise ValueError(f"{variable}: not a usable Redis URL, check its options") from error
+        raise ValueError(f"{variable}: is not a usable Redis URL; check its options") from error
     return RedisPool(pool, name)
 
 
@@ -69,7 +69,7 @@ def _checked_name(url: str, variable: str) -> str:
     if parts.scheme not in ("redis", "rediss"):
         raise ValueError(f"{variable}: the scheme must be redis:// or rediss://")
     if not host:
-        raise ValueError(f"{variable}: names no host")
+        raise ValueError(f"{variable}: has no host")
     database = parts.path.strip("/")
     if database and not (database.isascii() and database.isdigit()):
         raise ValueError(f"{variable}: the path must be a database number, e.g. /0")

@@ -153,16 +153,16 @@ class IdentitySettings(TokensFileSettings):
             for name, value in needed.items():
                 if value and mode != self.auth_mode:
                     yield (
-                        f"{ENV_PREFIX}AUTH_MODE: is {self.auth_mode}, which leaves "
-                        f"{variable(name)} unused; set it to {mode}, or unset that"
+                        f"{ENV_PREFIX}AUTH_MODE: is {self.auth_mode}, so {variable(name)} is not "
+                        f"used; set {ENV_PREFIX}AUTH_MODE to {mode}, or unset {variable(name)}"
                     )
                 if not value and mode == self.auth_mode and not name.startswith("jwt_jwks"):
-                    yield f"{variable(name)}: is needed while {ENV_PREFIX}AUTH_MODE is {mode}"
+                    yield f"{variable(name)}: is required if {ENV_PREFIX}AUTH_MODE is {mode}"
         url, file = self.jwt_jwks_url, self.jwt_jwks_file
         if self.auth_mode == "jwt" and (url is None) == (file is None):
             yield (
-                f"{variable('jwt_jwks_url')}: this or {variable('jwt_jwks_file')} is needed "
-                f"while {ENV_PREFIX}AUTH_MODE is jwt, one of them"
+                f"{variable('jwt_jwks_url')}: set either this or {variable('jwt_jwks_file')} if "
+                f"{ENV_PREFIX}AUTH_MODE is jwt"
             )
         if url is not None and not self.jwt_allow_http and not is_private(url):
             yield (

@@ -44,7 +44,7 @@ class EmbeddingsSettings(EnvironmentSettings):
         """Check that a service has a model. Raises ValueError naming the variable."""
         if self.embeddings_url is not None and self.embeddings_model is None:
             raise ValueError(
-                f"{variable('embeddings_model')}: is needed while {variable('embeddings_url')} is "
+                f"{variable('embeddings_model')}: is required if {variable('embeddings_url')} is "
                 "set"
             )
         return self

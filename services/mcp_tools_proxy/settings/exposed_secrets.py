@@ -86,10 +86,13 @@ def _fault_of(name: str, secret: SecretStr) -> str | None:
 
 def _fault(text: str, name: str) -> str | None:
     if text.lower() in SAMPLES:
-        return "is a sample of the documentation"
+        return "is a sample value from the documentation"
     is_weak = len(text) < MIN_CHARS or len(set(text)) < MIN_DIFFERENT_CHARS
     if is_weak and name not in _OF_OTHERS:
-        return f"has under {MIN_CHARS} characters, or under {MIN_DIFFERENT_CHARS} different ones"
+        return (
+            f"has fewer than {MIN_CHARS} characters, or fewer than {MIN_DIFFERENT_CHARS} different "
+            "ones"
+        )
     return None
 
 

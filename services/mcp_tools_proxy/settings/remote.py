@@ -47,7 +47,7 @@ def _is_backend(url: str | None) -> str | None:
 def _url_problem(url: str) -> str | None:
     """Return the problem of a backend's URL, without quoting it: it may hold a secret."""
     if any(not char.isprintable() or char in _UNFIT for char in url):
-        return "holds a character that no URL has; percent-encode it"
+        return "has a character that is not allowed in a URL; percent-encode it"
     if "#" in url:
         return "should not have a fragment, which is never sent"
     if {*"{}"} & {*url.replace(PLACEHOLDER, "")}:
@@ -74,7 +74,7 @@ def _is_identifier(text: str | None) -> str | None:
 
 def _is_file(path: Path | None) -> Path | None:
     if path is not None and not path.is_file():
-        raise ValueError("names no file")
+        raise ValueError("is not a file")
     return path
 
 
@@ -170,15 +170,15 @@ class RemoteSettings(EnvironmentSettings):
         ):
             if value is not None:
                 yield (
-                    f"{variable('remote_url')}: is unset, which leaves {variable(name)} unused; "
-                    "set it, or unset that"
+                    f"{variable('remote_url')}: is unset, so {variable(name)} is not used; set "
+                    f"{variable('remote_url')}, or unset {variable(name)}"
                 )
 
     def _missing(self, url: str) -> Iterator[str]:
         if self.remote_token is None and self.remote_token_file is None:
             yield (
-                f"{variable('remote_token')}: this or {variable('remote_token_file')} is needed "
-                f"while {variable('remote_url')} is set"
+                f"{variable('remote_token')}: set either this or {variable('remote_token_file')} "
+                f"if {variable('remote_url')} is set"
             )
         if self.remote_token is not None and self.remote_token_file is not None:
             yield (
@@ -187,8 +187,8 @@ class RemoteSettings(EnvironmentSettings):
             )
         if self.remote_ca_file is not None and url.startswith("ws:"):
             yield (
-                f"{variable('remote_url')}: is ws://, which leaves {variable('remote_ca_file')} "
-                "unused; set it to wss://, or unset that"
+                f"{variable('remote_url')}: is ws://, so {variable('remote_ca_file')} is not used; "
+                f"use wss://, or unset {variable('remote_ca_file')}"
             )
         if not self.remote_allow_insecure and not is_private(url):
             yield (

@@ -34,7 +34,7 @@ class ServerIdentitySettings(EnvironmentSettings):
         """Check that assertions have an issuer. Raises ValueError."""
         if self.signing_key_file is not None and self.public_url is None:
             raise ValueError(
-                f"{variable('public_url')}: is needed while {variable('signing_key_file')} is "
+                f"{variable('public_url')}: is required if {variable('signing_key_file')} is "
                 "set: it is the issuer of the signed assertions"
             )
         return self

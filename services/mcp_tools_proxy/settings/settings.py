@@ -323,7 +323,7 @@ class Settings(
         """Check that the connector has an agent where one is required. Raises ValueError."""
         if self.remote_url is not None and self.require_agent and self.remote_agent is None:
             raise ValueError(
-                f"{variable('remote_agent')}: is needed while {variable('require_agent')} is true "
+                f"{variable('remote_agent')}: is required if {variable('require_agent')} is true "
                 f"and {variable('remote_url')} is set"
             )
         return self

@@ -78,7 +78,7 @@ class SignInSettings(IdentitySettings, ServerIdentitySettings):
         missing = self._missing_for_pages
         if not missing or self.signin_client_id is None:
             return ()
-        return (SettingWarning(variable("signin_client_id"), f"is used only while {missing}"),)
+        return (SettingWarning(variable("signin_client_id"), f"is used only if {missing}"),)
 
     def _client_warnings(self) -> tuple[SettingWarning, ...]:
         """Return a warning if clients are not told where to sign in, although they might be."""
@@ -87,10 +87,10 @@ class SignInSettings(IdentitySettings, ServerIdentitySettings):
             return ()
         if resource is None:
             needed = f"{variable('auth_mode')} is jwt and {variable('public_url')} is set"
-            return (SettingWarning(variable("jwt_scopes"), f"is used only while {needed}"),)
+            return (SettingWarning(variable("jwt_scopes"), f"is used only if {needed}"),)
         problem = (
             f"does not name {resource}, so MCP clients are not told where to sign in; add it, and "
-            "have the issuer put it into its tokens"
+            "let the issuer include it in its tokens"
         )
         return (SettingWarning(variable("jwt_audience"), problem),)
 

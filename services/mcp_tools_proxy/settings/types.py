@@ -132,7 +132,7 @@ def parse_list(value: object) -> object:
     except ValueError:
         raise ValueError("begins with [ but is not a JSON list") from None
     if not all(isinstance(item, str) for item in items):
-        raise ValueError("a JSON list here holds strings only")
+        raise ValueError("should be a JSON list of strings")
     return tuple(word for item in items if (word := item.strip()))
 
 

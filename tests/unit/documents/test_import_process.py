@@ -123,13 +123,13 @@ async def test_a_file_that_cannot_be_imported_is_refused_with_the_parsers_reason
 @pytest.mark.parametrize(
     ("program", "reason"),
     [
-        ("import os; os.abort()", "made the importer crash"),
-        ("raise SystemExit(3)", "made the importer crash"),
-        (LIMITED + "limit()\nx = b'x' * 2**31", "made the importer crash"),
+        ("import os; os.abort()", "the importer crashed"),
+        ("raise SystemExit(3)", "the importer crashed"),
+        (LIMITED + "limit()\nx = b'x' * 2**31", "the importer crashed"),
         ("print('document 99999999999')", "too large a document"),
-        ("print('document 5'); print('{')", "made the importer crash"),
-        ("print('document 2'); print('{}')", "does not make a valid document"),
-        ("print('document 3'); print('\\x00[]')", "does not make a valid document"),
+        ("print('document 5'); print('{')", "the importer crashed"),
+        ("print('document 2'); print('{}')", "does not result in a valid document"),
+        ("print('document 3'); print('\\x00[]')", "does not result in a valid document"),
         ("print('x' * 10**6)", "not a document"),
         ("print('failed \"bad\\\\u001b[31m file\"')", "bad[31m file"),
         (LIMITED + "limit(1)\nwhile True: pass", "more than 120 s of CPU; cut the file"),
@@ -236,7 +236,7 @@ async def test_it_is_ended_when_it_takes_too_long_and_all_that_it_started(note: 
         "time.sleep(600)"
     )
     children: list[int] = []
-    with pytest.raises(ImportFailed, match="was not done within"):
+    with pytest.raises(ImportFailed, match="was not imported within"):
         await imported(
             running(program, timeout_s=2.0),
             note,
@@ -582,5 +582,6 @@ async def test_an_import_with_ocr_that_takes_too_long_names_the_setting(note: Pa
     with pytest.raises(ImportFailed) as failed:
         await imported(importer, note, ".pdf", WITH_OCR)
     assert failed.value.reason == (
-        "was not done within 0.2 s; set MCP_PROXY_OCR_TIMEOUT_S higher, or cut the file into parts"
+        "was not imported within 0.2 s; set MCP_PROXY_OCR_TIMEOUT_S higher, or cut the file into "
+        "parts"
     )

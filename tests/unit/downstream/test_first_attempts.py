@@ -62,7 +62,7 @@ async def test_it_counts_as_one_of_its_tenant() -> None:
     async with fleet.running() as pool, asyncio.TaskGroup() as tasks:
         tasks.create_task(pool.wait_first_attempt("a", 0.0, "tenant_1"))
         await asyncio.sleep(1)
-        with pytest.raises(ServerBusy, match="has 1 calls of your tenant in flight"):
+        with pytest.raises(ServerBusy, match="limit of 1 running calls"):
             await pool.wait_first_attempt("a", 0.0, "tenant_1")
         await pool.wait_first_attempt("a", 0.0, "tenant_2")
 

@@ -175,7 +175,7 @@ async def test_a_call_without_a_place_in_time_is_refused() -> None:
     async with scene(server, max_sessions=1, call_timeout_s=10) as it:
         first = asyncio.ensure_future(it.call("t1"))
         await asyncio.sleep(1)
-        with pytest.raises(ServerBusy, match="has 1 sessions for its callers"):
+        with pytest.raises(ServerBusy, match="reached its limit of 1 sessions"):
             await it.call("t2", waited_s=4.0)
         assert it.counts == (1, 1, 1)
         first.cancel()

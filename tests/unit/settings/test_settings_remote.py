@@ -112,8 +112,8 @@ def test_what_only_a_backend_would_use_is_refused_without_one(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
     assert problem(monkeypatch, {name: value}) == (
-        f"MCP_PROXY_REMOTE_URL: is unset, which leaves MCP_PROXY_{name} unused; "
-        "set it, or unset that"
+        f"MCP_PROXY_REMOTE_URL: is unset, so MCP_PROXY_{name} is not used; "
+        f"set MCP_PROXY_REMOTE_URL, or unset MCP_PROXY_{name}"
     )
 
 

@@ -54,7 +54,7 @@ def import_html(data: bytes, options: ImportOptions) -> Document:
 
     text = UnicodeDammit(data, is_html=True).unicode_markup
     if text is None:
-        raise ImportFailed("is not text in any encoding that a browser knows: save it as UTF-8")
+        raise ImportFailed("has an unknown text encoding: save it as UTF-8")
     return _document(converters.html, clean(text).encode(), options, kind=".html")
 
 
@@ -122,7 +122,7 @@ def _convert(
     except MemoryError:
         raise
     except RecursionError as error:
-        raise ImportFailed("has parts within parts, too deep to be read") from error
+        raise ImportFailed("is nested too deeply to be read") from error
     except Exception as error:
         raise ImportFailed(f"is not a readable {kind} file ({type(error).__name__})") from error
 

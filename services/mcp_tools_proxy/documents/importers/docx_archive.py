@@ -112,7 +112,7 @@ class _PartReader(ContentHandler):
                 f"has more than {MAX_TOKENS} elements and attributes: cut it into parts"
             )
         if self._depth > MAX_DEPTH:
-            raise ImportFailed("has parts within parts, too deep to be read")
+            raise ImportFailed("is nested too deeply to be read")
         if name == "Relationship" and attrs.get("Type", "").endswith("/image"):
             self.pictures.append(attrs.get("Target", ""))
         elif _local(name) == "fldChar":

@@ -135,7 +135,7 @@ class Importer:
                 await self._import(source, suffix, options, answer, progress, cpu_s)
         except TimeoutError:
             advice = f"; {_LONGER}" if with_ocr else ""
-            raise ImportFailed(f"was not done within {timeout_s:g} s{advice}") from None
+            raise ImportFailed(f"was not imported within {timeout_s:g} s{advice}") from None
 
     async def _import(
         self,
@@ -195,7 +195,7 @@ class Importer:
     ) -> Exception | None:
         limit = self._max_document_bytes
         if size > limit:
-            return ImportFailed(f"makes too large a document: {size} bytes, the limit is {limit}")
+            return ImportFailed(f"results in a document of {size} bytes, the limit is {limit}")
         while size:
             piece = await output.read(min(size, _PIECE_BYTES))
             if not piece:
@@ -289,11 +289,11 @@ def _checked(content: bytes, options: ImportOptions) -> Document:
     try:
         document = parse_document(Path("document"), content, is_foreign=True)
     except BrokenFile as error:
-        raise ImportFailed(f"does not make a valid document: {error.reason}") from error
+        raise ImportFailed(f"does not result in a valid document: {error.reason}") from error
     if (document.tenant_id, document.doc_id) != (options.tenant_id, options.doc_id):
-        raise ImportFailed("makes a different document from the one requested")
+        raise ImportFailed("results in a different document from the one requested")
     if document.readers is not None:
-        raise ImportFailed("names readers, which imported files must not do")
+        raise ImportFailed("names readers, which is not allowed in imported files")
     return document
 
 
@@ -303,5 +303,5 @@ def _reason_of(exit_code: int, cpu_s: float) -> str:
         advice = _LONGER if cpu_s > CPU_S else "cut the file into parts"
         return f"takes more than {cpu_s:g} s of CPU; {advice}"
     if exit_code == -signal.SIGKILL:
-        return "needs more memory than an import may have, or this machine has now"
-    return "cannot be imported: it made the importer crash"
+        return "needs more memory than an import may use, or than is available"
+    return "cannot be imported: the importer crashed"

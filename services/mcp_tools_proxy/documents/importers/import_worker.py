@@ -82,7 +82,7 @@ def _answer(request: dict[str, object], source: BinaryIO, sink: BinaryIO) -> byt
     except (ImportFailed, InvalidDocument) as error:
         return b"failed " + json.dumps(error.reason).encode() + b"\n"
     except MemoryError:
-        return b"failed " + json.dumps("needs more memory than an import may have").encode() + b"\n"
+        return b"failed " + json.dumps("needs more memory than an import may use").encode() + b"\n"
     return b"document %d\n" % len(document) + document
 
 

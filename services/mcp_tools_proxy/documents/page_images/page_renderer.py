@@ -124,7 +124,7 @@ class PageRenderer:
             reason = _REASONS[error.refusal].format(share_s=error.share_s)
             raise NotRendered(reason, is_lasting=False) from None
         except TimeoutError:
-            reason = f"it was not done within {self._timeout_s:g} s"
+            reason = f"it was not rendered within {self._timeout_s:g} s"
             raise NotRendered(reason, is_lasting=False) from None
 
     async def render(self, pdf: bytes, page: int) -> PageImage:
@@ -169,7 +169,7 @@ class PageRenderer:
 
     async def _receive(self, output: asyncio.StreamReader) -> PageImage | NotRendered:
         """Return the image, or why there is none: the group of tasks would wrap what is raised."""
-        broken = NotRendered("it made the renderer fail", is_lasting=True)
+        broken = NotRendered("the renderer failed", is_lasting=True)
         try:
             line = await output.readline()
             if found := _IMAGE.fullmatch(line):

@@ -73,10 +73,10 @@ def render_page(data: bytes, page: int, *, max_bytes: int) -> tuple[str, bytes, 
                     return kind, image, drawn.width, drawn.height
                 scale *= min(math.sqrt(max_bytes / len(image)), 0.9)
     except (PdfiumError, IndexError) as error:
-        raise CannotRender("the file that was kept of it cannot be read") from error
+        raise CannotRender("the original file cannot be read") from error
     except MemoryError as error:
-        raise CannotRender("it needs more memory than it may have") from error
-    raise CannotRender(f"nothing can be read on an image of at most {max_bytes} bytes")
+        raise CannotRender("it needs more memory than allowed") from error
+    raise CannotRender(f"an image of at most {max_bytes} bytes is not readable")
 
 
 def _smaller(drawn: "Image") -> tuple[str, bytes]:

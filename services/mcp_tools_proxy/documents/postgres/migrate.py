@@ -72,8 +72,8 @@ async def _migrate(connection: asyncpg.Connection, gateway_url: str | None) -> M
     )
     if before > max(migrations):
         raise DatabaseProblem(
-            f"the schema has number {before}, and this release knows {max(migrations)} at most: "
-            "use the release that made it, or a newer one"
+            f"the schema has number {before}, but this release supports at most "
+            f"{max(migrations)}: use the release that created it, or a newer one"
         )
     for number in range(before + 1, max(migrations) + 1):
         await connection.execute(migrations[number])

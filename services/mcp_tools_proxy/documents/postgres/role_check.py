@@ -101,8 +101,8 @@ async def check_connection(connection: asyncpg.Connection) -> None:
         advice = (
             "run mcp-tools-proxy documents migrate"
             if number < newest()
-            else "use the release that made it, or a newer one"
+            else "use the release that created it, or a newer one"
         )
         raise DatabaseProblem(
-            f"the schema has number {number}, and this release needs {newest()}: {advice}"
+            f"the schema has number {number}, but this release requires {newest()}: {advice}"
         )

@@ -349,8 +349,8 @@ class IsolatedSessions:
     def _busy(self) -> ServerBusy:
         server_id, limit = self._config.server_id, self._limit
         return ServerBusy(
-            f"server {server_id} has {limit} sessions for its callers, and all that you could have "
-            "are in use; try again when some of the calls are done",
+            f"server {server_id} has reached its limit of {limit} sessions, and none is free for "
+            "you; try again when some calls have finished",
             details={"server_id": server_id, "max_sessions": limit},
         )
 

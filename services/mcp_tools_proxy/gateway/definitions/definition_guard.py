@@ -226,13 +226,13 @@ def reason_of(finding: Finding) -> str:
         return f"a guard hides it: {kinds}"
     match finding.status:
         case DefinitionStatus.CHANGED:
-            return "its definition is not the one in definitions.lock.json"
+            return "its definition differs from definitions.lock.json"
         case DefinitionStatus.NEW:
-            return "definitions.lock.json does not have it"
+            return "it is not in definitions.lock.json"
         case DefinitionStatus.MISSING:
-            return "definitions.lock.json has it, and the server does not offer it"
+            return "it is in definitions.lock.json, but the server no longer offers it"
         case _ if finding.uncovered:
             fields = ", ".join(finding.uncovered)
             return f"its entry in definitions.lock.json is of version 1 and does not cover {fields}"
         case _:
-            return "it has flags" if finding.flags or finding.guards else "it is as locked"
+            return "it has flags" if finding.flags or finding.guards else "it matches the lock"

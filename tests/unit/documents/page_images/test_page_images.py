@@ -88,12 +88,12 @@ async def test_of_images_beyond_the_bound_those_used_last_are_kept() -> None:
     ("program", "reason"),
     [
         (f"{READ}out.write(b'failed \"it is torn\"\\n')", "it is torn"),
-        ("import os; os.abort()", "it made the renderer fail"),
-        (f"{READ}out.write(b'image image/png 101 3 4\\n' + bytes(101))", "made the renderer fail"),
-        (f"{READ}out.write(b'image image/png 50 3 4\\n' + bytes(3))", "made the renderer fail"),
-        (f"{READ}out.write(b'image text/html 1 3 4\\nx')", "made the renderer fail"),
-        (f"{READ}out.write(bytes(1_000_000))", "made the renderer fail"),
-        (f"{READ}out.write(b'failed {{}}{{}}\\n')", "made the renderer fail"),
+        ("import os; os.abort()", "the renderer failed"),
+        (f"{READ}out.write(b'image image/png 101 3 4\\n' + bytes(101))", "the renderer failed"),
+        (f"{READ}out.write(b'image image/png 50 3 4\\n' + bytes(3))", "the renderer failed"),
+        (f"{READ}out.write(b'image text/html 1 3 4\\nx')", "the renderer failed"),
+        (f"{READ}out.write(bytes(1_000_000))", "the renderer failed"),
+        (f"{READ}out.write(b'failed {{}}{{}}\\n')", "the renderer failed"),
     ],
 )
 async def test_a_renderer_that_fails_is_an_error_that_lasts(program: str, reason: str) -> None:
@@ -105,7 +105,7 @@ async def test_a_renderer_that_fails_is_an_error_that_lasts(program: str, reason
 
 async def test_a_page_that_takes_too_long_may_be_sent_again() -> None:
     made, _ = images("import time; time.sleep(3600)", timeout_s=0.2)
-    with pytest.raises(PageImageUnavailable, match="was not done within") as refused:
+    with pytest.raises(PageImageUnavailable, match="was not rendered within") as refused:
         await data(made)
     assert refused.value.retryable
 
