@@ -135,7 +135,7 @@ async def test_three_redirects_in_a_row_are_followed() -> None:
 
 LOOP = {"/0": "/0"}
 REFUSED: dict[str, tuple[Callable[[], Sent], str]] = {
-    "four": (lambda: Sent(chain(MAX_REDIRECTS + 1)), 'more than 3 times, at last to "http://'),
+    "four": (lambda: Sent(chain(MAX_REDIRECTS + 1)), 'more than 3 times, last to "http://'),
     "loop": (lambda: Sent(LOOP), "more than 3 times"),
     "other-host": (lambda: Sent({"/0": ELSEWHERE}), NAMED),
     "other-host-308": (lambda: Sent({"/0": ELSEWHERE}, 308), NAMED),

@@ -159,8 +159,8 @@ def _targets(node: Node, references: References) -> Iterator[Node]:
             found = references.find(reference)
             if found is None:
                 raise SchemaTooComplex(
-                    "a $ref cannot be resolved: its target is missing, or schemas have ids or "
-                    "the same name"
+                    "a $ref cannot be resolved: its target is missing, or the schema has ids or "
+                    "duplicate names"
                 )
             if isinstance(found[1], Mapping):
                 yield found[1]

@@ -125,7 +125,7 @@ def test_a_reference_that_may_mean_another_part_is_broken(
     named: dict[str, str], reference: str
 ) -> None:
     parts = {name: {**named, "type": name} for name in ("string", "integer")}
-    with pytest.raises(BrokenSchema, match="ids or share a name"):
+    with pytest.raises(BrokenSchema, match="ids or duplicate names"):
         compile_check({"properties": {"n": {"$ref": reference}}, "$defs": parts})
 
 
