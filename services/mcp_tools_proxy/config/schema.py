@@ -166,7 +166,7 @@ class ReferenceEntry(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _refuse_misspelt(cls, entry: object) -> object:
-        _refuse_misspelt_overrides(entry, keys_of(cls), "which is spelt overrides")
+        _refuse_misspelt_overrides(entry, keys_of(cls), "which should be overrides")
         return entry
 
     server_id: Name = Field(examples=["notes"])
@@ -272,7 +272,7 @@ class PresetFile(BaseModel):
         _refuse_misspelt_overrides(file, keys_of(cls), "which belongs to one tool or prompt")
         for key in file if isinstance(file, Mapping) else ():
             if key not in keys_of(cls) and means_guards(key):
-                raise ValueError(f"has the key {quote(key)}, which is spelled guards")
+                raise ValueError(f"has the key {quote(key)}, which should be guards")
         return file
 
     id: _OwnPresetId = Field(examples=["work"])
@@ -348,7 +348,7 @@ class AgentEntry(BaseModel):
         for key in entry if isinstance(entry, Mapping) else ():
             meant = None if key in cls.model_fields else meant_key(key)
             if meant is not None:
-                raise ValueError(f"has the key {quote(key)}, which is spelt {meant}")
+                raise ValueError(f"has the key {quote(key)}, which should be {meant}")
             if is_of_others(key):
                 raise ValueError(
                     f"has the key {quote(key)}, which a profile does not have: set guards in a "

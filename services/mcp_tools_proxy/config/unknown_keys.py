@@ -43,7 +43,7 @@ Misspelt keys that would narrow a profile are refused instead: ``schema.MISSPELT
 OF_ROOT: Mapping[str, str] = {
     **dict.fromkeys(
         ("clients", "mcp_servers", "servers"),
-        'is spelt "mcpServers" here: an object with each server under its id',
+        'is called "mcpServers" here: an object with each server under its id',
     ),
     "agents": "belongs in the file agents.json",
     "authorizationTimeoutSeconds": "is ignored: the command login waits for 10 minutes",
@@ -64,15 +64,15 @@ OF_SERVER: Mapping[str, str] = {
         'path counts from "cwd"'
     ),
     **dict.fromkeys(
-        ("endpoint", "httpUrl", "http_endpoint", "serverUrl", "server_url"), 'is spelt "url" here'
+        ("endpoint", "httpUrl", "http_endpoint", "serverUrl", "server_url"), 'is called "url" here'
     ),
     **dict.fromkeys(
         ("transportType", "transport_type"),
-        'is spelt "transport" here: "stdio", "http", "streamable-http", "sse" or "ws"',
+        'is called "transport" here: "stdio", "http", "streamable-http", "sse" or "ws"',
     ),
     "client_id": "is ignored: the server's id is its key in mcpServers",
-    "timeout": 'is spelt "requestTimeoutSeconds" here, in seconds',
-    "registration_timeout": 'is spelt "connectTimeoutSeconds" here',
+    "timeout": 'is called "requestTimeoutSeconds" here, in seconds',
+    "registration_timeout": 'is called "connectTimeoutSeconds" here',
     "gcp_secrets": 'is ignored: set variables, and write ${NAME} in "env" or "headers"',
     **dict.fromkeys(("allowedTools", "capabilities", "tools"), _PRESETS),
 }

@@ -141,7 +141,7 @@ def test_a_misspelt_key_is_refused_lest_the_agent_see_more(
     tmp_path: Path, key: str, meant: str
 ) -> None:
     problems = problems_of(tmp_path, {"agents": [{"name": "a", key: []}]})
-    assert problems == {"$.agents[0]": f'has the key "{key}", which is spelt {meant}'}
+    assert problems == {"$.agents[0]": f'has the key "{key}", which should be {meant}'}
 
 
 @pytest.mark.parametrize("key", ["guards", "sandbox", "guard", "guardrails", "Guards"])
