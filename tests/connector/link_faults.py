@@ -130,7 +130,7 @@ NO_PAUSES = ("0", "-1", "soon", "", "0.001", "Wed, 21 Oct 2015 07:28:00 GMT")
 
 def refused(status: int, kind: str = "refused") -> Failure:
     return Failure(
-        kind=kind, reason=f"the backend answered with HTTP status {status}, and no WebSocket"
+        kind=kind, reason=f"the backend answered with HTTP status {status} instead of a WebSocket"
     )
 
 
@@ -190,7 +190,7 @@ OWN_SETTINGS = [
     Fault(
         id="vanished",
         commit=vanish,
-        loss=Failure(reason="the backend answered no ping"),
+        loss=Failure(reason="the backend did not answer a ping"),
         settings={"remote_keepalive_s": 2},
     ),
     Fault(

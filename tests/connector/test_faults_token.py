@@ -68,7 +68,7 @@ async def test_that_no_token_is_good_is_shown_by_every_route() -> None:
         status = await until_state(service, "unauthorized")
         line = (await service.get(READY))["checks"]["remote"]
         values = await metrics(service)
-    reason = "the backend refuses the token with HTTP status 401"
+    reason = "the backend rejected the token with HTTP status 401"
     assert values['mcp_proxy_remote_link_losses_total{reason="unauthorized"}'] == 1
     assert values["mcp_proxy_remote_up"] == 0
     assert (status["last_error"], status.get("next_attempt_s")) == (reason, None)
@@ -163,7 +163,7 @@ async def test_access_denied_is_waited_out_alike() -> None:
         backend.manner = Refusal(403, retry_after="0")
         async with dialling(backend, remote_token_file=TOKEN_FILE) as service:
             status = await until_state(service, "unauthorized")
-            assert status["last_error"] == "the backend refuses the token with HTTP status 403"
+            assert status["last_error"] == "the backend rejected the token with HTTP status 403"
             assert await is_left_alone(backend)
 
 

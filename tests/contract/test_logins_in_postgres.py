@@ -229,5 +229,5 @@ async def test_a_row_of_a_newer_release_is_an_error_and_stays(
     attempt = logins.find(ANA) if column == "binding" else logins.owners("acme")
     with pytest.raises(LoginsUnavailable) as refused:
         await attempt
-    assert "damaged, or of a newer release" in str(refused.value.reason)
+    assert "damaged, or was written by a newer release" in str(refused.value.reason)
     assert await owner.fetchval("SELECT count(*) FROM mcp_tools_proxy.logins") == 1

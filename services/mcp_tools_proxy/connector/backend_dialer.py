@@ -99,7 +99,7 @@ class BackendDialer:
             return fault, 0.0
         except Exception:
             log.exception("remote.link_crashed")
-            return LinkFault(FaultKind.LOST, "internal error; the log has it"), 0.0
+            return LinkFault(FaultKind.LOST, "internal error; see the log"), 0.0
 
     def _online(self) -> None:
         self.links += 1

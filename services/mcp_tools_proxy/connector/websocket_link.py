@@ -118,7 +118,7 @@ class Link:
         """Why the link ended."""
         code = self._socket.close_code
         if isinstance(self._socket.exception(), aiohttp.ServerTimeoutError):
-            return LinkFault(FaultKind.LOST, "the backend answered no ping")
+            return LinkFault(FaultKind.LOST, "the backend did not answer a ping")
         if code is None or code == aiohttp.WSCloseCode.ABNORMAL_CLOSURE:
             return LinkFault(FaultKind.LOST, "the connection broke")
         if self._is_broken and code == aiohttp.WSCloseCode.MESSAGE_TOO_BIG:
@@ -183,13 +183,14 @@ def _handshake_fault(error: aiohttp.WSServerHandshakeError) -> LinkFault:
     retry_after_s = _retry_after_s(error.headers.get("Retry-After") if error.headers else None)
     if error.status in (401, 403):
         return LinkFault(
-            FaultKind.UNAUTHORIZED, f"the backend refuses the token with HTTP status {error.status}"
+            FaultKind.UNAUTHORIZED,
+            f"the backend rejected the token with HTTP status {error.status}",
         )
     is_proxy_error = error.status in _PROXY_STATUSES
     kind = FaultKind.UNREACHABLE if is_proxy_error else FaultKind.REFUSED
     return LinkFault(
         kind,
-        f"the backend answered with HTTP status {error.status}, and no WebSocket",
+        f"the backend answered with HTTP status {error.status} instead of a WebSocket",
         retry_after_s=retry_after_s,
     )
 

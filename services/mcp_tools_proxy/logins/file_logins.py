@@ -174,7 +174,7 @@ class FileLogins:
             return None
         stored, is_open = found
         if stored.owner != owner:
-            raise UnreadableLogin(f"{path} holds the login of another owner: restore it")
+            raise UnreadableLogin(f"{path} contains the login of another owner; restore it")
         if is_open and not self._has_warned:
             self._has_warned = True
             log.warning("logins.readable_by_others", path=str(path))

@@ -49,4 +49,4 @@ async def _until(attempt: Callable[[], Awaitable[bool]], ends: float) -> None:
 
 
 def _busy() -> LoginsUnavailable:
-    return LoginsUnavailable(BUSY, reason="another renewal of the login did not end")
+    return LoginsUnavailable(BUSY, reason="another renewal of the login has not finished")

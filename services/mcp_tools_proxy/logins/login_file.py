@@ -91,7 +91,8 @@ def _login_of(path: Path, content: bytes) -> StoredLogin:
         fields = json.loads(decoded(content))
         if fields["format"] != FORMAT:
             raise UnreadableLogin(
-                f"{path} is of another release: use that, or move the file away and sign in again"
+                f"{path} was written by another release; use that release, or move the file away "
+                "and sign in again"
             )
         return StoredLogin(
             owner=owner_of_text(fields["owner"]),
@@ -102,5 +103,5 @@ def _login_of(path: Path, content: bytes) -> StoredLogin:
         )
     except (ValueError, TypeError, KeyError, RecursionError):
         raise UnreadableLogin(
-            f"{path} is damaged: restore it, or move it away and sign in again"
+            f"{path} is damaged; restore it, or move it away and sign in again"
         ) from None

@@ -82,7 +82,8 @@ class LoginSealer:
         if content is None or content.format != FORMAT:  # outside, for the same reason
             raise LoginsUnavailable(
                 UNREADABLE,
-                reason="a newer release has sealed the login: use that, or remove it by logout",
+                reason="a newer release encrypted the login; use that release, or remove the login "
+                "with logout",
             )
         return Login(
             owner=owner,

@@ -220,5 +220,5 @@ def _read(content: bytes, parse: Callable[[str], T]) -> T:
         return parse(decoded(content))
     except ValueError as error:
         raise LoginsUnavailable(
-            UNREADABLE, reason="a row of logins is damaged, or of a newer release"
+            UNREADABLE, reason="a row of logins is damaged, or was written by a newer release"
         ) from error

@@ -84,7 +84,7 @@ class BudgetLimits:
 
     def __post_init__(self) -> None:
         if self.window_s < 1:
-            raise ValueError(f"window_s is {self.window_s}, the least is 1 second")
+            raise ValueError(f"window_s is {self.window_s}, the minimum is 1 second")
         document = self._keyed_limits("document", self.document_calls, self.document_tokens)
         tenant = self._keyed_limits("tenant", self.tenant_calls, self.tenant_tokens)
         object.__setattr__(self, "_document", document)

@@ -118,7 +118,7 @@ def _opened_without_links(path: str) -> int:
         return opened
     error = failure()
     if error.errno == errno.ELOOP:
-        reason = "leads through a symbolic link; name the place itself"
+        reason = "contains a symbolic link; use the real path"
         raise OSError(error.errno, reason, path)
     raise OSError(error.errno, error.strerror, path)
 

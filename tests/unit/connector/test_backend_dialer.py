@@ -181,7 +181,7 @@ async def test_a_crash_in_what_uses_a_link_is_logged_and_dialled_away() -> None:
     with capture_logs() as lines:
         async with dialling(RuntimeError("a bug")) as (dialer, backend):
             await backend.dialled(2)
-            assert dialer.last_error == "internal error; the log has it"
+            assert dialer.last_error == "internal error; see the log"
     assert "remote.link_crashed" in [line["event"] for line in lines]
 
 
