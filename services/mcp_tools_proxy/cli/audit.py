@@ -112,8 +112,12 @@ def _add_find(app: typer.Typer, load: Load) -> None:
         event: Annotated[str | None, typer.Option(help="The event, such as tool.call.")] = None,
         trace: Annotated[str | None, typer.Option(help="The trace id.")] = None,
         token: Annotated[str | None, typer.Option(help="The id of a token.")] = None,
-        since: Annotated[str | None, typer.Option(help="Earliest time, ISO 8601 (UTC).")] = None,
-        until: Annotated[str | None, typer.Option(help="Latest time, ISO 8601 (UTC).")] = None,
+        since: Annotated[
+            str | None, typer.Option(help="Earliest time, ISO 8601; UTC by default.")
+        ] = None,
+        until: Annotated[
+            str | None, typer.Option(help="Latest time, ISO 8601; UTC by default.")
+        ] = None,
         limit: Annotated[
             int, typer.Option(min=1, help="Print only this many of the newest.")
         ] = 1000,

@@ -72,8 +72,8 @@ def _is_refused(url: str, networks: ServerNetworks) -> bool:
 
 
 _NOT_DIALLED = (
-    "has an address that is not allowed: link-local, a cloud metadata service of a cloud, or "
-    "one outside MCP_PROXY_SERVER_NETWORKS"
+    "has an address that is not allowed: link-local, a cloud metadata service, or outside "
+    "MCP_PROXY_SERVER_NETWORKS"
 )
 
 

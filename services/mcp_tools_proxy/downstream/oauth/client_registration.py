@@ -97,7 +97,9 @@ async def _register(
     assigned = made.token_endpoint_auth_method or method
     if assigned not in METHODS or (assigned != "none" and made.client_secret is None):
         shown = ascii_text(assigned)
-        raise OAuthRefused(f"the issuer registered a client with unusable authentication ({shown})")
+        raise OAuthRefused(
+            f"the issuer registered a client with an unsupported authentication method ({shown})"
+        )
     secret = None if assigned == "none" else made.client_secret
     return IssuerClient(client_id=made.client_id, secret=secret, method=assigned)
 

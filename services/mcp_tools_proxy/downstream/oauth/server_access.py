@@ -193,7 +193,7 @@ class ServerAccess:
         tokens = self._owners.get(owner)
         granted = () if tokens is None else tokens.scopes
         if set(scopes) <= set(granted):
-            names = ", ".join(scopes) or "not named"
+            names = ", ".join(scopes) or "it names none"
             raise insufficient(f"the server requires scopes that the login already has: {names}")
         self._owners.pop(owner, None)  # the next call reads what is stored by then
         union = tuple(dict.fromkeys((*granted, *scopes)))
