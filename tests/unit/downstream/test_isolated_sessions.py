@@ -214,7 +214,7 @@ async def test_calls_in_flight_are_limited_over_all_sessions() -> None:
     async with scene(server, max_calls_in_flight=2) as it:
         calls = [asyncio.ensure_future(it.call(f"t{n}")) for n in range(2)]
         await asyncio.sleep(1)
-        with pytest.raises(ServerBusy, match="2 calls in flight"):
+        with pytest.raises(ServerBusy, match="limit of 2 running calls"):
             await it.call("t3")
         await asyncio.gather(*calls)
 

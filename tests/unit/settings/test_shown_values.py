@@ -33,13 +33,15 @@ def secret_variables() -> Iterator[tuple[type[EnvironmentSettings], str]]:
     for kind in (Settings, ClientSettings):
         for name, field in kind.model_fields.items():
             shown = str(field.validation_alias or variable(name))
-            if is_secret(field) or {*shown.split("_")} & {*SECRET_WORDS}:
+            if may_be_secret(field, shown):
                 yield kind, shown
 
 
-def is_secret(field: FieldInfo) -> bool:
-    """Return whether the type of a setting hides its value."""
-    return "SecretStr" in str(field.annotation)
+def may_be_secret(field: FieldInfo, name: str) -> bool:
+    """Return whether a setting may hold a secret, by its type or by its name."""
+    if field.annotation in (bool, float, int):
+        return False
+    return "SecretStr" in str(field.annotation) or bool({*name.split("_")} & {*SECRET_WORDS})
 
 
 @pytest.mark.parametrize(
@@ -61,7 +63,7 @@ def test_a_wrong_number_or_switch_is_shown(
     assert problem(monkeypatch, {name: value}) == shown
 
 
-@pytest.mark.parametrize(("kind", "name"), secret_variables())
+@pytest.mark.parametrize(("kind", "name"), [*secret_variables()])
 def test_a_value_that_may_be_a_secret_is_never_shown(
     monkeypatch: pytest.MonkeyPatch, kind: type[EnvironmentSettings], name: str
 ) -> None:
