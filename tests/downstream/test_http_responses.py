@@ -93,7 +93,7 @@ BAD = {
     "other-id": (replying('{"jsonrpc":"2.0","id":777,"result":{}}'), "another request"),
     "accepted": (replying("", status=202), "did not answer it"),
     "401": (replying("no", status=401), "401: the server rejected the credentials"),
-    "403": (replying("no", status=403), "403: the server forbids it"),
+    "403": (replying("no", status=403), "403: these credentials have no access"),
     "404": (replying("no", status=404), "404: not found at this address"),
     "429": (replying("no", status=429), "429: too many requests"),
     "502": (replying("<html>", status=502, kind="text/html"), "502: the server failed"),

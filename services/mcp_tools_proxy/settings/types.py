@@ -229,7 +229,7 @@ def are_passed_on(names: tuple[str, ...]) -> tuple[str, ...]:
     for name in names:
         if "=" in name:
             raise ValueError(
-                f"{quote(name.partition('=')[0])} has a value; list the names of variables only"
+                f"{quote(name.partition('=')[0])} has a value, which may be a secret; remove it"
             )
         if "\0" in name:
             raise ValueError(f"{quote(name)} is not the name of a variable; remove it")

@@ -73,7 +73,7 @@ async def _follow(
 def redirect_refused(response: aiohttp.ClientResponse, url: URL) -> Refused:
     """Build the fault of a redirect that is not followed; ``url`` answered with it."""
     where = redact_url(_target_of(response, url))
-    more = f"its target is {where}; if that is correct, set it as the server's url in mcp.json"
+    more = f"it points to {where}; if that is correct, set it as the server's url in mcp.json"
     return Refused(response.status, more=more)
 
 
