@@ -108,7 +108,7 @@ async def test_a_login_that_was_removed_leaves_nothing_of_its_owner(
         (b"[" * 100_000, "is damaged"),
         (b"\xff\xfe", "is damaged"),
         (b'{"format": 1}', "is damaged"),
-        (b'{"format": 2, "all": "new"}', "of another release"),
+        (b'{"format": 2, "all": "new"}', "by another release"),
     ],
 )
 async def test_a_file_that_cannot_be_read_is_an_error_and_stays(
