@@ -1,4 +1,4 @@
-"""The tool loop for four APIs: send what the model answered, append what comes back.
+"""A tool loop for four APIs: send the model's tool calls to the gateway, append the results.
 
 .venv/bin/python examples/tool_loop.py    needs no network: the models' replies are recorded.
 """
@@ -18,7 +18,7 @@ QUESTION = {"role": "user", "content": "UDP port 500 is blocked. What now?"}
 
 def run(gateway, calls):
     """Run the model's tool calls; return the messages to append to the conversation."""
-    if not calls:  # an empty answer
+    if not calls:  # the reply is empty
         return []
     answer = gateway.post("/internal/mcp/execute/batch", json={"calls": calls, **CALLER})
     messages = answer.raise_for_status().json()["messages"]
