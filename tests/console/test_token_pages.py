@@ -129,7 +129,7 @@ async def test_every_choice_of_the_form_is_the_token_s(console: ConsoleService) 
         ({}, "Enter a tenant"),
         ({"tenant_id": "a", "users": "one"}, "Enter the user"),
         ({"tenant_id": "a", "for_documents": "some"}, "Enter at least one document"),
-        ({"tenant_id": "a", "expires": "other"}, "Enter 12h"),
+        ({"tenant_id": "a", "expires": "other"}, "such as 12h"),
         (
             {"tenant_id": "a", "expires": "other", "expires_at": "soon"},
             "Should be hours, days or weeks",

@@ -150,7 +150,7 @@ def api_routes(
             summary="List tools that the caller may run",
             description=(
                 "Lists tools in MCP format, or in the format of a model API with aliases as "
-                "names. The output is byte-identical while the tools are the same. With "
+                "names. The output is byte-identical as long as the tools do not change. With "
                 "`preset_id`, operators with the right `audit` get the list for another preset "
                 "and another caller, who is named only in the query."
             ),

@@ -21,8 +21,8 @@ RequestTraceId = Annotated[
     WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "number"}]}),
     Field(
         description=(
-            "Any text or number. What is not printable ASCII becomes _, what is over 128 "
-            "characters is cut, and an empty one counts as absent."
+            "Any text or number. Characters other than printable ASCII become _, characters "
+            "after the first 128 are dropped, and an empty trace id counts as absent."
         )
     ),
 ]

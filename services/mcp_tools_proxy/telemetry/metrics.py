@@ -182,7 +182,7 @@ class Metrics:
             buckets=SECONDS, registry=r,
         )  # fmt: skip
         self.documents_embedded = Counter(
-            "mcp_proxy_documents_embedded", "Documents whose vectors were made in the background.",
+            "mcp_proxy_documents_embedded", "Documents with vectors created in the background.",
             registry=r,
         )  # fmt: skip
         self.documents_without_vectors = Gauge(

@@ -105,8 +105,8 @@ def catalog_tool(
     return build_local_tool(
         name="list_available_tools",
         description=(
-            "List the tools that you may call, one line each; with format or names, also their "
-            "definitions."
+            "List the tools that you may call, one per line. With format or names, their "
+            "definitions are included."
         ),
         arguments=CatalogArguments,
         result=Catalog,

@@ -156,7 +156,7 @@ def readable_documents_route(
         tag=Tag.LISTS,
         summary="List documents that the caller may read",
         description=(
-            "Returns the answer of the tool `list_documents` and is charged like a call of it."
+            "Returns the result of the tool `list_documents` and is charged like a call to it."
         ),
         responses=called_list_responses(ReadableOrError),
         query=ReadableQuery,

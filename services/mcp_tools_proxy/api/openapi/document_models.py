@@ -99,8 +99,8 @@ class DocumentContent(AnswerModel):
     ocr: Annotated[
         list[int | None] | None,
         Field(
-            description="For pages read by OCR, the confidence for each page in per cent; null "
-            "for a page with its own text."
+            description="For pages read by OCR, the confidence for each page as a percentage; "
+            "null for a page that already has text."
         ),
     ] = None
     chunks: list[DocumentChunk] | None = None

@@ -20,15 +20,15 @@ from mcp_tools_proxy.wire.identifiers import IDEMPOTENCY_KEY_PATTERN, IDENTIFIER
 
 _IDENTIFIER: JsonSchema = {"type": "string", "maxLength": IDENTIFIER_CHARS, "pattern": "^[ -~]+$"}
 
-_INSTEAD = "if body, query and token name none. Send non-ASCII text as UTF-8."
+_INSTEAD = "if the body, query and token do not name one. Send non-ASCII text as UTF-8."
 
 HEADERS: Mapping[str, tuple[JsonSchema, str]] = {
     TENANT_HEADER: (_IDENTIFIER, "The tenant, " + _INSTEAD),
     USER_HEADER: (_IDENTIFIER, "The user, " + _INSTEAD),
     ROLES_HEADER: (
         {"type": "string", "pattern": "^[ -~]*$"},
-        "The user's roles, comma-separated and percent-encoded, if body, query and token name "
-        "none.",
+        "The user's roles, comma-separated and percent-encoded, if the body, query and token do "
+        "not name any.",
     ),
     AGENT_HEADER: (_IDENTIFIER, "The agent, " + _INSTEAD),
     DOCUMENTS_HEADER: (

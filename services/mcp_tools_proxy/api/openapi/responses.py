@@ -173,7 +173,7 @@ _DOCUMENT_ERRORS: Mapping[int, SharedAnswer] = {
     412: SharedAnswer(
         "VersionMismatch",
         _error(
-            "VERSION_MISMATCH: the document's version is `details.version`, or it does not exist."
+            "VERSION_MISMATCH: the document does not exist, or its version is `details.version`."
         ),
     ),
     415: SharedAnswer(

@@ -47,8 +47,8 @@ def server_routes(build: RouteBuilder, servers: ServerHandlers) -> Sequence[Dire
             description=(
                 "Reconnects at once on the replica that receives the request, without waiting "
                 "for the next retry; a stdio server's process is restarted. Calls in flight end "
-                "as if the connection was lost. Requests in quick succession cause one "
-                "reconnect. Requires the operator right `config`."
+                "as if the connection was lost. Several requests in quick succession "
+                "reconnect it only once. Requires the operator right `config`."
             ),
             path_parameters=ServerPath,
             responses={

@@ -177,7 +177,7 @@ async def _explain(page: PageRequest) -> PageResult:
 
 def _missing_of(given: Mapping[str, str]) -> Mapping[str, str]:
     """Return the problem of each field without a value."""
-    needed = {"tool": "Enter a tool.", "tenant_id": "Enter the tenant of the user."}
+    needed = {"tool": "Enter a tool.", "tenant_id": "Enter the user's tenant."}
     return {key: text for key, text in needed.items() if not given[key]}
 
 

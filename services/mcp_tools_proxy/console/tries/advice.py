@@ -11,8 +11,8 @@ _DOCUMENT = 'See "Documents" for the documents of this tenant.'
 _LATER = "Try again later."
 _SERVER = 'See "Servers" for the server’s state and last error.'
 _LOGIN = (
-    'See "Servers" for its logins. A run as another user never uses the logins and secrets of that '
-    "user or tenant, so the call may still work for the actual user."
+    'See "Servers" for its logins. When you run a tool as another user, the logins and secrets of '
+    "that user and tenant are never used, so the call may still work for the actual user."
 )
 _CHECK_FIRST = "The server may have completed the call. Check there before you run it again."
 
@@ -34,7 +34,7 @@ ADVICE: Mapping[str, str] = {
     "WINDOW_TOO_LARGE": "Request a smaller window.",
     "IDENTITY_REQUIRED": "The server requires the caller’s identity. Enter the missing part.",
     "CONTENT_BLOCKED": "An argument contains a blocked word. Rephrase it.",
-    "GUARD_REFUSED": "See the message for the guard. Guards are set in mcp.json or the preset.",
+    "GUARD_REFUSED": "The message names the guard. Guards are set in mcp.json or the preset.",
     "IDEMPOTENCY_CONFLICT": "Use a new idempotency key for each call.",
     "OUTCOME_UNKNOWN": _CHECK_FIRST,
     "STATE_UNAVAILABLE": _LATER,

@@ -66,7 +66,7 @@ def request_of(form: Form, maker: Principal) -> dict[str, object]:
     if form.text("for_documents") == "some" and not _names(form, "documents"):
         problems["documents"] = "Enter at least one document, or choose another option."
     if form.text("expires") == "other" and not form.text("expires_at"):
-        problems["expires"] = "Enter 12h, 2w or 2027-01-31T12:00:00Z."
+        problems["expires"] = "Enter a duration or time, such as 12h, 2w or 2027-01-31T12:00:00Z."
     if problems:
         raise FieldProblems(problems)
     wanted = {
