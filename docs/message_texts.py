@@ -83,10 +83,10 @@ class Module:
             return self.texts(node, {})
         parts = _parts(function, node)
         found: list[str] = []
-        for module, call in _callers(self, function) if parts else ():
+        for module, call in callers_of(self, function) if parts else ():
             passed = {
                 name: texts
-                for name, value in _arguments(function, call).items()
+                for name, value in arguments_of(function, call).items()
                 if name in parts and any(map(has_words, texts := module.messages(value, depth + 1)))
             }
             found += self.texts(node, passed)
@@ -135,7 +135,7 @@ class Module:
         return found if any(map(has_words, found)) else (_placeholder(node),)
 
     def _of_call(self, call: ast.Call, known: Known) -> Texts:
-        name = _name(call.func)
+        name = last_name(call.func)
         if name == "quote":
             return (f'"{_placeholder(call.args[0])}"',)
         if name in _COPIES:
@@ -148,13 +148,13 @@ class Module:
         if found is None:
             return (_placeholder(call),)
         module, function = found
-        passed = {key: self.texts(it, known) for key, it in _arguments(function, call).items()}
+        passed = {key: self.texts(it, known) for key, it in arguments_of(function, call).items()}
         return module.returned(function, passed)
 
     def _described(self, call: ast.Call, known: Known) -> Texts:
         """Return the texts of what ``join_first`` joins: of one item each."""
         items, *described = call.args
-        found = _text_function(self, _name(described[0])) if described else None
+        found = _text_function(self, last_name(described[0])) if described else None
         if found is None:
             return self.texts(items, known)
         module, function = found
@@ -174,7 +174,7 @@ def calls() -> Mapping[str, Sequence[tuple[Module, ast.Call]]]:
     for module in modules():
         for node in module.nodes:
             if isinstance(node, ast.Call):
-                found[_name(node.func)].append((module, node))
+                found[last_name(node.func)].append((module, node))
     return found
 
 
@@ -197,7 +197,7 @@ def _text_function(module: Module, name: str) -> tuple[Module, Function] | None:
     return candidates[0] if len(candidates) == 1 else None
 
 
-def _callers(module: Module, function: Function) -> Iterator[tuple[Module, ast.Call]]:
+def callers_of(module: Module, function: Function) -> Iterator[tuple[Module, ast.Call]]:
     """Yield the calls of a function, or of a method; of a private one in its own module only."""
     is_method = isinstance(next(module.around(function)), ast.ClassDef)
     for caller, call in calls()[function.name]:
@@ -218,7 +218,7 @@ def _parts(function: Function, node: ast.expr) -> set[str]:
     return names & {it.arg for it in (*arguments.args, *arguments.kwonlyargs)}
 
 
-def _arguments(function: Function, call: ast.Call) -> Mapping[str, ast.expr]:
+def arguments_of(function: Function, call: ast.Call) -> Mapping[str, ast.expr]:
     """Return what a call passes, by the names of the parameters."""
     names = [it.arg for it in function.args.args if it.arg not in ("self", "cls")]
     by_name = {it.arg: it.value for it in call.keywords if it.arg}
@@ -248,24 +248,24 @@ def _choices(node: ast.expr) -> Sequence[ast.expr]:
     return ()
 
 
-def _name(node: ast.expr) -> str:
+def last_name(node: ast.expr) -> str:
     """Return the last name in an expression: ``pages`` of ``len(document.pages)``."""
     match node:
         case ast.Name(id=name):
             return name
         case ast.Attribute(attr=name):
             return name
-        case ast.Call(func=func, args=[argument, *_]) if _name(func) in ("len", "ceil"):
-            return _name(argument)
+        case ast.Call(func=func, args=[argument, *_]) if last_name(func) in ("len", "ceil"):
+            return last_name(argument)
         case ast.Call(func=func):
-            return _name(func)
+            return last_name(func)
         case ast.Subscript(slice=ast.Constant(value=str(key))):
             return key
         case ast.Subscript(value=value):
-            return _name(value)
+            return last_name(value)
     return "…"
 
 
 def _placeholder(node: ast.expr) -> str:
-    name = _name(node).strip("_").lower()
+    name = last_name(node).strip("_").lower()
     return f"{{{_NAMES.get(name, name)}}}"

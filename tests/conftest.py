@@ -21,6 +21,7 @@ from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.settings.types import ENV_PREFIX
 from retrieval_service.settings import RetrievalSettings
 from tests.support.bounds import BOUND_S
+from tests.support.goldens import Golden
 
 if TYPE_CHECKING:
     from tests.support.postgres_databases import Databases
@@ -36,6 +37,11 @@ OF_SETTINGS = {
 
 DESCRIPTORS = 4096
 """What a worker may open, where the machine allows it; the tests need a quarter of it."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add ``--update``, which writes goldens as the code is now."""
+    parser.addoption("--update", action="store_true", help="write the files of tests/goldens/")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -117,6 +123,13 @@ def databases() -> Iterator["Databases"]:
 
     with running_databases() as made:
         yield made
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Golden:
+    """Return what compares facts with a file of tests/goldens/."""
+    module = request.path.relative_to(request.config.rootpath).as_posix()
+    return Golden(update=request.config.getoption("--update"), module=module)
 
 
 @pytest.fixture

@@ -1,0 +1,34 @@
+"""Codes of errors: their HTTP statuses, whether a call may be repeated, and fields of details."""
+
+from mcp_tools_proxy.domain.client import CapacityExceeded
+from mcp_tools_proxy.domain.errors import ProxyError, errors_by_code
+from mcp_tools_proxy.web.error_status import STATUS_OF_CODE, ErrorStatus
+from tests.goldens.field_survey import details_of
+from tests.support.goldens import Golden
+
+KINDS: list[type[ProxyError]] = [*errors_by_code().values(), CapacityExceeded]
+
+
+def test_codes_are_those_of_the_golden(golden: Golden) -> None:
+    facts = []
+    for kind in KINDS:
+        status = STATUS_OF_CODE.get(kind.code, ErrorStatus())
+        facts.append(f"{kind.code} status of the HTTP API {status.api}")
+        facts.append(f"{kind.code} status of MCP over HTTP {status.mcp}")
+        facts += [f"{kind.code} retryable"] if kind.retryable else []
+        facts += [f"{kind.code} nothing ran"] if kind.nothing_ran else []
+    golden.check("codes.txt", sorted(facts))
+
+
+def test_details_of_errors_are_those_of_the_golden(golden: Golden) -> None:
+    """As the source has them; ``…`` stands for fields that are known only when it runs."""
+    details = details_of({kind.__name__: kind.code for kind in all_kinds(ProxyError)})
+    facts = {f"{code} {field}" for code, fields in details for field in fields}
+    golden.check("details.txt", sorted(facts))
+
+
+def all_kinds(kind: type[ProxyError]) -> list[type[ProxyError]]:
+    """Return the gateway's errors that have a code, those without one of their own included."""
+    below = [it for child in kind.__subclasses__() for it in all_kinds(child)]
+    is_ours = kind.__module__.startswith("mcp_tools_proxy.") and hasattr(kind, "code")
+    return [*([kind] if is_ours else []), *below]

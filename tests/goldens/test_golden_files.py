@@ -1,0 +1,48 @@
+"""The goldens themselves: small enough to be read, all of them compared, and able to fail."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.support.goldens import FOLDER, Golden
+from tests.support.source_files import source_files
+
+MAX_BYTES = 80_000
+MAX_BYTES_OF_ALL = 300_000
+
+
+def test_goldens_are_small_enough_to_be_read() -> None:
+    sizes = {path.name: path.stat().st_size for path in FOLDER.glob("*.txt")}
+    assert sizes
+    assert {name: size for name, size in sizes.items() if size > MAX_BYTES} == {}
+    assert sum(sizes.values()) <= MAX_BYTES_OF_ALL
+
+
+def test_each_golden_is_compared_by_a_test() -> None:
+    code = "".join(it.read_text(encoding="utf-8") for it in source_files("tests"))
+    patterns = [
+        re.sub(r"\{\w.*?\}", "*", it) for it in re.findall(r'golden\.check\(f?"(.+?)"', code)
+    ]
+    left = [it.name for it in FOLDER.glob("*.txt") if not any(map(it.match, patterns))]
+    assert (left, bool(patterns)) == ([], True)
+
+
+def test_a_difference_is_shown_with_the_command_that_updates() -> None:
+    golden = Golden(update=False, module="tests/goldens/test_codes.py")
+    wanted = (FOLDER / "codes.txt").read_text(encoding="utf-8").splitlines()
+    with pytest.raises(AssertionError) as failure:
+        golden.check("codes.txt", [*wanted[:-1], "A_NEW_CODE retryable"])
+    shown = str(failure.value).splitlines()
+    assert [shown[at] for at in (1, -4, -3, -1)] == [
+        "--- tests/goldens/codes.txt",
+        f"-{wanted[-1]}",
+        "+A_NEW_CODE retryable",
+        "if the change is wanted: pytest -n0 --update tests/goldens/test_codes.py",
+    ]
+
+
+def test_update_writes_the_facts(tmp_path: Path) -> None:
+    golden = Golden(update=True, module="", folder=tmp_path)
+    golden.check("new.txt", ["a", "b"])
+    assert (tmp_path / "new.txt").read_text(encoding="utf-8") == "a\nb\n"

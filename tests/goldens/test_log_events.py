@@ -1,0 +1,26 @@
+"""Log events: levels and fields, as the source has them."""
+
+from collections import defaultdict
+
+from tests.goldens.field_survey import UNKNOWN, events_named_in, log_events
+from tests.support.goldens import Golden
+from tests.support.source_files import ROOT
+
+PAGES = ("metrics-and-logs", "connector-protocol")
+REST = "(an event that is known only when it runs)"
+
+
+def test_log_events_are_those_of_the_golden(golden: Golden) -> None:
+    """``…`` stands for further fields, or for a level, that are known only when it runs."""
+    levels: dict[str, set[str]] = defaultdict(set)
+    fields: dict[str, set[str]] = defaultdict(set)
+    for event, level, found in log_events():
+        name = REST if event in UNKNOWN else event
+        levels[name].add("error" if level == "exception" else level)
+        fields[name] |= found
+    pages = (ROOT / f"docs/reference/{page}.md" for page in PAGES)
+    text = "".join(page.read_text(encoding="utf-8") for page in pages)
+    facts = {f"{event} is logged" for event in events_named_in(text)}
+    facts |= {f"{event} level {level}" for event, of_it in levels.items() for level in of_it}
+    facts |= {f"{event} field {it}" for event, of_it in fields.items() for it in of_it}
+    golden.check("log_events.txt", sorted(facts))

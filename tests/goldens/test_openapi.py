@@ -1,0 +1,87 @@
+"""The OpenAPI document without its prose: operations, and what they share."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from mcp_tools_proxy.app.http import create_app
+from mcp_tools_proxy.settings.settings import Settings
+from tests.support.goldens import Golden, schema_lines
+
+Part = Mapping[str, Any]
+
+
+@pytest.fixture(scope="module")
+def document() -> Any:
+    return create_app(Settings()).openapi()
+
+
+def parameter_lines(path: str, parameter: Part) -> Iterator[str]:
+    """Yield what a parameter or a header is: its place, name and schema."""
+    if "$ref" in parameter:
+        yield f"{path} {parameter['$ref'].rpartition('/')[2]}"
+        return
+    place = f"{path} {parameter['in']} {parameter['name']}" if "in" in parameter else path
+    yield from schema_lines(place, parameter["schema"], required=bool(parameter.get("required")))
+
+
+def content_lines(path: str, content: Part) -> Iterator[str]:
+    for kind, described in content.items():
+        yield from schema_lines(f"{path} {kind}", described.get("schema", {}))
+        yield from (f"{path} {kind} example {name}" for name in described.get("examples", ()))
+
+
+def response_lines(path: str, response: Part) -> Iterator[str]:
+    if "$ref" in response:
+        yield f"{path} {response['$ref'].rpartition('/')[2]}"
+        return
+    yield path
+    for name, header in response.get("headers", {}).items():
+        yield from parameter_lines(f"{path} header {name}", header)
+    yield from content_lines(path, response.get("content", {}))
+
+
+def operation_lines(path: str, operation: Part) -> Iterator[str]:
+    yield f"{path} id {operation['operationId']}"
+    yield from (f"{path} tag {tag}" for tag in operation["tags"])
+    for needed in operation.get("security", ()):
+        yield f"{path} security {' and '.join(needed) or 'none'}"
+    for parameter in operation.get("parameters", ()):
+        yield from parameter_lines(f"{path} parameter", parameter)
+    if body := operation.get("requestBody"):
+        yield f"{path} body {'required' if body.get('required') else 'optional'}"
+        yield from content_lines(f"{path} body", body["content"])
+    for status, response in operation["responses"].items():
+        yield from response_lines(f"{path} {status}", response)
+    known = {"operationId", "tags", "security", "parameters", "requestBody", "responses"}
+    assert operation.keys() - known <= {"summary", "description"}
+
+
+def test_the_operations_are_those_of_the_golden(document: Part, golden: Golden) -> None:
+    facts = [
+        fact
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+        for fact in operation_lines(f"{path} {method.upper()}", operation)
+    ]
+    golden.check("openapi_operations.txt", sorted(facts))
+
+
+def test_what_operations_share_is_that_of_the_golden(document: Part, golden: Golden) -> None:
+    parts = document["components"]
+    facts = [f"tag {tag['name']}" for tag in document["tags"]]
+    facts += [f"openapi {document['openapi']}", f"title {document['info']['title']}"]
+    for name, scheme in parts["securitySchemes"].items():
+        facts.append(f"security {name}: {scheme['type']} {scheme['scheme']}")
+    for name, parameter in parts["parameters"].items():
+        facts += parameter_lines(f"parameter {name}", parameter)
+    for name, header in parts["headers"].items():
+        facts += parameter_lines(f"header {name}", header)
+    for name, response in parts["responses"].items():
+        facts += response_lines(f"response {name}", response)
+    for name, schema in parts["schemas"].items():
+        facts += schema_lines(f"schema {name}", schema)
+        facts += [f"schema {name} title {schema['title']}"] if "title" in schema else []
+    assert parts.keys() == {"securitySchemes", "parameters", "headers", "responses", "schemas"}
+    golden.check("openapi_components.txt", sorted(facts))

@@ -1,0 +1,47 @@
+"""The JSON Schemas of configuration files, and what local tools take, without prose."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mcp_tools_proxy.config.schema import PUBLISHED, published
+from tests.support.configuration import Json
+from tests.support.goldens import Golden, flat, schema_lines
+from tests.support.service import RESOURCES, TOOLS, running
+
+FORMATS = ("mcp", "openai", "anthropic", "gemini")
+SCHEMA_KEYS = {"inputSchema", "input_schema", "outputSchema", "parameters", "parametersJsonSchema"}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_the_schema_of_a_configuration_file_is_that_of_the_golden(
+    name: str, golden: Golden
+) -> None:
+    schema = json.loads(published(PUBLISHED[name]))
+    facts = [*schema_lines("file", schema)]
+    for part, described in schema["$defs"].items():
+        facts += schema_lines(part, described)
+    golden.check(f"schema_{name.partition('.')[0]}.txt", sorted(facts))
+
+
+def without_prose(item: Json) -> Json:
+    return {key: value for key, value in item.items() if key not in ("description", "title")}
+
+
+async def test_the_local_tools_are_those_of_the_golden(golden: Golden, tmp_path: Path) -> None:
+    """In each format of a list."""
+    facts: list[str] = []
+    async with running(
+        retrieval_window_url="local", documents_keep_originals=True, documents_path=tmp_path
+    ) as service:
+        for kind in FORMATS:
+            listed = (await service.get(TOOLS, format=kind))["tools"]
+            for tool in (it.get("function", it) for it in listed):
+                path = f"{kind} {tool['name']}"
+                for key in SCHEMA_KEYS & tool.keys():
+                    facts += schema_lines(f"{path} {key}", tool.pop(key))
+                facts += flat(without_prose(tool), path)
+        for template in (await service.get(RESOURCES))["resource_templates"]:
+            facts += flat(without_prose(template), f"template {template['name']}")
+    golden.check("tools.txt", sorted(facts))

@@ -1,0 +1,150 @@
+"""Goldens: files of facts that users see, below tests/goldens/, one fact on each line.
+
+``pytest --update`` writes them as the code is now; otherwise a difference fails the test.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from difflib import unified_diff
+from pathlib import Path
+
+FOLDER = Path(__file__).parents[1] / "goldens"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Golden:
+    """Compares facts with a file; ``module`` is the test module, for the command that updates."""
+
+    update: bool
+    module: str
+    folder: Path = FOLDER
+
+    def check(self, name: str, facts: Iterable[str]) -> None:
+        """Compare with ``tests/goldens/<name>``; the order of the facts is that of the file."""
+        file = self.folder / name
+        found = "".join(f"{fact}\n" for fact in facts)
+        assert found, "a golden has facts"
+        if self.update:
+            file.write_text(found, encoding="utf-8")
+        assert file.exists(), f"no golden yet; {self._command}"
+        wanted = file.read_text(encoding="utf-8")
+        if found == wanted:
+            return
+        sides = (wanted.splitlines(), found.splitlines())
+        names = (f"tests/goldens/{name}", "what the code does now")
+        difference = unified_diff(*sides, *names, n=1, lineterm="")
+        raise AssertionError("\n".join(("differs from its golden", *difference, "", self._command)))
+
+    @property
+    def _command(self) -> str:
+        return f"if the change is wanted: pytest -n0 --update {self.module}"
+
+
+def flat(value: object, path: str = "") -> Iterator[str]:
+    """Yield a line for each value in JSON, with its path."""
+    match value:
+        case Mapping() if value:
+            for key, item in sorted(value.items()):
+                yield from flat(item, f"{path}.{key}" if path else str(key))
+        case list() if value:
+            for number, item in enumerate(value):
+                yield from flat(item, f"{path}[{number}]")
+        case _:
+            yield f"{path} = {json.dumps(value, ensure_ascii=False)}"
+
+
+_LINES = frozenset({"$defs", "description", "enum", "examples", "properties", "required", "title"})
+"""Keywords of a schema that are prose, or have lines of their own."""
+
+_WORDS = {
+    **dict.fromkeys(("$ref", "type", "anyOf", "oneOf"), "{}"),
+    "const": "= {}",
+    "items": "of {}",
+    "additionalProperties": "map of {}",
+}
+_CHOICES = {"anyOf": " or ", "oneOf": " xor "}
+
+Schema = Mapping[str, object]
+
+
+def schema_lines(path: str, schema: object, *, required: bool = False) -> Iterator[str]:
+    """Yield what a JSON schema says, without its prose: a line for each part that has a name."""
+    if not isinstance(schema, Mapping):
+        yield f"{path}: {json.dumps(schema)}"
+        return
+    yield f"{path}: {'required ' if required else ''}{_shape(schema)}"
+    needed = schema.get("required", [])
+    properties = schema.get("properties", {})
+    assert isinstance(properties, Mapping)
+    assert isinstance(needed, list)
+    for name in needed:
+        if name not in properties:
+            yield f"{path}.{name}: required"
+    for name, part in properties.items():
+        yield from schema_lines(f"{path}.{name}", part, required=name in needed)
+    for name, part in _own_parts(schema):
+        if not _is_short(part):
+            yield from schema_lines(f"{path}{name}", part)
+    for value in _values(schema):
+        yield f"{path} = {json.dumps(value)}"
+
+
+def _values(schema: Schema) -> list[object]:
+    values = schema.get("enum", [])
+    assert isinstance(values, list)
+    return values
+
+
+def _own_parts(schema: Schema) -> Iterator[tuple[str, object]]:
+    """Yield the schemas of items, other keys and choices, with what stands for each in a path."""
+    for key, name in (("items", "[]"), ("additionalProperties", ".*")):
+        if key in schema:
+            yield name, schema[key]
+    for key in _CHOICES:
+        choices = schema.get(key, [])
+        assert isinstance(choices, list)
+        yield from ((f"<{number}>", it) for number, it in enumerate(choices, 1))
+
+
+def _is_short(schema: object) -> bool:
+    """Return whether all of a schema is in its shape."""
+    if not isinstance(schema, Mapping):
+        return True
+    if schema.keys() & {"properties", "enum", "required"}:
+        return False
+    return all(_is_short(part) for _, part in _own_parts(schema))
+
+
+def _shape(schema: object) -> str:
+    if not isinstance(schema, Mapping):
+        return json.dumps(schema)
+    return " ".join(_words(schema)) or "any"
+
+
+def _words(schema: Schema) -> Iterator[str]:
+    """Yield the words that stand for a schema, without what has lines of its own."""
+    for key in (*_WORDS, *sorted(schema.keys() - _WORDS.keys() - _LINES)):
+        if key in schema:
+            word = _WORDS.get(key, f"{key} {{}}").format
+            match key, schema[key]:
+                case ("$ref", reference):
+                    yield str(reference).rpartition("/")[2]
+                case ("type" | "anyOf" | "oneOf", parts):
+                    listed = parts if isinstance(parts, list) else [parts]
+                    yield _CHOICES.get(key, " or ").join(map(_inline, listed))
+                case ("additionalProperties", False):
+                    yield "closed"
+                case ("items" | "additionalProperties", part):
+                    yield word(_inline(part))
+                case (_, value):
+                    yield word(json.dumps(value))
+
+
+def _inline(schema: object) -> str:
+    if isinstance(schema, str):
+        return schema
+    if not _is_short(schema):
+        return "…"
+    words = _shape(schema)
+    return f"({words})" if " or " in words or " xor " in words else words
