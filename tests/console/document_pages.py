@@ -5,6 +5,9 @@ from urllib.parse import urlencode
 
 import httpx
 
+from mcp_tools_proxy.documents.document_file import dump_document
+from mcp_tools_proxy.documents.importers.base import ImportOptions
+from mcp_tools_proxy.documents.importers.kinds import import_data
 from tests.support.console_browser import (
     ADMIN,
     ORIGIN,
@@ -20,6 +23,7 @@ LIST, READ, SEARCH, VERIFY, UPLOAD, MANAGE = (
 )
 PICTURE = "/console/documents/picture"
 CONTENT = "/internal/documents/content"
+SUFFIXES = {"text/markdown": ".md", "text/plain": ".txt"}
 BOUNDARY = "a-boundary-of-the-tests"
 NOTE = b"# A note\n\nThe tunnel ends after ten minutes.\n\n## On Linux\n\nRun the client.\n"
 
@@ -33,7 +37,13 @@ async def put(
     tenant_id: str = "acme",
     **query: str | Sequence[str],
 ) -> str:
-    """Put a document by the API, and return its version."""
+    """Put a document by the API, and return its version.
+
+    A text is put in the form that its import gives, without a process for each import.
+    """
+    if kind in SUFFIXES:
+        content = _json_form(content, SUFFIXES[kind], tenant_id, doc_id, query)
+        kind = "application/json"
     response = await console.service.http.put(
         CONTENT,
         params={"tenant_id": tenant_id, "doc_id": doc_id, **query},
@@ -43,6 +53,26 @@ async def put(
     assert response.status_code == 201, response.text
     version: str = response.json()["version"]
     return version
+
+
+def _json_form(
+    content: bytes,
+    suffix: str,
+    tenant_id: str,
+    doc_id: str,
+    query: dict[str, str | Sequence[str]],
+) -> bytes:
+    """Return the JSON form of a text; take what its import needs out of the query."""
+    title, tags, language = (query.pop(name, None) for name in ("title", "tag", "language"))
+    options = ImportOptions(
+        tenant_id=tenant_id,
+        doc_id=doc_id,
+        stem=doc_id,
+        title=None if title is None else str(title),
+        tags=tuple([tags] if isinstance(tags, str) else tags or ()),
+        language=None if language is None else str(language),
+    )
+    return dump_document(import_data(content, suffix, options))
 
 
 async def facts(console: ConsoleService, tenant_id: str = "acme") -> Mapping[str, object]:

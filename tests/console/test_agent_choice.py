@@ -10,6 +10,7 @@ from mcp_tools_proxy.auth.token_store import add_token
 from mcp_tools_proxy.domain.identity import OperatorRight, Principal
 from tests.support.configuration import Config, make_agent
 from tests.support.console_browser import ConsoleService, Html, running_console
+from tests.support.rows import named_row
 from tests.support.service import CONFIG_DIR, EXECUTE, request_of
 from tests.support.tokens import bearer, file_token, token_settings
 
@@ -36,24 +37,22 @@ def agents_offered(page: Html) -> list[str | None] | None:
     return [it.get("value") for tag, it in takewhile(lambda it: it[0] == "option", after)]
 
 
-@pytest.mark.parametrize(
-    ("path", "query"),
-    [
+async def test_the_first_profile_is_preselected(console: ConsoleService) -> None:
+    for path, query in [
         (ACCESS, {}),
         (WHY, {}),
         (TRY, {}),
         (TRY, {"tool": "read_doc_pages", **CALLER}),
         (LIMITS, {"tenant_id": "tenant_1"}),
         (SEARCH, {"tenant_id": "tenant_1", "query": "page"}),
-    ],
-)
-async def test_the_first_profile_is_preselected(
-    console: ConsoleService, path: str, query: dict[str, str]
-) -> None:
-    response = await console.browser.get(f"{path}?{'&'.join(f'{k}={v}' for k, v in query.items())}")
-    page = Html(response.text)
-    assert page.form(path).fields["agent"] == "desk"
-    assert (response.status_code, agents_offered(page)) == (200, ["desk", "writer"])
+    ]:
+        with named_row(path, query):
+            response = await console.browser.get(
+                f"{path}?{'&'.join(f'{k}={v}' for k, v in query.items())}"
+            )
+            page = Html(response.text)
+            assert page.form(path).fields["agent"] == "desk"
+            assert (response.status_code, agents_offered(page)) == (200, ["desk", "writer"])
 
 
 async def test_the_pages_are_of_the_chosen_profile(console: ConsoleService) -> None:
@@ -102,9 +101,8 @@ async def test_an_invalid_agents_file_leaves_the_forms() -> None:
             assert Html(response.text).form(path).fields["agent"] == "x"
 
 
-@pytest.mark.parametrize(
-    ("path", "query"),
-    [
+async def test_a_problem_is_shown_with_the_form(console: ConsoleService) -> None:
+    for path, query in [
         (ACCESS, "preset_id=none"),
         (ACCESS, f"tenant_id={'x' * 300}"),
         (ACCESS, "user_id=a%01"),
@@ -119,17 +117,14 @@ async def test_an_invalid_agents_file_leaves_the_forms() -> None:
         (SEARCH, "tenant_id=a%01&query=page"),
         (CALLS, "cursor=none"),
         (CALLS, "agent=a%01"),
-    ],
-)
-async def test_a_problem_is_shown_with_the_form(
-    console: ConsoleService, path: str, query: str
-) -> None:
-    response = await console.browser.get(f"{path}?{query}")
-    page = Html(response.text)
-    assert response.status_code < 500
-    assert page.form(path).fields
-    classes = {attributes.get("class") for _, attributes in page.tags}
-    assert classes & {"problem", "notice bad", "notice warn"}
+    ]:
+        with named_row(path, query):
+            response = await console.browser.get(f"{path}?{query}")
+            page = Html(response.text)
+            assert response.status_code < 500
+            assert page.form(path).fields
+            classes = {attributes.get("class") for _, attributes in page.tags}
+            assert classes & {"problem", "notice bad", "notice warn"}
 
 
 async def test_an_operator_of_one_tenant_is_offered_the_agents_of_its_tokens(

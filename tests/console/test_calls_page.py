@@ -17,6 +17,7 @@ from mcp_tools_proxy.domain.identity import OperatorRight, Principal
 from tests.support.configuration import Config, make_agent, make_preset
 from tests.support.console_browser import ADMIN, ConsoleService, Html, running_console
 from tests.support.mcp_servers.raw_web import running_raw
+from tests.support.rows import named_row
 from tests.support.service import ACTIVE, EXECUTE, Service
 from tests.support.tokens import TOKENS_FILE, bearer, file_token, token_settings
 
@@ -68,9 +69,10 @@ async def test_calls_are_listed_the_newest_first_and_nothing_else(console: Conso
     assert "Console sign-in" in everything.text
 
 
-@pytest.mark.parametrize(
-    ("query", "count"),
-    [
+async def test_calls_are_filtered(console: ConsoleService) -> None:
+    await call(console.service)
+    await call(console.service, doc_id="none", tenant_id="tenant_2")
+    for query, count in [
         ({"code": "failed"}, 1),
         ({"code": "OK"}, 1),
         ({"tenant_id": "tenant_2"}, 1),
@@ -85,34 +87,27 @@ async def test_calls_are_listed_the_newest_first_and_nothing_else(console: Conso
         ({"event": "tool.call"}, 2),
         ({"event": "console.signed_in"}, 1),
         ({"event": "all", "code": "failed"}, 1),
-    ],
-)
-async def test_calls_are_filtered(
-    console: ConsoleService, query: dict[str, str], count: int
-) -> None:
-    await call(console.service)
-    await call(console.service, doc_id="none", tenant_id="tenant_2")
-    page = await console.browser.open(CALLS, **query)
-    assert rows(page) == count
-    assert ("No matching calls" in page.text) == (count == 0)
-    fields = page.form(CALLS).fields
-    assert all(fields[name] == value for name, value in query.items() if name == "tenant_id")
+    ]:
+        with named_row(query, count):
+            page = await console.browser.open(CALLS, **query)
+            assert rows(page) == count
+            assert ("No matching calls" in page.text) == (count == 0)
+            fields = page.form(CALLS).fields
+            assert all(
+                fields[name] == value for name, value in query.items() if name == "tenant_id"
+            )
 
 
-@pytest.mark.parametrize(
-    ("query", "problem"),
-    [
+async def test_what_cannot_be_a_filter_is_told_beside_its_field(console: ConsoleService) -> None:
+    for query, problem in [
         ("since=yesterday", "Enter a UTC time such as 2026-11-26T14:30"),
         ("until=0001-01-01T00:00%2B09:00", "Enter a UTC time such as 2026-11-26T14:30"),
         (f"tenant_id={quote(' x' * 300)}", "String should have at most 256 characters"),
-    ],
-)
-async def test_what_cannot_be_a_filter_is_told_beside_its_field(
-    console: ConsoleService, query: str, problem: str
-) -> None:
-    response = await console.browser.get(f"{CALLS}?{query}")
-    assert (response.status_code, problem in Html(response.text).text) == (422, True)
-    assert 'aria-invalid="true"' in response.text
+    ]:
+        with named_row(query, problem):
+            response = await console.browser.get(f"{CALLS}?{query}")
+            assert (response.status_code, problem in Html(response.text).text) == (422, True)
+            assert 'aria-invalid="true"' in response.text
 
 
 async def test_a_part_of_a_name_finds_nothing_and_the_page_says_so(
@@ -220,26 +215,28 @@ async def test_calls_are_exported_as_a_table_and_as_json(console: ConsoleService
     assert (await exported(console, format="json", tenant_id="none")).json() == []
 
 
-@pytest.mark.parametrize("start", [*FORMULA_STARTS])
-async def test_a_cell_of_the_table_is_no_formula(console: ConsoleService, start: str) -> None:
-    formula = f'{start}HYPERLINK("http://evil.example","x")'
-    await call(console.service, formula, tenant_id=f"{start}1+1", doc_id=f"{start}cmd")
-    text = (await exported(console, format="csv", event="all")).text
-    cells = [cell for line in csv.reader(StringIO(text)) for cell in line]
-    assert any(formula.strip() in cell for cell in cells)
-    assert [cell for cell in cells if cell.startswith((*FORMULA_STARTS, "\t", "\r", "\n"))] == []
+async def test_a_cell_of_the_table_is_no_formula(console: ConsoleService) -> None:
+    for number, start in enumerate(FORMULA_STARTS):
+        with named_row(start):
+            formula = f'{start}HYPERLINK("http://evil.example","{number}")'
+            await call(console.service, formula, tenant_id=f"{start}1+1", doc_id=f"{start}cmd")
+            text = (await exported(console, format="csv", event="all")).text
+            cells = [cell for line in csv.reader(StringIO(text)) for cell in line]
+            assert any(formula.strip() in cell for cell in cells)
+            assert [
+                cell for cell in cells if cell.startswith((*FORMULA_STARTS, "\t", "\r", "\n"))
+            ] == []
 
 
-@pytest.mark.parametrize("format_", ["csv", "json"])
-@pytest.mark.parametrize("planted", ["a\u202eb", "a\u200bb", "a\x9b31mb", "a\x85=1+1"])
-async def test_an_export_shows_hidden_characters(
-    console: ConsoleService, format_: str, planted: str
-) -> None:
-    await call(console.service, f"tool{planted}", tenant_id="tenant_1", doc_id=planted)
-    text = (await exported(console, format=format_, event="all")).text
-    assert planted.encode("unicode_escape").decode() in text.replace("\\u00", "\\x")
-    assert "".join(text.split()).isprintable()
-    assert planted not in text
+async def test_an_export_shows_hidden_characters(console: ConsoleService) -> None:
+    for format_ in ["csv", "json"]:
+        for planted in ["a\u202eb", "a\u200bb", "a\x9b31mb", "a\x85=1+1"]:
+            with named_row(format_, planted):
+                await call(console.service, f"tool{planted}", tenant_id="tenant_1", doc_id=planted)
+                text = (await exported(console, format=format_, event="all")).text
+                assert planted.encode("unicode_escape").decode() in text.replace("\\u00", "\\x")
+                assert "".join(text.split()).isprintable()
+                assert planted not in text
 
 
 async def test_a_long_export_has_every_record_once(console: ConsoleService) -> None:
@@ -249,11 +246,10 @@ async def test_a_long_export_has_every_record_once(console: ConsoleService) -> N
     assert len(lines) == len({*lines}) == 46
 
 
-@pytest.mark.parametrize("query", [{"format": "xml"}, {"format": "csv", "since": "yesterday"}, {}])
-async def test_an_export_that_cannot_be_made_is_refused(
-    console: ConsoleService, query: dict[str, str]
-) -> None:
-    assert (await exported(console, **query)).status_code == 422
+async def test_an_export_that_cannot_be_made_is_refused(console: ConsoleService) -> None:
+    for query in [{"format": "xml"}, {"format": "csv", "since": "yesterday"}, {}]:
+        with named_row(query):
+            assert (await exported(console, **query)).status_code == 422
 
 
 async def test_one_call_leads_on_to_what_it_is_about() -> None:
@@ -387,12 +383,11 @@ async def test_a_call_that_was_answered_shows_sizes_and_budgets_and_its_trace() 
     assert "DOCUMENT_NOT_FOUND" in page.text
 
 
-@pytest.mark.parametrize(
-    "path", ["99999", "9" * 40, "nothing", "trace", "trace?trace_id=none", "..%2f", "0"]
-)
-async def test_what_is_not_recorded_is_not_there(console: ConsoleService, path: str) -> None:
-    response = await console.browser.get(f"{CALLS}/{path}")
-    assert (response.status_code, "Record not found" in response.text) == (404, True)
+async def test_what_is_not_recorded_is_not_there(console: ConsoleService) -> None:
+    for path in ["99999", "9" * 40, "nothing", "trace", "trace?trace_id=none", "..%2f", "0"]:
+        with named_row(path):
+            response = await console.browser.get(f"{CALLS}/{path}")
+            assert (response.status_code, "Record not found" in response.text) == (404, True)
 
 
 async def test_the_address_of_a_call_never_shows_another_one() -> None:

@@ -4,14 +4,14 @@ import re
 from hashlib import sha256
 from pathlib import Path
 
-import pytest
-
 import mcp_tools_proxy.console
 from tests.support.console_browser import running_console
 from tests.support.program_launch import ROOT
 
 FOLDER = Path(mcp_tools_proxy.console.__file__).parent
-TEMPLATES = sorted((FOLDER / "templates").glob("*.html"))
+TEMPLATES = {
+    it.name: it.read_text(encoding="utf-8") for it in sorted((FOLDER / "templates").glob("*.html"))
+}
 VENDORED = re.findall(
     r"^\| `([^`]+)` \|.*\| ([\w.-]+), `([^`]+)` \| `([0-9a-f]{64})` \|$",
     (FOLDER / "assets/VENDORED.md").read_text(encoding="utf-8"),
@@ -27,45 +27,56 @@ NEVER_HIDDEN = ("page_number", "change.kind", "change.sha256", 'login["for"]')
 """Values of ours that a form sends back."""
 
 
-@pytest.mark.parametrize("template", TEMPLATES, ids=lambda it: it.name)
-def test_no_template_can_make_a_text_markup_or_runs_one(template: Path) -> None:
-    assert FORBIDDEN.findall(template.read_text(encoding="utf-8")) == []
+def test_no_template_can_make_a_text_markup_or_runs_one() -> None:
+    found = {name: FORBIDDEN.findall(text) for name, text in TEMPLATES.items()}
+    assert failing(found) == {}
 
 
-@pytest.mark.parametrize("template", TEMPLATES, ids=lambda it: it.name)
-def test_every_address_of_ours_begins_with_the_path_of_a_proxy(template: Path) -> None:
-    text = template.read_text(encoding="utf-8")
-    assert re.findall(r'(?:href|action|src|hx-get|hx-post|sse-connect)="/[^"]*"', text) == []
+def test_every_address_of_ours_begins_with_the_path_of_a_proxy() -> None:
+    address = re.compile(r'(?:href|action|src|hx-get|hx-post|sse-connect)="/[^"]*"')
+    found = {name: address.findall(text) for name, text in TEMPLATES.items()}
+    assert failing(found) == {}
 
 
-@pytest.mark.parametrize("template", TEMPLATES, ids=lambda it: it.name)
-def test_every_value_that_comes_back_is_left_as_it_is(template: Path) -> None:
-    text = template.read_text(encoding="utf-8")
+def test_every_value_that_comes_back_is_left_as_it_is() -> None:
+    assert failing({name: changed_values(text) for name, text in TEMPLATES.items()}) == {}
+
+
+def test_a_template_imports_what_it_uses() -> None:
+    assert failing({name: unused_imports(text) for name, text in TEMPLATES.items()}) == {}
+
+
+def failing(found: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Return the files in which something was found; there has to be a file."""
+    assert found
+    return {name: texts for name, texts in found.items() if texts}
+
+
+def changed_values(template: str) -> list[str]:
+    """Return the printed values of fields that are neither verbatim nor ours."""
     printed = [
-        *re.findall(r'\svalue="\{\{(.*?)\}\}"', text),
-        *re.findall(r"\{\{([^}]*)\}\}</textarea>", text),
+        *re.findall(r'\svalue="\{\{(.*?)\}\}"', template),
+        *re.findall(r"\{\{([^}]*)\}\}</textarea>", template),
     ]
     changed = [it.strip() for it in printed if not re.search(r"\|(verbatim|urlencode) $", it)]
-    assert [it for it in changed if it not in NEVER_HIDDEN] == []
+    return [it for it in changed if it not in NEVER_HIDDEN]
 
 
-@pytest.mark.parametrize("template", TEMPLATES, ids=lambda it: it.name)
-def test_a_template_imports_what_it_uses(template: Path) -> None:
-    text = template.read_text(encoding="utf-8")
-    code = re.findall(r"\{[{%](.*?)[%}]\}", text, re.DOTALL)
+def unused_imports(template: str) -> list[str]:
+    """Return the imported names that the template does not use."""
+    code = re.findall(r"\{[{%](.*?)[%}]\}", template, re.DOTALL)
     imports = [it.removesuffix(" with context ") for it in code if re.match(r" (from|import) ", it)]
     used = " ".join(it for it in code if not re.match(r" (from|import) ", it))
     names = [name for it in imports for name in re.split(r" (?:import|as) ", it)[-1].split(",")]
-    assert [it for it in map(str.strip, names) if not re.search(rf"\b{it}[(.]", used)] == []
+    return [it for it in map(str.strip, names) if not re.search(rf"\b{it}[(.]", used)]
 
 
-@pytest.mark.parametrize(("name", "licence", "licence_file", "digest"), VENDORED)
-def test_what_others_wrote_is_as_it_was_published(
-    name: str, licence: str, licence_file: str, digest: str
-) -> None:
-    assert sha256((FOLDER / "assets" / name).read_bytes()).hexdigest() == digest
-    assert (FOLDER / "assets" / licence_file).stat().st_size > 0
-    assert licence in ("0BSD", "OFL-1.1")
+def test_what_others_wrote_is_as_it_was_published() -> None:
+    assert VENDORED
+    for name, licence, licence_file, digest in VENDORED:
+        assert sha256((FOLDER / "assets" / name).read_bytes()).hexdigest() == digest, name
+        assert (FOLDER / "assets" / licence_file).stat().st_size > 0, name
+        assert licence in ("0BSD", "OFL-1.1"), name
 
 
 def test_every_file_that_others_wrote_is_named() -> None:
@@ -85,11 +96,14 @@ async def test_files_are_sent_to_anybody_and_cached_by_their_content() -> None:
             assert response.status_code in (303, 404), name
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda it: it.name)
-def test_what_the_documentation_names_in_bold_stands_on_a_page(document: Path) -> None:
-    files = [*TEMPLATES, *FOLDER.rglob("*.py")]
-    pages = " ".join(" ".join(it.read_text(encoding="utf-8") for it in files).split())
-    named = re.findall(r"\*\*(.+?)\*\*", document.read_text(encoding="utf-8"), re.DOTALL)
-    parts = [" ".join(it.split()) for name in named for it in re.split(r"…|\.$", name)]
-    assert named
-    assert [it for it in parts if it not in pages] == []
+def test_what_the_documentation_names_in_bold_stands_on_a_page() -> None:
+    code = [it.read_text(encoding="utf-8") for it in FOLDER.rglob("*.py")]
+    pages = " ".join(" ".join([*TEMPLATES.values(), *code]).split())
+    missing = {}
+    for document in DOCUMENTS:
+        text = document.read_text(encoding="utf-8")
+        named = re.findall(r"\*\*(.+?)\*\*", text, re.DOTALL)
+        assert named, document.name
+        parts = [" ".join(it.split()) for name in named for it in re.split(r"…|\.$", name)]
+        missing[document.name] = [it for it in parts if it not in pages]
+    assert failing(missing) == {}

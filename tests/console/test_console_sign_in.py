@@ -17,6 +17,7 @@ from tests.support.console_browser import (
     Html,
     running_console,
 )
+from tests.support.rows import named_row
 from tests.support.service import ACTIVE, EXECUTE, SERVERS, eventually, request_of, running
 from tests.support.tokens import token_settings
 
@@ -50,13 +51,14 @@ async def test_the_admin_token_signs_in(console: ConsoleService) -> None:
     assert "Signed in as admin token" in page.text
 
 
-@pytest.mark.parametrize("token", ["wrong", f"{ADMIN}x", "x" * 10_000, "ключ", "\x00"])
-async def test_another_token_does_not(console: ConsoleService, token: str) -> None:
-    browser = console.new_browser()
-    response = await browser.press(SIGN_IN, {"token": token})
-    assert response.status_code == 401
-    assert COOKIE not in browser.cookies
-    assert token not in response.text or token == "\x00"
+async def test_another_token_does_not(console: ConsoleService) -> None:
+    for token in ["wrong", f"{ADMIN}x", "x" * 10_000, "ключ", "\x00"]:
+        with named_row(token):
+            browser = console.new_browser()
+            response = await browser.press(SIGN_IN, {"token": token})
+            assert response.status_code == 401
+            assert COOKIE not in browser.cookies
+            assert token not in response.text or token == "\x00"
 
 
 async def test_an_empty_field_is_told(console: ConsoleService) -> None:
@@ -121,9 +123,8 @@ async def test_signing_out_leaves_what_other_applications_of_the_host_keep(
     assert response.headers["clear-site-data"] == '"cache"'
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "body"),
-    [
+async def test_the_api_does_not_look_at_the_cookie() -> None:
+    requests: list[tuple[str, str, dict[str, object] | None]] = [
         ("GET", "/internal/mcp/audit", None),
         ("GET", "/internal/documents", None),
         ("POST", EXECUTE, request_of("read_doc_metadata", {"doc_id": "doc_1"})),
@@ -134,38 +135,36 @@ async def test_signing_out_leaves_what_other_applications_of_the_host_keep(
         ("POST", "/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}),
         ("GET", "/mcp", None),
         ("DELETE", "/mcp", None),
-    ],
-)
-async def test_the_api_does_not_look_at_the_cookie(
-    method: str, path: str, body: dict[str, object] | None
-) -> None:
+    ]
     async with running_console(**token_settings()) as console:
         cookie = f"{COOKIE}={console.browser.cookies[COOKIE]}"
         shown = await console.service.http.get(SERVERS_PAGE, headers={"cookie": cookie})
         assert shown.status_code == 200
         headers = {"cookie": cookie, "accept": "application/json, text/event-stream"}
-        response = await console.service.http.request(method, path, headers=headers, json=body)
-        assert (response.status_code, "set-cookie" in response.headers) == (401, False)
+        for method, path, body in requests:
+            with named_row(method, path):
+                answer = await console.service.http.request(
+                    method, path, headers=headers, json=body
+                )
+                assert (answer.status_code, "set-cookie" in answer.headers) == (401, False)
 
 
-@pytest.mark.parametrize("origin", [None, "null", "https://evil.example", "http://localhost:81"])
-async def test_a_form_of_another_page_does_nothing(
-    console: ConsoleService, origin: str | None
-) -> None:
-    page = await console.browser.open(SERVERS_PAGE)
-    csrf = page.form(SIGN_OUT).fields["csrf"]
-    response = await console.browser.post(SIGN_OUT, {"csrf": csrf}, origin=origin)
-    assert response.status_code == 403
-    assert (await console.browser.get(SERVERS_PAGE, follow=False)).status_code == 200
+async def test_a_form_of_another_page_does_nothing(console: ConsoleService) -> None:
+    for origin in [None, "null", "https://evil.example", "http://localhost:81"]:
+        with named_row(origin):
+            page = await console.browser.open(SERVERS_PAGE)
+            csrf = page.form(SIGN_OUT).fields["csrf"]
+            response = await console.browser.post(SIGN_OUT, {"csrf": csrf}, origin=origin)
+            assert response.status_code == 403
+            assert (await console.browser.get(SERVERS_PAGE, follow=False)).status_code == 200
 
 
-@pytest.mark.parametrize("origin", [None, "null", "https://evil.example"])
-async def test_nobody_is_signed_in_by_a_form_of_another_page(
-    console: ConsoleService, origin: str | None
-) -> None:
-    browser = console.new_browser()
-    response = await browser.post(SIGN_IN, {"token": ADMIN}, origin=origin)
-    assert (response.status_code, COOKIE in browser.cookies) == (403, False)
+async def test_nobody_is_signed_in_by_a_form_of_another_page(console: ConsoleService) -> None:
+    for origin in [None, "null", "https://evil.example"]:
+        with named_row(origin):
+            browser = console.new_browser()
+            response = await browser.post(SIGN_IN, {"token": ADMIN}, origin=origin)
+            assert (response.status_code, COOKIE in browser.cookies) == (403, False)
 
 
 @pytest.mark.parametrize(
@@ -280,13 +279,16 @@ async def test_a_token_without_a_right_does_not_sign_in(tmp_path: Path) -> None:
         assert (response.status_code, COOKIE in browser.cookies) == (403, False)
 
 
-@pytest.mark.parametrize("right", list(OperatorRight))
-async def test_each_right_alone_signs_in(right: OperatorRight, tmp_path: Path) -> None:
-    tokens = tmp_path / "tokens.jsonl"
-    token, _ = add_token(tokens, Principal(tenant_id=None, rights=frozenset({right})))
-    async with running_console(auth_mode="token", tokens_file=str(tokens)) as console:
-        browser = console.new_browser()
-        assert (await browser.sign_in(token)).status_code == 200
+async def test_each_right_alone_signs_in(tmp_path: Path) -> None:
+    file = tmp_path / "tokens.jsonl"
+    tokens = {
+        right: add_token(file, Principal(tenant_id=None, rights=frozenset({right})))[0]
+        for right in OperatorRight
+    }
+    async with running_console(auth_mode="token", tokens_file=str(file)) as console:
+        for right, token in tokens.items():
+            with named_row(right):
+                assert (await console.new_browser().sign_in(token)).status_code == 200
 
 
 async def test_nobody_signs_in_so_often_that_others_cannot(tmp_path: Path) -> None:

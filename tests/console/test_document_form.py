@@ -22,6 +22,7 @@ from tests.console.document_pages import (
     upload,
 )
 from tests.support.console_browser import ADMIN, ORIGIN, ConsoleService, Html, running_console
+from tests.support.rows import named_row
 from tests.support.tokens import bearer
 
 
@@ -58,20 +59,21 @@ async def test_readers_hold_from_the_first_moment(console: ConsoleService) -> No
     assert found["readers"] == {"users": ["ann", "bob"], "roles": ["audit"]}  # type: ignore[index]
 
 
-@pytest.mark.parametrize(
-    ("file_name", "doc_id"),
-    [("Größe 1%.md", "Größe 1%"), ("C:\\files\\note.MD", "note"), ("a.b.txt", "a.b")],
-)
-async def test_without_an_id_it_is_the_name_of_the_file(
-    console: ConsoleService, file_name: str, doc_id: str
+async def test_without_an_id_it_is_the_name_of_the_file(console: ConsoleService) -> None:
+    for file_name, tenant_id, doc_id in [
+        ("Größe 1%.md", "first", "Größe 1%"),
+        ("C:\\files\\note.MD", "second", "note"),
+        ("a.b.txt", "third", "a.b"),
+    ]:
+        with named_row(file_name):
+            await upload(console.browser, file_name, tenant_id=tenant_id)
+            assert [*await facts(console, tenant_id)] == [doc_id]
+
+
+async def test_what_is_wrong_is_told_beside_the_form_and_nothing_is_added(
+    console: ConsoleService,
 ) -> None:
-    await upload(console.browser, file_name)
-    assert [*await facts(console)] == [doc_id]
-
-
-@pytest.mark.parametrize(
-    ("file_name", "fields", "message"),
-    [
+    for file_name, fields, message in [
         (None, {}, "Choose a file."),
         ("", {}, "Choose a file."),
         ("table.xlsx", {}, "Use one of: .pdf, .md"),
@@ -81,16 +83,13 @@ async def test_without_an_id_it_is_the_name_of_the_file(
         ("note.md", {"doc_id": "x" * 300}, "doc_id: "),
         ("note.pdf", {}, "body: "),
         ("note.json", {}, "body: "),
-    ],
-)
-async def test_what_is_wrong_is_told_beside_the_form_and_nothing_is_added(
-    console: ConsoleService, file_name: str | None, fields: dict[str, str], message: str
-) -> None:
-    refused = await upload(console.browser, file_name, NOTE, **{"title": "Kept", **fields})
-    assert refused.status_code == 422
-    assert message.lower() in problems(refused).lower()
-    assert Html(refused.text).form(UPLOAD).fields["title"] == "Kept"
-    assert await facts(console) == {}
+    ]:
+        with named_row(file_name, fields, message):
+            refused = await upload(console.browser, file_name, NOTE, **{"title": "Kept", **fields})
+            assert refused.status_code == 422
+            assert message.lower() in problems(refused).lower()
+            assert Html(refused.text).form(UPLOAD).fields["title"] == "Kept"
+            assert await facts(console) == {}
 
 
 async def test_an_id_that_is_taken_leads_to_the_document(console: ConsoleService) -> None:

@@ -25,6 +25,7 @@ from tests.support.console_browser import (
     Html,
     running_console,
 )
+from tests.support.rows import named_row
 from tests.support.tokens import file_token, token_settings
 
 MARKUP = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
@@ -268,13 +269,14 @@ async def test_who_has_the_right_for_one_tenant_sees_and_changes_that_alone() ->
         assert "note" not in await facts(console, "globex")
 
 
-@pytest.mark.parametrize("path", [SEARCH, VERIFY])
-async def test_who_may_not_run_tools_is_told_what_that_takes(path: str) -> None:
+async def test_who_may_not_run_tools_is_told_what_that_takes() -> None:
     async with operated_by(OperatorRight.DOCUMENTS) as (console, browser):
         await put(console)
-        page = await browser.open(page_of(path))
-        assert "also requires the right run" in page.text
-        assert not [it for it in page.forms if it.action == path]
+        for path in [SEARCH, VERIFY]:
+            with named_row(path):
+                page = await browser.open(page_of(path))
+                assert "also requires the right run" in page.text
+                assert not [it for it in page.forms if it.action == path]
 
 
 async def test_forms_of_others_change_nothing(console: ConsoleService) -> None:
@@ -290,27 +292,25 @@ async def test_forms_of_others_change_nothing(console: ConsoleService) -> None:
     assert "note" in await facts(console)
 
 
-@pytest.mark.parametrize("path", [READ, MANAGE, SEARCH, VERIFY])
-async def test_a_document_that_is_not_there_leaves_the_form(
-    console: ConsoleService, path: str
-) -> None:
+async def test_a_document_that_is_not_there_leaves_the_form(console: ConsoleService) -> None:
     await put(console, title="Handbook")
-    for tenant in ("acme", "other"):
-        response = await console.browser.get(f"{path}?tenant_id={tenant}&doc_id=handbok")
-        page = Html(response.text)
-        assert (response.status_code, page.form(READ).fields["doc_id"]) == (404, "handbok")
-        assert 'no document "handbok"' in page.text
-        assert ("Handbook" in page.text) == (tenant == "acme")
+    for path in [READ, MANAGE, SEARCH, VERIFY]:
+        with named_row(path):
+            for tenant in ("acme", "other"):
+                response = await console.browser.get(f"{path}?tenant_id={tenant}&doc_id=handbok")
+                page = Html(response.text)
+                assert (response.status_code, page.form(READ).fields["doc_id"]) == (404, "handbok")
+                assert 'no document "handbok"' in page.text
+                assert ("Handbook" in page.text) == (tenant == "acme")
 
 
-@pytest.mark.parametrize("path", [READ, MANAGE])
-@pytest.mark.parametrize("tenant", ["", "acme"])
-async def test_an_address_without_a_document_is_the_list(
-    console: ConsoleService, path: str, tenant: str
-) -> None:
+async def test_an_address_without_a_document_is_the_list(console: ConsoleService) -> None:
     await put(console, title="Handbook")
-    response = await console.browser.get(f"{path}?tenant_id={tenant}&doc_id=")
-    page = Html(response.text)
-    assert (response.status_code, "Enter a document ID" in page.text) == (422, True)
-    assert page.form(LIST).fields["tenant_id"] == tenant
-    assert page_of(READ) in page.links
+    for path in [READ, MANAGE]:
+        for tenant in ["", "acme"]:
+            with named_row(path, tenant):
+                response = await console.browser.get(f"{path}?tenant_id={tenant}&doc_id=")
+                page = Html(response.text)
+                assert (response.status_code, "Enter a document ID" in page.text) == (422, True)
+                assert page.form(LIST).fields["tenant_id"] == tenant
+                assert page_of(READ) in page.links

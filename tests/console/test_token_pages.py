@@ -10,6 +10,7 @@ import pytest
 from mcp_tools_proxy.auth.token_format import TokenEntry, read_lines, sha256_of
 from mcp_tools_proxy.domain.identity import OperatorRight
 from tests.support.console_browser import ConsoleBrowser, ConsoleService, Html, running_console
+from tests.support.rows import named_row
 from tests.support.service import EXECUTE, TOOLS, eventually
 from tests.support.tokens import TOKENS_FILE, bearer, file_token, token_settings
 
@@ -123,9 +124,8 @@ async def test_every_choice_of_the_form_is_the_token_s(console: ConsoleService) 
     assert without.principal.documents == frozenset()
 
 
-@pytest.mark.parametrize(
-    ("fields", "problem"),
-    [
+async def test_what_is_wrong_is_said_beside_the_field(console: ConsoleService) -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
         ({}, "Enter a tenant"),
         ({"tenant_id": "a", "users": "one"}, "Enter the user"),
         ({"tenant_id": "a", "for_documents": "some"}, "Enter at least one document"),
@@ -137,17 +137,15 @@ async def test_every_choice_of_the_form_is_the_token_s(console: ConsoleService) 
         ({"tenant_id": "a", "agents": "x" * 257}, "at most 256 characters"),
         ({"tenant_id": "a", "note": "x" * 1001}, "at most 1000 characters"),
         ({"tenant_id": "a", "rights": ["everything"]}, "Should be"),
-    ],
-)
-async def test_what_is_wrong_is_said_beside_the_field(
-    console: ConsoleService, fields: dict[str, str], problem: str
-) -> None:
-    status, page = await make(console.browser, **{"note": MARKUP, **fields})
-    assert status in (400, 422)
-    assert problem in page.text
-    assert "problem" in {attributes.get("class") for _, attributes in page.tags}
-    assert page.form(NEW).fields["note"] == fields.get("note", MARKUP)
-    assert not TOKENS_FILE.exists()
+    ]
+    for fields, problem in cases:
+        with named_row(fields, problem):
+            status, page = await make(console.browser, **{"note": MARKUP, **fields})
+            assert status in (400, 422)
+            assert problem in page.text
+            assert "problem" in {attributes.get("class") for _, attributes in page.tags}
+            assert page.form(NEW).fields["note"] == fields.get("note", MARKUP)
+            assert not TOKENS_FILE.exists()
 
 
 async def test_the_list_is_paged_and_filtered_by_tenant(console: ConsoleService) -> None:

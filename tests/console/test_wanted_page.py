@@ -14,6 +14,7 @@ from tests.support.console_browser import (
     Html,
     running_console,
 )
+from tests.support.rows import named_row
 from tests.support.service import running
 
 WANTED = "/console/documents?tenant_id=a%C3%A9+b&q=%22x%22"
@@ -74,26 +75,24 @@ async def test_who_comes_by_no_page_is_led_to_the_first_part(console: ConsoleSer
     assert response.headers["location"] == "/console"
 
 
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [("POST", "/console/documents/manage"), ("GET", "/console/visibility/switch")],
-)
-async def test_what_is_done_by_a_form_is_not_gone_on_to(
-    console: ConsoleService, method: str, path: str
-) -> None:
-    response = await console.new_browser().send(method, path)
-    assert response.headers["location"] == SIGN_IN
+async def test_what_is_done_by_a_form_is_not_gone_on_to(console: ConsoleService) -> None:
+    for method, path in [
+        ("POST", "/console/documents/manage"),
+        ("GET", "/console/visibility/switch"),
+    ]:
+        with named_row(method, path):
+            response = await console.new_browser().send(method, path)
+            assert response.headers["location"] == SIGN_IN
 
 
-@pytest.mark.parametrize("address", HOSTILE)
-async def test_no_link_to_the_sign_in_leads_elsewhere(
-    console: ConsoleService, address: str
-) -> None:
-    browser = console.new_browser()
-    page = await browser.open(f"{SIGN_IN}?{urlencode({'wanted': address})}")
-    assert "wanted" not in page.form(SIGN_IN).fields
-    response = await browser.post(SIGN_IN, {"token": ADMIN, "wanted": address})
-    assert response.headers["location"] == "/console"
+async def test_no_link_to_the_sign_in_leads_elsewhere(console: ConsoleService) -> None:
+    for address in HOSTILE:
+        with named_row(address):
+            browser = console.new_browser()
+            page = await browser.open(f"{SIGN_IN}?{urlencode({'wanted': address})}")
+            assert "wanted" not in page.form(SIGN_IN).fields
+            response = await browser.post(SIGN_IN, {"token": ADMIN, "wanted": address})
+            assert response.headers["location"] == "/console"
 
 
 async def test_below_the_path_of_a_proxy_it_is_a_page_of_the_console() -> None:
