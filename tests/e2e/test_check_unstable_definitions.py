@@ -66,14 +66,14 @@ def starts() -> int:
 
 
 @pytest.mark.parametrize(
-    ("changing", "kind", "name", "field"),
+    ("mode", "changing", "kind", "name", "field"),
     [
-        ("description", "tool", "counting", "description"),
-        ("schema", "tool", "counting", "inputSchema.properties.folder.default"),
-        ("instructions", "instructions", "", "instructions"),
+        ("pin", "description", "tool", "counting", "description"),
+        ("warn", "description", "tool", "counting", "description"),
+        ("pin", "schema", "tool", "counting", "inputSchema.properties.folder.default"),
+        ("pin", "instructions", "instructions", "", "instructions"),
     ],
 )
-@pytest.mark.parametrize("mode", ["pin", "warn"])
 def test_what_differs_at_each_start_is_named_with_the_difference(
     mode: str, changing: str, kind: str, name: str, field: str
 ) -> None:

@@ -30,7 +30,7 @@ class Refused(NamedTuple):
 
     send: Callable[[Program, int], str]
     answer: str
-    calls: int = 1000
+    calls: int = 100
 
 
 def rss_bytes(program: Program) -> int:
@@ -86,12 +86,12 @@ REFUSED = {
     "result-100000-keys": Refused(
         over_http(request_of("s1:many_keys", {"count": 100_000})), "RESULT_TOO_LARGE", 10
     ),
-    "arguments-mcp": Refused(over_mcp(INVALID), "INVALID_ARGUMENTS", 100),
-    "result-mcp": Refused(over_mcp(TOO_LARGE), "RESULT_TOO_LARGE", 100),
-    "arguments-key": Refused(with_key(INVALID), "INVALID_ARGUMENTS", 100),
-    "result-key": Refused(with_key(TOO_LARGE), "RESULT_TOO_LARGE", 100),
+    "arguments-mcp": Refused(over_mcp(INVALID), "INVALID_ARGUMENTS"),
+    "result-mcp": Refused(over_mcp(TOO_LARGE), "RESULT_TOO_LARGE"),
+    "arguments-key": Refused(with_key(INVALID), "INVALID_ARGUMENTS"),
+    "result-key": Refused(with_key(TOO_LARGE), "RESULT_TOO_LARGE"),
     "result-stdio": Refused(
-        over_http(request_of("s2:big_image", {"bytes": MEGABYTE})), "RESULT_TOO_LARGE", 100
+        over_http(request_of("s2:big_image", {"bytes": MEGABYTE})), "RESULT_TOO_LARGE"
     ),
     "keys-stdio": Refused(
         over_http(request_of("s2:many_keys", {"count": 600_000})), "RESULT_TOO_LARGE", 3
@@ -99,7 +99,6 @@ REFUSED = {
     "tool-error": Refused(
         over_http(request_of("s1:error", {"code": -32050, "text": "x" * MEGABYTE})),
         "TOOL_FAILED",
-        100,
     ),
     "unavailable": Refused(
         over_http(request_of("s1:half", {"text": "x" * MEGABYTE})), "SERVER_UNAVAILABLE", 10
