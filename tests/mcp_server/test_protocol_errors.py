@@ -22,6 +22,7 @@ from tests.support.mcp_endpoint import (
     serving,
 )
 from tests.support.raw_mcp_client import ERAS, in_front_of_one, raw_client
+from tests.support.rows import named_row
 
 eras = pytest.mark.parametrize("era", ERAS)
 
@@ -98,20 +99,16 @@ NO_MESSAGE: dict[str, bytes] = {
 
 
 @eras
-@pytest.mark.parametrize(
-    ("body", "code"),
-    [
-        *(pytest.param(it, PARSE_ERROR, id=name) for name, it in NOT_JSON.items()),
-        *(pytest.param(it, INVALID_REQUEST, id=name) for name, it in NO_MESSAGE.items()),
-    ],
-)
-async def test_a_body_that_is_no_request_is_refused_by_its_code(
-    served: Served, era: str, body: bytes, code: int
-) -> None:
+async def test_a_body_that_is_no_request_is_refused_by_its_code(served: Served, era: str) -> None:
     """As JSON-RPC 2.0 §5.1 has it, in both eras; without an id, since none is certain."""
-    response = await post(served, body, await headers_of(served, era))
-    refusal = response.json()
-    assert (response.status_code, refusal["error"]["code"], refusal["id"]) == (400, code, None)
+    headers = await headers_of(served, era)
+    codes = dict.fromkeys(NOT_JSON, PARSE_ERROR) | dict.fromkeys(NO_MESSAGE, INVALID_REQUEST)
+    for name, body in {**NOT_JSON, **NO_MESSAGE}.items():
+        with named_row(name):
+            response = await post(served, body, headers)
+            refusal = response.json()
+            error = (response.status_code, refusal["error"]["code"], refusal["id"])
+            assert error == (400, codes[name], None)
 
 
 WRONG: dict[str, tuple[str, Json]] = {
@@ -135,53 +132,54 @@ UNMIRRORED = frozenset({"name is a number", "uri is a list"})
 
 
 @eras
-@pytest.mark.parametrize("wrong", WRONG)
-async def test_parameters_of_a_wrong_type_are_invalid_params(
-    served: Served, era: str, wrong: str
-) -> None:
-    method, params = WRONG[wrong]
-    headers = await headers_of(served, era)
-    if era == MODERN:
-        params = {**params, "_meta": ENVELOPE}
-        headers = {**headers, "Mcp-Method": method}
-        if isinstance(name := params.get("name"), str):
-            headers["Mcp-Name"] = name
-    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-    response = await post(served, json.dumps(body).encode(), headers)
-    code = HEADER_MISMATCH if era == MODERN and wrong in UNMIRRORED else INVALID_PARAMS
-    status = 400 if era == MODERN else 200
-    assert (response.status_code, answer(response)["error"]["code"]) == (status, code)
+async def test_parameters_of_a_wrong_type_are_invalid_params(served: Served, era: str) -> None:
+    for wrong in WRONG:
+        with named_row(wrong):
+            method, params = WRONG[wrong]
+            headers = await headers_of(served, era)
+            if era == MODERN:
+                params = {**params, "_meta": ENVELOPE}
+                headers = {**headers, "Mcp-Method": method}
+                if isinstance(name := params.get("name"), str):
+                    headers["Mcp-Name"] = name
+            body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+            response = await post(served, json.dumps(body).encode(), headers)
+            code = HEADER_MISMATCH if era == MODERN and wrong in UNMIRRORED else INVALID_PARAMS
+            status = 400 if era == MODERN else 200
+            assert (response.status_code, answer(response)["error"]["code"]) == (status, code)
 
 
 @eras
-@pytest.mark.parametrize("meta", ["x", 5, []])
-async def test_a_meta_that_is_no_object_is_invalid_params(
-    served: Served, era: str, meta: object
-) -> None:
-    body = json.dumps(call(name="list_available_tools", _meta=meta)).encode()
-    headers = {**await headers_of(served, era), "Mcp-Name": "list_available_tools"}
-    response = await post(served, body, headers)
-    assert answer(response)["error"]["code"] == INVALID_PARAMS
+async def test_a_meta_that_is_no_object_is_invalid_params(served: Served, era: str) -> None:
+    cases: list[object] = ["x", 5, []]
+    for meta in cases:
+        with named_row(meta):
+            body = json.dumps(call(name="list_available_tools", _meta=meta)).encode()
+            headers = {**await headers_of(served, era), "Mcp-Name": "list_available_tools"}
+            response = await post(served, body, headers)
+            assert answer(response)["error"]["code"] == INVALID_PARAMS
 
 
 @eras
-@pytest.mark.parametrize("token", [{}, [1]])
-async def test_a_progress_token_of_a_wrong_type_is_ignored(
-    served: Served, era: str, token: object
-) -> None:
-    meta = {**(ENVELOPE if era == MODERN else {}), "progressToken": token}
-    body = json.dumps(call(name="list_available_tools", _meta=meta)).encode()
-    headers = {**await headers_of(served, era), "Mcp-Name": "list_available_tools"}
-    assert "result" in answer(await post(served, body, headers))
+async def test_a_progress_token_of_a_wrong_type_is_ignored(served: Served, era: str) -> None:
+    cases: list[object] = [{}, [1]]
+    for token in cases:
+        with named_row(token):
+            meta = {**(ENVELOPE if era == MODERN else {}), "progressToken": token}
+            body = json.dumps(call(name="list_available_tools", _meta=meta)).encode()
+            headers = {**await headers_of(served, era), "Mcp-Name": "list_available_tools"}
+            assert "result" in answer(await post(served, body, headers))
 
 
 @eras
-@pytest.mark.parametrize("id_", [0, -1, 2**63, "é" * 10_000, ""])
-async def test_any_id_comes_back_as_it_was(served: Served, era: str, id_: object) -> None:
-    body = {**call(name="list_available_tools", _meta=ENVELOPE), "id": id_}
-    headers = {**await headers_of(served, era), "Mcp-Name": "list_available_tools"}
-    response = await post(served, json.dumps(body).encode(), headers)
-    assert (answer(response)["id"], "result" in answer(response)) == (id_, True)
+async def test_any_id_comes_back_as_it_was(served: Served, era: str) -> None:
+    cases: list[object] = [0, -1, 2**63, "é" * 10_000, ""]
+    for id_ in cases:
+        with named_row(id_):
+            body = {**call(name="list_available_tools", _meta=ENVELOPE), "id": id_}
+            headers = {**await headers_of(served, era), "Mcp-Name": "list_available_tools"}
+            response = await post(served, json.dumps(body).encode(), headers)
+            assert (answer(response)["id"], "result" in answer(response)) == (id_, True)
 
 
 async def test_an_id_that_waits_for_its_answer_is_refused_to_another_request() -> None:
@@ -217,30 +215,33 @@ async def test_a_version_that_is_not_spoken_is_told_those_that_are(served: Serve
     )
 
 
-@pytest.mark.parametrize(
-    "header",
-    [
+async def test_a_header_that_differs_from_the_body_is_refused(served: Served) -> None:
+    cases: list[dict[str, str]] = [
         {"Mcp-Name": "other"},
         {"Mcp-Name": ""},
         {"Mcp-Method": "tools/list"},
         {"Mcp-Name": "=?base64?!!!?="},
-    ],
-    ids=str,
-)
-async def test_a_header_that_differs_from_the_body_is_refused(
-    served: Served, header: dict[str, str]
-) -> None:
-    body = call(name="list_available_tools", _meta=ENVELOPE)
-    headers = {**MODERN_CALL, "Mcp-Name": "list_available_tools", **header}
-    response = await post(served, json.dumps(body).encode(), headers)
-    assert (response.status_code, answer(response)["error"]["code"]) == (400, HEADER_MISMATCH)
+    ]
+    for header in cases:
+        with named_row(header):
+            body = call(name="list_available_tools", _meta=ENVELOPE)
+            headers = {**MODERN_CALL, "Mcp-Name": "list_available_tools", **header}
+            response = await post(served, json.dumps(body).encode(), headers)
+            assert (response.status_code, answer(response)["error"]["code"]) == (
+                400,
+                HEADER_MISMATCH,
+            )
 
 
-@pytest.mark.parametrize("method", ["tools/list", "tools/call", "logging/setLevel", "nonsense"])
-async def test_a_request_before_initialize_is_refused(served: Served, method: str) -> None:
-    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"name": "x"}}
-    response = await post(served, json.dumps(body).encode(), SESSION)
-    assert (response.status_code, answer(response)["error"]["code"]) == (400, INVALID_REQUEST)
+async def test_a_request_before_initialize_is_refused(served: Served) -> None:
+    for method in ["tools/list", "tools/call", "logging/setLevel", "nonsense"]:
+        with named_row(method):
+            body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"name": "x"}}
+            response = await post(served, json.dumps(body).encode(), SESSION)
+            assert (response.status_code, answer(response)["error"]["code"]) == (
+                400,
+                INVALID_REQUEST,
+            )
 
 
 @eras
@@ -300,7 +301,7 @@ async def test_any_message_at_all_is_answered_in_time_and_without_inner_text(era
         loop = asyncio.get_running_loop()
 
         @settings(
-            max_examples=150,
+            max_examples=settings().max_examples * 3 // 2,
             database=None,
             suppress_health_check=list(HealthCheck),
         )
