@@ -11,6 +11,8 @@ import yaml  # type: ignore[import-untyped] # no stubs; it comes with schemathes
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+from tests.support.rows import named_row
+
 ROOT = Path(__file__).parent.parent
 DOCKERFILE = (ROOT / "docker/Dockerfile").read_text(encoding="utf-8")
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
@@ -23,9 +25,10 @@ def test_the_images_version_is_the_projects() -> None:
     assert f"ARG VERSION={project['version']}\n" in DOCKERFILE
 
 
-@pytest.mark.parametrize("label", ["version", "revision", "source"])
-def test_the_image_says_what_it_is_of(label: str) -> None:
-    assert f'org.opencontainers.image.{label}="${{{label.upper()}}}"' in DOCKERFILE
+def test_the_image_says_what_it_is_of() -> None:
+    for label in ["version", "revision", "source"]:
+        with named_row(label):
+            assert f'org.opencontainers.image.{label}="${{{label.upper()}}}"' in DOCKERFILE
 
 
 def test_the_base_image_is_an_argument() -> None:
@@ -71,18 +74,21 @@ def by_default(value: str) -> str:
     return value if found is None else found[1]
 
 
-@pytest.mark.parametrize(
-    ("name", "variable"),
-    [("redis", "MCP_PROXY_RATE_LIMIT_STORAGE_URL"), ("state", "MCP_PROXY_STATE_URL")],
-)
-def test_no_mcp_server_reaches_redis_which_has_a_password(name: str, variable: str) -> None:
-    redis = SERVICES[name]
-    members = {name for name, it in SERVICES.items() if {*it.get("networks", [])} & {"limits"}}
-    assert (redis["networks"], members) == (["limits"], {"redis", "state", "gateway"})
-    assert COMPOSE["networks"]["limits"] == {"internal": True}
-    assert '--requirepass "$$REDISCLI_AUTH"' in " ".join(redis["command"])
-    url = SERVICES["gateway"]["environment"][variable]
-    assert f"redis://:{redis['environment']['REDISCLI_AUTH']}@{name}" in url
+def test_no_mcp_server_reaches_redis_which_has_a_password() -> None:
+    for name, variable in [
+        ("redis", "MCP_PROXY_RATE_LIMIT_STORAGE_URL"),
+        ("state", "MCP_PROXY_STATE_URL"),
+    ]:
+        with named_row(name, variable):
+            redis = SERVICES[name]
+            members = {
+                name for name, it in SERVICES.items() if {*it.get("networks", [])} & {"limits"}
+            }
+            assert (redis["networks"], members) == (["limits"], {"redis", "state", "gateway"})
+            assert COMPOSE["networks"]["limits"] == {"internal": True}
+            assert '--requirepass "$$REDISCLI_AUTH"' in " ".join(redis["command"])
+            url = SERVICES["gateway"]["environment"][variable]
+            assert f"redis://:{redis['environment']['REDISCLI_AUTH']}@{name}" in url
 
 
 def test_the_redis_of_outcomes_never_drops_one_and_writes_them_to_disk() -> None:
@@ -98,26 +104,36 @@ def test_the_gateway_knows_its_host_names() -> None:
     assert "*" not in hosts
 
 
-@pytest.mark.parametrize("extra", ["ocr", "formats"])
-def test_an_extra_of_the_image_is_locked_with_the_versions_that_are_tested(extra: str) -> None:
-    assert f"requirements/{extra}.lock" in DOCKERFILE
-    pins = re.compile(r"^[\w.-]+==.*?(?= \\$)", re.MULTILINE)
-    found, tested = (
-        set(pins.findall((ROOT / f"requirements/{name}.lock").read_text()))
-        for name in (extra, "dev")
-    )
-    assert found
-    assert found <= tested
+def test_an_extra_of_the_image_is_locked_with_the_versions_that_are_tested() -> None:
+    for extra in ["ocr", "formats"]:
+        with named_row(extra):
+            assert f"requirements/{extra}.lock" in DOCKERFILE
+            pins = re.compile(r"^[\w.-]+==.*?(?= \\$)", re.MULTILINE)
+            found, tested = (
+                set(pins.findall((ROOT / f"requirements/{name}.lock").read_text()))
+                for name in (extra, "dev")
+            )
+            assert found
+            assert found <= tested
 
 
-@pytest.mark.parametrize("lock", sorted(ROOT.glob("requirements/*.lock")), ids=lambda it: it.stem)
-@pytest.mark.parametrize("system", ["linux", "darwin", "win32"])
-def test_no_lock_has_an_old_onnxruntime(lock: Path, system: str) -> None:
+def test_no_lock_has_an_old_onnxruntime() -> None:
     """Magika's limit for Windows held the image at 1.20.1."""
-    pins = re.findall(r"^onnxruntime\S*==.*?(?= \\$)", lock.read_text(), re.MULTILINE)
-    found = [it for it in map(Requirement, pins) if installs_on(it, system)]
-    assert [it for it in found if Version(next(iter(it.specifier)).version) < Version("1.24")] == []
-    assert [it.name for it in found] == ["onnxruntime"] * (lock.stem in ("formats", "dev"))
+    locks = sorted(ROOT.glob("requirements/*.lock"))
+    assert {it.stem for it in locks} > {"formats", "dev"}
+    for lock in locks:
+        for system in ["linux", "darwin", "win32"]:
+            with named_row(lock, system):
+                pins = re.findall(r"^onnxruntime\S*==.*?(?= \\$)", lock.read_text(), re.MULTILINE)
+                found = [it for it in map(Requirement, pins) if installs_on(it, system)]
+                assert [
+                    it
+                    for it in found
+                    if Version(next(iter(it.specifier)).version) < Version("1.24")
+                ] == []
+                assert [it.name for it in found] == ["onnxruntime"] * (
+                    lock.stem in ("formats", "dev")
+                )
 
 
 def installs_on(it: Requirement, system: str) -> bool:

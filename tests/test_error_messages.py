@@ -3,11 +3,10 @@
 import re
 from collections.abc import Mapping, Sequence
 
-import pytest
-
 from docs.error_messages import PAGE, written
 from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.domain.errors import errors_by_code
+from tests.support.rows import named_row
 from tests.support.service import BATCH, EXECUTE, TOOLS, running
 
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -58,14 +57,13 @@ CALLS: Sequence[tuple[str, str, Json]] = [
 ]
 
 
-@pytest.mark.parametrize(("code", "tool", "arguments"), CALLS)
-async def test_a_call_that_is_refused_has_a_message_of_the_page(
-    code: str, tool: str, arguments: Json
-) -> None:
+async def test_a_call_that_is_refused_has_a_message_of_the_page() -> None:
     async with running(mock_mode=True, blocklist_keywords="forbidden") as service:
-        error = (await service.execute(tool, arguments))["error"]
-    assert error["code"] == code
-    assert is_listed(code, error["message"]), error["message"]
+        for code, tool, arguments in CALLS:
+            with named_row(code, tool):
+                error = (await service.execute(tool, arguments))["error"]
+                assert error["code"] == code
+                assert is_listed(code, error["message"]), error["message"]
 
 
 REQUESTS: Sequence[tuple[str, str, str]] = [
@@ -81,13 +79,12 @@ REQUESTS: Sequence[tuple[str, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("code", "path", "body"), REQUESTS)
-async def test_a_request_that_is_refused_has_a_message_of_the_page(
-    code: str, path: str, body: str
-) -> None:
+async def test_a_request_that_is_refused_has_a_message_of_the_page() -> None:
+    headers = {"content-type": "application/json"}
     async with running() as service:
-        headers = {"content-type": "application/json"}
-        answer = await service.http.post(path, content=body, headers=headers)
-    error = answer.json()["error"]
-    assert error["code"] == code
-    assert is_listed(code, error["message"]), error["message"]
+        for code, path, body in REQUESTS:
+            with named_row(code, path, body):
+                answer = await service.http.post(path, content=body, headers=headers)
+                error = answer.json()["error"]
+                assert error["code"] == code
+                assert is_listed(code, error["message"]), error["message"]

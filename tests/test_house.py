@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import pytest
 from pydantic_settings import BaseSettings
 
 from docs.settings_table import spelt, written
@@ -20,6 +19,7 @@ from mcp_tools_proxy.settings.types import ENV_PREFIX
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.web.error_status import STATUS_OF_CODE
 from retrieval_service.settings import RetrievalSettings
+from tests.support.rows import named_row
 from tests.support.source_files import ROOT, source_files
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -67,19 +67,21 @@ def test_the_settings_page_is_what_the_code_says() -> None:
     assert written(REFERENCE["settings"]) == REFERENCE["settings"]
 
 
-@pytest.mark.parametrize("variable", RETRIEVAL_VARIABLES)
-def test_the_retrieval_readme_tells_every_setting(variable: str) -> None:
-    assert f"`{variable}`" in RETRIEVAL_README
+def test_the_retrieval_readme_tells_every_setting() -> None:
+    for variable in RETRIEVAL_VARIABLES:
+        with named_row(variable):
+            assert f"`{variable}`" in RETRIEVAL_README
 
 
 FOR_A_TRIAL = {"MCP_PROXY_RETRIEVAL_WINDOW_URL": "local"}
 """Settings that have no default and a value in .env.example: with it every tool works."""
 
 
-@pytest.mark.parametrize("variable", [*GATEWAY_VARIABLES, *RETRIEVAL_VARIABLES])
-def test_the_example_file_has_every_setting_and_its_default(variable: str) -> None:
-    default = (GATEWAY_VARIABLES | RETRIEVAL_VARIABLES | FOR_A_TRIAL)[variable]
-    assert same(in_example(variable), default)
+def test_the_example_file_has_every_setting_and_its_default() -> None:
+    for variable in [*GATEWAY_VARIABLES, *RETRIEVAL_VARIABLES]:
+        with named_row(variable):
+            default = (GATEWAY_VARIABLES | RETRIEVAL_VARIABLES | FOR_A_TRIAL)[variable]
+            assert same(in_example(variable), default)
 
 
 def test_the_example_file_has_no_setting_that_nothing_reads() -> None:
@@ -255,10 +257,15 @@ def test_few_modules_share_a_file_name() -> None:
     assert len([name for name, files in names.items() if files > 1]) <= MAX_SHARED_NAMES
 
 
-@pytest.mark.parametrize("name", ["runtime", "dev", "browser", "docs", "build"])
-def test_a_lock_has_hashes_and_no_registry(name: str) -> None:
-    lock = (ROOT / f"requirements/{name}.lock").read_text(encoding="utf-8")
-    assert ("--hash=sha256:" in lock, "://" in lock, "index-url" in lock) == (True, False, False)
+def test_a_lock_has_hashes_and_no_registry() -> None:
+    for name in ["runtime", "dev", "browser", "docs", "build"]:
+        with named_row(name):
+            lock = (ROOT / f"requirements/{name}.lock").read_text(encoding="utf-8")
+            assert ("--hash=sha256:" in lock, "://" in lock, "index-url" in lock) == (
+                True,
+                False,
+                False,
+            )
 
 
 _OWN_BOUND = re.compile(
