@@ -34,7 +34,7 @@ retrieval: $(VENV)/.run  ## serve the reference Retrieval Service on 127.0.0.1:8
 	$(BIN)/retrieval-service
 
 quick: $(VENV)/.dev  ## run fast in-process tests, for local development
-	$(BIN)/pytest --numprocesses $(TEST_WORKERS) --dist worksteal --hypothesis-profile quick -m "not e2e and not slow" $(QUICK)
+	$(BIN)/pytest --numprocesses $(TEST_WORKERS) --dist worksteal -m "not e2e and not slow" $(QUICK)
 
 install-all: node $(VENV)/.dev $(MCP1)/.installed $(GENERATOR)/.installed $(INTEROP)/node_modules/.installed $(FLEET)/node_modules/.installed $(FLEET_SERVERS)/.installed $(FRAMEWORKS)/.installed  ## install everything for tests, checks and the documentation
 	$(MAKE) $(VENV)/.docs
@@ -44,7 +44,7 @@ test: $(VENV)/.dev $(MCP1)/.installed $(GENERATOR)/.installed  ## run the main t
 	$(BIN)/pytest --numprocesses $(TEST_WORKERS) --dist worksteal
 
 compat: $(VENV)/.dev $(GENERATOR)/.installed  ## run the unit and API tests with another Python: make compat PYTHON=python3.12 VENV=.venv-3.12
-	$(BIN)/pytest --numprocesses $(TEST_WORKERS) --dist worksteal --hypothesis-profile quick tests/unit tests/api
+	$(BIN)/pytest --numprocesses $(TEST_WORKERS) --dist worksteal tests/unit tests/api
 
 # One test runs the whole conformance suite, so its time limits are longer.
 test-interop: node $(VENV)/.dev $(MCP1)/.installed $(INTEROP)/node_modules/.installed  ## test with servers and clients from npm and the conformance suite (needs Node)

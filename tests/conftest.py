@@ -1,7 +1,9 @@
 """Fixtures that several rooms' tests share."""
 
 import gc
+import itertools
 import os
+import re
 import resource
 import signal
 from collections.abc import Generator, Iterator
@@ -21,6 +23,7 @@ from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.settings.types import ENV_PREFIX
 from retrieval_service.settings import RetrievalSettings
 from tests.support.bounds import BOUND_S
+from tests.support.examples import ALL_EXAMPLES, QUICK_EXAMPLES
 from tests.support.goldens import Golden
 
 if TYPE_CHECKING:
@@ -38,6 +41,8 @@ OF_SETTINGS = {
 DESCRIPTORS = 4096
 """What a worker may open, where the machine allows it; the tests need a quarter of it."""
 
+_numbers = itertools.count()
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add ``--update``, which writes goldens as the code is now."""
@@ -47,16 +52,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Keep tests independent of how busy the machine is, and of how they were started.
 
-    Hypothesis would fail an example that takes over 200 ms; the profile of ``make quick`` draws a
-    tenth of the examples. A shell of macOS gives 256 descriptors though the system allows more.
+    Hypothesis would fail an example that takes over 200 ms; ``--hypothesis-profile full`` draws ten
+    times as many examples. A shell of macOS gives 256 descriptors though the system allows more.
     What a shell starts in the background ignores SIGINT and SIGQUIT, and so does every child of it:
     two tests that interrupt the program failed after ``nohup make test &``.
     """
     settings.register_profile(
-        "patient", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+        "full",
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+        max_examples=ALL_EXAMPLES,
     )
-    settings.register_profile("quick", settings.get_profile("patient"), max_examples=10)
-    settings.load_profile(config.getoption("--hypothesis-profile") or "patient")
+    settings.register_profile("quick", settings.get_profile("full"), max_examples=QUICK_EXAMPLES)
+    settings.load_profile(config.getoption("--hypothesis-profile") or "quick")
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(DESCRIPTORS, hard)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
@@ -88,6 +96,15 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Create a folder, without pytest's search for the highest number among those of all tests."""
+    name = re.sub(r"\W", "_", request.node.name)[:30]
+    path = tmp_path_factory.getbasetemp() / f"{name}_{next(_numbers)}"
+    path.mkdir(mode=0o700)
+    return path
 
 
 @pytest.fixture(autouse=True)

@@ -14,6 +14,12 @@ WITHOUT_PLUGINS = " ".join(
 )
 """The small repository needs no plugins, and loading them takes a second for each run."""
 
+CONFTEST = """
+def pytest_addoption(parser):
+    parser.addoption("--hypothesis-profile")
+"""
+"""For the option of the plugin that is left out."""
+
 MODULE = """
 def one() -> int:
     return LIMIT.value
@@ -168,6 +174,7 @@ def repository(tmp_path: Path) -> Path:
         Path("tests/test_red.py"): "def test_red():\n    assert False\n",
         Path("tests/test_empty.py"): "",
         Path("pytest.ini"): f"[pytest]\naddopts = {WITHOUT_PLUGINS}\n",
+        Path("conftest.py"): CONFTEST,
     }
     root = tmp_path / "repository"
     for path, text in files.items():

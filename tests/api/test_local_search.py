@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support.builders import make_document
+from tests.support.examples import at_most
 from tests.support.service import Envelope, Service, running
 
 pytestmark = pytest.mark.requirement("T-07")
@@ -142,7 +143,7 @@ async def test_simultaneous_first_searches_build_one_index(service: Service) -> 
     assert "mcp_proxy_search_index_builds_total 1.0" in exposition
 
 
-@settings(max_examples=50, suppress_health_check=list(HealthCheck))
+@at_most(50, settings(suppress_health_check=list(HealthCheck)))
 @given(query=st.text(min_size=1, max_size=200))
 async def test_no_query_breaks_the_search(service: Service, query: str) -> None:
     code = await service.code("doc_local_search", {"doc_id": "d", "query": query})

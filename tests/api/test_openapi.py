@@ -38,7 +38,7 @@ def target(document: Any, part: Any) -> Any:
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 def test_every_answer_is_described(part: int, pytestconfig: pytest.Config) -> None:
-    profile = pytestconfig.getoption("--hypothesis-profile") or "patient"
+    profile = pytestconfig.getoption("--hypothesis-profile") or "quick"
     done = subprocess.run(  # noqa: S603 - our own test, no shell
         [sys.executable, "-m", "pytest", "-p", "schemathesis.pytest.plugin", "-p", "no:xdist",
          "-p", "no:cacheprovider", "--hypothesis-profile", profile, str(ANSWERS)],

@@ -20,6 +20,7 @@ _HANG_S = 60  # a break can make a test wait for ever
 _PYTEST = (
     *("-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider", f"--timeout={_HANG_S}"),
     "--timeout-method=thread",  # ends pytest: a busy event loop handles no signal
+    *("--hypothesis-profile", "full"),
 )
 _FAILED = 1  # pytest's exit code when tests ran and some failed
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.support.bounds import BOUND_S
 from tests.support.configuration import Json
+from tests.support.examples import at_most
 from tests.support.mcp_endpoint import (
     BOTH,
     ENVELOPE,
@@ -300,11 +301,7 @@ async def test_any_message_at_all_is_answered_in_time_and_without_inner_text(era
         headers = await headers_of(served, era)
         loop = asyncio.get_running_loop()
 
-        @settings(
-            max_examples=settings().max_examples * 3 // 2,
-            database=None,
-            suppress_health_check=list(HealthCheck),
-        )
+        @at_most(150, settings(database=None, suppress_health_check=list(HealthCheck)))
         @given(message=MESSAGES, mirrored=st.booleans())
         def every_message(message: Json, *, mirrored: bool) -> None:
             named = dict(headers)

@@ -7,12 +7,13 @@ from functools import cache
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from jsonschema_rs import ValidationError, Validator, meta, validator_for
 
 from mcp_tools_proxy.json_schema.model_api.schema_adapter import AdaptedSchema, adapt_schema
 from mcp_tools_proxy.json_schema.model_api.schema_rules import ANTHROPIC, OPENAI, SchemaRules
+from tests.support.examples import at_most
 
 pytestmark = pytest.mark.slow
 
@@ -192,7 +193,7 @@ def accepts_no_less(result: AdaptedSchema, original: Validator, arguments: list[
     return True
 
 
-@settings(max_examples=60)
+@at_most(60)
 @pytest.mark.parametrize("rules", [OPENAI, ANTHROPIC], ids=["openai", "anthropic"])
 @given(schema=tool_schemas(), arguments=st.lists(ARGUMENTS, min_size=1, max_size=6))
 def test_a_shown_schema_is_acceptable_and_accepts_no_less(
@@ -207,7 +208,7 @@ def test_a_shown_schema_is_acceptable_and_accepts_no_less(
     assert accepts_no_less(result, original, arguments)
 
 
-@settings(max_examples=60)
+@at_most(60)
 @pytest.mark.parametrize("rules", [OPENAI, ANTHROPIC], ids=["openai", "anthropic"])
 @given(
     schema=tool_schemas(),

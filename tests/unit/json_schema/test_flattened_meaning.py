@@ -5,12 +5,13 @@ from itertools import product
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema_rs import validator_for
 
 from mcp_tools_proxy.json_schema.model_api.schema_adapter import adapt_schema
 from mcp_tools_proxy.json_schema.model_api.schema_rules import ANTHROPIC
+from tests.support.examples import at_most
 
 Schema = dict[str, Any]
 
@@ -60,7 +61,7 @@ def parts(depth: int) -> st.SearchStrategy[Schema]:
 
 
 @pytest.mark.slow
-@settings(max_examples=500)
+@at_most(500)
 @given(
     whole=parts(2),
     definitions=st.fixed_dictionaries({str(depth): parts(depth) for depth in (0, 1)}),

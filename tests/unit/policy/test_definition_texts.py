@@ -6,7 +6,7 @@ import unicodedata
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.offers.definitions import DefinitionKey, DefinitionKind
@@ -17,6 +17,7 @@ from mcp_tools_proxy.policy.definitions.flags import KnownNames
 from mcp_tools_proxy.policy.override_names import LOCAL_TOOLS
 from mcp_tools_proxy.wire.text import printable
 from mcp_tools_proxy.wire.unicode.hidden_characters import HIDDEN
+from tests.support.examples import at_most
 
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -34,7 +35,7 @@ def shuffled(value: Any) -> Any:
     return value
 
 
-@settings(max_examples=40)
+@at_most(40)
 @given(_JSON)
 def test_equal_values_have_one_canonical_form(value: Any) -> None:
     canonical = canonical_json(value)

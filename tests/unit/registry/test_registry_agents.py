@@ -4,7 +4,7 @@ only narrows, and every spelling leads to what it spells."""
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.caller import Kind
@@ -15,6 +15,7 @@ from mcp_tools_proxy.policy.visibility import Visibility
 from mcp_tools_proxy.registry.permissions import AccessRules
 from mcp_tools_proxy.registry.registry import Registry
 from tests.support.builders import make_call, make_caller, make_snapshot
+from tests.support.examples import at_most
 from tests.support.fakes import FakePrompt
 from tests.unit.registry.registry_cases import (
     AGENT,
@@ -36,7 +37,7 @@ from tests.unit.registry.registry_cases import (
 
 ALL_NAMES = (*PLAIN, *IMPOSTORS)
 pytestmark = pytest.mark.slow
-thoroughly = settings(max_examples=100)
+thoroughly = at_most(100)
 agents = st.sampled_from([AGENT, None])
 
 

@@ -4,7 +4,7 @@ MCP lists is what calls take."""
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller, Kind
@@ -12,6 +12,7 @@ from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.domain.list_options import ListOptions
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat
 from tests.support.builders import make_caller
+from tests.support.examples import at_most
 from tests.unit.registry.registry_cases import (
     AGENT,
     IMPOSTORS,
@@ -24,7 +25,7 @@ from tests.unit.registry.registry_cases import (
 
 ALL_NAMES = (*PLAIN, *IMPOSTORS)
 pytestmark = pytest.mark.slow
-thoroughly = settings(max_examples=200)
+thoroughly = at_most(200)
 callers = st.builds(
     make_caller,
     tenant_id=st.sampled_from(["tenant_1", NO_TENANT]),

@@ -1,7 +1,7 @@
 """Which quotes stand in a document word for word, and what is most like those that do not."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.quotations import make_quotations
@@ -12,6 +12,7 @@ from mcp_tools_proxy.documents.quotes.quotable_document import (
 )
 from mcp_tools_proxy.domain.document import PageSpan
 from tests.support.builders import make_document
+from tests.support.examples import at_most
 
 FIRST = (
     "The instal-\nlation of the “ﬁrst”  well-known\nserver can't fail. It costs 10.5% of 1,000—as "
@@ -139,7 +140,7 @@ BREAKS = st.lists(
 )
 
 
-@settings(max_examples=40)
+@at_most(40)
 @given(words=WORDS, breaks=BREAKS, data=st.data())
 def test_whole_words_of_a_page_are_found_where_they_stand(
     words: list[str], breaks: list[str], data: st.DataObject

@@ -1,0 +1,12 @@
+"""How many examples Hypothesis draws for a rule."""
+
+from hypothesis import settings
+
+ALL_EXAMPLES = 100
+QUICK_EXAMPLES = 10
+
+
+def at_most(examples: int, parent: settings | None = None) -> settings:
+    """Draw this many examples with the profile ``full``, and a tenth, at least ten, with others."""
+    drawn = examples * settings().max_examples // ALL_EXAMPLES
+    return settings(parent, max_examples=max(QUICK_EXAMPLES, drawn))
