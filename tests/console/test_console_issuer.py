@@ -14,6 +14,7 @@ from tests.support.bounds import BOUND_S
 from tests.support.browser import next_address
 from tests.support.console_browser import ConsoleBrowser, Html, running_console
 from tests.support.oauth_issuer import Issuer, running_issuer
+from tests.support.plain_http import NO_TLS
 from tests.support.signing import AUDIENCE
 from tests.support.tokens import jwt_settings, signed_token
 
@@ -38,7 +39,7 @@ class IssuerConsole:
 
     async def at_issuer(self, address: str) -> str:
         """Sign in at the issuer; return the path at the gateway to which it sends the browser."""
-        async with httpx.AsyncClient(timeout=BOUND_S) as http:
+        async with httpx.AsyncClient(timeout=BOUND_S, verify=NO_TLS) as http:
             response = await http.get(address)
         location = response.headers["location"]
         assert location.startswith(f"{PUBLIC_URL}/console/callback?")

@@ -14,6 +14,7 @@ from tests.downstream.caller_gateway import TOOLS, serving_entry
 from tests.support.configuration import Json
 from tests.support.mcp_servers.raw_web import RawServer, running_raw
 from tests.support.oauth_issuer import Issuer, protect, running_issuer
+from tests.support.plain_http import NO_TLS
 from tests.support.service import CONFIG_DIR, SERVERS, Service, eventually
 
 KEY = "0123456789abcdef0123456789abcdef"
@@ -46,7 +47,7 @@ async def sign_in(
     settings = Settings.model_validate({**SETTINGS, **more})
     async with (
         open_sign_in(settings, CONFIG_DIR, "s", tenant_id=tenant, user_id=user) as opened,
-        httpx.AsyncClient() as browser,
+        httpx.AsyncClient(verify=NO_TLS) as browser,
     ):
         pending = await opened.sign_in.begin(
             opened.owner, opened.caller, redirect_uri=REDIRECT, scopes=scopes

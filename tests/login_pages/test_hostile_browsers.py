@@ -9,12 +9,13 @@ from mcp_tools_proxy.downstream.oauth.challenge import MAX_SCOPES
 from tests.login_pages.page_gateway import PUBLIC_URL, PageGateway, page_gateway
 from tests.support.bounds import BOUND_S
 from tests.support.browser import COOKIE
+from tests.support.plain_http import NO_TLS
 
 
 async def _answer(gateway: PageGateway, url: str, cookie: bytes) -> int:
     """Send an issuer's answer to the gateway; return the status."""
     address = url.replace(PUBLIC_URL, gateway.served.url, 1)
-    async with httpx.AsyncClient(timeout=BOUND_S) as http:
+    async with httpx.AsyncClient(timeout=BOUND_S, verify=NO_TLS) as http:
         return (await http.get(address, headers=[(b"Cookie", cookie)])).status_code
 
 
@@ -36,7 +37,7 @@ async def test_a_cookie_that_a_neighbouring_host_has_set_binds_no_browser(
     async with page_gateway() as gateway:
         ann = gateway.browser()
         going = await ann.send("GET", await gateway.address())
-        async with httpx.AsyncClient(timeout=BOUND_S) as http:
+        async with httpx.AsyncClient(timeout=BOUND_S, verify=NO_TLS) as http:
             back = await http.get(going.headers["location"])
         sent = f"{COOKIE}={ann.cookies[COOKIE]}".encode()
         assert await _answer(gateway, back.headers["location"], cookie % sent) == status

@@ -20,6 +20,7 @@ from tests.support.bounds import BOUND_S
 from tests.support.configuration import Json
 from tests.support.http_api import EVERYTHING, OWN, config_of, offer
 from tests.support.mcp_servers.raw_web import running_raw
+from tests.support.plain_http import NO_TLS
 from tests.support.service import Service, running
 
 MODERN = "2026-07-28"
@@ -63,11 +64,13 @@ class Served(NamedTuple):
     ) -> AsyncIterator[Client]:
         """Connect the SDK's client; a path that ends in ``/sse`` is legacy HTTP+SSE."""
         if path.partition("?")[0].endswith("/sse"):
-            transport = sse_client(self.url + path, headers=dict(headers))
+            transport = sse_client(
+                self.url + path, headers=dict(headers), httpx_client_factory=_plain_client
+            )
             async with Client(transport, mode=mode, cache=None, **options) as client:
                 yield client
             return
-        async with httpx2.AsyncClient(headers=headers, timeout=BOUND_S) as http:
+        async with httpx2.AsyncClient(headers=headers, timeout=BOUND_S, verify=NO_TLS) as http:
             transport = streamable_http_client(self.url + path, http_client=http)
             async with Client(transport, mode=mode, cache=None, **options) as client:
                 yield client
@@ -121,6 +124,14 @@ class Served(NamedTuple):
         )
 
 
+def _plain_client(
+    headers: dict[str, str] | None = None,
+    timeout: httpx2.Timeout | None = None,
+    auth: httpx2.Auth | None = None,
+) -> httpx2.AsyncClient:
+    return httpx2.AsyncClient(headers=headers, timeout=timeout, auth=auth, verify=NO_TLS)
+
+
 @asynccontextmanager
 async def serving(
     *, protocol: type[BoundedProtocol] = BoundedProtocol, **options: Any
@@ -141,7 +152,7 @@ async def serving(
         server = uvicorn.Server(config)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(_serve(server, listener))
-            async with httpx.AsyncClient(base_url=url, timeout=BOUND_S) as http:
+            async with httpx.AsyncClient(base_url=url, timeout=BOUND_S, verify=NO_TLS) as http:
                 try:
                     yield Served(service, url, http)
                 finally:

@@ -13,6 +13,7 @@ import httpx
 
 from tests.support.bounds import BOUND_S
 from tests.support.held_port import free_port
+from tests.support.plain_http import NO_TLS
 from tests.support.program_launch import Process, launch
 from tests.support.service import SERVERS
 
@@ -31,7 +32,9 @@ class Program:
         self.port = port
         self.log = log
         kept = httpx.Limits(keepalive_expiry=None)  # after 5 s it would open another connection
-        self.http = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=BOUND_S, limits=kept)
+        self.http = httpx.Client(
+            base_url=f"http://127.0.0.1:{port}", timeout=BOUND_S, limits=kept, verify=NO_TLS
+        )
 
     def stop(self, sig: int = signal.SIGTERM) -> int:
         """Send a signal and give the exit code."""
