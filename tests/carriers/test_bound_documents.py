@@ -1,12 +1,11 @@
 """Documents that ``_meta`` binds a request to: over each carrier, in each era."""
 
-import pytest
-
 from mcp_tools_proxy.wire.mcp_protocol import INVALID_PARAMS
 from mcp_tools_proxy.wire.tracing import CALLER_KEY, DOCUMENTS_KEY
 from tests.carriers.clients import McpClient, call_of
 from tests.support.configuration import Json
 from tests.support.mcp_endpoint import LEGACY, MODERN
+from tests.support.rows import named_row
 
 METADATA = "read_doc_metadata"
 SUBSCRIPTIONS: dict[str, tuple[str, Json]] = {
@@ -38,15 +37,15 @@ async def test_a_list_leaves_out_the_one_document(client: McpClient) -> None:
         assert ("doc_id" in schema["properties"]) is shown
 
 
-@pytest.mark.parametrize("documents", ["doc_1", {}, 7, [1], [""], ["a\n"], ["x"] * 1001])
-@pytest.mark.parametrize("method", ["tools/call", "tools/list"])
-async def test_what_is_no_list_of_documents_is_refused(
-    client: McpClient, method: str, documents: object
-) -> None:
-    params = call_of(METADATA, {"doc_id": "doc_1"}, _meta={DOCUMENTS_KEY: documents})
-    message = await client.request(method, params)
-    assert message["error"]["code"] == INVALID_PARAMS
-    assert DOCUMENTS_KEY in message["error"]["message"]
+async def test_what_is_no_list_of_documents_is_refused(client: McpClient) -> None:
+    cases: list[object] = ["doc_1", {}, 7, [1], [""], ["a\n"], ["x"] * 1001]
+    for documents in cases:
+        for method in ["tools/call", "tools/list"]:
+            with named_row(documents, method):
+                params = call_of(METADATA, {"doc_id": "doc_1"}, _meta={DOCUMENTS_KEY: documents})
+                message = await client.request(method, params)
+                assert message["error"]["code"] == INVALID_PARAMS
+                assert DOCUMENTS_KEY in message["error"]["message"]
 
 
 async def test_a_subscription_reads_the_documents_as_well(client: McpClient) -> None:

@@ -2,13 +2,12 @@
 
 from typing import Any
 
-import pytest
-
 from mcp_tools_proxy.wire.mcp_protocol import INVALID_PARAMS, METHOD_NOT_FOUND
 from mcp_tools_proxy.wire.tracing import DOCUMENTS_KEY
 from tests.carriers.clients import McpClient
 from tests.carriers.gateway import Carrier
 from tests.support.mcp_endpoint import LEGACY, MODERN
+from tests.support.rows import named_row
 
 PAGES = "doc://{doc_id}/pages/{from}-{to}"
 TRUNCATED = "io.github.mcp-tools-proxy/truncated"
@@ -34,9 +33,8 @@ async def test_the_templates_are_listed_completed_and_read(client: McpClient) ->
     assert (TRUNCATED in page["_meta"], whole["_meta"][TRUNCATED]) == (False, True)
 
 
-@pytest.mark.parametrize(
-    ("uri", "code", "is_missing"),
-    [
+async def test_a_uri_that_cannot_be_read_says_why(client: McpClient) -> None:
+    for uri, code, is_missing in [
         ("doc://other", "DOCUMENT_NOT_FOUND", True),
         ("doc://doc_1/pages/900-901", "PAGES_NOT_FOUND", True),
         ("doc://doc_1/pages/2-1", "INVALID_ARGUMENTS", False),
@@ -46,14 +44,11 @@ async def test_the_templates_are_listed_completed_and_read(client: McpClient) ->
         ("doc://doc_1/../x", "RESOURCE_NOT_FOUND", True),
         ("doc://%ff", "RESOURCE_NOT_FOUND", True),
         ("doc://", "RESOURCE_NOT_FOUND", True),
-    ],
-)
-async def test_a_uri_that_cannot_be_read_says_why(
-    client: McpClient, uri: str, code: str, *, is_missing: bool
-) -> None:
-    error = (await client.request("resources/read", {"uri": uri}))["error"]
-    number = -32002 if is_missing and client.era != MODERN else INVALID_PARAMS
-    assert (error["data"]["code"], error["code"]) == (code, number)
+    ]:
+        with named_row(uri, code, is_missing):
+            error = (await client.request("resources/read", {"uri": uri}))["error"]
+            number = -32002 if is_missing and client.era != MODERN else INVALID_PARAMS
+            assert (error["data"]["code"], error["code"]) == (code, number)
 
 
 async def test_a_bound_request_reads_and_completes_its_documents_alone(client: McpClient) -> None:

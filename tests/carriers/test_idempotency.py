@@ -8,6 +8,7 @@ from mcp_tools_proxy.wire.mcp_protocol import INVALID_PARAMS
 from mcp_tools_proxy.wire.tracing import IDEMPOTENCY_KEY, REPLAYED_KEY
 from tests.carriers.clients import McpClient, call_of
 from tests.carriers.gateway import Carrier, Gateway, gateway_over, shared_gateway
+from tests.support.rows import named_row
 
 TOOLS = ("counter", "meta", "is_error", "hang")
 
@@ -50,13 +51,15 @@ async def test_a_key_stays_in_the_gateway(client: McpClient) -> None:
     assert ("com.example/kept" in seen, IDEMPOTENCY_KEY in seen) == (True, False)
 
 
-@pytest.mark.parametrize("key", ["", "x" * 129, 7, "a\nb", ["k"]])
-async def test_what_is_no_key_is_refused(gateway: Gateway, client: McpClient, key: object) -> None:
-    before = gateway.server.script.calls["counter"]
-    message = await client.request(*call_request("counter", {IDEMPOTENCY_KEY: key}))
-    assert message["error"]["code"] == INVALID_PARAMS
-    assert IDEMPOTENCY_KEY in message["error"]["message"]
-    assert gateway.server.script.calls["counter"] == before
+async def test_what_is_no_key_is_refused(gateway: Gateway, client: McpClient) -> None:
+    cases: list[object] = ["", "x" * 129, 7, "a\nb", ["k"]]
+    for key in cases:
+        with named_row(key):
+            before = gateway.server.script.calls["counter"]
+            message = await client.request(*call_request("counter", {IDEMPOTENCY_KEY: key}))
+            assert message["error"]["code"] == INVALID_PARAMS
+            assert IDEMPOTENCY_KEY in message["error"]["message"]
+            assert gateway.server.script.calls["counter"] == before
 
 
 def call_request(tool: str, meta: dict[str, object]) -> tuple[str, dict[str, object]]:
