@@ -13,6 +13,7 @@ from typer.main import get_command
 from mcp_tools_proxy.cli.help_texts import EXAMPLES, PROGRAM, complete_help
 from mcp_tools_proxy.cli.main import app
 from tests.support.program_launch import run
+from tests.support.rows import named_row
 
 ROOT = get_command(app)
 complete_help(ROOT)
@@ -43,32 +44,34 @@ def help_of(path: str) -> str:
     return command.get_help(context)
 
 
-@pytest.mark.parametrize("path", PATHS, ids=lambda path: path or "program")
-def test_values_have_names_of_one_style(path: str) -> None:
-    text = help_of(path)
-    names = [found["value"] for found in VALUE.finditer(text)]
-    for block in ARGUMENTS.findall(text):
-        names += [line.split()[0] for line in block.splitlines() if line[2:3].strip()]
-    assert [name for name in names if not STYLE.fullmatch(name)] == []
-    assert re.findall(r"<\w+", text) == []
+def test_values_have_names_of_one_style() -> None:
+    for path in PATHS:
+        with named_row(path):
+            text = help_of(path)
+            names = [found["value"] for found in VALUE.finditer(text)]
+            for block in ARGUMENTS.findall(text):
+                names += [line.split()[0] for line in block.splitlines() if line[2:3].strip()]
+            assert [name for name in names if not STYLE.fullmatch(name)] == []
+            assert re.findall(r"<\w+", text) == []
 
 
-@pytest.mark.parametrize("path", PATHS, ids=lambda path: path or "program")
-def test_each_help_has_examples_that_can_be_parsed(path: str) -> None:
-    examples = help_of(path).partition("Examples:\n")[2].split("\n")
-    lines = [line.strip() for line in examples if line.strip()]
-    assert lines
-    for line in lines:
-        program, *words = shlex.split(line)
-        assert program == PROGRAM
-        assert len(f"  {line}") <= 80
-        assert " ".join(words).startswith(path)
-        command, context = ROOT, ROOT.make_context(PROGRAM, [], resilient_parsing=True)
-        while isinstance(command, TyperGroup):
-            command, words = command.commands[words[0]], words[1:]
-        if words and any("--config-dir" in word for word in words):
-            continue  # the folder has to be there
-        command.make_context(command.name, words, parent=context)
+def test_each_help_has_examples_that_can_be_parsed() -> None:
+    for path in PATHS:
+        with named_row(path):
+            examples = help_of(path).partition("Examples:\n")[2].split("\n")
+            lines = [line.strip() for line in examples if line.strip()]
+            assert lines
+            for line in lines:
+                program, *words = shlex.split(line)
+                assert program == PROGRAM
+                assert len(f"  {line}") <= 80
+                assert " ".join(words).startswith(path)
+                command, context = ROOT, ROOT.make_context(PROGRAM, [], resilient_parsing=True)
+                while isinstance(command, TyperGroup):
+                    command, words = command.commands[words[0]], words[1:]
+                if words and any("--config-dir" in word for word in words):
+                    continue  # the folder has to be there
+                command.make_context(command.name, words, parent=context)
 
 
 def test_no_example_is_of_an_unknown_command() -> None:

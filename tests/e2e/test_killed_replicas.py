@@ -17,9 +17,9 @@ from tests.support.program import UNLIMITED, Program, started
 from tests.support.redis_server import running_redis
 from tests.support.service import EXECUTE
 
-WRITES = 4_000
+WRITES = 1_600
 CALLERS = 24
-KILL_AFTER = 500
+KILL_AFTER = 200
 """Writes between two kills."""
 
 SLOW = {1.5: 40, 6.0: 400}

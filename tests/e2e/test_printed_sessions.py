@@ -25,6 +25,7 @@ from tests.support.bounds import BOUND_S
 from tests.support.pages import blocks_of
 from tests.support.printed_examples import calls_of, check_answer, example_gateway, link_root
 from tests.support.program_launch import PATH_WITH_PYTHON, run
+from tests.support.rows import named_row
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -127,38 +128,47 @@ def test_the_calls_of_a_session_have_the_printed_answers(
             check_answer(clients[call.port], call)
 
 
-def texts(kind: str) -> list[Any]:
-    return [
-        pytest.param(text, id=f"{page.relative_to(ROOT)} {number}")
+def texts(kind: str) -> list[tuple[str, str]]:
+    """Return the blocks of a kind on all pages, each with its place."""
+    found = [
+        (f"{page.relative_to(ROOT)} {number}", text)
         for page in PAGES
         for number, (found, text) in enumerate(blocks_of(page), start=1)
         if found == kind
     ]
+    assert found
+    return found
 
 
 SCHEMA_OF = {"mcpServers": "mcp", "tools": "preset", "agents": "agents"}
 """The schema of a configuration file, by a key at its root."""
 
 
-@pytest.mark.parametrize("text", texts("json"))
-def test_printed_json_is_json_and_fits_the_schema_of_its_file(text: str) -> None:
-    value = json.loads(text)
-    for key, name in SCHEMA_OF.items():
-        if key in value:
-            schema = (ROOT / f"schemas/{name}.schema.json").read_text(encoding="utf-8")
-            jsonschema_rs.validate(json.loads(schema), value)
+def test_printed_json_is_json_and_fits_the_schema_of_its_file() -> None:
+    schemas = {
+        key: json.loads((ROOT / f"schemas/{name}.schema.json").read_text(encoding="utf-8"))
+        for key, name in SCHEMA_OF.items()
+    }
+    for place, text in texts("json"):
+        with named_row(place):
+            value = json.loads(text)
+            for key, schema in schemas.items():
+                if key in value:
+                    jsonschema_rs.validate(schema, value)
 
 
-@pytest.mark.parametrize("text", texts("python"))
-def test_printed_python_is_python(text: str) -> None:
-    assert ast.parse(text).body
+def test_printed_python_is_python() -> None:
+    for place, text in texts("python"):
+        with named_row(place):
+            assert ast.parse(text).body
 
 
-@pytest.mark.parametrize("text", texts("yaml"))
-def test_printed_yaml_is_yaml(text: str) -> None:
-    documents = list(yaml.safe_load_all(text))
-    assert documents
-    assert all(documents)
+def test_printed_yaml_is_yaml() -> None:
+    for place, text in texts("yaml"):
+        with named_row(place):
+            documents = list(yaml.safe_load_all(text))
+            assert documents
+            assert all(documents)
 
 
 def test_the_trial_of_jwts_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
