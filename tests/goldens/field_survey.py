@@ -251,7 +251,7 @@ _RECORD_ARGUMENTS = 4
 """Those of ``Recorder.record``: level, event, trace id and payload."""
 _OPERATIONS = {"RecordedOperation": 0, "add_to_operation": 1}
 """What adds to the record of an operator's request, with the position of the event."""
-_EVENT = re.compile(r"[a-z_]+(\.[a-z_]+)+")
+_EVENT = re.compile(r"[a-z_]+(\.(?!json|jsonl|lock)[a-z_]+)+")
 
 
 def _levels(func: ast.expr, scope: Scope) -> Names:

@@ -4,20 +4,20 @@ from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.domain.errors import ProxyError, errors_by_code
 from mcp_tools_proxy.web.error_status import STATUS_OF_CODE, ErrorStatus
 from tests.goldens.field_survey import details_of
-from tests.support.goldens import Golden
+from tests.support.goldens import Golden, section
 
 KINDS: list[type[ProxyError]] = [*errors_by_code().values(), CapacityExceeded]
 
 
 def test_codes_are_those_of_the_golden(golden: Golden) -> None:
-    facts = []
-    for kind in KINDS:
+    lines: list[str] = []
+    for kind in sorted(KINDS, key=lambda it: it.code):
         status = STATUS_OF_CODE.get(kind.code, ErrorStatus())
-        facts.append(f"{kind.code} status of the HTTP API {status.api}")
-        facts.append(f"{kind.code} status of MCP over HTTP {status.mcp}")
-        facts += [f"{kind.code} retryable"] if kind.retryable else []
-        facts += [f"{kind.code} nothing ran"] if kind.nothing_ran else []
-    golden.check("codes.txt", sorted(facts))
+        facts = [f"HTTP API {status.api}", f"MCP over HTTP {status.mcp}"]
+        facts += ["retryable"] if kind.retryable else []
+        facts += ["nothing ran"] if kind.nothing_ran else []
+        lines += section(kind.code, facts)
+    golden.check("codes.txt", lines)
 
 
 def test_details_of_errors_are_those_of_the_golden(golden: Golden) -> None:

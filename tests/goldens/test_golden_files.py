@@ -28,16 +28,20 @@ def test_each_golden_is_compared_by_a_test() -> None:
     assert (left, bool(patterns)) == ([], True)
 
 
-def test_a_difference_is_shown_with_the_command_that_updates() -> None:
-    golden = Golden(update=False, module="tests/goldens/test_codes.py")
-    wanted = (FOLDER / "codes.txt").read_text(encoding="utf-8").splitlines()
+def test_a_difference_is_shown_with_the_command_that_updates(tmp_path: Path) -> None:
+    (tmp_path / "codes.txt").write_text("A\n  one\nB\n  two\n  three\n", encoding="utf-8")
+    golden = Golden(update=False, module="tests/goldens/test_codes.py", folder=tmp_path)
     with pytest.raises(AssertionError) as failure:
-        golden.check("codes.txt", [*wanted[:-1], "A_NEW_CODE retryable"])
-    shown = str(failure.value).splitlines()
-    assert [shown[at] for at in (1, -4, -3, -1)] == [
+        golden.check("codes.txt", ["A", "  one", "B", "  two", "  four"])
+    assert str(failure.value).splitlines() == [
+        "differs from its golden",
         "--- tests/goldens/codes.txt",
-        f"-{wanted[-1]}",
-        "+A_NEW_CODE retryable",
+        "+++ what the code does now",
+        "@@ -4,2 +4,2 @@",
+        " B two",
+        "-B three",
+        "+B four",
+        "",
         "if the change is wanted: pytest -n0 --update tests/goldens/test_codes.py",
     ]
 

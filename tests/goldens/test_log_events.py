@@ -3,7 +3,7 @@
 from collections import defaultdict
 
 from tests.goldens.field_survey import UNKNOWN, events_named_in, log_events
-from tests.support.goldens import Golden
+from tests.support.goldens import Golden, section
 from tests.support.source_files import ROOT
 
 PAGES = ("metrics-and-logs", "connector-protocol")
@@ -20,7 +20,8 @@ def test_log_events_are_those_of_the_golden(golden: Golden) -> None:
         fields[name] |= found
     pages = (ROOT / f"docs/reference/{page}.md" for page in PAGES)
     text = "".join(page.read_text(encoding="utf-8") for page in pages)
-    facts = {f"{event} is logged" for event in events_named_in(text)}
-    facts |= {f"{event} level {level}" for event, of_it in levels.items() for level in of_it}
-    facts |= {f"{event} field {it}" for event, of_it in fields.items() for it in of_it}
-    golden.check("log_events.txt", sorted(facts))
+    lines: list[str] = []
+    for event in sorted({*events_named_in(text), *levels}):
+        facts = [f"level {level}" for level in levels[event]]
+        lines += section(event, [*facts, *(f"field {it}" for it in fields[event])])
+    golden.check("log_events.txt", lines)

@@ -31,7 +31,7 @@ def metric_lines(metrics: Metrics) -> Iterator[str]:
         yield f"{family.name} {family.type}"
         for sample in family.samples:
             labels = ", ".join(sorted(sample.labels.keys() - {"le"}))
-            yield f"{family.name} series {sample.name} {{{labels}}}"
+            yield f"{family.name} series {sample.name.removeprefix(family.name)}{{{labels}}}"
 
 
 def test_metrics_are_those_of_the_golden(golden: Golden) -> None:

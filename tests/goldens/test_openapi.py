@@ -7,7 +7,7 @@ import pytest
 
 from mcp_tools_proxy.app.http import create_app
 from mcp_tools_proxy.settings.settings import Settings
-from tests.support.goldens import Golden, schema_lines
+from tests.support.goldens import Golden, schema_lines, section
 
 Part = Mapping[str, Any]
 
@@ -59,29 +59,28 @@ def operation_lines(path: str, operation: Part) -> Iterator[str]:
 
 
 def test_the_operations_are_those_of_the_golden(document: Part, golden: Golden) -> None:
-    facts = [
-        fact
-        for path, methods in document["paths"].items()
-        for method, operation in methods.items()
-        for fact in operation_lines(f"{path} {method.upper()}", operation)
-    ]
-    golden.check("openapi_operations.txt", sorted(facts))
+    lines: list[str] = []
+    for path, methods in sorted(document["paths"].items()):
+        for method, operation in methods.items():
+            name = f"{method.upper()} {path}"
+            lines += section(name, operation_lines(name, operation))
+    golden.check("openapi_operations.txt", lines)
 
 
 def test_what_operations_share_is_that_of_the_golden(document: Part, golden: Golden) -> None:
     parts = document["components"]
-    facts = [f"tag {tag['name']}" for tag in document["tags"]]
-    facts += [f"openapi {document['openapi']}", f"title {document['info']['title']}"]
-    for name, scheme in parts["securitySchemes"].items():
-        facts.append(f"security {name}: {scheme['type']} {scheme['scheme']}")
-    for name, parameter in parts["parameters"].items():
-        facts += parameter_lines(f"parameter {name}", parameter)
-    for name, header in parts["headers"].items():
-        facts += parameter_lines(f"header {name}", header)
-    for name, response in parts["responses"].items():
-        facts += response_lines(f"response {name}", response)
-    for name, schema in parts["schemas"].items():
-        facts += schema_lines(f"schema {name}", schema)
-        facts += [f"schema {name} title {schema['title']}"] if "title" in schema else []
+    lines = [f"openapi {document['openapi']}", f"title {document['info']['title']}"]
+    lines += [f"tag {tag['name']}" for tag in document["tags"]]
+    for name, scheme in sorted(parts["securitySchemes"].items()):
+        lines.append(f"security {name}: {scheme['type']} {scheme['scheme']}")
+    for name, parameter in sorted(parts["parameters"].items()):
+        lines += parameter_lines(f"parameter {name}", parameter)
+    for name, header in sorted(parts["headers"].items()):
+        lines += parameter_lines(f"header {name}", header)
+    for name, response in sorted(parts["responses"].items()):
+        lines += section(f"response {name}", response_lines(f"response {name}", response))
+    for name, schema in sorted(parts["schemas"].items()):
+        title = [f"title {schema['title']}"] if "title" in schema else []
+        lines += section(f"schema {name}", [*title, *schema_lines(f"schema {name}", schema)])
     assert parts.keys() == {"securitySchemes", "parameters", "headers", "responses", "schemas"}
-    golden.check("openapi_components.txt", sorted(facts))
+    golden.check("openapi_components.txt", lines)

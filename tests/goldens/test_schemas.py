@@ -7,7 +7,7 @@ import pytest
 
 from mcp_tools_proxy.config.schema import PUBLISHED, published
 from tests.support.configuration import Json
-from tests.support.goldens import Golden, flat, schema_lines
+from tests.support.goldens import Golden, flat, schema_lines, section
 from tests.support.service import RESOURCES, TOOLS, running
 
 FORMATS = ("mcp", "openai", "anthropic", "gemini")
@@ -19,10 +19,10 @@ def test_the_schema_of_a_configuration_file_is_that_of_the_golden(
     name: str, golden: Golden
 ) -> None:
     schema = json.loads(published(PUBLISHED[name]))
-    facts = [*schema_lines("file", schema)]
-    for part, described in schema["$defs"].items():
-        facts += schema_lines(part, described)
-    golden.check(f"schema_{name.partition('.')[0]}.txt", sorted(facts))
+    lines = [*section("file", schema_lines("file", schema))]
+    for part, described in sorted(schema["$defs"].items()):
+        lines += section(part, schema_lines(part, described))
+    golden.check(f"schema_{name.partition('.')[0]}.txt", lines)
 
 
 def without_prose(item: Json) -> Json:
@@ -31,7 +31,7 @@ def without_prose(item: Json) -> Json:
 
 async def test_the_local_tools_are_those_of_the_golden(golden: Golden, tmp_path: Path) -> None:
     """In each format of a list."""
-    facts: list[str] = []
+    lines: list[str] = []
     async with running(
         retrieval_window_url="local", documents_keep_originals=True, documents_path=tmp_path
     ) as service:
@@ -39,9 +39,12 @@ async def test_the_local_tools_are_those_of_the_golden(golden: Golden, tmp_path:
             listed = (await service.get(TOOLS, format=kind))["tools"]
             for tool in (it.get("function", it) for it in listed):
                 path = f"{kind} {tool['name']}"
-                for key in SCHEMA_KEYS & tool.keys():
-                    facts += schema_lines(f"{path} {key}", tool.pop(key))
-                facts += flat(without_prose(tool), path)
+                facts = [
+                    fact
+                    for key in SCHEMA_KEYS & tool.keys()
+                    for fact in schema_lines(key, tool.pop(key))
+                ]
+                lines += section(path, [*facts, *flat(without_prose(tool))])
         for template in (await service.get(RESOURCES))["resource_templates"]:
-            facts += flat(without_prose(template), f"template {template['name']}")
-    golden.check("tools.txt", sorted(facts))
+            lines += section(f"template {template['name']}", flat(without_prose(template)))
+    golden.check("tools.txt", lines)

@@ -31,7 +31,7 @@ class Golden:
         wanted = file.read_text(encoding="utf-8")
         if found == wanted:
             return
-        sides = (wanted.splitlines(), found.splitlines())
+        sides = (whole_facts(wanted), whole_facts(found))
         names = (f"tests/goldens/{name}", "what the code does now")
         difference = unified_diff(*sides, *names, n=1, lineterm="")
         raise AssertionError("\n".join(("differs from its golden", *difference, "", self._command)))
@@ -39,6 +39,21 @@ class Golden:
     @property
     def _command(self) -> str:
         return f"if the change is wanted: pytest -n0 --update {self.module}"
+
+
+def section(name: str, facts: Iterable[str]) -> Iterator[str]:
+    """Yield a name and, indented below it, the facts in order, without the name in front."""
+    yield name
+    yield from (f"  {fact}" for fact in sorted(it.removeprefix(name).lstrip() for it in facts))
+
+
+def whole_facts(text: str) -> list[str]:
+    """Return the facts of a golden, each with the name of its section in front."""
+    name, lines = "", []
+    for line in text.splitlines():
+        name = name if line.startswith("  ") else line
+        lines.append(f"{name} {line.strip()}" if line.startswith("  ") else line)
+    return lines
 
 
 def flat(value: object, path: str = "") -> Iterator[str]:
