@@ -8,7 +8,7 @@ import resource
 import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -147,6 +147,23 @@ def golden(request: pytest.FixtureRequest) -> Golden:
     """Return what compares facts with a file of tests/goldens/."""
     module = request.path.relative_to(request.config.rootpath).as_posix()
     return Golden(update=request.config.getoption("--update"), module=module)
+
+
+@pytest.fixture(scope="session")
+def kept_secret_rules(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Keep the compiled rules for secrets in pytest's cache: 4 s of CPU for each process."""
+    import kingfisher_sdk  # noqa: PLC0415 - large
+
+    cache: pytest.Cache | None = getattr(request.config, "cache", None)  # none where it is off
+    folder = cache.mkdir("secret-rules") if cache else None
+    compile_rules = kingfisher_sdk.Rules
+
+    def rules(**options: Any) -> kingfisher_sdk.Rules:
+        return compile_rules(**options | {"cache": folder is not None, "cache_dir": folder})
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kingfisher_sdk, "Rules", rules)
+        yield
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ Json = dict[str, Any]
 MEBIBYTE = 1_048_576
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 
-AB = bytes(b"ab"[byte & 1] for byte in hashlib.shake_128(b"43").digest(900_000)).decode()
+AB = hashlib.shake_128(b"43").digest(900_000).translate(b"ab" * 128).decode()
 """No two parts of it are the same, which is the worst for an engine that keeps its states."""
 
 PASSWORD = r"(?=.*[A-Z])(?=.*\d).{8,}"

@@ -1,8 +1,9 @@
 """A program that changes a login in a folder, killed at each step of it by turns.
 
-Started as ``python -m tests.support.killed_login_writer FOLDER CHANGE``. Each attempt is a fork
-that kills itself when it does its first, second, third … thing to the folder. After each a line is
-printed: whether it was killed, and what the login is then. The last attempt ends by itself.
+Started as ``python -m tests.support.killed_login_writer FOLDER CHANGE…``, each change in a folder
+of its own. Each attempt is a fork that kills itself when it does its first, second, third … thing
+to the folder. After each a line is printed: whether it was killed, and what the login is then. The
+last attempt of a change ends by itself.
 """
 
 import asyncio
@@ -31,7 +32,12 @@ def main(folder: Path, change: str) -> None:
         return make(change, folder)
 
     for was_killed in attempts(folder, before, changed):
-        print(json.dumps({"was_killed": was_killed, "found": asyncio.run(found(folder))}))  # noqa: T201
+        result = {
+            "change": change,
+            "was_killed": was_killed,
+            "found": asyncio.run(found(folder)),
+        }
+        print(json.dumps(result))  # noqa: T201
 
 
 def attempts(
@@ -98,4 +104,5 @@ def kill_at(step: int, folder: Path, events: Collection[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    for argument in sys.argv[2:]:
+        main(Path(sys.argv[1], argument), argument)

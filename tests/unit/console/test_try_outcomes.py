@@ -6,7 +6,9 @@ import pytest
 
 from mcp_tools_proxy.console.tries.outcomes import MAX_SHOWN_CHARS, outcome_of
 
-ROWS = [{"id": number, "name": f"row {number}", "values": [1, 2, 3]} for number in range(80_000)]
+
+def rows(count: int) -> list[object]:
+    return [{"id": number, "name": f"row {number}", "values": [1, 2, 3]} for number in range(count)]
 
 
 def answer_with(result: object) -> bytes:
@@ -14,12 +16,12 @@ def answer_with(result: object) -> bytes:
     return json.dumps(answer, separators=(",", ":")).encode()
 
 
-@pytest.mark.parametrize("count", [2_000, 80_000])
+@pytest.mark.parametrize("count", [2_000, 20_000])
 def test_a_large_envelope_is_shown_from_its_beginning_as_a_small_one_is(count: int) -> None:
-    small, large = (outcome_of(answer_with(ROWS[:it]), 1.0) for it in (200, count))
+    small, large = (outcome_of(answer_with(rows(it)), 1.0) for it in (200, count))
     assert large.envelope.text[:10_000] == small.envelope.text[:10_000]
     assert (large.envelope.is_cut, len(large.envelope.text)) == (True, MAX_SHOWN_CHARS)
-    assert large.envelope.length == len(answer_with(ROWS[:count]))
+    assert large.envelope.length == len(answer_with(rows(count)))
     assert (large.code, large.trace_id) == ("OK", "t")
 
 

@@ -103,11 +103,8 @@ async def test_the_pages_of_a_pdf_are_told_as_they_are_done(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("content", "suffix", "reason"),
     [
-        (b"\xff\xfe\xff", ".txt", "not UTF-16 text"),
         (b"no PDF", ".pdf", "PDF"),
         (b"text", ".odt", "is not a .pdf"),
-        (b"text", ".docx", "is not a readable .docx file"),
-        (b"", ".md", "is empty"),
     ],
 )
 async def test_a_file_that_cannot_be_imported_is_refused_with_the_parsers_reason(
@@ -210,7 +207,7 @@ async def test_lines_without_end_do_not_stop_other_work(note: Path) -> None:
 
     async def take_turns() -> None:
         nonlocal turns
-        while turns < 100_000:
+        while turns < 20_000:
             await asyncio.sleep(0)
             turns += 1
 
@@ -219,7 +216,7 @@ async def test_lines_without_end_do_not_stop_other_work(note: Path) -> None:
         flooded = group.create_task(importing)
         await take_turns()
         flooded.cancel()
-    assert turns == 100_000
+    assert turns == 20_000
 
 
 async def test_a_long_reason_is_cut(note: Path) -> None:

@@ -20,7 +20,7 @@ from tests.unit.downstream.fake_server import FakeServer, after, hang, tool
 from tests.unit.downstream.fake_servers import Fleet
 from tests.unit.downstream.observed_session import make_config, until
 
-TENANTS_OF_AN_HOUR = 1_000
+MANY_TENANTS = 250
 """10,000 take 23 s, and leave as little."""
 
 
@@ -323,14 +323,14 @@ def kept_of(pool: Pool) -> set[str]:
     return {it for it in texts if it.startswith(("tenant-", "user-"))}
 
 
-async def test_an_hour_of_many_tenants_leaves_nothing_behind() -> None:
+async def test_many_tenants_one_after_the_other_leave_nothing_behind() -> None:
     async with scene(session_idle_s=300.0) as it:
         tasks, most = len(asyncio.all_tasks()), 0
-        for number in range(TENANTS_OF_AN_HOUR):
+        for number in range(MANY_TENANTS):
             await it.call(f"tenant-{number}", f"user-{number}")
-            if not number % 100:
+            if not number % 50:
                 most = max(most, len(asyncio.all_tasks()) - tasks)
-            await asyncio.sleep(3600 / TENANTS_OF_AN_HOUR)
+            await asyncio.sleep(3.6)
         assert 50 <= len(kept_of(it.fleet.pool)) <= 2 * (50 + 10)
         assert it.counts == (50, 0, 50)
         assert len(it.server.links) - it.server.closed == 51

@@ -16,8 +16,8 @@ from tests.support.loop_turns import unhurried_s
 STEP_S = 0.05
 """What one turn of the event loop may take."""
 
-SIZE = 2**16
-"""Characters: enough for a search that goes back at each of them to take minutes."""
+SIZE = 2**15
+"""Characters: enough for a search that goes back at each of them to take seconds."""
 
 HOSTILE = {
     "tags": ("<", "<a", '<a "', "<p hidden", "<a1 hidden></a1>", "<!--", '<a style="/*">'),
@@ -56,24 +56,28 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
-@pytest.mark.parametrize("guard", [it for it in GuardName if it is not GuardName.SECRETS])
-def test_no_step_of_a_guard_takes_long(guard: GuardName, kind: str) -> None:
+def test_no_step_of_a_guard_takes_long(kind: str) -> None:
+    guards = [it for it in GuardName if it is not GuardName.SECRETS]
     slow = []
     for piece in HOSTILE[kind]:
         texts = Texts({"text": (piece * (SIZE // len(piece) + 1))[:SIZE]})
         for _ in texts.read():
             pass
-        count, longest, before = 0, 0.0, time.thread_time()
-        for found in DETECTORS[guard](texts, ()):
-            taken = time.thread_time() - before
-            longest = max(longest, taken if taken < STEP_S / 2 else unhurried_s(taken))
-            before = time.thread_time()
-            count += found is not None
-            if count > MAX_SPANS:
-                break
-        if longest > STEP_S:
-            slow.append((piece, longest))
+        steps = [(guard, longest_step_s(guard, texts)) for guard in guards]
+        slow += [(piece, guard, step_s) for guard, step_s in steps if step_s > STEP_S]
     assert slow == []
+
+
+def longest_step_s(guard: GuardName, texts: Texts) -> float:
+    count, longest, before = 0, 0.0, time.thread_time()
+    for found in DETECTORS[guard](texts, ()):
+        taken = time.thread_time() - before
+        longest = max(longest, taken if taken < STEP_S / 2 else unhurried_s(taken))
+        before = time.thread_time()
+        count += found is not None
+        if count > MAX_SPANS:
+            break
+    return longest
 
 
 def test_a_value_of_many_keys_is_read_in_steps() -> None:

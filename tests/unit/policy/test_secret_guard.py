@@ -13,7 +13,7 @@ from mcp_tools_proxy.policy.guards.secrets import (
 )
 from mcp_tools_proxy.policy.guards.texts import Texts, TextSpan
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("kept_secret_rules")]
 """The rules take 4 s of CPU once."""
 
 TOKEN = "ghp_aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA1bC3"

@@ -25,8 +25,8 @@ def test_pieces_give_what_the_whole_gives(form: str, text: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_a_long_run_of_marks_takes_no_longer_than_its_length(form: str) -> None:
-    """By the square of its length this would take an hour: the test's time limit would end it."""
-    text = "a" + "\u0315\u0300\u05ae" * 1_000_000
+    """By the square of its length this would take minutes: the test's time limit would end it."""
+    text = "a" + "\u0315\u0300\u05ae" * 300_000
     assert len(normalize(form, text)) == pytest.approx(len(text), rel=0.01)  # type: ignore[arg-type]
 
 
