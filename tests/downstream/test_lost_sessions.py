@@ -177,6 +177,16 @@ async def test_429_is_retryable_after_the_time_that_the_server_named(value: Any)
         assert (await service.code("s:write", {}), server.initialized) == ("OK", 1)
 
 
+@pytest.mark.parametrize("value", ["soon", "-1", "1.5", f"Fri, 31 Dec {'9' * 20} 23:59:59 GMT"])
+async def test_429_with_a_time_that_is_none_is_retryable(value: str) -> None:
+    refused = {"Retry-After": value}
+    async with listening(SessionServer()) as server, served(server) as service:
+        server.answers = [lambda _: web.Response(status=429, headers=refused)]
+        found = (await service.execute("s:write"))["error"]
+        assert (found["code"], found["retryable"]) == ("SERVER_UNAVAILABLE", True)
+        assert "retry_after_s" not in found
+
+
 @pytest.mark.parametrize(("tool", "retryable"), [("write", None), ("read", True), ("same", True)])
 async def test_503_with_retry_after_is_retryable_if_the_tool_may_be_repeated(
     tool: str, retryable: bool | None

@@ -61,7 +61,7 @@ def _seconds_of(retry_after: str) -> float | None:
     else:
         try:
             when = parsedate_to_datetime(text)
-        except ValueError:
+        except (ValueError, OverflowError):  # the latter for a year of twenty digits
             return None
         zoned = when if when.tzinfo else when.replace(tzinfo=UTC)
         seconds = (zoned - datetime.now(UTC)).total_seconds()
