@@ -48,6 +48,8 @@ FRAMED = {
     "json": replying(ANSWER),
     "charset": replying(ANSWER, kind="application/json; charset=utf-8"),
     "bom": replying(b"\xef\xbb\xbf" + ANSWER.encode()),
+    "created": replying(ANSWER, status=201),
+    "null-error": replying(ANSWER.replace("}}", '},"error":null}')),
     "id-as-text": replying(ANSWER.replace("ID", '"ID"')),
     "event": streaming(f"data: {ANSWER}\n\n"),
     "crlf-and-bom": streaming(f"\ufeffevent: message\r\ndata: {ANSWER}\r\n\r\n"),
@@ -65,6 +67,9 @@ FRAMED = {
         'data: {"jsonrpc":"2.0","method":"notifications/message","params":{"data":1}}\n\n',
         'data: {"jsonrpc":"2.0","method":"ping","id":"p"}\n\n',
         f"data: {ANSWER}\n\n",
+    ),
+    "after-garbage": streaming(
+        "data: ping\n\n", "data: [1]\n\n", 'data: {"id": ID\n\n', f"data: {ANSWER}\n\n"
     ),
 }
 
@@ -98,6 +103,11 @@ BAD = {
     "429": (replying("no", status=429), "429: too many requests"),
     "502": (replying("<html>", status=502, kind="text/html"), "502: the server failed"),
     "500": (replying('{"detail":"x"}', status=500), "500: the server failed"),
+    "created-html": (replying("<html>", status=201, kind="text/html"), 'type "text/html"'),
+    "broken-event": (
+        streaming('data: {"jsonrpc":"2.0","id":ID,"result":\n\n', f"data: {ANSWER}\n\n"),
+        "is not JSON",
+    ),
     "event-cut-off": (streaming("data: {\n\n"), "is not JSON"),
     "only-comments": (streaming(": nothing\n\n"), "before the answer"),
     "empty-stream": (streaming(), "before the answer"),

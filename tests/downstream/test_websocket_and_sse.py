@@ -88,9 +88,10 @@ async def test_the_reason_of_a_closed_websocket_has_its_code() -> None:
         ("event: endpoint\ndata: //evil.test/x\n\n", "another origin"),
         ("data: {}\n\n", "address for POST"),
         ("event: endpoint\ndata: http://[x\n\n", "address for POST"),
+        ("event: endpoint\ndata: mailto:x\n\n", "address for POST"),
         (": nothing\n\n", "ended before it named"),
     ],
-    ids=["port", "host", "message", "no-url", "nothing"],
+    ids=["port", "host", "message", "no-url", "no-host", "nothing"],
 )
 async def test_an_event_stream_has_to_name_an_address_of_its_own_origin(
     first: str, words: str

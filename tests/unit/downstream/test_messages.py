@@ -3,10 +3,11 @@ from functools import cache
 from typing import Any
 
 import pytest
+from mcp.types import JSONRPCResponse
 
 from mcp_tools_proxy.downstream.connection import ConnectionFailure, ResponseTooLarge
 from mcp_tools_proxy.downstream.mcp_client.messages import MIN_STRUCTURE_BYTES as LIMIT
-from mcp_tools_proxy.downstream.mcp_client.messages import read_object
+from mcp_tools_proxy.downstream.mcp_client.messages import read_object, to_session_message
 from tests.support.loop_turns import in_short_turns
 
 
@@ -32,6 +33,14 @@ async def test_a_value_that_is_not_json_costs_only_itself(data: bytes, value: ob
 
 async def test_a_number_beyond_a_float_is_read_as_null() -> None:
     assert await read_object(b'{"a": [1e400, -1e999, 1e5]}', LIMIT) == {"a": [None, None, 1e5]}
+
+
+async def test_an_error_that_is_null_beside_a_result_is_none() -> None:
+    data = b'{"jsonrpc": "2.0", "id": 1, "result": {"a": 1}, "error": null}'
+    found = await to_session_message(data, LIMIT)
+    assert found is not None
+    assert isinstance(found.message, JSONRPCResponse)
+    assert found.message.result == {"a": 1}
 
 
 @pytest.mark.parametrize("data", [b"[NaN]", b"[1e400]", b"1e400"])

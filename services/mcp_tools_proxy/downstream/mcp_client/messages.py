@@ -97,11 +97,12 @@ def result_of(message: dict[str, Any], request_id: int | str) -> dict[str, Any]:
     ResultNotAnObject when its result is no object. An error without an id counts as the response:
     the server could not even parse the request.
     """
-    if "error" in message and message.get("id") is None:
+    is_error = _has_error(message)
+    if is_error and message.get("id") is None:
         raise peer_error(message["error"])
     if str(message.get("id")) != str(request_id):
         raise ConnectionFailure("the server's answer is for another request")
-    if "error" in message:
+    if is_error:
         raise peer_error(message["error"])
     if "result" not in message:
         raise ConnectionFailure("the server's answer has neither a result nor an error")
@@ -109,6 +110,17 @@ def result_of(message: dict[str, Any], request_id: int | str) -> dict[str, Any]:
     if not isinstance(result, dict):
         raise ResultNotAnObject(result)
     return result
+
+
+def _has_error(message: dict[str, Any]) -> bool:
+    """Return whether a response is an error: beside a result, null means that there is none."""
+    return "error" in message and (message["error"] is not None or "result" not in message)
+
+
+def is_broken_response(data: bytes, request_id: int | str) -> bool:
+    """Return whether bytes that are no message were to be the response to this request."""
+    found = _OUR_ID.search(data) if b'"jsonrpc"' in data else None
+    return found is not None and found[1].decode() == str(request_id)
 
 
 async def to_session_message(
@@ -146,7 +158,7 @@ def _message(message: dict[str, Any]) -> SessionMessage | None:
         )
     if request_id is None:
         raise ConnectionFailure("the server's answer does not name the request it is for")
-    if "error" in message:
+    if _has_error(message):
         error = peer_error(message["error"])
         return _error(request_id, error.code, error.message, error.data)
     try:

@@ -120,17 +120,18 @@ class LegacySseTransport:
             async with asyncio.timeout(_ENDPOINT_S):
                 first = await anext(self._events)
             endpoint = url.join(URL(first.data.decode()))
+            is_own = endpoint.origin() == url.origin()
         except StopAsyncIteration:
             raise ConnectionFailure(
                 "the server's event stream ended before it named the address for POST"
             ) from None
         except HTTP_ERRORS as error:
             raise from_aiohttp(error) from None
-        except ValueError:  # not a URL, or not UTF-8
+        except ValueError:  # not a URL, one without a host, or not UTF-8
             raise ConnectionFailure("the server did not name the address for POST") from None
         if first.name != "endpoint":
             raise ConnectionFailure("the server did not name the address for POST")
-        if endpoint.origin() != url.origin():
+        if not is_own:
             reason = "the server wants messages POSTed to another origin than its own"
             raise ConnectionFailure(reason, for_operators=f"{reason}: {redact_url(endpoint)}")
         self._endpoint = Address(endpoint)

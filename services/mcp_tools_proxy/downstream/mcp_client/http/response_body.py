@@ -15,6 +15,9 @@ from mcp_tools_proxy.wire.text import quote
 
 EVENT_STREAM = "text/event-stream"
 
+_WITHOUT_ANSWER = frozenset({202, 204})
+"""The statuses of success that have no body."""
+
 _REFUSAL_BYTES = 64 * 1024
 _EVENTS_AT_ONCE = 20  # then other tasks may run
 _BYTES_AT_ONCE = 16 * 1024  # as well: 256 kB of empty lines took 255 ms
@@ -25,7 +28,12 @@ _DRAIN_BYTES = 64 * 1024
 
 def is_event_stream(response: aiohttp.ClientResponse) -> bool:
     """Return whether the response is a stream of server-sent events."""
-    return response.status == 200 and response.content_type == EVENT_STREAM
+    return _has_answer(response.status) and response.content_type == EVENT_STREAM
+
+
+def _has_answer(status: int) -> bool:
+    """Return whether a status is one of success with a body; some frameworks answer with 201."""
+    return 200 <= status < 300 and status not in _WITHOUT_ANSWER
 
 
 async def read_response(
@@ -40,13 +48,13 @@ async def read_response(
     if status == 429 or (status == 503 and RETRY_AFTER in response.headers):
         raise Refused.by(response)
     is_json = kind == "application/json" or kind.endswith("+json")
-    if status == 200 and is_json:
+    if _has_answer(status) and is_json:
         return await read_object(await _read(response, MAX_MESSAGE_BYTES), max_structure_bytes)
-    if status == 200:
+    if _has_answer(status):
         raise ConnectionFailure(
             f"the server answered with content of type {quote(kind)} instead of JSON"
         )
-    if status in (202, 204):
+    if status in _WITHOUT_ANSWER:
         raise ConnectionFailure(
             f"HTTP status {status}: the server accepted the request and did not answer it"
         )

@@ -40,6 +40,7 @@ from mcp_tools_proxy.downstream.mcp_client.http.sse_parser import EventParser
 from mcp_tools_proxy.downstream.mcp_client.in_flight import CANCELLED, InFlight
 from mcp_tools_proxy.downstream.mcp_client.messages import (
     MAX_MESSAGE_BYTES,
+    is_broken_response,
     is_response,
     read_object,
     result_of,
@@ -318,11 +319,11 @@ class HttpDispatcher:
             except BaseException:
                 response.close()
                 raise
-            if answer is not None:
+            if isinstance(answer, dict):
                 if self._tasks is not None and not response.content.at_eof():
                     self._tasks.start_soon(drain, response)
                 return await self._checked_result(answer, request_id, response.status, method)
-            response = await self._resume_stream(parser)
+            response = await self._resume_stream(parser, answer)
 
     async def _find_response(
         self,
@@ -330,20 +331,34 @@ class HttpDispatcher:
         parser: EventParser,
         request_id: int | str,
         relay: CallRelay | None,
-    ) -> dict[str, Any] | None:
-        """Dispatch messages up to the response and return it; None if the stream ends before."""
+    ) -> dict[str, Any] | ConnectionFailure | None:
+        """Dispatch messages up to the response and return it.
+
+        An event that is no message is skipped, as a line over stdio is: some servers send a text to
+        keep the stream open. Returns None if the stream ends before the response, or what was wrong
+        with the last such event.
+        """
+        garbage: ConnectionFailure | None = None
         async with aclosing(read_events(response, parser)) as events:
             async for event in events:
                 if event.cut:
                     raise ResponseTooLarge(MAX_MESSAGE_BYTES)
-                message = await read_object(event.data, self._max_structure_bytes)
+                try:
+                    message = await read_object(event.data, self._max_structure_bytes)
+                except ConnectionFailure as fault:
+                    if is_broken_response(event.data, request_id):
+                        raise
+                    garbage = without_frames(fault)
+                    continue
                 if not is_response(message):
                     await self._out_of_band.receive(message, len(event.data), relay)
                 elif message["id"] is None or str(message["id"]) == str(request_id):
                     return message
-        return None
+        return garbage
 
-    async def _resume_stream(self, ended: EventParser) -> aiohttp.ClientResponse:
+    async def _resume_stream(
+        self, ended: EventParser, garbage: ConnectionFailure | None
+    ) -> aiohttp.ClientResponse:
         """Resume a stream that the server ended early on purpose, to send the rest later."""
         if self._out_of_band.legacy and ended.last_event_id is not None:
             wait_ms = _RETRY_MS if ended.retry_ms is None else ended.retry_ms
@@ -352,7 +367,7 @@ class HttpDispatcher:
             if is_event_stream(response):
                 return response
             response.close()
-        raise ConnectionFailure("the server's event stream ended before the answer")
+        raise garbage or ConnectionFailure("the server's event stream ended before the answer")
 
     async def _listen(self) -> None:
         """Keep the older eras' stream of notifications open."""
