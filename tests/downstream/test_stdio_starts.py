@@ -232,3 +232,24 @@ async def test_other_errors_have_no_such_hint(line: str) -> None:
     error = await last_error_of(f"{line}\n")
     assert "MCP_PROXY_STDIO_ENV" not in error
     assert error.endswith(line)
+
+
+GARBLED = "what it writes to stdout is not MCP"
+INDENTED = """echo '{'; echo '  "jsonrpc": "2.0"'; echo '}'; exec sleep 60"""
+
+
+async def test_a_program_that_writes_no_messages_to_stdout_is_told_so() -> None:
+    entry = {"command": "sh", "args": ["-c", INDENTED], "connectTimeoutSeconds": 0.5}
+    async with running(config=Config(servers={"s": entry})) as service:
+        (status,) = (await service.get(SERVERS))["servers"]
+    assert GARBLED in status["last_error"]
+
+
+async def test_a_program_that_also_writes_messages_is_not_told_so() -> None:
+    message = '{"jsonrpc":"2.0","method":"notifications/message"}'
+    script = f"echo starting; echo '{message}'; exec sleep 60"
+    entry = {"command": "sh", "args": ["-c", script], "connectTimeoutSeconds": 0.5}
+    async with running(config=Config(servers={"s": entry})) as service:
+        (status,) = (await service.get(SERVERS))["servers"]
+    assert "did not answer" in status["last_error"]
+    assert GARBLED not in status["last_error"]

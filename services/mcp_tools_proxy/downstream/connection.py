@@ -217,6 +217,8 @@ _TRUST = (
     "REQUESTS_CA_BUNDLE, and set them for the gateway"
 )
 
+_GARBLED = "what it writes to stdout is not MCP: each message is one line of JSON-RPC 2.0"
+
 _SHORTEST_SECRET = 4
 """Shorter values are common words and numbers, such as 1 or yes."""
 
@@ -229,11 +231,13 @@ class ServerOutput:
         self._secrets: Sequence[str] = ()
         self._is_about_probe = False
         self._lacks_trust = False
+        self.is_garbled = False
+        """Whether its stdout had text that is no message, and no message."""
 
     def begin(self, secrets: Iterable[str]) -> None:
         """Forget the lines of the process before; ``secrets`` are known to the new one."""
         self._lines.clear()
-        self._lacks_trust = False
+        self._lacks_trust = self.is_garbled = False
         longest_first = sorted(set(secrets), key=len, reverse=True)
         self._secrets = [it for it in longest_first if len(it) >= _SHORTEST_SECRET]
 
@@ -252,7 +256,8 @@ class ServerOutput:
 
     def added_to(self, error: str) -> str:
         """Return an error of the server with what the program wrote, and what that means."""
-        hint = f"; {_TRUST}" if self._lacks_trust else ""
+        hint = f"; {_GARBLED}" if self.is_garbled else ""
+        hint += f"; {_TRUST}" if self._lacks_trust else ""
         lines = " | ".join(map(self._shown, self._lines))
         return f"{error}{hint}; stderr: {lines}" if lines else f"{error}{hint}"
 

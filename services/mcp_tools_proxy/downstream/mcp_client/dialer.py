@@ -178,6 +178,7 @@ class Dialer(AsyncResource):
             config=config,
             transport=transport,
             on_list_changed=ends.on_list_changed,
+            output=ends.output if transport is Transport.STDIO else None,
         )
 
 

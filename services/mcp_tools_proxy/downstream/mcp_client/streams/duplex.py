@@ -30,7 +30,11 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from mcp_tools_proxy.domain.kept_errors import without_frames
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
-from mcp_tools_proxy.downstream.connection import ConnectionFailure, OnListChanged
+from mcp_tools_proxy.downstream.connection import (
+    ConnectionFailure,
+    OnListChanged,
+    ServerOutput,
+)
 from mcp_tools_proxy.downstream.mcp_client.error_mapping import (
     CONNECTION_LOST,
     as_mcp_error,
@@ -92,10 +96,12 @@ class DuplexDispatcher(JSONRPCDispatcher[TransportContext]):
         config: ServerConfig,
         transport: Transport,
         on_list_changed: OnListChanged,
+        output: ServerOutput | None = None,
     ) -> None:
         self._ended = asyncio.Event()
         self._outgoing = _Outgoing(duplex)
-        super().__init__(_Incoming(duplex, config, self._ended, self._intercept), self._outgoing)
+        incoming = _Incoming(duplex, config, self._ended, self._intercept, output or ServerOutput())
+        super().__init__(incoming, self._outgoing)
         self.transport = transport
         self._duplex = duplex
         self._list_changed = on_list_changed
@@ -205,13 +211,16 @@ class _Incoming(anyio.abc.AsyncResource):
         config: ServerConfig,
         ended: asyncio.Event,
         intercept: Callable[[JSONRPCMessage, int], bool],
+        output: ServerOutput,
     ) -> None:
         self._messages = duplex.receive()
         self._intercept = intercept
         self._server_id = config.server_id
         self._max_structure_bytes = structure_limit(config)
         self._ended = ended
+        self._output = output
         self._had_garbage = False
+        self._had_message = False
         self._count = 0
 
     def __aiter__(self) -> Self:
@@ -228,6 +237,9 @@ class _Incoming(anyio.abc.AsyncResource):
                 without_frames(fault)
                 self._log_garbage(len(data))
                 continue
+            if not self._had_message:
+                self._had_message = True
+                self._output.is_garbled = False
             if message is not None and not self._intercept(message.message, len(data)):
                 return message
         self._ended.set()
@@ -245,6 +257,7 @@ class _Incoming(anyio.abc.AsyncResource):
     def _log_garbage(self, size: int) -> None:
         if not self._had_garbage:
             self._had_garbage = True
+            self._output.is_garbled = not self._had_message
             log.warning("server.garbage", server_id=self._server_id, first_bytes=size)
 
 
