@@ -115,6 +115,17 @@ async def test_a_question_that_is_garbage_fails_the_call(questions: object) -> N
             await call_with_questions(relay, client, arguments={"questions": questions})
 
 
+@pytest.mark.parametrize("more", [{}, {"inputRequests": {}}, {"inputRequests": None}])
+async def test_an_answer_that_asks_nothing_and_has_no_state_fails_the_call(
+    more: Mapping[str, Any],
+) -> None:
+    client = FakeClient(supports_input_required=True, capabilities=BOTH)
+    raw = {"resultType": "input_required", **more}
+    async with relaying("http-modern") as relay:
+        with pytest.raises(ToolFailed, match="asks for more input"):
+            await relay.result("bare", client, arguments={"result": raw})
+
+
 async def test_cancelling_a_call_ends_the_question_of_its_round() -> None:
     started = asyncio.Event()
 

@@ -321,3 +321,39 @@ def test_json_of_which_too_little_would_be_left_is_left_out() -> None:
     ]
     value = normalised({"content": blocks}, max_text_bytes=100).value
     assert (value["content"], value["truncated"]) == (blocks[:1], True)
+
+
+WRONG = {"audience": "user", "priority": "9", "lastModified": "today", "vendor": 1}
+LINK = {"type": "resource_link", "uri": "test://a", "name": "a"}
+
+
+@pytest.mark.parametrize(
+    ("block", "kept"),
+    [
+        ({**TEXT, "annotations": WRONG, "_meta": [1]}, {**TEXT, "annotations": {"vendor": 1}}),
+        ({**TEXT, "annotations": "none", "title": 5}, {**TEXT, "title": 5}),
+        ({"text": "x", "_meta": 1}, {"type": "text", "text": "x"}),
+        ({**IMAGE, "annotations": []}, IMAGE),
+        ({**LINK, "size": "1 kB", "icons": [{}], "mimeType": 1}, {**LINK, "icons": []}),
+        (
+            {"type": "resource", "resource": {"uri": "a", "text": "b", "mimeType": 5, "_meta": ""}},
+            {"type": "resource", "resource": {"uri": "a", "text": "b"}},
+        ),
+    ],
+)
+def test_an_optional_field_of_the_wrong_type_costs_only_itself(
+    block: dict[str, Any], kept: dict[str, Any]
+) -> None:
+    answer = normalised({"content": [TEXT, block]})
+    prompt = normalise_prompt_result(
+        {"messages": [{"role": "user", "content": block}]}, max_text_bytes=MAX
+    )
+    assert (answer.value["content"], answer.decode_failed) == ([TEXT, kept], False)
+    assert prompt is not None
+    assert prompt.value["messages"] == [{"role": "user", "content": kept}]
+
+
+def test_an_optional_field_of_the_wrong_type_in_a_resource_costs_only_itself() -> None:
+    result = normalise_resource_result({"contents": [{"uri": "a", "text": "b", "mimeType": 5}]})
+    assert result is not None
+    assert result.value["contents"] == [{"uri": "a", "text": "b"}]

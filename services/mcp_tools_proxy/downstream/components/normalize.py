@@ -1,5 +1,6 @@
 """Converts servers' results to the values of the envelope: pure functions on raw JSON."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic_core import to_json
@@ -7,6 +8,13 @@ from pydantic_core import to_json
 from mcp_tools_proxy.domain.components import Result
 from mcp_tools_proxy.domain.errors import ToolFailed
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
+from mcp_tools_proxy.downstream.discovery.optional_fields import (
+    OF_CONTENT,
+    OF_CONTENTS,
+    OF_LINKS,
+    Shape,
+    drop_invalid_fields,
+)
 from mcp_tools_proxy.downstream.faults import MESSAGE_CHARS
 from mcp_tools_proxy.wire.content_blocks import (
     Block,
@@ -31,6 +39,10 @@ _SHAPED = frozenset(
     }
 )
 """The fields of results that are read or added here; all others are passed on unchanged."""
+
+
+_REQUIRED = frozenset({"type", "text", "data", "mimeType"})
+"""The fields of text, images and audio that cannot be left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +131,7 @@ def normalise_resource_result(raw: object) -> Result | None:
         return None
     contents = raw.get("contents")
     if isinstance(contents, list):
-        contents = [without_nulls(one) for one in contents]
+        contents = [_valid_fields(without_nulls(one), OF_CONTENTS) for one in contents]
     if not isinstance(contents, list) or not all(is_resource_contents(one) for one in contents):
         return None
     uncut = TextBudget(0)
@@ -133,22 +145,41 @@ def _valid_content(raw: object) -> list[Block] | None:
         return None
     if not isinstance(raw.get("isError"), bool | None):
         return None
-    return as_blocks(raw["content"])
+    return as_blocks([_valid_block(item) for item in raw["content"]])
 
 
 def _content_of_anything(raw: object) -> list[Block]:
     """Return the items of ``content``, invalid ones as text; without items, ``raw`` as text."""
     items = raw.get("content") if isinstance(raw, dict) else None
-    blocks = [with_type(item) for item in items] if isinstance(items, list) else []
+    blocks = [with_type(_valid_block(it)) for it in items] if isinstance(items, list) else []
     shown = [block if is_block(block) else as_text_block(block) for block in blocks]
     return shown or [{"type": "text", "text": to_json(raw).decode()}]
+
+
+def _valid_block(block: object) -> object:
+    """Return a content block without its optional fields of the wrong type."""
+    if not isinstance(block, dict) or block.keys() <= _REQUIRED:
+        return block
+    if block.get("type") == "resource_link":
+        return _valid_fields(block, OF_LINKS)
+    block = drop_invalid_fields(block, OF_CONTENT)[0]
+    if "resource" in block:
+        resource = _valid_fields(block["resource"], OF_CONTENTS)
+        if resource is not block["resource"]:
+            block = {**block, "resource": resource}
+    return block
+
+
+def _valid_fields(holder: object, fields: Mapping[str, Shape]) -> object:
+    return drop_invalid_fields(holder, fields)[0] if isinstance(holder, dict) else holder
 
 
 def _message(message: object, budget: TextBudget) -> Block | None:
     if not isinstance(message, dict) or message.get("role") not in ("user", "assistant"):
         return None
     content = message.get("content")
-    blocks = as_blocks(content if isinstance(content, list) else [content])
+    parts = content if isinstance(content, list) else [content]
+    blocks = as_blocks([_valid_block(part) for part in parts])
     if blocks is None:
         return None
     cut = [budget.cut_block(block) for block in blocks]

@@ -1,6 +1,6 @@
-"""Removes optional fields of the wrong type from what servers list.
+"""Removes optional fields of the wrong type from what servers list, and from results.
 
-Clients validate a list as a whole: because of one wrong field of one item they reject all items.
+Clients validate a list or a result as a whole: because of one wrong field they reject all of it.
 Fields unknown to MCP are kept unchanged (W-14).
 """
 
@@ -120,6 +120,12 @@ OF_TEMPLATES: dict[str, Shape] = _OF_ALL | {
     ),
 }
 OF_RESOURCES: Mapping[str, Shape] = OF_TEMPLATES | {"size": Shape(types=(int,))}
+OF_LINKS = {key: shape for key, shape in OF_RESOURCES.items() if key != "name"}
+"""Of a content block that is a link to a resource; its name is required."""
+OF_CONTENT = {"annotations": OF_TEMPLATES["annotations"], "_meta": OBJECT}
+"""Of every other content block."""
+OF_CONTENTS = {"mimeType": TEXT, "_meta": OBJECT}
+"""Of what is read from a resource, or embedded as one."""
 
 
 def drop_invalid_fields(
