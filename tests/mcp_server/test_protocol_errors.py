@@ -112,6 +112,21 @@ async def test_a_body_that_is_no_request_is_refused_by_its_code(served: Served, 
             assert error == (400, codes[name], None)
 
 
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("old version", 'jsonrpc should be "2.0"'),
+        ("params are a list", "params should be an object"),
+        ("id is null", "the id of a request should be a string or an integer"),
+    ],
+)
+async def test_a_refused_message_of_a_session_is_told_which_field_is_wrong(
+    served: Served, name: str, words: str
+) -> None:
+    response = await post(served, NO_MESSAGE[name], await headers_of(served, LEGACY))
+    assert response.json()["error"]["message"] == words
+
+
 WRONG: dict[str, tuple[str, Json]] = {
     "no name": ("tools/call", {}),
     "name is a number": ("tools/call", {"name": 5}),

@@ -103,6 +103,10 @@ def check_message(content: object) -> dict[str, Any]:
     if isinstance(content, dict):
         if request_id_of(content) is not None or is_notification(content) or is_response(content):
             return content
+        if content.get("jsonrpc") != "2.0":
+            raise InvalidRequest('jsonrpc should be "2.0"')
+        if "method" in content and not isinstance(content.get("params"), dict | None):
+            raise InvalidRequest("params should be an object")
         if "method" in content and "id" in content:
             raise InvalidRequest("the id of a request should be a string or an integer")
     raise InvalidRequest("the message should be one JSON-RPC 2.0 request, notification or response")
