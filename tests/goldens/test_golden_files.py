@@ -19,11 +19,15 @@ def test_goldens_are_small_enough_to_be_read() -> None:
     assert sum(sizes.values()) <= MAX_BYTES_OF_ALL
 
 
+_CHECK = re.compile(r"golden\.check\(\s*f?\"(?!\{)(.+?)\"")
+_CHECK_OF_ANSWERS = re.compile(r"check_answers\(\s*golden, \"(\w+)\"")
+
+
 def test_each_golden_is_compared_by_a_test() -> None:
     code = "".join(it.read_text(encoding="utf-8") for it in source_files("tests"))
-    patterns = [
-        re.sub(r"\{\w.*?\}", "*", it) for it in re.findall(r'golden\.check\(f?"(.+?)"', code)
-    ]
+    patterns = [re.sub(r"\{.*?\}", "*", it) for it in _CHECK.findall(code)]
+    for name in _CHECK_OF_ANSWERS.findall(code):
+        patterns += [f"{name}.txt", f"{name}_texts.txt"]
     left = [it.name for it in FOLDER.glob("*.txt") if not any(map(it.match, patterns))]
     assert (left, bool(patterns)) == ([], True)
 

@@ -1,13 +1,15 @@
 """The JSON Schemas of configuration files, and what local tools take, without prose."""
 
+import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mcp_tools_proxy.config.schema import PUBLISHED, published
 from tests.support.configuration import Json
-from tests.support.goldens import Golden, flat, schema_lines, section
+from tests.support.goldens import MAX_WORD, Golden, flat, schema_lines, section
 from tests.support.service import RESOURCES, TOOLS, running
 
 FORMATS = ("mcp", "openai", "anthropic", "gemini")
@@ -18,11 +20,28 @@ SCHEMA_KEYS = {"inputSchema", "input_schema", "outputSchema", "parameters", "par
 def test_the_schema_of_a_configuration_file_is_that_of_the_golden(
     name: str, golden: Golden
 ) -> None:
-    schema = json.loads(published(PUBLISHED[name]))
-    lines = [*section("file", schema_lines("file", schema))]
+    patterns: dict[str, str] = {}
+    schema = with_named_patterns(json.loads(published(PUBLISHED[name])), patterns)
+    lines = [f"pattern {pattern} = {json.dumps(it)}" for pattern, it in sorted(patterns.items())]
+    lines += section("file", schema_lines("file", schema))
     for part, described in sorted(schema["$defs"].items()):
         lines += section(part, schema_lines(part, described))
     golden.check(f"schema_{name.partition('.')[0]}.txt", lines)
+
+
+def with_named_patterns(value: Any, patterns: dict[str, str]) -> Any:
+    """Return a schema with a short name for each long pattern, and keep the pattern."""
+    if isinstance(value, list):
+        return [with_named_patterns(it, patterns) for it in value]
+    if not isinstance(value, dict):
+        return value
+    found = {key: with_named_patterns(it, patterns) for key, it in value.items()}
+    pattern = found.get("pattern")
+    if isinstance(pattern, str) and len(pattern) > MAX_WORD:
+        name = hashlib.sha256(pattern.encode()).hexdigest()[:8]
+        patterns[name] = pattern
+        found["pattern"] = name
+    return found
 
 
 def without_prose(item: Json) -> Json:

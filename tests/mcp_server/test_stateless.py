@@ -1,14 +1,14 @@
 """Requests of the newer era are answered as the SDK's own server answered them.
 
-``stateless_answers.json`` is a record of that: with ``mcp`` 2.3, whose server had our methods, made
-before these requests were answered past it. Two entries are not the SDK's, PUT and HEAD: they have
-what GET and DELETE got. Nor is what discovery says of caching: its instructions depend on the
-caller. The version and lists of tools are reduced to what does not change.
+The goldens ``stateless_posts.txt`` and ``stateless_sessions.txt`` began as a record of that: with
+``mcp`` 2.3, whose server had our methods, made before these requests were answered past it. Two
+entries are not the SDK's, PUT and HEAD: they have what GET and DELETE got. Nor is what discovery
+says of caching: its instructions depend on the caller. The version and lists of tools are reduced
+to what does not change.
 """
 
 import asyncio
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,29 +28,25 @@ from tests.mcp_server.stateless_requests import (
 )
 from tests.support.bounds import BOUND_S
 from tests.support.configuration import Json
+from tests.support.golden_answers import check_answers, without_json_rpc
+from tests.support.goldens import Golden
 from tests.support.mcp_endpoint import BOTH, MODERN, TENANT, Served
 from tests.support.raw_mcp_client import in_front_of_one
 
-RECORD = json.loads(Path(__file__).with_name("stateless_answers.json").read_text(encoding="utf-8"))
 SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 
 
-def recorded(kind: str) -> dict[str, Any]:
-    """Return the recorded answers by the name of the case."""
-    return {case: entry["answer"] for entry in RECORD[kind] for case in entry["cases"]}
-
-
 def reduced(value: Any) -> Any:
-    """Return a message without what depends on our release."""
+    """Return a message without what depends on our release, and with few lines for the rest."""
     if isinstance(value, list):
         return [reduced(item) for item in value]
     if not isinstance(value, dict):
         return value
-    value = {key: reduced(item) for key, item in value.items()}
+    value = without_json_rpc({key: reduced(item) for key, item in value.items()})
     if isinstance(tools := value.get("tools"), list):
         value["tools"] = [tool["name"] for tool in tools]
     if SERVER_INFO in value:
-        value[SERVER_INFO]["version"] = "$VERSION"
+        value[SERVER_INFO] = f"{value[SERVER_INFO].pop('name')} VERSION"
     return value
 
 
@@ -85,7 +81,7 @@ def parsed(response: bytes) -> Json:
     left_out = ("date", "server", "connection", "content-length")
     answer: Json = {
         "status": int(status.split()[1]),
-        "headers": [header for header in headers if header[0] not in left_out],
+        "headers": {name: value for name, value in headers if name not in left_out},
         "messages": [],
     }
     kind = dict(headers).get("content-type", "")
@@ -115,19 +111,17 @@ def events(body: bytes) -> list[Json]:
     return [json.loads(frame.removeprefix(begin)) for frame in frames]
 
 
-@pytest.mark.parametrize("kind", sorted({case.partition(":")[0] for case in POSTS}))
-async def test_posts_are_answered_as_recorded(kind: str) -> None:
+async def test_posts_are_answered_as_recorded(golden: Golden) -> None:
     tools = (*TOOLS, "mirrored", "misdeclared")
-    posts = {case: post for case, post in POSTS.items() if case.startswith(f"{kind}:")}
     async with in_front_of_one(tools, extra=EXTRA, sse=True) as (served, _):
         answers = {
-            case: reduced(parsed(await exchange(served, post))) for case, post in posts.items()
+            case: reduced(parsed(await exchange(served, post))) for case, post in POSTS.items()
         }
-    assert answers == {case: recorded("posts")[case] for case in posts}
+    check_answers(golden, "stateless_posts", answers)
 
 
-async def test_requests_of_the_connector_are_answered_as_recorded() -> None:
-    answers = {}
+async def test_requests_of_the_connector_are_answered_as_recorded(golden: Golden) -> None:
+    answers: Json = {}
     async with linked_to_one(*TOOLS, raw={"sse": True}) as (_, backend, _):
         for case, request in REQUESTS.items():
             session = await begun(backend)
@@ -136,7 +130,7 @@ async def test_requests_of_the_connector_are_answered_as_recorded() -> None:
             while messages[-1].get("id") != 7:
                 messages.append(await session.receive())
             answers[case] = reduced(messages)
-    assert answers == recorded("sessions")
+    check_answers(golden, "stateless_sessions", answers)
 
 
 SUBSCRIPTION = '"_meta":{"io.modelcontextprotocol/subscriptionId":"l"}'

@@ -57,17 +57,21 @@ def whole_facts(text: str) -> list[str]:
 
 
 def flat(value: object, path: str = "") -> Iterator[str]:
-    """Yield a line for each value in JSON, with its path."""
+    """Yield a line for each value in JSON, with its path; texts in a list have no numbers."""
     match value:
         case Mapping() if value:
             for key, item in sorted(value.items()):
                 yield from flat(item, f"{path}.{key}" if path else str(key))
         case list() if value:
             for number, item in enumerate(value):
-                yield from flat(item, f"{path}[{number}]")
+                is_plain = not isinstance(item, Mapping | list)
+                yield from flat(item, f"{path}[]" if is_plain else f"{path}[{number}]")
         case _:
             yield f"{path} = {json.dumps(value, ensure_ascii=False)}"
 
+
+MAX_WORD = 100
+"""The longest value of a keyword, in characters, that has no lines of its own."""
 
 _LINES = frozenset({"$defs", "description", "enum", "examples", "properties", "required", "title"})
 """Keywords of a schema that are prose, or have lines of their own."""
@@ -85,28 +89,32 @@ Schema = Mapping[str, object]
 
 def schema_lines(path: str, schema: object, *, required: bool = False) -> Iterator[str]:
     """Yield what a JSON schema says, without its prose: a line for each part that has a name."""
-    if not isinstance(schema, Mapping):
-        yield f"{path}: {json.dumps(schema)}"
-        return
     yield f"{path}: {'required ' if required else ''}{_shape(schema)}"
-    needed = schema.get("required", [])
-    properties = schema.get("properties", {})
+    if isinstance(schema, Mapping):
+        yield from _property_lines(path, schema)
+        for name, part in _own_parts(schema):
+            if not _is_short(part):
+                yield from schema_lines(f"{path}{name}", part)
+        yield from (f"{path} = {json.dumps(value)}" for value in _values(schema, "enum"))
+        for key, value in schema.items():
+            if _is_long(value) and key not in _LINES | _WORDS.keys():
+                yield from flat(value, f"{path} {key}")
+
+
+def _property_lines(path: str, schema: Schema) -> Iterator[str]:
+    needed, properties = _values(schema, "required"), schema.get("properties", {})
     assert isinstance(properties, Mapping)
-    assert isinstance(needed, list)
-    for name in needed:
-        if name not in properties:
-            yield f"{path}.{name}: required"
+    yield from (f"{path}.{name}: required" for name in needed if name not in properties)
     for name, part in properties.items():
         yield from schema_lines(f"{path}.{name}", part, required=name in needed)
-    for name, part in _own_parts(schema):
-        if not _is_short(part):
-            yield from schema_lines(f"{path}{name}", part)
-    for value in _values(schema):
-        yield f"{path} = {json.dumps(value)}"
 
 
-def _values(schema: Schema) -> list[object]:
-    values = schema.get("enum", [])
+def _is_long(value: object) -> bool:
+    return isinstance(value, Mapping | list) and len(json.dumps(value)) > MAX_WORD
+
+
+def _values(schema: Schema, key: str) -> list[object]:
+    values = schema.get(key, [])
     assert isinstance(values, list)
     return values
 
@@ -117,9 +125,7 @@ def _own_parts(schema: Schema) -> Iterator[tuple[str, object]]:
         if key in schema:
             yield name, schema[key]
     for key in _CHOICES:
-        choices = schema.get(key, [])
-        assert isinstance(choices, list)
-        yield from ((f"<{number}>", it) for number, it in enumerate(choices, 1))
+        yield from ((f"<{number}>", it) for number, it in enumerate(_values(schema, key), 1))
 
 
 def _is_short(schema: object) -> bool:
@@ -153,7 +159,7 @@ def _words(schema: Schema) -> Iterator[str]:
                 case ("items" | "additionalProperties", part):
                     yield word(_inline(part))
                 case (_, value):
-                    yield word(json.dumps(value))
+                    yield word("…" if _is_long(value) else json.dumps(value))
 
 
 def _inline(schema: object) -> str:
