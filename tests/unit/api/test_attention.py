@@ -1,9 +1,8 @@
 """Which servers need a person, and what is said of them."""
 
-import pytest
-
 from mcp_tools_proxy.api.overview.attention import for_tenant
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus, Transport
+from tests.support.tables import each_row
 
 
 def messages(state: ServerState, *, stale: bool = False, error: str | None = None) -> list[object]:
@@ -13,7 +12,7 @@ def messages(state: ServerState, *, stale: bool = False, error: str | None = Non
     return [it["message"] for it in for_tenant([status], {}, "t")]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("state", "stale", "error", "message"),
     [
         (ServerState.READY, False, None, None),

@@ -16,6 +16,7 @@ from mcp_tools_proxy.audit.record_search import (
     search_files,
     search_memory,
 )
+from tests.support.tables import each_row
 from tests.unit.audit.support import audit_file, record
 
 
@@ -108,7 +109,7 @@ def test_a_file_that_is_cut_off_meanwhile_ends_the_search_and_not_the_process(pa
     assert len(list(lines)) > 40
 
 
-@pytest.mark.parametrize("key", ["targetServerId", "server_id"])
+@each_row("key", ["targetServerId", "server_id"])
 def test_a_server_is_found_by_what_calls_and_logins_call_it(key: str) -> None:
     trail = AuditTrail()
     for server_id in ("wiki", "tickets"):

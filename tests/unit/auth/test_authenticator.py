@@ -1,16 +1,15 @@
 """The token of an ``Authorization`` header."""
 
-import pytest
-
 from mcp_tools_proxy.auth.authenticator import bearer_token
+from tests.support.tables import each_row
 
 
-@pytest.mark.parametrize("header", ["Bearer good", "bearer good", "BEARER  good "])
+@each_row("header", ["Bearer good", "bearer good", "BEARER  good "])
 def test_the_scheme_is_bearer_in_any_case(header: str) -> None:
     assert bearer_token(header) == "good"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "header", [None, "", "good", "Basic good", "Digest good", "Bearer", "Bearer  ", "Bearergood"]
 )
 def test_another_scheme_has_no_token(header: str | None) -> None:

@@ -10,6 +10,7 @@ from mcp_tools_proxy.auth.caller_resolver import CALLER, CallerResolver, Scope
 from mcp_tools_proxy.domain.caller import ANY_TENANT, NO_TENANT, Caller
 from mcp_tools_proxy.domain.errors import AgentRequired, Forbidden, Unauthenticated
 from mcp_tools_proxy.domain.identity import NO_ASSERTION, AssertedIdentity, Principal
+from tests.support.tables import each_row
 
 GOOD = {"Authorization": "Bearer good"}
 OPEN = CallerResolver(Authenticator())
@@ -260,7 +261,7 @@ async def test_the_same_caller_is_valid_again_and_another_is_not() -> None:
     assert scope[CALLER] is caller
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("asserted", "tenant_id"),
     [(NO_ASSERTION, "the default"), (AssertedIdentity(tenant_id="acme"), "acme")],
 )

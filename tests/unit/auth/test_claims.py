@@ -6,6 +6,7 @@ import pytest
 
 from mcp_tools_proxy.auth.claims import ClaimNames, InvalidClaims, check_times, principal_of
 from mcp_tools_proxy.domain.identity import OperatorRight, Principal
+from tests.support.tables import each_row
 
 NAMES = ClaimNames()
 NOW = 1_800_000_000.0
@@ -23,7 +24,7 @@ def test_without_agents_a_token_is_for_any() -> None:
     assert principal_of({"tenant_id": "acme"}, NAMES).agents is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("claim", "agents"),
     [("one", ["one"]), ("my agent", ["my agent"]), (["one", "two"], ["one", "two"]), ([], [])],
 )
@@ -37,7 +38,7 @@ def test_roles_may_be_one_text_with_blanks() -> None:
     assert principal_of({"tenant_id": "acme", "scope": "a b"}, names).roles == ("a", "b")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "claims"),
     [
         ("org.tenant", {"org": {"tenant": "acme"}}),
@@ -54,7 +55,7 @@ def test_no_user_is_taken_where_none_is_to_be() -> None:
     assert principal_of(claims, ClaimNames(user=None)).user_id is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("admin_role", "roles", "rights"),
     [
         ("ops", ["ops"], {OperatorRight.PRESETS}),
@@ -69,7 +70,7 @@ def test_who_has_the_admin_role_may_switch_presets(
     assert principal_of(claims, ClaimNames(admin_role=admin_role)).rights == rights
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("claim", "rights"),
     [
         (["documents", "audit"], {OperatorRight.DOCUMENTS, OperatorRight.AUDIT}),
@@ -94,13 +95,13 @@ def test_role_and_claim_together_grant_both() -> None:
     assert principal.rights == {OperatorRight.PRESETS, OperatorRight.TOKENS}
 
 
-@pytest.mark.parametrize("right", OperatorRight)
+@each_row("right", OperatorRight)
 def test_an_operators_token_needs_no_tenant(right: OperatorRight) -> None:
     principal = principal_of({"may": [right.value]}, ClaimNames(operator="may"))
     assert principal == Principal(tenant_id=None, rights=frozenset({right}))
 
 
-@pytest.mark.parametrize("claim", [{}, 7, None, [["documents"]]])
+@each_row("claim", [{}, 7, None, [["documents"]]])
 def test_an_operator_claim_of_another_shape_is_not_taken(claim: object) -> None:
     with pytest.raises(InvalidClaims):
         principal_of({"tenant_id": "acme", "may": claim}, ClaimNames(operator="may"))
@@ -111,7 +112,7 @@ def test_a_token_with_other_words_only_needs_a_tenant() -> None:
         principal_of({"may": ["billing"]}, ClaimNames(operator="may"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "claims",
     [
         {},
@@ -135,7 +136,7 @@ def test_a_claim_of_another_shape_is_not_taken(claims: Mapping[str, object]) -> 
         principal_of(claims, NAMES)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "claims",
     [
         {"exp": NOW + 1},
@@ -148,7 +149,7 @@ def test_clocks_may_be_apart_by_the_leeway(claims: Mapping[str, object]) -> None
     assert check_times(claims, NOW, LEEWAY) > NOW
 
 
-@pytest.mark.parametrize(
+@each_row(
     "claims",
     [
         {},
@@ -164,7 +165,6 @@ def test_clocks_may_be_apart_by_the_leeway(claims: Mapping[str, object]) -> None
         {"exp": NOW + 1, "iat": NOW + LEEWAY + 1},
         {"exp": NOW + 1, "nbf": "now"},
     ],
-    ids=range(12),
 )
 def test_a_token_out_of_its_time_is_not_taken(claims: Mapping[str, object]) -> None:
     with pytest.raises(InvalidClaims):

@@ -5,6 +5,7 @@ import pytest
 from mcp_tools_proxy.auth.identity_headers import read_headers
 from mcp_tools_proxy.domain.errors import InvalidRequest
 from mcp_tools_proxy.domain.identity import NO_ASSERTION, AssertedIdentity
+from tests.support.tables import each_row
 
 
 def test_headers_without_a_word_of_the_caller_say_nothing() -> None:
@@ -28,7 +29,7 @@ def test_a_value_is_utf_8() -> None:
     assert read_headers([(b"x-tenant-id", "ООО".encode())])[1] == AssertedIdentity(tenant_id="ООО")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("headers", "field"),
     [
         ([(b"x-tenant-id", b"")], "X-Tenant-Id"),

@@ -8,6 +8,7 @@ import pytest
 from mcp_tools_proxy.auth.jwks import MAX_KEYS, InvalidJwks, parse_key_set
 from mcp_tools_proxy.policy.jwt_algorithms import ALGORITHMS
 from tests.support.signing import Json, SigningKey, key_set, make_key
+from tests.support.tables import each_row
 
 RSA = make_key("RS256", "rsa")
 SHARED: Json = {
@@ -18,13 +19,13 @@ SHARED: Json = {
 }
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@each_row("algorithm", ALGORITHMS)
 def test_a_key_is_found_under_the_algorithm_that_it_says(algorithm: str) -> None:
     keys = parse_key_set(key_set(make_key(algorithm)), ALGORITHMS)
     assert [own for own in ALGORITHMS if keys.find("k1", own)] == [algorithm]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("algorithm", "own"),
     [("RS256", list(ALGORITHMS[:6])), ("ES256", ["ES256"]), ("EdDSA", ["EdDSA"])],
 )
@@ -61,7 +62,7 @@ UNUSABLE: dict[str, Json | str] = {
 }
 
 
-@pytest.mark.parametrize("entry", UNUSABLE.values(), ids=UNUSABLE)
+@each_row("entry", UNUSABLE.values(), ids=UNUSABLE)
 def test_an_unusable_key_is_left_out_and_counted(entry: Json) -> None:
     keys = parse_key_set(key_set(entry, make_key("EdDSA", "good")), ALGORITHMS)
     assert (keys.count, keys.unusable, [kid for kid, _ in keys.by_kid]) == (1, 1, ["good"])
@@ -87,7 +88,7 @@ def test_of_two_keys_with_one_kid_the_first_counts() -> None:
     assert (keys.count, keys.unusable) == (1, 1)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("entries", "found"),
     [
         ([RSA], True),
@@ -108,7 +109,7 @@ def test_a_key_without_a_kid_is_for_tokens_without_one() -> None:
     assert (keys.find(None, "RS256") is not None, keys.find("x", "RS256")) == (True, None)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [
         b"",
@@ -120,7 +121,6 @@ def test_a_key_without_a_kid_is_for_tokens_without_one() -> None:
         b'{"keys": ' + b"[" * 100_000,
         json.dumps({"keys": [{}] * (MAX_KEYS + 1)}).encode(),
     ],
-    ids=range(8),
 )
 def test_what_is_no_key_set_is_refused(data: bytes) -> None:
     with pytest.raises(InvalidJwks):

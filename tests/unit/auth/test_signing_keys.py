@@ -23,6 +23,7 @@ from mcp_tools_proxy.auth.signing_keys import InvalidKeyFile, SigningKeyFile, pa
 from mcp_tools_proxy.domain.caller import Caller
 from tests.support.bounds import until
 from tests.support.signing import make_key
+from tests.support.tables import each_row
 
 PEM, PKCS8, PLAIN = Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
 EC = ec.generate_private_key(ec.SECP256R1())
@@ -40,7 +41,7 @@ def public(key: ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey) -> bytes
 RSA = make_key("RS256").private.private_bytes(PEM, PKCS8, PLAIN)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("content", "algorithm", "count"),
     [
         (pem(EC), "ES256", 1),
@@ -67,7 +68,7 @@ def test_a_key_is_named_by_its_thumbprint() -> None:
     assert entry["kid"] == base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("content", "message"),
     [
         (b"", "should begin with a private key"),

@@ -15,6 +15,7 @@ from mcp_tools_proxy.auth.token_format import (
     token_hash,
 )
 from mcp_tools_proxy.domain.identity import OperatorRight, Principal
+from tests.support.tables import each_row
 
 HASH = "a1" * 32
 MOMENT = datetime(2027, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -50,7 +51,7 @@ def test_a_line_of_a_service_asserts_users_and_is_written_as_it_is_read() -> Non
     assert json.loads(dump_line(entry)) == json.loads(line)
 
 
-@pytest.mark.parametrize("proven", [{"user": "u"}, {"roles": ["r"]}])
+@each_row("proven", [{"user": "u"}, {"roles": ["r"]}])
 def test_a_line_that_asserts_users_cannot_name_one(proven: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="asserts_users: each request sets user and roles"):
         parse_line(line_of(asserts_users=True, **proven))
@@ -63,7 +64,7 @@ def test_a_token_has_a_hundred_roles_and_no_more() -> None:
         parse_line(line_of(roles=[*roles, "one more"]))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("spelt", "moment"),
     [
         ("2027-01-02T03:04:05Z", MOMENT),
@@ -76,12 +77,12 @@ def test_a_time_without_an_offset_is_utc(spelt: str, moment: datetime) -> None:
     assert parse_line(line_of(expires=spelt)).expires == moment
 
 
-@pytest.mark.parametrize("hashed", [HASH, HASH.upper()])
+@each_row("hashed", [HASH, HASH.upper()])
 def test_a_hash_may_be_written_in_either_case(hashed: str) -> None:
     assert parse_line(line_of(sha256=hashed)).hash == HASH
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("keys", "rights"),
     [
         ({"admin": True}, {OperatorRight.PRESETS}),
@@ -103,7 +104,7 @@ def test_the_right_of_older_versions_is_written_as_they_read_it() -> None:
     assert written == {"id": "t1", "sha256": HASH, "admin": True}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "line",
     [
         b"{",
@@ -166,7 +167,7 @@ def test_broken_lines_are_told_by_number_and_the_others_stay() -> None:
     assert ([entry.id for entry in read.entries], list(read.problems)) == (["t1", "t2"], [4])
 
 
-@pytest.mark.parametrize("again", [line_of(id="t2", tenant="rival"), line_of(sha256="b2" * 32)])
+@each_row("again", [line_of(id="t2", tenant="rival"), line_of(sha256="b2" * 32)])
 def test_a_token_or_an_id_that_was_there_before_is_a_problem(again: bytes) -> None:
     read = read_lines(b"\n".join([line_of(), again, line_of(id="t3", sha256="c3" * 32)]))
     kept = [(entry.id, entry.principal.tenant_id) for entry in read.entries]
@@ -178,7 +179,7 @@ def test_a_token_is_recognisable_and_has_a_hash() -> None:
     assert (token[:4], len(token), len(token_hash(token) or "")) == ("mtp_", 47, 64)
 
 
-@pytest.mark.parametrize("text", ["", "mtp_", "hunter2", "mtp_" + "a" * 42, "mtp_" + "é" * 43])
+@each_row("text", ["", "mtp_", "hunter2", "mtp_" + "a" * 42, "mtp_" + "é" * 43])
 def test_what_is_no_token_has_no_hash(text: str) -> None:
     assert token_hash(text) is None
 

@@ -2,13 +2,13 @@
 
 import json
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from typer import Typer
 from typer.testing import CliRunner
 
 from mcp_tools_proxy.cli.output import print_json
+from tests.support.tables import each_row
 
 
 def printed(value: object) -> str:
@@ -18,9 +18,7 @@ def printed(value: object) -> str:
     return CliRunner().invoke(app, []).stdout
 
 
-@pytest.mark.parametrize(
-    "text", ["\x1b[31m", "\x9b31m", "a\u202eb", "\u2028", "\ud800", "\U000e0041"]
-)
+@each_row("text", ["\x1b[31m", "\x9b31m", "a\u202eb", "\u2028", "\ud800", "\U000e0041"])
 def test_what_a_terminal_would_interpret_is_escaped(text: str) -> None:
     out = printed(text)
     assert (json.loads(out), out.rstrip("\n").isprintable()) == ({"text": text}, True)

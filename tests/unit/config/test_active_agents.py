@@ -9,6 +9,7 @@ from mcp_tools_proxy.config.json_file import MAX_PROBLEMS
 from tests.support.bounds import until
 from tests.support.builders import make_caller
 from tests.support.configuration import Config, make_agent, make_preset, write_json
+from tests.support.tables import each_row
 from tests.unit.config.config_folder import BROKEN, SERVERS, TOOLS, WORK, LoadedFolder, places
 from tests.unit.gateway.reloader_fixture import Reloading
 
@@ -57,7 +58,7 @@ def test_a_file_that_comes_later_is_in_force(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("A-07")
-@pytest.mark.parametrize(
+@each_row(
     "content",
     ["", '{"agents": [{"name": "a"', '{"agents": [{"name": "a", "exclude_components": 5}]}'],
     ids=["empty", "half-written", "wrong type"],
@@ -116,7 +117,7 @@ def test_an_edit_of_an_agents_preset_is_in_force(tmp_path: Path) -> None:
     assert it.may_use("a") == ["alpha/drop"]
 
 
-@pytest.mark.parametrize("deleted", [True, False], ids=["deleted", "broken"])
+@each_row("deleted", [True, False], ids=["deleted", "broken"])
 def test_a_bad_preset_keeps_its_last_good_version_and_is_a_problem(
     tmp_path: Path, *, deleted: bool
 ) -> None:
@@ -127,7 +128,7 @@ def test_a_bad_preset_keeps_its_last_good_version_and_is_a_problem(
     assert {problem.file for problem in it.now.problems} == {"preset_work.json"}
 
 
-@pytest.mark.parametrize("deleted", [True, False], ids=["missing", "broken"])
+@each_row("deleted", [True, False], ids=["missing", "broken"])
 def test_a_preset_that_never_could_be_loaded_lets_nothing_through(
     tmp_path: Path, *, deleted: bool
 ) -> None:

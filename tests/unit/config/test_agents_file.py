@@ -10,6 +10,7 @@ from mcp_tools_proxy.config.loader import NO_AGENTS, load_agents
 from mcp_tools_proxy.config.schema import MISSPELT
 from mcp_tools_proxy.domain.configuration import AgentProfile, Agents, InvalidConfig
 from tests.support.configuration import Json
+from tests.support.tables import each_row
 from tests.unit.config.json_strategies import AGENTS
 from tests.unit.config.load_files import by_path, load, load_as_agents, refused, tried
 
@@ -59,7 +60,7 @@ def test_a_whole_profile_is_taken_over(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("A-04")
-@pytest.mark.parametrize(
+@each_row(
     ("entry", "client_ids"),
     [({}, None), ({"client_ids": None}, None), ({"client_ids": []}, ())],
 )
@@ -70,7 +71,7 @@ def test_no_list_of_servers_is_all_of_them_and_an_empty_one_is_none(
 
 
 @pytest.mark.requirement("A-15")
-@pytest.mark.parametrize("entry", [{}, {"exclude_components": None}, {"exclude_components": []}])
+@each_row("entry", [{}, {"exclude_components": None}, {"exclude_components": []}])
 def test_an_empty_list_excludes_nothing(tmp_path: Path, entry: Json) -> None:
     assert only_profile(tmp_path, **entry).exclude_components == ()
 
@@ -125,7 +126,7 @@ def test_unknown_keys_are_reported_and_do_no_harm(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("A-07")
-@pytest.mark.parametrize(
+@each_row(
     ("key", "meant"),
     [
         *MISSPELT.items(),
@@ -144,7 +145,7 @@ def test_a_misspelt_key_is_refused_lest_the_agent_see_more(
     assert problems == {"$.agents[0]": f'has the key "{key}", which should be {meant}'}
 
 
-@pytest.mark.parametrize("key", ["guards", "sandbox", "guard", "guardrails", "Guards"])
+@each_row("key", ["guards", "sandbox", "guard", "guardrails", "Guards"])
 def test_what_belongs_to_servers_and_presets_is_refused_in_a_profile(
     tmp_path: Path, key: str
 ) -> None:

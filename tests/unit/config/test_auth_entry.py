@@ -2,14 +2,13 @@
 
 from pathlib import Path
 
-import pytest
-
 from mcp_tools_proxy.config.loader import load_configuration
 from mcp_tools_proxy.config.oauth.auth_rules import OAuthSupport
 from mcp_tools_proxy.config.texts.caller_rules import IdentitySupport
 from mcp_tools_proxy.domain.configuration import Configuration
 from mcp_tools_proxy.domain.oauth.server_auth import Grant, LoginFor, OAuthClient, ServerAuth
 from tests.support.configuration import Json
+from tests.support.tables import each_row
 from tests.unit.config.load_files import write_json
 
 ISSUER = "https://login.example"
@@ -42,7 +41,7 @@ def places(configuration: Configuration) -> set[str]:
     return {it.path.removeprefix("$.mcpServers.s").lstrip(".") for it in found}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("auth", "isolation"),
     [
         ({}, "shared"),
@@ -66,7 +65,7 @@ def test_what_goes_together_is_taken(tmp_path: Path, auth: Json, isolation: str)
     assert configuration.servers["s"].auth is not None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("auth", "isolation", "place"),
     [
         ({"for": "user"}, "tenant", "auth.for"),
@@ -110,7 +109,7 @@ def test_what_does_not_go_together_is_named(
     assert place in places(loaded(tmp_path, auth, isolation=isolation))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("auth", "message"),
     [
         ({"scope": ["read"]}, 'is not a known key; did you mean "scopes"?'),
@@ -144,7 +143,7 @@ def test_a_header_of_the_entry_turns_oauth_off_as_in_broxy(tmp_path: Path) -> No
     assert places(loaded(tmp_path, MACHINE, headers=headers)) == {"headers"}
 
 
-@pytest.mark.parametrize("off", [{"enabled": False}, {"disabled": True}])
+@each_row("off", [{"enabled": False}, {"disabled": True}])
 def test_a_disabled_server_may_lack_its_variables(tmp_path: Path, off: Json) -> None:
     client = {"clientId": "${TOOLS_ID}", "clientSecret": "${TOOLS_SECRET}"}
     auth = {**ID_JAG, **client, "idp": client}

@@ -2,14 +2,13 @@
 
 from pathlib import Path
 
-import pytest
-
 from mcp_tools_proxy.config.loader import load_configuration
 from mcp_tools_proxy.config.texts.caller_rules import IdentitySupport
 from mcp_tools_proxy.domain.caller_template import CallerPart, CallerTemplate, SecretPath
 from mcp_tools_proxy.domain.configuration import Configuration
 from mcp_tools_proxy.domain.server import Assertion, CallerTexts
 from tests.support.configuration import Json
+from tests.support.tables import each_row
 from tests.unit.config.load_files import write_json
 
 ALL = IdentitySupport(has_secrets=True, can_sign=True)
@@ -65,7 +64,7 @@ def test_an_entry_without_a_caller_needs_none(tmp_path: Path) -> None:
 SHARED = "is fixed for a session"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("entry", "path", "message"),
     [
         ({**STDIO, "env": {"T": TENANT}}, ".env.T", SHARED),
@@ -107,7 +106,7 @@ def test_what_the_settings_do_not_have_is_invalid_until_they_do(tmp_path: Path) 
 FIXED = {"env": {"T": TENANT}, "args": ["-t", TENANT], "cwd": f"/s/{TENANT}"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("entry", "places"),
     [
         ({"isolation": "tenant", "discoveryCaller": {"tenant_id": "a"}}, set()),

@@ -14,12 +14,13 @@ from mcp_tools_proxy.config.texts.caller_texts import (
 )
 from mcp_tools_proxy.config.texts.env_vars import BadVariable
 from mcp_tools_proxy.domain.caller_template import CallerPart, CallerTemplate, SecretPath
+from tests.support.tables import each_row
 
 ENVIRONMENT = {"HOST": "h", "HOSTILE": "${caller.tenant_id}${secret:a}", "secret": "variable"}
 TENANT, USER = CallerPart.TENANT_ID, CallerPart.USER_ID
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "read"),
     [
         ("plain $ {x}", "plain $ {x}"),
@@ -45,7 +46,7 @@ def test_parts_of_the_caller_and_secrets_are_read(text: str, read: str | CallerT
     assert read_caller_text(text, ENVIRONMENT) == read
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "message"),
     [
         ("${caller.email}", '"email", which is not a part of a caller; write one of'),

@@ -14,6 +14,7 @@ from mcp_tools_proxy.config.json_edit import with_key
 from mcp_tools_proxy.config.loader import PresetMissing, set_default_preset
 from mcp_tools_proxy.domain.configuration import InvalidConfig
 from mcp_tools_proxy.domain.errors import ConfigReadOnly
+from tests.support.tables import each_row
 from tests.unit.config.json_strategies import STRICT_JSON
 from tests.unit.config.load_files import load, write_json
 
@@ -21,7 +22,7 @@ SERVERS = '"mcpServers": {"a": {"command": "x", "env": {"T": "${TOKEN}"}}}'
 
 
 @pytest.mark.requirement("P-20")
-@pytest.mark.parametrize(
+@each_row(
     ("before", "after"),
     [
         (
@@ -98,7 +99,7 @@ def test_nothing_else_is_left_in_the_folder(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["mcp.json"]
 
 
-@pytest.mark.parametrize("content", ["{", "[]", "", '{"a": 1, "a": 2}'])
+@each_row("content", ["{", "[]", "", '{"a": 1, "a": 2}'])
 def test_a_file_that_is_no_json_object_is_left_alone(tmp_path: Path, content: str) -> None:
     path = write_json(tmp_path, "mcp.json", content)
     with pytest.raises(InvalidConfig):
@@ -118,7 +119,7 @@ def test_what_is_no_preset_id_is_not_written(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     "number", [errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY, errno.EXDEV, errno.ENOSPC]
 )
 def test_a_file_that_cannot_be_written_is_read_only(tmp_path: Path, number: int) -> None:

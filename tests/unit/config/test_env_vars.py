@@ -15,11 +15,12 @@ from mcp_tools_proxy.config.texts.env_vars import (
     plain_braces,
     unset_variables,
 )
+from tests.support.tables import each_row
 
 ENVIRONMENT = {"TOKEN": "s3cret", "USER": "ann", "EMPTY": "", "NESTED": "${TOKEN}", "JSON": "{}"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "filled"),
     [
         ("plain", "plain"),
@@ -55,7 +56,7 @@ def test_all_variables_that_are_not_set_are_named_once() -> None:
     assert "needs A, B from" in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     ["${", "${}", "${1A}", "${A B}", "${A-b}", "${A:b}", "${env:A}", "${A:-${B}}", "x ${A", "$ ${"],
 )

@@ -9,6 +9,7 @@ import pytest
 from mcp_tools_proxy.config.json_file import MAX_FILE_BYTES, MAX_PROBLEMS, json_path
 from mcp_tools_proxy.config.loader import load_configuration
 from mcp_tools_proxy.domain.configuration import InvalidConfig
+from tests.support.tables import each_row
 from tests.unit.config.load_files import load, refused
 
 
@@ -63,7 +64,7 @@ def test_a_key_given_twice_is_refused_by_name(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("content", ['{"a": "\\ud800"}', '{"a": {"\\udfff": 1}}'])
+@each_row("content", ['{"a": "\\ud800"}', '{"a": {"\\udfff": 1}}'])
 def test_half_a_character_is_refused(tmp_path: Path, content: str) -> None:
     assert "surrogate" in refused(tmp_path, content)["$.a"]
 
@@ -80,7 +81,7 @@ def _pipe(path: Path) -> None:
     os.mkfifo(path)
 
 
-@pytest.mark.parametrize("make", [_folder, _loop, _pipe])
+@each_row("make", [_folder, _loop, _pipe])
 def test_what_is_no_file_is_refused(tmp_path: Path, make: Callable[[Path], None]) -> None:
     make(tmp_path / "mcp.json")
     with pytest.raises(InvalidConfig) as caught:
@@ -94,7 +95,7 @@ def test_very_many_problems_are_cut(tmp_path: Path) -> None:
     assert (len(problems), problems["$"]) == (MAX_PROBLEMS + 1, "has 20 more problems")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("location", "path"),
     [
         ((), "$"),

@@ -9,6 +9,7 @@ from mcp_tools_proxy.config.json_file import parse_json, strict_json
 from mcp_tools_proxy.config.loader import set_default_preset
 from mcp_tools_proxy.domain.configuration import InvalidConfig
 from mcp_tools_proxy.domain.server import Transport
+from tests.support.tables import each_row
 from tests.unit.config.load_files import load, load_server
 
 TEXT = """// the servers { of the team
@@ -32,7 +33,7 @@ def test_comments_and_trailing_commas_are_read_and_kept_by_a_preset_switch(tmp_p
             assert text.count(comment) == 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "parsed"),
     [
         (
@@ -50,7 +51,7 @@ def test_texts_are_no_comments(text: str, parsed: object) -> None:
     assert len(strict_json(text)) == len(text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text", ['{"a": [,]}', "{,}", '{"a": 1,,}', '{"a": 1 /* }', '{"a": 1 / }', '{"a":,}', '{"a']
 )
 def test_other_text_stays_invalid(text: str) -> None:
@@ -58,13 +59,13 @@ def test_other_text_stays_invalid(text: str) -> None:
         parse_json("mcp.json", text, comments=True)
 
 
-@pytest.mark.parametrize("text", ['{"a": 1,}', '{"a": 1} // x'])
+@each_row("text", ['{"a": 1,}', '{"a": 1} // x'])
 def test_other_files_are_strict(text: str) -> None:
     with pytest.raises(InvalidConfig):
         parse_json("agents.json", text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "word", ["streamableHttp", "STREAMABLE-HTTP", "StreamableHTTP", "streamable_http", "httpStream"]
 )
 def test_streamable_http_in_any_spelling(tmp_path: Path, word: str) -> None:
@@ -78,13 +79,13 @@ def test_numbers_and_booleans_in_env_become_texts(tmp_path: Path) -> None:
     assert env == {"A": "8080", "B": "true", "C": "1.5", "D": "false", "E": "v"}
 
 
-@pytest.mark.parametrize("value", [None, [], {}])
+@each_row("value", [None, [], {}])
 def test_other_values_in_env_are_refused(tmp_path: Path, value: object) -> None:
     loaded = load(tmp_path, {"mcpServers": {"s": {"command": "x", "env": {"A": value}}}})
     assert "s" in loaded.invalid
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "is_warned"),
     [
         *(("$TOKEN", True), ("a $HOME_X b", True), ("$own", True), ("$5", False)),

@@ -9,6 +9,7 @@ from mcp_tools_proxy.domain.audit.rule_source import RuleSource
 from mcp_tools_proxy.domain.configuration import InvalidConfig
 from mcp_tools_proxy.domain.limits.budget import CallField, LimitRule
 from tests.support.configuration import Json, make_agent, make_rule, write_json
+from tests.support.tables import each_row
 from tests.unit.config.config_folder import LoadedFolder, places
 from tests.unit.config.load_files import by_path, load_as_limits
 from tests.unit.config.load_files import write_json as write_text
@@ -97,7 +98,7 @@ def test_the_file_is_followed(tmp_path: Path) -> None:
     assert (before, names(it)) == ([], ["a"])
 
 
-@pytest.mark.parametrize("deleted", [False, True])
+@each_row("deleted", [False, True])
 def test_a_file_that_breaks_or_goes_leaves_the_last_good_rules(
     tmp_path: Path, deleted: bool
 ) -> None:

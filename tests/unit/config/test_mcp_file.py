@@ -8,6 +8,7 @@ from hypothesis import given
 from mcp_tools_proxy.config.loader import NO_FILE, load_configuration, process_environment
 from mcp_tools_proxy.domain.configuration import Configuration, InvalidConfig
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
+from tests.support.tables import each_row
 from tests.unit.config.json_strategies import CONFIGURATIONS
 from tests.unit.config.load_files import by_path, load, load_server, refused, tried
 
@@ -67,7 +68,7 @@ def test_a_remote_entry_is_read(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "address"),
     [
         ("http://h:1/mcp", "http://h:1/mcp"),
@@ -87,7 +88,7 @@ def test_operators_are_shown_a_url_without_what_may_be_secret(
     assert load_server(tmp_path, {"url": url}, values).address == address
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("entry", "transport"),
     [
         ({"command": "x"}, Transport.STDIO),
@@ -148,7 +149,7 @@ def test_the_refresh_interval_is_off_or_at_least_30_s(
     assert load_server(tmp_path, {"command": "x"}, root=root).refresh_interval_s == taken_s
 
 
-@pytest.mark.parametrize("entry", [{"enabled": False}, {"disabled": True}])
+@each_row("entry", [{"enabled": False}, {"disabled": True}])
 def test_a_server_is_disabled_in_either_spelling(tmp_path: Path, entry: dict[str, object]) -> None:
     assert not load_server(tmp_path, {"command": "x", **entry}).enabled
 
@@ -206,7 +207,7 @@ def test_all_problems_of_a_file_are_reported_together(tmp_path: Path) -> None:
     assert "without a colon" in problems['$.mcpServers["a:b"]']
 
 
-@pytest.mark.parametrize(
+@each_row(
     "entry",
     [
         {"url": "http://h/", "headers": {"X": "${SECRET}"}},

@@ -4,13 +4,12 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from mcp_tools_proxy.config.loader import load_configuration
 from mcp_tools_proxy.config.network_rules import READABLE, NetworkSupport
 from mcp_tools_proxy.domain.configuration import Configuration
 from mcp_tools_proxy.domain.server_networks import ServerNetworks
 from tests.support.configuration import Json
+from tests.support.tables import each_row
 from tests.unit.config.load_files import write_json
 
 REFUSED_HOSTS = (
@@ -41,7 +40,7 @@ def problem(folder: Path, entry: Json, support: NetworkSupport | None = None) ->
     return found[0].message if found else None
 
 
-@pytest.mark.parametrize("host", REFUSED_HOSTS)
+@each_row("host", REFUSED_HOSTS)
 def test_link_local_and_metadata_addresses_are_refused(tmp_path: Path, host: str) -> None:
     for scheme in ("http", "https", "ws", "wss"):
         found = problem(tmp_path, {"url": f"{scheme}://{host}/mcp"})
@@ -54,7 +53,7 @@ def test_an_address_of_a_variable_is_refused(tmp_path: Path) -> None:
     assert problem(tmp_path, {"url": "http://${HOST}/mcp"}) is not None
 
 
-@pytest.mark.parametrize("host", ALLOWED_HOSTS)
+@each_row("host", ALLOWED_HOSTS)
 def test_other_addresses_are_not(tmp_path: Path, host: str) -> None:
     assert problem(tmp_path, {"url": f"http://{host}:8000/mcp"}) is None
 
@@ -68,7 +67,7 @@ def test_a_setting_narrows_the_networks_and_widens_nothing(tmp_path: Path) -> No
         assert problem(tmp_path, {"url": f"http://{host}/mcp"}, support) is not None
 
 
-@pytest.mark.parametrize(
+@each_row(
     "entry",
     [
         {"url": "http://mcp.example.com/mcp", **SECRET},
@@ -86,7 +85,7 @@ def test_credentials_without_tls_are_a_warning_or_refused(tmp_path: Path, entry:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     "entry",
     [
         {"url": "https://mcp.example.com/mcp", **SECRET},

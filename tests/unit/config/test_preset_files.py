@@ -14,6 +14,7 @@ from mcp_tools_proxy.domain.configuration import (
     PresetSummary,
     Reference,
 )
+from tests.support.tables import each_row
 from tests.unit.config.json_strategies import PRESETS
 from tests.unit.config.load_files import by_path, load_as_preset, tried, write_json
 
@@ -30,7 +31,7 @@ def problems_of(folder: Path, content: object) -> dict[str, str]:
 
 
 @pytest.mark.requirement("P-01")
-@pytest.mark.parametrize("more", [{}, {"prompts": None, "resources": None}])
+@each_row("more", [{}, {"prompts": None, "resources": None}])
 def test_prompts_and_resources_left_out_are_unrestricted(
     tmp_path: Path, more: dict[str, object]
 ) -> None:
@@ -40,7 +41,7 @@ def test_prompts_and_resources_left_out_are_unrestricted(
 
 
 @pytest.mark.requirement("P-01")
-@pytest.mark.parametrize("more", [{}, {"description": "For work"}, {"description": None}])
+@each_row("more", [{}, {"description": "For work"}, {"description": None}])
 def test_a_description_is_accepted_and_not_required(
     tmp_path: Path, more: dict[str, object]
 ) -> None:
@@ -117,7 +118,7 @@ def test_a_preset_without_a_file_is_missing(tmp_path: Path) -> None:
         load_preset(tmp_path / "no folder", "work")
 
 
-@pytest.mark.parametrize("preset_id", ["", "a/b", "../work", "a" * 65, "a\0", "ä", "work\n"])
+@each_row("preset_id", ["", "a/b", "../work", "a" * 65, "a\0", "ä", "work\n"])
 def test_what_is_no_id_is_missing_before_any_file_is_touched(
     tmp_path: Path, preset_id: str
 ) -> None:

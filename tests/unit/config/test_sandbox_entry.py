@@ -11,6 +11,7 @@ from mcp_tools_proxy.domain.configuration import Configuration, InvalidConfig
 from mcp_tools_proxy.domain.server import ListedCommand, Sandbox, StdioMode
 from tests.support.configuration import Json
 from tests.support.kernel import needs_confinement
+from tests.support.tables import each_row
 from tests.unit.config.load_files import write_json
 
 STDIO: Json = {"command": "x"}
@@ -40,7 +41,7 @@ def test_what_a_sandbox_says(tmp_path: Path) -> None:
     assert config.caller_texts is None
 
 
-@pytest.mark.parametrize("written", [{}, {"network": True}])
+@each_row("written", [{}, {"network": True}])
 def test_what_restricts_nothing_is_no_sandbox(tmp_path: Path, written: Json) -> None:
     config = loaded(tmp_path, {**STDIO, "sandbox": written}).servers["notes"]
     assert config.sandbox is None
@@ -59,7 +60,7 @@ def test_a_path_may_have_one_part_of_the_caller_in_a_segment(tmp_path: Path) -> 
 
 
 @needs_confinement
-@pytest.mark.parametrize(
+@each_row(
     ("entry", "path", "message"),
     [
         ({"sandbox": {"netwrk": False}}, ".sandbox.netwrk", 'did you mean "network"'),
@@ -136,7 +137,7 @@ LISTED = StdioSupport(
 )
 
 
-@pytest.mark.parametrize(
+@each_row(
     "entry",
     [
         {"command": "uvx", "args": ["notes==1.2", "--root", "/srv"]},
@@ -154,7 +155,7 @@ def test_a_part_of_the_caller_is_compared_as_it_is_written(tmp_path: Path) -> No
     assert problems(tmp_path, isolated, LISTED) == {}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("entry", "path"),
     [
         ({"command": "sh", "args": ["-c", "id"]}, ".command"),

@@ -10,6 +10,7 @@ from hypothesis import given
 from mcp_tools_proxy.config.schema import PUBLISHED, publish, published
 from mcp_tools_proxy.domain.configuration import InvalidConfig
 from tests.support.configuration import make_rule
+from tests.support.tables import each_row
 from tests.unit.config.json_strategies import AGENTS, CONFIGURATIONS, PRESETS
 from tests.unit.config.load_files import (
     load_as_agents,
@@ -26,7 +27,7 @@ LIMITS = jsonschema_rs.validator_for(json.loads((SCHEMAS / "limits.schema.json")
 PRESET = jsonschema_rs.validator_for(json.loads((SCHEMAS / "preset.schema.json").read_bytes()))
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
+@each_row("name", PUBLISHED)
 def test_the_schema_in_the_repository_is_that_of_the_models(name: str) -> None:
     assert (SCHEMAS / name).read_text(encoding="utf-8") == published(PUBLISHED[name])
 
@@ -36,7 +37,7 @@ def test_all_schemas_are_written(tmp_path: Path) -> None:
     assert {path.name for path in (tmp_path / "new").iterdir()} == PUBLISHED.keys()
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
+@each_row("name", PUBLISHED)
 def test_every_key_is_described_and_titled(name: str) -> None:
     schema = PUBLISHED[name].model_json_schema()
     undescribed = [
@@ -145,7 +146,7 @@ ENTRIES: list[tuple[object, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("entry", "good"), ENTRIES)
+@each_row(("entry", "good"), ENTRIES)
 def test_loader_and_schema_agree_on_an_entry(tmp_path: Path, entry: object, good: bool) -> None:
     content = {"mcpServers": {"a": entry}}
     loads = loads_whole(tmp_path, content, {"A": "http"})
@@ -179,7 +180,7 @@ ROOTS: list[tuple[object, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("content", "good"), ROOTS)
+@each_row(("content", "good"), ROOTS)
 def test_loader_and_schema_agree_on_a_configuration(
     tmp_path: Path, content: object, good: bool
 ) -> None:
@@ -225,7 +226,7 @@ AGENT_ENTRIES: list[tuple[object, bool]] = [
 
 
 @pytest.mark.requirement("A-07")
-@pytest.mark.parametrize(("entry", "good"), AGENT_ENTRIES)
+@each_row(("entry", "good"), AGENT_ENTRIES)
 def test_loader_and_schema_agree_on_an_agent(tmp_path: Path, entry: object, good: bool) -> None:
     content = {"agents": [{"name": "first"}, entry]}
     loads = not isinstance(tried(lambda: load_as_agents(tmp_path, content)), InvalidConfig)
@@ -233,7 +234,7 @@ def test_loader_and_schema_agree_on_an_agent(tmp_path: Path, entry: object, good
 
 
 @pytest.mark.requirement("A-07")
-@pytest.mark.parametrize(
+@each_row(
     ("content", "good"),
     [
         ({"agents": []}, True),
@@ -292,14 +293,14 @@ RULES: list[tuple[object, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("rule", "good"), RULES)
+@each_row(("rule", "good"), RULES)
 def test_loader_and_schema_agree_on_a_rule(tmp_path: Path, rule: object, good: bool) -> None:
     content = {"rules": [make_rule("first", calls=1), rule]}
     loads = not isinstance(tried(lambda: load_as_limits(tmp_path, content)), InvalidConfig)
     assert (loads, LIMITS.is_valid(content)) == (good, good)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("content", "good"),
     [
         ({"rules": []}, True),
@@ -350,7 +351,7 @@ PRESET_FILES: list[tuple[object, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("content", "good"), PRESET_FILES)
+@each_row(("content", "good"), PRESET_FILES)
 def test_loader_and_schema_agree_on_a_preset(tmp_path: Path, content: object, good: bool) -> None:
     loads = not isinstance(tried(lambda: load_as_preset(tmp_path, content)), InvalidConfig)
     assert (loads, PRESET.is_valid(content)) == (good, good)

@@ -2,16 +2,15 @@
 
 from pathlib import Path
 
-import pytest
-
 from mcp_tools_proxy.config.loader import load_configuration
 from mcp_tools_proxy.config.texts.caller_rules import IdentitySupport
 from tests.support.configuration import Config, Json
+from tests.support.tables import each_row
 
 STDIO: Json = {"command": "npx", "args": ["-y", "@playwright/mcp"]}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("entry", "several", "words"),
     [
         (STDIO, True, "a browser"),

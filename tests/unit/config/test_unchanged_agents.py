@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-import pytest
-
 from tests.support.configuration import Json, make_agent, make_preset
+from tests.support.tables import each_row
 from tests.unit.config.config_folder import LoadedFolder
 
 
@@ -14,7 +13,7 @@ def test_loading_unchanged_files_again_gives_an_equal_configuration(tmp_path: Pa
     assert it.load() == before
 
 
-@pytest.mark.parametrize(
+@each_row(
     "changed",
     [
         {"client_ids": ["beta"]},
@@ -22,7 +21,6 @@ def test_loading_unchanged_files_again_gives_an_equal_configuration(tmp_path: Pa
         {"preset": "play"},
         {"name": "other"},
     ],
-    ids=str,
 )
 def test_another_profile_makes_a_configuration_that_is_not_equal(
     tmp_path: Path, changed: Json

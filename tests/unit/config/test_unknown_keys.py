@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-import pytest
-
 from mcp_tools_proxy.domain.configuration import InvalidConfig
+from tests.support.tables import each_row
 from tests.unit.config.load_files import (
     by_path,
     load,
@@ -24,7 +23,7 @@ def messages_of(folder: Path, entry: dict[str, object]) -> dict[str, str]:
     return by_path(loaded.warnings)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("key", "ours"),
     [
         ("server_path", '"command"'),
@@ -44,7 +43,7 @@ def test_a_key_of_a_server_that_others_spell_otherwise_names_ours(
     assert ours in messages[f"{HERE}.{key}"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("key", "way"),
     [
         ("fallbackPromptsAndResourcesToTools", "/internal/mcp/prompts"),
@@ -74,7 +73,7 @@ def test_an_unknown_key_is_reported_with_the_error_that_it_caused(tmp_path: Path
     assert "is missing" in problems[f"{HERE}.url"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "entry",
     [
         {"server_path": "weather.py", "transport_type": "stdio"},
@@ -86,14 +85,14 @@ def test_an_entry_of_aurite_gets_each_hint_once(tmp_path: Path, entry: dict[str,
     assert set(problems) == {f"{HERE}.url", *(f"{HERE}.{key}" for key in entry)}
 
 
-@pytest.mark.parametrize("key", ["exlude", "exclusions", "Excluding", "disabledTools"])
+@each_row("key", ["exlude", "exclusions", "Excluding", "disabledTools"])
 def test_a_misspelt_key_that_narrows_is_reported_once(tmp_path: Path, key: str) -> None:
     problems = refused(tmp_path, {"mcpServers": {"notes": {"command": "x", key: ["a"]}}})
     assert list(problems) == [f"{HERE}.{key}"]
     assert 'did you mean "exclude"?' in problems[f"{HERE}.{key}"]
 
 
-@pytest.mark.parametrize("key", ["autoApprove", "env_file", "description", "icon", "roots", "node"])
+@each_row("key", ["autoApprove", "env_file", "description", "icon", "roots", "node"])
 def test_other_keys_are_warnings(tmp_path: Path, key: str) -> None:
     assert list(messages_of(tmp_path, {key: ["x"]})) == [f"{HERE}.{key}"]
 
@@ -148,7 +147,7 @@ KEYS_OF_OTHERS = (
 )
 
 
-@pytest.mark.parametrize("key", KEYS_OF_OTHERS)
+@each_row("key", KEYS_OF_OTHERS)
 def test_a_page_says_what_to_do_with_a_key_of_another_program(key: str) -> None:
     pages = (Path(__file__).parents[3] / "docs/migrating").glob("*.md")
     assert any(f"`{key}`" in page.read_text(encoding="utf-8") for page in pages)

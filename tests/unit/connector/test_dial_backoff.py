@@ -1,11 +1,11 @@
 """How long to wait before the backend is dialled again: short for accidents, long for refusals."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.connector.dial_backoff import pause_before_dial
 from mcp_tools_proxy.connector.websocket_link import FaultKind, LinkFault
+from tests.support.tables import each_row
 
 LONGEST_S = 1.5
 """The default of ``remote_retry_max_s``: a backend that returns is found within 2 s."""
@@ -32,12 +32,12 @@ def pause(
     )
 
 
-@pytest.mark.parametrize("kind", ACCIDENTS)
+@each_row("kind", ACCIDENTS)
 def test_after_an_accident_pauses_double_up_to_the_setting(kind: FaultKind) -> None:
     assert [pause(kind, number) for number in range(5)] == [0.25, 0.5, 1.0, 1.5, 1.5]
 
 
-@pytest.mark.parametrize("kind", MEANT)
+@each_row("kind", MEANT)
 def test_after_a_refusal_pauses_double_up_to_half_a_minute(kind: FaultKind) -> None:
     pauses = [pause(kind, number) for number in range(7)]
     assert pauses == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]
@@ -69,12 +69,12 @@ def test_a_link_that_was_up_for_a_moment_is_never_dialled_again_at_once(
     assert pause(kind, number, random=random, uptime_s=uptime_s) > 0.1
 
 
-@pytest.mark.parametrize("kind", [*ACCIDENTS, *MEANT])
+@each_row("kind", [*ACCIDENTS, *MEANT])
 def test_a_link_that_was_up_for_half_a_minute_is_dialled_again_at_once(kind: FaultKind) -> None:
     assert pause(kind, 10, uptime_s=30.0) == 0.0
 
 
-@pytest.mark.parametrize("kind", [FaultKind.UNREACHABLE, FaultKind.REFUSED])
+@each_row("kind", [FaultKind.UNREACHABLE, FaultKind.REFUSED])
 def test_a_backend_is_left_alone_for_as_long_as_it_asks(kind: FaultKind) -> None:
     assert pause(kind, retry_after_s=7.0) == 7.0
 

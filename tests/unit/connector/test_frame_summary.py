@@ -4,6 +4,7 @@ import pytest
 
 from mcp_tools_proxy.connector.frame_summary import summarize
 from tests.support.seed_002 import CALL, CALL_REPLY, LIST_REPLY
+from tests.support.tables import each_row
 from tests.unit.connector.messages import Json, reply, request
 
 LONG = "x" * 10_000
@@ -59,7 +60,7 @@ def test_the_reply_of_a_6_is_summed_up() -> None:
 
 
 @pytest.mark.requirement("W-15")
-@pytest.mark.parametrize(
+@each_row(
     ("message", "line"),
     [
         ({"id": 1, "method": "ping"}, "type=request id=1 method=ping"),
@@ -85,7 +86,7 @@ def test_a_message_is_told_by_its_kind(message: object, line: str) -> None:
 
 
 @pytest.mark.requirement("W-15")
-@pytest.mark.parametrize(
+@each_row(
     ("params", "target"),
     [
         ({"name": "s1:search"}, "s1:search"),
@@ -175,7 +176,7 @@ def test_the_types_of_content_are_shown_once_each_and_inferred_when_absent() -> 
 
 
 @pytest.mark.requirement("W-17")
-@pytest.mark.parametrize("flag", ["true", 1, None, [True], {}])
+@each_row("flag", ["true", 1, None, [True], {}])
 def test_an_error_flag_that_is_none_is_not_shown(flag: object) -> None:
     assert shown_of(reply(content=[], isError=flag)) == "content=0"
 

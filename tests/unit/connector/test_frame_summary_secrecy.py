@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.connector.frame_summary import summarize
+from tests.support.tables import each_row
 from tests.unit.connector.messages import Json, failure, reply, request
 
 LONG = "x" * 10_000
@@ -62,7 +63,7 @@ def test_no_value_is_shown(value: object) -> None:
 
 
 @pytest.mark.requirement("W-18")
-@pytest.mark.parametrize(
+@each_row(
     ("message", "shown"),
     [
         ('No "hidden" in "here"', 'No "…" in "…"'),
@@ -89,7 +90,7 @@ def test_any_message_is_one_printable_line(message: object) -> None:
     assert summarize(message).isprintable()
 
 
-@pytest.mark.parametrize("text", [LONG, "\n" * 10_000])
+@each_row("text", [LONG, "\n" * 10_000])
 def test_a_message_that_is_large_in_every_place_has_a_short_line(text: str) -> None:
     keys = {f"{number}{text}": text for number in range(1000)}
     items = [

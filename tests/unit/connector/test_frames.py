@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.connector.frames import BadFrame, Frame, read_frame, with_meta, write_frame
+from tests.support.tables import each_row
 
 MOST_CHARS = 256
 numbers = st.integers(-(2**63), 2**64) | st.floats(allow_nan=False, allow_infinity=False)
@@ -64,7 +65,7 @@ def test_a_name_is_at_most_256_characters_and_none_of_control(name: str) -> None
     assert name_in(enveloped(name, {})) == (name if is_fine else None)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("members", "answerable"),
     [
         ('"session_identifier": "s", "message": {"id": 1, "a": 1, "a": 2}', True),
@@ -134,13 +135,13 @@ def test_a_message_is_not_changed_itself(meta: dict[str, object]) -> None:
     assert message == before
 
 
-@pytest.mark.parametrize("meta", [None, 1, "x", [1], True])
+@each_row("meta", [None, 1, "x", [1], True])
 def test_what_is_no_object_is_no_meta(meta: object) -> None:
     message = {"method": "tools/call", "params": {"meta": meta}}
     assert with_meta(message) is message
 
 
-@pytest.mark.parametrize("theirs", [None, 1, "x", [1], True])
+@each_row("theirs", [None, 1, "x", [1], True])
 def test_the_older_meta_stands_for_one_that_is_no_object(theirs: object) -> None:
     message = {"method": "tools/call", "params": {"meta": {"a": 1}, "_meta": theirs}}
     assert with_meta(message) == {"method": "tools/call", "params": {"_meta": {"a": 1}}}

@@ -9,6 +9,7 @@ import pytest
 from mcp_tools_proxy.console.tries.call_samples import MAX_SAMPLE_CHARS, samples_of
 from mcp_tools_proxy.console.tries.tool_caller import ToolCaller
 from mcp_tools_proxy.wire.text import readable
+from tests.support.tables import each_row
 
 CALLER = ToolCaller(
     tenant_id="acme", user_id="o'neil", agent="a b/c", roles=["x,y"], documents=["d"]
@@ -29,7 +30,7 @@ def _arguments(text: str) -> dict[str, Any]:
     return {text: [text, {"a": text}], "n": 2.5, "big": 10**30, "t": True, "f": False, "none": None}
 
 
-@pytest.mark.parametrize("text", TEXTS)
+@each_row("text", TEXTS)
 def test_a_shell_passes_curl_the_very_body(text: str) -> None:
     samples = samples_of("https://gateway.example/tools/", CALLER, text, _arguments(text))
     assert samples is not None
@@ -70,7 +71,7 @@ def test_python_sends_the_very_body(text: str, monkeypatch: pytest.MonkeyPatch) 
     assert (sent["json"]["tool_name"], sent["json"]["arguments"]) == (text, _arguments(text))
 
 
-@pytest.mark.parametrize("text", TEXTS)
+@each_row("text", TEXTS)
 def test_the_mcp_request_has_the_very_arguments(text: str) -> None:
     samples = samples_of(None, CALLER, text, _arguments(text))
     assert samples is not None
@@ -82,7 +83,7 @@ def test_the_mcp_request_has_the_very_arguments(text: str) -> None:
     assert "X-User-Roles: x%2Cy" in head
 
 
-@pytest.mark.parametrize("text", TEXTS)
+@each_row("text", TEXTS)
 def test_a_page_shows_samples_as_they_are(text: str) -> None:
     samples = samples_of(None, CALLER, text, _arguments(text))
     assert samples is not None

@@ -3,7 +3,6 @@
 import json
 from typing import Any
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -19,6 +18,7 @@ from mcp_tools_proxy.console.schema_forms.drafts import (
 from mcp_tools_proxy.console.schema_forms.field_names import Letter, name_of, parse_name
 from mcp_tools_proxy.console.schema_forms.form_builder import MAX_FIELDS, build_form
 from mcp_tools_proxy.console.schema_forms.form_fields import FieldKind, FormField
+from tests.support.tables import each_row
 from tests.unit.console.schema_forms import all_fields, by_label, resent, sent
 
 PLACE = {
@@ -137,7 +137,7 @@ def test_a_required_value_begins_with_its_default_and_is_not_filled_in_again() -
     assert value_of(resent(schema, emptied)) == {}
 
 
-@pytest.mark.parametrize("text", ["abc", "2.5", "1e3", "--1", "٣a", "1 2", "9" * 400])
+@each_row("text", ["abc", "2.5", "1e3", "--1", "٣a", "1 2", "9" * 400])
 def test_a_text_that_is_no_whole_number_stays_and_is_told(text: str) -> None:
     schema = {"properties": {"days": {"type": "integer"}}}
     draft = read_draft(
@@ -183,7 +183,7 @@ def test_values_of_another_type_and_without_a_field_are_shown_as_json() -> None:
 HIDDEN = ["a\u200db", "\u202ex", "a\rb", "\x00", "\U000e0041"]
 
 
-@pytest.mark.parametrize("text", HIDDEN)
+@each_row("text", HIDDEN)
 def test_a_text_that_a_page_would_not_send_back_is_typed_as_json(text: str) -> None:
     field = by_label(build_form(SCHEMA, {"note": text}))["note"]
     assert (field.kind, field.text.isascii()) == (FieldKind.JSON, True)
@@ -206,9 +206,7 @@ def test_no_name_of_a_property_collides_with_another_field() -> None:
     assert value_of(resent(schema, arguments)) == arguments
 
 
-@pytest.mark.parametrize(
-    "name", ["csrf", "do", "q.WyJhIl0", "s.!", "s.WzEuNV0", "s.eA", "ss.WyJhIl0"]
-)
+@each_row("name", ["csrf", "do", "q.WyJhIl0", "s.!", "s.WzEuNV0", "s.eA", "ss.WyJhIl0"])
 def test_other_fields_are_no_part_of_the_arguments(name: str) -> None:
     assert parse_name(name) is None
 
@@ -285,7 +283,7 @@ def _size(form: FormField) -> int:
     )
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@each_row("name", HOSTILE)
 def test_no_schema_breaks_the_page_or_makes_it_long(name: str) -> None:
     form = build_form(HOSTILE[name], {"a": {"a": [1, "x"]}, "p1": "y"})
     assert len(list(all_fields(form))) <= MAX_FIELDS + 1
@@ -293,7 +291,7 @@ def test_no_schema_breaks_the_page_or_makes_it_long(name: str) -> None:
     assert value_of(resent(HOSTILE[name], {"a": 1})) == {"a": 1}
 
 
-@pytest.mark.parametrize("part", [{"type": "string"}, {"enum": ["a"]}, {"enum": ["a", "b"]}])
+@each_row("part", [{"type": "string"}, {"enum": ["a"]}, {"enum": ["a", "b"]}])
 def test_a_default_that_is_too_long_is_left_to_the_person(part: dict[str, Any]) -> None:
     schema = _referring({**part, "default": "x" * 100_000})
     form = build_form({**schema, "required": [*schema["properties"]]})
@@ -349,7 +347,7 @@ def _has_no_empty(value: object) -> bool:
     return value != ""
 
 
-@pytest.mark.parametrize("text", ["{", '{"a": 1, "a": 2}', "NaN", "[" * 100 + "]" * 100, "1e999"])
+@each_row("text", ["{", '{"a": 1, "a": 2}', "NaN", "[" * 100 + "]" * 100, "1e999"])
 def test_what_is_no_json_is_kept_and_told(text: str) -> None:
     read = read_json(text)
     assert isinstance(read, Unread)

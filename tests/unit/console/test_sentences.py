@@ -1,11 +1,10 @@
 """What becomes a sentence of a message, and which first words are names."""
 
-import pytest
-
 from mcp_tools_proxy.console.sentences import sentence
+from tests.support.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("message", "shown"),
     [
         ("the token is not known here", "The token is not known here."),

@@ -2,9 +2,8 @@
 
 import json
 
-import pytest
-
 from mcp_tools_proxy.console.tries.outcomes import MAX_SHOWN_CHARS, outcome_of
+from tests.support.tables import each_row
 
 
 def rows(count: int) -> list[object]:
@@ -16,7 +15,7 @@ def answer_with(result: object) -> bytes:
     return json.dumps(answer, separators=(",", ":")).encode()
 
 
-@pytest.mark.parametrize("count", [2_000, 20_000])
+@each_row("count", [2_000, 20_000])
 def test_a_large_envelope_is_shown_from_its_beginning_as_a_small_one_is(count: int) -> None:
     small, large = (outcome_of(answer_with(rows(it)), 1.0) for it in (200, count))
     assert large.envelope.text[:10_000] == small.envelope.text[:10_000]
@@ -25,9 +24,7 @@ def test_a_large_envelope_is_shown_from_its_beginning_as_a_small_one_is(count: i
     assert (large.code, large.trace_id) == ("OK", "t")
 
 
-@pytest.mark.parametrize(
-    "result", [[1] * 5_000, {"a": {"b": [[1, {"c": "d"}], []]}}, ["y" * 1_999], [], "", None]
-)
+@each_row("result", [[1] * 5_000, {"a": {"b": [[1, {"c": "d"}], []]}}, ["y" * 1_999], [], "", None])
 def test_an_envelope_that_is_not_long_is_whole(result: object) -> None:
     shown = outcome_of(answer_with(result), 1.0).envelope
     whole = json.dumps({"status": "ok", "result": result, "trace_id": "t"}, indent=2)

@@ -6,6 +6,7 @@ from mcp_tools_proxy.documents.retrieval.chunk_windows import build_table, cut_w
 from mcp_tools_proxy.domain.document import Document
 from mcp_tools_proxy.domain.errors import ChunkNotFound
 from tests.support.builders import make_document
+from tests.support.tables import each_row
 
 
 def document_of(*pages: str) -> Document:
@@ -46,7 +47,7 @@ def test_sides_far_over_the_document_give_all_of_it() -> None:
     assert ids("p3-c1", 10**12, 10**12) == ["p1-c1", "p2-c1", "p3-c1", "p4-c1", "p5-c1"]
 
 
-@pytest.mark.parametrize("anchor", ["p6-c1", "p1-c2", "P1-C1", ""])
+@each_row("anchor", ["p6-c1", "p1-c2", "P1-C1", ""])
 def test_an_unknown_anchor_is_not_found(anchor: str) -> None:
     with pytest.raises(ChunkNotFound):
         ids(anchor, 1, 1)

@@ -23,6 +23,7 @@ from mcp_tools_proxy.domain.errors import AccessDenied, DocumentsUnavailable, Ve
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.support.bounds import BOUND_S, until
 from tests.support.builders import make_caller, make_document
+from tests.support.tables import each_row
 
 CALLER = make_caller(tenant_id="tenant_1")
 PAGE = Wanted(pages=(1, 1))
@@ -203,7 +204,7 @@ async def test_one_call_waits_no_longer_than_the_store_says_in_all(
     assert await text(repository) == "old"
 
 
-@pytest.mark.parametrize("letter", ["a", "ж", "\U0001f600"])
+@each_row("letter", ["a", "ж", "\U0001f600"])
 def test_a_text_is_counted_with_the_utf8_that_an_answer_leaves_in_it(letter: str) -> None:
     document = make_document(pages=("".join(letter for _ in range(10_000)),))
     entry = CachedDocument(Reading(head=head_of(document), document=document))

@@ -1,10 +1,10 @@
 """Two ranks fused: an exact place keeps its rank by words, whatever the vectors are."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.documents.search.fusion import KEPT, fuse
+from tests.support.tables import each_row
 
 PLACES = st.lists(st.integers(0, 40), unique=True, max_size=24)
 
@@ -47,7 +47,7 @@ def test_fewer_results_are_the_first_of_more() -> None:
     assert [place for place, _ in fewer] == [place for place, _ in more][:2]
 
 
-@pytest.mark.parametrize("by_words", [[], [5]])
+@each_row("by_words", [[], [5]])
 def test_what_words_do_not_find_is_found_by_meaning(by_words: list[int]) -> None:
     fused = fuse(by_words, [7], exact=(), pages=range(10), max_results=3)
 

@@ -5,6 +5,7 @@ import pytest
 from mcp_tools_proxy.documents.importers.base import PAGE_BYTES, ImportFailed, ImportOptions
 from mcp_tools_proxy.documents.importers.converted import import_csv
 from mcp_tools_proxy.domain.document import Document
+from tests.support.tables import each_row
 
 ORIGIN = ImportOptions(tenant_id="t", doc_id="d", stem="prices")
 
@@ -19,7 +20,7 @@ def refused(table: str | bytes) -> str:
     return failed.value.reason
 
 
-@pytest.mark.parametrize("mark", [",", ";", "\t", "|"])
+@each_row("mark", [",", ";", "\t", "|"])
 def test_rows_become_a_table_whatever_parts_the_columns(mark: str) -> None:
     rows = [["part", "price"], ["bolt", "3"], ["nut", "4"]]
     document = imported("\r\n".join(mark.join(row) for row in rows))
@@ -27,7 +28,7 @@ def test_rows_become_a_table_whatever_parts_the_columns(mark: str) -> None:
     assert document.title == "prices"
 
 
-@pytest.mark.parametrize("line", ["sep=;", '"sep=;"'])
+@each_row("line", ["sep=;", '"sep=;"'])
 def test_a_line_that_names_what_parts_the_columns_is_no_row(line: str) -> None:
     document = imported(f"{line}\r\npart;price, net\r\nbolt;3,50\r\n")
     assert document.pages == ("| part | price, net |\n| --- | --- |\n| bolt | 3,50 |",)
@@ -65,7 +66,7 @@ def test_a_header_of_many_columns_does_not_keep_a_page_from_having_rows() -> Non
     assert any("| c | d |" in page for page in pages)
 
 
-@pytest.mark.parametrize("table", ["", "\n\n", " \n,,\n"])
+@each_row("table", ["", "\n\n", " \n,,\n"])
 def test_a_table_without_text_is_empty(table: str) -> None:
     assert refused(table) == "is empty"
 

@@ -19,6 +19,7 @@ from tests.support.office_files import (
     text_xml,
     zip_of,
 )
+from tests.support.tables import each_row
 
 ORIGIN = ImportOptions(tenant_id="t", doc_id="d", stem="leave-rules")
 ATTRIBUTES = " ".join(f'w:a{number}=""' for number in range(1000))
@@ -74,7 +75,7 @@ def test_a_file_without_text_is_empty() -> None:
     assert refused(docx_of()) == "is empty"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "declared",
     [
         f"<!DOCTYPE w [{LAUGHS}]>",
@@ -85,7 +86,7 @@ def test_a_file_without_text_is_empty() -> None:
     ],
     ids=["billion laughs", "quadratic", "a local file", "another host", "a parameter"],
 )
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+@each_row("encoding", ["utf-8", "utf-16"])
 def test_xml_with_entities_of_its_own_is_refused(declared: str, encoding: str) -> None:
     xml = document_xml(text_xml("&l11;" * 10), prolog=declared).decode()
     reason = refused(with_document(xml.encode(encoding)))
@@ -95,24 +96,24 @@ def test_xml_with_entities_of_its_own_is_refused(declared: str, encoding: str) -
 BOMB = f"<!DOCTYPE w [{LAUGHS}]><w>&l11;</w>".encode()
 
 
-@pytest.mark.parametrize("name", ["word/styles.xml", "word/Other.XML", "_rels/.rels"])
+@each_row("name", ["word/styles.xml", "word/Other.XML", "_rels/.rels"])
 def test_every_part_that_is_xml_is_checked(name: str) -> None:
     assert "document type" in refused(docx_of("text", parts={name: BOMB}))
 
 
-@pytest.mark.parametrize("name", ["word/media/image1.svg", "word/afchunk.htm"])
+@each_row("name", ["word/media/image1.svg", "word/afchunk.htm"])
 def test_another_part_may_be_markup_and_is_not_parsed(name: str) -> None:
     assert imported(docx_of("text", parts={name: BOMB})).pages == ("text",)
 
 
-@pytest.mark.parametrize("name", ["word/media/image1.svg", "word/document.bin"])
+@each_row("name", ["word/media/image1.svg", "word/document.bin"])
 def test_no_text_comes_from_a_part_that_was_not_checked(name: str) -> None:
     relations = relations_of(("officeDocument", name))
     parts = {name: document_xml(text_xml("unseen")), "_rels/.rels": relations}
     assert "is not a readable .docx file" in refused(docx_of("text", parts=parts))
 
 
-@pytest.mark.parametrize("target", ["media/image1.png", "/word/media/image1.png", "NULL", "/NULL"])
+@each_row("target", ["media/image1.png", "/word/media/image1.png", "NULL", "/NULL"])
 def test_of_a_picture_only_its_description_is_text(target: str) -> None:
     picture = b"\x89PNG" + bytes(1_000)
     body = f"{text_xml('Sign here.')}{picture_xml('r7', 'a map')}{picture_xml('r7', 'a plan')}"
@@ -166,7 +167,7 @@ def test_elements_of_all_parts_count() -> None:
     assert f"has more than {MAX_TOKENS} elements" in refused(docx_of("text", parts=parts))
 
 
-@pytest.mark.parametrize("prefix", ["w", "other"])
+@each_row("prefix", ["w", "other"])
 def test_fields_that_do_not_end_are_refused(prefix: str) -> None:
     """Each was looked at again for every run behind it: 100,000 took hours."""
     space = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
@@ -190,12 +191,12 @@ def test_parts_within_parts_without_end_are_one_line() -> None:
 WHOLE = docx_of((1, "Leave"), "Twenty days.")
 
 
-@pytest.mark.parametrize("size", [0, 1, 30, 200, len(WHOLE) // 2, len(WHOLE) - 1])
+@each_row("size", [0, 1, 30, 200, len(WHOLE) // 2, len(WHOLE) - 1])
 def test_a_file_that_was_cut_short_is_refused(size: int) -> None:
     assert refused(WHOLE[:size]) == "is not a readable .docx file: it is damaged, or was cut short"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "reason"),
     [
         (b"plain text", "is not a readable .docx file"),

@@ -5,6 +5,7 @@ import pytest
 from mcp_tools_proxy.documents.importers.base import ImportFailed, ImportOptions
 from mcp_tools_proxy.documents.importers.converted import import_html
 from mcp_tools_proxy.domain.document import Document
+from tests.support.tables import each_row
 
 ORIGIN = ImportOptions(tenant_id="t", doc_id="d", stem="page-7")
 
@@ -30,7 +31,7 @@ def test_scripts_styles_and_embedded_pictures_are_no_text() -> None:
     assert document.pages == ("Text a map",)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [
         "<meta charset=windows-1251><p>Привет, командировка</p>".encode("windows-1251"),
@@ -55,7 +56,7 @@ def test_entities_of_a_document_type_are_not_expanded() -> None:
     assert "aaaa" not in document.pages[0].replace('"aaaa"', "")
 
 
-@pytest.mark.parametrize("html", ["", "<html><body><script>x()</script></body></html>"])
+@each_row("html", ["", "<html><body><script>x()</script></body></html>"])
 def test_a_page_without_text_is_empty(html: str) -> None:
     with pytest.raises(ImportFailed, match="is empty"):
         imported(html)

@@ -8,6 +8,7 @@ from mcp_tools_proxy.documents.document_file import dump_document
 from mcp_tools_proxy.documents.importers.base import PAGE_BYTES, ImportFailed, ImportOptions
 from mcp_tools_proxy.documents.importers.markdown import import_markdown
 from mcp_tools_proxy.domain.document import Document
+from tests.support.tables import each_row
 
 ORIGIN = ImportOptions(tenant_id="t", doc_id="d", stem="notes")
 
@@ -77,7 +78,7 @@ def test_an_underlined_heading_is_a_heading() -> None:
     assert list(imported("Title\n=====\n\ntext\n\nPart\n----\n").sections) == ["title", "part"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "# A\n\n```\n# no\n```\n",
@@ -112,7 +113,7 @@ def test_a_file_without_headings_is_one_section_named_after_it() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "title"),
     [
         ("---\ntitle: 'From matter'\ntags: [a]\n---\n# H\n", "From matter"),
@@ -158,20 +159,20 @@ def test_one_long_line_is_cut_between_characters() -> None:
     assert all(len(page.encode()) <= PAGE_BYTES for page in pages)
 
 
-@pytest.mark.parametrize("data", [b"", b" \n\t", b"\xef\xbb\xbf", b"\x00", b"---\ntitle: x\n---\n"])
+@each_row("data", [b"", b" \n\t", b"\xef\xbb\xbf", b"\x00", b"---\ntitle: x\n---\n"])
 def test_an_empty_file_is_refused(data: bytes) -> None:
     with pytest.raises(ImportFailed):
         import_markdown(data, ORIGIN)
 
 
-@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
+@each_row("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
 def test_unicode_with_a_byte_order_mark_is_read_and_the_mark_dropped(encoding: str) -> None:
     mark = "\ufeff" if encoding[-3:] in {"-le", "-be"} else ""
     document = import_markdown(f"{mark}# Заголовок 😀\r\nтекст\r\n".encode(encoding), ORIGIN)
     assert (document.title, document.pages) == ("Заголовок 😀", ("# Заголовок 😀\nтекст\n",))
 
 
-@pytest.mark.parametrize("data", [b"caf\xe9", "текст".encode("cp1251")])
+@each_row("data", [b"caf\xe9", "текст".encode("cp1251")])
 def test_bytes_that_are_not_utf8_are_refused_saying_so(data: bytes) -> None:
     with pytest.raises(ImportFailed) as refused:
         import_markdown(data, ORIGIN)

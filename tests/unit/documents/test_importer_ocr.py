@@ -14,6 +14,7 @@ from mcp_tools_proxy.documents.importers.ocr import PageText, TesseractReader
 from mcp_tools_proxy.documents.importers.pdf import import_pdf
 from mcp_tools_proxy.domain.document import Document
 from tests.support.scans import scan_of, text_pdf
+from tests.support.tables import each_row
 
 ORIGIN = ImportOptions(tenant_id="t", doc_id="d", stem="scan")
 READ = PageText("What the picture says, read by OCR.", 87)
@@ -56,14 +57,12 @@ def test_an_empty_page_is_not_read() -> None:
     assert reader.pages == 0
 
 
-@pytest.mark.parametrize(
-    ("stamp", "is_read"), [("Received 2026-11-03", True), ("word " * 40, False)]
-)
+@each_row(("stamp", "is_read"), [("Received 2026-11-03", True), ("word " * 40, False)])
 def test_a_picture_with_a_few_words_beside_it_is_read(stamp: str, *, is_read: bool) -> None:
     assert (imported(scan_of(LINES, stamp=stamp), Reader()).ocr == (87,)) is is_read
 
 
-@pytest.mark.parametrize("found", [None, PageText("No", 99)])
+@each_row("found", [None, PageText("No", 99)])
 def test_what_a_page_has_stays_where_ocr_finds_less(found: PageText | None) -> None:
     document = imported(scan_of(LINES, stamp="Received"), Reader(found))
     assert (document.pages, document.ocr) == (("Received",), ())

@@ -9,6 +9,7 @@ from mcp_tools_proxy.documents.document_file import dump_document
 from mcp_tools_proxy.documents.importers.base import ImportFailed, ImportOptions
 from mcp_tools_proxy.documents.importers.pdf import import_pdf
 from mcp_tools_proxy.domain.document import Document
+from tests.support.tables import each_row
 
 ORIGIN = ImportOptions(tenant_id="t", doc_id="d", stem="scan-7")
 
@@ -62,7 +63,7 @@ def test_lines_end_with_a_newline_only() -> None:
     assert imported(pdf_of([["one", "two"]])).pages == ("one\ntwo",)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("section_id", "text"),
     [
         ("intro", "Intro Hello."),
@@ -144,7 +145,7 @@ def test_a_pdf_that_opens_without_a_password_is_read() -> None:
     assert imported(pdf).pages == ("text",)
 
 
-@pytest.mark.parametrize("cut", [0, 20, 400])
+@each_row("cut", [0, 20, 400])
 def test_a_broken_pdf_is_refused(cut: int) -> None:
     with pytest.raises(ImportFailed):
         import_pdf(bytes(pdf_of([["text"]]).output())[:cut], ORIGIN)

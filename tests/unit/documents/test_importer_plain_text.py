@@ -5,6 +5,7 @@ import pytest
 from mcp_tools_proxy.documents.importers.base import PAGE_BYTES, ImportFailed, ImportOptions
 from mcp_tools_proxy.documents.importers.kinds import import_data
 from mcp_tools_proxy.documents.importers.plain_text import import_plain
+from tests.support.tables import each_row
 
 ORIGIN = ImportOptions(tenant_id="t", doc_id="d", stem="notes", tags=("x",))
 
@@ -40,7 +41,7 @@ def test_the_document_carries_what_was_said_of_it() -> None:
     assert document.tags == ("x",)
 
 
-@pytest.mark.parametrize("data", [b"", b" \n", b"\f\f", b"\x00\x01"])
+@each_row("data", [b"", b" \n", b"\f\f", b"\x00\x01"])
 def test_an_empty_text_is_refused(data: bytes) -> None:
     with pytest.raises(ImportFailed):
         import_plain(data, ORIGIN)
@@ -52,27 +53,27 @@ def test_text_that_is_not_utf8_is_refused_saying_so() -> None:
     assert "UTF-8" in refused.value.reason
 
 
-@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+@each_row("encoding", ["utf-16-le", "utf-16-be"])
 def test_utf16_text_with_a_byte_order_mark_is_read(encoding: str) -> None:
     data = "\ufeffстраница 1\r\n\fстраница 2 😀".encode(encoding)
     assert import_plain(data, ORIGIN).pages == ("страница 1\n", "страница 2 😀")
 
 
-@pytest.mark.parametrize("data", [b"\xff\xfea", b"\xff\xfe\x00\xd8a\x00", b"\xfe\xff\xdc\x00"])
+@each_row("data", [b"\xff\xfea", b"\xff\xfe\x00\xd8a\x00", b"\xfe\xff\xdc\x00"])
 def test_a_mark_of_utf16_before_something_else_is_refused_saying_so(data: bytes) -> None:
     with pytest.raises(ImportFailed) as refused:
         import_plain(data, ORIGIN)
     assert "UTF-16" in refused.value.reason
 
 
-@pytest.mark.parametrize("data", [b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf"])
+@each_row("data", [b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf"])
 def test_a_byte_order_mark_alone_is_an_empty_text(data: bytes) -> None:
     with pytest.raises(ImportFailed) as refused:
         import_plain(data, ORIGIN)
     assert "empty" in refused.value.reason
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("suffix", "sections"),
     [
         (".txt", ["notes"]),
@@ -87,7 +88,7 @@ def test_the_suffix_chooses_the_importer(suffix: str, sections: list[str]) -> No
     assert list(import_data(b"# H\n", suffix, ORIGIN).sections) == sections
 
 
-@pytest.mark.parametrize("suffix", [".odt", "", "txt"])
+@each_row("suffix", [".odt", "", "txt"])
 def test_a_file_of_another_kind_is_refused(suffix: str) -> None:
     with pytest.raises(ImportFailed):
         import_data(b"text", suffix, ORIGIN)

@@ -1,17 +1,17 @@
 """Which text sections and page spans hold."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.documents.layout import MAX_SPANS, cut_pages, page_spans, section_spans
 from mcp_tools_proxy.domain.document import Section
 from mcp_tools_proxy.wire.text import Cut
+from tests.support.tables import each_row
 
 PAGES = ("abcdef", "ghijkl", "mnopqr")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("page_start", "start_char", "page_end", "end_char", "text"),
     [
         (1, None, 1, None, "abcdef"),

@@ -3,12 +3,12 @@
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import from_json
 
 from mcp_tools_proxy.documents.folder.page_spans import page_spans
+from tests.support.tables import each_row
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from(
     ['"pages": ["x"]', "\\", '\\"', "]", "{", "a\u0000b", "\U0001f600"]
@@ -44,7 +44,7 @@ def test_each_page_is_found_in_any_file(
     assert pages_by_spans(written.encode()) == pages
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("content", "pages"),
     [
         (b'{"\\u0070ages": ["a"]}', ["a"]),

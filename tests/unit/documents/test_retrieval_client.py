@@ -17,6 +17,7 @@ from mcp_tools_proxy.domain.errors import (
     RetrievalUnavailable,
 )
 from mcp_tools_proxy.telemetry.metrics import Metrics
+from tests.support.tables import each_row
 from tests.unit.documents.retrieval_answers import (
     TOKEN,
     URL,
@@ -240,7 +241,7 @@ def test_the_client_shows_its_state() -> None:
 BAD_URLS = ["", "x", "ftp://h/", "http://", "http://h:x/", "http://h:99999/", f"http://{'a' * 70}/"]
 
 
-@pytest.mark.parametrize("url", BAD_URLS)
+@each_row("url", BAD_URLS)
 def test_a_url_that_cannot_work_is_refused_at_the_start(url: str) -> None:
     with pytest.raises(ValueError, match="MCP_PROXY_RETRIEVAL_WINDOW_URL"):
         RetrievalClient(url=url, token=None, timeout_s=1, metrics=Metrics())

@@ -9,6 +9,7 @@ from mcp_tools_proxy.documents.search.index_builder import build_index
 from mcp_tools_proxy.documents.search.search_index import SearchIndex
 from mcp_tools_proxy.domain.document import Chunk, Hit, Section
 from tests.support.builders import make_document
+from tests.support.tables import each_row
 
 
 def search(*pages: str, query: str, max_results: int = 5) -> tuple[Hit, ...]:
@@ -25,7 +26,7 @@ def filler(words: int) -> str:
 
 
 @pytest.mark.requirement("T-07")
-@pytest.mark.parametrize(
+@each_row(
     ("written", "query"),
     [
         ("configuration", "configuring"),
@@ -40,7 +41,7 @@ def test_a_word_is_found_by_another_of_its_forms(written: str, query: str) -> No
     assert [hit.page for hit in search("nothing", f"before {written} after", query=query)] == [2]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("written", "query"),
     [
         ("LDAP", "ldap"),
@@ -70,7 +71,7 @@ def test_a_place_with_more_of_the_words_comes_first() -> None:
 
 
 @pytest.mark.requirement("T-07")
-@pytest.mark.parametrize(
+@each_row(
     "query",
     [
         '"server',
@@ -89,7 +90,7 @@ def test_operators_and_odd_characters_are_only_text(query: str) -> None:
 
 
 @pytest.mark.requirement("T-07")
-@pytest.mark.parametrize("query", ["", "   ", '"" ()', "!" * 10_000, "\0", "🎉", "\ud800"])
+@each_row("query", ["", "   ", '"" ()', "!" * 10_000, "\0", "🎉", "\ud800"])
 def test_a_query_without_words_finds_nothing(query: str) -> None:
     assert search("one server", query=query) == ()
 
@@ -104,7 +105,7 @@ def test_words_that_the_document_lacks_find_nothing() -> None:
     assert search("one server", query="absent") == ()
 
 
-@pytest.mark.parametrize("pages", [(), ("",), ("  \n\n ", "")])
+@each_row("pages", [(), ("",), ("  \n\n ", "")])
 def test_a_document_without_text_has_no_hits(pages: tuple[str, ...]) -> None:
     assert search(*pages, query="server") == ()
 
@@ -149,7 +150,7 @@ def test_a_hit_outside_all_sections_names_none() -> None:
     assert search("server", query="server")[0].section_id is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "section_id"),
     [("the second server", "second"), ("a server that the page lacks", "first")],
 )

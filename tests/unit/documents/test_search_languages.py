@@ -6,6 +6,7 @@ import pytest
 
 from mcp_tools_proxy.documents.search.index_builder import build_index
 from tests.support.builders import make_document
+from tests.support.tables import each_row
 
 PROSE = {
     "german": "Das ist der Text, den wir für die Leser und auch für uns selbst geschrieben haben. ",
@@ -26,7 +27,7 @@ def pages_found(*pages: str, query: str) -> list[int]:
 
 
 @pytest.mark.requirement("T-07")
-@pytest.mark.parametrize(
+@each_row(
     ("language", "written", "query"),
     [
         ("english", "the obsoleting packages", "obsolete package"),
@@ -56,7 +57,7 @@ def test_the_language_that_a_document_names_counts_before_the_one_of_its_text() 
     assert build_index(make_document(pages=pages)).search("chevaux", 5)[0].page == 2
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("written", "query"),
     [
         ("UseCaseId", "case"),
@@ -73,7 +74,7 @@ def test_parts_of_identifiers_and_slips_find_the_word(written: str, query: str) 
     assert pages_found("nothing of that", f"before {written} after", query=query) == [2]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("written", "query"),
     [
         ("安装软件包之后重新启动系统。", "软件包怎么安装"),

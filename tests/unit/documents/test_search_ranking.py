@@ -10,6 +10,7 @@ from mcp_tools_proxy.documents.search.index_builder import build_index
 from mcp_tools_proxy.documents.search.listings import is_listing
 from mcp_tools_proxy.domain.document import Chunk, Hit, Section
 from tests.support.builders import make_document
+from tests.support.tables import each_row
 
 FILLER = " ".join(f"filler{n}" for n in range(60))
 CONTENTS = "\n".join(f"{n}.1 Backup of part {n} . . . . . . . . . . {n + 3}" for n in range(1, 9))
@@ -57,7 +58,7 @@ def test_words_that_stand_apart_on_one_page_are_found_together() -> None:
     assert search(*others, apart, query="backup restore")[0].page == 9
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [
         (CONTENTS, True),
@@ -101,7 +102,7 @@ def test_a_chunk_whose_text_is_not_on_its_page_has_no_place() -> None:
     assert hit.span is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("written", "query"),
     [
         ("Paketverwaltung", "Verwaltung"),

@@ -2,7 +2,6 @@
 
 import unicodedata
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,6 +9,7 @@ from mcp_tools_proxy.documents.search.index_builder import build_index
 from mcp_tools_proxy.documents.search.snippets import SNIPPET_CHARS, best_span, excerpt
 from mcp_tools_proxy.domain.document import Chunk
 from tests.support.builders import make_document
+from tests.support.tables import each_row
 
 
 def snippet_of(*pages: str, query: str) -> str:
@@ -36,7 +36,7 @@ def test_a_snippet_of_russian_text_holds_its_match() -> None:
     assert "сервера" in snippet_of(page, query="сервером")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("written", "query"),
     [
         ("configurations", "configured"),

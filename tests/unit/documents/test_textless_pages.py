@@ -1,16 +1,15 @@
 """How pages without text are named (contract §5)."""
 
-import pytest
-
 from mcp_tools_proxy.documents.importers.textless_pages import (
     MAX_RANGES,
     pages_without_text,
     spell_pages,
 )
 from mcp_tools_proxy.domain.document import Document
+from tests.support.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("numbers", "spelt"),
     [
         ([], ""),

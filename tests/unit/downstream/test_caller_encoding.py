@@ -15,6 +15,7 @@ from mcp_tools_proxy.downstream.callers.encoding import (
     encode_variable,
     encode_within_text,
 )
+from tests.support.tables import each_row
 
 HOSTILE = (
     *("../globex", "x/../globex", ".", "..", "a\r\nX-Admin: 1", "a\0b", "${secret:globex}"),
@@ -42,7 +43,7 @@ ENCODINGS = (encode_segment, encode_header, encode_variable, encode_argument, *W
 VALUES = st.sampled_from(HOSTILE) | st.text("ab._-%2e/\\\n\0é", max_size=6) | st.text(max_size=6)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "encoded"),
     [
         ("acme", "acme"),
@@ -83,7 +84,7 @@ def test_hostile_values_are_all_different_everywhere() -> None:
         assert len({encode(value) for value in HOSTILE}) == len(HOSTILE)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "encoded"),
     [
         ("acme_west", "acme_west"),
@@ -103,7 +104,7 @@ def test_hostile_values_are_all_different_everywhere() -> None:
         ("a\u2215b", "a\u2215b"),
     ],
 )
-@pytest.mark.parametrize("encode", WITHIN_TEXT, ids=NAMES[-2:])
+@each_row("encode", WITHIN_TEXT, ids=NAMES[-2:])
 def test_beside_other_text_a_value_is_one_segment_of_a_path(
     encode: Callable[[str], str], value: str, encoded: str
 ) -> None:

@@ -17,6 +17,7 @@ from mcp_tools_proxy.downstream.mcp_client.error_mapping import (
 )
 from mcp_tools_proxy.downstream.mcp_client.http.http_clients import HttpClients
 from tests.support.bounds import BOUND_S
+from tests.support.tables import each_row
 
 CALLERS_THAT_FILL_IT = 4
 
@@ -81,6 +82,6 @@ async def test_a_host_that_is_gone_is_unreachable_soon(scheme: str) -> None:
     )
 
 
-@pytest.mark.parametrize("code", [True, 10**4200, 2**31, "-32000", None, 1.5])
+@each_row("code", [True, 10**4200, 2**31, "-32000", None, 1.5])
 def test_a_code_that_is_none_is_an_internal_error(code: object) -> None:
     assert peer_error({"code": code, "message": "no"}).code == INTERNAL_ERROR

@@ -14,6 +14,7 @@ from mcp_tools_proxy.downstream.discovery import known_definitions
 from mcp_tools_proxy.downstream.discovery.known_definitions import KnownDefinitions, fingerprint
 from mcp_tools_proxy.downstream.discovery.listing import discover
 from tests.support.captured_logs import capture_logs
+from tests.support.tables import each_row
 from tests.unit.downstream.fake_server import FakeConnection, FakeServer, tool
 from tests.unit.downstream.observed_session import make_config
 
@@ -96,7 +97,7 @@ async def test_the_definitions_of_an_entry_are_not_anothers(
     assert await KnownDefinitions(folder).load(other) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     "fields",
     [{"call_timeout_s": 1.0}, {"secrets": frozenset("abc")}, {"name": "Notes"}],
     ids=["limit", "secrets", "name"],

@@ -15,6 +15,7 @@ from mcp_tools_proxy.downstream.components.normalize import (
 from mcp_tools_proxy.downstream.relay.client_request_rules import input_required
 from mcp_tools_proxy.wire.content_blocks import CUT
 from mcp_tools_proxy.wire.text import utf8_len
+from tests.support.tables import each_row
 
 F_17 = pytest.mark.requirement("F-17")
 F_18 = pytest.mark.requirement("F-18")
@@ -31,7 +32,7 @@ def normalised(raw: object, max_text_bytes: int = MAX) -> ToolAnswer:
 
 
 @F_17
-@pytest.mark.parametrize(
+@each_row(
     "block",
     [
         TEXT,
@@ -66,7 +67,7 @@ def test_what_is_absent_stays_absent() -> None:
 
 
 @F_18
-@pytest.mark.parametrize(
+@each_row(
     ("block", "kind"),
     [
         ({"text": "hello world"}, "text"),
@@ -81,7 +82,7 @@ def test_a_missing_type_is_inferred(block: dict[str, Any], kind: str) -> None:
 
 
 @F_19
-@pytest.mark.parametrize("raw", [{"answer": 42}, {"content": "text"}, {"content": None}])
+@each_row("raw", [{"answer": 42}, {"content": "text"}, {"content": None}])
 def test_an_object_that_is_no_result_is_shown_as_text_and_as_structure(raw: dict[str, Any]) -> None:
     answer = normalised(raw)
     text = to_json(raw).decode()
@@ -93,14 +94,14 @@ def test_an_object_that_is_no_result_is_shown_as_text_and_as_structure(raw: dict
 
 
 @F_19
-@pytest.mark.parametrize("raw", [[1, 2], None, "text", 7])
+@each_row("raw", [[1, 2], None, "text", 7])
 def test_what_is_no_object_is_wrapped(raw: object) -> None:
     answer = normalised(raw)
     assert (answer.value["structured_content"], answer.decode_failed) == ({"raw": raw}, True)
 
 
 @F_19
-@pytest.mark.parametrize(
+@each_row(
     ("item", "text"),
     [
         ("plain", "plain"),
@@ -169,7 +170,7 @@ def test_without_text_tokens_are_a_quarter_of_the_bytes_of_json() -> None:
     assert normalised(value).tokens == len(to_json(value)) // 4
 
 
-@pytest.mark.parametrize(
+@each_row(
     "raw",
     [
         {"content": [{"type": "text", "text": "half \ud83d"}]},
@@ -236,7 +237,7 @@ def test_a_request_for_input_is_told_from_a_result() -> None:
 
 
 @F_18
-@pytest.mark.parametrize("content", [{"text": "hi"}, [{"text": "hi"}]])
+@each_row("content", [{"text": "hi"}, [{"text": "hi"}]])
 def test_types_in_prompt_messages_are_inferred(content: Any) -> None:
     result = normalise_prompt_result(
         {"messages": [{"role": "user", "content": content}]}, max_text_bytes=MAX
@@ -245,7 +246,7 @@ def test_types_in_prompt_messages_are_inferred(content: Any) -> None:
     assert b'"type":"text"' in to_json(result.value["messages"])
 
 
-@pytest.mark.parametrize(
+@each_row(
     "raw",
     [
         {},
@@ -280,7 +281,7 @@ def test_a_resource_s_text_is_not_cut() -> None:
     assert (result.value["contents"], result.value["truncated"]) == (contents, False)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "whole",
     ['{"a": "%s"}' % ("x" * 200), "\n[%s1]\n" % ("1," * 200), '[{"a":[]},%s{}]' % ("{}," * 99)],
 )

@@ -25,6 +25,7 @@ from mcp_tools_proxy.telemetry.server_metrics import ServerMetrics
 from tests.downstream.connections import config_of
 from tests.support.builders import make_call
 from tests.support.fakes import FakeClient
+from tests.support.tables import each_row
 
 FORM = ("elicitation/create", {"message": "Which name?"})
 TERMS = "the same"
@@ -151,7 +152,7 @@ async def test_who_waits_when_the_service_stops_is_told_so() -> None:
         await waiting[0]
 
 
-@pytest.mark.parametrize("grant", [None, Grant.TOKEN_EXCHANGE, Grant.ID_JAG])
+@each_row("grant", [None, Grant.TOKEN_EXCHANGE, Grant.ID_JAG])
 def test_where_a_jwt_is_exchanged_only_one_with_the_same_claims_resumes(
     grant: Grant | None,
 ) -> None:

@@ -17,6 +17,7 @@ from mcp_tools_proxy.registry.permissions import AccessRules
 from mcp_tools_proxy.registry.registry import Registry
 from tests.support.builders import make_call, make_snapshot
 from tests.support.fakes import FakePrompt, FakeResource, FakeTemplate, FakeTool
+from tests.support.tables import each_row
 
 SNAPSHOTS = {
     "a": make_snapshot(tools=["search"], prompts=["hello"], resources=["u://1"]),
@@ -90,7 +91,7 @@ def test_an_agent_without_tools_costs_no_token() -> None:
 
 
 @pytest.mark.requirement("A-10", "A-13")
-@pytest.mark.parametrize("client_ids", [None, ["a"]])
+@each_row("client_ids", [None, ["a"]])
 def test_every_name_that_is_shown_leads_to_another_component(
     client_ids: list[str] | None,
 ) -> None:

@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
-
 from mcp_tools_proxy.config.loader import NO_AGENTS, NO_FILE
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.components import JsonObject, ToolNameStyle
@@ -17,6 +15,7 @@ from mcp_tools_proxy.registry.permissions import AccessRules
 from mcp_tools_proxy.registry.registry import Registry
 from tests.support.builders import make_preset, make_snapshot
 from tests.support.fakes import FakeTool
+from tests.support.tables import each_row
 
 FILES = Files(
     configuration=NO_FILE,
@@ -53,7 +52,7 @@ REJECTED: dict[str, tuple[JsonObject, str]] = {
 }
 
 
-@pytest.mark.parametrize("case", REJECTED)
+@each_row("case", REJECTED)
 def test_what_common_clients_reject_is_found_with_the_option_that_helps(case: str) -> None:
     schema, problem = REJECTED[case]
     tool = FakeTool(name="a:odd", alias="a__odd", server_id="a")
@@ -68,7 +67,7 @@ def test_what_common_clients_reject_is_found_with_the_option_that_helps(case: st
     assert found.good
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("style", "rejected"),
     [
         (None, []),

@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping
 
-import pytest
-
 from mcp_tools_proxy.domain.backend_link import RemoteState, RemoteStatus
 from mcp_tools_proxy.domain.server import ServerState, ServerStatus
 from mcp_tools_proxy.gateway.health import Health, Readiness, ReadinessCheck, backend_readiness
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
+from tests.support.tables import each_row
 
 SINCE = "2026-11-22T03:23:42.207933Z"
 
@@ -53,9 +52,7 @@ def test_a_backend_with_a_link_is_well() -> None:
     assert line == {"status": "ok", "state": "online", "since": SINCE}
 
 
-@pytest.mark.parametrize(
-    "state", [RemoteState.CONNECTING, RemoteState.OFFLINE, RemoteState.UNAUTHORIZED]
-)
+@each_row("state", [RemoteState.CONNECTING, RemoteState.OFFLINE, RemoteState.UNAUTHORIZED])
 def test_a_backend_without_a_link_degrades(state: RemoteState) -> None:
     line = backend_readiness(remote(state))
     assert (line["status"], line["state"]) == ("degraded", state.value)
@@ -67,13 +64,13 @@ def test_a_lost_backend_says_why() -> None:
     )
 
 
-@pytest.mark.parametrize("state", RemoteState)
+@each_row("state", RemoteState)
 def test_traffic_goes_on_coming_whatever_the_backend_is(state: RemoteState) -> None:
     replica = health(lambda: backend_readiness(remote(state)))
     assert replica.readiness().serving
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("phase", "started", "status"),
     [
         (Phase.STARTING, True, "starting"),
@@ -102,7 +99,7 @@ def of_server(
     return Health(lifecycle, {}, lambda: [server]).readiness().checks["server:a"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("state", "status"),
     [
         (ServerState.CONNECTING, "degraded"),

@@ -11,6 +11,7 @@ from mcp_tools_proxy.domain.offers.snapshot import InvalidItem, Snapshot
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
 from mcp_tools_proxy.gateway.check.unmatched_exclusions import find_unmatched_exclusions
 from tests.support.builders import make_snapshot
+from tests.support.tables import each_row
 
 NOTES = make_snapshot(
     tools=["search", "drop_note"],
@@ -48,7 +49,7 @@ def warnings_of(
 
 
 @pytest.mark.requirement("A-15", "A-18")
-@pytest.mark.parametrize(
+@each_row(
     "entry",
     [
         *("search", "tool:search", "notes:search", "tool:tickets:search"),
@@ -61,7 +62,7 @@ def test_an_entry_that_names_something_in_any_spelling_is_not_warnings_of(entry:
 
 
 @pytest.mark.requirement("A-20")
-@pytest.mark.parametrize(
+@each_row(
     "entry",
     ["notes://by-id/7", "NOTES://by-ID/7", "resource:notes://by-id/7", "notes:notes://by-id/7"],
 )
@@ -70,7 +71,7 @@ def test_a_uri_that_begins_as_a_template_does_is_not_warnings_of(entry: str) -> 
 
 
 @pytest.mark.requirement("A-15", "A-18")
-@pytest.mark.parametrize(
+@each_row(
     "entry",
     [
         *("Search", "prompt:search", "tickets:draft", "notes__search", "notes: search"),
@@ -88,9 +89,7 @@ def test_a_warning_names_the_servers_that_were_discovered() -> None:
     assert message == f'"search_" matches {offered}'
 
 
-@pytest.mark.parametrize(
-    ("entry", "server"), [("tickets:draft", "tickets"), ("tool:notes:close", "notes")]
-)
+@each_row(("entry", "server"), [("tickets:draft", "tickets"), ("tool:notes:close", "notes")])
 def test_a_warning_of_an_entry_that_names_a_server_names_this_one(entry: str, server: str) -> None:
     (message,) = warnings_of(entry).values()
     assert message.endswith(f'discovered: "{server}"')

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from mcp_tools_proxy.config.bind_entry import read_path
 from mcp_tools_proxy.domain.offers.bindings import Binding
 from mcp_tools_proxy.json_schema.bound_properties import NamedElsewhere, without_property
+from tests.support.tables import each_row
 
 Json = dict[str, Any]
 TEXT = {"type": "string"}
@@ -19,7 +20,7 @@ NODES = {"Node": {"$dynamicAnchor": "node", "type": "object"}}
 NESTED = {"properties": {"filter": TWO, "page": TEXT}}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("schema", "path", "expected"),
     [
         (TWO, ("tenant",), ONE),
@@ -59,7 +60,7 @@ def test_a_property_is_taken_out(
     assert json.dumps(schema) == before
 
 
-@pytest.mark.parametrize(
+@each_row(
     "more",
     [
         {"anyOf": [{"required": ["tenant"]}, {"required": ["text"]}]},
@@ -98,7 +99,7 @@ def test_a_path_is_read_as_it_was_written(names: list[str]) -> None:
     assert read_path(Binding(path=tuple(names), value=1).text) == tuple(names)
 
 
-@pytest.mark.parametrize("text", ["", ".", "a.", ".a", "a..b", "a\\b", "a\\", "a\0"])
+@each_row("text", ["", ".", "a.", ".a", "a..b", "a\\b", "a\\", "a\0"])
 def test_what_is_no_path_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not a path"):
         read_path(text)

@@ -7,6 +7,7 @@ import pytest
 
 from mcp_tools_proxy.domain.errors import InvalidArguments
 from mcp_tools_proxy.json_schema.validator import BrokenSchema, CostlyCheck, compile_check
+from tests.support.tables import each_row
 
 Json = dict[str, Any]
 
@@ -53,13 +54,13 @@ def nested(levels: int, innermost: Json) -> Json:
     return value
 
 
-@pytest.mark.parametrize("keyword", ["anyOf", "oneOf", "allOf"])
+@each_row("keyword", ["anyOf", "oneOf", "allOf"])
 def test_a_schema_that_unfolds_to_a_billion_checks_is_broken(keyword: str) -> None:
     with pytest.raises(BrokenSchema, match="more than 10000000 steps"):
         compile_check(doubling(30, keyword))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "schema",
     [
         {"$ref": "#"},
@@ -84,7 +85,7 @@ def test_a_schema_of_very_many_parts_is_broken() -> None:
         compile_check({"type": "object", "allOf": [{} for _ in range(60_000)]})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("reference", "value", "fits"),
     [
         ("#/$defs/a~1b", 1, True),
@@ -112,15 +113,13 @@ def test_references_within_the_schema_are_followed(
         check({"n": value})
 
 
-@pytest.mark.parametrize("index", ["1", "00", "٠", "9" * 5_000])
+@each_row("index", ["1", "00", "٠", "9" * 5_000])
 def test_a_reference_beyond_a_list_leads_nowhere(index: str) -> None:
     with pytest.raises(BrokenSchema, match="cannot be resolved"):
         compile_check({"allOf": [{"not": {"$ref": f"#/allOf/{index}"}}]})
 
 
-@pytest.mark.parametrize(
-    ("named", "reference"), [({"$anchor": "x"}, "#x"), ({"$id": "urn:x"}, "#/$defs/string")]
-)
+@each_row(("named", "reference"), [({"$anchor": "x"}, "#x"), ({"$id": "urn:x"}, "#/$defs/string")])
 def test_a_reference_that_may_mean_another_part_is_broken(
     named: dict[str, str], reference: str
 ) -> None:
@@ -186,7 +185,7 @@ def deep(levels: int) -> Json:
     return value
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("schema", "arguments"),
     [
         (
@@ -218,7 +217,7 @@ def test_what_takes_long_needs_a_process(schema: Json, arguments: Json) -> None:
     assert isinstance(caught.value, CostlyCheck) or "send less" in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("schema", "value"),
     [
         ({"uniqueItems": True}, [n / 3 for n in range(5_000)]),
@@ -232,7 +231,7 @@ def test_usual_lists_are_checked_at_once(schema: Json, value: object) -> None:
     compile_check({"type": "object", "properties": {"all": schema}})({"all": value})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pattern", "chars"),
     [(r"(?=.*[A-Z])(?=.*\d).{8,}", 1_000), (r"^(?:[ab]*a[ab]{300}c)$", 20_000), (r"\S", 200_000)],
 )
@@ -252,9 +251,7 @@ def test_a_long_text_without_a_pattern_is_checked_at_once() -> None:
     check({"text": "x" * 1_000_000})
 
 
-@pytest.mark.parametrize(
-    "patterns", [["(a{1000}){1000}"], [f"(?:[ab]{{900}}){{{n}}}" for n in range(10, 30)]]
-)
+@each_row("patterns", [["(a{1000}){1000}"], [f"(?:[ab]{{900}}){{{n}}}" for n in range(10, 30)]])
 def test_patterns_that_are_too_large_make_a_schema_broken(patterns: list[str]) -> None:
     parts = [{"pattern": pattern} for pattern in patterns]
     with pytest.raises(BrokenSchema, match="pattern"):

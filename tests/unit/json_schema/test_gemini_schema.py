@@ -2,12 +2,12 @@
 
 from typing import Any
 
-import pytest
 from pydantic import TypeAdapter
 
 from mcp_tools_proxy.json_schema.model_api.gemini_schema import gemini_schema
 from mcp_tools_proxy.json_schema.satisfiable import why_nothing_satisfies
 from tests.support.gemini_types import ObjectSchema
+from tests.support.tables import each_row
 
 Schema = dict[str, Any]
 WIDE = 30
@@ -78,7 +78,7 @@ CASES: dict[str, tuple[Any, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@each_row("name", CASES)
 def test_a_property_has_one_type_and_the_keywords_of_it(name: str) -> None:
     part, expected = CASES[name]
     found = shown(part)
@@ -105,7 +105,7 @@ def test_a_recursive_schema_ends() -> None:
     assert children == {"type": "ARRAY", "items": ANYTHING}
 
 
-@pytest.mark.parametrize("schema", [{"type": "object"}, {"type": "object", "properties": {}}])
+@each_row("schema", [{"type": "object"}, {"type": "object", "properties": {}}])
 def test_a_function_without_parameters_has_none(schema: Schema) -> None:
     assert gemini_schema(schema) is None
 
@@ -117,7 +117,7 @@ def test_alternatives_within_alternatives_are_one_list() -> None:
     assert all(it["nullable"] for it in found["anyOf"])
 
 
-@pytest.mark.parametrize("keyword", ["allOf", "anyOf", "oneOf"])
+@each_row("keyword", ["allOf", "anyOf", "oneOf"])
 def test_references_to_many_references_take_no_time(keyword: str) -> None:
     """A server could keep the gateway busy for years: 30 references of 30 each, ten levels deep."""
     definitions: Schema = {

@@ -1,13 +1,12 @@
 from typing import Any
 
-import pytest
-
 from mcp_tools_proxy.json_schema.listed_schemas import (
     output_schema_problem,
     with_object_properties,
     without_null_keywords,
 )
 from mcp_tools_proxy.json_schema.validator import compile_check
+from tests.support.tables import each_row
 
 
 def of(value: Any) -> dict[str, Any]:
@@ -42,12 +41,12 @@ ACCEPTED = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@each_row("name", REFUSED)
 def test_a_schema_that_clients_cannot_compile_has_a_problem(name: str) -> None:
     assert output_schema_problem(REFUSED[name])
 
 
-@pytest.mark.parametrize("name", ACCEPTED)
+@each_row("name", ACCEPTED)
 def test_other_schemas_have_none(name: str) -> None:
     assert output_schema_problem(ACCEPTED[name]) is None
 

@@ -7,6 +7,7 @@ import pytest
 from mcp_tools_proxy.json_schema.model_api.schema_adapter import MAX_WARNINGS, adapt_schema
 from mcp_tools_proxy.json_schema.model_api.schema_rules import ANTHROPIC, OPENAI, SchemaRules
 from mcp_tools_proxy.json_schema.model_api.subschema_converter import MAX_DEPTH
+from tests.support.tables import each_row
 from tests.unit.json_schema.adapted_schema import (
     DRAFT_4,
     DRAFT_7,
@@ -68,7 +69,7 @@ def test_openai_is_shown_properties_even_if_there_are_none() -> None:
     assert shown({"type": "object"}, OPENAI) == {"type": "object", "properties": {}}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "schema", [{"type": "array"}, {"type": ["string", "array"]}, {"type": "array", "minItems": 1}]
 )
 def test_openai_is_shown_items_of_every_array(schema: Schema) -> None:

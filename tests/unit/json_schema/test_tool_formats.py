@@ -10,6 +10,7 @@ from mcp_tools_proxy.json_schema.model_api.tool_formats import (
     definition_of,
     list_warnings,
 )
+from tests.support.tables import each_row
 
 NO_ARGUMENTS: JsonObject = {"type": "object", "properties": {}}
 SCHEMA: JsonObject = {
@@ -88,7 +89,7 @@ def test_a_description_too_long_for_openai_is_cut_with_a_warning() -> None:
     assert "description" in definition.warnings[0]
 
 
-@pytest.mark.parametrize("length", [1_025, OPENAI_MAX_DESCRIPTION_CHARS])
+@each_row("length", [1_025, OPENAI_MAX_DESCRIPTION_CHARS])
 def test_a_description_that_fits_stays(length: int) -> None:
     definition = definition_of(make_spec("d" * length), ToolFormat.OPENAI)
     assert definition.warnings == ()
@@ -100,7 +101,7 @@ def test_openai_takes_so_many_tools_in_a_request() -> None:
     assert warning.startswith("129 tools are listed, but OpenAI accepts at most 128")
 
 
-@pytest.mark.parametrize("tool_format", [ToolFormat.MCP, ToolFormat.ANTHROPIC])
+@each_row("tool_format", [ToolFormat.MCP, ToolFormat.ANTHROPIC])
 def test_the_other_formats_take_any_number_of_tools(tool_format: ToolFormat) -> None:
     assert list_warnings(tool_format, 10_000) == ()
 
@@ -127,7 +128,7 @@ def test_a_condition_that_an_api_refuses_is_in_the_description() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     "choice",
     [
         [{"required": ["id"]}, {"title": "x" * 600}],

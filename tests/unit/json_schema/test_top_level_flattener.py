@@ -1,9 +1,8 @@
 """The top level as one plain object."""
 
-import pytest
-
 from mcp_tools_proxy.json_schema.model_api.schema_rules import ANTHROPIC, OPENAI
 from mcp_tools_proxy.json_schema.model_api.top_level_flattener import MAX_SIZE
+from tests.support.tables import each_row
 from tests.unit.json_schema.adapted_schema import Schema, argument, relaxed, shown, with_argument
 
 
@@ -52,7 +51,7 @@ def test_properties_by_pattern_keep_a_part_open() -> None:
     assert schema == {"type": "object", "properties": {"a": {}, "b": {}}}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "condition",
     [
         {"if": {"required": ["b"]}, "then": {"required": ["c"]}},
@@ -101,7 +100,7 @@ def test_one_open_alternative_opens_the_object() -> None:
     assert schema == {"type": "object", "properties": {"a": {}, "b": {}}}
 
 
-@pytest.mark.parametrize("key", ["anyOf", "oneOf"])
+@each_row("key", ["anyOf", "oneOf"])
 def test_alternatives_become_one_object_with_all_properties(key: str) -> None:
     one = {"properties": {"a": {"type": "string"}, "b": {}}, "required": ["b", "a"]}
     other = {"properties": {"a": {"type": "integer"}}, "required": ["a"]}
@@ -130,7 +129,7 @@ def test_what_one_alternative_leaves_free_is_shown_and_stays_free() -> None:
     assert argument(schema) == {"anyOf": [{"type": "string"}, {}]}
 
 
-@pytest.mark.parametrize("key", ["not", "enum", "const"])
+@each_row("key", ["not", "enum", "const"])
 def test_openai_takes_no_bare_condition_at_the_top(key: str) -> None:
     condition = {"not": {"required": ["b"]}, "enum": [{"a": 1}], "const": {"a": 1}}[key]
     whole = with_argument({}, **{key: condition})
@@ -148,13 +147,13 @@ def test_alternatives_of_alternatives_end() -> None:
     assert relaxed(whole, OPENAI)[0] == {"type": "object", "properties": {}}
 
 
-@pytest.mark.parametrize("key", ["anyOf", "allOf"])
+@each_row("key", ["anyOf", "allOf"])
 def test_a_part_that_is_the_whole_ends(key: str) -> None:
     whole = with_argument({}, **{key: [{"$ref": "#"}, {"required": ["b"]}]})
     assert argument(relaxed(whole)[0]) == {}
 
 
-@pytest.mark.parametrize("key", ["anyOf", "allOf"])
+@each_row("key", ["anyOf", "allOf"])
 def test_parts_beyond_the_limit_are_left_out(key: str) -> None:
     """Each part refers to all properties, which would be 800,000."""
     names = {f"p{number}": {"const": number} for number in range(MAX_SIZE // 4)}

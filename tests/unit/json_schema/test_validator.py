@@ -4,6 +4,7 @@ import pytest
 
 from mcp_tools_proxy.domain.errors import InvalidArguments
 from mcp_tools_proxy.json_schema.validator import BrokenSchema, compile_check
+from tests.support.tables import each_row
 
 SECRET = "hunter2"
 
@@ -26,7 +27,7 @@ def of(**properties: Any) -> dict[str, Any]:
     return {"type": "object", "properties": properties}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "fits"),
     [({"a": 1, "b": "extra"}, True), ({}, True), ({"a": "1"}, False), ({"a": 1.5}, False)],
 )
@@ -42,7 +43,7 @@ def test_a_refusal_names_path_and_rule() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     "rule",
     [
         {"type": "integer"},
@@ -70,7 +71,7 @@ def test_an_argument_that_is_not_declared_is_named() -> None:
     assert error.message == r'arguments: "x\n" is not allowed here'
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("schema", "message"),
     [
         ({**of(a={}), "unevaluatedProperties": False}, 'arguments: "b" is not allowed here'),
@@ -109,13 +110,13 @@ def test_definitions_of_the_schema_itself_are_found() -> None:
     refusal(schema, {"a": "x"})
 
 
-@pytest.mark.parametrize("ref", ["http://127.0.0.1:9/x.json", "file:///etc/passwd", "#/$defs/no"])
+@each_row("ref", ["http://127.0.0.1:9/x.json", "file:///etc/passwd", "#/$defs/no"])
 def test_a_reference_to_elsewhere_is_never_fetched(ref: str) -> None:
     with pytest.raises(BrokenSchema, match=r"a \$ref cannot be resolved"):
         compile_check(of(a={"$ref": ref}))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "schema", [{"type": "nonsense"}, of(a={"pattern": "("}), {"$schema": "http://example.com/mine"}]
 )
 def test_a_schema_that_cannot_be_compiled_says_why(schema: dict[str, Any]) -> None:
@@ -139,7 +140,7 @@ def test_a_schema_nested_too_deeply_for_the_library_is_broken() -> None:
         compile_check(schema)
 
 
-@pytest.mark.parametrize("pattern", ["^(a+)+$", r"^(?=(a+)+$)((a+)\2+)+$"])
+@each_row("pattern", ["^(a+)+$", r"^(?=(a+)+$)((a+)\2+)+$"])
 def test_a_pathological_pattern_is_bounded(pattern: str) -> None:
     refusal(of(a={"pattern": pattern}), {"a": "a" * 200 + "!"})
 

@@ -15,6 +15,7 @@ from mcp_tools_proxy.encryption.record_cipher import RecordCipher
 from mcp_tools_proxy.logins.login_sealer import LoginSealer
 from mcp_tools_proxy.logins.owner_encoding import sealed_with
 from tests.support.stored_logins import ACME, ANA, BINDING, DEPLOYMENT, KEY, SEALER, make_login
+from tests.support.tables import each_row
 
 TEXTS = st.one_of(
     st.text(max_size=4),
@@ -38,7 +39,7 @@ BINDINGS = st.builds(
 )
 
 
-@pytest.mark.parametrize(
+@each_row(
     "login",
     [
         make_login(),
@@ -60,7 +61,7 @@ def test_a_login_is_sealed_otherwise_each_time() -> None:
     assert len({SEALER.seal(make_login())[:12] for _ in range(100)}) == 100
 
 
-@pytest.mark.parametrize(
+@each_row(
     "owner",
     [
         replace(ANA, server_id="other"),
@@ -75,7 +76,7 @@ def test_a_login_does_not_open_for_another_owner(owner: LoginOwner) -> None:
     assert SEALER.open(SEALER.seal(make_login()), owner, BINDING) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     "binding",
     [
         replace(BINDING, resource="https://wiki.example/"),
@@ -111,7 +112,7 @@ def test_older_keys_open_and_the_first_one_seals() -> None:
     assert LoginSealer([older]).open(both.seal(login), ANA, BINDING) is None
 
 
-@pytest.mark.parametrize("sealed", [b"", b"short", b"x" * 100])
+@each_row("sealed", [b"", b"short", b"x" * 100])
 def test_what_is_no_sealed_login_does_not_open(sealed: bytes) -> None:
     assert SEALER.open(sealed, ANA, BINDING) is None
 
@@ -122,7 +123,7 @@ def test_a_byte_that_was_changed_is_noticed() -> None:
     assert SEALER.open(bytes(sealed), ANA, BINDING) is None
 
 
-@pytest.mark.parametrize("content", [{"format": 2}, {"format": 1, "access_token": "access-1"}, []])
+@each_row("content", [{"format": 2}, {"format": 1, "access_token": "access-1"}, []])
 def test_a_login_of_a_newer_release_is_an_error_without_its_tokens(content: object) -> None:
     sealed = RecordCipher([KEY]).encrypt(json.dumps(content).encode(), sealed_with(ANA, BINDING))
     with pytest.raises(LoginsUnavailable) as refused:
@@ -138,7 +139,7 @@ def test_text_that_cannot_be_encoded_is_an_error_without_the_text() -> None:
     assert (refused.value.__cause__, refused.value.__context__) == (None, None)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "owner",
     [
         replace(ANA, tenant_id=""),

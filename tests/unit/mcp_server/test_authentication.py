@@ -19,9 +19,10 @@ from mcp_tools_proxy.mcp_server.http.authentication import (
     asserted_by_path,
     json_rpc_error_response,
 )
+from tests.support.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path_params", "asserted"),
     [({}, NO_ASSERTION), ({"agent": "reader"}, AssertedIdentity(agent="reader"))],
 )
@@ -31,14 +32,14 @@ def test_the_path_asserts_the_agent(
     assert asserted_by_path({"path_params": path_params}) == asserted
 
 
-@pytest.mark.parametrize("agent", ["", "a\x00b", "x" * 257])
+@each_row("agent", ["", "a\x00b", "x" * 257])
 def test_an_agent_in_the_path_that_is_no_identifier_is_refused(agent: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         asserted_by_path({"path_params": {"agent": agent}})
     assert caught.value.details == {"field": "path"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("error", "status", "headers"),
     [
         (InvalidRequest("x"), 400, {}),

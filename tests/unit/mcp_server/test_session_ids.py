@@ -4,7 +4,6 @@ import secrets
 from collections.abc import Mapping
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from mcp_tools_proxy.domain.list_options import ListOptions, SchemaStyle
 from mcp_tools_proxy.mcp_server.handshake_session import Declared
 from mcp_tools_proxy.mcp_server.http.sessions.session_ids import SessionIds
 from mcp_tools_proxy.wire.mcp_protocol import HANDSHAKE_VERSIONS
+from tests.support.tables import each_row
 from tests.support.virtual_time import ManualClock
 
 KEY, OTHER_KEY = (secrets.token_bytes(32) for _ in range(2))
@@ -30,8 +30,8 @@ def new_id(ids: SessionIds, about: Declared | None = None) -> bytes:
     return ids.create(about or declared(), CALLER, PATH, LISTS)[0]
 
 
-@pytest.mark.parametrize("version", HANDSHAKE_VERSIONS)
-@pytest.mark.parametrize(
+@each_row("version", HANDSHAKE_VERSIONS)
+@each_row(
     "capabilities",
     [
         {},
@@ -59,7 +59,7 @@ def test_an_id_says_what_its_client_declared(version: str, capabilities: Mapping
 STYLES = (None, *ToolNameStyle)
 
 
-@pytest.mark.parametrize("style", STYLES)
+@each_row("style", STYLES)
 def test_an_id_says_in_which_style_its_session_names_tools(style: ToolNameStyle | None) -> None:
     session_id, _ = SessionIds([KEY]).create(
         declared(), CALLER, PATH, LISTS, ListOptions(name_style=style)
@@ -82,7 +82,7 @@ def test_no_client_can_change_the_style_of_its_session() -> None:
     assert [style for style, claims in changed.items() if claims] == [ToolNameStyle.ALIAS]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "options",
     [
         ListOptions(schemas=SchemaStyle.PLAIN),
@@ -124,7 +124,7 @@ def test_ids_are_short_unique_and_may_be_in_a_header() -> None:
     assert all(id_.decode("ascii").isprintable() and b" " not in id_ for id_ in made)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "other",
     [
         Caller(tenant_id="tenant_2", user_id="u", agent="reader"),
@@ -133,7 +133,6 @@ def test_ids_are_short_unique_and_may_be_in_a_header() -> None:
         Caller(tenant_id="tenant_1", user_id="u", agent="writer"),
         Caller(tenant_id="tenant_1", user_id="u"),
     ],
-    ids=str,
 )
 def test_nobody_else_can_use_an_id(other: Caller) -> None:
     ids = SessionIds([KEY])

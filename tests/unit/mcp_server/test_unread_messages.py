@@ -3,8 +3,6 @@
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 
-import pytest
-
 from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.mcp_server.http.unread_messages import (
     LEAST_BYTES,
@@ -13,6 +11,7 @@ from mcp_tools_proxy.mcp_server.http.unread_messages import (
     UnreadMessages,
 )
 from tests.support.configuration import Json
+from tests.support.tables import each_row
 
 PROGRESS: Json = {"jsonrpc": "2.0", "method": "notifications/progress", "params": {}}
 HALF = MAX_WAITING_BYTES // 2
@@ -88,7 +87,7 @@ def test_the_bytes_of_answers_count() -> None:
     assert not refuses(unread, 3)
 
 
-@pytest.mark.parametrize("count", [1, MAX_UNREAD])
+@each_row("count", [1, MAX_UNREAD])
 def test_what_the_server_sends_by_itself_counts_too(count: int) -> None:
     unread = UnreadMessages()
     with waiting(*(unread.sending(PROGRESS, 1) for _ in range(count))):

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.policy.aliases import alias_of, impersonates_server, qualified_name
+from tests.support.tables import each_row
 
 LEGAL = re.compile(r"^[a-zA-Z0-9_-]{1,64}$")
 
@@ -22,7 +23,7 @@ def is_hashed(alias: str) -> bool:
     return "__" not in alias and re.search(r"(^|_)[0-9a-f]{8}$", alias) is not None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("server_id", "tool", "alias"),
     [
         ("notes", "search", "notes__search"),
@@ -38,7 +39,7 @@ def test_only_the_colon_changes_where_the_rest_is_legal(
     assert alias_of(server_id, tool) == alias
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("server_id", "tool", "readable"),
     [
         ("a__b", "c", "a_b_c_"),
@@ -93,7 +94,7 @@ def test_a_pair_made_of_the_pieces_of_anothers_alias_does_not_get_it(
 
 
 @pytest.mark.requirement("A-19")
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "name", "impersonates"),
     [
         (Kind.TOOL, "search", False),

@@ -3,13 +3,14 @@
 import pytest
 
 from mcp_tools_proxy.policy.blocklist import Blocked, Blocklist, Path, declared_path
+from tests.support.tables import each_row
 
 pytestmark = pytest.mark.requirement("T-06")
 
 BLOCKLIST = Blocklist(["leak", "Утечка", "drop table"])
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     ["leak", "please LEAK it", "leak,", "(leak)", "ｌｅａｋ", "утечка данных", "УТЕЧКА",
      "DROP TABLE users", "a leak"],
@@ -18,21 +19,19 @@ def test_a_keyword_as_a_whole_word_blocks(text: str) -> None:
     assert BLOCKLIST.find({"query": text})
 
 
-@pytest.mark.parametrize(
-    "text", ["leaks", "leaky", "bleak", "leak_1", "утечками", "", "drop  table"]
-)
+@each_row("text", ["leaks", "leaky", "bleak", "leak_1", "утечками", "", "drop  table"])
 def test_a_part_of_a_word_does_not_block(text: str) -> None:
     assert not BLOCKLIST.find({"query": text})
 
 
-@pytest.mark.parametrize(
+@each_row(
     "hidden",
     ["\u200b", "\u200d", "\u2060", "\ufeff", "\u00ad", "\u202e", "\u2066", "\u200f", "\u034f",
      "\u3164", "\ufe0f", "\ufe01", "\U000e0100", "\U000e0061", "\u180e", "\x08",
      "\u200b\u00ad\u202e"],
-    ids=ascii,
+
 )  # fmt: skip
-@pytest.mark.parametrize("text", ["le|ak", "l|e|a|k", "|leak|", "leak|now", "l|eak|now", "у|течка",
+@each_row("text", ["le|ak", "l|e|a|k", "|leak|", "leak|now", "l|eak|now", "у|течка",
                                   "drop| |table", "(leak|)"])  # fmt: skip
 def test_hidden_characters_do_not_hide_a_keyword(text: str, hidden: str) -> None:
     assert BLOCKLIST.find({"query": text.replace("|", hidden)})
@@ -46,7 +45,7 @@ def test_hidden_characters_of_a_keyword_do_not_matter() -> None:
     assert Blocklist(["le\u00adak"]).find({"query": "leak"}) == Blocked(("query",), "leak")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "keyword"),
     [
         ("lеаk", "leak"),  # Cyrillic е and а
@@ -60,14 +59,13 @@ def test_hidden_characters_of_a_keyword_do_not_matter() -> None:
         ("drop tаble", "drop table"),
         ("drоp tаble", "drop table"),
     ],
-    ids=ascii,
 )
 def test_a_keyword_in_letters_of_several_scripts_blocks(text: str, keyword: str) -> None:
     found = BLOCKLIST.find({"query": f"please {text} it"})
     assert found == Blocked(("query",), keyword)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("keyword", "text"),
     [
         ("cop", "вынеси сор"),  # a Russian word that looks like it, letter by letter
@@ -78,7 +76,6 @@ def test_a_keyword_in_letters_of_several_scripts_blocks(text: str, keyword: str)
         ("cop", "сорt"),
         ("cop", "сор_cop"),
     ],
-    ids=ascii,
 )
 def test_a_word_of_one_script_is_read_as_it_is(keyword: str, text: str) -> None:
     assert not Blocklist([keyword]).find({"query": text})
@@ -90,7 +87,7 @@ def test_a_text_of_hidden_characters_and_lookalikes_is_searched_in_linear_time()
     assert not BLOCKLIST.find({"query": text})
 
 
-@pytest.mark.parametrize(
+@each_row(
     "arguments",
     [{"a": {"b": ["x", {"c": "leak"}]}}, {"a": [["leak"]]}, {"x": 1, "y": None, "z": "leak"}],
 )
@@ -98,19 +95,17 @@ def test_nested_strings_are_searched(arguments: dict[str, object]) -> None:
     assert BLOCKLIST.find(arguments)
 
 
-@pytest.mark.parametrize(
-    "name", ["tenant_id", "user_id", "doc_id", "section_id", "anchor_chunk_id"]
-)
+@each_row("name", ["tenant_id", "user_id", "doc_id", "section_id", "anchor_chunk_id"])
 def test_identifiers_are_not_searched(name: str) -> None:
     assert not BLOCKLIST.find({name: "leak"})
 
 
-@pytest.mark.parametrize("arguments", [{"a": 1}, {"a": True}, {"a": None}, {"leak": "x"}, {}])
+@each_row("arguments", [{"a": 1}, {"a": True}, {"a": None}, {"leak": "x"}, {}])
 def test_what_is_no_string_argument_does_not_block(arguments: dict[str, object]) -> None:
     assert not BLOCKLIST.find(arguments)
 
 
-@pytest.mark.parametrize("keywords", [[], [""]])
+@each_row("keywords", [[], [""]])
 def test_no_keywords_means_off(keywords: list[str]) -> None:
     assert not Blocklist(keywords).find({"query": "leak"})
 
@@ -127,7 +122,7 @@ def test_a_long_text_is_known_to_be_long() -> None:
     assert (BLOCKLIST.is_long({"q": "x" * 30_000}), BLOCKLIST.is_long({"q": "x"})) == (True, False)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "found"),
     [
         ({"q": "a LEAK"}, Blocked(("q",), "leak")),
@@ -138,9 +133,7 @@ def test_what_is_found_says_where_and_which(arguments: dict[str, object], found:
     assert BLOCKLIST.find(arguments) == found
 
 
-@pytest.mark.parametrize(
-    "text", ["leak", "leaks", "le", "leak it", "lead", "LEAK\u200bS", "l\u0435ad"]
-)
+@each_row("text", ["leak", "leaks", "le", "leak it", "lead", "LEAK\u200bS", "l\u0435ad"])
 def test_of_keywords_that_begin_alike_the_longest_is_found(text: str) -> None:
     keywords = ["le", "leak", "leaks", "leak it", "lead", *(f"lea{n}" for n in range(500))]
     folded = text.lower().replace("\u200b", "").replace("\u0435", "e")
@@ -159,7 +152,7 @@ def test_without_keywords_no_text_is_long() -> None:
     assert not Blocklist([]).is_long({"q": "x" * 30_000})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "spelt"),
     [
         (("query",), "query"),
@@ -183,6 +176,6 @@ def test_a_path_is_spelt_as_far_as_it_is_declared(path: Path, spelt: str) -> Non
     assert declared_path(path, schema) == spelt
 
 
-@pytest.mark.parametrize("schema", [{}, {"properties": 5}])
+@each_row("schema", [{}, {"properties": 5}])
 def test_a_schema_that_declares_nothing_names_nothing(schema: dict[str, object]) -> None:
     assert declared_path(("query",), schema) == ""

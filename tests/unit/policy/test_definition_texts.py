@@ -5,7 +5,6 @@ import json
 import unicodedata
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +17,7 @@ from mcp_tools_proxy.policy.override_names import LOCAL_TOOLS
 from mcp_tools_proxy.wire.text import printable
 from mcp_tools_proxy.wire.unicode.hidden_characters import HIDDEN
 from tests.support.examples import at_most
+from tests.support.tables import each_row
 
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -45,7 +45,7 @@ def test_equal_values_have_one_canonical_form(value: Any) -> None:
     assert canonical_json(read) == canonical
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "text"),
     [
         ({"b": 1, "a": [1.0, 2.5, True, None]}, '{"a":[1,2.5,true,null],"b":1}'),
@@ -63,7 +63,7 @@ def flags_of(descriptor: dict[str, Any]) -> list[tuple[str, str]]:
     return [(flag.reason.value, flag.field) for flag in found.flags]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("hidden", "reason"),
     [
         ("\u202e", "bidi_control"),
@@ -104,7 +104,7 @@ def test_every_format_character_is_hidden() -> None:
 TOOLS = (("notes", "find"), ("github", "search"), ("github", "github__open"), ("team", "find"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("server_id", "name", "suspicious"),
     [
         ("team", "find", False),
@@ -136,7 +136,7 @@ EXCEL = (
 )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("server_id", "name", "suspicious"),
     [
         ("office", "excel_copy_sheet", False),
@@ -181,7 +181,7 @@ NAMES_OF_REAL_SERVERS = {
 }
 
 
-@pytest.mark.parametrize("server_id", NAMES_OF_REAL_SERVERS)
+@each_row("server_id", NAMES_OF_REAL_SERVERS)
 def test_the_names_of_real_servers_are_no_lookalikes(server_id: str) -> None:
     tools = [(owner, it) for owner, names in NAMES_OF_REAL_SERVERS.items() for it in names]
     names = KnownNames.of(NAMES_OF_REAL_SERVERS, LOCAL_TOOLS, tools)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.policy.exclusions import NO_EXCLUSIONS, Exclusions, name_variants
 from mcp_tools_proxy.wire.uris import MAX_DECODINGS
+from tests.support.tables import each_row
 
 words = st.text(st.sampled_from("ab:-/."), min_size=1, max_size=6)
 names = words | st.text(min_size=1, max_size=20)
@@ -22,7 +23,7 @@ entries = st.lists(
 
 
 @pytest.mark.requirement("A-05", "A-18")
-@pytest.mark.parametrize(
+@each_row(
     ("entry", "hit"),
     [
         ("x", ["tool a", "prompt a", "resource a", "tool a-b", "tool None"]),
@@ -124,7 +125,7 @@ def test_an_excluded_uri_is_hit_in_other_spellings(spelt: tuple[str, str], entry
 
 
 @pytest.mark.requirement("A-20")
-@pytest.mark.parametrize(
+@each_row(
     "uri", ["raw://secrets", "raw://secre", "raw://x/secret", "raw://secret/x", "web://secret", ""]
 )
 def test_another_uri_is_not_hit(uri: str) -> None:
@@ -132,7 +133,7 @@ def test_another_uri_is_not_hit(uri: str) -> None:
 
 
 @pytest.mark.requirement("A-19", "A-20")
-@pytest.mark.parametrize("server_id", ["a", "a-b-c", "b", None])
+@each_row("server_id", ["a", "a-b-c", "b", None])
 def test_a_uri_is_not_hit_by_another_servers_entry(server_id: str | None) -> None:
     assert not Exclusions(["a-b:raw://x", "tool:raw://x"]).matches_uri(server_id, "raw://x")
 

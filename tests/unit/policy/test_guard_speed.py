@@ -5,13 +5,12 @@ Thread CPU time is measured, not the time of a clock: a busy machine does not ch
 
 import time
 
-import pytest
-
 from mcp_tools_proxy.domain.guards import GuardName
 from mcp_tools_proxy.policy.guards.detectors import DETECTORS
 from mcp_tools_proxy.policy.guards.screen import MAX_SPANS
 from mcp_tools_proxy.policy.guards.texts import Texts
 from tests.support.loop_turns import unhurried_s
+from tests.support.tables import each_row
 
 STEP_S = 0.05
 """What one turn of the event loop may take."""
@@ -55,7 +54,7 @@ HOSTILE = {
 """Beginnings of what guards find, without the ends: each was meant to make a search go back."""
 
 
-@pytest.mark.parametrize("kind", HOSTILE)
+@each_row("kind", HOSTILE)
 def test_no_step_of_a_guard_takes_long(kind: str) -> None:
     guards = [it for it in GuardName if it is not GuardName.SECRETS]
     slow = []

@@ -1,7 +1,5 @@
 """Why an item of a preset cannot be used: one reason each, the same wherever it is asked."""
 
-import pytest
-
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.configuration import Missing, Preset, Reference
 from mcp_tools_proxy.domain.offers.definitions import DefinitionKey, DefinitionKind
@@ -12,6 +10,7 @@ from mcp_tools_proxy.gateway.check.missing_items import explain_missing
 from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.item_reasons import ItemReasons, Why
 from mcp_tools_proxy.policy.visibility import PresetScope
+from tests.support.tables import each_row
 
 TASK = InvalidItem(kind=Kind.TOOL, name="long", reason="it is a task", needs_task=True)
 WRONG = InvalidItem(kind=Kind.TOOL, name="odd", reason="its name is a number")
@@ -57,7 +56,7 @@ def reasons() -> ItemReasons:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("server_id", "name", "why", "text"),
     [
         ("known", "other", Why.NOT_OFFERED, 'server "known" does not offer this tool'),

@@ -14,6 +14,7 @@ from mcp_tools_proxy.domain.offers.view import Route, Shadowed, View
 from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.preset_filter import filter_capabilities, without_excluded
 from tests.support.builders import make_preset, make_snapshot
+from tests.support.tables import each_row
 from tests.unit.policy.any_preset import presets_of, references_to, some_server_id
 
 S1 = make_snapshot(tools=["t1", "t2"], prompts=["p1"], resources=["u1", "u2"], by="s1")
@@ -72,7 +73,7 @@ def test_a_resource_alone_puts_its_server_in_scope() -> None:
 
 
 @pytest.mark.requirement("P-05")
-@pytest.mark.parametrize(
+@each_row(
     "preset",
     [
         EMPTY_PRESET,
@@ -95,7 +96,7 @@ def test_a_tool_keeps_its_descriptor_and_its_neighbours_stay_out() -> None:
 
 
 @pytest.mark.requirement("P-07")
-@pytest.mark.parametrize("reference", ["s1/T1", "s1/t", "s1/t3", "gone/t1", "s1/"])
+@each_row("reference", ["s1/T1", "s1/t", "s1/t3", "gone/t1", "s1/"])
 def test_a_tool_that_is_not_offered_is_missing_and_nothing_else_changes(reference: str) -> None:
     view = filter_capabilities(BOTH, make_preset(tools=["s1/t1", reference]))
     assert (list(view.tools), missing(view)) == (["s1:t1"], [f"tool {reference}"])
@@ -149,7 +150,7 @@ def test_open_prompts_and_resources_are_those_of_the_servers_in_scope() -> None:
 
 
 @pytest.mark.requirement("P-11", "P-12")
-@pytest.mark.parametrize("none", [[], ["-s1/p1", "-s1/u1"]], ids=["empty", "all disabled"])
+@each_row("none", [[], ["-s1/p1", "-s1/u1"]], ids=["empty", "all disabled"])
 def test_a_list_without_enabled_references_lets_nothing_through(none: list[str]) -> None:
     view = filter_capabilities(BOTH, make_preset(tools=["s1/t1"], prompts=none, resources=none))
     assert (view.prompts, view.resources) == ({}, {})

@@ -12,6 +12,7 @@ from mcp_tools_proxy.policy.guards.secrets import (
     find_secrets,
 )
 from mcp_tools_proxy.policy.guards.texts import Texts, TextSpan
+from tests.support.tables import each_row
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("kept_secret_rules")]
 """The rules take 4 s of CPU once."""
@@ -49,7 +50,7 @@ def test_a_private_key_that_is_only_named_is_no_finding() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         'curl -H "Authorization: Bearer your-token-here" https://api.internal',
@@ -61,13 +62,13 @@ def test_a_placeholder_of_documentation_is_no_finding(text: str) -> None:
     assert found_in(text)[0] == []
 
 
-@pytest.mark.parametrize("secret", ["password7Kq2vX", "my-tok3n", "passWort", "changeme"])
+@each_row("secret", ["password7Kq2vX", "my-tok3n", "passWort", "changeme"])
 def test_a_secret_with_words_of_a_placeholder_is_found(secret: str) -> None:
     spans, joined = found_in(f"postgresql://user:{secret}@db.internal:5432/shop")
     assert [joined[it.start : it.end] for it in spans] == [secret]
 
 
-@pytest.mark.parametrize("place", [WINDOW - 20, WINDOW + OVERLAP - 20, 2 * WINDOW - 1])
+@each_row("place", [WINDOW - 20, WINDOW + OVERLAP - 20, 2 * WINDOW - 1])
 def test_a_secret_across_the_end_of_a_window_is_found_once(place: int) -> None:
     spans, joined = found_in(f"{'é' * place} {TOKEN} {'y' * 3 * WINDOW}")
     assert [joined[it.start : it.end] for it in spans] == [TOKEN]

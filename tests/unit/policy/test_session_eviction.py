@@ -4,6 +4,7 @@ import pytest
 
 from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.policy.session_eviction import IdleSession, select_session_to_evict
+from tests.support.tables import each_row
 
 
 def evicted(idle: str, tenants: dict[str, int], newcomer: str) -> str:
@@ -22,7 +23,7 @@ def test_of_equally_idle_ones_the_first_ends() -> None:
     assert evicted("a1 a1.0", {"a": 4}, "a") == "a1"
 
 
-@pytest.mark.parametrize("newcomer", ["a", "b", "c"])
+@each_row("newcomer", ["a", "b", "c"])
 def test_a_tenant_with_many_sessions_loses_its_own(newcomer: str) -> None:
     assert evicted("b1 a3 a2", {"a": 3, "b": 1}, newcomer) == "a2"
 
@@ -31,7 +32,7 @@ def test_a_tenant_that_has_the_most_evicts_its_own() -> None:
     assert evicted("b1 a2", {"a": 3, "b": 1}, "a") == "a2"
 
 
-@pytest.mark.parametrize(("large", "small"), ["ab", "ba"])
+@each_row(("large", "small"), ["ab", "ba"])
 def test_a_tenant_that_has_the_most_evicts_no_other(large: str, small: str) -> None:
     with pytest.raises(CapacityExceeded, match="4 sessions are open and in use"):
         evicted(f"{small}1", {large: 3, small: 1}, large)

@@ -1,11 +1,10 @@
 """How many slots of a common limit one tenant may use."""
 
-import pytest
-
 from mcp_tools_proxy.policy.tenant_share import tenant_share
+from tests.support.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("limit", "share"), [(1, 1), (2, 1), (3, 2), (4, 3), (7, 6), (8, 6), (64, 48), (1000, 750)]
 )
 def test_a_tenant_may_use_all_but_a_quarter(limit: int, share: int) -> None:

@@ -9,6 +9,7 @@ from mcp_tools_proxy.domain.configuration import EMPTY_PRESET, AgentProfile, Pre
 from mcp_tools_proxy.policy.preset_filter import filter_capabilities
 from mcp_tools_proxy.policy.visibility import Denial, PresetScope, Visibility
 from tests.support.builders import make_preset, make_snapshot
+from tests.support.tables import each_row
 from tests.unit.policy.any_preset import presets_of, references_to, some_server_id
 
 
@@ -24,7 +25,7 @@ def visibility(
 
 
 @pytest.mark.requirement("A-03", "A-04")
-@pytest.mark.parametrize(
+@each_row(
     ("server_ids", "left"),
     [
         (None, ["A", "B", "C"]),
@@ -44,7 +45,7 @@ def test_client_ids_leave_these_servers(
 
 
 @pytest.mark.requirement("A-05", "A-06", "A-15")
-@pytest.mark.parametrize(
+@each_row(
     ("exclude", "left"),
     [
         ((), ["tool_A", "tool_B", "prompt_C"]),
@@ -65,19 +66,19 @@ def test_the_server_is_refused_before_what_is_excluded() -> None:
     assert of_agent.denial(Kind.TOOL, "B", "x") is Denial.SERVER
 
 
-@pytest.mark.parametrize("name", ["x", "tool:x"])
+@each_row("name", ["x", "tool:x"])
 def test_what_is_ours_is_refused_by_name_and_by_nothing_else(name: str) -> None:
     narrow = visibility(server_ids=(), exclude=("y",), preset=EMPTY_PRESET)
     assert narrow.denial(Kind.TOOL, None, "x") is None
     assert visibility(exclude=(name,)).denial(Kind.TOOL, None, "x") is Denial.EXCLUDED
 
 
-@pytest.mark.parametrize("kind", Kind)
+@each_row("kind", Kind)
 def test_the_empty_preset_refuses_everything_of_servers(kind: Kind) -> None:
     assert visibility(preset=EMPTY_PRESET).denial(kind, "s", "x") is Denial.PRESET
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("preset", "left"),
     [
         (make_preset(tools=["a/x"]), ["tool a", "prompt a", "resource a"]),

@@ -12,6 +12,7 @@ from mcp_tools_proxy.ratelimit.budget_limits import BudgetLimits
 from mcp_tools_proxy.ratelimit.limiter import Limiter, build_limiter
 from mcp_tools_proxy.ratelimit.memory_storage import MemoryStorage
 from mcp_tools_proxy.telemetry.metrics import Metrics
+from tests.support.tables import each_row
 from tests.support.virtual_time import ManualClock
 
 
@@ -243,7 +244,7 @@ def test_it_shows_where_it_counts_and_what() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url",
     [
         "memcached://localhost:11211",
@@ -264,7 +265,7 @@ def test_a_bad_url_is_refused_in_one_line_that_names_its_variable(url: str) -> N
     assert "sec" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url", ["redis://localhost", "redis://user:secret@[::1]:7000/3", "rediss://redis.example/1"]
 )
 def test_a_usable_url_makes_a_limiter_without_connecting(url: str) -> None:

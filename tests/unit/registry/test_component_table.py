@@ -6,6 +6,7 @@ from mcp_tools_proxy.policy.visibility import Visibility
 from mcp_tools_proxy.registry.component_table import ComponentTable, drop_name_conflicts
 from mcp_tools_proxy.registry.permissions import WITHOUT_AGENT, Permissions
 from tests.support.fakes import FakeTool
+from tests.support.tables import each_row
 
 OWN = FakeTool(name="a:x", server_id="a")
 IMPOSTOR = FakeTool(name="b:a:x", server_id="b")
@@ -21,7 +22,7 @@ def test_the_full_name_of_a_hidden_tool_means_no_other_servers_tool() -> None:
     assert TABLE.find("b:a:x", only_b) == (IMPOSTOR,)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "alias"),
     [("local", "x"), ("x", "local"), ("a:one", "x"), ("x", "a__one"), ("a__one", "x")],
 )

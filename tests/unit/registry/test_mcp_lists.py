@@ -17,6 +17,7 @@ from mcp_tools_proxy.registry.permissions import AccessRules
 from mcp_tools_proxy.registry.registry import Registry
 from tests.support.builders import make_caller
 from tests.support.fakes import FakePrompt, FakeResource, FakeTemplate, FakeTool
+from tests.support.tables import each_row
 from tests.unit.registry.registry_cases import outcome
 
 LOCAL = FakeTool(name="local")
@@ -243,12 +244,12 @@ async def test_the_tag_of_each_other_kind_changes_when_its_list_does() -> None:
 # Schemas by name
 
 
-@pytest.mark.parametrize("name", ["a:search", "a__search"])
+@each_row("name", ["a:search", "a__search"])
 def test_a_schema_is_found_by_every_name_that_leads_to_its_tool(name: str) -> None:
     assert registry_of(LOCAL, SEARCH).input_schema(name, CALLER) is SEARCH.spec.input_schema
 
 
-@pytest.mark.parametrize("name", ["search", "nope", "b:drop all", ""])
+@each_row("name", ["search", "nope", "b:drop all", ""])
 def test_a_name_that_leads_to_no_tool_or_to_two_has_no_schema(name: str) -> None:
     assert registry_of(LOCAL, SEARCH, TWIN).input_schema(name, CALLER) is None
 

@@ -1,7 +1,5 @@
 """What a server may offer that was not connected to yet: by preset, exclusions and profile."""
 
-import pytest
-
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.configuration import Preset, Reference
 from mcp_tools_proxy.domain.offers.overrides import Overrides
@@ -10,6 +8,7 @@ from mcp_tools_proxy.policy.visibility import PresetScope, Visibility
 from mcp_tools_proxy.registry.pending_offers import PendingOffers
 from mcp_tools_proxy.registry.permissions import WITHOUT_AGENT, Permissions
 from tests.support.builders import make_preset, refs
+from tests.support.tables import each_row
 
 OFFERS = PendingOffers(
     scope=PresetScope.of(make_preset(tools=["s1/a", "s1/excluded", "s2/a"])),
@@ -19,7 +18,7 @@ OFFERS = PendingOffers(
 ONLY_S2 = Permissions("reader", Visibility(server_ids=frozenset({"s2"})))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("server_id", "name", "permissions", "may"),
     [
         ("s1", "s1:a", WITHOUT_AGENT, True),

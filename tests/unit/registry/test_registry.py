@@ -20,6 +20,7 @@ from mcp_tools_proxy.registry.permissions import AccessRules
 from mcp_tools_proxy.registry.registry import Registry
 from tests.support.builders import make_call, make_caller, make_preset, make_snapshot
 from tests.support.fakes import FakePrompt, FakeResource, FakeTemplate, FakeTool, fake_components
+from tests.support.tables import each_row
 
 SEARCH = FakeTool(name="search")
 REMOTE = FakeTool(name="a:b", alias="a__b", server_id="a")
@@ -52,7 +53,7 @@ def registry_of(snapshots: dict[str, Snapshot], preset: Preset) -> Registry:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "tool"), [("search", SEARCH), *((name, REMOTE) for name in ("a:b", "a__b", "b"))]
 )
 def test_every_name_finds_its_tool(name: str, tool: FakeTool) -> None:
@@ -60,14 +61,14 @@ def test_every_name_finds_its_tool(name: str, tool: FakeTool) -> None:
 
 
 @pytest.mark.requirement("F-08", "F-09", "F-10", "P-18")
-@pytest.mark.parametrize("name", ["a:c", "x:y", "a:b:c", "search:x", "a::b", "A:b"])
+@each_row("name", ["a:c", "x:y", "a:b:c", "search:x", "a::b", "A:b"])
 def test_a_qualified_name_outside_the_view_is_not_allowed(name: str) -> None:
     with pytest.raises(ToolNotAllowed, match="the active preset does not allow it, or its server"):
         REGISTRY.resolve(make_call(name))
 
 
 @pytest.mark.requirement("F-07")
-@pytest.mark.parametrize("name", ["", "Search", "search ", ":b", "a:", ":", "B", "::"])
+@each_row("name", ["", "Search", "search ", ":b", "a:", ":", "B", "::"])
 def test_any_other_unknown_name_is_not_found_and_says_what_is_expected(name: str) -> None:
     with pytest.raises(ToolNotFound) as caught:
         REGISTRY.resolve(make_call(name))
@@ -96,20 +97,20 @@ def test_a_name_that_is_nearly_one_is_told_the_qualified_one() -> None:
 
 
 @pytest.mark.requirement("F-13")
-@pytest.mark.parametrize("name", ["hello", "s:hello"])
+@each_row("name", ["hello", "s:hello"])
 def test_a_prompt_goes_by_its_name_also_with_its_server_in_front(name: str) -> None:
     assert REGISTRY.resolve(prompt_call(name)) is HELLO
 
 
 @pytest.mark.requirement("F-15")
-@pytest.mark.parametrize("name", ["", "Hello", "t:hello", "search", "u://1"])
+@each_row("name", ["", "Hello", "t:hello", "search", "u://1"])
 def test_any_other_prompt_is_not_found(name: str) -> None:
     with pytest.raises(PromptNotFound):
         REGISTRY.resolve(prompt_call(name))
 
 
 @pytest.mark.requirement("F-13")
-@pytest.mark.parametrize(
+@each_row(
     ("uri", "resource"),
     [("u://1", ONE), ("s:u://1", ONE), ("a name without a URI", NAMED)],
 )
@@ -118,7 +119,7 @@ def test_a_resource_goes_by_its_key(uri: str, resource: FakeResource) -> None:
 
 
 @pytest.mark.requirement("F-13")
-@pytest.mark.parametrize("uri", ["u://other", "u://2", "s:u://2"])
+@each_row("uri", ["u://other", "u://2", "s:u://2"])
 def test_any_other_uri_is_read_through_the_first_template_that_fits(uri: str) -> None:
     resource = REGISTRY.resolve(resource_call(uri))
     assert isinstance(resource, FakeResource)
@@ -126,7 +127,7 @@ def test_any_other_uri_is_read_through_the_first_template_that_fits(uri: str) ->
 
 
 @pytest.mark.requirement("F-14", "F-15")
-@pytest.mark.parametrize("uri", ["", "v://1", "U://1", "hello", "a:b"])
+@each_row("uri", ["", "v://1", "U://1", "hello", "a:b"])
 def test_any_other_resource_is_not_found(uri: str) -> None:
     with pytest.raises(ResourceNotFound):
         REGISTRY.resolve(resource_call(uri))
@@ -137,9 +138,7 @@ def test_a_kind_is_never_found_under_the_name_of_another() -> None:
         REGISTRY.resolve(make_call("hello"))
 
 
-@pytest.mark.parametrize(
-    "call", [prompt_call("helo"), resource_call("w://1")], ids=["prompt", "resource"]
-)
+@each_row("call", [prompt_call("helo"), resource_call("w://1")], ids=["prompt", "resource"])
 def test_a_wrong_name_is_answered_with_what_to_do(call: Call) -> None:
     with pytest.raises(ProxyError, match="did you mean"):
         REGISTRY.resolve(call)
@@ -170,7 +169,7 @@ def test_each_kind_is_listed_once_and_in_order() -> None:
     ]
 
 
-@pytest.mark.parametrize("kind", Kind)
+@each_row("kind", Kind)
 def test_an_agent_without_a_profile_may_use_nothing(kind: Kind) -> None:
     with pytest.raises(AgentNotFound):
         REGISTRY.resolve(make_call("search", kind=kind, agent="a"))
@@ -188,9 +187,7 @@ def test_an_agent_without_a_profile_sees_nothing() -> None:
             listing(agent)
 
 
-@pytest.mark.parametrize(
-    "twin", [FakeTool(name="search", alias="other"), FakeTool(name="other", alias="search")]
-)
+@each_row("twin", [FakeTool(name="search", alias="other"), FakeTool(name="other", alias="search")])
 def test_two_tools_of_one_name_are_refused(twin: FakeTool) -> None:
     with pytest.raises(ValueError, match="two components"):
         Registry.build([SEARCH, twin])

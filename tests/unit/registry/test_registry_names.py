@@ -20,6 +20,7 @@ from mcp_tools_proxy.registry.permissions import AccessRules
 from mcp_tools_proxy.registry.registry import Registry
 from tests.support.builders import make_call, make_caller
 from tests.support.fakes import FakePrompt, FakeResource, FakeTemplate, FakeTool
+from tests.support.tables import each_row
 
 AGENT = "reader"
 
@@ -35,9 +36,7 @@ def access_rules(*servers: str, excluded: Exclusions = NO_EXCLUSIONS) -> AccessR
 
 
 @pytest.mark.requirement("A-19")
-@pytest.mark.parametrize(
-    ("name", "refusal"), [("bank:pay", ToolNotAllowed), ("bank__pay", ToolNotFound)]
-)
+@each_row(("name", "refusal"), [("bank:pay", ToolNotAllowed), ("bank__pay", ToolNotFound)])
 def test_a_tool_never_answers_for_a_server_that_is_away(
     name: str, refusal: type[Exception]
 ) -> None:
@@ -55,7 +54,7 @@ def test_a_tool_with_underscores_that_name_no_server_goes_by_its_bare_name() -> 
 
 
 @pytest.mark.requirement("A-19")
-@pytest.mark.parametrize("caller", [make_caller(agent=AGENT), make_caller()])
+@each_row("caller", [make_caller(agent=AGENT), make_caller()])
 def test_a_prompt_never_answers_for_a_server_that_is_away(caller: Caller) -> None:
     prompts = [FakePrompt("bank:pay", server_id="evil")]
     registry = Registry.build([], prompts=prompts, access_rules=access_rules("evil", "bank"))
@@ -66,7 +65,7 @@ def test_a_prompt_never_answers_for_a_server_that_is_away(caller: Caller) -> Non
 
 
 @pytest.mark.requirement("A-19")
-@pytest.mark.parametrize("caller", [make_caller(agent=AGENT), make_caller()])
+@each_row("caller", [make_caller(agent=AGENT), make_caller()])
 def test_a_resource_never_answers_for_a_server_that_is_away(caller: Caller) -> None:
     resources = [FakeResource("bank:raw://x", server_id="evil")]
     registry = Registry.build([], resources=resources, access_rules=access_rules("evil", "bank"))
@@ -78,7 +77,7 @@ def test_a_resource_never_answers_for_a_server_that_is_away(caller: Caller) -> N
         registry.resolve(replace(make_call("bank:raw://x", kind=Kind.RESOURCE), caller=caller))
 
 
-@pytest.mark.parametrize("uri", ["bank://x:80/y", "evil:raw://x", "urn:isbn:1"])
+@each_row("uri", ["bank://x:80/y", "evil:raw://x", "urn:isbn:1"])
 def test_a_uri_that_is_no_other_servers_goes_by_itself(uri: str) -> None:
     resources = [FakeResource(uri, server_id="evil")]
     registry = Registry.build([], resources=resources, access_rules=access_rules("evil", "bank"))
@@ -111,7 +110,7 @@ def test_a_uri_whose_scheme_is_a_servers_id_is_read_whole() -> None:
 
 
 @pytest.mark.requirement("A-09", "A-20")
-@pytest.mark.parametrize("uri", ["raw://x", "a:raw://x"])
+@each_row("uri", ["raw://x", "a:raw://x"])
 def test_a_uri_of_a_hidden_template_is_denied_with_and_without_its_server(uri: str) -> None:
     hidden = Exclusions(["a:raw://{rest}"])
     registry = Registry.build(

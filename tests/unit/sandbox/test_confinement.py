@@ -13,6 +13,7 @@ import pytest
 
 from mcp_tools_proxy.sandbox.confinement import missing_for
 from tests.support.kernel import needs_confinement
+from tests.support.tables import each_row
 
 pytestmark = needs_confinement
 
@@ -407,7 +408,7 @@ landlock.abi = lambda: 0
 """
 
 
-@pytest.mark.parametrize("kernel", ["", ON_AN_OLD_KERNEL], ids=["Landlock", "none"])
+@each_row("kernel", ["", ON_AN_OLD_KERNEL], ids=["Landlock", "none"])
 def test_a_parser_sends_signals_to_itself_only(kernel: str) -> None:
     found = tried(
         kernel

@@ -1,8 +1,7 @@
 """A response's head and body go out together; what cannot wait does not."""
 
-import pytest
-
 from mcp_tools_proxy.server.joined_writes import JOINED_BYTES, JoinedWrites
+from tests.support.tables import each_row
 
 HEAD = b"HTTP/1.1 200 OK\r\n\r\n"
 
@@ -64,9 +63,7 @@ def test_a_large_body_is_not_copied() -> None:
     assert transport.written[1] is body
 
 
-@pytest.mark.parametrize(
-    ("method", "chunked"), [("POST", True), ("HEAD", False)], ids=["stream", "no body comes"]
-)
+@each_row(("method", "chunked"), [("POST", True), ("HEAD", False)], ids=["stream", "no body comes"])
 def test_a_head_that_cannot_wait_is_written_at_once(method: str, chunked: bool) -> None:
     cycle = Cycle(method)
     writes, transport = joined(cycle)

@@ -14,6 +14,7 @@ from mcp_tools_proxy.gateway.lifecycle import Lifecycle
 from mcp_tools_proxy.server.http_protocol import BoundedProtocol
 from mcp_tools_proxy.server.listener_copies import MAX_LISTENERS, copies_of
 from mcp_tools_proxy.server.uvicorn_server import GracefulServer, listen
+from tests.support.tables import each_row
 
 CLIENTS = 64
 ACCEPT_TURNS = CLIENTS // MAX_LISTENERS + 4
@@ -32,7 +33,7 @@ def started_server() -> GracefulServer:
     return server
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+@each_row("host", ["127.0.0.1", "::1"])
 def test_a_burst_is_accepted_several_connections_at_a_time(host: str) -> None:
     async def accept_burst() -> tuple[int, int]:
         server = started_server()
@@ -63,7 +64,7 @@ def test_no_copy_still_listens_after_the_server_has_stopped() -> None:
         socket.create_connection(address)
 
 
-@pytest.mark.parametrize(("descriptors", "copies"), [(63, 0), (256, 3), (1024, 15), (4096, 15)])
+@each_row(("descriptors", "copies"), [(63, 0), (256, 3), (1024, 15), (4096, 15)])
 def test_few_descriptors_allow_few_copies(descriptors: int, copies: int) -> None:
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     if before[1] != resource.RLIM_INFINITY and before[1] < descriptors:

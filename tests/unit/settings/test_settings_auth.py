@@ -5,6 +5,7 @@ import json
 import pytest
 
 from mcp_tools_proxy.settings.settings import Settings, SettingsError, load_settings
+from tests.support.tables import each_row
 from tests.unit.settings.environment import problem, put
 
 TOKEN = {"AUTH_MODE": "token", "TOKENS_FILE": "secret.jsonl"}
@@ -196,7 +197,7 @@ PAGES = {
 }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changes", "url"),
     [
         ({}, "https://gateway.example/tools"),

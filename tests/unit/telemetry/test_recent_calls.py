@@ -18,6 +18,7 @@ from mcp_tools_proxy.telemetry.recent_calls import (
 from mcp_tools_proxy.telemetry.tight_budgets import MAX_BUDGETS
 from tests.support.builders import make_call
 from tests.support.fakes import FakeTool
+from tests.support.tables import each_row
 
 NOON = 1_800_000_000.0 // MINUTE_S * MINUTE_S
 
@@ -106,7 +107,7 @@ def test_what_is_older_than_an_hour_is_forgotten() -> None:
     assert hour.recent.figures(None).whole.total == 0
 
 
-@pytest.mark.parametrize("scale_s", [0.0003, 0.02, 1.0, 45.0])
+@each_row("scale_s", [0.0003, 0.02, 1.0, 45.0])
 def test_quantiles_are_within_a_tenth(scale_s: float) -> None:
     draw = random.Random(7)  # noqa: S311 - times of calls, no secret
     times = [scale_s * draw.lognormvariate(0, 1) for _ in range(5000)]

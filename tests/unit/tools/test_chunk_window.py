@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.tools.chunk_window import trim_window, window_radius
+from tests.support.tables import each_row
 
 pytestmark = pytest.mark.requirement("T-02")
 
@@ -17,7 +18,7 @@ def test_the_smallest_radius_that_is_set_wins(radii: list[int | None]) -> None:
     assert window_radius(*radii) == (min(known) if known else 2)
 
 
-@pytest.mark.parametrize(("total", "radius"), [(1, 0), (2, 0), (3, 1), (5, 2), (8, 3)])
+@each_row(("total", "radius"), [(1, 0), (2, 0), (3, 1), (5, 2), (8, 3)])
 def test_a_legacy_total_counts_the_anchor(total: int, radius: int) -> None:
     assert window_radius(None, legacy_total=total) == radius
 

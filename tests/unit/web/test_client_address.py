@@ -1,9 +1,8 @@
 """Whose address a request has, behind proxies that are trusted or not."""
 
-import pytest
-
 from mcp_tools_proxy.web.client_address import Peers
 from mcp_tools_proxy.wire.addresses import group_of
+from tests.support.tables import each_row
 
 PROXIES = ("10.0.0.0/8", "fd00::/8", "127.0.0.1")
 
@@ -14,7 +13,7 @@ def peer(client: str | None, *forwarded: str, trusted: tuple[str, ...] = PROXIES
     return Peers(trusted).address_of(scope)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("client", "forwarded", "expected"),
     [
         ("10.0.0.1", ["203.0.113.7"], "203.0.113.7"),
@@ -51,7 +50,7 @@ def test_without_trusted_proxies_the_header_is_not_believed() -> None:
     assert peer("10.0.0.1", "1.1.1.1", trusted=()) == "10.0.0.1"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("one", "other", "same"),
     [
         ("2001:db8::1", "2001:db8::ffff:1:2:3", True),

@@ -10,6 +10,7 @@ from mcp_tools_proxy.web_client.tcp_sockets import (
     keepalive_sockets,
     timeout_sockets,
 )
+from tests.support.tables import each_row
 
 ADDRESS = (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", ("127.0.0.1", 1))
 
@@ -24,9 +25,7 @@ def test_a_silent_connection_is_kept_alive() -> None:
     assert option_of(sockets, socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
 
 
-@pytest.mark.parametrize(
-    ("option", "value"), [("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)]
-)
+@each_row(("option", "value"), [("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)])
 def test_a_vanished_peer_is_noticed_within_a_minute(option: str, value: int) -> None:
     number = getattr(socket, option, None)
     if number is None:
@@ -34,7 +33,7 @@ def test_a_vanished_peer_is_noticed_within_a_minute(option: str, value: int) -> 
     assert option_of(keepalive_sockets(), socket.IPPROTO_TCP, number) == value
 
 
-@pytest.mark.parametrize(("seconds", "milliseconds"), [(40.0, 40_000), (1e9, LONGEST_MS)])
+@each_row(("seconds", "milliseconds"), [(40.0, 40_000), (1e9, LONGEST_MS)])
 def test_sent_data_may_stay_unconfirmed_for_a_time(seconds: float, milliseconds: int) -> None:
     number = getattr(socket, "TCP_USER_TIMEOUT", None)
     if number is None:

@@ -1,11 +1,10 @@
 """What an unknown name was probably meant to be."""
 
-import pytest
-
 from mcp_tools_proxy.wire.problem_texts import COMPARED_CHARS, COMPARED_NAMES, closest_match
+from tests.support.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "meant"),
     [("note", "notes"), ("Notes", "notes"), ("tikets", "tickets"), ("weather", None), ("", None)],
 )

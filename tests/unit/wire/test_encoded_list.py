@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-import pytest
 from pydantic_core import to_json
 
 from mcp_tools_proxy.wire.encoded_list import EncodedList, encode_message
+from tests.support.tables import each_row
 
 TOOLS = ({"name": "søk"}, {"name": "b\u2028"})
 
@@ -28,9 +28,9 @@ def listed(items: tuple[dict[str, str], ...], kept: Kept) -> EncodedList:
     return EncodedList.of(items, b"tag", kept.keep)
 
 
-@pytest.mark.parametrize("ensure_ascii", [True, False])
-@pytest.mark.parametrize("others", [{}, {"ttlMs": 0, "_meta": {"é": [1]}}])
-@pytest.mark.parametrize("items", [TOOLS, ()])
+@each_row("ensure_ascii", [True, False])
+@each_row("others", [{}, {"ttlMs": 0, "_meta": {"é": [1]}}])
+@each_row("items", [TOOLS, ()])
 def test_a_response_with_a_list_is_encoded_as_any_other(
     items: tuple[dict[str, str], ...], others: dict[str, object], *, ensure_ascii: bool
 ) -> None:
@@ -40,9 +40,7 @@ def test_a_response_with_a_list_is_encoded_as_any_other(
     assert encode_message(response, ensure_ascii=ensure_ascii) == expected
 
 
-@pytest.mark.parametrize(
-    "rest", [{"result": {}}, {"result": {"tools": [1]}}, {"error": {}}, {"method": "ping"}]
-)
+@each_row("rest", [{"result": {}}, {"result": {"tools": [1]}}, {"error": {}}, {"method": "ping"}])
 def test_a_message_without_such_a_list_is_plain_json(rest: dict[str, object]) -> None:
     message = {"jsonrpc": "2.0", **rest}
     assert encode_message(message) == to_json(message)

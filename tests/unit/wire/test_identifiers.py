@@ -1,25 +1,26 @@
 """What a remote backend may know a gateway by."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.wire.identifiers import is_server_identifier, server_identifier_of
+from tests.support.tables import each_row
 
 
-@pytest.mark.parametrize("text", ["a", "Gate.way_1-x", "...", "a" * 64])
+@each_row("text", ["a", "Gate.way_1-x", "...", "a" * 64])
 def test_letters_digits_dots_underscores_and_hyphens_identify(text: str) -> None:
     assert is_server_identifier(text)
 
 
-@pytest.mark.parametrize(
-    "text", ["", ".", "..", "a" * 65, "a/b", "a b", "a\n", "ä", "%41", "{a}"], ids=repr
+@each_row(
+    "text",
+    ["", ".", "..", "a" * 65, "a/b", "a b", "a\n", "ä", "%41", "{a}"],
 )
 def test_what_would_change_the_path_of_a_url_does_not_identify(text: str) -> None:
     assert not is_server_identifier(text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("hostname", "identifier"),
     [
         ("Web-01.Example.COM", "mcp-tools-proxy-web-01.example.com"),

@@ -1,16 +1,15 @@
 import math
 
-import pytest
-
 from mcp_tools_proxy.wire.strict_json import may_overflow, whole_number, without_infinity
+from tests.support.tables import each_row
 
 
-@pytest.mark.parametrize("text", ["1e400", "-1E+999", "1" * 309, "[0.5e310]"])
+@each_row("text", ["1e400", "-1E+999", "1" * 309, "[0.5e310]"])
 def test_numbers_beyond_a_float_are_suspected(text: str) -> None:
     assert may_overflow(text.encode())
 
 
-@pytest.mark.parametrize("text", ["1e99", "12345678901234567890", "1e-400", "{}"])
+@each_row("text", ["1e99", "12345678901234567890", "1e-400", "{}"])
 def test_ordinary_numbers_are_not(text: str) -> None:
     assert not may_overflow(text.encode())
 
@@ -26,8 +25,6 @@ def test_infinities_become_null_wherever_they_are() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("value", "converted"), [(3.0, 3), (3, 3), (3.5, 3.5), (True, True), ("3.0", "3.0")]
-)
+@each_row(("value", "converted"), [(3.0, 3), (3, 3), (3.5, 3.5), (True, True), ("3.0", "3.0")])
 def test_a_float_without_a_fraction_is_an_integer(value: object, converted: object) -> None:
     assert repr(whole_number(value)) == repr(converted)

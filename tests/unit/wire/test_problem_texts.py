@@ -5,6 +5,7 @@ from pydantic import BaseModel, ValidationError
 
 from mcp_tools_proxy.wire.identifiers import Identifier, is_trace_id
 from mcp_tools_proxy.wire.problem_texts import first_of, join_first, place_of, problem_of
+from tests.support.tables import each_row
 
 
 class Sample(BaseModel):
@@ -19,7 +20,7 @@ def first_error(value: object) -> tuple[str, str]:
     return place_of(error, whole="body"), problem_of(error)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "place", "problem"),
     [
         ({}, "name", "is missing"),
@@ -34,17 +35,17 @@ def test_place_and_problem_are_named_without_the_value(
     assert first_error(value) == (place, problem)
 
 
-@pytest.mark.parametrize("text", ["a", "~" * 128, '!"#'])
+@each_row("text", ["a", "~" * 128, '!"#'])
 def test_printable_ascii_is_a_trace_id(text: str) -> None:
     assert is_trace_id(text)
 
 
-@pytest.mark.parametrize("text", ["", "a b", "a\n", "é", "~" * 129, "\x7f"])
+@each_row("text", ["", "a b", "a\n", "é", "~" * 129, "\x7f"])
 def test_anything_else_is_no_trace_id(text: str) -> None:
     assert not is_trace_id(text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("count", "listed"),
     [(0, ""), (1, "0"), (5, "0; 1; 2; 3; 4"), (7, "0; 1; 2; 3; 4; and 2 more")],
 )
@@ -59,8 +60,6 @@ def test_a_list_says_in_its_own_words_how_many_more_there_are() -> None:
     assert words == "A (and 3 more)"
 
 
-@pytest.mark.parametrize(
-    ("count", "listed"), [(0, ()), (2, ("0", "1")), (3, ("0", "1", "1 left out"))]
-)
+@each_row(("count", "listed"), [(0, ()), (2, ("0", "1")), (3, ("0", "1", "1 left out"))])
 def test_one_entry_stands_for_all_beyond_the_limit(count: int, listed: tuple[str, ...]) -> None:
     assert first_of(range(count), 2, str, lambda left_out: f"{left_out} left out") == listed

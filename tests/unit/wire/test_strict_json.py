@@ -16,6 +16,7 @@ from mcp_tools_proxy.wire.strict_json import (
     check_keys,
     parse_strict,
 )
+from tests.support.tables import each_row
 
 
 class Written(NamedTuple):
@@ -105,7 +106,7 @@ def test_quotes_without_end_are_searched_once() -> None:
         check_count(b"," * 10 + data, 5)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "place"),
     [
         ('{"a": 1, "a": 2}', ("a",)),
@@ -126,13 +127,13 @@ BEYOND = ["1" * 309 + "0", "-" + "9" * 4000, "1e309", '{"a": [-1E+999]}', "1" * 
           "1" * 300 + ".5E+20", "9" * 211 + "e+99", "[-" + "1" * 230 + ".0e80]"]  # fmt: skip
 
 
-@pytest.mark.parametrize("text", BEYOND)
+@each_row("text", BEYOND)
 def test_a_number_that_no_float_holds_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="beyond 1e308"):
         parse_strict(text.encode())
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "1" * 300,
@@ -164,7 +165,7 @@ def test_what_was_parsed_elsewhere_can_be_checked() -> None:
         check_keys(b'{"a": 1, "a": 1}', {"a": 1})
 
 
-@pytest.mark.parametrize("opened", [b"[", b'{"a":'])
+@each_row("opened", [b"[", b'{"a":'])
 def test_depth_is_measured_to_the_level(opened: bytes) -> None:
     closed = b"]" if opened == b"[" else b"}"
     inner = b"1" if closed == b"}" else b""
@@ -173,13 +174,13 @@ def test_depth_is_measured_to_the_level(opened: bytes) -> None:
         parse_strict(opened * (MAX_DEPTH + 1) + inner + closed * (MAX_DEPTH + 1))
 
 
-@pytest.mark.parametrize("text", ['"', '{"a": "', '["' + '\\"' * 5000, "[" * 5000, '"\\', ""])
+@each_row("text", ['"', '{"a": "', '["' + '\\"' * 5000, "[" * 5000, '"\\', ""])
 def test_what_is_no_json_is_refused_however_it_ends(text: str) -> None:
     with pytest.raises(ValueError, match=r"not valid JSON|JSON values|nested"):
         parse_strict(text.encode(), max_items=10)
 
 
-@pytest.mark.parametrize("text", ["NaN", "[Infinity]", '{"a": -Infinity}', "[1e400]"])
+@each_row("text", ["NaN", "[Infinity]", '{"a": -Infinity}', "[1e400]"])
 def test_a_number_that_json_does_not_have_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"is not valid JSON|holds a number beyond 1e308"):
         parse_strict(text.encode())

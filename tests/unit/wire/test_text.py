@@ -2,7 +2,6 @@
 
 import os
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +16,7 @@ from mcp_tools_proxy.wire.text import (
     quote,
     utf8_len,
 )
+from tests.support.tables import each_row
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=200)
 limits = st.integers(min_value=4, max_value=300)
@@ -86,7 +86,7 @@ def test_utf8_len_counts_bytes(text: str) -> None:
     assert utf8_len(text) == len(text.encode())
 
 
-@pytest.mark.parametrize(("characters", "tokens"), [(0, 0), (3, 0), (4, 1), (2003, 500)])
+@each_row(("characters", "tokens"), [(0, 0), (3, 0), (4, 1), (2003, 500)])
 def test_tokens_are_a_quarter(characters: int, tokens: int) -> None:
     assert estimate_tokens(characters) == tokens
 

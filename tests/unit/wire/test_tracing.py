@@ -3,18 +3,17 @@
 import pytest
 
 from mcp_tools_proxy.wire.tracing import TRACE_ID_KEY, forwardable_meta
+from tests.support.tables import each_row
 
 
 @pytest.mark.requirement("W-12")
-@pytest.mark.parametrize(
-    "key", ["plain", "com.example/a", "com.example.mcp/a", "mcpish/a", "progressTokens"]
-)
+@each_row("key", ["plain", "com.example/a", "com.example.mcp/a", "mcpish/a", "progressTokens"])
 def test_a_callers_own_key_is_passed_on(key: str) -> None:
     assert forwardable_meta({key: [1]}) == {key: [1]}
 
 
 @pytest.mark.requirement("W-12")
-@pytest.mark.parametrize(
+@each_row(
     "key",
     [
         "io.modelcontextprotocol/logLevel",

@@ -1,9 +1,8 @@
-import pytest
-
 from mcp_tools_proxy.wire.uris import is_normalized_path
+from tests.support.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     "uri",
     [
         "notes://public/a",
@@ -21,7 +20,7 @@ def test_a_plain_uri_is_straight(uri: str) -> None:
     assert is_normalized_path(uri)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "uri",
     [
         "notes://public/../private",

@@ -1,6 +1,5 @@
 """Which quotes stand in a document word for word, and what is most like those that do not."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +12,7 @@ from mcp_tools_proxy.documents.quotes.quotable_document import (
 from mcp_tools_proxy.domain.document import PageSpan
 from tests.support.builders import make_document
 from tests.support.examples import at_most
+from tests.support.tables import each_row
 
 FIRST = (
     "The instal-\nlation of the “ﬁrst”  well-known\nserver can't fail. It costs 10.5% of 1,000—as "
@@ -31,7 +31,7 @@ def quoted(quote: str, pages: tuple[str, ...] = PAGES) -> list[str]:
     return [pages[it.page - 1][it.start_char : it.end_char] for it in spans]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("quote", "text"),
     [
         ("It costs 10.5% of", "It costs 10.5% of"),
@@ -56,7 +56,7 @@ def test_a_quote_is_found_however_it_is_set(quote: str, text: str) -> None:
     assert quoted(quote) == [text]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "quote",
     [
         "It costs 10.5",
@@ -102,14 +102,14 @@ def test_a_word_may_be_broken_at_the_end_of_a_page() -> None:
     assert quoted("the endless text") == ["the end-", "less text"]
 
 
-@pytest.mark.parametrize("space", [" ", "\n", " \n"])
-@pytest.mark.parametrize("count", [2, 999, 1_000, 1_001, 1_002, 1_003, 2_002, 50_000])
+@each_row("space", [" ", "\n", " \n"])
+@each_row("count", [2, 999, 1_000, 1_001, 1_002, 1_003, 2_002, 50_000])
 def test_a_quote_goes_over_white_space_of_any_length(space: str, count: int) -> None:
     page = f"The end.{space * count}A begin."
     assert quoted("The end. A begin.", (page,)) == [page]
 
 
-@pytest.mark.parametrize("count", [2, 1_000, 1_001, 1_002, 2_003])
+@each_row("count", [2, 1_000, 1_001, 1_002, 2_003])
 def test_a_line_of_hyphens_stands_between_words_of_their_own(count: int) -> None:
     page = f"A so{'-' * count}so-so end—with {'-' * count} “marks”."
     assert quoted(page.replace("—", "-").replace("“", '"'), (page,)) == [page]
@@ -117,7 +117,7 @@ def test_a_line_of_hyphens_stands_between_words_of_their_own(count: int) -> None
     assert quoted(page.replace("--", "-", 1), (page,)) == []
 
 
-@pytest.mark.parametrize("words", ["ab- ", "a  b", "ab-\n", "a\u00a0 "])
+@each_row("words", ["ab- ", "a  b", "ab-\n", "a\u00a0 "])
 def test_a_document_with_changes_everywhere_takes_little_more_than_its_text(words: str) -> None:
     page = words * 20_000
     assert QuotableDocument(make_document(pages=(page,))).size_bytes < 8 * len(page)
@@ -191,13 +191,13 @@ def test_what_has_next_to_nothing_in_common_is_not_near() -> None:
     assert document.nearest("zzzz qqqq xxxx jjjj", [PageSpan(1, 0, 9)]) is None
 
 
-@pytest.mark.parametrize(("others", "places"), [(MAX_TRIED - 1, 1), (MAX_TRIED, 0)])
+@each_row(("others", "places"), [(MAX_TRIED - 1, 1), (MAX_TRIED, 0)])
 def test_so_many_places_of_other_words_are_looked_at(others: int, places: int) -> None:
     page = "re-cover it all. " * others + "recover it all."
     assert quoted("recover it all.", (page,)) == ["recover it all."] * places
 
 
-@pytest.mark.parametrize("quote", ["one two, " * 180 + "end", "一二三，" * 450 + "四"])
+@each_row("quote", ["one two, " * 180 + "end", "一二三，" * 450 + "四"])
 def test_a_long_quote_has_a_nearest_passage_where_a_part_of_it_stands(quote: str) -> None:
     words = [f"{number} {quote[number % 9 :][:7]}." for number in range(200)]
     page = " ".join(words)

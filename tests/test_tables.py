@@ -1,0 +1,47 @@
+"""A table of cases in one test: each row runs, and all that fail are named."""
+
+import inspect
+from pathlib import Path
+
+import pytest
+
+from tests.support.tables import each_row
+
+
+def test_all_rows_run_and_those_that_fail_are_named() -> None:
+    seen = []
+
+    @each_row(("number", "name"), [(1, "a"), (2, "b"), (3, "c"), (4, "d")])
+    def test(number: int, name: str) -> None:
+        seen.append((number, name))
+        assert number % 2 == 1
+        if number == 3:
+            with pytest.raises(ValueError, match="never"):
+                pass
+
+    with pytest.raises(ExceptionGroup, match="3 of 4 rows") as failed:
+        test()
+    assert seen == [(1, "a"), (2, "b"), (3, "c"), (4, "d")]
+    notes = [note for it in failed.value.exceptions for note in it.__notes__]
+    assert notes == [
+        f"row {number}: {{'name': {name!r}, 'number': {number + 1}}}"
+        for number, name in ((1, "b"), (2, "c"), (3, "d"))
+    ]
+
+
+def test_rows_have_fixtures_and_a_folder_of_their_own(tmp_path: Path) -> None:
+    @each_row("name", ["a", "b"], ids=["first", "second"])
+    def test(tmp_path: Path, other: int, name: str) -> None:
+        assert other == 7
+        assert [*tmp_path.iterdir()] == []
+        (tmp_path / name).touch()
+
+    assert [*inspect.signature(test).parameters] == ["tmp_path", "other"]
+    test(tmp_path=tmp_path, other=7)
+    assert [it.name for it in sorted(tmp_path.rglob("*")) if it.is_file()] == ["a", "b"]
+
+
+@each_row("count", [0, 1, 2])
+@each_row("factor", [1, 3])
+def test_tables_can_be_combined(count: int, factor: int) -> None:
+    assert (count * factor) % factor == 0
