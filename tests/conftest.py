@@ -22,6 +22,7 @@ from mcp_tools_proxy.server.garbage_collector import THRESHOLDS
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.settings.types import ENV_PREFIX
 from retrieval_service.settings import RetrievalSettings
+from tests.support.assertion_cache import fill_assertion_cache
 from tests.support.bounds import BOUND_S
 from tests.support.examples import ALL_EXAMPLES, QUICK_EXAMPLES
 from tests.support.goldens import Golden
@@ -65,6 +66,7 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     settings.register_profile("quick", settings.get_profile("full"), max_examples=QUICK_EXAMPLES)
     settings.load_profile(config.getoption("--hypothesis-profile") or "quick")
+    fill_assertion_cache(config)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(DESCRIPTORS, hard)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
