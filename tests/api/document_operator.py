@@ -1,5 +1,6 @@
 """An operator's requests about documents."""
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -36,6 +37,17 @@ class Operator:
         self, content: Any = NOTE, query: Any = DOC, **headers: str
     ) -> httpx.Response:
         return await self.send("PUT", CONTENT, query, content, **(MARKDOWN | (headers or NEW)))
+
+    async def put_json(
+        self, text: str = "Text.", query: Any = DOC, *, more: Any = None, **headers: str
+    ) -> httpx.Response:
+        """Put a document of one page as JSON, which needs no process as an import does."""
+        key = {name: query[name] for name in ("tenant_id", "doc_id")}
+        content = json.dumps({**key, "title": "A note", "pages": [text], **(more or {})})
+        kind = "application/json"
+        return await self.send(
+            "PUT", CONTENT, query, content, Content_Type=kind, **(headers or NEW)
+        )
 
     async def code(self, **call: Any) -> str:
         """Return the code of a call to read the document, OK if it is read."""

@@ -2,10 +2,16 @@
 
 import hashlib
 import json
-from collections.abc import AsyncIterator, Mapping
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
+import pytest
+
+from mcp_tools_proxy.app import gateway
+from mcp_tools_proxy.gateway.argument_checks.check_processes import WORKER, CheckProcesses
 from tests.support.configuration import Config, make_preset
 from tests.support.mcp_servers.raw_thread import running_raw_in_thread
 from tests.support.mcp_servers.raw_web import RawServer
@@ -95,14 +101,27 @@ def checking(schema: Json) -> AbstractAsyncContextManager[RawServer]:
     return running_raw_in_thread(only=(), extra={"tools": [tool]})
 
 
+SHORT_CHECKS = (
+    *(sys.executable, "-I", "-c"),
+    "from mcp_tools_proxy.gateway.argument_checks import check_worker as worker\n"
+    "worker.CPU_S = 0.3\n"
+    "worker.main()",
+)
+"""The process that checks arguments, which gives up after less CPU than the 1 s of the program."""
+
+
 @asynccontextmanager
-async def serving(schema: Json, **settings: Any) -> AsyncIterator[Service]:
+async def serving(
+    schema: Json, *, worker: Sequence[str] = WORKER, **settings: Any
+) -> AsyncIterator[Service]:
     """Start the service with one tool of that inputSchema, ``raw:checked``."""
-    async with (
-        checking(schema) as server,
-        running(config=config_of(server), **settings) as service,
-    ):
-        yield service
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gateway, "CheckProcesses", partial(CheckProcesses, worker=worker))
+        async with (
+            checking(schema) as server,
+            running(config=config_of(server), **settings) as service,
+        ):
+            yield service
 
 
 def config_of(server: RawServer) -> Config:

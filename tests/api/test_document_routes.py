@@ -96,7 +96,7 @@ async def test_a_pdf_is_imported_whatever_its_type_says_of_it(operator: Operator
 
 
 async def test_what_was_read_can_be_put_again(operator: Operator) -> None:
-    await operator.put_note()
+    await operator.put_json()
     read = await operator.send("GET", CONTENT)
     content = json.dumps(read.json() | {"title": "Other", "readers": {"users": ["ann"]}})
     kind = "application/json"
@@ -112,20 +112,20 @@ async def test_a_change_needs_the_version_that_is_there(operator: Operator) -> N
         428,
         "VERSION_REQUIRED",
     )
-    first = await operator.put_note()
+    first = await operator.put_json()
     for headers in (NEW, {"If-Match": '"other"'}, {"If-Match": f"W/{first.headers['ETag']}x"}):
-        refused = await operator.put_note(b"# Two", **headers)
+        refused = await operator.put_json("Two", **headers)
         assert outcome(refused) == (412, "VERSION_MISMATCH")
         assert refused.json()["error"]["details"] == {"version": first.json()["version"]}
-    assert (await operator.put_note(b"# Two", If_Match=first.headers["ETag"])).status_code == 200
+    assert (await operator.put_json("Two", If_Match=first.headers["ETag"])).status_code == 200
     assert outcome(await operator.put_note(b"# Three", If_Match=first.headers["ETag"])) == (
         412,
         "VERSION_MISMATCH",
     )
     assert outcome(await operator.send("DELETE", CONTENT)) == (428, "VERSION_REQUIRED")
-    assert (await operator.put_note(b"# Three", If_Match="*")).status_code == 200
+    assert (await operator.put_json("Three", If_Match="*")).status_code == 200
     missing = {**DOC, "doc_id": "none"}
-    assert outcome(await operator.put_note(query=missing, If_Match="*")) == (
+    assert outcome(await operator.put_json(query=missing, If_Match="*")) == (
         412,
         "VERSION_MISMATCH",
     )
@@ -134,7 +134,7 @@ async def test_a_change_needs_the_version_that_is_there(operator: Operator) -> N
 async def test_rights_have_a_tag_of_their_own_and_are_kept_by_a_new_version(
     operator: Operator,
 ) -> None:
-    await operator.put_note()
+    await operator.put_json()
     shown = await operator.send("GET", RIGHTS)
     assert "readers" not in shown.json()
     only_it = json.dumps({"readers": {"roles": ["it"]}})
@@ -155,25 +155,23 @@ async def test_rights_have_a_tag_of_their_own_and_are_kept_by_a_new_version(
     await until_code(operator, "OK")
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        {},
-        {"readers": None},
-        {"reader": {"users": ["ann"]}},
-        {"readers": {"user": ["ann"]}},
-        {"readers": {"users": ["ann"]}, "all_users": True},
-        {"readers": {"users": [""]}},
-        {"all_users": False},
-    ],
+UNCLEAR_RIGHTS: tuple[dict[str, Any], ...] = (
+    {},
+    {"readers": None},
+    {"reader": {"users": ["ann"]}},
+    {"readers": {"user": ["ann"]}},
+    {"readers": {"users": ["ann"]}, "all_users": True},
+    {"readers": {"users": [""]}},
+    {"all_users": False},
 )
-async def test_rights_that_are_not_said_clearly_are_refused(
-    in_folder: Operator, body: dict[str, Any]
-) -> None:
-    await in_folder.put_note()
-    refused = await in_folder.send("PUT", RIGHTS, DOC, json.dumps(body), If_Match="*")
-    assert outcome(refused) == (422, "INVALID_REQUEST")
-    assert "readers" not in (await in_folder.send("GET", RIGHTS)).json()
+
+
+async def test_rights_that_are_not_said_clearly_are_refused(in_folder: Operator) -> None:
+    await in_folder.put_json()
+    for body in UNCLEAR_RIGHTS:
+        refused = await in_folder.send("PUT", RIGHTS, DOC, json.dumps(body), If_Match="*")
+        assert outcome(refused) == (422, "INVALID_REQUEST"), body
+        assert "readers" not in (await in_folder.send("GET", RIGHTS)).json(), body
 
 
 async def test_a_list_comes_in_pages(operator: Operator) -> None:
@@ -193,7 +191,7 @@ async def test_a_list_comes_in_pages(operator: Operator) -> None:
 
 
 async def test_the_operator_of_all_tenants_is_told_of_broken_files(in_folder: Operator) -> None:
-    await in_folder.put_note()
+    await in_folder.put_json()
     write("documents/acme/bad.json", "{")
     await in_folder.service.gateway.documents.connect()
     listed = (await in_folder.send("GET", LIST, {})).json()
@@ -233,7 +231,7 @@ async def test_the_right_ends_at_the_tenant_of_the_token() -> None:
         assert service.gateway.tokens is not None
         await service.gateway.tokens.load()
         operator = Operator(service, mine)
-        assert (await operator.put_note()).status_code == 201
+        assert (await operator.put_json()).status_code == 201
         foreign = {**DOC, "tenant_id": "globex"}
         requests: list[tuple[str, str, Any]] = [
             ("GET", LIST, {}),
@@ -244,7 +242,7 @@ async def test_the_right_ends_at_the_tenant_of_the_token() -> None:
         for method, path, query in requests:
             refused = await operator.send(method, path, query, If_Match="*")
             assert outcome(refused) == (403, "FORBIDDEN")
-        assert outcome(await operator.put_note(query=foreign)) == (403, "FORBIDDEN")
+        assert outcome(await operator.put_json(query=foreign)) == (403, "FORBIDDEN")
         assert (await Operator(service, all_tenants).send("GET", LIST, {})).status_code == 200
         refused = await Operator(service, others).send("GET", CONTENT)
         assert outcome(refused) == (403, "FORBIDDEN")
@@ -260,7 +258,7 @@ async def test_nobody_has_the_right_without_a_token() -> None:
 
 async def test_a_folder_that_cannot_be_written_is_told(in_folder: Operator) -> None:
     write("documents", "a file in the way")
-    refused = await in_folder.put_note()
+    refused = await in_folder.put_json()
     assert outcome(refused) == (503, "DOCUMENTS_UNAVAILABLE")
     assert str(Path.cwd()) not in refused.text
 
@@ -278,9 +276,9 @@ async def test_a_database_that_is_away_is_503() -> None:
 
 
 async def test_one_document_is_listed_with_its_older_versions(operator: Operator) -> None:
-    first = (await operator.put_note()).json()["version"]
-    changed = await operator.put_note(b"# Another\n", **{"If-Match": f'"{first}"'})
-    await operator.put_note(query={**DOC, "doc_id": "b"})
+    first = (await operator.put_json()).json()["version"]
+    changed = await operator.put_json("Another", **{"If-Match": f'"{first}"'})
+    await operator.put_json(query={**DOC, "doc_id": "b"})
     listed = (await operator.send("GET", LIST, DOC)).json()
     assert listed == {"documents": [{**changed.json(), "older_versions": [first]}]}
     none = await operator.send("GET", LIST, {**DOC, "doc_id": "none"})

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from tests.api.document_operator import MARKDOWN, Operator, operated
+from tests.api.document_operator import NEW, Operator, operated
 
 QUERY = {"tenant_id": "acme", "doc_id": "manual"}
-TEXTS = ("# The old manual\n\nTurn the valve to 12 bar.\n", "# The new manual\n\nTurn it to 14.\n")
+TEXTS = {"The old manual": "Turn the valve to 12 bar.", "The new manual": "Turn it to 14."}
 CALLS: dict[str, dict[str, Any]] = {
     "read_doc_pages": {"page_start": 1, "page_end": 1},
     "read_doc_section": {"section_id": "the-old-manual"},
@@ -19,11 +19,15 @@ CALLS: dict[str, dict[str, Any]] = {
 
 async def put(operator: Operator) -> list[str]:
     """Put the manual, and its new version; return both versions."""
-    first = await operator.put_note(TEXTS[0], QUERY)
-    second = await operator.put_note(
-        TEXTS[1], QUERY, **MARKDOWN, **{"If-Match": first.headers["etag"]}
-    )
-    return [response.json()["version"] for response in (first, second)]
+    versions: list[str] = []
+    for title, text in TEXTS.items():
+        expected = {"If-Match": f'"{versions[0]}"'} if versions else NEW
+        section_id = title.lower().replace(" ", "-")
+        section = {"section_id": section_id, "title": title, "page_start": 1, "page_end": 1}
+        more = {"title": title, "sections": [section]}
+        put = await operator.put_json(text, QUERY, more=more, **expected)
+        versions.append(put.json()["version"])
+    return versions
 
 
 async def call(operator: Operator, tool: str, **arguments: Any) -> Any:

@@ -49,12 +49,13 @@ LARGEST: Mapping[str, Callable[[], dict[str, Any]]] = {
 """Documents just below the limits."""
 
 OVER: Mapping[str, Callable[[], dict[str, Any]]] = {
-    "unknown keys": lambda: with_keys(900_000),
-    "sections": lambda: document(sections=sections(190_000)),
-    "chunks": lambda: document(chunks=chunks(240_000)),
-    "pages": lambda: document(pages=[""] * 1_000_000),
-    "lists in a list": lambda: document(more=[[0]] * 400_000),
+    "unknown keys": lambda: with_keys(400_000),
+    "sections": lambda: document(sections=sections(80_000)),
+    "chunks": lambda: document(chunks=chunks(100_000)),
+    "pages": lambda: document(pages=[""] * 400_000),
+    "lists in a list": lambda: document(more=[[0]] * 200_000),
 }
+"""Documents of twice as many values as the limit."""
 
 
 async def put(operator: Operator, content: bytes) -> tuple[int, str | None]:

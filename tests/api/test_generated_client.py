@@ -103,10 +103,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-def module(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Import]:
-    monkeypatch.syspath_prepend(folder)
-    yield lambda name: import_module(f"{PACKAGE}.{name}")
+@pytest.fixture(scope="module")
+def module(folder: Path) -> Iterator[Import]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        yield lambda name: import_module(f"{PACKAGE}.{name}")
     for name in [name for name in sys.modules if name.partition(".")[0] == PACKAGE]:
         del sys.modules[name]
 
@@ -120,7 +121,7 @@ def test_functions_and_classes_have_the_names_that_were_chosen(
     assert sorted(module("models").__all__) == sorted(CLASSES)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def models(module: Import) -> Any:
     return module("models")
 

@@ -19,7 +19,7 @@ from tests.support.service import EXECUTE
 
 ROOT = Path(__file__).parents[2]
 ANSWERS = Path(__file__).with_name("openapi_answers.py")
-PARTS = 8
+PARTS = 3
 
 
 @pytest.fixture(scope="module")

@@ -71,25 +71,24 @@ async def test_uploads_in_parallel_keep_to_the_quota() -> None:
         uploads = []
         for number in range(6):
             key = {"tenant_id": "acme", "doc_id": f"d{number}"}
-            body = json.dumps({**key, "title": "T", "pages": ["one"]}).encode()
-            uploads.append(operator.put_note(body, key, Content_Type="application/json", **NEW))
+            uploads.append(operator.put_json("one", key))
         answers = await asyncio.gather(*uploads)
         assert sorted(it.status_code for it in answers) == [201, 201, 409, 409, 409, 409]
         refused = next(it for it in answers if it.status_code == 409)
         assert outcome(refused) == (409, "QUOTA_EXCEEDED")
         details = refused.json()["error"]["details"]
         assert details == {"quota": "documents", "unit": "count", "limit": 2, "used": 2}
-        other = await operator.put_note(query={"tenant_id": "globex", "doc_id": "d"})
+        other = await operator.put_json(query={"tenant_id": "globex", "doc_id": "d"})
         assert other.status_code == 201
 
 
 async def test_a_replacement_counts_only_the_difference() -> None:
     async with operated(quota_documents=1, quota_document_bytes=10_000) as operator:
-        first = await operator.put_note(b"# T\n\n" + b"x " * 3_000)
+        first = await operator.put_json("x " * 3_000)
         assert first.status_code == 201
-        same = await operator.put_note(b"# T\n\n" + b"y " * 3_000, If_Match=first.headers["etag"])
+        same = await operator.put_json("y " * 3_000, If_Match=first.headers["etag"])
         assert same.status_code == 200
-        more = await operator.put_note(b"# T\n\n" + b"z " * 6_000, If_Match=same.headers["etag"])
+        more = await operator.put_json("z " * 6_000, If_Match=same.headers["etag"])
         assert outcome(more) == (409, "QUOTA_EXCEEDED")
         assert more.json()["error"]["details"]["unit"] == "bytes"
 

@@ -6,11 +6,12 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
+from mcp_tools_proxy.app.http import create_app
 from tests.support.bounds import BOUND_S
 from tests.support.captured_logs import capture_logs
 from tests.support.configuration import Config, make_agent
 from tests.support.console_browser import ADMIN, running_console
-from tests.support.service import ACTIVE, EXECUTE, TOOLS, Service, running
+from tests.support.service import ACTIVE, EXECUTE, TOOLS, GivenSettings, Service, running
 from tests.support.tokens import MODES, bearer
 
 TOO_LARGE = b"[" * 2_000_000
@@ -40,11 +41,12 @@ async def service(request: pytest.FixtureRequest) -> AsyncIterator[Service]:
         yield started
 
 
-def routes_with_a_body(service: Service) -> list[tuple[str, str]]:
+@pytest.fixture(scope="module")
+def routes_with_a_body() -> list[tuple[str, str]]:
     """Name method and path of every route of the OpenAPI document that takes a body."""
     return [
         (method.upper(), path)
-        for path, operations in service.app.openapi()["paths"].items()
+        for path, operations in create_app(GivenSettings()).openapi()["paths"].items()
         for method, operation in operations.items()
         if "requestBody" in operation
     ]
@@ -71,18 +73,21 @@ def code_of(response: httpx.Response) -> str:
     return str(error.get("data", error)["code"])
 
 
-async def test_no_route_reads_a_body_without_a_valid_token(service: Service) -> None:
-    routes = routes_with_a_body(service)
-    assert len(routes) >= 12
+async def test_no_route_reads_a_body_without_a_valid_token(
+    service: Service, routes_with_a_body: list[tuple[str, str]]
+) -> None:
+    assert len(routes_with_a_body) >= 12
     for bad in BAD.values():
-        for method, path in routes:
+        for method, path in routes_with_a_body:
             await unread(service, method, path, {**SENT, **bad})
         for path, headers in MCP_PATHS.items():
             await unread(service, "POST", path, {**SENT, **headers, **bad})
 
 
-async def test_a_bad_token_is_refused_as_such_whatever_the_body(service: Service) -> None:
-    routes = [*routes_with_a_body(service), ("POST", "/mcp"), ("POST", "/mcp/sse")]
+async def test_a_bad_token_is_refused_as_such_whatever_the_body(
+    service: Service, routes_with_a_body: list[tuple[str, str]]
+) -> None:
+    routes = [*routes_with_a_body, ("POST", "/mcp"), ("POST", "/mcp/sse")]
     for body in BODIES.values():
         for bad in BAD.values():
             found = [
