@@ -1,11 +1,36 @@
 """Fixtures of several modules; a module that needs another service has one of that name."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import chdir
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from mcp_tools_proxy.documents import cache_folder
+from mcp_tools_proxy.downstream.mcp_client.http import http_clients
+from tests.support.bounds import BOUND_S
 from tests.support.mcp_servers.raw_web import RawServer, running_raw
 from tests.support.service import Service, running
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    """Run a module's tests, and the services that they share, in one event loop."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """Return settings of a service that a module's tests share, none of which changes it.
+
+    Its folders are absolute, as it outlives the folder of each test.
+    """
+    folder: Path = tmp_path_factory.mktemp("shared")
+    with chdir(folder), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cache_folder, "default_folder", lambda: folder / "cache")
+        patch.setattr(http_clients, "CONNECT_S", BOUND_S)
+        yield {"config_dir": folder / "config", "documents_path": folder / "documents"}
 
 
 @pytest.fixture

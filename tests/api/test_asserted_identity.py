@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from tests.support.builders import make_document
-from tests.support.configuration import Config, make_agent, make_preset
+from tests.support.configuration import Config, Json, make_agent, make_preset
 from tests.support.service import EXECUTE, TOOLS, Service, running
 
 READ = {"tool_name": "read_doc_metadata", "arguments": {"doc_id": "doc"}}
@@ -14,14 +14,14 @@ USER = {"user_id": "u", "tenant_id": "acme"}
 HEADERS = {"X-Tenant-Id": "acme", "X-User-Id": "u"}
 
 
-@pytest.fixture
-async def service() -> AsyncIterator[Service]:
+@pytest.fixture(scope="module")
+async def service(lasting: Json) -> AsyncIterator[Service]:
     config = Config(
         presets=[make_preset()],
         agents=[make_agent("reader"), make_agent("blind", exclude=["read_doc_metadata"])],
     )
     document = make_document(tenant_id="acme")
-    async with running(document, config=config, require_agent=False) as started:
+    async with running(document, config=config, require_agent=False, **lasting) as started:
         yield started
 
 

@@ -1,11 +1,20 @@
 """POST /internal/mcp/execute/batch."""
 
+from collections.abc import AsyncIterator
+
 import pytest
 
+from tests.support.configuration import Json
 from tests.support.service import BATCH, Envelope, Service, running
 
 USER = {"user_id": "user_1", "tenant_id": "tenant_1"}
 METADATA = {"tool_name": "read_doc_metadata", "arguments": {"doc_id": "doc_1"}}
+
+
+@pytest.fixture(scope="module")
+async def service(lasting: Json) -> AsyncIterator[Service]:
+    async with running(**lasting) as started:
+        yield started
 
 
 async def batch(service: Service, calls: object, **top_level: object) -> Envelope:

@@ -1,10 +1,12 @@
 """Lists are the same bytes as long as they say the same, and are not sent to who has them."""
 
+from collections.abc import AsyncIterator, Sequence
+
 import httpx
 import pytest
 
-from tests.support.configuration import make_agent, make_preset
-from tests.support.http_api import config_of, offer, two_servers
+from tests.support.configuration import Json, make_agent, make_preset
+from tests.support.http_api import Two, config_of, offer, two_servers
 from tests.support.mcp_servers.raw_web import running_raw
 from tests.support.service import ACTIVE, PROMPTS, RESOURCES, TOOLS, Service, running
 
@@ -14,75 +16,86 @@ SMALL = make_preset("small", tools=[("a", "alpha")])
 WHOLE = make_preset("whole", tools=[("a", "alpha"), ("a", "whoami"), ("a-b", "beta")])
 
 
+@pytest.fixture(scope="module")
+async def two(lasting: Json) -> AsyncIterator[Two]:
+    async with two_servers(**lasting) as started:
+        yield started
+
+
 async def get(service: Service, path: str, *tags: str) -> httpx.Response:
     """GET a list, with a line of If-None-Match for each of ``tags``."""
     return await service.http.get(path, headers=[("If-None-Match", tag) for tag in tags])
 
 
-@pytest.mark.parametrize("path", LISTS)
-async def test_a_list_is_the_same_bytes_after_a_restart(path: str) -> None:
+async def all_lists(service: Service, tags: Sequence[str] = ()) -> list[httpx.Response]:
+    """GET every list, each with its tag."""
+    lines = [[tag] for tag in tags] or [[]] * len(LISTS)
+    return [await get(service, path, *line) for path, line in zip(LISTS, lines, strict=True)]
+
+
+def content_and_tag(answers: Sequence[httpx.Response]) -> list[tuple[bytes, str]]:
+    return [(it.content, it.headers["ETag"]) for it in answers]
+
+
+async def test_a_list_is_the_same_bytes_after_a_restart() -> None:
     async with running_raw(**offer("alpha")) as a, running_raw(**offer("beta")) as a_b:
         answers = []
         for _ in range(2):
             async with running(config=config_of(a, a_b)) as service:
-                answers.append(await get(service, path))
-        first, second = answers
-        assert (first.content, first.headers["ETag"]) == (second.content, second.headers["ETag"])
+                answers.append(content_and_tag(await all_lists(service)))
+    assert answers[0] == answers[1]
 
 
-@pytest.mark.parametrize("path", LISTS)
-async def test_a_list_that_changed_has_another_tag(path: str) -> None:
+async def test_a_list_that_changed_has_another_tag() -> None:
     async with two_servers(presets=[WHOLE, SMALL]) as two:
-        before = await get(two.service, path)
+        before = [it.headers["ETag"] for it in await all_lists(two.service)]
         await two.service.http.put(ACTIVE, json={"preset_id": "small", "persist": False})
-        after = await get(two.service, path, before.headers["ETag"])
-        assert (after.status_code, after.headers["ETag"] != before.headers["ETag"]) == (200, True)
+        after = await all_lists(two.service, before)
+    assert [it.status_code for it in after] == [200] * len(LISTS)
+    same = zip(LISTS, before, after, strict=True)
+    assert [path for path, tag, answer in same if answer.headers["ETag"] == tag] == []
 
 
-@pytest.mark.parametrize("path", LISTS)
-async def test_a_new_registry_with_the_same_content_keeps_tag_and_bytes(path: str) -> None:
+async def test_a_new_registry_with_the_same_content_keeps_tag_and_bytes() -> None:
     async with two_servers(presets=[WHOLE, SMALL]) as two:
-        before = await get(two.service, path)
+        before = content_and_tag(await all_lists(two.service))
         for preset_id in ("small", "whole"):
             await two.service.http.put(ACTIVE, json={"preset_id": preset_id, "persist": False})
-        after = await get(two.service, path)
-        assert (after.content, after.headers["ETag"]) == (before.content, before.headers["ETag"])
+        assert content_and_tag(await all_lists(two.service)) == before
 
 
 @pytest.mark.parametrize("path", LISTS)
 @pytest.mark.parametrize(
     "spelt", [["{}"], ["W/{}"], ["*"], ['"a, b", W/"c" ,{}'], ['"a"', "{}"]], ids=str
 )
-async def test_a_list_that_the_client_has_is_not_sent(path: str, spelt: list[str]) -> None:
-    async with two_servers() as two:
-        tag = (await get(two.service, path)).headers["ETag"]
-        answer = await get(two.service, path, *[line.format(tag) for line in spelt])
-        assert (answer.status_code, answer.content, answer.headers["ETag"]) == (304, b"", tag)
+async def test_a_list_that_the_client_has_is_not_sent(
+    two: Two, path: str, spelt: list[str]
+) -> None:
+    tag = (await get(two.service, path)).headers["ETag"]
+    answer = await get(two.service, path, *[line.format(tag) for line in spelt])
+    assert (answer.status_code, answer.content, answer.headers["ETag"]) == (304, b"", tag)
 
 
 @pytest.mark.parametrize("spelt", ['"a"', "{bare}", "", 'W/"*"', '"*"'])
-async def test_a_list_that_the_client_has_not_is_sent(spelt: str) -> None:
-    async with two_servers() as two:
-        tag = (await get(two.service, TOOLS)).headers["ETag"]
-        answer = await get(two.service, TOOLS, spelt.format(bare=tag.strip('"')))
-        assert (answer.status_code, answer.json()["format"]) == (200, "mcp")
+async def test_a_list_that_the_client_has_not_is_sent(two: Two, spelt: str) -> None:
+    tag = (await get(two.service, TOOLS)).headers["ETag"]
+    answer = await get(two.service, TOOLS, spelt.format(bare=tag.strip('"')))
+    assert (answer.status_code, answer.json()["format"]) == (200, "mcp")
 
 
 @pytest.mark.parametrize("path", LISTS)
 @pytest.mark.parametrize("tags", [[], ["*"]], ids=["200", "304"])
 async def test_only_the_client_itself_keeps_a_list_and_asks_each_time(
-    path: str, tags: list[str]
+    two: Two, path: str, tags: list[str]
 ) -> None:
-    async with two_servers() as two:
-        answer = await get(two.service, path, *tags)
-        assert answer.headers["Cache-Control"] == "private, no-cache"
+    answer = await get(two.service, path, *tags)
+    assert answer.headers["Cache-Control"] == "private, no-cache"
 
 
-async def test_a_304_has_a_trace_id() -> None:
-    async with two_servers() as two:
-        headers = {"If-None-Match": "*", "X-Trace-Id": "t-1"}
-        answer = await two.service.http.get(TOOLS, headers=headers)
-        assert (answer.status_code, answer.headers["X-Trace-Id"]) == (304, "t-1")
+async def test_a_304_has_a_trace_id(two: Two) -> None:
+    headers = {"If-None-Match": "*", "X-Trace-Id": "t-1"}
+    answer = await two.service.http.get(TOOLS, headers=headers)
+    assert (answer.status_code, answer.headers["X-Trace-Id"]) == (304, "t-1")
 
 
 async def test_agents_that_see_the_same_have_one_tag_and_others_have_their_own() -> None:
@@ -93,41 +106,33 @@ async def test_agents_that_see_the_same_have_one_tag_and_others_have_their_own()
         assert x.headers["ETag"] != z.headers["ETag"]
 
 
-async def test_formats_and_subsets_have_tags_of_their_own() -> None:
-    async with two_servers() as two:
-        queries = ["format=mcp", "format=openai", "format=anthropic", "names=", "names=a:alpha"]
-        queries += ["names=nope", "names=nope2"]  # the same tools, other warnings
-        answers = [await get(two.service, f"{TOOLS}?{query}") for query in queries]
-        assert len({answer.headers["ETag"] for answer in answers}) == len(queries)
+async def test_formats_and_subsets_have_tags_of_their_own(two: Two) -> None:
+    queries = ["format=mcp", "format=openai", "format=anthropic", "names=", "names=a:alpha"]
+    queries += ["names=nope", "names=nope2"]  # the same tools, other warnings
+    answers = [await get(two.service, f"{TOOLS}?{query}") for query in queries]
+    assert len({answer.headers["ETag"] for answer in answers}) == len(queries)
 
 
 @pytest.mark.parametrize("names", ["a:alpha,a-b:beta", "a-b:beta,a:alpha,a:alpha"])
-async def test_a_subset_has_the_same_tag_however_it_is_asked_for(names: str) -> None:
-    async with two_servers() as two:
-        one = await get(two.service, f"{TOOLS}?names=a:alpha&names=a-b:beta")
-        other = await get(two.service, f"{TOOLS}?names={names}", one.headers["ETag"])
-        assert other.status_code == 304
+async def test_a_subset_has_the_same_tag_however_it_is_asked_for(two: Two, names: str) -> None:
+    one = await get(two.service, f"{TOOLS}?names=a:alpha&names=a-b:beta")
+    other = await get(two.service, f"{TOOLS}?names={names}", one.headers["ETag"])
+    assert other.status_code == 304
 
 
-@pytest.mark.parametrize("path", LISTS)
 @pytest.mark.parametrize(
     ("agent", "code"), [("nobody", "AGENT_NOT_FOUND"), (None, "AGENT_REQUIRED")]
 )
-async def test_a_refused_list_is_told_whatever_the_client_has(
-    path: str, agent: str | None, code: str
-) -> None:
-    url = path if agent is None else f"{path}{'&' if '?' in path else '?'}agent={agent}"
+async def test_a_refused_list_is_told_whatever_the_client_has(agent: str | None, code: str) -> None:
     async with two_servers(make_agent("reader")) as two:
-        answer = await get(two.service, url, "*")
-        assert (answer.status_code, answer.json()["error"]["code"], "ETag" in answer.headers) == (
-            200,
-            code,
-            False,
-        )
+        for path in LISTS:
+            url = path if agent is None else f"{path}{'&' if '?' in path else '?'}agent={agent}"
+            answer = await get(two.service, url, "*")
+            found = answer.status_code, answer.json()["error"]["code"], "ETag" in answer.headers
+            assert found == (200, code, False), path
 
 
 @pytest.mark.parametrize("path", [TOOLS, PROMPTS, RESOURCES])
-async def test_an_agent_named_twice_is_refused(path: str) -> None:
-    async with two_servers() as two:
-        answer = await two.service.http.get(f"{path}?agent=reader&agent=writer")
-        assert (answer.status_code, answer.json()["error"]["details"]) == (422, {"field": "agent"})
+async def test_an_agent_named_twice_is_refused(two: Two, path: str) -> None:
+    answer = await two.service.http.get(f"{path}?agent=reader&agent=writer")
+    assert (answer.status_code, answer.json()["error"]["details"]) == (422, {"field": "agent"})

@@ -2,13 +2,14 @@
 
 import json
 import re
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.api.document_operator import ADMIN, CONTENT, DOC, LIST, NEW, RIGHTS, operated
-from tests.support.service import ACTIVE, BATCH, EXECUTE, TOOLS, running
+from tests.api.document_operator import ADMIN, CONTENT, DOC, LIST, NEW, RIGHTS, Operator, operated
+from tests.support.service import ACTIVE, BATCH, EXECUTE, TOOLS
 from tests.support.tokens import bearer
 
 PATH = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*")
@@ -19,6 +20,12 @@ PAGE = {**DOC, "title": "t", "pages": ["x"]}
 
 def as_bytes(body: Any) -> bytes:
     return body if isinstance(body, bytes) else json.dumps(body).encode()
+
+
+@pytest.fixture(scope="module")
+async def operator(lasting: dict[str, Any]) -> AsyncIterator[Operator]:
+    async with operated(**lasting) as started:
+        yield started
 
 
 @pytest.mark.parametrize(
@@ -41,10 +48,9 @@ def as_bytes(body: Any) -> bytes:
         ({**PAGE, "tenant_id": "globex"}, "doc_id"),
     ],
 )  # fmt: skip
-async def test_a_document_that_is_refused(body: Any, field: str) -> None:
-    async with operated() as operator:
-        headers = {"Content-Type": "application/json"} | NEW
-        refused = await operator.send("PUT", CONTENT, DOC, as_bytes(body), **headers)
+async def test_a_document_that_is_refused(operator: Operator, body: Any, field: str) -> None:
+    headers = {"Content-Type": "application/json"} | NEW
+    refused = await operator.send("PUT", CONTENT, DOC, as_bytes(body), **headers)
     assert refused.json()["error"]["code"] == "INVALID_REQUEST"
     assert refused.json()["error"]["details"]["field"] == field
 
@@ -58,10 +64,11 @@ async def test_a_document_that_is_refused(body: Any, field: str) -> None:
         ("text/csv", b""),
     ],
 )
-async def test_a_file_that_cannot_be_imported(kind: str, content: bytes) -> None:
-    async with operated() as operator:
-        headers = {"Content-Type": kind} | NEW
-        refused = await operator.send("PUT", CONTENT, DOC, content, **headers)
+async def test_a_file_that_cannot_be_imported(
+    operator: Operator, kind: str, content: bytes
+) -> None:
+    headers = {"Content-Type": kind} | NEW
+    refused = await operator.send("PUT", CONTENT, DOC, content, **headers)
     assert refused.json()["error"]["details"]["field"] == "body"
 
 
@@ -79,10 +86,11 @@ async def test_a_file_that_cannot_be_imported(kind: str, content: bytes) -> None
         ("/internal/mcp/limits?user_id=u", {}, "tenant_id"),
     ],
 )
-async def test_a_request_that_is_refused(path: str, headers: dict[str, str], field: str) -> None:
-    async with running(admin_token=ADMIN) as service:
-        sent = httpx.Headers({**bearer(ADMIN), **headers}, encoding="latin-1")
-        answered = await service.http.get(path, headers=sent)
+async def test_a_request_that_is_refused(
+    operator: Operator, path: str, headers: dict[str, str], field: str
+) -> None:
+    sent = httpx.Headers({**bearer(ADMIN), **headers}, encoding="latin-1")
+    answered = await operator.service.http.get(path, headers=sent)
     assert answered.json()["error"]["details"]["field"] == field
 
 
@@ -109,15 +117,14 @@ BODIES: list[Any] = [
         ("PUT", f"{RIGHTS}?tenant_id=acme&doc_id=d"),
     ],
 )
-async def test_a_body_that_is_refused(method: str, path: str) -> None:
-    async with running(admin_token=ADMIN) as service:
-        for body in BODIES:
-            answered = await service.http.request(
-                method, path, content=as_bytes(body), headers=bearer(ADMIN)
-            )
-            details = answered.json().get("error", {}).get("details") or {}
-            found = details.get("field", "body")
-            assert found == OWN_KEY or PATH.fullmatch(found), body
+async def test_a_body_that_is_refused(operator: Operator, method: str, path: str) -> None:
+    for body in BODIES:
+        answered = await operator.service.http.request(
+            method, path, content=as_bytes(body), headers=bearer(ADMIN)
+        )
+        details = answered.json().get("error", {}).get("details") or {}
+        found = details.get("field", "body")
+        assert found == OWN_KEY or PATH.fullmatch(found), body
 
 
 @pytest.mark.parametrize(
@@ -125,7 +132,6 @@ async def test_a_body_that_is_refused(method: str, path: str) -> None:
     [[{"agent": "a"}], [5], "x", [{"type": "function"}], [{"tool_name": 5}], [{}] * 1_000],
     ids=lambda it: json.dumps(it)[:30],
 )  # fmt: skip
-async def test_a_batch_that_is_refused(calls: Any) -> None:
-    async with running() as service:
-        answered = await service.http.post(BATCH, json={"calls": calls, "user": USER})
+async def test_a_batch_that_is_refused(operator: Operator, calls: Any) -> None:
+    answered = await operator.service.http.post(BATCH, json={"calls": calls, "user": USER})
     assert PATH.fullmatch(answered.json()["error"]["details"]["field"])

@@ -13,7 +13,7 @@ from mcp_tools_proxy.api.openapi.examples import (
     RESOURCE_EXAMPLES,
 )
 from mcp_tools_proxy.config.loader import list_presets, load_configuration, load_preset
-from tests.support.configuration import Config
+from tests.support.configuration import Config, Json
 from tests.support.service import ACTIVE, PROMPTS, RESOURCES, Service, running
 
 pytestmark = pytest.mark.slow  # each starts the service of the examples, and its stdio server
@@ -50,12 +50,13 @@ def test_compose_reads_windows_from_the_gateways_documents_unless_told_otherwise
     assert f"{setting}: ${{{setting}:-local}}" in compose
 
 
-@pytest.fixture
-async def service() -> AsyncIterator[Service]:
+@pytest.fixture(scope="module")
+async def service(lasting: Json) -> AsyncIterator[Service]:
     """Serve examples/config, with the interpreter of the tests."""
     server = {"command": sys.executable, "args": [str(ROOT / "examples/notes_server.py")]}
     preset = json.loads((FOLDERS[0] / "preset_notes.json").read_text())
-    async with running(config=Config(servers={"notes": server}, presets=[preset])) as started:
+    config = Config(servers={"notes": server}, presets=[preset])
+    async with running(config=config, **lasting) as started:
         yield started
 
 

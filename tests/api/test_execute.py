@@ -1,11 +1,19 @@
 """POST /internal/mcp/execute: envelope, codes and statuses, input rules, order of checks."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
+from tests.support.configuration import Json
 from tests.support.service import EXECUTE, Service, request_of, running
+
+
+@pytest.fixture(scope="module")
+async def service(lasting: Json) -> AsyncIterator[Service]:
+    async with running(**lasting) as started:
+        yield started
 
 
 def section_request(**top_level: Any) -> dict[str, object]:

@@ -1,7 +1,7 @@
 """list_documents and GET /internal/mcp/documents: what the caller may read, and nothing else."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,12 @@ DOCUMENTS = (
     make_document(tenant_id="other", doc_id="theirs", title="Merger"),
 )
 OPEN = ["größe, 1%", "handbook"]
+
+
+@pytest.fixture(scope="module")
+async def service(lasting: dict[str, Any]) -> AsyncIterator[Service]:
+    async with running(*DOCUMENTS, **lasting) as started:
+        yield started
 
 
 async def called(
@@ -78,22 +84,21 @@ async def test_a_list_has_what_the_caller_may_read_and_no_trace_of_the_rest(*, h
         assert ids(await called(service, {"query": "salaries"}, user_id="ann")) == ["payroll"]
 
 
-async def test_the_route_lists_as_the_tool_does() -> None:
-    async with running(*DOCUMENTS) as service:
-        tool, route = await called(service), await got(service)
-        assert route == tool["result"]
-        assert ids(await got(service, user_id="ann", tag="MASSE", limit="1")) == ["größe, 1%"]
-        assert ids(await got(service, roles=["x", "audit"])) == [*OPEN, "payroll"]
-        assert ids(await got(service, documents=["handbook", "payroll"])) == ["handbook"]
-        response = await service.http.get(ROUTE, params={"user_id": "u"})
-        assert (response.status_code, response.json()["error"]["details"]) == (
-            422,
-            {"field": "tenant_id"},
-        )
-        refused = await got(service, cursor="garbage")
-        assert refused["error"]["code"] == "INVALID_ARGUMENTS"
-        twice = await service.http.get(f"{ROUTE}?tenant_id=acme&tenant_id=other")
-        assert twice.json()["error"]["code"] == "INVALID_REQUEST"
+async def test_the_route_lists_as_the_tool_does(service: Service) -> None:
+    tool, route = await called(service), await got(service)
+    assert route == tool["result"]
+    assert ids(await got(service, user_id="ann", tag="MASSE", limit="1")) == ["größe, 1%"]
+    assert ids(await got(service, roles=["x", "audit"])) == [*OPEN, "payroll"]
+    assert ids(await got(service, documents=["handbook", "payroll"])) == ["handbook"]
+    response = await service.http.get(ROUTE, params={"user_id": "u"})
+    assert (response.status_code, response.json()["error"]["details"]) == (
+        422,
+        {"field": "tenant_id"},
+    )
+    refused = await got(service, cursor="garbage")
+    assert refused["error"]["code"] == "INVALID_ARGUMENTS"
+    twice = await service.http.get(f"{ROUTE}?tenant_id=acme&tenant_id=other")
+    assert twice.json()["error"]["code"] == "INVALID_REQUEST"
 
 
 async def test_an_entry_has_title_pages_tags_language_and_time() -> None:
@@ -157,19 +162,19 @@ async def test_an_answer_is_no_longer_than_a_text_and_can_be_gone_on_with() -> N
 
 
 @pytest.mark.parametrize("cursor", ["", "x", "aGFuZGJvb2s", "=", "é", "A" * 3000, 7, "/+", "a" * 9])
-async def test_what_is_no_cursor_is_refused(cursor: object) -> None:
-    async with running(*DOCUMENTS) as service:
-        error = (await called(service, {"cursor": cursor}))["error"]
-        assert (error["code"], error["details"]) == (
-            "INVALID_ARGUMENTS",
-            {"arguments": ["cursor"]},
-        )
+async def test_what_is_no_cursor_is_refused(service: Service, cursor: object) -> None:
+    error = (await called(service, {"cursor": cursor}))["error"]
+    assert (error["code"], error["details"]) == (
+        "INVALID_ARGUMENTS",
+        {"arguments": ["cursor"]},
+    )
 
 
 @pytest.mark.parametrize("arguments", [{"limit": 0}, {"limit": "x"}, {"doc_id": "a"}, {"tag": 1}])
-async def test_arguments_that_are_none_are_refused(arguments: dict[str, object]) -> None:
-    async with running(*DOCUMENTS) as service:
-        assert (await called(service, arguments))["error"]["code"] == "INVALID_ARGUMENTS"
+async def test_arguments_that_are_none_are_refused(
+    service: Service, arguments: dict[str, object]
+) -> None:
+    assert (await called(service, arguments))["error"]["code"] == "INVALID_ARGUMENTS"
 
 
 async def test_a_list_is_charged_to_the_tenant_alone() -> None:
@@ -193,28 +198,26 @@ async def test_an_agent_may_be_kept_from_lists() -> None:
         assert by_tool["error"]["code"] == by_route["error"]["code"] == "TOOL_NOT_ALLOWED"
 
 
-async def test_without_a_tenant_nothing_is_listed() -> None:
-    async with running(*DOCUMENTS) as service:
-        call = Call(name=LIST, caller=Caller(tenant_id=NO_TENANT, user_id=""), trace_id="t")
-        outcome = await service.gateway.executor.execute(call)
-        assert isinstance(outcome, Failed)
-        assert outcome.error.code == "TOOL_NOT_ALLOWED"
+async def test_without_a_tenant_nothing_is_listed(service: Service) -> None:
+    call = Call(name=LIST, caller=Caller(tenant_id=NO_TENANT, user_id=""), trace_id="t")
+    outcome = await service.gateway.executor.execute(call)
+    assert isinstance(outcome, Failed)
+    assert outcome.error.code == "TOOL_NOT_ALLOWED"
 
 
-async def test_a_record_names_the_tool_and_the_route_and_no_document() -> None:
-    async with running(*DOCUMENTS) as service:
-        with capture_logs() as lines:
-            await got(service, query="handbook", agent="")
-            await got(service, query="handbook")
-        (record,) = [line for line in lines if line["event"] == "tool.call"]
-        assert (record["tool"], record["route"], record["arguments"]) == (
-            LIST,
-            f"GET {ROUTE}",
-            ["query"],
-        )
-        assert "handbook" not in json.dumps(record)
-        metrics = (await service.http.get("/metrics")).text
-        assert f'tool="{LIST}"' in metrics
+async def test_a_record_names_the_tool_and_the_route_and_no_document(service: Service) -> None:
+    with capture_logs() as lines:
+        await got(service, query="handbook", agent="")
+        await got(service, query="handbook")
+    (record,) = [line for line in lines if line["event"] == "tool.call"]
+    assert (record["tool"], record["route"], record["arguments"]) == (
+        LIST,
+        f"GET {ROUTE}",
+        ["query"],
+    )
+    assert "handbook" not in json.dumps(record)
+    metrics = (await service.http.get("/metrics")).text
+    assert f'tool="{LIST}"' in metrics
 
 
 async def test_an_explanation_passes_and_names_no_documents_budget() -> None:

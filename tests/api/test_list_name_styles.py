@@ -1,9 +1,12 @@
 """How ``GET /internal/mcp/tools`` names tools in MCP's format: by the query, else the profile."""
 
+from collections.abc import AsyncIterator
+from typing import Any
+
 import pytest
 
 from tests.support.configuration import make_agent, make_preset
-from tests.support.http_api import EVERYTHING, code, reached, two_servers
+from tests.support.http_api import EVERYTHING, Two, code, reached, two_servers
 from tests.support.local_tools import LOCAL_TOOLS
 from tests.support.service import TOOLS, Service
 
@@ -13,6 +16,12 @@ LISTED = {
     "bare": ["a:whoami", "alpha", "a-b:whoami", "beta"],
 }
 styles = pytest.mark.parametrize("style", LISTED)
+
+
+@pytest.fixture(scope="module")
+async def two(lasting: dict[str, Any]) -> AsyncIterator[Two]:
+    async with two_servers(**lasting) as started:
+        yield started
 
 
 async def listed(service: Service, **query: str) -> list[str]:
@@ -29,39 +38,38 @@ async def test_the_query_says_how_tools_are_named(style: str) -> None:
     assert called == ["whoami of a", "alpha of a", "whoami of a-b", "beta of a-b"]
 
 
-async def test_only_the_name_differs_from_the_list_without_a_style() -> None:
-    async with two_servers() as two:
-        plain = await two.service.http.get(TOOLS)
-        bare = await two.service.http.get(TOOLS, params={"name_style": "bare"})
-        same = await two.service.http.get(TOOLS, params={"name_style": "server"})
+async def test_only_the_name_differs_from_the_list_without_a_style(two: Two) -> None:
+    plain = await two.service.http.get(TOOLS)
+    bare = await two.service.http.get(TOOLS, params={"name_style": "bare"})
+    same = await two.service.http.get(TOOLS, params={"name_style": "server"})
     shown = bare.text.replace('"alpha"', '"a:alpha"').replace('"beta"', '"a-b:beta"')
     assert (shown, same.content) == (plain.text, plain.content)
     assert same.headers["etag"] == plain.headers["etag"] != bare.headers["etag"]
 
 
 @styles
-async def test_a_tag_is_that_of_a_list_in_its_style(style: str) -> None:
-    async with two_servers() as two:
-        tags = {}
-        for other in LISTED:
-            answer = await two.service.http.get(TOOLS, params={"name_style": other})
-            tags[other] = answer.headers["etag"]
-        found = {}
-        for other, tag in tags.items():
-            answer = await two.service.http.get(
-                TOOLS, params={"name_style": style}, headers={"If-None-Match": tag}
-            )
-            found[other] = answer.status_code
+async def test_a_tag_is_that_of_a_list_in_its_style(two: Two, style: str) -> None:
+    tags = {}
+    for other in LISTED:
+        answer = await two.service.http.get(TOOLS, params={"name_style": other})
+        tags[other] = answer.headers["etag"]
+    found = {}
+    for other, tag in tags.items():
+        answer = await two.service.http.get(
+            TOOLS, params={"name_style": style}, headers={"If-None-Match": tag}
+        )
+        found[other] = answer.status_code
     assert found == {other: 304 if other == style else 200 for other in LISTED}
 
 
 @styles
-async def test_some_tools_are_named_in_the_style_however_they_were_asked_for(style: str) -> None:
-    async with two_servers() as two:
-        for names in ("alpha,a-b:whoami", "a:alpha,a-b__whoami", "a-b:whoami,a__alpha"):
-            found = await listed(two.service, name_style=style, names=names)
-            assert found == LISTED[style][1:3]
-        answer = await two.service.get(TOOLS, name_style=style, names="whoami,beta")
+async def test_some_tools_are_named_in_the_style_however_they_were_asked_for(
+    two: Two, style: str
+) -> None:
+    for names in ("alpha,a-b:whoami", "a:alpha,a-b__whoami", "a-b:whoami,a__alpha"):
+        found = await listed(two.service, name_style=style, names=names)
+        assert found == LISTED[style][1:3]
+    answer = await two.service.get(TOOLS, name_style=style, names="whoami,beta")
     assert [tool["name"] for tool in answer["tools"]] == LISTED[style][3:]
     assert "2 servers have a tool named" in answer["warnings"][0]["message"]
 
@@ -94,9 +102,8 @@ async def test_a_name_tells_nothing_of_tools_that_the_caller_may_not_see() -> No
 
 
 @pytest.mark.parametrize("given", ["", "Alias", "qualified", "alias "])
-async def test_another_style_is_refused_with_the_three_that_there_are(given: str) -> None:
-    async with two_servers() as two:
-        answer = await two.service.http.get(TOOLS, params={"name_style": given})
+async def test_another_style_is_refused_with_the_three_that_there_are(two: Two, given: str) -> None:
+    answer = await two.service.http.get(TOOLS, params={"name_style": given})
     error = answer.json()["error"]
     assert (answer.status_code, error["code"]) == (400, "INVALID_REQUEST")
     assert error["details"] == {"field": "name_style"}
@@ -113,12 +120,11 @@ async def test_another_style_is_refused_with_the_three_that_there_are(given: str
     ],
 )
 async def test_a_style_twice_or_an_empty_one_is_refused_as_over_mcp(
-    query: str, problem: str
+    two: Two, query: str, problem: str
 ) -> None:
-    async with two_servers() as two:
-        answer = await two.service.http.get(f"{TOOLS}?{query}")
-        headers = {"Accept": "text/event-stream"}
-        over_mcp = await two.service.http.get(f"/mcp?{query}", headers=headers)
+    answer = await two.service.http.get(f"{TOOLS}?{query}")
+    headers = {"Accept": "text/event-stream"}
+    over_mcp = await two.service.http.get(f"/mcp?{query}", headers=headers)
     error = answer.json()["error"]
     assert (answer.status_code, error["details"]) == (400, {"field": "name_style"})
     assert error["message"] == over_mcp.json()["error"]["message"] == f"name_style: {problem}"

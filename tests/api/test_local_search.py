@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.builders import make_document
@@ -24,9 +25,9 @@ DOCUMENT = make_document(
 )
 
 
-@pytest.fixture
-async def service() -> AsyncIterator[Service]:
-    async with running(DOCUMENT) as started:
+@pytest.fixture(scope="module")
+async def service(lasting: dict[str, Any]) -> AsyncIterator[Service]:
+    async with running(DOCUMENT, **lasting) as started:
         yield started
 
 
@@ -125,25 +126,22 @@ async def test_snippets_obey_the_byte_limit_together() -> None:
         assert sum(len(s["snippet"].encode()) for s in result["snippets"]) <= 40
 
 
-async def test_a_changed_document_is_searched_anew(service: Service) -> None:
-    await search(service, "gateway")
-    service.gateway.repository.hold(make_document(doc_id="d", pages=["only a zebra"]))
-    assert (
-        (await search(service, "zebra"))["count"],
-        (await search(service, "gateway"))["count"],
-    ) == (
-        1,
-        0,
-    )
+async def test_a_changed_document_is_searched_anew() -> None:
+    async with running(DOCUMENT) as changing:
+        await search(changing, "gateway")
+        changing.gateway.repository.hold(make_document(doc_id="d", pages=["only a zebra"]))
+        counts = [(await search(changing, query))["count"] for query in ("zebra", "gateway")]
+    assert counts == [1, 0]
 
 
-async def test_simultaneous_first_searches_build_one_index(service: Service) -> None:
-    await asyncio.gather(*(search(service, f"gateway {n}") for n in range(20)))
-    exposition = (await service.http.get("/metrics")).text
+async def test_simultaneous_first_searches_build_one_index() -> None:
+    async with running(DOCUMENT) as fresh:
+        await asyncio.gather(*(search(fresh, f"gateway {n}") for n in range(20)))
+        exposition = (await fresh.http.get("/metrics")).text
     assert "mcp_proxy_search_index_builds_total 1.0" in exposition
 
 
-@at_most(50, settings(suppress_health_check=list(HealthCheck)))
+@at_most(50)
 @given(query=st.text(min_size=1, max_size=200))
 async def test_no_query_breaks_the_search(service: Service, query: str) -> None:
     code = await service.code("doc_local_search", {"doc_id": "d", "query": query})

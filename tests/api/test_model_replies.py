@@ -1,5 +1,6 @@
 """POST /internal/mcp/execute/batch with what a model answered, unchanged: which calls are run."""
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -13,6 +14,12 @@ from tests.support.model_apis import ANTHROPIC, APIS, CHAT, GEMINI, RESPONSES, J
 from tests.support.service import BATCH, Service, running
 
 PLAIN = {"tool_name": METADATA, "arguments": DOC}
+
+
+@pytest.fixture(scope="module")
+async def service(lasting: Json) -> AsyncIterator[Service]:
+    async with running(**lasting) as started:
+        yield started
 
 
 @apis

@@ -1,14 +1,22 @@
 """The arguments of a model's calls: texts of JSON, parsed by the rules of a request's body."""
 
 import json
+from collections.abc import AsyncIterator
 
 import pytest
 
 from tests.api.model_reply_calls import DOC, METADATA, apis, batch, codes
+from tests.support.configuration import Json
 from tests.support.model_apis import CHAT, RESPONSES, ModelApi
 from tests.support.service import Service, running
 
 texts = pytest.mark.parametrize("api", [CHAT, RESPONSES], ids=lambda api: api.name)
+
+
+@pytest.fixture(scope="module")
+async def service(lasting: Json) -> AsyncIterator[Service]:
+    async with running(**lasting) as started:
+        yield started
 
 
 @apis

@@ -1,6 +1,7 @@
 """The arguments that callers of the original service send to its six tools (T-01, seed 004)."""
 
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -24,8 +25,10 @@ SIX: dict[str, dict[str, object]] = {
 }
 
 
-def service() -> AbstractAsyncContextManager[Service]:
-    return running(NUMBERED, retrieval_window_url="local")
+@pytest.fixture(scope="module")
+async def service(lasting: dict[str, Any]) -> AsyncIterator[Service]:
+    async with running(NUMBERED, retrieval_window_url="local", **lasting) as started:
+        yield started
 
 
 @pytest.mark.parametrize(
@@ -41,11 +44,12 @@ def service() -> AbstractAsyncContextManager[Service]:
     ],
     ids=str,
 )
-async def test_a_whole_float_is_an_integer(tool: str, change: dict[str, object]) -> None:
-    async with service() as started:
-        plain = {name: int(str(value).removesuffix(".0")) for name, value in change.items()}
-        expected = await started.result(tool, SIX[tool] | plain)
-        assert await started.result(tool, SIX[tool] | change) == expected
+async def test_a_whole_float_is_an_integer(
+    service: Service, tool: str, change: dict[str, object]
+) -> None:
+    plain = {name: int(str(value).removesuffix(".0")) for name, value in change.items()}
+    expected = await service.result(tool, SIX[tool] | plain)
+    assert await service.result(tool, SIX[tool] | change) == expected
 
 
 @pytest.mark.parametrize(
@@ -58,23 +62,19 @@ async def test_a_whole_float_is_an_integer(tool: str, change: dict[str, object])
     ],
     ids=str,
 )
-async def test_an_integer_is_an_id(tool: str, change: dict[str, object]) -> None:
-    async with service() as started:
-        known = {**SIX.get(tool, {}), **change}
-        expected = await started.result(tool, {k: _text_of_id(k, v) for k, v in known.items()})
-        assert await started.result(tool, known) == expected
+async def test_an_integer_is_an_id(service: Service, tool: str, change: dict[str, object]) -> None:
+    known = {**SIX.get(tool, {}), **change}
+    expected = await service.result(tool, {k: _text_of_id(k, v) for k, v in known.items()})
+    assert await service.result(tool, known) == expected
 
 
 def _text_of_id(name: str, value: object) -> object:
     return str(value) if name.endswith("_id") else value
 
 
-async def test_an_integer_is_the_id_of_a_chunk() -> None:
-    async with service() as started:
-        error = (await started.execute("read_chunk_window", WINDOW | {"anchor_chunk_id": 7}))[
-            "error"
-        ]
-        assert error["code"] == "CHUNK_NOT_FOUND"
+async def test_an_integer_is_the_id_of_a_chunk(service: Service) -> None:
+    error = (await service.execute("read_chunk_window", WINDOW | {"anchor_chunk_id": 7}))["error"]
+    assert error["code"] == "CHUNK_NOT_FOUND"
 
 
 async def test_a_document_that_an_integer_names_has_one_budget_and_record() -> None:
@@ -85,23 +85,21 @@ async def test_a_document_that_an_integer_names_has_one_budget_and_record() -> N
         assert codes == ["OK", "OK", "RATE_LIMIT_EXCEEDED"]
 
 
-async def test_only_the_bound_document_can_be_named_by_an_integer() -> None:
-    async with service() as started:
-        codes = [
-            await started.code("read_doc_metadata", {"doc_id": doc_id}, documents=["7"])
-            for doc_id in (7, 8)
-        ]
-        assert codes == ["OK", "ACCESS_DENIED"]
+async def test_only_the_bound_document_can_be_named_by_an_integer(service: Service) -> None:
+    codes = [
+        await service.code("read_doc_metadata", {"doc_id": doc_id}, documents=["7"])
+        for doc_id in (7, 8)
+    ]
+    assert codes == ["OK", "ACCESS_DENIED"]
 
 
 @pytest.mark.parametrize("value", [True, False, 7.5, [7], {"id": 7}], ids=str)
-async def test_other_values_are_no_ids(value: object) -> None:
-    async with service() as started:
-        error = (await started.execute("read_doc_metadata", {"doc_id": value}))["error"]
-        assert (error["code"], error["details"]) == (
-            "INVALID_ARGUMENTS",
-            {"arguments": ["doc_id"]},
-        )
+async def test_other_values_are_no_ids(service: Service, value: object) -> None:
+    error = (await service.execute("read_doc_metadata", {"doc_id": value}))["error"]
+    assert (error["code"], error["details"]) == (
+        "INVALID_ARGUMENTS",
+        {"arguments": ["doc_id"]},
+    )
 
 
 @pytest.mark.requirement("T-02")
@@ -114,10 +112,11 @@ async def test_other_values_are_no_ids(value: object) -> None:
     ],
     ids=str,
 )
-async def test_a_radius_may_come_with_equal_sides(sides: dict[str, object]) -> None:
-    async with service() as started:
-        result = await started.result("read_chunk_window", WINDOW | {"radius": 1} | sides)
-        assert (result["window_before"], result["window_after"]) == (1, 1)
+async def test_a_radius_may_come_with_equal_sides(
+    service: Service, sides: dict[str, object]
+) -> None:
+    result = await service.result("read_chunk_window", WINDOW | {"radius": 1} | sides)
+    assert (result["window_before"], result["window_after"]) == (1, 1)
 
 
 @pytest.mark.requirement("T-02")
@@ -130,37 +129,35 @@ async def test_a_radius_may_come_with_equal_sides(sides: dict[str, object]) -> N
     ],
     ids=str,
 )
-async def test_a_radius_with_other_sides_is_refused(sides: dict[str, object]) -> None:
-    async with service() as started:
-        answer = await started.execute("read_chunk_window", WINDOW | {"radius": 1} | sides)
-        assert (answer["error"]["code"], answer["error"]["details"]) == (
-            "INVALID_ARGUMENTS",
-            {"arguments": ["radius", "window_before", "window_after"]},
-        )
+async def test_a_radius_with_other_sides_is_refused(
+    service: Service, sides: dict[str, object]
+) -> None:
+    answer = await service.execute("read_chunk_window", WINDOW | {"radius": 1} | sides)
+    assert (answer["error"]["code"], answer["error"]["details"]) == (
+        "INVALID_ARGUMENTS",
+        {"arguments": ["radius", "window_before", "window_after"]},
+    )
 
 
 @pytest.mark.parametrize("tool", SIX)
 @pytest.mark.parametrize("unknown", [{"stream": True}, {"top_k": 5, "tenant_id": "tenant_2"}])
 async def test_unknown_arguments_are_ignored_and_named(
-    tool: str, unknown: dict[str, object]
+    service: Service, tool: str, unknown: dict[str, object]
 ) -> None:
-    async with service() as started:
-        expected = await started.result(tool, SIX[tool])
-        result = await started.result(tool, SIX[tool] | unknown)
-        assert result == expected | {"ignored_arguments": list(unknown)}
+    expected = await service.result(tool, SIX[tool])
+    result = await service.result(tool, SIX[tool] | unknown)
+    assert result == expected | {"ignored_arguments": list(unknown)}
 
 
-async def test_a_null_argument_that_is_unknown_is_absent() -> None:
-    async with service() as started:
-        result = await started.result("read_doc_pages", PAGES | {"stream": None})
-        assert "ignored_arguments" not in result
+async def test_a_null_argument_that_is_unknown_is_absent(service: Service) -> None:
+    result = await service.result("read_doc_pages", PAGES | {"stream": None})
+    assert "ignored_arguments" not in result
 
 
-async def test_many_unknown_arguments_are_named_in_part() -> None:
-    async with service() as started:
-        unknown = {f"{number}?" * 100: 1 for number in range(10_000, 11_000)}
-        named = (await started.result("read_doc_pages", unknown | PAGES))["ignored_arguments"]
-        assert (len(named), max(map(len, named)) <= 200) == (20, True)
+async def test_many_unknown_arguments_are_named_in_part(service: Service) -> None:
+    unknown = {f"{number}?" * 100: 1 for number in range(10_000, 11_000)}
+    named = (await service.result("read_doc_pages", unknown | PAGES))["ignored_arguments"]
+    assert (len(named), max(map(len, named)) <= 200) == (20, True)
 
 
 @pytest.mark.parametrize(
@@ -176,35 +173,35 @@ async def test_many_unknown_arguments_are_named_in_part() -> None:
         ("list_available_tools", "name", "names"),
     ],
 )
-async def test_a_near_miss_is_refused_and_corrected(tool: str, misspelt: str, meant: str) -> None:
-    async with service() as started:
-        error = (await started.execute(tool, SIX[tool] | {misspelt: 1, "stream": 1}))["error"]
-        assert (error["code"], f'did you mean "{meant}"?' in error["message"]) == (
-            "INVALID_ARGUMENTS",
-            True,
-        )
+async def test_a_near_miss_is_refused_and_corrected(
+    service: Service, tool: str, misspelt: str, meant: str
+) -> None:
+    error = (await service.execute(tool, SIX[tool] | {misspelt: 1, "stream": 1}))["error"]
+    assert (error["code"], f'did you mean "{meant}"?' in error["message"]) == (
+        "INVALID_ARGUMENTS",
+        True,
+    )
 
 
-async def test_with_another_mistake_unknown_arguments_are_named_in_the_error() -> None:
-    async with service() as started:
-        error = (await started.execute("read_doc_metadata", {"document": "7"}))["error"]
-        assert (error["code"], error["details"]) == (
-            "INVALID_ARGUMENTS",
-            {"arguments": ["doc_id", "document"]},
-        )
+async def test_with_another_mistake_unknown_arguments_are_named_in_the_error(
+    service: Service,
+) -> None:
+    error = (await service.execute("read_doc_metadata", {"document": "7"}))["error"]
+    assert (error["code"], error["details"]) == (
+        "INVALID_ARGUMENTS",
+        {"arguments": ["doc_id", "document"]},
+    )
 
 
 @pytest.mark.parametrize("tool", ["list_documents", "search_documents", "verify_quote"])
-async def test_other_tools_refuse_unknown_arguments(tool: str) -> None:
-    async with service() as started:
-        known = {"search_documents": {"query": "one"}, "verify_quote": {"quote": "one two three"}}
-        arguments = {**known.get(tool, {}), "stream": True}
-        error = (await started.execute(tool, arguments))["error"]
-        assert (error["code"], "stream" in error["message"]) == ("INVALID_ARGUMENTS", True)
+async def test_other_tools_refuse_unknown_arguments(service: Service, tool: str) -> None:
+    known = {"search_documents": {"query": "one"}, "verify_quote": {"quote": "one two three"}}
+    arguments = {**known.get(tool, {}), "stream": True}
+    error = (await service.execute(tool, arguments))["error"]
+    assert (error["code"], "stream" in error["message"]) == ("INVALID_ARGUMENTS", True)
 
 
-async def test_published_schemas_allow_no_other_arguments() -> None:
-    async with service() as started:
-        listed = await started.get(TOOLS, tenant_id="tenant_1", user_id="u")
-        schemas = {tool["name"]: tool["inputSchema"] for tool in listed["tools"]}
-        assert [schemas[tool]["additionalProperties"] for tool in SIX] == [False] * len(SIX)
+async def test_published_schemas_allow_no_other_arguments(service: Service) -> None:
+    listed = await service.get(TOOLS, tenant_id="tenant_1", user_id="u")
+    schemas = {tool["name"]: tool["inputSchema"] for tool in listed["tools"]}
+    assert [schemas[tool]["additionalProperties"] for tool in SIX] == [False] * len(SIX)

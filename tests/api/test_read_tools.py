@@ -7,6 +7,7 @@ import pytest
 from mcp_tools_proxy.documents.versions import version_of
 from mcp_tools_proxy.domain.document import Section
 from tests.support.builders import make_document
+from tests.support.configuration import Json
 from tests.support.service import Envelope, Service, running
 
 PAGES = ("Первая страница. " * 20, "Second page. " * 30, "third\n" * 40, "4" * 100)
@@ -28,9 +29,9 @@ DOCUMENT = make_document(
 )  # fmt: skip
 
 
-@pytest.fixture
-async def service() -> AsyncIterator[Service]:
-    async with running(DOCUMENT) as started:
+@pytest.fixture(scope="module")
+async def service(lasting: Json) -> AsyncIterator[Service]:
+    async with running(DOCUMENT, **lasting) as started:
         yield started
 
 

@@ -22,13 +22,13 @@ apis = pytest.mark.parametrize("api", APIS, ids=lambda api: api.name)
 with_images = pytest.mark.parametrize("api", [RESPONSES, ANTHROPIC], ids=lambda api: api.name)
 
 
-@pytest.fixture
-async def service() -> AsyncIterator[Service]:
+@pytest.fixture(scope="module")
+async def service(lasting: Json) -> AsyncIterator[Service]:
     """Run the service in front of a server whose tool returns what it is given."""
     async with running_raw(only=("bare", "error")) as server:
         tools = [("s1", "bare"), ("s1", "error")]
         config = Config(servers={"s1": server.entry}, presets=[make_preset(tools=tools)])
-        async with running(config=config) as started:
+        async with running(config=config, **lasting) as started:
             yield started
 
 

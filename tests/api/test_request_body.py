@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -11,9 +12,9 @@ from tests.support.service import BATCH, EXECUTE, Service, request_of, running
 LIMIT = 1000
 
 
-@pytest.fixture
-async def service() -> AsyncIterator[Service]:
-    async with running(max_request_bytes=LIMIT) as started:
+@pytest.fixture(scope="module")
+async def service(lasting: dict[str, Any]) -> AsyncIterator[Service]:
+    async with running(max_request_bytes=LIMIT, **lasting) as started:
         yield started
 
 
@@ -209,9 +210,10 @@ async def test_a_refused_request_leaves_a_log_line(service: Service) -> None:
     ]
 
 
-async def test_a_refused_request_is_counted(service: Service) -> None:
-    await service.http.post(EXECUTE, content=b" " * (LIMIT + 1))
-    exposition = (await service.http.get("/metrics")).text
+async def test_a_refused_request_is_counted() -> None:
+    async with running(max_request_bytes=LIMIT) as fresh:
+        await fresh.http.post(EXECUTE, content=b" " * (LIMIT + 1))
+        exposition = (await fresh.http.get("/metrics")).text
     assert 'mcp_proxy_requests_refused_total{code="PAYLOAD_TOO_LARGE"} 1.0' in exposition
 
 

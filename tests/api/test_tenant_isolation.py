@@ -9,6 +9,7 @@ import pytest
 from mcp_tools_proxy.domain.document import Document, Section
 from tests.support.builders import make_document
 from tests.support.captured_logs import capture_logs
+from tests.support.configuration import Json
 from tests.support.service import BATCH, EXECUTE, Service, request_of, running
 
 SECRET = "zanzibar"
@@ -53,8 +54,8 @@ async def retrieval(request: httpx.Request) -> httpx.Response:
     return httpx.Response(200, json={"chunks": [chunk]})
 
 
-@pytest.fixture
-async def service() -> AsyncIterator[Service]:
+@pytest.fixture(scope="module")
+async def service(lasting: Json) -> AsyncIterator[Service]:
     documents = (
         secret_document("tenant_2", "theirs", SECRET),
         secret_document("tenant_2", "both", SECRET),
@@ -64,6 +65,7 @@ async def service() -> AsyncIterator[Service]:
         *documents,
         retrieval_transport=httpx.MockTransport(retrieval),
         retrieval_window_url="http://retrieval/window",
+        **lasting,
     ) as started:
         await started.execute("doc_local_search", {"doc_id": "both", "query": "ladders"},
                               tenant_id="tenant_2")  # fmt: skip

@@ -1,12 +1,12 @@
 """GET tools: the formats, the subsets, the warnings."""
 
-from typing import Any
+from collections.abc import AsyncIterator
 
 import httpx
 import pytest
 
 from tests.support.configuration import Config, Json, make_agent, make_preset
-from tests.support.http_api import two_servers
+from tests.support.http_api import Two, two_servers
 from tests.support.mcp_servers.raw_web import running_raw
 from tests.support.service import TOOLS, Envelope, Service, running
 
@@ -23,6 +23,27 @@ LOOKBEHIND: Json = {
         "properties": {"id": {"type": "string", "pattern": "(?<=a)b"}},
     },
 }
+
+
+@pytest.fixture(scope="module")
+async def two(lasting: Json) -> AsyncIterator[Two]:
+    """Serve both servers to callers without an agent."""
+    async with two_servers(**lasting) as started:
+        yield started
+
+
+@pytest.fixture
+async def of_first() -> AsyncIterator[Two]:
+    """Serve both servers to an agent of the first."""
+    async with two_servers(FIRST) as started:
+        yield started
+
+
+@pytest.fixture
+async def of_every() -> AsyncIterator[Two]:
+    """Serve both servers to an agent of both."""
+    async with two_servers(EVERY) as started:
+        yield started
 
 
 def preset_of(*tools: str) -> Json:
@@ -51,22 +72,17 @@ def remote(names: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("agent", [None, "reader"])
-@pytest.mark.parametrize(
-    ("tool_format", "names"),
-    [("mcp", REMOTE), ("openai", ALIASES), ("anthropic", ALIASES), ("gemini", ALIASES)],
-)
-async def test_every_format_lists_the_same_tools_in_the_same_order(
-    tool_format: str, names: list[str], agent: str | None
-) -> None:
+async def test_every_format_lists_the_same_tools_in_the_same_order(agent: str | None) -> None:
     parameters = {} if agent is None else {"agent": agent}
     async with two_servers(EVERY, require_agent=False) as two:
-        answer = await fetch(two.service, format=tool_format, **parameters)
-        assert (answer["format"], remote(names_in(answer))) == (tool_format, names)
+        for tool_format in FORMATS:
+            answer = await fetch(two.service, format=tool_format, **parameters)
+            names = REMOTE if tool_format == "mcp" else ALIASES
+            assert (answer["format"], remote(names_in(answer))) == (tool_format, names)
 
 
-async def test_a_format_that_is_not_named_is_mcps() -> None:
-    async with two_servers() as two:
-        assert await fetch(two.service) == await fetch(two.service, format="mcp")
+async def test_a_format_that_is_not_named_is_mcps(two: Two) -> None:
+    assert await fetch(two.service) == await fetch(two.service, format="mcp")
 
 
 @pytest.mark.parametrize(
@@ -95,10 +111,11 @@ async def test_a_format_that_is_not_named_is_mcps() -> None:
     ],
 )
 @pytest.mark.requirement("A-12")
-async def test_a_tool_has_the_shape_that_the_api_takes(tool_format: str, shown: Json) -> None:
-    async with two_servers(FIRST) as two:
-        answer = await fetch(two.service, "alpha", format=tool_format, agent="reader")
-        assert answer == {"tools": [shown], "format": tool_format}
+async def test_a_tool_has_the_shape_that_the_api_takes(
+    of_first: Two, tool_format: str, shown: Json
+) -> None:
+    answer = await fetch(of_first.service, "alpha", format=tool_format, agent="reader")
+    assert answer == {"tools": [shown], "format": tool_format}
 
 
 @pytest.mark.requirement("A-12")
@@ -115,11 +132,11 @@ async def test_a_list_for_a_model_leaves_out_other_servers_then_what_is_excluded
 @pytest.mark.requirement("A-17")
 @pytest.mark.parametrize("tool_format", FORMATS)
 async def test_an_agent_of_the_first_of_two_servers_sees_the_tool_that_both_have(
+    of_first: Two,
     tool_format: str,
 ) -> None:
-    async with two_servers(FIRST) as two:
-        answer = await fetch(two.service, "whoami", format=tool_format, agent="reader")
-        assert len(answer["tools"]) == 1
+    answer = await fetch(of_first.service, "whoami", format=tool_format, agent="reader")
+    assert len(answer["tools"]) == 1
 
 
 @pytest.mark.requirement("A-13")
@@ -137,75 +154,73 @@ async def test_every_listed_name_runs_its_own_tool(tool_format: str) -> None:
 # Names
 
 
-@pytest.mark.parametrize(
-    ("names", "expected"),
-    [
-        (["a:alpha"], ["a:alpha"]),
-        (["a__alpha"], ["a:alpha"]),
-        (["alpha"], ["a:alpha"]),
-        (["beta", "alpha"], ["a:alpha", "a-b:beta"]),
-        (["a-b__beta, alpha"], ["a:alpha", "a-b:beta"]),
-        (["alpha", "a:alpha", "a__alpha,alpha"], ["a:alpha"]),
-        (["read_doc_pages,", ",beta"], ["read_doc_pages", "a-b:beta"]),
-        (["x,y"], ["a:x,y"]),
-        (["a:x,y"], ["a:x,y"]),
-        ([""], []),
-        ([",", ""], []),
-        (["", "alpha"], ["a:alpha"]),
-    ],
+NAMED: tuple[tuple[list[str], list[str]], ...] = (
+    (["a:alpha"], ["a:alpha"]),
+    (["a__alpha"], ["a:alpha"]),
+    (["alpha"], ["a:alpha"]),
+    (["beta", "alpha"], ["a:alpha", "a-b:beta"]),
+    (["a-b__beta, alpha"], ["a:alpha", "a-b:beta"]),
+    (["alpha", "a:alpha", "a__alpha,alpha"], ["a:alpha"]),
+    (["read_doc_pages,", ",beta"], ["read_doc_pages", "a-b:beta"]),
+    (["x,y"], ["a:x,y"]),
+    (["a:x,y"], ["a:x,y"]),
+    ([""], []),
+    ([",", ""], []),
+    (["", "alpha"], ["a:alpha"]),
 )
-async def test_names_are_what_execute_takes_repeated_or_parted_by_commas(
-    names: list[str], expected: list[str]
-) -> None:
+"""Values of ``names``, and the tools that are listed."""
+
+
+async def test_names_are_what_execute_takes_repeated_or_parted_by_commas() -> None:
     preset = make_preset(tools=[("a", "alpha"), ("a", "x,y"), ("a-b", "beta")])
     async with two_servers(EVERY, presets=[preset], more={"tools": [COMMAS]}) as two:
-        answer = await fetch(two.service, *names, agent="reader")
-        assert (names_in(answer), "warnings" in answer) == (expected, False)
+        for names, expected in NAMED:
+            answer = await fetch(two.service, *names, agent="reader")
+            assert (names_in(answer), "warnings" in answer) == (expected, False), names
 
 
-async def test_names_work_without_an_agent_where_execute_takes_them() -> None:
-    async with two_servers() as two:
-        answer = await fetch(two.service, "a__alpha", "beta", "whoami")
-        warned = [warning["tool"] for warning in answer["warnings"]]
-        assert (names_in(answer), warned) == (["a:alpha", "a-b:beta"], ["whoami"])
+async def test_names_work_without_an_agent_where_execute_takes_them(two: Two) -> None:
+    answer = await fetch(two.service, "a__alpha", "beta", "whoami")
+    warned = [warning["tool"] for warning in answer["warnings"]]
+    assert (names_in(answer), warned) == (["a:alpha", "a-b:beta"], ["whoami"])
 
 
-async def test_a_name_that_means_several_tools_is_left_out_and_says_what_to_do() -> None:
-    async with two_servers(EVERY) as two:
-        answer = await fetch(two.service, "whoami", agent="reader")
-        assert (answer["tools"], answer["warnings"]) == (
-            [],
-            [
-                {
-                    "tool": "whoami",
-                    "message": '2 servers have a tool named "whoami"; name one as server_id:tool',
-                }
-            ],
-        )
+async def test_a_name_that_means_several_tools_is_left_out_and_says_what_to_do(
+    of_every: Two,
+) -> None:
+    answer = await fetch(of_every.service, "whoami", agent="reader")
+    assert (answer["tools"], answer["warnings"]) == (
+        [],
+        [
+            {
+                "tool": "whoami",
+                "message": '2 servers have a tool named "whoami"; name one as server_id:tool',
+            }
+        ],
+    )
 
 
-@pytest.mark.parametrize("hidden", ["a:alpha", "a__alpha", "alpha", "a-b:beta", "beta"])
-async def test_what_is_hidden_is_told_of_as_what_does_not_exist(hidden: str) -> None:
+async def test_what_is_hidden_is_told_of_as_what_does_not_exist() -> None:
     async with two_servers(make_agent(client_ids=["a"], exclude=["alpha"])) as two:
-        answer = await fetch(two.service, hidden, "no_such_tool", agent="reader")
-        messages = [
-            warning["message"].replace(hidden, "no_such_tool") for warning in answer["warnings"]
-        ]
-        assert (answer["tools"], messages[0], len(messages)) == ([], messages[1], 2)
+        for hidden in ("a:alpha", "a__alpha", "alpha", "a-b:beta", "beta"):
+            answer = await fetch(two.service, hidden, "no_such_tool", agent="reader")
+            messages = [
+                warning["message"].replace(hidden, "no_such_tool") for warning in answer["warnings"]
+            ]
+            found = answer["tools"], messages[0], len(messages)
+            assert found == ([], messages[1], 2), hidden
 
 
-async def test_of_many_vain_names_the_first_are_told_and_how_many_more_there_are() -> None:
-    async with two_servers() as two:
-        warnings = (await fetch(two.service, *[f"n{n}" for n in range(130)] * 2))["warnings"]
-        assert (len(warnings), warnings[-1]) == (
-            101,
-            {"message": "30 more names match no tool that you may run"},
-        )
+async def test_of_many_vain_names_the_first_are_told_and_how_many_more_there_are(two: Two) -> None:
+    warnings = (await fetch(two.service, *[f"n{n}" for n in range(130)] * 2))["warnings"]
+    assert (len(warnings), warnings[-1]) == (
+        101,
+        {"message": "30 more names match no tool that you may run"},
+    )
 
 
-async def test_unknown_keys_of_the_query_are_ignored() -> None:
-    async with two_servers() as two:
-        assert await fetch(two.service, "alpha", name="x") == await fetch(two.service, "alpha")
+async def test_unknown_keys_of_the_query_are_ignored(two: Two) -> None:
+    assert await fetch(two.service, "alpha", name="x") == await fetch(two.service, "alpha")
 
 
 # Warnings
@@ -231,16 +246,14 @@ async def test_only_tools_that_are_listed_are_warned_of() -> None:
         assert "warnings" not in await fetch(two.service, "a:alpha", format="openai")
 
 
-@pytest.mark.parametrize("tool_format", FORMATS)
-async def test_more_tools_than_an_api_takes_are_warned_of(tool_format: str) -> None:
+async def test_more_tools_than_an_api_takes_are_warned_of() -> None:
     tools = [("a", f"tool_{number:03}") for number in range(1, 131)]
     async with running_raw(tools=130) as server:
         config = Config(servers={"a": server.entry}, presets=[make_preset(tools=tools)])
         async with running(config=config) as service:
-            warnings: list[Any] = (await fetch(service, format=tool_format)).get("warnings", [])
-            assert [list(warning) for warning in warnings] == (
-                [["message"]] if tool_format == "openai" else []
-            )
+            answers = [await fetch(service, format=it) for it in FORMATS]
+    warned = [[list(warning) for warning in it.get("warnings", [])] for it in answers]
+    assert warned == [[["message"]] if it == "openai" else [] for it in FORMATS]
 
 
 # list_available_tools
@@ -248,25 +261,25 @@ async def test_more_tools_than_an_api_takes_are_warned_of(tool_format: str) -> N
 
 @pytest.mark.requirement("A-13")
 @pytest.mark.parametrize("tool_format", ["openai", "anthropic", "gemini"])
-async def test_the_tool_gives_the_definitions_that_the_route_lists(tool_format: str) -> None:
-    async with two_servers(FIRST) as two:
-        listed = await fetch(two.service, format=tool_format, agent="reader")
-        arguments = {"format": tool_format}
-        result = await two.service.result("list_available_tools", arguments, agent="reader")
-        assert (result["definitions"], remote(result["tools"])) == (listed["tools"], REMOTE[:2])
+async def test_the_tool_gives_the_definitions_that_the_route_lists(
+    of_first: Two, tool_format: str
+) -> None:
+    listed = await fetch(of_first.service, format=tool_format, agent="reader")
+    arguments = {"format": tool_format}
+    result = await of_first.service.result("list_available_tools", arguments, agent="reader")
+    assert (result["definitions"], remote(result["tools"])) == (listed["tools"], REMOTE[:2])
 
 
-async def test_the_tool_gives_definitions_only_where_format_or_names_is_given() -> None:
-    async with two_servers() as two:
-        default = await two.service.result("list_available_tools")
-        names = [*default["tools"]]
-        shaped = await two.service.result("list_available_tools", {"format": "mcp"})
-        named = await two.service.result("list_available_tools", {"names": names})
-        both = await two.service.result("list_available_tools", {"format": "mcp", "names": names})
-        assert list(default) == ["tools", "summaries", "not_configured"]
-        assert named == shaped == both
-        assert both == {**default, "definitions": both["definitions"]}
-        assert [it["name"] for it in both["definitions"]] == names
+async def test_the_tool_gives_definitions_only_where_format_or_names_is_given(two: Two) -> None:
+    default = await two.service.result("list_available_tools")
+    names = [*default["tools"]]
+    shaped = await two.service.result("list_available_tools", {"format": "mcp"})
+    named = await two.service.result("list_available_tools", {"names": names})
+    both = await two.service.result("list_available_tools", {"format": "mcp", "names": names})
+    assert list(default) == ["tools", "summaries", "not_configured"]
+    assert named == shaped == both
+    assert both == {**default, "definitions": both["definitions"]}
+    assert [it["name"] for it in both["definitions"]] == names
 
 
 async def test_a_summary_is_the_first_sentence_of_a_description() -> None:
@@ -291,27 +304,24 @@ async def test_a_summary_is_the_first_sentence_of_a_description() -> None:
     )
 
 
-async def test_the_tool_lists_only_what_names_names_and_warns_of_the_others() -> None:
-    async with two_servers(EVERY) as two:
-        arguments = {"names": ["beta", "a__alpha,nope"]}
-        result = await two.service.result("list_available_tools", arguments, agent="reader")
-        assert (
-            result["tools"],
-            [definition["alias"] for definition in result["definitions"]],
-            [warning["tool"] for warning in result["warnings"]],
-        ) == (["a:alpha", "a-b:beta"], ["a__alpha", "a-b__beta"], ["nope"])
+async def test_the_tool_lists_only_what_names_names_and_warns_of_the_others(of_every: Two) -> None:
+    arguments = {"names": ["beta", "a__alpha,nope"]}
+    result = await of_every.service.result("list_available_tools", arguments, agent="reader")
+    assert (
+        result["tools"],
+        [definition["alias"] for definition in result["definitions"]],
+        [warning["tool"] for warning in result["warnings"]],
+    ) == (["a:alpha", "a-b:beta"], ["a__alpha", "a-b__beta"], ["nope"])
 
 
-async def test_the_tool_lists_nothing_for_no_names() -> None:
-    async with two_servers() as two:
-        result = await two.service.result("list_available_tools", {"names": []})
-        assert (result["tools"], result["summaries"], result["definitions"]) == ([], {}, [])
+async def test_the_tool_lists_nothing_for_no_names(two: Two) -> None:
+    result = await two.service.result("list_available_tools", {"names": []})
+    assert (result["tools"], result["summaries"], result["definitions"]) == ([], {}, [])
 
 
 @pytest.mark.parametrize("arguments", [{"format": "xml"}, {"names": "a:alpha"}, {"names": [1]}])
-async def test_the_tool_refuses_other_arguments(arguments: Json) -> None:
-    async with two_servers() as two:
-        assert await two.service.code("list_available_tools", arguments) == "INVALID_ARGUMENTS"
+async def test_the_tool_refuses_other_arguments(two: Two, arguments: Json) -> None:
+    assert await two.service.code("list_available_tools", arguments) == "INVALID_ARGUMENTS"
 
 
 async def test_a_list_too_long_for_a_result_says_that_names_make_it_shorter() -> None:

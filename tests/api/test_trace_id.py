@@ -1,13 +1,21 @@
 """Which trace_id a request goes by: no spelling of one is worth a call."""
 
 import re
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from tests.support.service import EXECUTE, Service, request_of
+from tests.support.configuration import Json
+from tests.support.service import EXECUTE, Service, request_of, running
 
 HEX32 = re.compile("[0-9a-f]{32}")
+
+
+@pytest.fixture(scope="module")
+async def service(lasting: Json) -> AsyncIterator[Service]:
+    async with running(**lasting) as started:
+        yield started
 
 
 def section_request(**top_level: Any) -> dict[str, object]:

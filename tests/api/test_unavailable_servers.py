@@ -43,6 +43,12 @@ async def serving(
         yield service
 
 
+@pytest.fixture(scope="module")
+async def service(lasting: Json) -> AsyncIterator[Service]:
+    async with serving(**lasting) as started:
+        yield started
+
+
 @pytest.mark.requirement("P-07")
 @pytest.mark.parametrize("agents", [None, [make_agent("a")]], ids=["no agent", "an agent"])
 @pytest.mark.parametrize("name", ["dead:echo", "dead__echo", "echo"])
@@ -61,25 +67,23 @@ async def test_a_call_by_any_name_of_the_tool_may_be_tried_again(
         assert "127.0.0.1" not in str(error)
 
 
-async def test_prompts_resources_and_batches_get_the_same_reason() -> None:
-    async with serving() as service:
-        bodies = (
-            (f"{PROMPTS}/get", {"name": "plain", "user": USER}),
-            (f"{RESOURCES}/read", {"uri": "raw://text", "user": USER}),
-        )
-        for path, body in bodies:
-            error = (await service.http.post(path, json=body)).json()["error"]
-            assert error["code"] == "SERVER_UNAVAILABLE"
-            assert error["message"].startswith(REASON)
-        batch = {"calls": [{"tool_name": "dead:echo"}], "user": USER}
-        (result,) = (await service.http.post(BATCH, json=batch)).json()["results"]
-        assert result["error"]["message"].startswith(REASON)
+async def test_prompts_resources_and_batches_get_the_same_reason(service: Service) -> None:
+    bodies = (
+        (f"{PROMPTS}/get", {"name": "plain", "user": USER}),
+        (f"{RESOURCES}/read", {"uri": "raw://text", "user": USER}),
+    )
+    for path, body in bodies:
+        error = (await service.http.post(path, json=body)).json()["error"]
+        assert error["code"] == "SERVER_UNAVAILABLE"
+        assert error["message"].startswith(REASON)
+    batch = {"calls": [{"tool_name": "dead:echo"}], "user": USER}
+    (result,) = (await service.http.post(BATCH, json=batch)).json()["results"]
+    assert result["error"]["message"].startswith(REASON)
 
 
-async def test_what_the_preset_does_not_name_is_refused_as_before() -> None:
-    async with serving() as service:
-        assert await service.code("dead:other") == "TOOL_NOT_ALLOWED"
-        assert await service.code("other") == "TOOL_NOT_FOUND"
+async def test_what_the_preset_does_not_name_is_refused_as_before(service: Service) -> None:
+    assert await service.code("dead:other") == "TOOL_NOT_ALLOWED"
+    assert await service.code("other") == "TOOL_NOT_FOUND"
 
 
 async def test_an_agent_without_the_tool_does_not_learn_of_its_server() -> None:
@@ -89,27 +93,25 @@ async def test_an_agent_without_the_tool_does_not_learn_of_its_server() -> None:
         assert "dead" not in str(listed)
 
 
-async def test_explain_says_what_the_call_says() -> None:
-    async with serving() as service:
-        body = request_of("dead:echo")
-        answer = (await service.http.post(EXPLAIN, json=body, headers=ADMIN)).json()
-        error = (await service.execute("dead:echo"))["error"]
-        (check,) = (it for it in answer["checks"] if it["check"] == "server")
-        assert (answer["decision"], answer["check"]) == ("SERVER_UNAVAILABLE", "server")
-        assert check["message"].partition(";")[0] == error["message"].partition(";")[0] == REASON
-        assert check["reason"] == "http://127.0.0.1:9/mcp: connection refused"
+async def test_explain_says_what_the_call_says(service: Service) -> None:
+    body = request_of("dead:echo")
+    answer = (await service.http.post(EXPLAIN, json=body, headers=ADMIN)).json()
+    error = (await service.execute("dead:echo"))["error"]
+    (check,) = (it for it in answer["checks"] if it["check"] == "server")
+    assert (answer["decision"], answer["check"]) == ("SERVER_UNAVAILABLE", "server")
+    assert check["message"].partition(";")[0] == error["message"].partition(";")[0] == REASON
+    assert check["reason"] == "http://127.0.0.1:9/mcp: connection refused"
 
 
-async def test_lists_name_the_server_and_its_tools() -> None:
-    async with serving() as service:
-        warning = f'{REASON}; its tools cannot be called now: "echo"'
-        for listed in (
-            await service.result("list_available_tools"),
-            await service.get(TOOLS, tenant_id="t"),
-        ):
-            assert {"message": warning} in listed["warnings"]
-        named = await service.result("list_available_tools", {"names": ["dead:echo"]})
-        assert named["warnings"] == [{"tool": "dead:echo", "message": REASON}]
+async def test_lists_name_the_server_and_its_tools(service: Service) -> None:
+    warning = f'{REASON}; its tools cannot be called now: "echo"'
+    for listed in (
+        await service.result("list_available_tools"),
+        await service.get(TOOLS, tenant_id="t"),
+    ):
+        assert {"message": warning} in listed["warnings"]
+    named = await service.result("list_available_tools", {"names": ["dead:echo"]})
+    assert named["warnings"] == [{"tool": "dead:echo", "message": REASON}]
 
 
 async def test_the_preset_readiness_and_the_overview_give_the_reason() -> None:
@@ -129,18 +131,17 @@ async def test_the_preset_readiness_and_the_overview_give_the_reason() -> None:
         assert found["server_failing"].endswith("http://127.0.0.1:9/mcp: connection refused")
 
 
-async def test_operators_see_the_address_the_attempts_and_the_next_one() -> None:
-    async with serving() as service:
-        (server,) = (await service.get(SERVERS))["servers"]
-        assert (server["state"], server["last_error"]) == (
-            "unreachable",
-            "http://127.0.0.1:9/mcp: connection refused",
-        )
-        assert server["attempts"] >= 1
-        assert "next_attempt_at" in server or server["attempts"] >= 1
+async def test_operators_see_the_address_the_attempts_and_the_next_one(service: Service) -> None:
+    (server,) = (await service.get(SERVERS))["servers"]
+    assert (server["state"], server["last_error"]) == (
+        "unreachable",
+        "http://127.0.0.1:9/mcp: connection refused",
+    )
+    assert server["attempts"] >= 1
+    assert "next_attempt_at" in server or server["attempts"] >= 1
 
 
-async def test_over_mcp_the_call_gets_the_same_reason() -> None:
+async def test_over_mcp_the_call_gets_the_same_reason(service: Service) -> None:
     meta = {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {},
@@ -157,9 +158,8 @@ async def test_over_mcp_the_call_gets_the_same_reason() -> None:
         "Mcp-Name": "dead:echo",
         "Accept": "application/json, text/event-stream",
     }
-    async with serving() as service:
-        answer = await service.http.post("/mcp", json=message, headers=headers)
-        assert f"SERVER_UNAVAILABLE: {REASON}" in answer.text
+    answer = await service.http.post("/mcp", json=message, headers=headers)
+    assert f"SERVER_UNAVAILABLE: {REASON}" in answer.text
 
 
 @pytest.mark.parametrize(

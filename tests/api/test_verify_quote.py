@@ -6,15 +6,16 @@ import pytest
 
 from mcp_tools_proxy.documents.versions import version_of
 from tests.support.builders import make_document
+from tests.support.configuration import Json
 from tests.support.service import Envelope, Service, running
 
 PAGES = ("The pump holds at most 12 bar. It was built by\nAda Lovelace", "in 1843, not in 1834.")
 DOCUMENT = make_document(doc_id="d", pages=PAGES)
 
 
-@pytest.fixture
-async def service() -> AsyncIterator[Service]:
-    async with running(DOCUMENT) as started:
+@pytest.fixture(scope="module")
+async def service(lasting: Json) -> AsyncIterator[Service]:
+    async with running(DOCUMENT, **lasting) as started:
         yield started
 
 

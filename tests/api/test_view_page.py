@@ -39,9 +39,11 @@ async def put(operator: Operator, doc_id: str, content: bytes, kind: dict[str, s
     assert response.status_code == 201, response.text
 
 
-@pytest.fixture
-async def operator() -> AsyncIterator[Operator]:
-    async with operated(documents_keep_originals=True, max_image_bytes=60_000) as made:
+@pytest.fixture(scope="module")
+async def operator(lasting: dict[str, Any]) -> AsyncIterator[Operator]:
+    """Serve the manual to all tests; each puts other documents under names of its own."""
+    settings = {**lasting, "documents_keep_originals": True, "max_image_bytes": 60_000}
+    async with operated(**settings) as made:
         await put(made, "manual", manual(), PDF_TYPE)
         yield made
 
@@ -103,11 +105,12 @@ async def test_a_file_that_cannot_be_drawn_is_an_error(operator: Operator) -> No
 
 
 async def test_only_readers_are_shown_pages(operator: Operator) -> None:
-    await view(operator)
+    await put(operator, "anns", manual(), PDF_TYPE)
+    assert (await view(operator, doc_id="anns"))["status"] == "ok"
     writer = operator.service.gateway.documents.writer
     readers = Readers(users=frozenset({"ann"}))
-    await writer.set_readers(("acme", "manual"), readers, expected=Expected.ANYTHING)
-    assert (await view(operator))["error"]["code"] == "ACCESS_DENIED"
+    await writer.set_readers(("acme", "anns"), readers, expected=Expected.ANYTHING)
+    assert (await view(operator, doc_id="anns"))["error"]["code"] == "ACCESS_DENIED"
     envelope = await operator.service.execute(
         "view_doc_page", {"doc_id": "manual", "page": 1}, tenant_id="globex"
     )
