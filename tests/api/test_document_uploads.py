@@ -49,39 +49,43 @@ def files_in(folder: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize(
-    ("content", "headers", "expected"),
+    ("content", "kind", "field"),
     [
-        (b"{", {"Content-Type": "application/json"}, (422, "INVALID_REQUEST")),
-        (b"", {"Content-Type": "text/markdown"}, (422, "INVALID_REQUEST")),
-        (b"no PDF", {"Content-Type": "application/pdf"}, (422, "INVALID_REQUEST")),
-        (
-            b'{"pages": [' + b"0," * 1_000_000 + b"0]}",
-            {"Content-Type": "application/json"},
-            (422, "INVALID_REQUEST"),
-        ),
-        (b"PK no zip", {"Content-Type": DOCX}, (422, "INVALID_REQUEST")),
-        (docx_of("text")[:400], {"Content-Type": DOCX}, (422, "INVALID_REQUEST")),
-        (b"", {"Content-Type": "text/html"}, (422, "INVALID_REQUEST")),
-        (b"", {"Content-Type": "text/csv"}, (422, "INVALID_REQUEST")),
-        (b"x", {"Content-Type": "application/msword"}, (415, "UNSUPPORTED_FORMAT")),
-        (b"x", {}, (415, "UNSUPPORTED_FORMAT")),
+        (b"{", "application/json", "body"),
+        (b"", "text/markdown", "body"),
+        (b"no: PDF", "application/pdf", "body"),
+        (b'{"pages": [' + b"0," * 1_000_000 + b"0]}", "application/json", "body"),
+        (b"PK no zip", DOCX, "body"),
+        (docx_of("text")[:400], DOCX, "body"),
+        (b"", "text/html", "body"),
+        (b"", "text/csv", "body"),
         (
             json.dumps({"doc_id": "other", "tenant_id": "acme", "title": "t", "pages": ["x"]}),
-            {"Content-Type": "application/json"},
-            (422, "INVALID_REQUEST"),
+            "application/json",
+            "doc_id",
         ),
         (
             json.dumps({**DOC, "tenant_id": "globex", "title": "t", "pages": ["x"]}),
-            {"Content-Type": "application/json"},
-            (422, "INVALID_REQUEST"),
+            "application/json",
+            "doc_id",
         ),
     ],
 )
 async def test_a_body_that_is_no_document_is_refused_and_nothing_is_left(
-    in_folder: Operator, content: Any, headers: dict[str, str], expected: tuple[int, str]
+    in_folder: Operator, content: Any, kind: str, field: str
 ) -> None:
-    refused = await in_folder.send("PUT", CONTENT, DOC, content, **(headers | NEW))
-    assert outcome(refused) == expected
+    refused = await in_folder.send("PUT", CONTENT, DOC, content, Content_Type=kind, **NEW)
+    assert outcome(refused) == (422, "INVALID_REQUEST")
+    assert refused.json()["error"]["details"]["field"] == field
+    assert outcome(await in_folder.send("GET", CONTENT)) == (404, "NOT_FOUND")
+
+
+@pytest.mark.parametrize("headers", [{"Content-Type": "application/msword"}, {}], ids=str)
+async def test_a_body_of_an_unknown_type_is_refused(
+    in_folder: Operator, headers: dict[str, str]
+) -> None:
+    refused = await in_folder.send("PUT", CONTENT, DOC, b"x", **(headers | NEW))
+    assert outcome(refused) == (415, "UNSUPPORTED_FORMAT")
     assert outcome(await in_folder.send("GET", CONTENT)) == (404, "NOT_FOUND")
 
 

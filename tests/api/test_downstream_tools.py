@@ -4,12 +4,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.support.configuration import Config, make_preset
+from tests.support.configuration import Config, Json, make_preset
 from tests.support.mcp_servers.raw_web import RawServer, running_raw
 from tests.support.service import BATCH, EXECUTE, TOOLS, Service, running
 
 
-@pytest.fixture(params=["modern", "legacy"])
+@pytest.fixture(scope="module", params=["modern", "legacy"])
 async def server(request: pytest.FixtureRequest) -> AsyncIterator[RawServer]:
     async with running_raw(era=request.param, extra={"tools": [ODD_TOOL]}) as started:
         yield started
@@ -26,14 +26,14 @@ ODD_TOOL = {
 }
 
 
-@pytest.fixture
-async def service(server: RawServer) -> AsyncIterator[Service]:
+@pytest.fixture(scope="module")
+async def service(server: RawServer, lasting: Json) -> AsyncIterator[Service]:
     allowed = ("echo", "meta", "is_error", "odd:one")
     config = Config(
         servers={"s1": server.entry},
         presets=[make_preset(tools=[("s1", name) for name in allowed])],
     )
-    async with running(config=config) as started:
+    async with running(config=config, **lasting) as started:
         yield started
 
 

@@ -56,23 +56,6 @@ async def test_a_document_that_is_refused(operator: Operator, body: Any, field: 
 
 
 @pytest.mark.parametrize(
-    ("kind", "content"),
-    [
-        ("text/markdown", b""),
-        ("application/pdf", b"no: PDF"),
-        ("text/html", b""),
-        ("text/csv", b""),
-    ],
-)
-async def test_a_file_that_cannot_be_imported(
-    operator: Operator, kind: str, content: bytes
-) -> None:
-    headers = {"Content-Type": kind} | NEW
-    refused = await operator.send("PUT", CONTENT, DOC, content, **headers)
-    assert refused.json()["error"]["details"]["field"] == "body"
-
-
-@pytest.mark.parametrize(
     ("path", "headers", "field"),
     [
         (TOOLS, {"Host": "evil.example"}, "Host"),

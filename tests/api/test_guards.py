@@ -110,7 +110,7 @@ async def guarded(
     preset = make_preset("work", tools=[("s", name) for name in names])
     if preset_guards is not None:
         preset["guards"] = preset_guards
-    async with running_raw(extra={"tools": own}) as server:
+    async with running_raw(only=("echo", "whoami", "is_error"), extra={"tools": own}) as server:
         entry = {**server.entry, "guards": guards}
         if result is not None:
             entry["bind"] = {"result": result}
@@ -134,7 +134,7 @@ async def reading(
         "prompts/get": {"messages": [message], **(more or {})},
         "resources/read": {"contents": [{"uri": "raw://text", "text": text}], **(more or {})},
     }
-    async with running_raw(more=results, extra=extra) as server:
+    async with running_raw(only=("echo",), more=results, extra=extra) as server:
         config = Config(
             servers={"s": {**server.entry, "guards": guards, "maxResultBytes": 8_000_000}},
             presets=[make_preset("work", tools=[("s", "echo")])],

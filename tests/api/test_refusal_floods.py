@@ -251,14 +251,14 @@ async def test_a_flood_of_answers_that_cost_no_budget_is_summed_up(
         headers = bearer(token)
         first = {**READ, "idempotency_key": "once"}
         await service.http.post(EXECUTE, json=first, headers=headers)
-        for _ in range(900):
+        for _ in range(FLOOD):
             response = await service.http.request(method, target, headers=headers, json=body)
             assert response.is_success
     most = MOST_RECORDED[Bound.DONE]
     one_by_one = len(found(path, event=event)) - (event == "tool.call")
     assert one_by_one % most == 0
     summaries = [it["payload"] for it in found(path, event=DONE_SUMMARY)]
-    assert sum(it["events"][event] for it in summaries) == 900 - one_by_one > 0
+    assert sum(it["events"][event] for it in summaries) == FLOOD - one_by_one > 0
 
 
 async def test_many_tokens_of_a_tenant_have_the_records_of_a_few(tmp_path: Path) -> None:
