@@ -129,6 +129,21 @@ async def test_the_answer_of_another_client_counts_for_nothing(carrier: Carrier)
     assert answers == [{"result": {"action": "decline"}}]
 
 
+@legacy_carriers
+async def test_an_answer_that_is_none_of_mcp_fails_the_request_at_once(carrier: Carrier) -> None:
+    """Else the call would wait for ten minutes, and no other call on its connection could ask."""
+    answers: list[Json] = [{"result": None}, {"result": [1]}, {"error": None}, {"error": {"a": 1}}]
+    async with gateway_over(carrier, "request_client", era="legacy", sse=True) as gateway:
+        client = await gateway.connect(elicitation={})
+        for answer in answers:
+            async with client.exchange("tools/call", call_of("request_client", FORM)) as call:
+                request = await anext(call.messages)
+                await client.send({"id": request["id"], **answer})
+                response = await anext(call.messages)
+            (received,) = response["result"]["structuredContent"]["answers"]
+            assert received["error"]["message"] == "the client's answer is not one of MCP"
+
+
 @legacy_duplex_carriers
 async def test_a_request_is_withdrawn_when_its_call_is_cancelled(carrier: Carrier) -> None:
     async with gateway_over(carrier, "request_client", era="legacy", sse=True) as gateway:

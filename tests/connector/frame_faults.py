@@ -63,7 +63,7 @@ NO_MESSAGES: dict[str, object] = {
     "of another version": {"jsonrpc": "1.0", "method": "notifications/x"},
     "a notification whose params are a list": {**CALL, "id": None, "params": [1]},
     "an answer with neither result nor error": {"jsonrpc": "2.0", "id": 1},
-    "an error that is a text": {"jsonrpc": "2.0", "id": 1, "error": "no"},
+    "an error that is a text": {"jsonrpc": "2.0", "id": None, "error": "no"},
     "a method that is null": {"jsonrpc": "2.0", "method": None},
 }
 NO_IDS: dict[str, object] = {

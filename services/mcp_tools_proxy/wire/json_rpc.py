@@ -81,19 +81,21 @@ def refusable_id(content: object) -> RequestId | None:
 
 
 def is_response(content: object) -> bool:
-    """Return whether ``content`` is a JSON-RPC response; one for an error may have no id."""
+    """Return whether ``content`` is a JSON-RPC response; one for an error may have no id.
+
+    With an id its result or error may be anything: if it were refused, the request that it is for
+    would wait in vain.
+    """
     match content:
         case {"method": _}:
             return False
         case {"jsonrpc": "2.0", "id": bool()}:
             return False
-        case {"jsonrpc": "2.0", "id": int() | str(), "result": dict()}:
+        case {"jsonrpc": "2.0", "id": int() | str(), "result": _}:
             return True
-        case {
-            "jsonrpc": "2.0",
-            "id": int() | str() | None,
-            "error": {"code": int(), "message": str()},
-        }:
+        case {"jsonrpc": "2.0", "id": int() | str(), "error": _}:
+            return True
+        case {"jsonrpc": "2.0", "id": None, "error": {"code": int(), "message": str()}}:
             return True
     return False
 
