@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import httpx
@@ -33,6 +33,9 @@ DOC: Json = {"doc_id": "doc_1"}
 QUERY: Json = {"query": "empty password", "max_results": 1}
 USER: Json = {"user_id": "u", "tenant_id": "t"}
 ONLY_A = make_preset("only_a", tools=[("a", "whoami"), ("a", "alpha")])
+PRESET_FILES = [
+    {**preset, "createdAtEpochMillis": number} for number, preset in enumerate([EVERYTHING, ONLY_A])
+]
 EXCLUDED = ["tool:alpha", "prompt:alpha", "resource:raw://alpha"]
 AGENTS = (
     make_agent("of_a", client_ids=["a"]),
@@ -251,7 +254,7 @@ async def test_answers_of_local_tools_are_those_of_the_golden(golden: Golden) ->
 
 
 async def test_answers_of_servers_tools_are_those_of_the_golden(golden: Golden) -> None:
-    async with two_servers(*AGENTS, presets=[EVERYTHING, ONLY_A], require_agent=False) as two:
+    async with two_servers(*AGENTS, presets=PRESET_FILES, require_agent=False) as two:
         answers = await answers_of(two.service, DOWNSTREAM)
     check_answers(golden, "answers_downstream", answers)
 
@@ -270,16 +273,16 @@ async def test_answers_over_mcp_are_those_of_the_golden(golden: Golden) -> None:
     check_answers(golden, "answers_mcp", answers)
 
 
-CALLS: Mapping[str, Sequence[Request]] = {
-    "F-20 a call that succeeds": [DOWNSTREAM["F-06 a tool"]],
-    "F-21 a prompt that the server does not have": [DOWNSTREAM["F-15 an unknown prompt"]],
-    "F-22 a tool outside of the view": [DOWNSTREAM["P-08 a tool that the preset does not name"]],
-    "F-22 a prompt that the profile excludes": [DOWNSTREAM["A-11 an excluded prompt"]],
-    "F-22 a resource that the profile excludes": [DOWNSTREAM["A-11 an excluded resource"]],
-    "F-16 a batch": [DOWNSTREAM["F-16 a batch"]],
-    "a local tool": [use(EXECUTE, {"tool_name": "list_documents"})],
-    "a refused request": [LOCAL["no user"]],
-    "a list": [DOWNSTREAM["P-06 tools"]],
+CALLS = {
+    "F-20 a call that succeeds": DOWNSTREAM["F-06 a tool"],
+    "F-21 a prompt that the server does not have": DOWNSTREAM["F-15 an unknown prompt"],
+    "F-22 a tool outside of the view": DOWNSTREAM["P-08 a tool that the preset does not name"],
+    "F-22 a prompt that the profile excludes": DOWNSTREAM["A-11 an excluded prompt"],
+    "F-22 a resource that the profile excludes": DOWNSTREAM["A-11 an excluded resource"],
+    "F-16 a batch": use(BATCH, {"calls": [{"tool_name": "a:alpha"}]}),
+    "a local tool": use(EXECUTE, {"tool_name": "list_documents"}),
+    "a refused request": LOCAL["no user"],
+    "a list": DOWNSTREAM["P-06 tools"],
 }
 
 
@@ -287,10 +290,9 @@ async def test_log_lines_of_calls_are_those_of_the_golden(golden: Golden) -> Non
     """The events in their order, with the fields of each."""
     lines: list[str] = []
     async with two_servers(*AGENTS, require_agent=False) as two:
-        for case, requests in CALLS.items():
+        for case, request in CALLS.items():
             with capture_logs() as logged:
-                for request in requests:
-                    await answer_of(two.service, request)
+                await answer_of(two.service, request)
             lines.append(case)
             for number, line in enumerate(logged, 1):
                 fields = sorted(line.keys() - {"event", "log_level"})
