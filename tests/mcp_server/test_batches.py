@@ -14,6 +14,7 @@ from tests.support.bounds import BOUND_S
 from tests.support.configuration import Config, Json, make_preset
 from tests.support.mcp_endpoint import BOTH, INITIALIZE, LEGACY, MODERN, TENANT, Served, serving
 from tests.support.mcp_servers.raw_web import running_raw
+from tests.support.rows import named_row
 from tests.support.service import eventually
 from tests.support.tokens import bearer
 
@@ -114,17 +115,16 @@ async def test_what_comes_before_the_responses_makes_it_a_stream_of_single_messa
     assert [it["id"] for it in events if "id" in it] == [1, 2]
 
 
-@pytest.mark.parametrize(
-    "batch",
-    [
+async def test_a_batch_without_requests_is_accepted(served: Served) -> None:
+    cases: list[object] = [
         [INITIALIZED],
         [INITIALIZED, note("notifications/cancelled", requestId=9)],
         [{"jsonrpc": "2.0", "id": "x-1", "result": {}}, {"jsonrpc": "2.0", "id": 1, "result": {}}],
-    ],
-)
-async def test_a_batch_without_requests_is_accepted(served: Served, batch: object) -> None:
-    response = await send(served, batch, await begin(served))
-    assert (response.status_code, response.content) == (202, b"")
+    ]
+    for batch in cases:
+        with named_row(batch):
+            response = await send(served, batch, await begin(served))
+            assert (response.status_code, response.content) == (202, b"")
 
 
 async def test_a_part_that_is_no_message_fails_alone(served: Served) -> None:
@@ -143,28 +143,32 @@ REFUSED: dict[str, object] = {
 }
 
 
-@pytest.mark.parametrize("case", REFUSED)
-async def test_a_batch_that_breaks_a_rule_is_refused_as_a_whole(case: str) -> None:
+async def test_a_batch_that_breaks_a_rule_is_refused_as_a_whole() -> None:
     async with in_front(max_batch_calls=4) as served:
-        session_id = await begin(served)
-        response = await send(served, REFUSED[case], session_id)
-        refusal = response.json()
-        assert (response.status_code, refusal["id"]) == (400, None)
-        assert refusal["error"]["code"] == -32600
-        assert (await send(served, [INITIALIZED] * 4, session_id)).status_code == 202
+        for case, batch in REFUSED.items():
+            with named_row(case):
+                session_id = await begin(served)
+                response = await send(served, batch, session_id)
+                refusal = response.json()
+                assert (response.status_code, refusal["id"]) == (400, None)
+                assert refusal["error"]["code"] == -32600
+                assert (await send(served, [INITIALIZED] * 4, session_id)).status_code == 202
 
 
-@pytest.mark.parametrize("version", ["2024-11-05", "2025-06-18", LEGACY])
-async def test_a_session_of_another_version_takes_no_batch(served: Served, version: str) -> None:
-    response = await send(served, [request(1, "ping")], await begin(served, version))
-    assert (response.status_code, response.json()["error"]["code"]) == (400, -32600)
-    assert VERSION in response.json()["error"]["message"]
+async def test_a_session_of_another_version_takes_no_batch(served: Served) -> None:
+    for version in ["2024-11-05", "2025-06-18", LEGACY]:
+        with named_row(version):
+            response = await send(served, [request(1, "ping")], await begin(served, version))
+            assert (response.status_code, response.json()["error"]["code"]) == (400, -32600)
+            assert VERSION in response.json()["error"]["message"]
 
 
-@pytest.mark.parametrize("headers", [{}, {"MCP-Protocol-Version": MODERN, "Mcp-Method": "ping"}])
-async def test_without_a_session_no_batch_is_taken(served: Served, headers: dict[str, str]) -> None:
-    response = await send(served, [request(1, "ping")], **headers)
-    assert (response.status_code, response.json()["error"]["code"]) == (400, -32600)
+async def test_without_a_session_no_batch_is_taken(served: Served) -> None:
+    cases: list[dict[str, str]] = [{}, {"MCP-Protocol-Version": MODERN, "Mcp-Method": "ping"}]
+    for headers in cases:
+        with named_row(headers):
+            response = await send(served, [request(1, "ping")], **headers)
+            assert (response.status_code, response.json()["error"]["code"]) == (400, -32600)
 
 
 async def test_a_batch_of_an_unknown_session_is_not_found(served: Served) -> None:

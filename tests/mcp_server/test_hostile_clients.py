@@ -26,6 +26,7 @@ from tests.support.raw_mcp_client import (
     next_data,
     raw_client,
 )
+from tests.support.rows import named_row
 from tests.support.service import CONFIG_DIR, eventually
 
 OTHER = {**TENANT, "X-Tenant-Id": "tenant_2"}
@@ -48,67 +49,60 @@ def holding(body: Json, text: str) -> bytes:
 
 
 @pytest.mark.parametrize("era", ERAS)
-@pytest.mark.parametrize("kind", NO_JSON)
-async def test_what_json_cannot_say_reaches_no_server(era: str, kind: str) -> None:
+async def test_what_json_cannot_say_reaches_no_server(era: str) -> None:
     async with in_front_of_one(("echo",)) as (served, server):
         client = await raw_client(served, era)
         call = {"name": "s1:echo", "arguments": {"more": "HERE"}}
         body, headers = client.build("tools/call", call)
-        response = await served.http.post(
-            "/mcp", content=holding(body, NO_JSON[kind]), headers={**JSON, **headers}
-        )
-        calls = server.script.calls["echo"]
-    assert (response.status_code, answer(response)["error"]["code"], calls) == (400, -32700, 0)
+        for kind, text in NO_JSON.items():
+            with named_row(kind):
+                response = await served.http.post(
+                    "/mcp", content=holding(body, text), headers={**JSON, **headers}
+                )
+                found = (response.status_code, answer(response)["error"]["code"])
+                assert (*found, server.script.calls["echo"]) == (400, -32700, 0)
 
 
 @pytest.mark.parametrize("era", ERAS)
-@pytest.mark.parametrize(
-    ("more", "field"),
-    [
-        ('{"a": 1, "a": 2}', "params.arguments.more.a"),
-        ("[" + "0," * 300_000 + "0]", "body"),
-    ],
-    ids=["a key twice", "too many values"],
-)
-async def test_what_is_refused_over_http_is_refused_over_mcp(
-    era: str, more: str, field: str
-) -> None:
+async def test_what_is_refused_over_http_is_refused_over_mcp(era: str) -> None:
     async with in_front_of_one(("echo",)) as (served, server):
         client = await raw_client(served, era)
         body, headers = client.build(
             "tools/call", {"name": "s1:echo", "arguments": {"more": "HERE"}}
         )
-        response = await served.http.post(
-            "/mcp", content=holding(body, more), headers={**JSON, **headers}
-        )
-        calls = server.script.calls["echo"]
-    error = answer(response)["error"]
-    assert (response.status_code, calls) == (400, 0)
-    assert (error["data"]["code"], error["data"]["details"]["field"]) == ("INVALID_REQUEST", field)
+        for more, field in (
+            ('{"a": 1, "a": 2}', "params.arguments.more.a"),  # a key twice
+            ("[" + "0," * 300_000 + "0]", "body"),  # too many values
+        ):
+            with named_row(field):
+                response = await served.http.post(
+                    "/mcp", content=holding(body, more), headers={**JSON, **headers}
+                )
+                data = answer(response)["error"]["data"]
+                assert (response.status_code, server.script.calls["echo"]) == (400, 0)
+                assert (data["code"], data["details"]["field"]) == ("INVALID_REQUEST", field)
 
 
-@pytest.mark.parametrize(
-    "body", [b'{"jsonrpc": "2.0", "id": 1, "id": 2, "method": "ping"}', b"[" + b"0," * 200_000]
-)
-async def test_what_is_refused_over_http_is_refused_to_a_stream_too(
-    served: Served, body: bytes
-) -> None:
-    async with served.http.stream("GET", "/mcp/sse", headers=TENANT) as stream:
-        address = await next_data(stream.aiter_lines())
-        response = await served.http.post(address, content=body, headers={**TENANT, **JSON})
-    assert (response.status_code, response.json()["error"]["data"]["code"]) == (
-        400,
-        "INVALID_REQUEST",
-    )
+async def test_what_is_refused_over_http_is_refused_to_a_stream_too(served: Served) -> None:
+    for body in [b'{"jsonrpc": "2.0", "id": 1, "id": 2, "method": "ping"}', b"[" + b"0," * 200_000]:
+        with named_row(body):
+            async with served.http.stream("GET", "/mcp/sse", headers=TENANT) as stream:
+                address = await next_data(stream.aiter_lines())
+                response = await served.http.post(address, content=body, headers={**TENANT, **JSON})
+            assert (response.status_code, response.json()["error"]["data"]["code"]) == (
+                400,
+                "INVALID_REQUEST",
+            )
 
 
-@pytest.mark.parametrize("body", [b'{"x": NaN}', b"[]", b'{"jsonrpc": "2.0", "id": 1}'])
-async def test_what_is_no_message_is_refused_to_a_stream_too(served: Served, body: bytes) -> None:
-    async with served.http.stream("GET", "/mcp/sse", headers=TENANT) as stream:
-        lines = stream.aiter_lines()
-        address = await next_data(lines)
-        response = await served.http.post(address, content=body, headers={**TENANT, **JSON})
-    assert (response.status_code, "error" in response.json()) == (400, True)
+async def test_what_is_no_message_is_refused_to_a_stream_too(served: Served) -> None:
+    for body in [b'{"x": NaN}', b"[]", b'{"jsonrpc": "2.0", "id": 1}']:
+        with named_row(body):
+            async with served.http.stream("GET", "/mcp/sse", headers=TENANT) as stream:
+                lines = stream.aiter_lines()
+                address = await next_data(lines)
+                response = await served.http.post(address, content=body, headers={**TENANT, **JSON})
+            assert (response.status_code, "error" in response.json()) == (400, True)
 
 
 async def test_a_stream_of_changes_is_known_as_one_however_its_method_is_spelt(
@@ -217,10 +211,11 @@ async def test_a_session_that_sets_nothing_ends_none() -> None:
         assert await pinged(served, session_id) == 200
 
 
-@pytest.mark.parametrize("agent", ["%00", "a%0ab", "x" * 257])
-async def test_an_agent_in_the_path_is_an_identifier(served: Served, agent: str) -> None:
-    response = await served.http.post(f"/mcp/agents/{agent}", json=PING, headers=TENANT)
-    assert response.json()["error"]["data"]["code"] == "INVALID_REQUEST"
+async def test_an_agent_in_the_path_is_an_identifier(served: Served) -> None:
+    for agent in ["%00", "a%0ab", "x" * 257]:
+        with named_row(agent):
+            response = await served.http.post(f"/mcp/agents/{agent}", json=PING, headers=TENANT)
+            assert response.json()["error"]["data"]["code"] == "INVALID_REQUEST"
 
 
 async def pinged(served: Served, session_id: str) -> int:

@@ -21,6 +21,7 @@ from tests.support.mcp_endpoint import (
     names,
     serving,
 )
+from tests.support.rows import named_row
 
 EVENTS = {"Accept": "text/event-stream"}
 PING = {"jsonrpc": "2.0", "id": 7, "method": "ping"}
@@ -50,13 +51,16 @@ async def _data(lines: AsyncIterator[str]) -> AsyncIterator[str]:
 
 
 @pytest.mark.requirement("F-02")
-@pytest.mark.parametrize(
-    "accept", ["text/event-stream", "application/json, text/event-stream", "Text/Event-Stream;q=1"]
-)
-async def test_a_get_that_asks_for_events_opens_a_stream(served: Served, accept: str) -> None:
-    async with opened(served, headers={**TENANT, "Accept": accept}) as (address, _):
-        path, _, query = address.partition("?")
-    assert (path, query.startswith("sessionId=")) == ("/mcp", True)
+async def test_a_get_that_asks_for_events_opens_a_stream(served: Served) -> None:
+    for accept in [
+        "text/event-stream",
+        "application/json, text/event-stream",
+        "Text/Event-Stream;q=1",
+    ]:
+        with named_row(accept):
+            async with opened(served, headers={**TENANT, "Accept": accept}) as (address, _):
+                path, _, query = address.partition("?")
+            assert (path, query.startswith("sessionId=")) == ("/mcp", True)
 
 
 @pytest.mark.requirement("F-03")
@@ -83,10 +87,11 @@ async def test_the_sdks_client_speaks_to_it(served: Served, mode: str) -> None:
 
 
 @pytest.mark.requirement("F-03")
-@pytest.mark.parametrize("query", [UNKNOWN, "zz"])
-async def test_a_message_for_no_stream_is_refused(served: Served, query: str) -> None:
-    answer = await served.http.post(f"/mcp?sessionId={query}", json=PING, headers=TENANT)
-    assert answer.status_code == (404 if query == UNKNOWN else 400)
+async def test_a_message_for_no_stream_is_refused(served: Served) -> None:
+    for query in [UNKNOWN, "zz"]:
+        with named_row(query):
+            answer = await served.http.post(f"/mcp?sessionId={query}", json=PING, headers=TENANT)
+            assert answer.status_code == (404 if query == UNKNOWN else 400)
 
 
 async def test_nobody_elses_message_reaches_a_stream(served: Served) -> None:
@@ -97,40 +102,35 @@ async def test_nobody_elses_message_reaches_a_stream(served: Served) -> None:
     assert (plain.status_code, newer.status_code) == (404, 400)
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [
+async def test_a_get_with_a_header_of_streamable_http_opens_no_such_stream(served: Served) -> None:
+    cases: list[dict[str, str]] = [
         {"Mcp-Session-Id": UNKNOWN},
         VERSION,
         {"MCP-Protocol-Version": MODERN},
         {"Last-Event-ID": "1"},
-    ],
-    ids=str,
-)
-async def test_a_get_with_a_header_of_streamable_http_opens_no_such_stream(
-    served: Served, headers: dict[str, str]
-) -> None:
-    answer = await served.http.get("/mcp", headers={**EVENTS, **TENANT, **headers})
-    assert answer.status_code in (400, 404, 405)
+    ]
+    for headers in cases:
+        with named_row(headers):
+            answer = await served.http.get("/mcp", headers={**EVENTS, **TENANT, **headers})
+            assert answer.status_code in (400, 404, 405)
 
 
-@pytest.mark.parametrize("accept", ["*/*", "text/*", "application/json"])
-async def test_a_get_that_does_not_ask_for_events_opens_no_stream(
-    served: Served, accept: str
-) -> None:
-    answer = await served.http.get("/mcp", headers={**TENANT, "Accept": accept})
-    assert answer.status_code in (400, 406)
+async def test_a_get_that_does_not_ask_for_events_opens_no_stream(served: Served) -> None:
+    for accept in ["*/*", "text/*", "application/json"]:
+        with named_row(accept):
+            answer = await served.http.get("/mcp", headers={**TENANT, "Accept": accept})
+            assert answer.status_code in (400, 406)
 
 
-@pytest.mark.parametrize(
-    "headers", [{"Mcp-Session-Id": UNKNOWN}, {"MCP-Protocol-Version": MODERN}], ids=str
-)
-async def test_a_post_of_streamable_http_keeps_its_meaning(
-    served: Served, headers: dict[str, str]
-) -> None:
-    async with opened(served) as (address, _):
-        answer = await served.http.post(address, json=PING, headers={**TENANT, **BOTH, **headers})
-    assert answer.status_code in (400, 404)
+async def test_a_post_of_streamable_http_keeps_its_meaning(served: Served) -> None:
+    cases: list[dict[str, str]] = [{"Mcp-Session-Id": UNKNOWN}, {"MCP-Protocol-Version": MODERN}]
+    for headers in cases:
+        with named_row(headers):
+            async with opened(served) as (address, _):
+                answer = await served.http.post(
+                    address, json=PING, headers={**TENANT, **BOTH, **headers}
+                )
+            assert answer.status_code in (400, 404)
 
 
 async def test_a_session_of_streamable_http_still_has_its_stream(served: Served) -> None:

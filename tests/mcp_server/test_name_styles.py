@@ -25,6 +25,7 @@ from tests.support.mcp_endpoint import (
 )
 from tests.support.program import UNLIMITED
 from tests.support.raw_mcp_client import lines_of, next_data
+from tests.support.rows import named_row
 from tests.support.service import CONFIG_DIR
 from tests.support.tokens import MODES
 
@@ -62,28 +63,34 @@ async def test_calls_take_every_spelling_whatever_the_style(style: str) -> None:
     assert "AMBIGUOUS_NAME" in str(ambiguous.content)
 
 
-@pytest.mark.parametrize(
-    ("query", "profile", "setting", "style"),
-    [
-        ("?name_style=bare", "alias", "server", "bare"),
-        ("?name_style=server", "alias", "alias", "server"),
-        ("", "alias", "server", "alias"),
-        ("", "bare", "alias", "bare"),
-        ("", None, "alias", "alias"),
-        ("?other=x", None, "server", "server"),
-        ("?name%5Fstyle=alias", None, "server", "alias"),
+PRECEDENCE = {
+    "server": [
+        ("?name_style=bare", "alias", "bare"),
+        ("", "alias", "alias"),
+        ("?other=x", None, "server"),
+        ("?name%5Fstyle=alias", None, "alias"),
     ],
-)
+    "alias": [
+        ("?name_style=server", "alias", "server"),
+        ("", "bare", "bare"),
+        ("", None, "alias"),
+    ],
+}
+"""By setting: a query, the style of the profile, and the style of the list."""
+
+
+@pytest.mark.parametrize("setting", PRECEDENCE)
 @eras
 async def test_the_query_goes_before_the_profile_and_that_before_the_setting(
-    mode: str, query: str, profile: str | None, setting: str, style: str
+    mode: str, setting: str
 ) -> None:
-    agent = make_agent("reader", name_style=profile)
-    async with (
-        in_front_of_two(agent, tool_name_style=setting) as served,
-        served.client(f"/mcp/agents/reader{query}", mode=mode) as client,
-    ):
-        assert await listed_by(client) == LISTED[style]
+    agents = [make_agent(str(profile), name_style=profile) for profile in ("alias", "bare", None)]
+    async with in_front_of_two(*agents, tool_name_style=setting) as served:
+        for query, profile, style in PRECEDENCE[setting]:
+            with named_row(query, profile):
+                path = f"/mcp/agents/{profile}{query}"
+                async with served.client(path, mode=mode) as client:
+                    assert await listed_by(client) == LISTED[style]
 
 
 @eras

@@ -22,6 +22,7 @@ from tests.support.mcp_endpoint import (
     serving,
 )
 from tests.support.raw_mcp_client import in_front_of_one, raw_client
+from tests.support.rows import named_row
 
 JSON_ONLY = {"Accept": "application/json"}
 FORM = {"method": "elicitation/create", "params": {"message": "?", "requestedSchema": {}}}
@@ -71,15 +72,11 @@ async def test_a_message_reaches_the_session_that_it_names(served: Served) -> No
 
 
 @pytest.mark.requirement("F-03")
-@pytest.mark.parametrize(
-    ("query", "status"),
-    [("", 400), ("?sessionId=zz", 400), (f"?sessionId={'0' * 32}", 404)],
-)
-async def test_a_message_without_a_session_is_refused(
-    served: Served, query: str, status: int
-) -> None:
-    response = await served.http.post(f"/mcp/sse{query}", json=PING, headers=TENANT)
-    assert response.status_code == status
+async def test_a_message_without_a_session_is_refused(served: Served) -> None:
+    for query, status in [("", 400), ("?sessionId=zz", 400), (f"?sessionId={'0' * 32}", 404)]:
+        with named_row(query, status):
+            response = await served.http.post(f"/mcp/sse{query}", json=PING, headers=TENANT)
+            assert response.status_code == status
 
 
 @pytest.mark.requirement("F-03")
@@ -127,21 +124,31 @@ async def test_who_takes_streams_gets_them(served: Served) -> None:
 
 
 @pytest.mark.requirement("F-05")
-@pytest.mark.parametrize("method", ["ping", "tools/list", "nonsense"])
 async def test_a_session_opened_for_streams_answers_a_request_that_takes_json_only(
-    served: Served, method: str
+    served: Served,
 ) -> None:
-    headers = {**TENANT, **JSON_ONLY, "Mcp-Session-Id": await served.open_session()}
-    response = await served.http.post("/mcp", json={**PING, "method": method}, headers=headers)
-    assert (response.status_code, response.headers["content-type"], response.json()["id"]) == (
-        200,
-        "application/json",
-        7,
-    )
-    note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-    accepted = await served.http.post("/mcp", json=note, headers=headers)
-    again = await served.http.post("/mcp", json=PING, headers={**headers, **BOTH})
-    assert (accepted.status_code, again.headers["content-type"]) == (202, "text/event-stream")
+    for method in ["ping", "tools/list", "nonsense"]:
+        with named_row(method):
+            headers = {**TENANT, **JSON_ONLY, "Mcp-Session-Id": await served.open_session()}
+            response = await served.http.post(
+                "/mcp", json={**PING, "method": method}, headers=headers
+            )
+            assert (
+                response.status_code,
+                response.headers["content-type"],
+                response.json()["id"],
+            ) == (
+                200,
+                "application/json",
+                7,
+            )
+            note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+            accepted = await served.http.post("/mcp", json=note, headers=headers)
+            again = await served.http.post("/mcp", json=PING, headers={**headers, **BOTH})
+            assert (accepted.status_code, again.headers["content-type"]) == (
+                202,
+                "text/event-stream",
+            )
 
 
 async def test_who_takes_json_only_gets_the_answer_alone_and_is_asked_nothing() -> None:
@@ -158,15 +165,15 @@ async def test_who_takes_json_only_gets_the_answer_alone_and_is_asked_nothing() 
             assert (response.json()["id"], "result" in response.json()) == (body["id"], True)
 
 
-@pytest.mark.parametrize("accept", [BOTH, JSON_ONLY], ids=["streams", "bodies"])
-async def test_a_session_is_ended_with_204_and_unknown_from_then_on(
-    served: Served, accept: dict[str, str]
-) -> None:
-    session_id = await served.open_session(accept=accept)
-    headers = {**TENANT, **accept, "Mcp-Session-Id": session_id}
-    ended = await served.http.delete("/mcp", headers=headers)
-    after = await served.http.post("/mcp", json=PING, headers=headers)
-    assert (ended.status_code, ended.content, after.status_code) == (204, b"", 404)
+async def test_a_session_is_ended_with_204_and_unknown_from_then_on(served: Served) -> None:
+    cases: list[dict[str, str]] = [BOTH, JSON_ONLY]
+    for accept in cases:
+        with named_row(accept):
+            session_id = await served.open_session(accept=accept)
+            headers = {**TENANT, **accept, "Mcp-Session-Id": session_id}
+            ended = await served.http.delete("/mcp", headers=headers)
+            after = await served.http.post("/mcp", json=PING, headers=headers)
+            assert (ended.status_code, ended.content, after.status_code) == (204, b"", 404)
 
 
 async def test_a_session_is_of_no_use_to_another_tenant(served: Served) -> None:
@@ -222,10 +229,11 @@ async def test_a_session_that_nobody_uses_ends() -> None:
                 pass
 
 
-@pytest.mark.parametrize("method", ["PUT", "PATCH", "OPTIONS"])
-async def test_other_methods_are_told_which_there_are(served: Served, method: str) -> None:
-    response = await served.http.request(method, "/mcp", headers=TENANT)
-    assert (response.status_code, response.headers["allow"]) == (405, "GET, POST, DELETE")
+async def test_other_methods_are_told_which_there_are(served: Served) -> None:
+    for method in ["PUT", "PATCH", "OPTIONS"]:
+        with named_row(method):
+            response = await served.http.request(method, "/mcp", headers=TENANT)
+            assert (response.status_code, response.headers["allow"]) == (405, "GET, POST, DELETE")
 
 
 async def test_two_values_of_one_header_are_refused(served: Served) -> None:
