@@ -214,6 +214,9 @@ async def test_the_calls_of_a_batch_run_at_the_same_time(served: Served) -> None
         lines = response.aiter_lines()
         while "notifications/progress" not in await anext(lines):
             pass
+        # what still runs would be waited for at the end
+        cancelled = [note("notifications/cancelled", requestId=1)]
+        assert (await send(served, cancelled, session_id)).status_code == 202
 
 
 async def test_what_is_set_in_a_batch_is_set_in_the_session(served: Served) -> None:

@@ -25,6 +25,8 @@ IMPORTED = (
     "mcp_tools_proxy.cli.check.check_command",
     "mcp_tools_proxy.server.stdio_server",
     "mcp_tools_proxy.server.uvicorn_server",
+    "httpx",  # of the commands that call a gateway
+    "httpcore",  # httpx imports it with its first client
 )
 STREAMS = 3
 MAX_REQUEST_BYTES = 100_000
