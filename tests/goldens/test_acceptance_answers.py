@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 import httpx
 
 from mcp_tools_proxy.wire.version import VERSION
+from tests.connector.backend_link import begun, linked_to_one
 from tests.support.builders import make_document
 from tests.support.captured_logs import capture_logs
 from tests.support.configuration import Json, make_agent, make_preset
 from tests.support.golden_answers import check_answers, without_json_rpc
 from tests.support.goldens import Golden
 from tests.support.http_api import EVERYTHING, two_servers
-from tests.support.mcp_endpoint import BOTH, INITIALIZE, TENANT
+from tests.support.mcp_endpoint import BOTH, INITIALIZE, LEGACY, TENANT
 from tests.support.service import (
     ACTIVE,
     BATCH,
@@ -298,3 +299,23 @@ async def test_log_lines_of_calls_are_those_of_the_golden(golden: Golden) -> Non
                 fields = sorted(line.keys() - {"event", "log_level"})
                 lines.append(f"  {number} {line['event']}: {', '.join(fields)}")
     golden.check("log_lines.txt", lines)
+
+
+FRAMES: Mapping[str, tuple[str, Json]] = {
+    "W-06 tools": ("tools/list", {}),
+    "W-12 a call": ("tools/call", {"name": "s1:echo", "arguments": {"text": "x"}}),
+    "W-12 a call of an unknown tool": ("tools/call", {"name": "missing"}),
+    "W-14 a prompt": ("prompts/get", {"name": "plain"}),
+}
+
+
+async def test_frames_of_the_connector_are_those_of_the_golden(golden: Golden) -> None:
+    answers: Json = {}
+    async with linked_to_one("echo") as (_, backend, _):
+        session = await begun(backend, LEGACY)
+        for case, (method, params) in FRAMES.items():
+            await session.send(message(method, params))
+            await session.receive()
+            frame = json.loads(backend.frames[-1])
+            answers[case] = without_varying({**frame, "session_identifier": "SESSION"})
+    check_answers(golden, "answers_connector", answers)
