@@ -1,7 +1,10 @@
 """A table of cases in one test: each row runs, and all that fail are named."""
 
+import asyncio
 import inspect
+from collections.abc import Coroutine
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -45,3 +48,26 @@ def test_rows_have_fixtures_and_a_folder_of_their_own(tmp_path: Path) -> None:
 @each_row("factor", [1, 3])
 def test_tables_can_be_combined(count: int, factor: int) -> None:
     assert (count * factor) % factor == 0
+
+
+@each_row("wait_s", [0.0, 0.001])
+async def test_a_table_may_be_asynchronous(wait_s: float) -> None:
+    before = asyncio.get_running_loop().time()
+    await asyncio.sleep(wait_s)
+    assert asyncio.get_running_loop().time() >= before + wait_s
+
+
+@each_row("name", ["A_ROW", "ANOTHER_ROW"])
+def test_a_row_patches_for_itself(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    assert not {"A_ROW", "ANOTHER_ROW"} & {*globals()}
+    monkeypatch.setitem(globals(), name, 1)
+
+
+async def test_rows_that_fail_asynchronously_are_named() -> None:
+    @each_row("number", [1, 2, 3])
+    async def test(number: int) -> None:
+        await asyncio.sleep(0)
+        assert number != 2
+
+    with pytest.raises(ExceptionGroup, match="1 of 3 rows"):
+        await cast("Coroutine[Any, Any, None]", test())

@@ -2,13 +2,14 @@
 
 import inspect
 import reprlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import wraps
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-Test = Callable[..., None]
+Test = Callable[..., Coroutine[Any, Any, None] | None]
 
 
 def each_row(
@@ -16,8 +17,8 @@ def each_row(
 ) -> Callable[[Test], Test]:
     """Run a test with each of the rows, as ``pytest.mark.parametrize``; report all that fail.
 
-    This is for functions without state. The rows share the test's fixtures; each has a ``tmp_path``
-    of its own.
+    This is for functions without state. The rows share an event loop and the test's fixtures, but
+    each has a ``tmp_path`` and a ``monkeypatch`` of its own.
     """
     keys = (names,) if isinstance(names, str) else names
     cases = [dict(zip(keys, [it] if len(keys) == 1 else it, strict=True)) for it in rows]
@@ -26,33 +27,64 @@ def each_row(
 
     def decorate(test: Test) -> Test:
         @wraps(test)
-        def run(**fixtures: Any) -> None:
-            failures = []
-            for number, (case, title) in enumerate(zip(cases, titles, strict=True)):
-                if "tmp_path" in fixtures:
-                    own = fixtures["tmp_path"] / str(number)
-                    own.mkdir()
-                    case = {**case, "tmp_path": own}  # noqa: PLW2901
-                failure = _failure(test, {**fixtures, **case})
-                if failure is not None:
-                    failure.add_note(f"row {number}: {reprlib.repr(title)}")
-                    failures.append(failure)
-            if failures:
-                raise ExceptionGroup(f"{len(failures)} of {len(cases)} rows", failures)
+        async def run_async(**fixtures: Any) -> None:
+            failures = _Failures(titles)
+            for number, case in enumerate(cases):
+                with failures.of(number), _own(fixtures, number) as own:
+                    done = test(**own, **case)
+                    assert done is not None
+                    await done
+            failures.report()
 
+        @wraps(test)
+        def run(**fixtures: Any) -> None:
+            failures = _Failures(titles)
+            for number, case in enumerate(cases):
+                with failures.of(number), _own(fixtures, number) as own:
+                    test(**own, **case)
+            failures.report()
+
+        chosen: Any = run_async if inspect.iscoroutinefunction(test) else run
         given = inspect.signature(test)
         left = [it for name, it in given.parameters.items() if name not in keys]
-        run.__signature__ = given.replace(parameters=left)  # type: ignore[attr-defined]
-        return run
+        chosen.__signature__ = given.replace(parameters=left)
+        return cast("Test", chosen)
 
     return decorate
 
 
-def _failure(test: Test, arguments: dict[str, Any]) -> Exception | None:
-    try:
-        test(**arguments)
-    except Exception as error:  # noqa: BLE001 - reported with the others
-        return error
-    except pytest.fail.Exception as error:  # as pytest.raises fails
-        return AssertionError(str(error))
-    return None
+class _Failures:
+    def __init__(self, titles: Sequence[object]) -> None:
+        self._titles = titles
+        self._failures: list[Exception] = []
+
+    @contextmanager
+    def of(self, number: int) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - reported with the others
+            self._add(error, number)
+        except pytest.fail.Exception as error:  # as pytest.raises fails
+            self._add(AssertionError(str(error)), number)
+
+    def _add(self, failure: Exception, number: int) -> None:
+        failure.add_note(f"row {number}: {reprlib.repr(self._titles[number])}")
+        self._failures.append(failure)
+
+    def report(self) -> None:
+        """Raise ExceptionGroup if a row failed."""
+        if self._failures:
+            count = f"{len(self._failures)} of {len(self._titles)} rows"
+            raise ExceptionGroup(count, self._failures)
+
+
+@contextmanager
+def _own(fixtures: Mapping[str, Any], number: int) -> Iterator[dict[str, Any]]:
+    with pytest.MonkeyPatch.context() as patch:
+        own = dict(fixtures)
+        if "monkeypatch" in own:
+            own["monkeypatch"] = patch
+        if "tmp_path" in own:
+            own["tmp_path"] /= str(number)
+            own["tmp_path"].mkdir()
+        yield own

@@ -20,6 +20,7 @@ from mcp_tools_proxy.telemetry.request_events import RequestTelemetry
 from mcp_tools_proxy.web.body import BodyLimits
 from mcp_tools_proxy.web.request_refusals import RequestRefusals
 from tests.support.captured_logs import capture_logs
+from tests.support.tables import each_row
 
 TRACE = (b"x-trace-id", b"t-1")
 ADMIN = "correct-horse-battery"
@@ -141,7 +142,7 @@ async def test_without_authentication_loopback_has_the_right_to_switch_presets()
     await open_gate().check(request_of(None), PRESETS)
 
 
-@pytest.mark.parametrize("right", OTHERS)
+@each_row("right", OTHERS)
 async def test_without_authentication_nobody_has_another_right(right: OperatorRight) -> None:
     with pytest.raises(Forbidden) as caught:
         await open_gate().check(request_of("any"), right, tenant_id="acme")
@@ -151,8 +152,8 @@ async def test_without_authentication_nobody_has_another_right(right: OperatorRi
     )
 
 
-@pytest.mark.parametrize("right", OperatorRight)
-@pytest.mark.parametrize(
+@each_row("right", OperatorRight)
+@each_row(
     ("host", "origin"),
     [("0.0.0.0", None), ("127.0.0.1", "http://localhost")],  # noqa: S104
 )

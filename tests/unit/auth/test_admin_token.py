@@ -10,6 +10,7 @@ from mcp_tools_proxy.auth.admin_token import (
 from mcp_tools_proxy.auth.authenticator import Authenticator
 from mcp_tools_proxy.domain.errors import Unauthenticated
 from mcp_tools_proxy.domain.identity import OperatorRight, Principal
+from tests.support.tables import each_row
 
 TOKEN = "correct-horse-battery"
 AUDITOR = Principal(tenant_id=None, rights=frozenset({OperatorRight.AUDIT}))
@@ -40,7 +41,7 @@ async def test_the_operators_token_is_an_operator() -> None:
     assert await tokens.authenticate(f"Bearer {TOKEN}") == OPERATOR
 
 
-@pytest.mark.parametrize("token", [TOKEN[:1], TOKEN[:-1], f"{TOKEN}x", TOKEN.upper(), "ключ"])
+@each_row("token", [TOKEN[:1], TOKEN[:-1], f"{TOKEN}x", TOKEN.upper(), "ключ"])
 async def test_a_token_that_is_like_the_operators_is_another(token: str) -> None:
     tokens = authenticator(OperatorTokens(AdminToken(TOKEN)))
     with pytest.raises(Unauthenticated):

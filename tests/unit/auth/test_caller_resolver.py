@@ -81,7 +81,7 @@ async def test_parts_complete_each_other() -> None:
     assert caller == Caller(tenant_id="acme", user_id="u", agent="reader")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("header", "asserted"),
     [
         ("X-Tenant-Id", AssertedIdentity(tenant_id="b")),
@@ -99,7 +99,7 @@ async def test_without_a_verifier_a_token_means_nothing() -> None:
     assert caller.tenant_id == "other"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "headers",
     [{}, *({"Authorization": value} for value in ("", "Bearer", "Bearer ", "Basic good", "good"))],
 )
@@ -109,7 +109,7 @@ async def test_who_sends_no_token_is_told_that_one_is_needed(headers: Mapping[st
     assert caught.value.token_refused is False
 
 
-@pytest.mark.parametrize("value", ["Bearer good", "bearer good", "BEARER   good "])
+@each_row("value", ["Bearer good", "bearer good", "BEARER   good "])
 async def test_the_scheme_is_read_in_any_case(value: str) -> None:
     assert (await resolved(proving(), headers={"Authorization": value})).tenant_id == "acme"
 
@@ -159,7 +159,7 @@ async def test_a_token_without_a_user_believes_no_role_that_is_said() -> None:
         await resolved(proving(), AssertedIdentity(user_id="u", roles=("a",)))
 
 
-@pytest.mark.parametrize("roles", [("a", "b"), (), None])
+@each_row("roles", [("a", "b"), (), None])
 async def test_a_token_that_asserts_users_believes_user_and_roles_as_they_are_said(
     roles: tuple[str, ...] | None,
 ) -> None:
@@ -173,7 +173,7 @@ async def test_a_token_that_asserts_users_acts_for_its_own_tenant_only() -> None
         await resolved(proving(asserts_users=True), AssertedIdentity(tenant_id="rival"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("agents", "asserted", "agent"),
     [
         (None, None, None),
@@ -190,7 +190,7 @@ async def test_the_agent_is_one_that_the_token_is_for(
     assert caller.agent == agent
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("agents", "asserted"),
     [
         (frozenset({"one"}), "two"),
@@ -217,7 +217,7 @@ async def test_no_message_names_what_the_token_stands_for() -> None:
     assert "hush" not in caught.value.message
 
 
-@pytest.mark.parametrize("tenant_id", ["acme", None])
+@each_row("tenant_id", ["acme", None])
 async def test_the_caller_is_kept_in_the_scope_also_when_the_entry_refuses_it(
     tenant_id: str | None,
 ) -> None:

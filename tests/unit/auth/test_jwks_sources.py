@@ -9,7 +9,6 @@ from pathlib import Path
 
 import anyio
 import httpx
-import pytest
 
 from mcp_tools_proxy.auth.jwks_file import JwksFile
 from mcp_tools_proxy.auth.jwks_url import MAX_BYTES, MIN_REFRESH_GAP_S, JwksUrl
@@ -18,6 +17,7 @@ from tests.support.bounds import until
 from tests.support.captured_logs import capture_logs
 from tests.support.file_descriptors import none_left
 from tests.support.signing import key_set, make_key
+from tests.support.tables import each_row
 from tests.support.virtual_time import ManualClock
 
 URL = "http://127.0.0.1/jwks?secret=hush"
@@ -78,7 +78,7 @@ async def test_keys_that_were_asked_for_just_now_are_not_asked_for_again() -> No
     assert issuer.requests == 1
 
 
-@pytest.mark.parametrize("later", [MIN_REFRESH_GAP_S, MIN_REFRESH_GAP_S + 1])
+@each_row("later", [MIN_REFRESH_GAP_S, MIN_REFRESH_GAP_S + 1])
 async def test_a_new_key_is_found_when_time_has_passed(later: float) -> None:
     issuer, clock = Issuer(good(OLD)), ManualClock(0.0)
     keys = keys_from(issuer, clock)
@@ -123,7 +123,7 @@ BAD: dict[str, Answer] = {
 }
 
 
-@pytest.mark.parametrize("answer", BAD.values(), ids=BAD)
+@each_row("answer", BAD.values(), ids=BAD)
 async def test_the_last_good_keys_stay_while_the_url_fails(answer: Answer) -> None:
     issuer, clock = Issuer(good(OLD)), ManualClock(0.0)
     keys = keys_from(issuer, clock)

@@ -4,12 +4,11 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-import pytest
-
 from mcp_tools_proxy.connector.outbox import MAX_TRIES, Outbox
 from mcp_tools_proxy.connector.websocket_link import FaultKind, LinkFault
 from tests.support.captured_logs import capture_logs
 from tests.support.remote_backend.waits import bounded
+from tests.support.tables import each_row
 
 
 class Wire:
@@ -224,7 +223,7 @@ async def test_a_link_that_breaks_counts_once_however_often_a_frame_was_begun_ov
     assert wire.sent == [b"first"]
 
 
-@pytest.mark.parametrize("is_cleared", [True, False])
+@each_row("is_cleared", [True, False])
 async def test_the_tries_of_one_frame_are_not_those_of_another(is_cleared: bool) -> None:
     outbox, wire = Outbox(), Wire()
     await outbox.put(b"first")

@@ -10,6 +10,7 @@ import pytest
 from mcp_tools_proxy.documents.retrieval.retrieval_client import MAX_BODY_BYTES
 from mcp_tools_proxy.domain.document import RetrievedChunk
 from mcp_tools_proxy.domain.errors import RetrievalUnavailable
+from tests.support.tables import each_row
 from tests.unit.documents.retrieval_answers import (
     Parts,
     answer,
@@ -43,7 +44,7 @@ async def test_an_answer_that_is_not_the_agreed_json_is_unavailable(body: bytes)
         await fetch_window(client_of(raw(body)))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "change",
     [
         {"chunk_id": True},
@@ -66,7 +67,6 @@ async def test_an_answer_that_is_not_the_agreed_json_is_unavailable(body: bytes)
         {"ocr": "101"},
         {"ocr": True},
     ],
-    ids=str,
 )
 async def test_a_chunk_of_the_wrong_shape_is_unavailable(change: dict[str, object]) -> None:
     with pytest.raises(RetrievalUnavailable):
@@ -78,7 +78,7 @@ async def test_a_chunk_without_an_id_is_unavailable() -> None:
         await fetch_window(client_of(answer({"chunk_index": 1, "page": 1, "text": ""})))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("sent", "page", "chunk_index", "text"),
     [
         ({}, None, None, ""),
@@ -89,7 +89,6 @@ async def test_a_chunk_without_an_id_is_unavailable() -> None:
         ({"page": "3", "chunk_index": "0"}, 3, 0, ""),
         ({"page": "007", "chunk_index": 12.0}, 7, 12, ""),
     ],
-    ids=str,
 )
 async def test_what_a_chunk_lacks_is_left_out_and_whole_numbers_are_integers(
     sent: dict[str, object], page: int | None, chunk_index: int | None, text: str
@@ -109,7 +108,7 @@ async def test_chunks_of_which_one_has_no_index_stay_in_the_order_they_came() ->
     assert [part.chunk_id for part in read] == ["c2", "c0", "c1"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("before", "after", "kept"),
     [
         (0, 0, ["c5"]),
@@ -118,7 +117,7 @@ async def test_chunks_of_which_one_has_no_index_stay_in_the_order_they_came() ->
         (9, 1, [f"c{n}" for n in range(7)]),
     ],
 )
-@pytest.mark.parametrize("order", [1, -1])
+@each_row("order", [1, -1])
 async def test_chunks_beyond_the_requested_sides_are_left_out(
     before: int, after: int, kept: list[str], order: int
 ) -> None:
@@ -133,7 +132,7 @@ async def test_without_an_index_chunks_beyond_are_counted_in_the_order_they_came
     assert [part.chunk_id for part in read] == ["c5", "c6"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("anchor", "sent"),
     [("c1", "doc_1:c1"), ("doc_1:c1", "c1"), ("doc_1:c1", "doc_1:doc_1:c1"), ("1", 1)],
 )
@@ -149,7 +148,7 @@ async def test_of_both_spellings_the_exact_one_is_the_anchor() -> None:
     assert [part.chunk_id for part in read] == ["c1"]
 
 
-@pytest.mark.parametrize("sent", ["doc_2:c1", "doc_1:c12", "doc_1/c1", "C1"])
+@each_row("sent", ["doc_2:c1", "doc_1:c12", "doc_1/c1", "C1"])
 async def test_another_id_is_not_the_anchor(sent: str) -> None:
     with pytest.raises(RetrievalUnavailable):
         await fetch_window(client_of(answer(chunk(0), chunk(1, chunk_id=sent))))
@@ -207,7 +206,7 @@ async def test_an_answer_of_exactly_8_mib_is_read() -> None:
     assert await fetch_window(client_of(raw(GOOD.ljust(MAX_BODY_BYTES))))
 
 
-@pytest.mark.parametrize("content", [GOOD, b" " * (MAX_BODY_BYTES + 1)], ids=["good", "bomb"])
+@each_row("content", [GOOD, b" " * (MAX_BODY_BYTES + 1)], ids=["good", "bomb"])
 async def test_a_compressed_answer_is_refused(content: bytes) -> None:
     body = Parts(gzip.compress(content))
     response = httpx.Response(200, headers={"Content-Encoding": "gzip"}, stream=body)

@@ -112,7 +112,7 @@ async def test_a_closed_client_has_closed_its_connections() -> None:
     assert transport.closed
 
 
-@pytest.mark.parametrize("handler", [raw(b"nope", 404), answer()], ids=["404", "no chunks"])
+@each_row("handler", [raw(b"nope", 404), answer()], ids=["404", "no chunks"])
 async def test_an_unknown_chunk_is_not_found(handler: Handler) -> None:
     with pytest.raises(ChunkNotFound):
         await fetch_window(client_of(handler))
@@ -123,7 +123,7 @@ async def test_a_403_is_access_denied() -> None:
         await fetch_window(client_of(raw(b"", 403)))
 
 
-@pytest.mark.parametrize("status", [201, 204, 301, 302, 307, 401, 405, 409, 418, 429, 500, 503])
+@each_row("status", [201, 204, 301, 302, 307, 401, 405, 409, 418, 429, 500, 503])
 async def test_any_other_status_is_unavailable(status: int) -> None:
     with pytest.raises(RetrievalUnavailable):
         await fetch_window(client_of(answer(chunk(1), status=status)))
@@ -135,7 +135,7 @@ async def test_a_redirect_is_not_followed() -> None:
         await fetch_window(client_of(in_turn(lambda _: moved)))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "error", [httpx.ConnectError, httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError]
 )
 async def test_a_connection_error_is_retried_once(error: type[httpx.HTTPError]) -> None:
@@ -172,7 +172,7 @@ async def test_no_httpx_error_leaks(error: type[httpx.HTTPError]) -> None:
         await fetch_window(client_of(failing(error)))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "handler",
     [failing(httpx.ConnectError), raw(f"{URL} {TOKEN}".encode(), 500), raw(URL.encode())],
     ids=["broken", "500", "bad json"],
@@ -183,7 +183,7 @@ async def test_a_message_never_holds_address_token_or_remote_text(handler: Handl
     assert not any(word in caught.value.message for word in ("internal.test", TOKEN, "http://"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("handler", "code"),
     [
         (answer(chunk(1)), "OK"),
@@ -216,9 +216,7 @@ def test_before_the_first_call_its_state_is_unknown() -> None:
     assert client_of(answer()).last_call == "unknown"
 
 
-@pytest.mark.parametrize(
-    ("status", "state"), [(404, "ok"), (400, "ok"), (403, "ok"), (500, "failed")]
-)
+@each_row(("status", "state"), [(404, "ok"), (400, "ok"), (403, "ok"), (500, "failed")])
 async def test_the_last_call_failed_only_when_retrieval_did_not_serve(
     status: int, state: str
 ) -> None:

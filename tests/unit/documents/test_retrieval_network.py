@@ -11,6 +11,7 @@ from mcp_tools_proxy.documents.retrieval.retrieval_client import RetrievalClient
 from mcp_tools_proxy.domain.errors import RetrievalUnavailable
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.support.bounds import BOUND_S
+from tests.support.tables import each_row
 from tests.unit.documents.retrieval_answers import fetch_window
 
 pytestmark = pytest.mark.requirement("T-03")
@@ -149,7 +150,7 @@ async def test_a_server_that_misbehaves_is_unavailable(serve: Serve) -> None:
             await fetch_window(client)
 
 
-@pytest.mark.parametrize("name", ["hangs", "drips its head", "drips its body"])
+@each_row("name", ["hangs", "drips its head", "drips its body"])
 async def test_a_slow_server_is_given_up_at_the_deadline(name: str) -> None:
     serve = BAD_SERVERS[name]
     clock = asyncio.get_running_loop().time

@@ -4,6 +4,7 @@ import pytest
 
 from mcp_tools_proxy.domain.errors import InvalidArguments
 from tests.support.captured_logs import capture_logs
+from tests.support.tables import each_row
 from tests.unit.documents.retrieval_answers import TOKEN, client_of, fetch_window, raw
 
 pytestmark = pytest.mark.requirement("T-03")
@@ -60,6 +61,6 @@ async def test_a_400_without_text_is_a_refusal_too() -> None:
     assert (await refused(b"", token=None))[1]["answer"] == ""
 
 
-@pytest.mark.parametrize("before", [0, 150, 190])
+@each_row("before", [0, 150, 190])
 async def test_the_token_in_a_400_is_never_logged(before: int) -> None:
     assert TOKEN[:6] not in await logged_answer(b"x" * before + TOKEN.encode() * 3)

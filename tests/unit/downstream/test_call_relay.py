@@ -18,6 +18,7 @@ from mcp_tools_proxy.downstream.relay.call_relay import (
     CallRelay,
 )
 from tests.support.fakes import FakeClient, forever
+from tests.support.tables import each_row
 from tests.support.virtual_time import clock
 
 USER = ("tenant_1", "user_1")
@@ -169,7 +170,7 @@ async def test_a_log_line_without_anybody_to_hear_it_is_dropped() -> None:
     assert client.notes == []
 
 
-@pytest.mark.parametrize("method", ["tools/list", "ping", "resources/subscribe"])
+@each_row("method", ["tools/list", "ping", "resources/subscribe"])
 async def test_requests_of_the_gateway_itself_do_not_make_a_call_uncertain(method: str) -> None:
     calls = InFlight()
     async with relaying_to(FakeClient()) as relay:

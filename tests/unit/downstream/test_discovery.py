@@ -11,6 +11,7 @@ from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from mcp_tools_proxy.downstream.discovery.listing import discover
 from mcp_tools_proxy.json_schema.validator import compile_check
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
+from tests.support.tables import each_row
 from tests.support.virtual_time import clock
 from tests.unit.downstream.fake_server import (
     FIELDS,
@@ -196,7 +197,7 @@ def after_the_half(server: FakeServer, method: str) -> Answer:
     return answer
 
 
-@pytest.mark.parametrize("others", [{}, {"prompts": {}}], ids=["nothing", "prompts"])
+@each_row("others", [{}, {"prompts": {}}], ids=["nothing", "prompts"])
 async def test_a_server_that_declares_no_tools_is_asked_for_them_once(others: JsonObject) -> None:
     server = FakeServer(tool("add"))
     server.capabilities = others
@@ -206,7 +207,7 @@ async def test_a_server_that_declares_no_tools_is_asked_for_them_once(others: Js
     assert len(server.calls("tools/list")) == 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     "answer",
     [hang, failing_with(METHOD_NOT_FOUND), failing_with(ConnectionFailure("closed"))],
     ids=["never", "unknown", "closed"],
@@ -232,7 +233,7 @@ async def test_nothing_but_failing_lists_is_a_fault() -> None:
         await found(server)
 
 
-@pytest.mark.parametrize("cursors", [["x", "x"], ["x", "y", "x"], ["x", "y", "y"]])
+@each_row("cursors", [["x", "x"], ["x", "y", "x"], ["x", "y", "y"]])
 async def test_a_cursor_that_repeats_ends_the_list_with_what_was_read(cursors: list[str]) -> None:
     server = FakeServer()
     pages = [
@@ -244,7 +245,7 @@ async def test_a_cursor_that_repeats_ends_the_list_with_what_was_read(cursors: l
     assert ([*snapshot.tools], snapshot.failed_lists) == (names, {})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("era", "cursor", "names"),
     [
         ("2026-07-28", "", ["a", "b"]),
@@ -274,7 +275,7 @@ async def test_a_server_that_offers_nothing_is_fine() -> None:
     assert await found(server) == Snapshot()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("page", "reason"),
     [
         ({"tools": {}}, "no list of tools"),
@@ -322,7 +323,7 @@ async def test_a_bad_item_is_dropped_and_named_and_the_others_stay() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("item", "name", "reason"),
     [
         (7, "item 1", "it is not an object"),

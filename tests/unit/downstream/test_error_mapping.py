@@ -65,7 +65,7 @@ def unanswering_port() -> Iterator[int]:
         yield listener.getsockname()[1]
 
 
-@pytest.mark.parametrize("scheme", ["http", "ws"])
+@each_row("scheme", ["http", "ws"])
 async def test_a_host_that_is_gone_is_unreachable_soon(scheme: str) -> None:
     clients = HttpClients(connect_s=0.2)
     web = clients.of(None)

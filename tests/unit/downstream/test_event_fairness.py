@@ -2,13 +2,13 @@ import asyncio
 from typing import cast
 
 import aiohttp
-import pytest
 
 from mcp_tools_proxy.downstream.connection import ServerOutput
 from mcp_tools_proxy.downstream.mcp_client.http.response_body import read_events
 from mcp_tools_proxy.downstream.mcp_client.http.sse_parser import EventParser
 from mcp_tools_proxy.downstream.mcp_client.messages import MAX_MESSAGE_BYTES
 from mcp_tools_proxy.downstream.mcp_client.streams.stderr import log_stderr
+from tests.support.tables import each_row
 from tests.unit.downstream.neighbour_task import neighbour_task
 
 
@@ -23,7 +23,7 @@ class Flood:
         return self._pieces.pop() if self._pieces else b""
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("content", "count"),
     [(b"data: {}\n\n" * 500, 500), (b"\n" * 200_000, 0), (b":\n" * 100_000, 0)],
     ids=["events", "empty lines", "comments"],

@@ -16,6 +16,7 @@ from mcp_tools_proxy.downstream.pool import Pool
 from mcp_tools_proxy.downstream.reconnecting_session import ReconnectingSession
 from tests.support.builders import make_caller
 from tests.support.leak_checks import texts_reachable_from
+from tests.support.tables import each_row
 from tests.unit.downstream.fake_server import FakeServer, after, hang, tool
 from tests.unit.downstream.fake_servers import Fleet
 from tests.unit.downstream.observed_session import make_config, until
@@ -95,7 +96,7 @@ async def test_users_of_one_id_in_two_tenants_are_two() -> None:
         assert len({id(session) for session in sessions}) == 3
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("isolation", "caller", "part"),
     [
         (Isolation.TENANT, Caller(tenant_id="", user_id="u1"), "tenant_id"),
@@ -284,7 +285,7 @@ async def test_what_is_subscribed_to_stays_so_when_the_entry_changes() -> None:
         assert it.counts == (0, 0, 50)
 
 
-@pytest.mark.parametrize("isolation", [Isolation.SHARED, Isolation.USER])
+@each_row("isolation", [Isolation.SHARED, Isolation.USER])
 async def test_what_is_subscribed_to_is_not_taken_over_by_another_isolation(
     isolation: Isolation,
 ) -> None:

@@ -9,6 +9,7 @@ from mcp_tools_proxy.downstream.connection import ConnectionFailure, ResponseToo
 from mcp_tools_proxy.downstream.mcp_client.messages import MIN_STRUCTURE_BYTES as LIMIT
 from mcp_tools_proxy.downstream.mcp_client.messages import read_object, to_session_message
 from tests.support.loop_turns import in_short_turns
+from tests.support.tables import each_row
 
 
 @cache
@@ -16,7 +17,7 @@ def many_keys() -> bytes:
     return b",".join(b'"k%d":0' % number for number in range(600_000))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "value"),
     [
         (b"NaN", None),
@@ -43,7 +44,7 @@ async def test_an_error_that_is_null_beside_a_result_is_none() -> None:
     assert found.message.result == {"a": 1}
 
 
-@pytest.mark.parametrize("data", [b"[NaN]", b"[1e400]", b"1e400"])
+@each_row("data", [b"[NaN]", b"[1e400]", b"1e400"])
 async def test_what_is_no_json_object_is_a_fault(data: bytes) -> None:
     with pytest.raises(ConnectionFailure):
         await read_object(data, LIMIT)
@@ -65,7 +66,7 @@ async def test_a_large_list_is_read_in_pieces() -> None:
     assert await in_short_turns(lambda: read_object(data, LIMIT)) == listed
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text", ["a,:" * 400_000, "\\" * 400_000 + "a,:" * 100_000, '"' * 300_000 + "," * 200_000]
 )
 async def test_a_long_text_is_one_value(text: str) -> None:
@@ -74,7 +75,7 @@ async def test_a_long_text_is_one_value(text: str) -> None:
     assert await in_short_turns(lambda: read_object(data, LIMIT)) == answer
 
 
-@pytest.mark.parametrize(
+@each_row(
     "result",
     [
         b"{KEYS}",
@@ -92,7 +93,7 @@ async def test_an_answer_of_too_many_values_is_refused(result: bytes) -> None:
     await in_short_turns(read)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "result", [b'{"tools":[{%b', b'{"tools":[{"a":"%b', b'{"tools":[%b]}}}{', b'{"a":[{}],%b}]']
 )
 async def test_a_large_answer_that_is_no_json_is_a_fault(result: bytes) -> None:

@@ -328,7 +328,7 @@ WRONG = {"audience": "user", "priority": "9", "lastModified": "today", "vendor":
 LINK = {"type": "resource_link", "uri": "test://a", "name": "a"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("block", "kept"),
     [
         ({**TEXT, "annotations": WRONG, "_meta": [1]}, {**TEXT, "annotations": {"vendor": 1}}),

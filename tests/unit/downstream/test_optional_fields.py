@@ -8,6 +8,7 @@ from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from mcp_tools_proxy.downstream.discovery.listing import discover
 from tests.support.captured_logs import capture_logs
+from tests.support.tables import each_row
 from tests.unit.downstream.fake_server import FakeConnection, FakeServer, failing_with, tool
 from tests.unit.downstream.offered_components import offered
 
@@ -57,18 +58,21 @@ EVERYWHERE: list[Json] = [
 ]
 
 
-@pytest.mark.parametrize("kind", PLAIN)
-@pytest.mark.parametrize("odd", EVERYWHERE, ids=str)
+@each_row("kind", PLAIN)
+@each_row(
+    "odd",
+    EVERYWHERE,
+)
 async def test_a_field_that_is_not_of_its_type_is_left_out(kind: str, odd: Json) -> None:
     assert await one_of(kind, PLAIN[kind] | odd) == (PLAIN[kind], tuple(odd))
 
 
-@pytest.mark.parametrize("kind", PLAIN)
+@each_row("kind", PLAIN)
 async def test_a_null_is_a_field_that_is_absent(kind: str) -> None:
     assert await one_of(kind, PLAIN[kind] | {"title": None, "_meta": None}) == (PLAIN[kind], ())
 
 
-@pytest.mark.parametrize("kind", PLAIN)
+@each_row("kind", PLAIN)
 async def test_what_is_as_it_should_be_stays_as_it_came(kind: str) -> None:
     icons = [{"src": "data:,", "mimeType": "image/png", "sizes": ["1x1"], "theme": "dark"}]
     item = PLAIN[kind] | {"title": "é", "icons": icons, "_meta": {"a": None}, "somethingNew": None}
@@ -116,7 +120,7 @@ ODD: list[tuple[str, Json, Json, tuple[str, ...]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("kind", "odd", "kept", "fields"), ODD)
+@each_row(("kind", "odd", "kept", "fields"), ODD)
 async def test_what_is_odd_within_a_field_is_left_out_of_it(
     kind: str, odd: Json, kept: Json, fields: tuple[str, ...]
 ) -> None:
@@ -140,7 +144,10 @@ async def test_ignored_fields_are_told_once_in_the_log() -> None:
 # Names and URIs
 
 
-@pytest.mark.parametrize("name", [{}, {"name": None}, {"name": ""}, {"name": 5}], ids=str)
+@each_row(
+    "name",
+    [{}, {"name": None}, {"name": ""}, {"name": 5}],
+)
 async def test_a_resource_without_a_name_has_its_uri_as_one(name: Json) -> None:
     resource, _ = await one_of("resources", {"uri": "a://a", **name})
     template, _ = await one_of("templates", {"uriTemplate": "a://{x}", **name})

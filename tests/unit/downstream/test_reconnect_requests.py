@@ -1,15 +1,14 @@
 """Requests to reconnect, on virtual time: when the next attempt begins, and that it is one."""
 
-import pytest
-
 from mcp_tools_proxy.domain.server import ServerState
 from mcp_tools_proxy.downstream.connection import ConnectionFailure, NotUsableAsConfigured
+from tests.support.tables import each_row
 from tests.support.virtual_time import clock
 from tests.unit.downstream.fake_server import DONE, FakeServer, tool
 from tests.unit.downstream.observed_session import call, running, until
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("failure", "attempts"), [(ConnectionFailure("refused"), 12), (NotUsableAsConfigured("no"), 1)]
 )
 async def test_a_long_pause_ends_at_once(failure: ConnectionFailure, attempts: int) -> None:

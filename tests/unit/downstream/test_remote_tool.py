@@ -19,6 +19,7 @@ from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 from mcp_tools_proxy.wire.tracing import TRACE_ID_KEY
 from tests.support.captured_logs import capture_logs
 from tests.support.fakes import FakeClient
+from tests.support.tables import each_row
 from tests.support.virtual_time import clock
 from tests.unit.downstream.fake_server import (
     Answer,
@@ -85,7 +86,7 @@ async def test_a_tool_without_description_and_schema_gets_empty_ones() -> None:
 
 
 @pytest.mark.requirement("F-06")
-@pytest.mark.parametrize("name", ["add", "a:b", "é x"])
+@each_row("name", ["add", "a:b", "é x"])
 async def test_the_server_gets_its_own_name_and_the_arguments_unchanged(name: str) -> None:
     server = FakeServer(tool(name))
     arguments = {"a": "8", "b": None, "c": [1, {"d": 2.0}]}
@@ -151,7 +152,7 @@ async def test_a_server_that_asks_for_input_fails_the_call() -> None:
     assert (type(error), "asks for more input" in error.message) == (ToolFailed, True)
 
 
-@pytest.mark.parametrize("client", [NULL_CLIENT, FakeClient()], ids=["nobody", "older-era"])
+@each_row("client", [NULL_CLIENT, FakeClient()], ids=["nobody", "older-era"])
 async def test_a_server_that_only_wants_its_state_again_is_asked_after_a_pause(
     client: Client,
 ) -> None:
@@ -183,7 +184,7 @@ async def test_a_server_that_wants_its_state_again_for_ever_fails_the_call() -> 
     assert len(server.calls()) == 11
 
 
-@pytest.mark.parametrize("hint", ["readOnlyHint", "idempotentHint"])
+@each_row("hint", ["readOnlyHint", "idempotentHint"])
 async def test_a_tool_that_says_it_may_be_is_repeated(hint: str) -> None:
     server = FakeServer(tool("add", annotations={hint: True}))
     server.answers["tools/call"] = failing_with(ConnectionFailure("connection reset"))
@@ -193,7 +194,7 @@ async def test_a_tool_that_says_it_may_be_is_repeated(hint: str) -> None:
     assert len(server.calls()) == 2
 
 
-@pytest.mark.parametrize(
+@each_row(
     "annotations",
     [
         {},
@@ -228,7 +229,7 @@ async def test_an_undecodable_result_is_logged_without_its_text() -> None:
 
 
 @pytest.mark.requirement("F-20")
-@pytest.mark.parametrize(
+@each_row(
     ("answer", "last"),
     [
         (answering(TEXT), "downstream.response"),
@@ -253,7 +254,7 @@ async def test_the_exchange_with_the_server_is_told_in_two_lines_without_values(
     ) == (["facade_to_downstream.request", last], ["a"], {"trace-1"}, False)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answer", "code"),
     [
         (answering({**TEXT, "isError": True}), "TOOL_FAILED"),

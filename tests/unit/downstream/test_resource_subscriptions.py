@@ -5,13 +5,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 
-import pytest
-
 from mcp_tools_proxy.downstream.resource_subscriptions import (
     MAX_SUBSCRIBED_BY_TENANT,
     ResourceSubscriptions,
 )
 from tests.support.leak_checks import texts_reachable_from
+from tests.support.tables import each_row
 
 URIS = ("test://a", "test://ab", "test://a/b", "test://b")
 
@@ -29,7 +28,7 @@ async def subscribed(*uris: str) -> AsyncIterator[tuple[ResourceSubscriptions, l
     yield subscriptions, called
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("updated", "concerned"),
     [
         ("test://a", ["test://a"]),

@@ -1,9 +1,8 @@
 import asyncio
 
-import pytest
-
 from mcp_tools_proxy.downstream.connection import ConnectionFailure
 from tests.support.captured_logs import capture_logs
+from tests.support.tables import each_row
 from tests.unit.downstream.fake_server import FakeServer, failing_with, hang, tool
 from tests.unit.downstream.observed_session import ObservedSession, running, until
 
@@ -162,7 +161,7 @@ async def test_many_dropped_items_make_few_lines() -> None:
     assert (len(lines), rest["more"]) == (20, 30)
 
 
-@pytest.mark.parametrize("event", ["server.connected", "server.lost", "server.connect_failed"])
+@each_row("event", ["server.connected", "server.lost", "server.connect_failed"])
 async def test_each_change_of_state_is_one_line(event: str) -> None:
     server = FakeServer(tool("a"))
     with capture_logs() as logs:

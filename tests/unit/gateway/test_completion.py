@@ -1,7 +1,5 @@
 """Completing arguments is a call: the same visibility, budgets and record."""
 
-import pytest
-
 from mcp_tools_proxy.domain.caller import Call, Kind
 from mcp_tools_proxy.domain.configuration import AgentProfile
 from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
@@ -18,6 +16,7 @@ from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.support.builders import make_call, make_idempotent_calls
 from tests.support.fakes import FakePool, FakePrompt, FakeTemplate
+from tests.support.tables import each_row
 
 ARGUMENT = {"argument": {"name": "rest", "value": "x"}}
 
@@ -65,7 +64,7 @@ def template(name: str, **caller: str) -> Call:
     return make_call(name, ARGUMENT, kind=Kind.RESOURCE, **caller)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("call", "values"),
     [
         (prompt(), ["hello"]),
@@ -81,7 +80,7 @@ async def test_what_is_listed_can_be_completed(call: Call, values: list[str]) ->
     assert outcome.result == {"completion": {"values": values}}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("call", "code"),
     [
         (prompt("nobody"), "PROMPT_NOT_FOUND"),

@@ -24,6 +24,7 @@ from tests.support.bounds import until
 from tests.support.builders import make_call, make_idempotent_calls
 from tests.support.captured_logs import capture_logs
 from tests.support.fakes import FakePool, FakePrompt, FakeResource, FakeTemplate, FakeTool
+from tests.support.tables import each_row
 
 
 class ObservedBlocklist(Blocklist):
@@ -166,9 +167,7 @@ async def test_a_result_over_the_limit_fails() -> None:
     assert code_of(outcome) == "RESULT_TOO_LARGE"
 
 
-@pytest.mark.parametrize(
-    ("server_id", "hint"), [(None, "read_doc_pages"), ("s", "ask for less at a time")]
-)
+@each_row(("server_id", "hint"), [(None, "read_doc_pages"), ("s", "ask for less at a time")])
 async def test_a_result_over_the_limit_says_what_to_do(server_id: str | None, hint: str) -> None:
     outcome = await Fixture(FakeTool(answer={"a": "x" * 100}, server_id=server_id)).execute()
     assert isinstance(outcome, Failed)
@@ -176,7 +175,7 @@ async def test_a_result_over_the_limit_says_what_to_do(server_id: str | None, hi
 
 
 @pytest.mark.requirement("F-13")
-@pytest.mark.parametrize(
+@each_row(
     ("call", "value"),
     [
         (make_call("hello", kind=Kind.PROMPT), {"messages": []}),
@@ -198,7 +197,7 @@ async def test_a_prompts_arguments_may_not_hold_a_blocked_keyword() -> None:
     assert code_of(await Fixture(FakeTool()).execute(call)) == "CONTENT_BLOCKED"
 
 
-@pytest.mark.parametrize(("chars", "in_thread"), [(10, False), (30_000, True)])
+@each_row(("chars", "in_thread"), [(10, False), (30_000, True)])
 async def test_a_long_text_is_searched_beside_the_event_loop(
     chars: int, *, in_thread: bool
 ) -> None:
@@ -209,7 +208,7 @@ async def test_a_long_text_is_searched_beside_the_event_loop(
 
 
 @pytest.mark.requirement("F-15")
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "code"), [(Kind.PROMPT, "PROMPT_NOT_FOUND"), (Kind.RESOURCE, "RESOURCE_NOT_FOUND")]
 )
 async def test_an_unknown_prompt_or_resource_is_a_failed_outcome(kind: Kind, code: str) -> None:
@@ -232,7 +231,7 @@ async def test_a_stopping_gateway_refuses() -> None:
     assert code_of(await fixture.execute()) == "SHUTTING_DOWN"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("tool", "call", "code"),
     [
         (FakeTool(), make_call(), "OK"),
@@ -339,9 +338,7 @@ async def test_tokens_may_overdraw_and_then_refuse() -> None:
 
 
 @pytest.mark.requirement("T-09")
-@pytest.mark.parametrize(
-    "error", [DocumentNotFound("no"), RuntimeError("crash")], ids=["failed", "crashed"]
-)
+@each_row("error", [DocumentNotFound("no"), RuntimeError("crash")], ids=["failed", "crashed"])
 async def test_a_call_that_fails_is_charged(error: Exception) -> None:
     fixture = Fixture(FakeTool(run=raising(error)), tenant_calls=1)
     await fixture.execute()

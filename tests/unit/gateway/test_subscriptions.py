@@ -13,6 +13,7 @@ from mcp_tools_proxy.registry.permissions import AccessRules
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from tests.support.builders import make_call
 from tests.support.fakes import FakePool, FakeResource
+from tests.support.tables import each_row
 
 
 def registry_of(*resources: FakeResource) -> Registry:
@@ -68,7 +69,7 @@ async def test_a_listener_is_told_nothing_while_the_resource_is_not_visible_to_i
     assert (hidden, fixture.notified) == (0, 1)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("call", "code"),
     [(reading("u://2"), "RESOURCE_NOT_FOUND"), (reading(agent="a"), "RESOURCE_NOT_ALLOWED")],
     ids=["unknown", "excluded"],

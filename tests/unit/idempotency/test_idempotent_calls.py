@@ -25,6 +25,7 @@ from mcp_tools_proxy.idempotency.records import Record, RecordKey, RecordState
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.support.builders import make_call
 from tests.support.fakes import FakeTool
+from tests.support.tables import each_row
 
 SPEC = replace(FakeTool().spec, idempotent=False)
 
@@ -82,7 +83,7 @@ CLIENT_S_OWN_ERROR = ToolFailed("the client said no", details={"code": -32042})
 LONE_SURROGATE = ToolFailed("\ud800")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "error",
     [RateLimitExceeded("later"), RetrievalNotConfigured("no"), CLIENT_ERROR],
     ids=["retryable", "nothing ran", "for the client"],
@@ -94,7 +95,7 @@ async def test_a_key_is_free_after_what_is_no_outcome(error: ProxyError) -> None
     assert await calls.make(ending(ok())) == ok()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "end",
     [ShuttingDown("stopped"), ZeroDivisionError(), LONE_SURROGATE],
     ids=["cut off", "a defect", "an error that cannot be kept"],

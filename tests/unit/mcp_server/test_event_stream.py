@@ -8,6 +8,7 @@ from starlette.types import Message
 
 from mcp_tools_proxy.mcp_server.http.event_stream import EventStream
 from tests.support.configuration import Json
+from tests.support.tables import each_row
 from tests.support.virtual_time import BACKEND
 
 RESULT: Json = {"jsonrpc": "2.0", "id": 1, "result": {"text": "\u2028é"}}
@@ -70,7 +71,7 @@ async def test_what_comes_after_the_result_is_dropped() -> None:
     assert len(sent) == 2
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pauses", "frames"),
     [
         ([14], [NOTE_FRAME]),

@@ -17,6 +17,7 @@ from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from tests.support.bounds import BOUND_S
 from tests.support.builders import make_caller
 from tests.support.fakes import FakeTool
+from tests.support.tables import each_row
 from tests.support.virtual_time import BACKEND
 
 HOUR_S = 3600.0
@@ -34,7 +35,7 @@ async def watched(holder: RegistryHolder) -> AsyncIterator[ListChangeMonitor]:
             task.cancel()
 
 
-@pytest.mark.parametrize("after", ["looking", "joining"])
+@each_row("after", ["looking", "joining"])
 async def test_a_change_is_told_whenever_it_comes_after_the_look(after: str) -> None:
     holder = RegistryHolder(ONE)
     changes = asyncio.Queue[frozenset[ListKind]]()
@@ -56,7 +57,7 @@ def seen_by_agents(*tools: str) -> Registry:
     return Registry.build(offered, access_rules=AccessRules(agents=agents))
 
 
-@pytest.mark.parametrize("first", ["reader", "writer"])
+@each_row("first", ["reader", "writer"])
 async def test_a_change_is_sent_to_those_who_see_it(first: str) -> None:
     holder = RegistryHolder(seen_by_agents("a"))
     changes: dict[str, asyncio.Queue[frozenset[ListKind]]] = {}
@@ -80,7 +81,7 @@ def named_for_the_reader(style: ToolNameStyle) -> Registry:
     return Registry.build(offered, access_rules=rules, name_styles=styles)
 
 
-@pytest.mark.parametrize("styles", [(None, ToolNameStyle.BARE), (ToolNameStyle.BARE, None)])
+@each_row("styles", [(None, ToolNameStyle.BARE), (ToolNameStyle.BARE, None)])
 async def test_another_style_is_a_change_for_whom_it_says_how_tools_are_named(
     styles: tuple[ToolNameStyle | None, ToolNameStyle | None],
 ) -> None:

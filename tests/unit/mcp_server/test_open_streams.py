@@ -10,6 +10,7 @@ from starlette.types import Message, Receive, Scope, Send
 from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.domain.errors import Forbidden, ProxyError, Unauthenticated
 from mcp_tools_proxy.mcp_server.http.open_streams import CHECK_S, OpenStreams
+from tests.support.tables import each_row
 from tests.support.virtual_time import BACKEND
 
 BEGIN: Message = {"type": "http.response.start", "status": 200, "headers": []}
@@ -63,9 +64,7 @@ async def open_streams(
             task.cancel()
 
 
-@pytest.mark.parametrize(
-    "problem", [Forbidden("the token was revoked"), Unauthenticated("expired")]
-)
+@each_row("problem", [Forbidden("the token was revoked"), Unauthenticated("expired")])
 async def test_a_stream_ends_in_good_order_when_its_caller_loses_access(
     problem: ProxyError,
 ) -> None:

@@ -7,6 +7,7 @@ from mcp_tools_proxy.mcp_server.http.sessions import session_records
 from mcp_tools_proxy.mcp_server.http.sessions.session_ids import SessionClaims, SessionName
 from mcp_tools_proxy.mcp_server.http.sessions.session_records import MAX_AGE_S, SessionRecords
 from mcp_tools_proxy.wire.mcp_protocol import HANDSHAKE_VERSIONS
+from tests.support.tables import each_row
 from tests.support.virtual_time import ManualClock
 
 IDLE_S = 100.0
@@ -40,7 +41,7 @@ async def test_a_session_that_is_unused_for_too_long_ends() -> None:
     assert not await known.use(claims())
 
 
-@pytest.mark.parametrize("is_alone", [True, False])
+@each_row("is_alone", [True, False])
 async def test_a_session_that_was_ended_stays_so(is_alone: bool) -> None:
     known = records(ManualClock(), is_alone=is_alone)
     known.begin(ONE)
@@ -50,7 +51,7 @@ async def test_a_session_that_was_ended_stays_so(is_alone: bool) -> None:
     assert await known.use(claims(TWO))
 
 
-@pytest.mark.parametrize("is_alone", [True, False])
+@each_row("is_alone", [True, False])
 async def test_a_session_of_old_age_ends(is_alone: bool) -> None:
     known = records(ManualClock(), is_alone=is_alone)
     known.begin(ONE)

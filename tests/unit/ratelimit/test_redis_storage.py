@@ -1,10 +1,9 @@
-import pytest
-
 from mcp_tools_proxy.ratelimit.redis_storage import open_redis
 from tests.support.held_port import free_port
+from tests.support.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "name"),
     [
         ("redis://host", "redis://host:6379/0"),

@@ -15,6 +15,7 @@ from mcp_tools_proxy.registry.permissions import AccessRules
 from mcp_tools_proxy.registry.registry import Registry
 from tests.support.builders import make_call, make_caller, make_preset
 from tests.support.fakes import FakeTool
+from tests.support.tables import each_row
 from tests.unit.registry.registry_cases import outcome
 
 AGENTS = {
@@ -54,7 +55,7 @@ async def listed_bare(registry: Registry, agent: str | None) -> list[object]:
 
 
 @pytest.mark.requirement("A-10", "A-19")
-@pytest.mark.parametrize("agent", [None, "all"])
+@each_row("agent", [None, "all"])
 async def test_a_bare_name_stays_ambiguous_while_a_server_of_it_is_away(agent: str | None) -> None:
     registry = registry_of(tool("a", "pay"))
     with pytest.raises(AmbiguousName) as caught:
@@ -64,7 +65,7 @@ async def test_a_bare_name_stays_ambiguous_while_a_server_of_it_is_away(agent: s
     assert registry.input_schema("pay", make_caller(agent=agent)) is None
 
 
-@pytest.mark.parametrize("agent", ["of_a", "not_b", "narrow"])
+@each_row("agent", ["of_a", "not_b", "narrow"])
 async def test_for_whom_the_other_server_is_hidden_the_name_is_unique(agent: str) -> None:
     for tools in ([tool("a", "pay")], [tool("a", "pay"), tool("b", "pay")]):
         registry = registry_of(*tools)
@@ -72,10 +73,9 @@ async def test_for_whom_the_other_server_is_hidden_the_name_is_unique(agent: str
         assert await listed_bare(registry, agent) == ["pay"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "options",
     [{"servers": ("a",)}, {"exclude": ("pay",)}, {"preset": ("a/pay", "b/other")}],
-    ids=str,
 )
 async def test_what_no_server_may_ever_offer_takes_no_name(options: dict[str, tuple[str]]) -> None:
     registry = registry_of(tool("a", "pay"), **options)
@@ -84,7 +84,7 @@ async def test_what_no_server_may_ever_offer_takes_no_name(options: dict[str, tu
 
 
 @pytest.mark.requirement("A-19")
-@pytest.mark.parametrize("agent", [None, "all", "of_a", "not_b"])
+@each_row("agent", [None, "all", "of_a", "not_b"])
 async def test_the_alias_of_an_absent_tool_is_no_other_tools_bare_name(agent: str | None) -> None:
     alias = alias_of("b", "pay now")
     assert "__" not in alias

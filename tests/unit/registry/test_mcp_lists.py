@@ -58,7 +58,7 @@ async def names(registry: Registry, agent: str | None = None) -> list[object]:
 
 
 @pytest.mark.requirement("F-11")
-@pytest.mark.parametrize(
+@each_row(
     ("style", "listed"),
     [
         (ToolNameStyle.SERVER, ["local", "a:search", "a:drop all"]),
@@ -86,7 +86,7 @@ async def test_a_bare_name_that_two_tools_have_is_not_listed_for_either() -> Non
     assert await names(registry) == ["a:search", "b:search", "drop all"]
 
 
-@pytest.mark.parametrize("name", ["local", "a__search", "b:search"])
+@each_row("name", ["local", "a__search", "b:search"])
 async def test_a_bare_name_that_is_another_tools_own_is_not_listed(name: str) -> None:
     tool = FakeTool(name=f"b:{name}", alias="b_0", server_id="b")
     registry = registry_of(LOCAL, SEARCH, TWIN, tool, style=ToolNameStyle.BARE)

@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 
-import pytest
-
 from mcp_tools_proxy.domain.components import Tool, ToolNameStyle
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat
 from mcp_tools_proxy.registry.component_table import ComponentTable
@@ -11,6 +9,7 @@ from mcp_tools_proxy.registry.name_styles import ListShape
 from mcp_tools_proxy.registry.permissions import WITHOUT_AGENT, Permissions
 from mcp_tools_proxy.registry.shown_tools import MAX_VARIANTS, BindTool, ShownTools
 from tests.support.fakes import FakeTool
+from tests.support.tables import each_row
 
 READ = FakeTool(name="read", properties=("doc_id", "page"))
 FIND = FakeTool(name="s:find", alias="s__find", server_id="s", properties=("doc_id", "text"))
@@ -41,7 +40,7 @@ async def arguments_in_lists(shown: ShownTools, permissions: Permissions) -> lis
     return [list(it["inputSchema"]["properties"]) for it in listed]  # type: ignore[index]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("permissions", "expected"),
     [
         (WITHOUT_AGENT, [["doc_id", "page"], ["doc_id", "text"]]),

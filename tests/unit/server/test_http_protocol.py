@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 
-import pytest
 import uvicorn
 
 from mcp_tools_proxy.server.http_protocol import (
@@ -14,10 +13,11 @@ from mcp_tools_proxy.server.http_protocol import (
 )
 from tests.support.bounds import BOUND_S, until
 from tests.support.captured_logs import capture_logs
+from tests.support.tables import each_row
 from tests.unit.server.http_connection import CHUNKED, GET, OK, ImpatientProtocol, connected
 
 
-@pytest.mark.parametrize(
+@each_row(
     "sent",
     [
         b"",
@@ -53,7 +53,7 @@ async def test_an_upload_may_take_longer_to_arrive_than_other_requests() -> None
         assert it.service.bodies == [b"12"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "sent", [UPLOAD.replace(b"PUT", b"POST"), UPLOAD.replace(b"upload", b"uploads"), UPLOAD[:20]]
 )
 async def test_no_other_request_takes_as_long_as_an_upload(sent: bytes) -> None:
@@ -71,7 +71,7 @@ async def test_an_upload_that_never_arrives_ends_the_connection() -> None:
         assert await it.reader.read() == b""
 
 
-@pytest.mark.parametrize("answered_after_s", [0, 0.3])
+@each_row("answered_after_s", [0, 0.3])
 async def test_an_upload_that_is_refused_has_no_longer_than_other_requests(
     answered_after_s: float,
 ) -> None:
@@ -207,8 +207,8 @@ BEFORE = {
 }
 
 
-@pytest.mark.parametrize("padded", [padded_head, padded_trailers, padded_chunk_line])
-@pytest.mark.parametrize("before", BEFORE)
+@each_row("padded", [padded_head, padded_trailers, padded_chunk_line])
+@each_row("before", BEFORE)
 async def test_what_is_no_body_may_be_as_large_as_the_limit_and_no_byte_larger(
     padded: Callable[[int], bytes], before: str
 ) -> None:
@@ -222,8 +222,8 @@ async def test_what_is_no_body_may_be_as_large_as_the_limit_and_no_byte_larger(
     assert len(it.service.bodies) <= is_one + 1 + is_one
 
 
-@pytest.mark.parametrize("padded", [padded_head, padded_trailers, padded_chunk_line])
-@pytest.mark.parametrize("step", [1000, 65_535])
+@each_row("padded", [padded_head, padded_trailers, padded_chunk_line])
+@each_row("step", [1000, 65_535])
 async def test_it_is_counted_alike_however_it_arrives(
     padded: Callable[[int], bytes], step: int
 ) -> None:
@@ -239,7 +239,7 @@ async def test_it_is_counted_alike_however_it_arrives(
         assert OK not in await it.rest()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "begun",
     [b"GET / HTTP/1.1\r\nHost: x\r\nX: ", CHUNKED + b"5;x=", CHUNKED + b"0\r\nX: "],
     ids=["head", "chunk line", "trailers"],

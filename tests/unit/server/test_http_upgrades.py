@@ -4,10 +4,9 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import pytest
-
 from mcp_tools_proxy.server.http_protocol import MAX_HEADERS, BoundedProtocol
 from tests.support.bounds import BOUND_S, until
+from tests.support.tables import each_row
 from tests.unit.server.http_connection import CHUNKED, GET, OK, Connected, connected
 
 UPGRADE = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAM\r\n"
@@ -29,8 +28,8 @@ def post(body: bytes) -> bytes:
     return b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
 
 
-@pytest.mark.parametrize("step", [1, 7, 100_000])
-@pytest.mark.parametrize(
+@each_row("step", [1, 7, 100_000])
+@each_row(
     "wanted", [UPGRADE, b"Connection: upgrade\r\nUpgrade: websocket\r\n"], ids=["h2c", "websocket"]
 )
 async def test_a_request_that_asks_for_another_protocol_is_served_as_http(
@@ -73,7 +72,7 @@ async def test_a_request_that_wants_the_connection_closed_closes_it_upgrade_or_n
         assert (await it.rest()).count(OK) == 1
 
 
-@pytest.mark.parametrize("step", [1000, 100_000])
+@each_row("step", [1000, 100_000])
 async def test_headers_are_counted(step: int) -> None:
     async with connected() as it:
         for number in (MAX_HEADERS, MAX_HEADERS + 1):
@@ -109,7 +108,7 @@ async def request_in_progress(behind: bytes) -> AsyncIterator[Connected]:
         yield it
 
 
-@pytest.mark.parametrize(
+@each_row(
     "behind",
     [
         b"",
@@ -121,7 +120,7 @@ async def request_in_progress(behind: bytes) -> AsyncIterator[Connected]:
     ],
     ids=["nothing", "one", "all that may wait", "too much", "a large body", "no HTTP"],
 )
-@pytest.mark.parametrize("how", ["close", "abort"])
+@each_row("how", ["close", "abort"])
 async def test_a_client_that_leaves_is_missed_whatever_it_sent_ahead(
     behind: bytes, how: str
 ) -> None:

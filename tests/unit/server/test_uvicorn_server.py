@@ -1,16 +1,16 @@
 """When the server exits, and what it is told; the started program is tested in e2e."""
 
 import httpx
-import pytest
 import uvicorn
 
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
 from mcp_tools_proxy.server.uvicorn_server import GracefulServer, build_server
 from mcp_tools_proxy.settings.settings import Settings
 from tests.support.captured_logs import capture_logs
+from tests.support.tables import each_row
 
 
-@pytest.mark.parametrize("phase", list(Phase))
+@each_row("phase", list(Phase))
 async def test_a_server_whose_gateway_stopped_by_itself_exits(phase: Phase) -> None:
     lifecycle = Lifecycle()
     lifecycle.phase = phase

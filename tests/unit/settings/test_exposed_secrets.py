@@ -8,6 +8,7 @@ import yaml  # type: ignore[import-untyped] # has no types
 from mcp_tools_proxy.settings.exposed_secrets import SAMPLES
 from mcp_tools_proxy.settings.settings import SettingsError, load_settings
 from tests.support.program_launch import ROOT
+from tests.support.tables import each_row
 from tests.unit.settings.environment import problem, put
 
 GOOD = "0f1e2d3c4b5a69788796a5b4c3d2e1f0"
@@ -32,8 +33,8 @@ SECRETS = {
 }
 
 
-@pytest.mark.parametrize("exposed", EXPOSED)
-@pytest.mark.parametrize("name", SECRETS)
+@each_row("exposed", EXPOSED)
+@each_row("name", SECRETS)
 def test_a_known_or_weak_secret_is_refused(
     monkeypatch: pytest.MonkeyPatch, name: str, exposed: dict[str, str]
 ) -> None:
@@ -45,7 +46,7 @@ def test_a_known_or_weak_secret_is_refused(
     assert SECRETS[name] not in message
 
 
-@pytest.mark.parametrize("address", ["0.0.0.0", "192.0.2.1", "[::]"])  # noqa: S104
+@each_row("address", ["0.0.0.0", "192.0.2.1", "[::]"])  # noqa: S104
 def test_an_address_of_compose_beyond_loopback_counts(
     monkeypatch: pytest.MonkeyPatch, address: str
 ) -> None:
@@ -56,8 +57,8 @@ def test_an_address_of_compose_beyond_loopback_counts(
     assert "REDIS_PASSWORD" in str(error.value)
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1", "[::1]", ""])
-@pytest.mark.parametrize(
+@each_row("address", ["127.0.0.1", "[::1]", ""])
+@each_row(
     "local",
     [
         {},
@@ -73,7 +74,7 @@ def test_a_trial_on_this_machine_may_have_them(
     assert load_settings().admin_token is not None
 
 
-@pytest.mark.parametrize("exposed", EXPOSED)
+@each_row("exposed", EXPOSED)
 def test_secrets_of_ones_own_are_taken(
     monkeypatch: pytest.MonkeyPatch, exposed: dict[str, str]
 ) -> None:

@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from mcp_tools_proxy.settings.settings import Settings, SettingsError, load_settings
+from tests.support.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("variable", "value"),
     [
         ("MCP_PROXY_HOST", ""),
@@ -65,7 +66,7 @@ def test_a_bad_value_is_one_line_naming_the_variable(
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "keywords"),
     [
         ("", ()),
@@ -88,7 +89,7 @@ def test_by_default_no_keyword_is_blocked() -> None:
     assert Settings().blocklist_keywords == ()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     [
         "RETRIEVAL_WINDOW_URL",
@@ -131,9 +132,7 @@ def test_secrets_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "hush" not in repr(load_settings())
 
 
-@pytest.mark.parametrize(
-    ("spelt", "level"), [("INFO", "info"), ("Warn", "warning"), ("warning", "warning")]
-)
+@each_row(("spelt", "level"), [("INFO", "info"), ("Warn", "warning"), ("warning", "warning")])
 def test_a_level_may_be_spelt_freely(
     monkeypatch: pytest.MonkeyPatch, spelt: str, level: str
 ) -> None:
@@ -141,7 +140,7 @@ def test_a_level_may_be_spelt_freely(
     assert load_settings().log_level == level
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "value", "read"),
     [
         ("LOG_LEVEL", "critical", "error"),
@@ -182,7 +181,7 @@ def test_a_variable_that_is_no_setting_is_warned_of(
     assert load_settings().warnings == ((name.upper(), reason),)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     [
         *("PORT_8082_TCP", "PORT_8082_TCP_ADDR", "SERVICE_HOST", "SERVICE_PORT_HTTP"),

@@ -64,7 +64,7 @@ def test_what_goes_together_is_taken(
     assert load_settings().auth_mode == settings["AUTH_MODE"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "hosts",
     [
         "https://a.example",
@@ -84,7 +84,7 @@ def test_what_no_host_header_can_be_is_refused(monkeypatch: pytest.MonkeyPatch, 
         load_settings()
 
 
-@pytest.mark.parametrize("host", ["*", "a.example", "A.example:8082", "10.0.0.1", "[::1]:8082"])
+@each_row("host", ["*", "a.example", "A.example:8082", "10.0.0.1", "[::1]:8082"])
 def test_what_a_host_header_can_be_is_taken(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
     put(monkeypatch, {"ALLOWED_HOSTS": json.dumps([host])})
     assert load_settings().allowed_hosts == (host,)
@@ -103,7 +103,7 @@ def test_an_ipv6_address_is_no_json_list(monkeypatch: pytest.MonkeyPatch) -> Non
     assert load_settings().allowed_hosts == ("[::1]:8082", "a.example")
 
 
-@pytest.mark.parametrize("network", ["10.0.0.1/8", "proxy.example", "10.0.0.0/33", "::g/64", "*"])
+@each_row("network", ["10.0.0.1/8", "proxy.example", "10.0.0.0/33", "::g/64", "*"])
 def test_what_is_no_network_is_no_trusted_proxy(
     monkeypatch: pytest.MonkeyPatch, network: str
 ) -> None:
@@ -127,7 +127,7 @@ def test_an_admin_token_that_can_be_guessed_stops_the_start(
     assert load_settings().admin_token is not None
 
 
-@pytest.mark.parametrize("keys", ["k" * 31, f"{'k' * 32},short"])
+@each_row("keys", ["k" * 31, f"{'k' * 32},short"])
 def test_session_keys_that_can_be_guessed_stop_the_start(
     monkeypatch: pytest.MonkeyPatch, keys: str
 ) -> None:
@@ -144,7 +144,7 @@ def test_session_keys_are_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
     assert keys == ["a" * 32, "b" * 40]
 
 
-@pytest.mark.parametrize("token", ["a b", "line\n", "ключ"])
+@each_row("token", ["a b", "line\n", "ключ"])
 def test_a_retrieval_token_that_no_header_can_carry_stops_the_start(
     monkeypatch: pytest.MonkeyPatch, token: str
 ) -> None:
@@ -179,7 +179,7 @@ def test_mcp_clients_sign_in_where_tokens_are_for_the_address_that_they_use(
     assert (found.mcp_resource, [it.variable for it in found.warnings]) == (resource, warned)
 
 
-@pytest.mark.parametrize("scopes", ["a b", 'a"b', "a\\b", "a,ü"])
+@each_row("scopes", ["a b", 'a"b', "a\\b", "a,ü"])
 def test_what_is_no_scope_is_refused(monkeypatch: pytest.MonkeyPatch, scopes: str) -> None:
     put(monkeypatch, {"JWT_SCOPES": scopes})
     with pytest.raises(SettingsError, match=r"^MCP_PROXY_JWT_SCOPES: should name scopes"):

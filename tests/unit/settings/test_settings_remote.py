@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from mcp_tools_proxy.settings.settings import Settings, load_settings
+from tests.support.tables import each_row
 from tests.unit.settings.environment import problem, put
 
 ON = {"REMOTE_URL": "wss://secret.example/ws/{server_identifier}", "REMOTE_TOKEN": "secret"}
@@ -42,7 +43,7 @@ def test_what_is_of_no_use_is_one_line_naming_a_variable(
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url",
     [
         "https://secret.example",
@@ -96,7 +97,7 @@ def test_what_goes_together_is_taken(
     assert load_settings().remote_url == settings["REMOTE_URL"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "value"),
     [
         ("REMOTE_SERVER_IDENTIFIER", "gateway"),
@@ -159,7 +160,7 @@ def test_the_token_does_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "'secret'" not in repr(load_settings())
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "documents"),
     [
         ("", None),
@@ -176,7 +177,7 @@ def test_documents_are_a_list_and_an_empty_json_list_is_none(
     assert load_settings().remote_documents == documents
 
 
-@pytest.mark.parametrize("value", ["a\tb", "x" * 257, ",".join(map(str, range(1001)))])
+@each_row("value", ["a\tb", "x" * 257, ",".join(map(str, range(1001)))])
 def test_documents_that_no_ids_can_be_are_refused(
     monkeypatch: pytest.MonkeyPatch, value: str
 ) -> None:

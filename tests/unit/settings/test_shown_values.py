@@ -8,6 +8,7 @@ from pydantic.fields import FieldInfo
 from mcp_tools_proxy.settings.client import ClientSettings
 from mcp_tools_proxy.settings.settings import Settings, SettingsError, load
 from mcp_tools_proxy.settings.types import EnvironmentSettings, variable
+from tests.support.tables import each_row
 from tests.unit.settings.environment import problem
 
 MARK = "opensesame"
@@ -44,7 +45,7 @@ def may_be_secret(field: FieldInfo, name: str) -> bool:
     return "SecretStr" in str(field.annotation) or bool({*name.split("_")} & {*SECRET_WORDS})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "value", "message"),
     [
         ("PORT", "abc", "should be an integer"),
@@ -63,7 +64,7 @@ def test_a_wrong_number_or_switch_is_shown(
     assert problem(monkeypatch, {name: value}) == shown
 
 
-@pytest.mark.parametrize(("kind", "name"), [*secret_variables()])
+@each_row(("kind", "name"), [*secret_variables()])
 def test_a_value_that_may_be_a_secret_is_never_shown(
     monkeypatch: pytest.MonkeyPatch, kind: type[EnvironmentSettings], name: str
 ) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from mcp_tools_proxy.settings.settings import SettingsError, load_settings
 from mcp_tools_proxy.settings.tracing import set_sdk_variables
+from tests.support.tables import each_row
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 TRACES_ENDPOINT = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
@@ -15,7 +16,7 @@ TRACES_PROTOCOL = "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"
 COLLECTOR = "http://collector:4318"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("variables", "on_by"),
     [
         ({}, None),
@@ -41,7 +42,7 @@ def test_an_endpoint_turns_traces_on_unless_another_variable_turns_them_off(
     assert load_settings().traces_variable == on_by
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("variables", "named"),
     [
         ({ENDPOINT: "secret:4317"}, ENDPOINT),

@@ -2,10 +2,10 @@
 
 import asyncio
 
-import pytest
 from starlette.types import Message
 
 from mcp_tools_proxy.web.body import PACED_BYTES, TURNS_APART, read_body
+from tests.support.tables import each_row
 
 BODIES = 64
 
@@ -40,7 +40,7 @@ async def test_large_bodies_are_returned_some_turns_apart() -> None:
     assert [it - returned[0] for it in returned] == [n * TURNS_APART for n in range(BODIES)]
 
 
-@pytest.mark.parametrize("size", [0, 1, PACED_BYTES])
+@each_row("size", [0, 1, PACED_BYTES])
 async def test_a_small_body_does_not_wait(size: int) -> None:
     assert len(set(await turns_of_bodies(size))) == 1
 

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 import httpx
-import pytest
 
 from mcp_tools_proxy.documents.document_cache import CachedDocument
 from mcp_tools_proxy.documents.document_store import Key, Reading, Wanted
@@ -14,6 +13,7 @@ from mcp_tools_proxy.documents.versions import head_of
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.support.bounds import BOUND_S
 from tests.support.builders import make_document
+from tests.support.tables import each_row
 
 DOCUMENT = make_document()
 HEAD = head_of(DOCUMENT)
@@ -66,7 +66,7 @@ class Searching:
         raise AssertionError("there are vectors")
 
 
-@pytest.mark.parametrize("status", [400, 413, 422])
+@each_row("status", [400, 413, 422])
 async def test_a_refused_query_keeps_no_other_from_the_service(status: int) -> None:
     searching = Searching()
     searching.service.status = status

@@ -14,6 +14,7 @@ from mcp_tools_proxy.domain.document import DocumentHead
 from mcp_tools_proxy.domain.errors import PageImageUnavailable
 from tests.support.bounds import BOUND_S
 from tests.support.builders import make_document
+from tests.support.tables import each_row
 
 HEAD = head_of(make_document(pages=("one", "two", "three")))
 READ = "import sys, uuid; data = sys.stdin.buffer.read(); out = sys.stdout.buffer\n"
@@ -84,7 +85,7 @@ async def test_of_images_beyond_the_bound_those_used_last_are_kept() -> None:
     assert await data(made, 2) != seen[1]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("program", "reason"),
     [
         (f"{READ}out.write(b'failed \"it is torn\"\\n')", "it is torn"),
