@@ -39,25 +39,24 @@ OF_A_B = Listed(
 # client_ids
 
 
-@pytest.mark.requirement("A-03", "A-04", "A-17", "A-19")
-@pytest.mark.parametrize(
-    ("agent", "expected"),
-    [
-        (make_agent(), ALL_OF_BOTH),
-        (make_agent() | {"client_ids": None}, ALL_OF_BOTH),
-        (make_agent(client_ids=["a", "a-b"]), ALL_OF_BOTH),
-        (make_agent(client_ids=["a-b", "a"]), ALL_OF_BOTH),
-        (make_agent(client_ids=["a"]), OF_A),
-        (make_agent(client_ids=["a-b"]), OF_A_B),
-        (make_agent(client_ids=["a-b", "a-b", "gone"]), OF_A_B),
-        (make_agent(client_ids=[]), NOTHING),
-        (make_agent(client_ids=["a-", "-b", "A", "a-b-c"]), NOTHING),
-    ],
-    ids=str,
+AGENTS: tuple[tuple[Json, Listed], ...] = (
+    (make_agent("of-all"), ALL_OF_BOTH),
+    (make_agent("null") | {"client_ids": None}, ALL_OF_BOTH),
+    (make_agent("both", client_ids=["a", "a-b"]), ALL_OF_BOTH),
+    (make_agent("both-reversed", client_ids=["a-b", "a"]), ALL_OF_BOTH),
+    (make_agent("of-a", client_ids=["a"]), OF_A),
+    (make_agent("of-a-b", client_ids=["a-b"]), OF_A_B),
+    (make_agent("twice-and-gone", client_ids=["a-b", "a-b", "gone"]), OF_A_B),
+    (make_agent("of-none", client_ids=[]), NOTHING),
+    (make_agent("misspelt", client_ids=["a-", "-b", "A", "a-b-c"]), NOTHING),
 )
-async def test_client_ids_are_the_servers_that_an_agent_sees(agent: Json, expected: Listed) -> None:
-    async with two_servers(agent) as two:
-        assert await listed(two.service, "reader") == expected
+
+
+@pytest.mark.requirement("A-03", "A-04", "A-17", "A-19")
+async def test_client_ids_are_the_servers_that_an_agent_sees() -> None:
+    async with two_servers(*(agent for agent, _ in AGENTS)) as two:
+        for agent, expected in AGENTS:
+            assert await listed(two.service, agent["name"]) == expected, agent
 
 
 @pytest.mark.requirement("A-09", "A-11")
@@ -77,33 +76,35 @@ async def test_an_agent_of_no_server_keeps_the_document_tools() -> None:
 # exclude_components
 
 
-@pytest.mark.requirement("A-05", "A-06", "A-15", "A-18")
-@pytest.mark.parametrize(
-    ("excluded", "less"),
-    [
-        ([], []),
-        (["nowhere", "tool:nowhere", "x:y"], []),
-        (["alpha"], ["a:alpha", "alpha"]),
-        (["tool:alpha"], ["a:alpha"]),
-        (["prompt:alpha"], ["alpha"]),
-        (["resource:alpha"], []),
-        (["a:alpha"], ["a:alpha", "alpha"]),
-        (["tool:a:alpha"], ["a:alpha"]),
-        (["prompt:a:alpha"], ["alpha"]),
-        (["raw://alpha"], ["raw://alpha"]),
-        (["a:raw://alpha"], ["raw://alpha"]),
-        (["resource:raw://alpha"], ["raw://alpha"]),
-        (["resource:a:raw://alpha"], ["raw://alpha"]),
-        (["tool:raw://alpha", "prompt:raw://alpha"], []),
-        (["a-b:alpha", "tool:a-b:alpha"], []),
-        (["Alpha", "alpha1", "alpha ", "a", "a:"], []),
-    ],
+EXCLUDED: tuple[tuple[list[str], list[str]], ...] = (
+    ([], []),
+    (["nowhere", "tool:nowhere", "x:y"], []),
+    (["alpha"], ["a:alpha", "alpha"]),
+    (["tool:alpha"], ["a:alpha"]),
+    (["prompt:alpha"], ["alpha"]),
+    (["resource:alpha"], []),
+    (["a:alpha"], ["a:alpha", "alpha"]),
+    (["tool:a:alpha"], ["a:alpha"]),
+    (["prompt:a:alpha"], ["alpha"]),
+    (["raw://alpha"], ["raw://alpha"]),
+    (["a:raw://alpha"], ["raw://alpha"]),
+    (["resource:raw://alpha"], ["raw://alpha"]),
+    (["resource:a:raw://alpha"], ["raw://alpha"]),
+    (["tool:raw://alpha", "prompt:raw://alpha"], []),
+    (["a-b:alpha", "tool:a-b:alpha"], []),
+    (["Alpha", "alpha1", "alpha ", "a", "a:"], []),
 )
-async def test_an_agent_sees_all_but_what_it_excludes(excluded: list[str], less: list[str]) -> None:
-    async with two_servers(make_agent(exclude=excluded)) as two:
-        assert await listed(two.service, "reader") == Listed(
-            *([name for name in names if name not in less] for names in ALL_OF_BOTH)
-        )
+"""What an agent excludes, and what it does not see for it."""
+
+
+@pytest.mark.requirement("A-05", "A-06", "A-15", "A-18")
+async def test_an_agent_sees_all_but_what_it_excludes() -> None:
+    agents = [make_agent(f"r{n}", exclude=excluded) for n, (excluded, _) in enumerate(EXCLUDED)]
+    async with two_servers(*agents) as two:
+        for agent, (excluded, less) in zip(agents, EXCLUDED, strict=True):
+            assert await listed(two.service, agent["name"]) == Listed(
+                *([name for name in names if name not in less] for names in ALL_OF_BOTH)
+            ), excluded
 
 
 @pytest.mark.requirement("A-05", "A-11")
