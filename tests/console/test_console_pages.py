@@ -140,7 +140,7 @@ async def test_why_a_tool_is_not_seen_names_the_rule(console: ConsoleService) ->
 
 @pytest.mark.parametrize(
     ("query", "sentence"),
-    [({"tool": ""}, "Enter a tool."), ({"tool": "x"}, "Enter the tenant")],
+    [({"tool": ""}, "Enter a tool."), ({"tool": "x"}, "Enter the user's tenant")],
 )
 async def test_what_is_missing_is_said_beside_the_field(
     console: ConsoleService, query: dict[str, str], sentence: str
