@@ -110,7 +110,7 @@ SESSION_OF_A_GATEWAY = (
     "presets use missing",
     "tools list --tenant acme",
     "call notes:search_notes --tenant acme --arg query=vpn --json",
-    "call notes:search_notes --tenant acme --arg querry=vpn",
+    "call notes:search_notes --tenant acme --arg q=vpn",
     "call notes:delete_all_notes --tenant acme",
     "explain notes:delete_all_notes --tenant acme",
     "limits --tenant acme",
