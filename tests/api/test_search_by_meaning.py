@@ -395,5 +395,5 @@ def test_the_start_says_which_package_is_missing(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_service_without_a_model_stops_the_start() -> None:
-    with pytest.raises(ValueError, match="MCP_PROXY_EMBEDDINGS_MODEL: is needed"):
+    with pytest.raises(ValueError, match="MCP_PROXY_EMBEDDINGS_MODEL: is required"):
         Settings.model_validate({"embeddings_url": "http://127.0.0.1:9/v1/embeddings"})

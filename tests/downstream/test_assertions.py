@@ -62,7 +62,7 @@ async def test_without_keys_there_is_no_route() -> None:
 
 def test_keys_need_an_issuer(key_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MCP_PROXY_SIGNING_KEY_FILE", str(key_file))
-    with pytest.raises(SettingsError, match="MCP_PROXY_PUBLIC_URL: is needed"):
+    with pytest.raises(SettingsError, match="MCP_PROXY_PUBLIC_URL: is required"):
         load_settings()
 
 
