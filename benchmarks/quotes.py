@@ -13,7 +13,7 @@ from mcp_tools_proxy.documents.document_cache import CachedDocument
 from mcp_tools_proxy.documents.document_repository import WHOLE, DocumentRepository
 from mcp_tools_proxy.documents.folder.folder_store import FolderStore
 from mcp_tools_proxy.documents.folder.scan_cache import ScanCache
-from mcp_tools_proxy.documents.quotes.quotable_document import QuotableDocument
+from mcp_tools_proxy.documents.quotable_document import QuotableDocument
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.telemetry.metrics import Metrics
 

@@ -13,12 +13,9 @@ from pathlib import Path
 from mcp_tools_proxy.settings import (
     audit,
     auth,
-    console,
     documents,
     embeddings,
-    quotas,
     remote,
-    server_identity,
     settings,
     sign_in,
     tracing,
@@ -29,7 +26,7 @@ from mcp_tools_proxy.settings.types import variable
 PAGE = Path(__file__).parent / "reference/settings.md"
 
 _MODULES = (
-    *(audit, auth, console, documents, embeddings, quotas, remote, server_identity, settings),
+    *(audit, auth, documents, embeddings, remote, settings),
     *(sign_in, tracing),
 )
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from mcp_tools_proxy.app import gateway
-from mcp_tools_proxy.gateway.argument_checks.check_processes import WORKER, CheckProcesses
+from mcp_tools_proxy.gateway.check_processes import WORKER, CheckProcesses
 from tests.support.configuration import Config, make_preset
 from tests.support.mcp_servers.raw_thread import running_raw_in_thread
 from tests.support.mcp_servers.raw_web import RawServer

@@ -13,7 +13,7 @@ from mcp_tools_proxy.api.audit import stream_handlers
 from mcp_tools_proxy.audit.record_feed import MAX_WAITING
 from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.gateway.lifecycle import Phase
-from mcp_tools_proxy.web.headers import event_streams
+from mcp_tools_proxy.web import event_streams
 from tests.api.document_operator import ADMIN
 from tests.support.bounds import until
 from tests.support.mcp_endpoint import Served, serving

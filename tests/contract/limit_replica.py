@@ -6,8 +6,8 @@ Says ready, waits for a line, then says how many calls passed and where they wer
 import asyncio
 import sys
 
+from mcp_tools_proxy.domain.budget import ChargedCall
 from mcp_tools_proxy.domain.errors import RateLimitExceeded
-from mcp_tools_proxy.domain.limits.budget import ChargedCall
 from mcp_tools_proxy.ratelimit.budget_limits import BudgetLimits
 from mcp_tools_proxy.ratelimit.limiter import build_limiter
 from mcp_tools_proxy.telemetry.metrics import Metrics

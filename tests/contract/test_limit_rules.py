@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 from redis import Redis
 
+from mcp_tools_proxy.domain.budget import ChargedCall, LimitRule, LimitRules
 from mcp_tools_proxy.domain.errors import RateLimitExceeded
-from mcp_tools_proxy.domain.limits.budget import ChargedCall, LimitRule, LimitRules
 from mcp_tools_proxy.ratelimit.budget_counter import BudgetCounter
 from mcp_tools_proxy.ratelimit.budget_limits import BudgetLimits
 from mcp_tools_proxy.ratelimit.limiter import Limiter, build_limiter

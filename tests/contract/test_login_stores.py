@@ -10,8 +10,8 @@ import pytest
 
 from mcp_tools_proxy.documents.postgres.database import Database
 from mcp_tools_proxy.domain.errors import LoginsUnavailable
-from mcp_tools_proxy.domain.oauth.logins import LoginOwner
-from mcp_tools_proxy.domain.oauth.server_auth import LoginFor
+from mcp_tools_proxy.domain.logins import LoginOwner
+from mcp_tools_proxy.domain.server_auth import LoginFor
 from mcp_tools_proxy.logins.file_logins import FileLogins
 from mcp_tools_proxy.logins.login_store import LoginStore, StoredLogin
 from mcp_tools_proxy.logins.postgres_logins import PostgresLogins

@@ -7,7 +7,7 @@ import pytest
 
 from mcp_tools_proxy.documents.postgres.database import Database
 from mcp_tools_proxy.domain.errors import LoginsUnavailable
-from mcp_tools_proxy.domain.oauth.logins import LoginOwner
+from mcp_tools_proxy.domain.logins import LoginOwner
 from mcp_tools_proxy.logins.postgres_logins import PostgresLogins
 from tests.support.bounds import BOUND_S
 from tests.support.postgres_databases import PostgresDatabase

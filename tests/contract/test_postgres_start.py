@@ -5,7 +5,7 @@ import pytest
 from mcp_tools_proxy.documents.document_store import Wanted
 from mcp_tools_proxy.documents.document_writer import Expected
 from mcp_tools_proxy.documents.postgres.database import Database
-from mcp_tools_proxy.documents.postgres.postgres_documents import PostgresDocuments
+from mcp_tools_proxy.documents.postgres.store import PostgresDocuments
 from mcp_tools_proxy.documents.postgres.writer import PostgresWriter
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable
 from tests.support.bounds import BOUND_S

@@ -18,7 +18,7 @@ from mcp_tools_proxy.documents.postgres.writer import PostgresWriter
 from mcp_tools_proxy.documents.versions import rights_tag
 from mcp_tools_proxy.domain.document import Document, Readers
 from mcp_tools_proxy.domain.errors import QuotaExceeded
-from mcp_tools_proxy.domain.oauth.logins import LoginOwner
+from mcp_tools_proxy.domain.logins import LoginOwner
 from mcp_tools_proxy.domain.quota import Quota
 from mcp_tools_proxy.logins.file_logins import FileLogins
 from mcp_tools_proxy.logins.login_store import LoginStore, StoredLogin

@@ -12,22 +12,22 @@ import mcp_types
 import pytest
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
+from mcp_tools_proxy.app.retrieval_service import UnconfiguredRetrieval
 from mcp_tools_proxy.documents.document_repository import DocumentRepository
 from mcp_tools_proxy.documents.folder.folder_store import FolderStore
 from mcp_tools_proxy.documents.folder.scan_cache import ScanCache
-from mcp_tools_proxy.documents.retrieval.unconfigured import UnconfiguredRetrieval
-from mcp_tools_proxy.documents.tenant_search.search_indexes import build_search_indexes
+from mcp_tools_proxy.documents.tenant_search.tenant_indexes import build_search_indexes
 from mcp_tools_proxy.documents.tenant_search.tenant_search import TenantSearch
 from mcp_tools_proxy.domain.components import ToolSpec
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat, definition_of
 from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
 from mcp_tools_proxy.telemetry.metrics import Metrics
-from mcp_tools_proxy.tools.catalog.search_documents import documents_search_tool
 from mcp_tools_proxy.tools.chunk_window import window_tool
 from mcp_tools_proxy.tools.local_search import search_tool
 from mcp_tools_proxy.tools.read_metadata import metadata_tool
 from mcp_tools_proxy.tools.read_pages import pages_tool
 from mcp_tools_proxy.tools.read_section import section_tool
+from mcp_tools_proxy.tools.search_documents import documents_search_tool
 from mcp_tools_proxy.tools.verify_quote import quote_tool
 
 Shown = Mapping[str, Any]

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 
 from mcp_tools_proxy.app.open_sign_in import open_sign_in
-from mcp_tools_proxy.domain.oauth.logins import EndedLogin, Login
+from mcp_tools_proxy.domain.logins import EndedLogin, Login
 from mcp_tools_proxy.settings.settings import Settings
 from tests.downstream.caller_gateway import TOOLS, serving_entry
 from tests.support.configuration import Json

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from mcp_tools_proxy.downstream.isolation.isolated_sessions import MAX_SESSIONS_OF_USER
+from mcp_tools_proxy.downstream.isolated_sessions import MAX_SESSIONS_OF_USER
 from mcp_tools_proxy.downstream.oauth.oauth_access import now
 from mcp_tools_proxy.downstream.oauth.server_access import MAX_TOKENS_OF_USER
 from tests.downstream.oauth_calls import code, jwt_of, jwt_settings, sent_token

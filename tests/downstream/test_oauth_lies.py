@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from mcp_tools_proxy.domain.oauth.logins import Login
+from mcp_tools_proxy.domain.logins import Login
 from mcp_tools_proxy.domain.quota import Quota
 from mcp_tools_proxy.downstream.oauth.device_flow import DeviceCode, request_device
 from mcp_tools_proxy.downstream.oauth.discovery import Discovered

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_tools_proxy.domain.oauth.logins import LoginBinding
+from mcp_tools_proxy.domain.logins import LoginBinding
 from mcp_tools_proxy.downstream.oauth.oauth_web import OAuthWeb
 from mcp_tools_proxy.downstream.oauth.stored_logins import LoginNeeded, StoredLogins
 from mcp_tools_proxy.encryption.record_cipher import RecordCipher

@@ -15,7 +15,7 @@ import pytest
 from yarl import URL
 
 from mcp_tools_proxy.app.open_sign_in import OpenedSignIn, list_logins, open_sign_in
-from mcp_tools_proxy.domain.oauth.logins import Login, LoginFacts
+from mcp_tools_proxy.domain.logins import Login, LoginFacts
 from mcp_tools_proxy.downstream.oauth.login_flow import PendingLogin
 from mcp_tools_proxy.downstream.oauth.oauth_web import OAuthRefused
 from mcp_tools_proxy.settings.settings import Settings

@@ -7,8 +7,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from aiohttp import web
 
-from mcp_tools_proxy.domain.oauth.logins import LoginOwner
-from mcp_tools_proxy.domain.oauth.server_auth import LoginFor
+from mcp_tools_proxy.domain.logins import LoginOwner
+from mcp_tools_proxy.domain.server_auth import LoginFor
 from mcp_tools_proxy.downstream.oauth.oauth_access import now
 from mcp_tools_proxy.logins.sign_ins.sign_in_store import STEPS_PER_ADDRESS
 from tests.login_pages.page_gateway import (

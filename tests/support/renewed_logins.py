@@ -4,7 +4,7 @@ from typing import Any
 
 from yarl import URL
 
-from mcp_tools_proxy.domain.oauth.logins import Login
+from mcp_tools_proxy.domain.logins import Login
 from mcp_tools_proxy.downstream.oauth.discovery import Discovered, find_issuer
 from mcp_tools_proxy.downstream.oauth.oauth_web import OAuthWeb
 from tests.support.stored_logins import BINDING, binding_at, make_login

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-from mcp_tools_proxy.domain.oauth.logins import Login, LoginBinding, LoginOwner
-from mcp_tools_proxy.domain.oauth.server_auth import Grant, LoginFor
+from mcp_tools_proxy.domain.logins import Login, LoginBinding, LoginOwner
+from mcp_tools_proxy.domain.server_auth import Grant, LoginFor
 from mcp_tools_proxy.logins.login_sealer import LoginSealer
 
 KEY = b"a key of at least thirty-two characters"

@@ -20,7 +20,7 @@ from mcp_tools_proxy.app.idempotency import build_record_store
 from mcp_tools_proxy.app.network_support import network_support
 from mcp_tools_proxy.app.open_logins import OpenLogins, build_login_access, build_user_sign_ins
 from mcp_tools_proxy.app.process_warnings import process_warnings
-from mcp_tools_proxy.app.retrieval_service import build_retrieval_client
+from mcp_tools_proxy.app.retrieval_service import UnconfiguredRetrieval, build_retrieval_client
 from mcp_tools_proxy.app.search_by_meaning import build_meaning
 from mcp_tools_proxy.app.server_identity import (
     build_caller_values,
@@ -37,12 +37,11 @@ from mcp_tools_proxy.documents import cache_folder
 from mcp_tools_proxy.documents.document_repository import DocumentRepository
 from mcp_tools_proxy.documents.document_store import Key
 from mcp_tools_proxy.documents.open_documents import build_documents
-from mcp_tools_proxy.documents.page_images.page_images import PageImages
-from mcp_tools_proxy.documents.page_images.page_renderer import PageRenderer
+from mcp_tools_proxy.documents.page_image_cache import PageImages
+from mcp_tools_proxy.documents.page_renderer import PageRenderer
 from mcp_tools_proxy.documents.retrieval.local import LocalRetrieval
-from mcp_tools_proxy.documents.retrieval.unconfigured import UnconfiguredRetrieval
 from mcp_tools_proxy.documents.seed import seed_documents
-from mcp_tools_proxy.documents.tenant_search.search_indexes import build_search_indexes
+from mcp_tools_proxy.documents.tenant_search.tenant_indexes import build_search_indexes
 from mcp_tools_proxy.documents.tenant_search.tenant_search import TenantSearch
 from mcp_tools_proxy.domain.components import ResourceTemplate, Tool
 from mcp_tools_proxy.domain.list_options import ListOptions
@@ -51,16 +50,15 @@ from mcp_tools_proxy.downstream.components.build_components import build_compone
 from mcp_tools_proxy.downstream.discovery.known_definitions import KnownDefinitions
 from mcp_tools_proxy.downstream.lazy_dialer import LazyDialer
 from mcp_tools_proxy.downstream.pool import Pool
-from mcp_tools_proxy.gateway.argument_checks.check_processes import CheckProcesses
+from mcp_tools_proxy.gateway.check_processes import CheckProcesses
 from mcp_tools_proxy.gateway.definitions.definition_acceptance import DefinitionAcceptance
 from mcp_tools_proxy.gateway.executor import Executor
 from mcp_tools_proxy.gateway.explainer import Destinations, Explainer
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
-from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
+from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase, StartupWait
 from mcp_tools_proxy.gateway.preset_switch import PresetSwitch
 from mcp_tools_proxy.gateway.registry_publisher import RegistryPublisher
 from mcp_tools_proxy.gateway.reloader import Reloader
-from mcp_tools_proxy.gateway.startup_wait import StartupWait
 from mcp_tools_proxy.gateway.subscriptions import Subscriptions
 from mcp_tools_proxy.idempotency.idempotent_calls import IdempotentCalls
 from mcp_tools_proxy.policy.blocklist import Blocklist
@@ -70,23 +68,21 @@ from mcp_tools_proxy.ratelimit.limiter import build_limiter
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.telemetry.call_events import CallTelemetry
-from mcp_tools_proxy.telemetry.document_events import DocumentChanges
-from mcp_tools_proxy.telemetry.event_loop_watch import watch_event_loop
+from mcp_tools_proxy.telemetry.change_events import DocumentChanges, LoginChanges
 from mcp_tools_proxy.telemetry.log_level import LogLevel
-from mcp_tools_proxy.telemetry.login_events import LoginChanges
-from mcp_tools_proxy.telemetry.metrics import Metrics
+from mcp_tools_proxy.telemetry.metrics import Metrics, watch_event_loop
 from mcp_tools_proxy.telemetry.recent_calls import RecentCalls
 from mcp_tools_proxy.telemetry.request_events import RequestTelemetry
-from mcp_tools_proxy.tools.catalog.list_documents import documents_tool
-from mcp_tools_proxy.tools.catalog.search_documents import documents_search_tool
 from mcp_tools_proxy.tools.chunk_window import Retrieval, window_tool
 from mcp_tools_proxy.tools.document_resources import document_templates
 from mcp_tools_proxy.tools.list_available_tools import catalog_tool
+from mcp_tools_proxy.tools.list_documents import documents_tool
 from mcp_tools_proxy.tools.local_search import search_tool
 from mcp_tools_proxy.tools.local_tool import LocalTool
 from mcp_tools_proxy.tools.read_metadata import metadata_tool
 from mcp_tools_proxy.tools.read_pages import pages_tool
 from mcp_tools_proxy.tools.read_section import section_tool
+from mcp_tools_proxy.tools.search_documents import documents_search_tool
 from mcp_tools_proxy.tools.verify_quote import quote_tool
 from mcp_tools_proxy.tools.view_page import view_tool
 

@@ -63,7 +63,7 @@ from mcp_tools_proxy.domain.caller import ANY_TENANT
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.gateway.building.preset_previews import PresetPreviews
 from mcp_tools_proxy.gateway.health import Health
-from mcp_tools_proxy.gateway.offers.server_offers import ServerOffers
+from mcp_tools_proxy.gateway.server_offers import ServerOffers
 from mcp_tools_proxy.mcp_server.http.authentication import (
     json_rpc_error_response,
 )
@@ -76,9 +76,8 @@ from mcp_tools_proxy.web.client_address import Peers
 from mcp_tools_proxy.web.envelope import error_response
 from mcp_tools_proxy.web.fast_routes import DescribedApp, DirectRoute, FastRouter
 from mcp_tools_proxy.web.host_guard import HostOriginGuard
-from mcp_tools_proxy.web.operator_check import OperatorCheck
 from mcp_tools_proxy.web.request_refusals import RequestRefusals
-from mcp_tools_proxy.web.token_gate import TokenGate
+from mcp_tools_proxy.web.token_gate import OperatorCheck, TokenGate
 from mcp_tools_proxy.wire.identifiers import is_loopback
 from mcp_tools_proxy.wire.version import VERSION
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from mcp_tools_proxy.auth.authenticator import Authenticator
 from mcp_tools_proxy.domain.configuration import Configuration
-from mcp_tools_proxy.domain.oauth.logins import LoginAccess, LoginFacts, LoginOwner
-from mcp_tools_proxy.domain.oauth.server_auth import LoginFor
-from mcp_tools_proxy.domain.oauth.sign_in_pages import SignInOffers
+from mcp_tools_proxy.domain.logins import LoginAccess, LoginFacts, LoginOwner
 from mcp_tools_proxy.domain.quota import Quota
 from mcp_tools_proxy.domain.server import ServerConfig
+from mcp_tools_proxy.domain.server_auth import LoginFor
+from mcp_tools_proxy.domain.sign_in_pages import SignInOffers
 from mcp_tools_proxy.downstream.lazy_oauth import LazyOAuth
 from mcp_tools_proxy.login_pages.page_routes import LoginPages
 from mcp_tools_proxy.settings.settings import Settings

@@ -1,7 +1,8 @@
-"""Builds the client of the Retrieval Service, which serves chunk windows."""
+"""Chooses the Retrieval Service, which serves chunk windows."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Never
 
+from mcp_tools_proxy.domain.errors import RetrievalNotConfigured
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.telemetry.metrics import Metrics
 
@@ -9,6 +10,17 @@ if TYPE_CHECKING:
     from httpx import AsyncBaseTransport
 
     from mcp_tools_proxy.documents.retrieval.retrieval_client import RetrievalClient
+
+
+class UnconfiguredRetrieval:
+    """Refuses every chunk window."""
+
+    async def window(self, **_wanted: object) -> Never:
+        """Raise RetrievalNotConfigured."""
+        raise RetrievalNotConfigured(
+            "reading chunk windows is not configured here (retrieval_window_url is not set); use "
+            "read_doc_pages or read_doc_section instead"
+        )
 
 
 def build_retrieval_client(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from mcp_tools_proxy.app.network_support import network_support
 from mcp_tools_proxy.app.open_logins import OpenLogins
-from mcp_tools_proxy.config.oauth.auth_rules import OAuthSupport
+from mcp_tools_proxy.config.auth_rules import OAuthSupport
 from mcp_tools_proxy.config.texts.caller_rules import IdentitySupport
 from mcp_tools_proxy.downstream.callers.caller_values import CallerValues
 from mcp_tools_proxy.downstream.callers.secret_files import SecretFiles
@@ -16,7 +16,7 @@ from mcp_tools_proxy.downstream.callers.text_filler import TextFiller
 from mcp_tools_proxy.downstream.lazy_oauth import LazyOAuth
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.settings.types import variable
-from mcp_tools_proxy.telemetry.login_events import LoginChanges
+from mcp_tools_proxy.telemetry.change_events import LoginChanges
 
 if TYPE_CHECKING:
     from mcp_tools_proxy.auth.signing_keys import SigningKeyFile

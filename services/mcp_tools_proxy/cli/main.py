@@ -15,11 +15,10 @@ from mcp_tools_proxy.cli.audit import audit_app
 from mcp_tools_proxy.cli.call import add_call_commands
 from mcp_tools_proxy.cli.completions import agent_names
 from mcp_tools_proxy.cli.config_init import config_app
-from mcp_tools_proxy.cli.console_command import add_console_command
 from mcp_tools_proxy.cli.documents.documents_app import documents_app
-from mcp_tools_proxy.cli.gateway_commands import add_gateway_commands
+from mcp_tools_proxy.cli.gateway_commands import add_console_command, add_gateway_commands
 from mcp_tools_proxy.cli.help_texts import PROGRAM, complete_help
-from mcp_tools_proxy.cli.logins.login_commands import add_login_commands
+from mcp_tools_proxy.cli.login_commands import add_login_commands
 from mcp_tools_proxy.cli.options import document_list, identifier, identifiers
 from mcp_tools_proxy.cli.output import AsJson, echo
 from mcp_tools_proxy.cli.settings_command import add_settings_command

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from mcp_tools_proxy.config.active_agents import ActiveAgents
-from mcp_tools_proxy.config.definitions.active_lock import ActiveLock
+from mcp_tools_proxy.config.active_limits import ActiveLimits
+from mcp_tools_proxy.config.active_lock import ActiveLock
 from mcp_tools_proxy.config.json_file import limit_problems
-from mcp_tools_proxy.config.limits.active_limits import ActiveLimits
 from mcp_tools_proxy.config.loader import CONFIGURATION_FILE, LoadedPreset
 from mcp_tools_proxy.domain.configuration import (
     EMPTY_PRESET,

@@ -1,14 +1,15 @@
 """Converts validated files to domain values, and finds their oddities. Pure: no I/O."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
+from mcp_tools_proxy.config.auth_entry import server_auth
+from mcp_tools_proxy.config.auth_rules import turns_oauth_off
 from mcp_tools_proxy.config.bind_entry import bindings_of
 from mcp_tools_proxy.config.guards_entry import guard_actions
 from mcp_tools_proxy.config.json_file import Location, json_path, limit_problems
 from mcp_tools_proxy.config.network_rules import READABLE, has_readable_credentials
-from mcp_tools_proxy.config.oauth.auth_entry import server_auth
-from mcp_tools_proxy.config.oauth.auth_rules import turns_oauth_off
 from mcp_tools_proxy.config.sandbox_entry import sandbox_of
 from mcp_tools_proxy.config.schema import (
     AgentsFile,
@@ -28,6 +29,7 @@ from mcp_tools_proxy.config.server_entry import (
     ServerEntry,
 )
 from mcp_tools_proxy.config.stdio_rules import shared_process
+from mcp_tools_proxy.config.texts.caller_rules import Fault, is_path
 from mcp_tools_proxy.config.texts.caller_texts import without_caller_texts
 from mcp_tools_proxy.config.texts.env_vars import (
     not_set,
@@ -37,7 +39,6 @@ from mcp_tools_proxy.config.texts.env_vars import (
     values_in,
     without_braces,
 )
-from mcp_tools_proxy.config.texts.risky_texts import risky_texts
 from mcp_tools_proxy.config.unknown_keys import (
     AGENTS,
     CONFIGURATION,
@@ -47,7 +48,7 @@ from mcp_tools_proxy.config.unknown_keys import (
     unknown_keys,
 )
 from mcp_tools_proxy.domain.caller import Caller
-from mcp_tools_proxy.domain.caller_template import CallerTemplate
+from mcp_tools_proxy.domain.caller_template import CallerPart, CallerTemplate
 from mcp_tools_proxy.domain.configuration import (
     AgentProfile,
     Agents,
@@ -58,7 +59,6 @@ from mcp_tools_proxy.domain.configuration import (
     Reference,
 )
 from mcp_tools_proxy.domain.list_options import ListOptions
-from mcp_tools_proxy.domain.oauth.server_auth import ServerAuth
 from mcp_tools_proxy.domain.offers.bindings import ServerBindings
 from mcp_tools_proxy.domain.offers.overrides import NO_OVERRIDES, Overrides
 from mcp_tools_proxy.domain.proxies import NO_PROXIES, Proxies, Proxy
@@ -73,7 +73,53 @@ from mcp_tools_proxy.domain.server import (
     ServerConfig,
     Transport,
 )
+from mcp_tools_proxy.domain.server_auth import ServerAuth
 from mcp_tools_proxy.wire.identifiers import server_id_of, with_server_id
+
+_NAMES_A_PATH = re.compile(
+    r"dir|folder|path|root|home|file|base|data|store|work|cwd", re.IGNORECASE
+)
+
+_AS_IT_IS = (
+    "is the caller's id unchanged, which can be ../another or an absolute path; if the server "
+    "uses it as a path, put a folder in front, as in /srv/data/${caller.tenant_id}"
+)
+_TWO_IN_ONE = (
+    "has two parts of the caller in one segment of a path, so tenant a with user bc has the folder "
+    "of tenant ab with user c; put a / between them"
+)
+
+
+def risky_texts(entry: ServerEntry) -> Iterator[Fault]:
+    """Yield the arguments and variables of a stdio server that are a risk, and why."""
+    if entry.effective_transport is not Transport.STDIO:
+        return
+    before: str | CallerTemplate = ""
+    for index, text in enumerate(entry.args):
+        if isinstance(text, CallerTemplate):
+            yield from _risks(("args", index), text, names_path=_is_for_a_path(before))
+        before = text
+    for name, text in entry.env.items():
+        if isinstance(text, CallerTemplate):
+            yield from _risks(("env", name), text, names_path=bool(_NAMES_A_PATH.search(name)))
+
+
+def _is_for_a_path(before: str | CallerTemplate) -> bool:
+    """Return whether the argument behind ``before`` may be a path.
+
+    One without an option in front most often is a file or a folder.
+    """
+    if isinstance(before, str) and before.startswith("-"):
+        return bool(_NAMES_A_PATH.search(before))
+    return True
+
+
+def _risks(place: Location, text: CallerTemplate, *, names_path: bool) -> Iterator[Fault]:
+    if names_path and text.is_alone and isinstance(text.parts[0], CallerPart):
+        yield place, _AS_IT_IS
+    elif not is_path(text) and any(isinstance(it, str) and "/" in it for it in text.parts):
+        yield place, _TWO_IN_ONE
+
 
 NO_VARIABLES: Mapping[str, str] = {}
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from mcp_tools_proxy.config.auth_entry import unknown_auth_key
 from mcp_tools_proxy.config.field_types import keys_of
 from mcp_tools_proxy.config.json_file import json_path, limit_problems, problem_of_error
 from mcp_tools_proxy.config.network_rules import NetworkSupport, network_faults
-from mcp_tools_proxy.config.oauth.auth_entry import unknown_auth_key
 from mcp_tools_proxy.config.sandbox_entry import unknown_sandbox_key
 from mcp_tools_proxy.config.schema import ConfigurationFile
 from mcp_tools_proxy.config.server_entry import ServerEntry

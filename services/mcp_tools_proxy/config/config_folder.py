@@ -16,17 +16,13 @@ from pathlib import Path
 
 from mcp_tools_proxy.config.active_agents import load_agent_policies
 from mcp_tools_proxy.config.active_config import ActiveConfig
-from mcp_tools_proxy.config.definitions.active_lock import (
-    ActiveLock,
-    load_active_lock,
-    save_lock,
-)
+from mcp_tools_proxy.config.active_limits import LIMITS_FILE, load_active_limits
+from mcp_tools_proxy.config.active_lock import ActiveLock, load_active_lock, save_lock
 from mcp_tools_proxy.config.last_good import (
     LAST_GOOD,
     inactive_preset_problems,
     load_or_keep_last_good,
 )
-from mcp_tools_proxy.config.limits.active_limits import LIMITS_FILE, load_active_limits
 from mcp_tools_proxy.config.loader import (
     AGENTS_FILE,
     CONFIGURATION_FILE,
@@ -39,16 +35,42 @@ from mcp_tools_proxy.config.loader import (
     load_preset,
     set_default_preset,
 )
-from mcp_tools_proxy.config.preset_choice import choose_preset
-from mcp_tools_proxy.domain.configuration import (
-    EMPTY_PRESET,
-    Configuration,
-    InvalidConfig,
-    Preset,
-)
+from mcp_tools_proxy.domain.configuration import EMPTY_PRESET, Configuration, InvalidConfig, Preset
 from mcp_tools_proxy.domain.offers.definitions import LOCK_FILE, DefinitionsLock
 from mcp_tools_proxy.filesystem.watch import Sleep, changes, state_of
 from mcp_tools_proxy.wire.text import quote
+
+
+def choose_preset(
+    configuration: Configuration | None,
+    before: Configuration | None,
+    chosen: str | None,
+    *,
+    pinned: str | None,
+    list_presets: Callable[[], PresetListing],
+) -> str | None:
+    """Return the id of the preset that should be active now, None if none is chosen.
+
+    ``configuration`` is mcp.json as last read, ``before`` the version before that; None is one that
+    could never be read. ``chosen`` is the choice so far, ``pinned`` the preset of the environment.
+    """
+    if pinned:
+        return pinned
+    if configuration is None:
+        return chosen
+    default = configuration.default_preset_id
+    if default is not None and (before is None or default != before.default_preset_id):
+        return default
+    if before is None and chosen is None:
+        return _only_preset(list_presets())
+    return chosen
+
+
+def _only_preset(listing: PresetListing) -> str | None:
+    broken = {problem.file for problem in listing.problems}
+    ids = [preset.preset_id for preset in listing.presets]
+    ids += [file.removeprefix("preset_").removesuffix(".json") for file in broken]
+    return ids[0] if len(ids) == 1 else None
 
 
 class ConfigFolder:

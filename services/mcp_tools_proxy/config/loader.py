@@ -31,7 +31,6 @@ from mcp_tools_proxy.config.checked_configuration import (
 )
 from mcp_tools_proxy.config.field_types import ID_PATTERN, ID_RULE
 from mcp_tools_proxy.config.guards_entry import GuardsEntry, guard_actions
-from mcp_tools_proxy.config.json_edit import with_key
 from mcp_tools_proxy.config.json_file import (
     Location,
     json_path,
@@ -40,6 +39,7 @@ from mcp_tools_proxy.config.json_file import (
     problems_of,
     read_json,
     read_text,
+    with_key,
 )
 from mcp_tools_proxy.config.network_rules import NetworkSupport
 from mcp_tools_proxy.config.schema import AgentsFile, PresetFile

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from mcp_tools_proxy.config.oauth.auth_rules import turns_oauth_off
+from mcp_tools_proxy.config.auth_rules import turns_oauth_off
 from mcp_tools_proxy.config.server_entry import ServerEntry, is_proxy_url
 from mcp_tools_proxy.config.texts.caller_rules import Fault
 from mcp_tools_proxy.domain.proxies import DIRECT, NO_PROXIES, Proxies, Proxy

@@ -28,7 +28,6 @@ from pydantic import WithJsonSchema as Published
 from pydantic.config import JsonDict
 
 from mcp_tools_proxy.config.bind_entry import AgentBind
-from mcp_tools_proxy.config.definitions.lock_file import DefinitionsLockFile
 from mcp_tools_proxy.config.field_types import (
     FILE_MODEL,
     ID_PATTERN,
@@ -47,7 +46,8 @@ from mcp_tools_proxy.config.field_types import (
     refuse_null,
 )
 from mcp_tools_proxy.config.guards_entry import GuardsEntry
-from mcp_tools_proxy.config.limits.limits_file import LimitsFile
+from mcp_tools_proxy.config.limits_file import LimitsFile
+from mcp_tools_proxy.config.lock_file import DefinitionsLockFile
 from mcp_tools_proxy.config.server_entry import ServerEntry
 from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.domain.configuration import (

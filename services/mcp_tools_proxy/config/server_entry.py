@@ -20,6 +20,7 @@ from pydantic import (
 )
 from pydantic import WithJsonSchema as Published
 
+from mcp_tools_proxy.config.auth_entry import AuthEntry
 from mcp_tools_proxy.config.bind_entry import ServerBind
 from mcp_tools_proxy.config.field_types import (
     ANY_URL_PATTERN,
@@ -49,7 +50,6 @@ from mcp_tools_proxy.config.field_types import (
     refuse_null,
 )
 from mcp_tools_proxy.config.guards_entry import GuardsEntry
-from mcp_tools_proxy.config.oauth.auth_entry import AuthEntry
 from mcp_tools_proxy.config.sandbox_entry import SandboxEntry
 from mcp_tools_proxy.domain.proxies import DIRECT
 from mcp_tools_proxy.domain.server import Isolation, Transport

@@ -22,7 +22,7 @@ from mcp_tools_proxy.domain.errors import (
     Unauthenticated,
 )
 from mcp_tools_proxy.domain.identity import Principal
-from mcp_tools_proxy.domain.oauth.sign_in_pages import OwnSignIn, SignInRefused
+from mcp_tools_proxy.domain.sign_in_pages import OwnSignIn, SignInRefused
 from mcp_tools_proxy.web.error_status import error_headers
 from mcp_tools_proxy.web.request_refusals import RecordedOperation, begin_operation
 from mcp_tools_proxy.web.trace_headers import new_trace_id

@@ -6,16 +6,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
-from mcp_tools_proxy.documents.access_refusals import (
-    access_denied,
-    because_of_readers,
-    not_bound,
-    not_found,
-)
 from mcp_tools_proxy.documents.builders import Builders, Searcher, built
-from mcp_tools_proxy.documents.catalog.catalog_query import (
+from mcp_tools_proxy.documents.catalog_query import (
     SEPARATOR,
     CatalogEntry,
     CatalogPage,
@@ -32,23 +26,121 @@ from mcp_tools_proxy.documents.document_store import (
     Wanted,
     in_time,
 )
-from mcp_tools_proxy.documents.embeddings.meaning import Meaning
-from mcp_tools_proxy.documents.older_versions import OlderVersions
-from mcp_tools_proxy.documents.quotes.quotable_document import QuotableDocument, QuoteCheck
+from mcp_tools_proxy.documents.quotable_document import QuotableDocument, QuoteCheck
 from mcp_tools_proxy.documents.retrieval.chunk_windows import ChunkTable, build_table
 from mcp_tools_proxy.documents.search.index_builder import build_index
 from mcp_tools_proxy.documents.search.search_index import INDEX_BYTES, SearchIndex
 from mcp_tools_proxy.documents.versions import head_of
-from mcp_tools_proxy.domain.caller import Caller
-from mcp_tools_proxy.domain.document import Document, Hit
+from mcp_tools_proxy.domain.audit.rule_source import DOCUMENT, RuleSource
+from mcp_tools_proxy.domain.caller import NOT_BOUND, Caller
+from mcp_tools_proxy.domain.document import Document, DocumentHead, Hit
 from mcp_tools_proxy.domain.errors import (
+    AccessDenied,
+    DocumentNotFound,
     DocumentRefused,
     DocumentsUnavailable,
+    VersionNotKept,
 )
 from mcp_tools_proxy.domain.kept_errors import without_frames
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.telemetry.tracing.spans import child_span
-from mcp_tools_proxy.wire.text import QUOTE_CHARS
+from mcp_tools_proxy.wire.text import QUOTE_CHARS, quote
+
+
+class OlderVersions:
+    """The older versions that a store keeps, for callers that may read the present one."""
+
+    def __init__(self, store: DocumentStore, cache: DocumentCache) -> None:
+        self._store = store
+        self._cache = cache
+        self._changes = 0
+
+    def changed(self) -> None:
+        """Keep nothing of what is being read: its document may be removed."""
+        self._changes += 1
+
+    async def find(self, present: DocumentHead, version: str) -> CachedDocument:
+        """Return an older version, whole. Raises VersionNotKept, DocumentsUnavailable.
+
+        Who may read ``present`` was checked; an older version has no readers of its own.
+        """
+        key = (present.tenant_id, present.doc_id)
+        if self._store.is_current and (found := self._cache.get((*key, version))):
+            return found
+        changes = self._changes
+        with child_span("document.read"):
+            reading = await self._store.read_older(key, version)
+        if reading is None:
+            raise _not_kept(key, version, present.version)
+        if changes != self._changes:
+            return CachedDocument(reading)
+        return self._cache.keep_older(key, reading)
+
+
+def _not_kept(key: Key, version: str, present: str) -> VersionNotKept:
+    return VersionNotKept(
+        f"version {quote(version)} of document {quote(key[1])} is not kept; the current version "
+        f"is {present}: leave out version to read it, and check your citations again",
+        details={"version": present},
+    )
+
+
+READERS = RuleSource(DOCUMENT, "$.readers")
+"""The rule by which a document of the tenant is refused to some of its users."""
+
+NOT_A_READER = "the tenant has the document, and its readers do not include this user or its roles"
+
+NOT_THERE = "the tenant does not have a document with this id"
+
+OF_ANOTHER = f"{NOT_THERE}; another tenant has one"
+
+
+def because_of_readers(refusal: DocumentRefused) -> DocumentRefused:
+    """Add to a refusal, for operators, that the document's readers decided."""
+    refusal.reason, refusal.rule = NOT_A_READER, READERS
+    return refusal
+
+
+def access_denied(doc_id: str) -> AccessDenied:
+    """Return the refusal of a document that is another's."""
+    return AccessDenied(
+        f"the user has no access to document {quote(doc_id)}; do not try again: use a "
+        "doc_id that belongs to the user, or tell the user",
+        reason=OF_ANOTHER,
+    )
+
+
+def not_found(doc_id: str) -> DocumentNotFound:
+    """Return the refusal of a document that is not there."""
+    return DocumentNotFound(
+        f"there is no document {quote(doc_id)}; check the doc_id letter by letter against the "
+        "one you were given, or ask the user which document is meant",
+        reason=NOT_THERE,
+    )
+
+
+def not_bound(refusal: DocumentRefused) -> DocumentRefused:
+    """Add to a refusal, for operators, that the caller is bound to other documents."""
+    refusal.reason = NOT_BOUND
+    return refusal
+
+
+class Meaning(Protocol):
+    """Compares queries with the texts of a document by what they mean; raises nothing."""
+
+    async def similar(
+        self,
+        found: CachedDocument,
+        chunk_count: int,
+        query: str,
+        grow: Callable[[CachedDocument, int], None],
+    ) -> Mapping[int, float]:
+        """Return the places of chunks that mean what a query does, with how much they do.
+
+        ``grow`` is called with the memory that the document takes from now on.
+        """
+        ...
+
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from mcp_tools_proxy.documents.catalog.catalog_query import CatalogEntry, CatalogQuery
+from mcp_tools_proxy.documents.catalog_query import CatalogEntry, CatalogQuery
 from mcp_tools_proxy.domain.document import Document, DocumentHead, Section
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable
 

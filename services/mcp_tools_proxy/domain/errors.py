@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import NamedTuple
 
+from mcp_tools_proxy.domain.budget import BudgetStatus
 from mcp_tools_proxy.domain.call_errors import AccessDenied as AccessDenied
 from mcp_tools_proxy.domain.call_errors import ChunkNotFound as ChunkNotFound
 from mcp_tools_proxy.domain.call_errors import CredentialsInsufficient as CredentialsInsufficient
@@ -40,7 +41,6 @@ from mcp_tools_proxy.domain.call_errors import PageImageUnavailable as PageImage
 from mcp_tools_proxy.domain.call_errors import PagesNotFound as PagesNotFound
 from mcp_tools_proxy.domain.call_errors import SectionNotFound as SectionNotFound
 from mcp_tools_proxy.domain.call_errors import VersionNotKept as VersionNotKept
-from mcp_tools_proxy.domain.limits.budget import BudgetStatus
 from mcp_tools_proxy.domain.proxy_error import MAY_BE_DONE as MAY_BE_DONE
 from mcp_tools_proxy.domain.proxy_error import ProxyError as ProxyError
 

@@ -1,12 +1,12 @@
 """How a call ended."""
 
 from mcp_tools_proxy.domain.audit.registry_version import NO_REGISTRY, RegistryVersion
+from mcp_tools_proxy.domain.budget import BudgetStatus
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import ComponentSpec, JsonObject
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.domain.guards import GuardFinding
-from mcp_tools_proxy.domain.limits.budget import BudgetStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,8 @@ from enum import Enum, StrEnum
 
 from mcp_tools_proxy.domain.caller import Caller, Kind
 from mcp_tools_proxy.domain.caller_template import CallerPart, CallerTemplate
-from mcp_tools_proxy.domain.oauth.server_auth import ServerAuth
 from mcp_tools_proxy.domain.proxies import Proxy
+from mcp_tools_proxy.domain.server_auth import ServerAuth
 
 DEFAULT_APP_BYTES = 4_194_304
 """MCP Apps of real servers have up to 1.3 MB of HTML, which is more as JSON."""

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.proxy_error import ProxyError
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
-from mcp_tools_proxy.downstream.relay.call_relay import CallRelay
+from mcp_tools_proxy.downstream.call_relay import CallRelay
 from mcp_tools_proxy.downstream.resource_subscriptions import ResourceSubscriptions
 from mcp_tools_proxy.wire.text import printable
 

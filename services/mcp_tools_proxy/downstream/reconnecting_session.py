@@ -35,9 +35,9 @@ from mcp_tools_proxy.downstream.discovery.listing import discover
 from mcp_tools_proxy.downstream.faults import FAULTS, reason_of
 from mcp_tools_proxy.downstream.log_events import counts_of, log_change, log_connected
 from mcp_tools_proxy.downstream.owner_tasks import OpenInTask, owner_tasks
-from mcp_tools_proxy.downstream.relay.suspended_calls import SuspendedCalls
 from mcp_tools_proxy.downstream.request_sender import RequestSender
 from mcp_tools_proxy.downstream.resource_subscriptions import ResourceSubscriptions
+from mcp_tools_proxy.downstream.suspended_calls import SuspendedCalls
 from mcp_tools_proxy.telemetry.server_metrics import ServerMetrics
 
 PROVEN_S = 5.0

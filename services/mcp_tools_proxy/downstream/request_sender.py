@@ -12,6 +12,7 @@ from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.domain.sending import note_sent
 from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.downstream.call_limit import CallLimit
+from mcp_tools_proxy.downstream.call_relay import CallRelay
 from mcp_tools_proxy.downstream.callers.caller_values import CallerValues
 from mcp_tools_proxy.downstream.circuit_breaker import CircuitBreaker, CircuitBreakers
 from mcp_tools_proxy.downstream.connection import (
@@ -23,7 +24,6 @@ from mcp_tools_proxy.downstream.connection import (
     SessionLost,
 )
 from mcp_tools_proxy.downstream.connection_state import ConnectionState
-from mcp_tools_proxy.downstream.relay.call_relay import CallRelay
 from mcp_tools_proxy.downstream.resource_subscriptions import (
     MAX_SUBSCRIBED,
     MAX_SUBSCRIBED_BY_TENANT,

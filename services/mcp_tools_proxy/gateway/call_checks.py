@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
+from mcp_tools_proxy.domain.budget import ChargedCall
 from mcp_tools_proxy.domain.caller import Call, StandIn
 from mcp_tools_proxy.domain.components import DOCUMENT_ARGUMENT, ComponentSpec, ToolSpec
 from mcp_tools_proxy.domain.errors import ContentBlocked, Forbidden
 from mcp_tools_proxy.domain.identity import OperatorRight
-from mcp_tools_proxy.domain.limits.budget import ChargedCall
 from mcp_tools_proxy.policy.blocklist import Blocked, Blocklist, declared_path
 from mcp_tools_proxy.ratelimit.admission import BudgetReading
 from mcp_tools_proxy.ratelimit.limiter import exceeded

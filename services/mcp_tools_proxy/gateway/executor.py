@@ -10,6 +10,7 @@ import structlog
 from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.audit.registry_version import RegistryVersion
+from mcp_tools_proxy.domain.budget import BudgetStatus, ChargedCall
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import Component, ComponentSpec, JsonObject
 from mcp_tools_proxy.domain.errors import (
@@ -24,11 +25,9 @@ from mcp_tools_proxy.domain.errors import (
 )
 from mcp_tools_proxy.domain.guards import GuardFinding
 from mcp_tools_proxy.domain.kept_errors import without_frames
-from mcp_tools_proxy.domain.limits.budget import BudgetStatus, ChargedCall
-from mcp_tools_proxy.domain.oauth.sign_in_pages import SignInOffers
 from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
 from mcp_tools_proxy.domain.sending import begin_sending
-from mcp_tools_proxy.gateway.argument_checks.check_processes import CheckProcesses
+from mcp_tools_proxy.domain.sign_in_pages import SignInOffers
 from mcp_tools_proxy.gateway.call_checks import (
     charged_call,
     check_blocklist,
@@ -37,6 +36,7 @@ from mcp_tools_proxy.gateway.call_checks import (
     reads_any_document,
     recorded_call,
 )
+from mcp_tools_proxy.gateway.check_processes import CheckProcesses
 from mcp_tools_proxy.gateway.first_attempts import Find, FirstAttempts
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle
 from mcp_tools_proxy.gateway.screening import screened_call, screened_replay

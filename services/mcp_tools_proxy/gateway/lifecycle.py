@@ -1,11 +1,42 @@
-"""The process's phase (starting, serving, stopping) and the calls in flight."""
+"""The process's phase, the calls in flight, and the wait for servers at the start."""
 
 import asyncio
-from collections.abc import Awaitable
+import time
+from collections.abc import Awaitable, Callable
 from enum import Enum
 from typing import TypeVar
 
 from mcp_tools_proxy.domain.errors import ShuttingDown
+
+
+class StartupWait:
+    """A wait that is over once each server was tried once, or ``wait_s`` seconds after ``begin``.
+
+    Servers that a reload adds later are not waited for. ``clock`` is monotonic, in seconds.
+    """
+
+    def __init__(self, wait_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._wait_s = wait_s
+        self._clock = clock
+        self._until = 0.0
+        self._all_tried: Callable[[], bool] = lambda: True
+
+    def begin(self, all_tried: Callable[[], bool]) -> None:
+        """Start the wait; ``all_tried`` returns whether each server was tried once."""
+        self._until = self._clock() + self._wait_s
+        self._all_tried = all_tried
+
+    def is_over(self) -> bool:
+        """Return whether the wait is over; once True, always True."""
+        if self._all_tried() or self._clock() >= self._until:
+            self._all_tried = _always
+            return True
+        return False
+
+
+def _always() -> bool:
+    return True
+
 
 T = TypeVar("T")
 

@@ -7,20 +7,20 @@ other.
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 
 from mcp_tools_proxy.config.active_config import ActiveConfig
 from mcp_tools_proxy.config.loader import NO_AGENTS, NO_FILE
+from mcp_tools_proxy.domain.budget import LimitRules
 from mcp_tools_proxy.domain.components import ResourceTemplate, Tool
 from mcp_tools_proxy.domain.configuration import Configuration, Missing, Preset, Problem
-from mcp_tools_proxy.domain.limits.budget import LimitRules
 from mcp_tools_proxy.domain.list_options import SERVER_NAMES, ListOptions
 from mcp_tools_proxy.domain.offers.definitions import DefinitionsMode
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.domain.offers.view import View
-from mcp_tools_proxy.domain.server import ServerStatus
+from mcp_tools_proxy.domain.server import ServerState, ServerStatus
 from mcp_tools_proxy.gateway.building.preset_state import PresetState
 from mcp_tools_proxy.gateway.building.registry_builder import (
     BuildComponents,
@@ -34,10 +34,41 @@ from mcp_tools_proxy.gateway.check.unmatched_exclusions import find_unmatched_ex
 from mcp_tools_proxy.gateway.check.unusable_bindings import find_unusable_bindings
 from mcp_tools_proxy.gateway.definitions.definition_guard import DefinitionGuard
 from mcp_tools_proxy.gateway.definitions.guard_rules import guard_set_of
-from mcp_tools_proxy.gateway.server_statuses import merge_statuses
 from mcp_tools_proxy.policy.item_reasons import Reason
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.telemetry.metrics import Metrics
+from mcp_tools_proxy.wire.text import QUOTE_CHARS, printable
+
+
+def merge_statuses(
+    running: Iterable[ServerStatus], configuration: Configuration
+) -> tuple[ServerStatus, ...]:
+    """Return the status of every server, in the file's order.
+
+    A server whose entry is invalid runs by its last good entry, or is INVALID if it never had one;
+    either way its status lists the entry's problems.
+    """
+    known = {status.server_id: status for status in running}
+    if not configuration.invalid:
+        return tuple(known.values())
+    problems = {
+        server_id: tuple(map(str, found)) for server_id, found in configuration.invalid.items()
+    }
+    return tuple(
+        replace(
+            known.get(server_id) or _invalid(server_id),
+            problems=problems.get(server_id, ()),
+            original_id=configuration.original_ids.get(server_id),
+        )
+        for server_id in dict.fromkeys((*configuration.order, *known))
+        if server_id in known or server_id in problems
+    )
+
+
+def _invalid(server_id: str) -> ServerStatus:
+    """Build the status of a server that cannot run; its id may be any string, so it is escaped."""
+    shown = printable(server_id[:QUOTE_CHARS])
+    return ServerStatus(server_id=shown, state=ServerState.INVALID, transport=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import islice
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from jsonschema_rs import (
     FancyRegexOptions,
@@ -315,3 +315,38 @@ def _top_level_names(problem: ValidationError) -> list[str]:
             return [name[:QUOTE_CHARS] for name in names[:MAX_PROBLEMS]]
         case _:
             return []
+
+
+MAX_DEPTH = 16
+"""Levels of objects in which defaults are filled in."""
+
+
+def with_defaults(arguments: JsonObject, schema: JsonObject) -> JsonObject:
+    """Return the arguments with the default of each required property that is missing.
+
+    Returns ``arguments`` itself if none is. Looks into the objects of declared properties.
+    """
+    return _filled(arguments, schema, MAX_DEPTH)
+
+
+def _filled(value: JsonObject, schema: Mapping[str, Any], depth: int) -> JsonObject:
+    properties = schema.get("properties")
+    if not isinstance(properties, Mapping) or not depth:
+        return value
+    required = schema.get("required")
+    added = {
+        name: properties[name]["default"]
+        for name in (required if isinstance(required, list | tuple) else ())
+        if name not in value and _has_default(properties.get(name))
+    }
+    for name, part in value.items():
+        inner = properties.get(name)
+        if isinstance(part, dict) and isinstance(inner, Mapping):
+            filled = _filled(part, inner, depth - 1)
+            if filled is not part:
+                added[name] = filled
+    return {**value, **added} if added else value
+
+
+def _has_default(schema: object) -> bool:
+    return isinstance(schema, Mapping) and "default" in schema

@@ -8,7 +8,7 @@ from html import escape
 from starlette.responses import HTMLResponse
 from yarl import URL
 
-from mcp_tools_proxy.domain.oauth.sign_in_pages import Closing, Confirmation
+from mcp_tools_proxy.domain.sign_in_pages import Closing, Confirmation
 from mcp_tools_proxy.wire.text import printable
 
 MAX_SHOWN_CHARS = 400

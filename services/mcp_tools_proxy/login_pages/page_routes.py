@@ -1,4 +1,4 @@
-"""The routes of the pages; none needs a token: the user signs in with each."""
+"""The sign-in pages: routes without a token, since the user signs in, and their cookie."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from urllib.parse import parse_qsl
@@ -17,22 +17,22 @@ from mcp_tools_proxy.domain.errors import (
     RouteNotFound,
     ServerUnavailable,
 )
-from mcp_tools_proxy.domain.oauth.sign_in_pages import (
+from mcp_tools_proxy.domain.sign_in_pages import (
     Closed,
     SignInFailed,
     SignInPages,
     SignInRefused,
     SignInUnknown,
 )
-from mcp_tools_proxy.login_pages.browser_cookie import cookie_of, drop_cookie, set_cookie
 from mcp_tools_proxy.login_pages.html_pages import (
     closing_page,
     confirmation_page,
     leading_page,
     refusal_page,
 )
-from mcp_tools_proxy.telemetry.login_events import SIGNED_IN, login_fields
+from mcp_tools_proxy.telemetry.change_events import SIGNED_IN, login_fields
 from mcp_tools_proxy.web.body import read_body
+from mcp_tools_proxy.web.cookies import single_cookie
 from mcp_tools_proxy.web.request_refusals import (
     RecordedOperation,
     RequestRefusals,
@@ -40,6 +40,33 @@ from mcp_tools_proxy.web.request_refusals import (
     operation_of,
 )
 from mcp_tools_proxy.web.trace_headers import new_trace_id
+
+COOKIE = "__Host-mcp-sign-in"
+"""Browsers take a ``__Host-`` cookie from this very host alone, for all paths, with Secure."""
+
+MAX_AGE_S = 600
+
+_ATTRIBUTES = "Path=/; Secure; HttpOnly; SameSite=Lax"
+
+
+def cookie_of(request: Request) -> str | None:
+    """Return the cookie's value; None if the browser sent none, or several."""
+    return single_cookie(request, COOKIE)
+
+
+def set_cookie(response: Response, value: str) -> None:
+    """Send the cookie, which the browser keeps for one step."""
+    _append(response, f"{COOKIE}={value}; Max-Age={MAX_AGE_S}; {_ATTRIBUTES}")
+
+
+def drop_cookie(response: Response) -> None:
+    """Remove the cookie from the browser: each is good for one step."""
+    _append(response, f"{COOKIE}=; Max-Age=0; {_ATTRIBUTES}")
+
+
+def _append(response: Response, value: str) -> None:
+    response.headers.append("Set-Cookie", value)
+
 
 MAX_FORM_BYTES = 4096
 MAX_FORM_FIELDS = 8

@@ -5,9 +5,10 @@ lock of another file, one for each owner.
 """
 
 import asyncio
+import fcntl
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -15,10 +16,9 @@ from typing import TypeVar
 import structlog
 
 from mcp_tools_proxy.domain.errors import LoginsUnavailable
-from mcp_tools_proxy.domain.oauth.logins import LoginBinding, LoginOwner
+from mcp_tools_proxy.domain.logins import LoginBinding, LoginOwner
 from mcp_tools_proxy.domain.quota import Quota, Usage
 from mcp_tools_proxy.filesystem.atomic import remove_unfinished
-from mcp_tools_proxy.logins.file_lock import remove_lock, try_lock
 from mcp_tools_proxy.logins.lease_queue import LeaseQueue
 from mcp_tools_proxy.logins.login_file import (
     SUFFIX,
@@ -39,6 +39,51 @@ from mcp_tools_proxy.logins.login_store import (
     sorted_owners,
 )
 from mcp_tools_proxy.logins.owner_encoding import owner_key
+
+
+async def try_lock(path: Path) -> int | None:
+    """Return a descriptor that holds the lock of a file until it is closed; None if another does.
+
+    The file is created where it is missing. Runs in a thread; a lock that is got after the caller
+    was cancelled is released. Raises OSError.
+    """
+    attempt = asyncio.ensure_future(asyncio.to_thread(_try_lock, path))
+    try:
+        return await asyncio.shield(attempt)
+    except asyncio.CancelledError:
+        attempt.add_done_callback(_close_unused)
+        raise
+
+
+def remove_lock(path: Path) -> None:
+    """Remove the file of a lock unless another holds it. Raises OSError."""
+    descriptor = _try_lock(path)
+    if descriptor is not None:
+        path.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def _try_lock(path: Path) -> int | None:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    with suppress(BlockingIOError, FileNotFoundError):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(descriptor).st_ino == path.stat().st_ino:  # else another has removed it
+                locked, descriptor = descriptor, -1
+                return locked
+        finally:
+            if descriptor != -1:
+                os.close(descriptor)
+    return None
+
+
+def _close_unused(attempt: asyncio.Future[int | None]) -> None:
+    if attempt.cancelled() or attempt.exception() is not None:
+        return
+    descriptor = attempt.result()
+    if descriptor is not None:
+        os.close(descriptor)
+
 
 WRITE_WAIT_S = 10.0
 """Seconds that a change waits for others; each takes milliseconds."""

@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from mcp_tools_proxy.domain.oauth.logins import LoginBinding, LoginOwner
+from mcp_tools_proxy.domain.logins import LoginBinding, LoginOwner
 
 LEASE_S = 30.0
 """Seconds after which a lease of a replica that was lost ends."""

@@ -8,8 +8,8 @@ import json
 from collections.abc import Sequence
 from hashlib import sha256
 
-from mcp_tools_proxy.domain.oauth.logins import LoginBinding, LoginOwner
-from mcp_tools_proxy.domain.oauth.server_auth import Grant, LoginFor
+from mcp_tools_proxy.domain.logins import LoginBinding, LoginOwner
+from mcp_tools_proxy.domain.server_auth import Grant, LoginFor
 
 _PURPOSE = "mcp-tools-proxy login, 1"
 """Stands first in what a login is sealed with: nothing else that is ever sealed begins so."""

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import anyio
 
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable, LoginsUnavailable
-from mcp_tools_proxy.domain.oauth.logins import LoginBinding, LoginOwner
+from mcp_tools_proxy.domain.logins import LoginBinding, LoginOwner
 from mcp_tools_proxy.domain.quota import Quota, Usage
 from mcp_tools_proxy.logins.lease_queue import LeaseQueue
 from mcp_tools_proxy.logins.login_store import (

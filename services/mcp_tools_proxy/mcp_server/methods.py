@@ -1,30 +1,103 @@
 """The MCP methods: lists come from the registry, calls go to the executor."""
 
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
+from pydantic_core import to_json
+
 from mcp_tools_proxy.domain.caller import Call, Kind
-from mcp_tools_proxy.domain.errors import ProxyError
-from mcp_tools_proxy.domain.outcome import Outcome
+from mcp_tools_proxy.domain.errors import LoginRequired, ProxyError
+from mcp_tools_proxy.domain.outcome import Failed, Outcome
 from mcp_tools_proxy.gateway.executor import Executor
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
-from mcp_tools_proxy.mcp_server.list_pages import page_of
-from mcp_tools_proxy.mcp_server.request import McpRequest
+from mcp_tools_proxy.mcp_server.request import SIGN_IN_KEY, McpRequest
 from mcp_tools_proxy.mcp_server.results import (
     Json,
     completion_result,
     prompt_result,
     protocol_error,
+    recorded,
     resource_result,
     tool_result,
 )
-from mcp_tools_proxy.mcp_server.sign_in_request import sign_in_request
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.telemetry.request_events import RequestTelemetry
 from mcp_tools_proxy.wire.encoded_list import EncodedList
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
-from mcp_tools_proxy.wire.mcp_protocol import INVALID_PARAMS
-from mcp_tools_proxy.wire.tracing import PENDING_KEY
+from mcp_tools_proxy.wire.mcp_protocol import INVALID_PARAMS, URL_ELICITATION_REQUIRED
+from mcp_tools_proxy.wire.tracing import PENDING_KEY, TRACE_ID_KEY
+
+
+def sign_in_request(outcome: Outcome, call: Call, *, modern: bool, was_sent: bool) -> Json | None:
+    """Return the ``input_required`` result of a call that needs a sign-in; None for all others.
+
+    It is none either for a client that opens no addresses, and where the request ``was_sent``
+    before: a client that repeats the call at once would never be told what is missing. Raises
+    JsonRpcError, which is what the older eras have for it.
+    """
+    if was_sent or not isinstance(outcome, Failed) or not isinstance(outcome.error, LoginRequired):
+        return None
+    url = (outcome.error.details or {}).get("url")
+    if not isinstance(url, str) or not _opens_urls(call.client.capabilities):
+        return None
+    server_id = (outcome.error.details or {}).get("server_id")
+    message = f"Sign in to server {server_id}, then go on."
+    request = {"mode": "url", "message": message, "url": url}
+    if not modern:
+        elicitation = {**request, "elicitationId": call.trace_id}
+        raise recorded(
+            JsonRpcError(
+                URL_ELICITATION_REQUIRED, outcome.error.message, {"elicitations": [elicitation]}
+            )
+        )
+    return {
+        "resultType": "input_required",
+        "inputRequests": {SIGN_IN_KEY: {"method": "elicitation/create", "params": request}},
+        "_meta": {TRACE_ID_KEY: call.trace_id},
+    }
+
+
+def _opens_urls(capabilities: Mapping[str, object]) -> bool:
+    elicitation = capabilities.get("elicitation")
+    return isinstance(elicitation, Mapping) and isinstance(elicitation.get("url"), Mapping)
+
+
+def page_of(
+    listed: EncodedList, etag: str, cursor: object, max_bytes: int
+) -> tuple[Sequence[Mapping[str, object]], str | None]:
+    """Return the page at a cursor, the first without one, and the next cursor if there is one.
+
+    A page has at least one item. Raises JsonRpcError for the cursor of another list.
+    """
+    start = 0 if cursor is None else _offset_in(cursor, etag, len(listed))
+    if not start and len(listed.as_json(ensure_ascii=True)) <= max_bytes:
+        return listed, None
+    end, size = start, 0
+    while end < len(listed):
+        size += len(to_json(listed[end], ensure_ascii=True)) + 1
+        if size > max_bytes and end > start:
+            break
+        end += 1
+    return listed[start:end], None if end == len(listed) else _cursor(etag, end)
+
+
+def _cursor(etag: str, offset: int) -> str:
+    return urlsafe_b64encode(f"{etag} {offset}".encode()).decode()
+
+
+def _offset_in(cursor: object, etag: str, count: int) -> int:
+    """Return the offset that a cursor names. Raises JsonRpcError."""
+    try:
+        tag, _, offset = urlsafe_b64decode(str(cursor)).decode("ascii").rpartition(" ")
+    except ValueError:
+        tag, offset = "", ""
+    if tag == etag and offset.isdigit() and 0 < int(offset) < count:
+        return int(offset)
+    raise JsonRpcError(
+        INVALID_PARAMS, "cursor: invalid, or the list has changed; leave it out to start over"
+    )
+
 
 LIST_METHODS = frozenset(
     {"tools/list", "prompts/list", "resources/list", "resources/templates/list"}

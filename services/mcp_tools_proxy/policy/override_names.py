@@ -11,7 +11,7 @@ from mcp_tools_proxy.domain.configuration import Preset, Reference
 from mcp_tools_proxy.domain.offers.overrides import NO_OVERRIDES
 from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
 from mcp_tools_proxy.policy.document_tools import DOCUMENT_TOOLS
-from mcp_tools_proxy.wire.unicode.lookalikes import joined_skeleton
+from mcp_tools_proxy.wire.lookalikes import joined_skeleton
 
 _Pair = tuple[str, str]
 

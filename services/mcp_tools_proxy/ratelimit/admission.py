@@ -3,8 +3,8 @@
 import math
 from collections.abc import Sequence
 
+from mcp_tools_proxy.domain.budget import BudgetStatus
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
-from mcp_tools_proxy.domain.limits.budget import BudgetStatus
 from mcp_tools_proxy.ratelimit.budget_counter import BudgetExceeded, CounterReading
 from mcp_tools_proxy.ratelimit.budget_limits import Budget
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from mcp_tools_proxy.domain.audit.rule_source import SETTINGS, RuleSource
-from mcp_tools_proxy.domain.limits.budget import Unit
+from mcp_tools_proxy.domain.budget import Unit
 from mcp_tools_proxy.ratelimit.budget_keys import document_suffix, tenant_tag
 from mcp_tools_proxy.wire.identifiers import IDENTIFIER_CHARS
 

@@ -2,12 +2,14 @@
 
 import asyncio
 import errno
+import json
 import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from ipaddress import IPv6Address, ip_address
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -22,16 +24,46 @@ from mcp_tools_proxy.audit.audit_trail import AuditTrail
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase
 from mcp_tools_proxy.server.connection_limit import ConnectionLimit, LimitedProtocol
 from mcp_tools_proxy.server.garbage_collector import tune_garbage_collector
-from mcp_tools_proxy.server.greeting import greeting
 from mcp_tools_proxy.server.http_protocol import BoundedProtocol
-from mcp_tools_proxy.server.listener_copies import copies_of
-from mcp_tools_proxy.server.listener_drain import drain_listener
+from mcp_tools_proxy.server.listeners import copies_of, drain_listener
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.telemetry.logging import flush_logs
 from mcp_tools_proxy.web.request_refusals import CONSOLE_UPLOAD
 
 if TYPE_CHECKING:
     from mcp_tools_proxy.console.console_app import Console
+
+
+_WHO = {"user_id": "me", "tenant_id": "tenant_1"}
+
+
+def greeting(settings: Settings, host: str, port: int) -> str:
+    """Return the lines; ``host`` and ``port`` are those that are listened on."""
+    url = f"http://{_dialled(host)}:{port}"
+    lines = [f"Ready on {url}"]
+    if settings.console:
+        lines.append(f"Console: {url}/console")
+    lines.append(f"Try: {_command(settings, url)}")
+    return "\n" + "".join(f"  {line}\n" for line in lines) + "\n"
+
+
+def _command(settings: Settings, url: str) -> str:
+    """Return a command that lists the tools; with authentication it needs a token."""
+    body: dict[str, object] = {"tool_name": "list_available_tools", "user": _WHO}
+    header = ""
+    if settings.auth_mode != "none":
+        body["user"] = {"user_id": _WHO["user_id"]}
+        header = ' -H "Authorization: Bearer $TOKEN"'
+    return f"curl -s {url}/internal/mcp/execute{header} -d '{json.dumps(body)}'"
+
+
+def _dialled(host: str) -> str:
+    """Return the host by which this machine reaches a listener on ``host``."""
+    address = ip_address(host)
+    if address.is_unspecified:
+        return "127.0.0.1" if address.version == 4 else "[::1]"
+    return f"[{host}]" if isinstance(address, IPv6Address) else host
+
 
 log = structlog.get_logger()
 

@@ -3,6 +3,7 @@
 The only reader of the environment (contract §4). Sizes are in bytes, times in seconds.
 """
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self, TypeVar
@@ -18,25 +19,26 @@ from pydantic import (
     model_validator,
 )
 from pydantic_core import ErrorDetails
+from pydantic_settings import BaseSettings, DotEnvSettingsSource, EnvSettingsSource
 
 from mcp_tools_proxy.domain.components import ToolNameStyle
 from mcp_tools_proxy.domain.list_options import MAX_NAME_CHARS, MIN_NAME_CHARS
 from mcp_tools_proxy.domain.offers.definitions import DefinitionsMode
+from mcp_tools_proxy.domain.quota import Quota
 from mcp_tools_proxy.domain.server import OutputSchemaCheck, StdioMode
 from mcp_tools_proxy.settings.audit import AuditSettings, check_audit
 from mcp_tools_proxy.settings.auth import are_networks
-from mcp_tools_proxy.settings.console import ConsoleSettings
 from mcp_tools_proxy.settings.documents import DocumentSettings
 from mcp_tools_proxy.settings.exposed_secrets import (
     exposed_secret_problems,
     exposure_of,
     exposure_of_listener,
 )
-from mcp_tools_proxy.settings.quotas import QuotaSettings
 from mcp_tools_proxy.settings.remote import RemoteSettings
 from mcp_tools_proxy.settings.sign_in import SignInSettings
 from mcp_tools_proxy.settings.tracing import TracingSettings
 from mcp_tools_proxy.settings.types import (
+    ENV_PREFIX,
     Budget,
     Count,
     DocumentToolChoice,
@@ -58,11 +60,97 @@ from mcp_tools_proxy.settings.types import (
     starting_with,
     variable,
 )
-from mcp_tools_proxy.settings.unknown_variables import unknown_variables
 from mcp_tools_proxy.tools.chunk_window import window_radius
 from mcp_tools_proxy.wire.identifiers import Identifier
-from mcp_tools_proxy.wire.problem_texts import problem_of
+from mcp_tools_proxy.wire.problem_texts import closest_match, problem_of
 from mcp_tools_proxy.wire.text import quote
+
+_OF_KUBERNETES = re.compile(r"_service_(host|port(_\w+)?)$|_port_\d+_(tcp|udp)(_\w+)?$")
+"""Ends of what Kubernetes sets in every pod beside a Service that is named ``mcp-proxy``."""
+
+
+_OF_CLIENT = f"{ENV_PREFIX}client_".lower()
+"""Beginning of the variables of commands that speak to a running gateway (settings/client.py)."""
+
+
+def unknown_variables(settings: type[BaseSettings]) -> tuple[SettingWarning, ...]:
+    """Return a warning for each variable with our prefix that is no setting, in order.
+
+    It looks where settings are read: in the environment and in ``.env``. Never raises for it: an
+    older version must start with the settings of a newer one.
+    """
+    known = {
+        str(field.validation_alias or variable(name)).lower(): str(
+            field.validation_alias or variable(name)
+        )
+        for name, field in settings.model_fields.items()
+    }
+    given = {*EnvSettingsSource(settings).env_vars, *DotEnvSettingsSource(settings).env_vars}
+    names = (name.lower() for name in given)
+    return tuple(
+        SettingWarning(name.upper(), _reason(name, known))
+        for name in sorted(set(names) - known.keys())
+        if name.startswith(ENV_PREFIX.lower())
+        and not name.startswith(_OF_CLIENT)
+        and not _OF_KUBERNETES.search(name)
+    )
+
+
+def _reason(name: str, known: dict[str, str]) -> str:
+    near = closest_match(name, known, least=0.85, most_names=len(known))
+    hint = f"; did you mean {known[near]}?" if near else ""
+    return f"is not a setting and is ignored{hint}"
+
+
+class QuotaSettings(EnvironmentSettings):
+    """What requests and the console may store for one tenant; the commands have no limit."""
+
+    quota_tokens: Budget = 1000
+    """Maximum tokens of a tenant in the tokens file, including expired ones; 0 is off."""
+    quota_token_bytes: Budget = 1_048_576
+    """Maximum size of a tenant's lines in the tokens file, in bytes; the gateway keeps them in
+    memory. 0 is off."""
+    quota_documents: Budget = 10_000
+    """Maximum documents of a tenant; 0 is off. The titles, tags, readers and OCR values of its
+    documents, which the gateway keeps in memory, may take 1,024 bytes times this number."""
+    quota_document_bytes: Budget = 1_073_741_824
+    """Maximum size of a tenant's documents and kept PDFs, in bytes; a document counts with its
+    largest kept version. 0 is off."""
+    quota_logins: Budget = 10_000
+    """Maximum logins to servers of a tenant's users; 0 is off."""
+    quota_login_bytes: Budget = 67_108_864
+    """Maximum size of a tenant's logins to servers, in bytes; 0 is off."""
+
+    @property
+    def token_quota(self) -> Quota:
+        """The quota of tokens."""
+        return Quota(kind="tokens", count=self.quota_tokens, bytes=self.quota_token_bytes)
+
+    @property
+    def document_quota(self) -> Quota:
+        """The quota of documents."""
+        return Quota(kind="documents", count=self.quota_documents, bytes=self.quota_document_bytes)
+
+    @property
+    def login_quota(self) -> Quota:
+        """The quota of logins."""
+        return Quota(kind="logins", count=self.quota_logins, bytes=self.quota_login_bytes)
+
+
+_Link = Annotated[str | None, BeforeValidator(empty_is_unset), starting_with("http://", "https://")]
+
+
+class ConsoleSettings(EnvironmentSettings):
+    """Whether there is a console, and where its links to other programs lead."""
+
+    console: bool = False
+    """Serve the operators' console at ``/console``."""
+    console_trace_url: _Link = None
+    """URL of a trace in your trace viewer, with ``{trace_id}`` as a placeholder. The console links
+    calls to it."""
+    console_dashboard_url: _Link = None
+    """URL of the dashboard of all replicas. The console links to it."""
+
 
 S = TypeVar("S", bound=EnvironmentSettings)
 

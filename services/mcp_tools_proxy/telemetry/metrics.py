@@ -1,7 +1,9 @@
 """Every metric of the gateway, in one registry of its own."""
 
+import asyncio
 import collections
 import platform
+import time
 from collections.abc import Callable, Iterable, Iterator
 
 from prometheus_client import (
@@ -336,3 +338,20 @@ class Metrics:
                 if it.name.endswith("_total")
             }
         )
+
+
+BEAT_S = 0.05
+"""A turn that takes longer is noticed, whenever it begins."""
+
+BLOCKED_S = 0.05
+"""A beat that is later by more counts."""
+
+
+async def watch_event_loop(observe: Callable[[float], None]) -> None:
+    """Call ``observe`` with the seconds of each block, until cancelled."""
+    while True:
+        due = time.monotonic() + BEAT_S
+        await asyncio.sleep(BEAT_S)
+        late = time.monotonic() - due
+        if late > BLOCKED_S:
+            observe(late)

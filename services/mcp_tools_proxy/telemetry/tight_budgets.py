@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from mcp_tools_proxy.domain.limits.budget import BudgetStatus
+from mcp_tools_proxy.domain.budget import BudgetStatus
 
 NEAR_END = 0.2
 """The share of a budget that is left when it counts as near its end."""

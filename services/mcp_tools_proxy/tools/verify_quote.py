@@ -7,7 +7,7 @@ from typing_extensions import TypedDict
 
 from mcp_tools_proxy.documents.document_cache import CachedDocument
 from mcp_tools_proxy.documents.document_repository import WHOLE, DocumentRepository
-from mcp_tools_proxy.documents.quotes.quotable_document import Passage
+from mcp_tools_proxy.documents.quotable_document import Passage
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import Result
 from mcp_tools_proxy.domain.document import DocumentHead

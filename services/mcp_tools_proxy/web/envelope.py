@@ -6,11 +6,11 @@ from functools import lru_cache
 from pydantic_core import to_json
 from starlette.responses import Response
 
+from mcp_tools_proxy.domain.budget import BudgetStatus
 from mcp_tools_proxy.domain.errors import ProxyError
-from mcp_tools_proxy.domain.limits.budget import BudgetStatus
 from mcp_tools_proxy.domain.outcome import Failed, Ok, Outcome
 from mcp_tools_proxy.web.error_status import error_headers, status_of
-from mcp_tools_proxy.web.headers.rate_limit_headers import add_rate_limit
+from mcp_tools_proxy.web.rate_limit_headers import add_rate_limit
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 
 JSON = "application/json"

@@ -6,10 +6,10 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from mcp_tools_proxy.auth.authenticator import Authenticator
+from mcp_tools_proxy.auth.authenticator import Authenticator, bearer_token
 from mcp_tools_proxy.auth.caller_resolver import PRINCIPAL
-from mcp_tools_proxy.auth.identity_headers import read_authorization
-from mcp_tools_proxy.domain.errors import ProxyError
+from mcp_tools_proxy.auth.identity_headers import read_authorization, read_headers
+from mcp_tools_proxy.domain.errors import InvalidRequest, ProxyError, Unauthenticated
 from mcp_tools_proxy.telemetry.tracing.spans import TRACE_ID, Tracer
 from mcp_tools_proxy.web.request_refusals import CONSOLE_PATH, RequestRefusals
 from mcp_tools_proxy.web.trace_headers import trace_context_from, trace_id_from
@@ -81,3 +81,28 @@ class TokenGate:
 def is_open_path(path: str) -> bool:
     """Return whether a path is served without a bearer token."""
     return path in _OPEN_PAGES or path.startswith(_OPEN_FOLDERS)
+
+
+class OperatorCheck:
+    """Recognises operators without refusing other callers: probes send no token, or an old one.
+
+    Where callers need no token, each counts as an operator.
+    """
+
+    def __init__(self, authenticator: Authenticator) -> None:
+        self._authenticator = authenticator
+
+    async def __call__(self, scope: Scope) -> bool:
+        """Return whether the sender of a request is an operator."""
+        if not self._authenticator.needs_token:
+            return True
+        try:
+            authorization, _ = read_headers(scope["headers"])
+        except InvalidRequest:
+            return False
+        if bearer_token(authorization) is None:
+            return False
+        try:
+            return await self._authenticator.is_operator(authorization)
+        except Unauthenticated:
+            return False

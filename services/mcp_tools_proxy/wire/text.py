@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from mcp_tools_proxy.wire.unicode.hidden_characters import HIDDEN
+from mcp_tools_proxy.wire.hidden_characters import HIDDEN
 
 QUOTE_CHARS = 128
 

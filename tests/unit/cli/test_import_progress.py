@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcp_tools_proxy.cli.documents.import_progress import LINE_S, page_progress, progress_lines
+from mcp_tools_proxy.cli.documents.document_import import LINE_S, page_progress, progress_lines
 
 
 def test_where_stderr_is_no_terminal_a_long_import_prints_a_line_now_and_then(

@@ -5,8 +5,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from mcp_tools_proxy.config.limits.active_limits import load_limits
+from mcp_tools_proxy.config.active_limits import load_limits
 from mcp_tools_proxy.config.loader import load_agents, load_configuration, load_preset
+from mcp_tools_proxy.domain.budget import LimitRules
 from mcp_tools_proxy.domain.configuration import (
     Agents,
     Configuration,
@@ -14,7 +15,6 @@ from mcp_tools_proxy.domain.configuration import (
     Preset,
     Problem,
 )
-from mcp_tools_proxy.domain.limits.budget import LimitRules
 from mcp_tools_proxy.domain.server import ServerConfig
 
 T = TypeVar("T")

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from mcp_tools_proxy.config.limits.active_limits import NO_LIMITS, load_limits
+from mcp_tools_proxy.config.active_limits import NO_LIMITS, load_limits
 from mcp_tools_proxy.domain.audit.rule_source import RuleSource
+from mcp_tools_proxy.domain.budget import CallField, LimitRule
 from mcp_tools_proxy.domain.configuration import InvalidConfig
-from mcp_tools_proxy.domain.limits.budget import CallField, LimitRule
 from tests.support.configuration import Json, make_agent, make_rule, write_json
 from tests.support.tables import each_row
 from tests.unit.config.config_folder import LoadedFolder, places

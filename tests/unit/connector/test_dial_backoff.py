@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.connector.dial_backoff import pause_before_dial
+from mcp_tools_proxy.connector.backend_dialer import pause_before_dial
 from mcp_tools_proxy.connector.websocket_link import FaultKind, LinkFault
 from tests.support.tables import each_row
 

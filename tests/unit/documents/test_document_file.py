@@ -19,7 +19,7 @@ from mcp_tools_proxy.documents.document_file import (
     read_document,
     write_document,
 )
-from mcp_tools_proxy.documents.folder.page_spans import page_spans
+from mcp_tools_proxy.documents.folder.file_scan import page_spans
 from mcp_tools_proxy.domain.document import Chunk, Document, Readers, Section
 from tests.support.tables import each_row
 

@@ -3,8 +3,7 @@
 import pytest
 
 from mcp_tools_proxy.documents.importers.base import PAGE_BYTES, ImportFailed, ImportOptions
-from mcp_tools_proxy.documents.importers.kinds import import_data
-from mcp_tools_proxy.documents.importers.plain_text import import_plain
+from mcp_tools_proxy.documents.importers.kinds import import_data, import_plain
 from tests.support.tables import each_row
 
 ORIGIN = ImportOptions(tenant_id="t", doc_id="d", stem="notes", tags=("x",))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import from_json
 
-from mcp_tools_proxy.documents.folder.page_spans import page_spans
+from mcp_tools_proxy.documents.folder.file_scan import page_spans
 from tests.support.tables import each_row
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from(

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
+from mcp_tools_proxy.downstream.call_relay import CallRelay
 from mcp_tools_proxy.downstream.connection import (
     CallHeaders,
     ConnectAttempt,
@@ -15,7 +16,6 @@ from mcp_tools_proxy.downstream.connection import (
     ServerOutput,
     SessionAccess,
 )
-from mcp_tools_proxy.downstream.relay.call_relay import CallRelay
 from mcp_tools_proxy.downstream.resource_subscriptions import ResourceSubscriptions
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 

@@ -7,8 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from mcp_tools_proxy.domain.client import ClientRequestFailed
-from mcp_tools_proxy.downstream.mcp_client.in_flight import LATE_MESSAGE_S, MAX_ABANDONED, InFlight
-from mcp_tools_proxy.downstream.relay.call_relay import (
+from mcp_tools_proxy.downstream.call_relay import (
     LOG_MESSAGE,
     MAX_CLIENT_REQUESTS_PER_CALL,
     MAX_CLIENT_WAIT_S,
@@ -17,6 +16,7 @@ from mcp_tools_proxy.downstream.relay.call_relay import (
     PROGRESS,
     CallRelay,
 )
+from mcp_tools_proxy.downstream.mcp_client.in_flight import LATE_MESSAGE_S, MAX_ABANDONED, InFlight
 from tests.support.fakes import FakeClient, forever
 from tests.support.tables import each_row
 from tests.support.virtual_time import clock

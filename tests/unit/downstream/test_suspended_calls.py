@@ -11,9 +11,9 @@ import pytest
 from mcp_tools_proxy.domain.caller import Call, InputResponses
 from mcp_tools_proxy.domain.client import Client, ClientRequestFailed
 from mcp_tools_proxy.domain.errors import ShuttingDown, ToolFailed
-from mcp_tools_proxy.domain.oauth.server_auth import Grant, LoginFor, ServerAuth
-from mcp_tools_proxy.downstream.relay.call_relay import MAX_CLIENT_WAIT_S
-from mcp_tools_proxy.downstream.relay.suspended_calls import (
+from mcp_tools_proxy.domain.server_auth import Grant, LoginFor, ServerAuth
+from mcp_tools_proxy.downstream.call_relay import MAX_CLIENT_WAIT_S
+from mcp_tools_proxy.downstream.suspended_calls import (
     MAX_SUSPENDED_PER_TENANT,
     STATE_PREFIX,
     SendRequest,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mcp_tools_proxy.domain.errors import InvalidArguments, ServerBusy
-from mcp_tools_proxy.gateway.argument_checks.check_processes import (
+from mcp_tools_proxy.gateway.check_processes import (
     MOST_WAITING,
     MOST_WAITING_IN_ALL,
     WORKER,
@@ -22,7 +22,7 @@ DENIED = "PermissionError"
 
 AFTERWARDS = """
 import json, os, socket, subprocess, sys
-from mcp_tools_proxy.gateway.argument_checks.check_worker import main
+from mcp_tools_proxy.gateway.check_worker import main
 def of(attempt):
     try:
         return str(attempt())

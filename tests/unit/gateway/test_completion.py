@@ -3,7 +3,7 @@
 from mcp_tools_proxy.domain.caller import Call, Kind
 from mcp_tools_proxy.domain.configuration import AgentProfile
 from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
-from mcp_tools_proxy.gateway.argument_checks.check_processes import CheckProcesses
+from mcp_tools_proxy.gateway.check_processes import CheckProcesses
 from mcp_tools_proxy.gateway.executor import Executor
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase

@@ -11,7 +11,7 @@ from mcp_tools_proxy.domain.caller import Call, Kind
 from mcp_tools_proxy.domain.components import ComponentSpec, Result
 from mcp_tools_proxy.domain.errors import DocumentNotFound, ProxyError, ServerUnavailable
 from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok, Outcome
-from mcp_tools_proxy.gateway.argument_checks.check_processes import CheckProcesses
+from mcp_tools_proxy.gateway.check_processes import CheckProcesses
 from mcp_tools_proxy.gateway.executor import Executor
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts
 from mcp_tools_proxy.gateway.lifecycle import Lifecycle, Phase

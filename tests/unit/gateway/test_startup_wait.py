@@ -1,6 +1,6 @@
 """Whether the start still waits for servers."""
 
-from mcp_tools_proxy.gateway.startup_wait import StartupWait
+from mcp_tools_proxy.gateway.lifecycle import StartupWait
 
 
 class Start:

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.errors import LoginsUnavailable
-from mcp_tools_proxy.domain.oauth.logins import LoginBinding, LoginOwner
-from mcp_tools_proxy.domain.oauth.server_auth import Grant, LoginFor
+from mcp_tools_proxy.domain.logins import LoginBinding, LoginOwner
+from mcp_tools_proxy.domain.server_auth import Grant, LoginFor
 from mcp_tools_proxy.encryption.record_cipher import RecordCipher
 from mcp_tools_proxy.logins.login_sealer import LoginSealer
 from mcp_tools_proxy.logins.owner_encoding import sealed_with

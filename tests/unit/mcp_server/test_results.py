@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from mcp_tools_proxy.domain.budget import BudgetStatus
 from mcp_tools_proxy.domain.errors import SectionNotFound, ServerBusy
-from mcp_tools_proxy.domain.limits.budget import BudgetStatus
 from mcp_tools_proxy.domain.outcome import Failed, Ok
 from mcp_tools_proxy.mcp_server.results import (
     completion_result,

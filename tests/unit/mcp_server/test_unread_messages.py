@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 from mcp_tools_proxy.domain.client import CapacityExceeded
-from mcp_tools_proxy.mcp_server.http.unread_messages import (
+from mcp_tools_proxy.mcp_server.http.legacy_sse import (
     LEAST_BYTES,
     MAX_UNREAD,
     MAX_WAITING_BYTES,

@@ -14,8 +14,8 @@ from mcp_tools_proxy.policy.definitions.comparison import read_definition
 from mcp_tools_proxy.policy.definitions.difference import Edit, differences, marked
 from mcp_tools_proxy.policy.definitions.flags import KnownNames
 from mcp_tools_proxy.policy.override_names import LOCAL_TOOLS
+from mcp_tools_proxy.wire.hidden_characters import HIDDEN
 from mcp_tools_proxy.wire.text import printable
-from mcp_tools_proxy.wire.unicode.hidden_characters import HIDDEN
 from tests.support.examples import at_most
 from tests.support.tables import each_row
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from mcp_tools_proxy.domain.audit.rule_source import RuleSource
-from mcp_tools_proxy.domain.limits.budget import CallField, LimitRule, LimitRules
+from mcp_tools_proxy.domain.budget import CallField, LimitRule, LimitRules
 from mcp_tools_proxy.ratelimit.budget_counter import BudgetCounter
 from mcp_tools_proxy.ratelimit.budget_limits import BudgetLimits
 from mcp_tools_proxy.ratelimit.limiter import Limiter

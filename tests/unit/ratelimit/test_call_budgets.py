@@ -7,9 +7,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.audit.rule_source import RuleSource
-from mcp_tools_proxy.domain.limits.budget import CallField, ChargedCall, LimitRule
+from mcp_tools_proxy.domain.budget import CallField, ChargedCall, LimitRule
 from mcp_tools_proxy.ratelimit.budget_limits import MAX_CACHED, BudgetLimits
-from mcp_tools_proxy.ratelimit.call_budgets import CallBudgets
+from mcp_tools_proxy.ratelimit.limiter import CallBudgets
 from tests.unit.ratelimit.limit_rules import UNLIMITED, rule
 
 CALL = ChargedCall("acme", "ann", "reader", "tickets", "tickets:find", "doc")

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 from limits.errors import StorageError
 
+from mcp_tools_proxy.domain.budget import ChargedCall
 from mcp_tools_proxy.domain.errors import RateLimitExceeded
-from mcp_tools_proxy.domain.limits.budget import ChargedCall
 from mcp_tools_proxy.ratelimit.budget_counter import BudgetCounter, CounterReading, CountingStorage
 from mcp_tools_proxy.ratelimit.budget_limits import BudgetLimits
 from mcp_tools_proxy.ratelimit.failover import MAX_CONCURRENT_CALLS, SharedStore

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcp_tools_proxy.domain.budget import ChargedCall
 from mcp_tools_proxy.domain.errors import RateLimitExceeded
-from mcp_tools_proxy.domain.limits.budget import ChargedCall
 from mcp_tools_proxy.ratelimit.budget_counter import BudgetCounter, CounterReading, CountingStorage
 from mcp_tools_proxy.ratelimit.budget_limits import BudgetLimits
 from mcp_tools_proxy.ratelimit.limiter import Limiter, build_limiter

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from mcp_tools_proxy.domain.oauth.logins import LoginOwner
-from mcp_tools_proxy.domain.oauth.server_auth import LoginFor
-from mcp_tools_proxy.telemetry.login_events import MAX_OWNERS, LoginChanges
+from mcp_tools_proxy.domain.logins import LoginOwner
+from mcp_tools_proxy.domain.server_auth import LoginFor
+from mcp_tools_proxy.telemetry.change_events import MAX_OWNERS, LoginChanges
 from mcp_tools_proxy.telemetry.recorder import Bound
 
 OWNER = LoginOwner(server_id="wiki", login_for=LoginFor.TENANT, tenant_id="acme")

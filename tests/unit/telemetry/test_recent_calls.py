@@ -5,8 +5,8 @@ import statistics
 
 import pytest
 
+from mcp_tools_proxy.domain.budget import BudgetStatus
 from mcp_tools_proxy.domain.errors import ProxyError, RateLimitExceeded, ToolFailed
-from mcp_tools_proxy.domain.limits.budget import BudgetStatus
 from mcp_tools_proxy.domain.outcome import CallRecord, Failed, Ok
 from mcp_tools_proxy.telemetry.recent_calls import (
     MAX_ROWS,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from mcp_tools_proxy.web.crash_handler import CrashHandler
+from mcp_tools_proxy.web.fast_routes import CrashHandler
 
 START = {"type": "http.response.start", "status": 200, "headers": []}
 

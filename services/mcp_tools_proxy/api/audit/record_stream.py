@@ -10,7 +10,7 @@ from mcp_tools_proxy.audit.audit_trail import AuditTrail
 from mcp_tools_proxy.audit.record_feed import LostRecords, RecordFeed
 from mcp_tools_proxy.domain.errors import ProxyError, ShuttingDown
 from mcp_tools_proxy.web.disconnect import disconnected
-from mcp_tools_proxy.web.headers.event_streams import EVENT_STREAM, PING, PING_S, STREAM_HEADERS
+from mcp_tools_proxy.web.event_streams import EVENT_STREAM, PING, PING_S, STREAM_HEADERS
 
 CHECK_S = 0.2
 """Seconds between two checks of the sender's right: with those of a change of the tokens file a

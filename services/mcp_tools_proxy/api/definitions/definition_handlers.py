@@ -7,7 +7,7 @@ from fastapi import Response
 from mcp_tools_proxy.api.definitions.definition_models import DefinitionChoice
 from mcp_tools_proxy.api.endpoint import ParsedRequest
 from mcp_tools_proxy.api.operator_gate import OperatorGate
-from mcp_tools_proxy.config.definitions.active_lock import ActiveLock
+from mcp_tools_proxy.config.active_lock import ActiveLock
 from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.domain.offers.definitions import DefinitionKey
 from mcp_tools_proxy.gateway.definitions.definition_acceptance import DefinitionAcceptance

@@ -22,7 +22,7 @@ from mcp_tools_proxy.domain.errors import InvalidRequest
 from mcp_tools_proxy.domain.identity import AssertedIdentity, roles_of
 from mcp_tools_proxy.domain.outcome import Ok
 from mcp_tools_proxy.gateway.executor import Executor
-from mcp_tools_proxy.tools.catalog.list_documents import LIST_DOCUMENTS, MAX_CURSOR_CHARS
+from mcp_tools_proxy.tools.list_documents import LIST_DOCUMENTS, MAX_CURSOR_CHARS
 from mcp_tools_proxy.web.disconnect import cancel_on_disconnect
 from mcp_tools_proxy.web.envelope import JSON, outcome_response
 from mcp_tools_proxy.web.fast_routes import DirectRoute

@@ -6,11 +6,11 @@ from mcp_tools_proxy.api.endpoint import ParsedRequest, single_values, validate
 from mcp_tools_proxy.api.limits.limit_models import LimitsQuery
 from mcp_tools_proxy.api.operator_gate import OperatorGate
 from mcp_tools_proxy.auth.caller_resolver import CallerResolver
+from mcp_tools_proxy.domain.budget import ChargedCall
 from mcp_tools_proxy.domain.caller import NO_TENANT, Call, Caller
 from mcp_tools_proxy.domain.components import DOCUMENT_ARGUMENT
 from mcp_tools_proxy.domain.errors import Forbidden, InvalidRequest
 from mcp_tools_proxy.domain.identity import AssertedIdentity, OperatorRight
-from mcp_tools_proxy.domain.limits.budget import ChargedCall
 from mcp_tools_proxy.gateway.call_checks import charged_call
 from mcp_tools_proxy.ratelimit.limiter import Limiter
 from mcp_tools_proxy.registry.registry import RegistryHolder

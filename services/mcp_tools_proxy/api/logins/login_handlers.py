@@ -12,10 +12,10 @@ from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
 from mcp_tools_proxy.domain.errors import Forbidden, IdentityRequired, InvalidRequest
 from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.domain.json_objects import without_none
-from mcp_tools_proxy.domain.oauth.logins import LoginAccess, LoginOwner
-from mcp_tools_proxy.domain.oauth.server_auth import LoginFor
-from mcp_tools_proxy.domain.oauth.sign_in_pages import SignInOffers
-from mcp_tools_proxy.telemetry.login_events import LOGIN_ENDED, login_fields
+from mcp_tools_proxy.domain.logins import LoginAccess, LoginOwner
+from mcp_tools_proxy.domain.server_auth import LoginFor
+from mcp_tools_proxy.domain.sign_in_pages import SignInOffers
+from mcp_tools_proxy.telemetry.change_events import LOGIN_ENDED, login_fields
 from mcp_tools_proxy.telemetry.recorder import caller_fields
 from mcp_tools_proxy.web.envelope import json_response
 from mcp_tools_proxy.web.request_refusals import (

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from mcp_tools_proxy.api.openapi.answer_models import AnswerModel, ErrorEnvelope
-from mcp_tools_proxy.domain.oauth.server_auth import SCOPE_CHARACTER
+from mcp_tools_proxy.domain.server_auth import SCOPE_CHARACTER
 from mcp_tools_proxy.wire.identifiers import Identifier, server_id_of
 
 ServerId = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(server_id_of)]

@@ -10,9 +10,9 @@ from mcp_tools_proxy.api.openapi.answer_models import (
     ErrorEnvelope,
 )
 from mcp_tools_proxy.api.openapi.shared_schemas import JsonSchema, add_schema
+from mcp_tools_proxy.web.event_streams import EVENT_STREAM
 from mcp_tools_proxy.web.fast_routes import Components
-from mcp_tools_proxy.web.headers.event_streams import EVENT_STREAM
-from mcp_tools_proxy.web.headers.rate_limit_headers import POLICY_HEADER, RATE_LIMIT_HEADER
+from mcp_tools_proxy.web.rate_limit_headers import POLICY_HEADER, RATE_LIMIT_HEADER
 from mcp_tools_proxy.web.trace_headers import TRACE_HEADER
 
 RETRY_AFTER = "Retry-After"

@@ -8,7 +8,7 @@ from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.errors import InvalidRequest
 from mcp_tools_proxy.domain.json_objects import without_none
-from mcp_tools_proxy.gateway.offers.server_offers import OfferedItem, OfferedItems
+from mcp_tools_proxy.gateway.server_offers import OfferedItem, OfferedItems
 
 PAGE_ITEMS = 100
 PAGE_BYTES = 1_048_576

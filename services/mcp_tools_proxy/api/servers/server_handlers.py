@@ -14,7 +14,7 @@ from mcp_tools_proxy.domain.errors import InvalidRequest, RouteNotFound
 from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.domain.server import ServerStatus, SessionCounts
-from mcp_tools_proxy.gateway.offers.server_offers import ServerOffers
+from mcp_tools_proxy.gateway.server_offers import ServerOffers
 from mcp_tools_proxy.telemetry.recorder import cut
 from mcp_tools_proxy.web.envelope import json_response
 from mcp_tools_proxy.web.request_refusals import add_to_operation

@@ -9,8 +9,7 @@ from mcp_tools_proxy.downstream.lazy_oauth import LazyOAuth
 from mcp_tools_proxy.downstream.oauth.client_registration import client_metadata
 from mcp_tools_proxy.downstream.oauth.oauth_access import now
 from mcp_tools_proxy.downstream.oauth.pages.own_issuer import OwnClient
-from mcp_tools_proxy.downstream.oauth.pages.page_flow import FindServer, PageFlow
-from mcp_tools_proxy.downstream.oauth.pages.sign_in_offers import PageOffers
+from mcp_tools_proxy.downstream.oauth.pages.page_flow import FindServer, PageFlow, PageOffers
 from mcp_tools_proxy.downstream.oauth.pages.sign_in_records import SignInRecords
 from mcp_tools_proxy.login_pages.page_routes import LoginPages
 from mcp_tools_proxy.logins.sign_ins.sign_in_store import RecordSealer

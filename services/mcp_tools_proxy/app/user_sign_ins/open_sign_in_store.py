@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from mcp_tools_proxy.app.open_logins import OpenLogins
-from mcp_tools_proxy.logins.sign_ins.memory_sign_ins import MemorySignIns
+from mcp_tools_proxy.logins.sign_ins.sign_in_store import MemorySignIns
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.settings.types import variable
 

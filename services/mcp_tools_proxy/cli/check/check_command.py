@@ -6,7 +6,7 @@ Tables or JSON go to stdout, progress and the log to stderr.
 import asyncio
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -18,16 +18,15 @@ from rich.console import Console
 from mcp_tools_proxy.app.dependency_checks import DependencyCheck, check_dependencies
 from mcp_tools_proxy.app.gateway import Gateway
 from mcp_tools_proxy.app.process_warnings import confinement_warnings
+from mcp_tools_proxy.auth.token_format import TokenEntry, read_lines
 from mcp_tools_proxy.cli.check.check_report import lines, print_report
 from mcp_tools_proxy.cli.check.json_report import report_facts
-from mcp_tools_proxy.cli.check.token_check import check_tokens
-from mcp_tools_proxy.cli.check.upgrade_notes import upgrade_notes
 from mcp_tools_proxy.cli.output import print_json
 from mcp_tools_proxy.config.loader import PRESET_FILES
 from mcp_tools_proxy.domain.configuration import Problem
 from mcp_tools_proxy.domain.errors import ConfigReadOnly
 from mcp_tools_proxy.domain.offers.definitions import LOCK_FILE
-from mcp_tools_proxy.domain.server import Transport
+from mcp_tools_proxy.domain.server import ServerConfig, Transport
 from mcp_tools_proxy.gateway.check.pinned_definitions import (
     DefinitionsReport,
     Shown,
@@ -35,17 +34,80 @@ from mcp_tools_proxy.gateway.check.pinned_definitions import (
     shown_by_presets,
     with_unstable,
 )
-from mcp_tools_proxy.gateway.check.report import (
-    CheckReport,
-    Files,
-    build_report,
-    read_files,
-)
+from mcp_tools_proxy.gateway.check.report import CheckReport, Files, build_report, read_files
 from mcp_tools_proxy.policy.definitions.new_lock import lock_of
 from mcp_tools_proxy.settings.settings import Settings, SettingsError
+from mcp_tools_proxy.settings.types import variable
 from mcp_tools_proxy.telemetry.logging import configure_logging, flush_logs
 from mcp_tools_proxy.wire.problem_texts import closest_match, did_you_mean
 from mcp_tools_proxy.wire.text import quote
+
+Servers = Sequence[ServerConfig]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpgradeNote:
+    """One change since the previous version.
+
+    ``version`` is the first version with the change, ``text`` the advice, and ``concerns`` tests
+    whether the change affects a configuration.
+    """
+
+    version: str
+    text: str
+    concerns: Callable[[Settings, Servers], bool]
+
+
+NOTES: Sequence[UpgradeNote] = ()
+"""Empty until a second version exists: there is no upgrade to 0.1.0."""
+
+
+def upgrade_notes(
+    settings: Settings, servers: Servers, notes: Sequence[UpgradeNote] = NOTES
+) -> list[str]:
+    """Return the texts of the notes that concern these settings and the servers of ``mcp.json``."""
+    return [note.text for note in notes if note.concerns(settings, servers)]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenReport:
+    """The tokens of ``auth_mode`` token, and what is wrong with their file."""
+
+    entries: Sequence[TokenEntry] = ()
+    problems: Sequence[Problem] = ()
+    warnings: Sequence[Problem] = ()
+
+
+def check_tokens(settings: Settings, agents: Container[str]) -> TokenReport:
+    """Check the tokens file; a token whose calls all name a missing profile is a warning."""
+    path = settings.tokens_file
+    if settings.auth_mode != "token" or path is None:
+        return TokenReport()
+    try:
+        read = read_lines(path.read_bytes())
+    except OSError as error:
+        reason = f"the file cannot be read: {error.strerror}; until it can, all tokens are refused"
+        problem = Problem(file="settings", path=variable("tokens_file"), message=reason)
+        return TokenReport(problems=[problem])
+    return TokenReport(
+        entries=read.entries,
+        problems=[
+            Problem(file=path.name, path=f"line {number}", message=f"is not a valid token: {why}")
+            for number, why in read.problems.items()
+        ],
+        warnings=[
+            Problem(
+                file=path.name,
+                path=f"token {entry.id}",
+                message=f"is for agent {quote(agent)}, which is not in agents.json: its calls "
+                "fail with AGENT_NOT_FOUND",
+            )
+            for entry in read.entries
+            for agent in sorted(entry.principal.agents or ())
+            if agent not in agents
+        ],
+    )
+
 
 PLAIN_WIDTH = 200
 """Width of the output, in columns, when it is no terminal."""

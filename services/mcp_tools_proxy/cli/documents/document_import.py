@@ -5,23 +5,27 @@ names the file; the other files go on, and the exit code is 1.
 """
 
 import asyncio
+import time
 import unicodedata
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from mcp_tools_proxy.cli.completions import document_files
 from mcp_tools_proxy.cli.documents.document_stores import (
     Folder,
     LoadSettings,
+    Unusable,
     open_writer,
     print_removed,
     run_command,
 )
-from mcp_tools_proxy.cli.documents.import_progress import page_progress
-from mcp_tools_proxy.cli.documents.vector_import import VectorImport, vector_import
 from mcp_tools_proxy.cli.options import identifier, ocr_languages, parse_languages
 from mcp_tools_proxy.cli.output import AsJson, counted, echo, print_json
 from mcp_tools_proxy.documents.document_file import InvalidDocument
@@ -33,10 +37,118 @@ from mcp_tools_proxy.documents.document_writer import (
     WriteFailed,
 )
 from mcp_tools_proxy.documents.importers.base import ImportFailed, ImportOptions, one_line
+from mcp_tools_proxy.documents.importers.base import Progress as PageProgress
 from mcp_tools_proxy.documents.importers.import_process import Importer, ImportUnavailable
 from mcp_tools_proxy.documents.importers.kinds import check_suffix, warning_about
 from mcp_tools_proxy.domain.document import Document, DocumentHead
+from mcp_tools_proxy.domain.errors import DocumentsUnavailable
+from mcp_tools_proxy.settings.embeddings import EmbeddingsSettings
 from mcp_tools_proxy.wire.text import quote
+
+if TYPE_CHECKING:
+    from mcp_tools_proxy.documents.embeddings.embeddings_client import EmbeddingsClient
+
+
+MAX_WAIT_S = 120.0
+"""Seconds that the vectors of one document may take."""
+
+
+class VectorImport:
+    """Makes vectors until the service fails once: the import itself does not depend on them."""
+
+    def __init__(self, client: "EmbeddingsClient | None", writer: DocumentWriter) -> None:
+        self._client = client
+        self._writer = writer
+
+    async def add(self, document: Document, version: str) -> None:
+        """Request and keep the vectors of a document; print why that failed, once."""
+        if self._client is None:
+            return
+        from mcp_tools_proxy.documents.embeddings.embeddings_client import (  # noqa: PLC0415
+            EmbeddingsFailed,
+        )
+        from mcp_tools_proxy.documents.embeddings.vector_maker import make_vectors  # noqa: PLC0415
+
+        try:
+            async with asyncio.timeout(MAX_WAIT_S):
+                made = await make_vectors(self._client, document, version)
+            if made is not None:
+                key = (document.tenant_id, document.doc_id)
+                await self._writer.vectors.write(key, made)
+        except TimeoutError:
+            self._stop(f"the service took over {MAX_WAIT_S:g} s")
+        except EmbeddingsFailed as error:
+            self._stop(f"the service {error.reason}")
+        except DocumentsUnavailable as error:
+            self._stop(error.message)
+
+    def _stop(self, reason: str) -> None:
+        self._client = None
+        echo(
+            f"no vectors were made: {reason}; the gateway makes them once the document is searched",
+            err=True,
+        )
+
+
+@asynccontextmanager
+async def vector_import(
+    settings: EmbeddingsSettings, writer: DocumentWriter
+) -> AsyncIterator[VectorImport]:
+    """Open what makes vectors. Raises Unusable where the package for it is missing."""
+    if settings.embeddings_url is None:
+        yield VectorImport(None, writer)
+        return
+    from mcp_tools_proxy.app.search_by_meaning import build_embeddings_client  # noqa: PLC0415
+    from mcp_tools_proxy.telemetry.metrics import Metrics  # noqa: PLC0415
+
+    try:
+        client = build_embeddings_client(settings, Metrics())
+    except ValueError as error:
+        raise Unusable(str(error)) from error
+    try:
+        yield VectorImport(client, writer)
+    finally:
+        if client is not None:
+            await client.aclose()
+
+
+LINE_S = 10.0
+"""Seconds between two lines where stderr is no terminal; a quick import prints none."""
+
+
+@contextmanager
+def page_progress(label: str) -> Iterator[PageProgress]:
+    """Show the pages of one file: as a bar on a terminal, else as a line now and then."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield progress_lines(label, time.monotonic)
+        return
+    bar = Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        redirect_stdout=False,
+    )
+    with bar:
+        task = bar.add_task(label, total=None)
+        yield lambda pages, total: bar.update(task, completed=pages, total=total)
+
+
+def progress_lines(label: str, clock: Callable[[], float]) -> PageProgress:
+    """Return what prints a line for a page once LINE_S have passed since the line before."""
+    printed_at = clock()
+
+    def show(pages: int, total: int) -> None:
+        nonlocal printed_at
+        if clock() - printed_at >= LINE_S:
+            printed_at = clock()
+            echo(f"{label}: page {pages} of {total}", err=True)
+
+    return show
+
 
 _Files = Annotated[
     list[Path],

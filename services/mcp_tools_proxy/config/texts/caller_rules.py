@@ -7,8 +7,8 @@ user, of a session that a tenant shares, would show one user's tickets to the ne
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from mcp_tools_proxy.config.auth_rules import OAuthSupport, auth_faults
 from mcp_tools_proxy.config.json_file import Location
-from mcp_tools_proxy.config.oauth.auth_rules import OAuthSupport, auth_faults
 from mcp_tools_proxy.config.server_entry import ServerEntry
 from mcp_tools_proxy.domain.caller_template import CallerPart, CallerTemplate
 from mcp_tools_proxy.domain.server import Transport

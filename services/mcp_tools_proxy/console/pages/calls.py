@@ -39,7 +39,7 @@ from mcp_tools_proxy.console.page_request import (
     page_address,
 )
 from mcp_tools_proxy.console.pages.servers.server_pages import server_path
-from mcp_tools_proxy.console.pages.tokens.token_pages import REVOKE_PATH
+from mcp_tools_proxy.console.pages.token_pages import REVOKE_PATH
 from mcp_tools_proxy.console.templates import Templates
 from mcp_tools_proxy.domain.audit.checks import CHECK_OF_CODE, Check
 from mcp_tools_proxy.domain.errors import InvalidRequest, MethodNotAllowed, ToolFailed

@@ -1,5 +1,6 @@
 """Who sees what: the tools of a caller with a preset, beside those of another, and why not."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,9 +11,29 @@ from mcp_tools_proxy.console.api_client import EXPLAIN_PATH, TOOLS_PATH, ApiRefu
 from mcp_tools_proxy.console.form_problems import problems_of
 from mcp_tools_proxy.console.page_endpoint import PageEndpoint, Pages
 from mcp_tools_proxy.console.page_request import Done, PageRequest, PageResult, PageView
-from mcp_tools_proxy.console.pages.rule_advice import what_to_change
 from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.wire.text import quote
+
+_ADVICE: Sequence[tuple[str, str]] = (
+    (r"preset_.* \$\.\w+", "Add the tool to this preset, or activate another preset."),
+    (r"mcp\.json \$\.defaultPresetId", "No preset is active. Activate one under “Access”."),
+    (r"agents\.json .*\.client_ids", "Add the tool’s server to this list in the agent’s profile."),
+    (r"agents\.json .*\.exclude_components", "Remove this entry from the agent’s profile."),
+    (r"agents\.json .*\.bind", "Bind an argument that the tool has, or remove the entry."),
+    (r"mcp\.json .*\.exclude", "Remove this entry. “exclude” of a server applies to all callers."),
+    (r"mcp\.json .*\.bind", "Bind an argument that the tool has, or remove the entry."),
+    (r"definitions\.lock\.json ", "Review and accept the changed definition under “Servers”."),
+    (r"document \$\.readers", "Add the user or one of their roles to the document’s readers."),
+    (r"settings ", "Set it, or specify a tenant in the request."),
+)
+"""By the beginning of a rule's file and place."""
+
+
+def what_to_change(rule: Mapping[str, str]) -> str:
+    """Return what to do about a rule, "" for one that only its place says."""
+    place = f"{rule['file']} {rule['path']}"
+    return next((advice for pattern, advice in _ADVICE if re.match(pattern, place)), "")
+
 
 PATH = "/console/visibility"
 ACTIVE = "/internal/mcp/presets/active"

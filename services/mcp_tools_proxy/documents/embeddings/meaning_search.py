@@ -1,12 +1,13 @@
 """Which chunks of a document mean what a query does; whatever fails, a search goes on without."""
 
 import asyncio
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 
+from mcp_tools_proxy.aiokits.backoff import Backoff
 from mcp_tools_proxy.documents.document_cache import CachedDocument
 from mcp_tools_proxy.documents.document_store import Key
-from mcp_tools_proxy.documents.embeddings.circuit import Circuit
 from mcp_tools_proxy.documents.embeddings.document_vectors import DocumentVectors
 from mcp_tools_proxy.documents.embeddings.embedding_answers import Vectors
 from mcp_tools_proxy.documents.embeddings.embeddings_client import (
@@ -17,6 +18,46 @@ from mcp_tools_proxy.documents.embeddings.vector_maker import MAX_CHUNKS, ReadDo
 from mcp_tools_proxy.documents.embeddings.vector_store import VectorStore
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable
 from mcp_tools_proxy.telemetry.metrics import Metrics
+
+PAUSES = Backoff(first_s=1.0, longest_s=60.0)
+
+
+class Circuit:
+    """Knows when a service may be called: not for a while after a failure, then by one caller.
+
+    The pauses grow with each failure in a row. ``clock`` returns seconds.
+    """
+
+    def __init__(
+        self, *, pauses: Backoff = PAUSES, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._pauses = pauses
+        self._clock = clock
+        self._failures = 0
+        self._next_call_at = 0.0
+        self._is_tried = False
+
+    def enter(self) -> bool:
+        """Return whether the caller may call the service, and then has to ``leave``."""
+        if self._failures == 0:
+            return True
+        if self._is_tried or self._clock() < self._next_call_at:
+            return False
+        self._is_tried = True
+        return True
+
+    def leave(self, *, has_failed: bool | None) -> None:
+        """Note how a call ended; None for one that was cancelled.
+
+        Calls that fail together are one failure.
+        """
+        self._is_tried = False
+        if has_failed is False:
+            self._failures = 0
+        elif has_failed and self._clock() >= self._next_call_at:
+            self._next_call_at = self._clock() + self._pauses.pause_s(self._failures)
+            self._failures += 1
+
 
 CANDIDATES = 24
 """Chunks that the rank by meaning is made of."""

@@ -5,9 +5,11 @@ import os
 import re
 import stat
 from array import array
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import unquote
+
+from pydantic_core import from_json
 
 from mcp_tools_proxy.documents.document_file import (
     BrokenFile,
@@ -17,11 +19,43 @@ from mcp_tools_proxy.documents.document_file import (
     tenant_of_folder,
 )
 from mcp_tools_proxy.documents.folder.file_listing import SUFFIX, Stamp, stamp_of
-from mcp_tools_proxy.documents.folder.page_spans import page_spans
 from mcp_tools_proxy.documents.versions import head_of
 from mcp_tools_proxy.domain.document import Document, DocumentHead, Section
 from mcp_tools_proxy.domain.fast_dataclass import dataclass
 from mcp_tools_proxy.wire.text import file_name_text, quote
+
+_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
+_COLON = re.compile(rb"\s*:")
+_OPENING, _CLOSING = b"[{", b"]}"
+
+
+def page_spans(content: bytes) -> "array[int]":
+    """Return the begin and end of each page's JSON text in a valid file: two numbers for a page.
+
+    Counted in bytes. 50 MB/s: a tenth of what it takes to read the file as a document.
+    """
+    spans = array("Q")
+    for start, end in _strings_of_pages(content):
+        spans.append(start)
+        spans.append(end)
+    return spans
+
+
+def _strings_of_pages(content: bytes) -> Iterator[tuple[int, int]]:
+    depth = 0
+    is_pages = False  # whether the last key of the outermost object is "pages"
+    for token in _TOKEN.finditer(content):
+        first = content[token.start()]
+        if first in _OPENING:
+            depth += 1
+        elif first in _CLOSING:
+            depth -= 1
+            if is_pages and depth == 1:
+                return
+        elif depth == 2 and is_pages:
+            yield token.span()
+        elif depth == 1 and _COLON.match(content, token.end()):
+            is_pages = from_json(token[0]) == "pages"
 
 
 def largest_file(document_bytes: int) -> int:

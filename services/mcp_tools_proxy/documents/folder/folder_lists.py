@@ -5,7 +5,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
-from mcp_tools_proxy.documents.catalog.catalog_query import (
+from mcp_tools_proxy.documents.catalog_query import (
     SEPARATOR,
     CatalogEntry,
     CatalogQuery,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic_core import from_json
 
-from mcp_tools_proxy.documents.catalog.catalog_query import CatalogEntry, CatalogQuery
+from mcp_tools_proxy.documents.catalog_query import CatalogEntry, CatalogQuery
 from mcp_tools_proxy.documents.document_store import (
     HEAD_ONLY,
     ChangeListener,

@@ -1,5 +1,6 @@
-"""Chooses the importer for a file by its suffix."""
+"""Chooses the importer for a file by its suffix, and imports plain text."""
 
+import re
 import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -8,15 +9,38 @@ from mcp_tools_proxy.documents.importers.base import (
     ImportFailed,
     ImportOptions,
     Progress,
+    build_document,
+    clean,
+    decode_text,
     no_progress,
+    paginate,
 )
 from mcp_tools_proxy.documents.importers.converted import import_csv, import_docx, import_html
 from mcp_tools_proxy.documents.importers.markdown import import_markdown
 from mcp_tools_proxy.documents.importers.ocr import TesseractReader
 from mcp_tools_proxy.documents.importers.pdf import import_pdf
-from mcp_tools_proxy.documents.importers.plain_text import import_plain
 from mcp_tools_proxy.documents.importers.textless_pages import pages_without_text, spell_pages
 from mcp_tools_proxy.domain.document import Document
+
+_PARAGRAPH_END = re.compile(r"\n[^\S\n]*\n\s*")
+
+
+def import_plain(data: bytes, options: ImportOptions) -> Document:
+    """Build a document from plain text: pages at form feeds, else of ≤ 8 kB at paragraph edges.
+
+    Raises ImportFailed when ``data`` is empty or ``decode_text`` cannot decode it.
+    """
+    text = decode_text(data)
+    if not clean(text).strip():
+        raise ImportFailed("is empty")
+    pages: tuple[str, ...]
+    if "\f" in text:
+        pages = tuple(clean(page) for page in text.removesuffix("\f").split("\f"))
+    else:
+        text = clean(text)
+        pages = paginate(text, [match.end() for match in _PARAGRAPH_END.finditer(text)])
+    return build_document(options, title="", pages=pages, headings=())
+
 
 _IMPORTERS: Mapping[str, Callable[[bytes, ImportOptions], Document]] = {
     ".md": import_markdown,

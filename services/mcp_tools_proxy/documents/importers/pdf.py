@@ -18,7 +18,7 @@ from mcp_tools_proxy.documents.importers.base import (
     one_line,
 )
 from mcp_tools_proxy.documents.importers.ocr import PageReader
-from mcp_tools_proxy.documents.importers.picture_pages import is_picture
+from mcp_tools_proxy.documents.importers.textless_pages import is_picture
 from mcp_tools_proxy.domain.document import Document
 
 

@@ -1,12 +1,13 @@
 """The store of documents in PostgreSQL: each reading is one statement, so of one version."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import asyncpg
 
-from mcp_tools_proxy.documents.catalog.catalog_query import CatalogEntry, CatalogQuery
+from mcp_tools_proxy.documents.catalog_query import CatalogEntry, CatalogQuery
 from mcp_tools_proxy.documents.document_store import ChangeListener, Key, Reading, Wanted
+from mcp_tools_proxy.documents.document_writer import KEEP_VERSIONS
 from mcp_tools_proxy.documents.postgres.change_feed import ChangeFeed
 from mcp_tools_proxy.documents.postgres.database import Connection, Database
 from mcp_tools_proxy.documents.postgres.older_rows import read_older
@@ -28,7 +29,9 @@ from mcp_tools_proxy.documents.postgres.statements import (
     SECTIONS,
     WHOLE,
 )
+from mcp_tools_proxy.documents.postgres.writer import PostgresWriter
 from mcp_tools_proxy.domain.document import DocumentHead
+from mcp_tools_proxy.domain.quota import Quota
 
 READ_TIMEOUT_S = 20.0
 """Seconds to read a PDF that is kept: one of 64 MB takes a few."""
@@ -192,3 +195,37 @@ def _pattern(word: str) -> str:
 def _in_range(number: int) -> int:
     """Return a page's number as far as PostgreSQL has integers."""
     return min(number, 2**31 - 1)
+
+
+class PostgresDocuments:
+    """Keeps up with documents in PostgreSQL (OpenDocuments)."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        timeout_s: float,
+        stale_s: float,
+        keep_versions: int = KEEP_VERSIONS,
+        quota: Quota | None = None,
+    ) -> None:
+        self.database = Database(url, timeout_s=timeout_s)
+        self._feed = ChangeFeed(self.database, stale_s=stale_s)
+        self.store = PostgresStore(self.database, self._feed)
+        self.writer = PostgresWriter(self.database, keep_versions=keep_versions, quota=quota)
+
+    def readiness(self) -> Mapping[str, object]:
+        """Return whether the database can be read, and how changes are known."""
+        return self._feed.state
+
+    async def connect(self) -> None:
+        """Check the database once, for no longer than a call waits; it may be away."""
+        await self._feed.check()
+
+    async def run(self) -> None:
+        """Follow the changes, until cancelled."""
+        await self._feed.run()
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self.database.close()

@@ -7,13 +7,9 @@ from contextlib import asynccontextmanager
 
 import asyncpg
 
-from mcp_tools_proxy.documents.catalog.catalog_query import folded_names
+from mcp_tools_proxy.documents.catalog_query import folded_names
 from mcp_tools_proxy.documents.document_file import InvalidDocument
-from mcp_tools_proxy.documents.document_quota import (
-    DocumentUsage,
-    check_quota,
-    facts_bytes,
-)
+from mcp_tools_proxy.documents.document_quota import DocumentUsage, check_quota, facts_bytes
 from mcp_tools_proxy.documents.document_store import Key
 from mcp_tools_proxy.documents.document_writer import (
     KEEP_VERSIONS,
@@ -24,7 +20,7 @@ from mcp_tools_proxy.documents.document_writer import (
     WriteFailed,
     check_expected,
 )
-from mcp_tools_proxy.documents.embeddings.vector_store import VectorStore
+from mcp_tools_proxy.documents.embeddings.vector_store import StoredVectors, VectorStore
 from mcp_tools_proxy.documents.postgres.database import Connection, Database
 from mcp_tools_proxy.documents.postgres.older_rows import keep_present, list_older
 from mcp_tools_proxy.documents.postgres.original_rows import keep_original
@@ -37,11 +33,54 @@ from mcp_tools_proxy.documents.postgres.rows import (
     stored,
 )
 from mcp_tools_proxy.documents.postgres.statements import HEAD, HEAD_COLUMNS, WHOLE
-from mcp_tools_proxy.documents.postgres.vectors import PostgresVectors
 from mcp_tools_proxy.documents.versions import head_of, rights_tag
 from mcp_tools_proxy.domain.document import Document, DocumentHead, Readers
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable
 from mcp_tools_proxy.domain.quota import Quota
+
+_READ = """
+SELECT dimension, data FROM mcp_tools_proxy.vectors
+WHERE tenant_id = $1 AND doc_id = $2 AND version = $3 AND model = $4
+"""
+_WRITE = """
+INSERT INTO mcp_tools_proxy.vectors (tenant_id, doc_id, version, model, dimension, data)
+SELECT tenant_id, doc_id, version, $4, $5, $6 FROM mcp_tools_proxy.documents
+WHERE tenant_id = $1 AND doc_id = $2 AND version = $3
+ON CONFLICT (tenant_id, doc_id) DO UPDATE
+SET version = excluded.version, model = excluded.model, dimension = excluded.dimension,
+    data = excluded.data
+"""
+
+
+class PostgresVectors:
+    """A VectorStore over a database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def read(self, key: Key, version: str, model: str) -> StoredVectors | None:
+        """Read the vectors of one version by one model; None when there are none."""
+        async with self._database.transaction(key[0]) as connection:
+            row = await connection.fetchrow(_READ, *map(sought, key), version, stored(model))
+        if row is None:
+            return None
+        return StoredVectors(
+            version=version, model=model, dimension=row["dimension"], data=row["data"]
+        )
+
+    async def write(self, key: Key, vectors: StoredVectors) -> None:
+        """Keep vectors in place of older ones; not if the document has another version now."""
+        transaction = self._database.transaction(key[0], timeout_s=WRITE_TIMEOUT_S)
+        async with transaction as connection:
+            await connection.execute(
+                _WRITE,
+                *map(stored, key),
+                vectors.version,
+                stored(vectors.model),
+                vectors.dimension,
+                vectors.data,
+            )
+
 
 WRITE_TIMEOUT_S = 60.0
 """Seconds for one change: a document of 64 MB takes a few."""

@@ -13,13 +13,62 @@ import tantivy
 from mcp_tools_proxy.documents.layout import by_begin, section_at, span_of_chunk
 from mcp_tools_proxy.documents.search.analysis import Analysis, clean, term_count
 from mcp_tools_proxy.documents.search.fields import CHUNK_TEXT, PAGE_TEXT, PLACE
-from mcp_tools_proxy.documents.search.fusion import fuse
 from mcp_tools_proxy.documents.search.matches import SCANNED_CHARS, MatchFinder
 from mcp_tools_proxy.documents.search.query import Concept, Concepts, any_of, heaviest
 from mcp_tools_proxy.documents.search.ranking import LISTING_FACTOR, PAGE_WEIGHT, covered, order
 from mcp_tools_proxy.documents.search.searched_text import SearchedText
 from mcp_tools_proxy.documents.search.vocabulary import Vocabulary
 from mcp_tools_proxy.domain.document import Chunk, Document, Hit, PageSpan
+
+KEPT = 3
+"""Ranks that an exact place keeps, or betters."""
+
+_DAMPING = 60
+"""Of reciprocal rank fusion: how little the first ranks differ (Cormack and others, 2009)."""
+
+
+def fuse(
+    by_words: Sequence[int],
+    by_meaning: Sequence[int],
+    *,
+    exact: Collection[int],
+    pages: Sequence[int],
+    max_results: int,
+) -> Sequence[tuple[int, float]]:
+    """Return the best places of two ranks with their scores, falling.
+
+    A place that is ``exact`` and among the first three by words comes no later than there. Else
+    the sum of the reciprocal ranks decides, and a page's second place counts less.
+    """
+    scores: dict[int, float] = {}
+    for ranked in (by_words, by_meaning):
+        for rank, place in enumerate(ranked, start=1):
+            scores[place] = scores.get(place, 0) + (_DAMPING + 1) / (_DAMPING + rank)
+    fused = order(scores, pages, len(scores))
+    kept = [place for place in by_words[:KEPT] if place in exact]
+    places = _with_kept([place for place, _ in fused], by_words, kept)[:max_results]
+    return _falling(places, dict(fused))
+
+
+def _with_kept(fused: Sequence[int], by_words: Sequence[int], kept: Collection[int]) -> list[int]:
+    """Return the fused places in order, with those to keep no later than by words."""
+    places = list(fused)
+    for rank, place in enumerate(by_words[:KEPT]):
+        if place in kept and places.index(place) > rank:
+            places.remove(place)
+            places.insert(rank, place)
+    return places
+
+
+def _falling(places: Sequence[int], scores: dict[int, float]) -> Sequence[tuple[int, float]]:
+    """Return places with scores; one that was moved forward has the next one's at least."""
+    ranked: list[tuple[int, float]] = []
+    score = 0.0
+    for place in reversed(places):
+        score = max(score, scores[place])
+        ranked.append((place, score))
+    return ranked[::-1]
+
 
 _CANDIDATES = 16
 """Chunks, and pages, whose scores are fused. With 24, 40, 80 the tuning half finds the same."""

@@ -6,8 +6,11 @@ import threading
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from urllib.parse import urlsplit
 
-from mcp_tools_proxy.documents.document_store import Key
+from mcp_tools_proxy.documents import cache_folder
+from mcp_tools_proxy.documents.document_repository import DocumentRepository
+from mcp_tools_proxy.documents.document_store import DocumentStore, Key
 from mcp_tools_proxy.documents.tenant_search.index_entries import FORMAT
 from mcp_tools_proxy.documents.tenant_search.index_files import IndexDamaged, IndexFiles
 from mcp_tools_proxy.documents.tenant_search.tenant_documents import TenantDocuments
@@ -120,3 +123,25 @@ class TenantIndexes:
             unused = next(it for it in self._indexes.values() if it is not self._busy)
             del self._indexes[unused.tenant_id]
             unused.close()
+
+
+def build_search_indexes(
+    store: DocumentStore,
+    repository: DocumentRepository,
+    *,
+    cache_dir: Path | None,
+    folder: Path,
+    url: str | None,
+) -> TenantIndexes:
+    """Build the indexes of a folder, or of the database of a URL."""
+    origin = str(folder.absolute()) if url is None else _database_of(url)
+    documents = TenantDocuments(store, repository.held)
+    indexes = TenantIndexes(cache_dir or cache_folder.default_folder(), origin, documents)
+    repository.listen(indexes)
+    return indexes
+
+
+def _database_of(url: str) -> str:
+    """Return the part of a URL that names the database, without its user and password."""
+    parts = urlsplit(url)
+    return f"postgresql://{parts.netloc.rpartition('@')[2]}{parts.path}"

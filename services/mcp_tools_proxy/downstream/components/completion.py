@@ -7,13 +7,13 @@ from typing import Any, TypeGuard
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import ComponentSpec, JsonObject, NamesNoDocument, Result
 from mcp_tools_proxy.domain.errors import InvalidArguments
+from mcp_tools_proxy.downstream.client_request_rules import input_required
 from mcp_tools_proxy.downstream.components.bound_arguments import BoundArguments
 from mcp_tools_proxy.downstream.components.remote_call import (
     RemoteCall,
     RemoteTarget,
     tool_failed_from,
 )
-from mcp_tools_proxy.downstream.relay.client_request_rules import input_required
 from mcp_tools_proxy.wire.encodable import encodable
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 from mcp_tools_proxy.wire.text import estimate_tokens, quote

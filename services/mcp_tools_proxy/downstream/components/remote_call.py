@@ -18,16 +18,20 @@ import structlog
 from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.caller import Call, Kind
+from mcp_tools_proxy.domain.caller_template import withheld_from_stand_in
 from mcp_tools_proxy.domain.components import ComponentSpec, Result
 from mcp_tools_proxy.domain.errors import (
     InternalError,
+    LoginRequired,
     ProxyError,
     QuotedText,
     ResultTooLarge,
     ToolFailed,
 )
+from mcp_tools_proxy.domain.server import ServerConfig
+from mcp_tools_proxy.domain.server_auth import LoginFor
 from mcp_tools_proxy.downstream.callers.caller_values import caller_meta
-from mcp_tools_proxy.downstream.callers.stand_ins import check_stand_in
+from mcp_tools_proxy.downstream.callers.text_filler import templates_of
 from mcp_tools_proxy.downstream.components.input_rounds import send_with_rounds, supports_all
 from mcp_tools_proxy.downstream.faults import MESSAGE_CHARS
 from mcp_tools_proxy.downstream.reconnecting_session import ReconnectingSession
@@ -39,6 +43,29 @@ from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 from mcp_tools_proxy.wire.mcp_protocol import CLIENT_ERROR_CODES
 from mcp_tools_proxy.wire.text import QUOTE_CHARS, estimate_tokens, quote
 from mcp_tools_proxy.wire.tracing import TRACE_ID_KEY, forwardable_meta
+
+
+def check_stand_in(config: ServerConfig) -> None:
+    """Check that a server works without anything of its callers, before a session is opened.
+
+    A session would begin a process without the variables that it needs. What goes with a call, as
+    bound arguments and ``forward``, is refused where it is filled in. Raises LoginRequired for the
+    login of a tenant or user, CredentialsMissing for all else.
+    """
+    auth, texts = config.auth, config.caller_texts
+    if auth is not None and auth.login_for is not LoginFor.DEPLOYMENT:
+        if not auth.grant.needs_person:
+            raise withheld_from_stand_in("auth")
+        raise LoginRequired(
+            f"server {config.server_id} needs the login of a {auth.login_for.value}, which is "
+            "never used when an operator acts for the user; the user has to make this call",
+            details={"server_id": config.server_id},
+        )
+    if config.assertion is not None:
+        raise withheld_from_stand_in("assertion")
+    if texts is not None and any(it.caller_parts for it in templates_of(texts)):
+        raise withheld_from_stand_in("part of the caller")
+
 
 BLOCKS = ("content", "messages", "contents")
 """The fields that hold the parts of a tool's, a prompt's and a resource's result."""

@@ -12,6 +12,7 @@ from mcp_tools_proxy.domain.components import JsonObject, NamesNoDocument, Promp
 from mcp_tools_proxy.domain.errors import InvalidArguments
 from mcp_tools_proxy.domain.offers.bindings import Binding
 from mcp_tools_proxy.domain.offers.view import Route
+from mcp_tools_proxy.downstream.client_request_rules import input_required
 from mcp_tools_proxy.downstream.components.bound_arguments import BoundArguments
 from mcp_tools_proxy.downstream.components.completion import Completion
 from mcp_tools_proxy.downstream.components.normalize import normalise_prompt_result
@@ -21,7 +22,6 @@ from mcp_tools_proxy.downstream.components.remote_call import (
     tool_failed_from,
 )
 from mcp_tools_proxy.downstream.reconnecting_session import ReconnectingSession
-from mcp_tools_proxy.downstream.relay.client_request_rules import input_required
 from mcp_tools_proxy.json_schema.bound_offers import bound_names
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 from mcp_tools_proxy.wire.problem_texts import join_first

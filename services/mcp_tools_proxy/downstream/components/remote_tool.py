@@ -9,22 +9,14 @@ from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import JsonObject, NamesNoDocument, Result, ToolSpec
-from mcp_tools_proxy.domain.errors import (
-    InvalidArguments,
-    ProxyError,
-    ResultTooLarge,
-    ToolFailed,
-)
+from mcp_tools_proxy.domain.errors import InvalidArguments, ProxyError, ResultTooLarge, ToolFailed
 from mcp_tools_proxy.domain.offers.bindings import Binding
 from mcp_tools_proxy.domain.offers.snapshot import CheckArguments
 from mcp_tools_proxy.domain.offers.view import Route
 from mcp_tools_proxy.domain.server import OutputSchemaCheck, ServerConfig
+from mcp_tools_proxy.downstream.client_request_rules import input_required
 from mcp_tools_proxy.downstream.components.bound_arguments import BoundArguments
-from mcp_tools_proxy.downstream.components.normalize import (
-    failure_of,
-    normalise_tool_result,
-)
-from mcp_tools_proxy.downstream.components.output_check import OutputCheck
+from mcp_tools_proxy.downstream.components.normalize import failure_of, normalise_tool_result
 from mcp_tools_proxy.downstream.components.remote_call import (
     RemoteCall,
     RemoteTarget,
@@ -34,14 +26,65 @@ from mcp_tools_proxy.downstream.components.remote_call import (
 )
 from mcp_tools_proxy.downstream.discovery.items import NO_ARGUMENTS_SCHEMA, check_of
 from mcp_tools_proxy.downstream.reconnecting_session import ReconnectingSession
-from mcp_tools_proxy.downstream.relay.client_request_rules import input_required
 from mcp_tools_proxy.json_schema.bound_offers import bound_schema
 from mcp_tools_proxy.json_schema.listed_schemas import with_object_properties
 from mcp_tools_proxy.json_schema.model_api.argument_names import ArgumentNames, aliases_of
-from mcp_tools_proxy.json_schema.required_defaults import with_defaults
+from mcp_tools_proxy.json_schema.validator import ArgumentCheck, compile_check, with_defaults
 from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
+from mcp_tools_proxy.telemetry.server_metrics import ServerMetrics
 from mcp_tools_proxy.wire.content_blocks import repeated_data_bytes
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
+from mcp_tools_proxy.wire.text import QUOTE_CHARS
+
+SUBJECT = "structuredContent"
+
+
+@dataclass(frozen=True, slots=True)
+class OutputCheck:
+    """Compares the structured content of one tool's results with its schema.
+
+    With ``is_enforced`` a result that does not match fails its call.
+    """
+
+    check: ArgumentCheck
+    spec: ToolSpec
+    metrics: ServerMetrics
+    is_enforced: bool
+
+    @classmethod
+    def build(cls, spec: ToolSpec, metrics: ServerMetrics, mode: OutputSchemaCheck) -> Self | None:
+        """Build the check of a tool; None where results are not compared.
+
+        That is so for a tool without a schema; discovery left out the broken ones.
+        """
+        if mode is OutputSchemaCheck.OFF or spec.output_schema is None:
+            return None
+        check = compile_check(spec.output_schema)
+        return cls(check, spec, metrics, mode is OutputSchemaCheck.ENFORCE)
+
+    def __call__(self, result: JsonObject, trace_id: str) -> None:
+        """Log and count a result that does not match. Raises ToolFailed where that is enforced."""
+        content = result.get("structured_content")
+        if content is None:
+            problem: str | None = f"{SUBJECT}: is missing"
+        else:
+            problem = self.check.mismatch(content, SUBJECT)
+        if problem is None:
+            return
+        self.metrics.output_mismatched()
+        log.warning(
+            "server.output_mismatch",
+            server_id=self.spec.server_id,
+            tool=self.spec.name[:QUOTE_CHARS],
+            trace_id=trace_id,
+            problem=problem,
+        )
+        if self.is_enforced:
+            raise ToolFailed(
+                f"{self.spec.name} failed: its server's result does not match the tool's "
+                f"outputSchema: {problem}; the tool ran, so check what it did, and tell the user"
+            )
+
 
 _OWN_FIELDS = frozenset({"name", "description", "inputSchema", "outputSchema", "annotations"})
 """The fields of a descriptor that ToolSpec has fields for; all others become its ``extra``."""

@@ -36,10 +36,10 @@ from mcp_tools_proxy.aiokits.exception_groups import first_cause
 from mcp_tools_proxy.aiokits.reopen_stream import keep_stream_open
 from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
+from mcp_tools_proxy.downstream.call_relay import CallRelay
 from mcp_tools_proxy.downstream.connection import CallHeaders, OnListChanged, ResultNotAnObject
 from mcp_tools_proxy.downstream.mcp_client.negotiate import negotiate, probe_timeout_for
 from mcp_tools_proxy.downstream.mcp_client.subscription_sync import sync_by_requests, sync_by_stream
-from mcp_tools_proxy.downstream.relay.call_relay import CallRelay
 from mcp_tools_proxy.downstream.resource_subscriptions import ResourceSubscriptions
 from mcp_tools_proxy.wire.mcp_protocol import has_header_parameters
 from mcp_tools_proxy.wire.version import VERSION

@@ -15,6 +15,7 @@ from mcp.types import (
 )
 
 from mcp_tools_proxy.domain.server import ServerConfig
+from mcp_tools_proxy.downstream.client_request_rules import CLIENT_REQUESTS
 from mcp_tools_proxy.downstream.connection import (
     ConnectionFailure,
     ResponseTooLarge,
@@ -27,7 +28,6 @@ from mcp_tools_proxy.downstream.mcp_client.large_messages import (
     parse_json,
     parse_large_json,
 )
-from mcp_tools_proxy.downstream.relay.client_request_rules import CLIENT_REQUESTS
 from mcp_tools_proxy.wire.json_structure import structure_sizes
 
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from mcp_tools_proxy.domain.oauth.server_auth import SCOPE_CHARACTER
+from mcp_tools_proxy.domain.server_auth import SCOPE_CHARACTER
 
 _SCHEME = re.compile(r"(?:^|,)\s*bearer(?=\s|,|$)", re.IGNORECASE)
 _PARAMETER = re.compile(r'(?<![\w-])([A-Za-z0-9_-]++)\s*+=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))')

@@ -7,7 +7,7 @@ from mcp.shared.auth import OAuthClientInformationFull
 from pydantic import ValidationError
 from yarl import URL
 
-from mcp_tools_proxy.domain.oauth.server_auth import OAuthClient
+from mcp_tools_proxy.domain.server_auth import OAuthClient
 from mcp_tools_proxy.downstream.oauth.device_flow import DEVICE_CODE_GRANT
 from mcp_tools_proxy.downstream.oauth.discovery import Issuer
 from mcp_tools_proxy.downstream.oauth.oauth_web import OAuthRefused, OAuthWeb

@@ -14,7 +14,7 @@ from pydantic import AnyHttpUrl, ValidationError
 from yarl import URL
 
 from mcp_tools_proxy.domain.kept_errors import without_frames
-from mcp_tools_proxy.domain.oauth.server_auth import ServerAuth, is_same_issuer
+from mcp_tools_proxy.domain.server_auth import ServerAuth, is_same_issuer
 from mcp_tools_proxy.downstream.oauth.challenge import Challenge, read_challenge, read_scopes
 from mcp_tools_proxy.downstream.oauth.oauth_web import (
     HttpAnswer,

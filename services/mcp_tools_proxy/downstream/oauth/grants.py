@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from mcp_tools_proxy.domain.identity import CallerJwt
-from mcp_tools_proxy.domain.oauth.server_auth import Grant, ServerAuth
+from mcp_tools_proxy.domain.server_auth import Grant, ServerAuth
 from mcp_tools_proxy.downstream.oauth.discovery import Discovered, Issuer
 from mcp_tools_proxy.downstream.oauth.oauth_web import OAuthRefused, OAuthWeb
 from mcp_tools_proxy.downstream.oauth.token_endpoint import (

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from yarl import URL
 
-from mcp_tools_proxy.domain.oauth.logins import Login, LoginBinding, LoginOwner
-from mcp_tools_proxy.domain.oauth.server_auth import Grant
+from mcp_tools_proxy.domain.logins import Login, LoginBinding, LoginOwner
+from mcp_tools_proxy.domain.server_auth import Grant
 from mcp_tools_proxy.downstream.oauth.discovery import Discovered, Issuer
 from mcp_tools_proxy.downstream.oauth.oauth_web import OAuthRefused, OAuthWeb, error_code
 from mcp_tools_proxy.downstream.oauth.token_endpoint import AccessToken, IssuerClient, TokenEndpoint

@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import LoginRequired
-from mcp_tools_proxy.domain.oauth.server_auth import LoginFor, ServerAuth
 from mcp_tools_proxy.domain.proxies import NO_PROXIES, Proxies
 from mcp_tools_proxy.domain.server import ServerConfig
+from mcp_tools_proxy.domain.server_auth import LoginFor, ServerAuth
 from mcp_tools_proxy.domain.server_networks import ANY_NETWORK, ServerNetworks
 from mcp_tools_proxy.downstream.connection import SessionAccess
 from mcp_tools_proxy.downstream.oauth.oauth_web import OAuthWeb

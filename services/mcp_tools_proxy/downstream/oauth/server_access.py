@@ -15,15 +15,15 @@ from mcp_tools_proxy.domain.errors import (
     ServerUnavailable,
 )
 from mcp_tools_proxy.domain.identity import CallerJwt
-from mcp_tools_proxy.domain.oauth.logins import LoginOwner
-from mcp_tools_proxy.domain.oauth.server_auth import (
+from mcp_tools_proxy.domain.logins import LoginOwner
+from mcp_tools_proxy.domain.server import ServerConfig
+from mcp_tools_proxy.domain.server_auth import (
     Grant,
     LoginFor,
     OAuthClient,
     ServerAuth,
     is_same_issuer,
 )
-from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.downstream.oauth.challenge import Challenge
 from mcp_tools_proxy.downstream.oauth.discovery import (
     Discovered,

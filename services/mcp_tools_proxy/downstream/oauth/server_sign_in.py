@@ -5,9 +5,9 @@ from contextlib import suppress
 
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import LoginsUnavailable
-from mcp_tools_proxy.domain.oauth.logins import EndedLogin, Login, LoginOwner
-from mcp_tools_proxy.domain.oauth.server_auth import ServerAuth, is_same_issuer
+from mcp_tools_proxy.domain.logins import EndedLogin, Login, LoginOwner
 from mcp_tools_proxy.domain.server import ServerConfig
+from mcp_tools_proxy.domain.server_auth import ServerAuth, is_same_issuer
 from mcp_tools_proxy.downstream.oauth.client_registration import (
     BROWSER_GRANTS,
     DEVICE_GRANTS,

@@ -9,14 +9,14 @@ import structlog
 from yarl import URL
 
 from mcp_tools_proxy.domain.errors import LoginsUnavailable, QuotaExceeded
-from mcp_tools_proxy.domain.oauth.logins import (
+from mcp_tools_proxy.domain.logins import (
     EndedLogin,
     Login,
     LoginBinding,
     LoginFacts,
     LoginOwner,
 )
-from mcp_tools_proxy.domain.oauth.server_auth import Grant, is_same_issuer
+from mcp_tools_proxy.domain.server_auth import Grant, is_same_issuer
 from mcp_tools_proxy.downstream.oauth.discovery import Discovered, Issuer, find_issuer, origins_of
 from mcp_tools_proxy.downstream.oauth.oauth_web import IssuerUnavailable, OAuthRefused, OAuthWeb
 from mcp_tools_proxy.downstream.oauth.token_endpoint import (

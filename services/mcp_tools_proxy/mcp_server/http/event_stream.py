@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from starlette.types import Send
 
 from mcp_tools_proxy.mcp_server.results import Json
-from mcp_tools_proxy.web.headers.event_streams import EVENT_STREAM, PING, PING_S, STREAM_HEADERS
+from mcp_tools_proxy.web.event_streams import EVENT_STREAM, PING, PING_S, STREAM_HEADERS
 from mcp_tools_proxy.wire.encoded_list import encode_message
 from mcp_tools_proxy.wire.mcp_protocol import HTTP_STATUS_OF_ERROR
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.quotations import make_quotations
-from mcp_tools_proxy.documents.quotes.quotable_document import (
+from mcp_tools_proxy.documents.quotable_document import (
     MAX_MATCHES,
     MAX_TRIED,
     QuotableDocument,

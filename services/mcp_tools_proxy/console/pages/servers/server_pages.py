@@ -1,7 +1,9 @@
 """One server: how it is, what it offers, what has changed, who is signed in, and what to do."""
 
+import re
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
+from itertools import islice
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -25,13 +27,126 @@ from mcp_tools_proxy.console.pages.servers.definition_changes import (
     parts_of,
 )
 from mcp_tools_proxy.console.pages.servers.offered_items import show_item, show_offers
-from mcp_tools_proxy.console.pages.servers.server_advice import advice_on, sign_in_command
 from mcp_tools_proxy.console.pages.servers.server_facts import calls_of_servers, is_for_all
 from mcp_tools_proxy.console.pages.servers.server_list import LIST_PATH, list_servers
-from mcp_tools_proxy.console.pages.servers.server_logins import end_login, show_logins
 from mcp_tools_proxy.console.sentences import sentence
 from mcp_tools_proxy.domain.errors import InvalidRequest, RouteNotFound
 from mcp_tools_proxy.domain.identity import OperatorRight
+
+_OF_STATES: Mapping[str, str] = {
+    "connecting": "First connection attempt in progress.",
+    "unreachable": "Never connected; retrying at least every 30 seconds. Its tools are unknown "
+    "until the first connection.",
+    "reconnecting": "Connection lost; retrying at least every 30 seconds. Its tools stay listed.",
+    "failed": "The server is reachable but does not work with its entry in mcp.json. The gateway "
+    "retries every few minutes, and when the entry changes.",
+    "login_required": "Sign-in required before the gateway can use this server.",
+    "disabled": "Disabled by “enabled”: false in its entry in mcp.json. Remove it to enable the "
+    "server.",
+    "invalid": "Its entry in mcp.json is invalid. Changes to the file are applied within a second. "
+    "Restart the gateway after changing a variable or a setting.",
+}
+
+_OF_ERRORS: Sequence[tuple[str, str]] = (
+    (
+        r"(?i)certificate",
+        "Add the certificate of the server’s certificate authority to the file set by "
+        "SSL_CERT_FILE in the gateway’s environment.",
+    ),
+    (
+        r"was not found|cannot be started",
+        "Set an absolute path as its “command”. In a container, the image must contain the "
+        "program.",
+    ),
+    (
+        r"refused|no route|unreachable|resolved|no answer from its address",
+        "Check that the server is running and listens at the “url” in its entry.",
+    ),
+    (
+        r"variable|is not set",
+        "Set the variable in the gateway’s environment, not in its .env file, and restart the "
+        "gateway.",
+    ),
+    (r"(?i)redirect", "Set the “url” in its entry to the redirect target."),
+    (
+        r"did not answer|in time",
+        "Check the server’s log. If the server starts slowly, increase “connectTimeoutSeconds”.",
+    ),
+    (
+        r"invalid_client|unauthorized_client|invalid_grant",
+        "Check the client’s ID, secret and permissions at the issuer.",
+    ),
+    (
+        r"\b401\b|\b403\b",
+        "The server rejects the gateway’s credentials. Check the token or headers in its entry.",
+    ),
+)
+
+_COMMAND = re.compile(r"sign in with: (mcp-tools-proxy login .{1,300})$")
+
+
+def advice_on(server: Mapping[str, Any]) -> list[str]:
+    """Return what its state means and what to do, in sentences; nothing for one that works."""
+    advice = [_OF_STATES[server["state"]]] if server["state"] in _OF_STATES else []
+    if server.get("stale"):
+        advice.append("Its lists could not be refreshed and may be out of date.")
+    error = server.get("last_error")
+    if error is not None and server["state"] not in ("ready", "disabled", "login_required"):
+        found = (text for pattern, text in _OF_ERRORS if re.search(pattern, error))
+        advice += islice(found, 1)
+    return advice
+
+
+def sign_in_command(server: Mapping[str, Any]) -> str | None:
+    """Return the command that signs in to a server which waits for it; None for any other."""
+    if server["state"] != "login_required":
+        return None
+    found = _COMMAND.search(server.get("last_error") or "")
+    return found[1] if found else f"mcp-tools-proxy login {server['server_id']}"
+
+
+API_PATH = "/internal/mcp/logins"
+PAGE_LOGINS = 40
+
+
+async def show_logins(page: PageRequest, server_id: str) -> Mapping[str, Any]:
+    """Return what the tab shows: the logins, or why there are none to be shown here."""
+    shown = {"tenant_id": page.tenant(), "user_id": page.query("user_id")}
+    try:
+        answer = await page.api.get(API_PATH, {"server_id": server_id, **shown})
+    except ApiRefused as error:
+        if error.status == HTTPStatus.FORBIDDEN and page.may(OperatorRight.LOGINS):
+            return {**shown, "logins_elsewhere": error.message}
+        if error.status == HTTPStatus.UNPROCESSABLE_ENTITY:
+            return {
+                **shown,
+                "logins": [],
+                "login_problem": sentence(error.message),
+                "logins_left_out": 0,
+            }
+        raise
+    logins = answer["logins"]
+    return {
+        **shown,
+        "logins": logins[:PAGE_LOGINS],
+        "logins_left_out": max(len(logins) - PAGE_LOGINS, 0),
+    }
+
+
+async def end_login(page: PageRequest, server_id: str) -> str:
+    """End one login, and return what to say of it."""
+    form = page.form
+    query = {
+        "server_id": server_id,
+        "for": form.text("for"),
+        "tenant_id": page.tenant_id or unquote(form.text("tenant_id")),
+        "user_id": unquote(form.text("user_id")),
+    }
+    answer = await page.api.send("DELETE", API_PATH, query)
+    if answer.json["removed"]:
+        return "Login ended: revoked at its issuer and deleted here."
+    return "The login had already ended."
+
 
 MAX_POLLS = 5
 """Times that a page looks again by itself, every 2 s, while a server is being connected to."""

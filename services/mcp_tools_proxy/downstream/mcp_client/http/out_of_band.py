@@ -21,6 +21,8 @@ from mcp.shared.jsonrpc_dispatcher import handler_exception_to_error_data
 from mcp.shared.transport_context import TransportContext
 from pydantic import ValidationError
 
+from mcp_tools_proxy.downstream.call_relay import CallRelay
+from mcp_tools_proxy.downstream.client_request_rules import CLIENT_REQUESTS
 from mcp_tools_proxy.downstream.connection import ConnectionFailure, OnListChanged
 from mcp_tools_proxy.downstream.mcp_client.http.http_endpoint import HttpEndpoint
 from mcp_tools_proxy.downstream.mcp_client.in_flight import (
@@ -30,8 +32,6 @@ from mcp_tools_proxy.downstream.mcp_client.in_flight import (
     InFlight,
 )
 from mcp_tools_proxy.downstream.mcp_client.messages import LIST_CHANGED
-from mcp_tools_proxy.downstream.relay.call_relay import CallRelay
-from mcp_tools_proxy.downstream.relay.client_request_rules import CLIENT_REQUESTS
 
 _SEND_TIMEOUT_S = 5.0  # for a message without response, such as a cancellation
 

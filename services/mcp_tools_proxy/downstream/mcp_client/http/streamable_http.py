@@ -20,6 +20,7 @@ from mcp.types import METHOD_NOT_FOUND, REQUEST_TIMEOUT
 from mcp_tools_proxy.aiokits.reopen_stream import LONGEST_DELAY_S, keep_stream_open
 from mcp_tools_proxy.domain.kept_errors import without_frames
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
+from mcp_tools_proxy.downstream.call_relay import CallRelay
 from mcp_tools_proxy.downstream.connection import (
     AccessRefused,
     ConnectionFailure,
@@ -46,7 +47,6 @@ from mcp_tools_proxy.downstream.mcp_client.messages import (
     result_of,
     structure_limit,
 )
-from mcp_tools_proxy.downstream.relay.call_relay import CallRelay
 from mcp_tools_proxy.wire.json_rpc import JsonRpcError
 
 _CANCEL_DELAY_S = 0.05  # the request may still be on its way, over another TCP connection

@@ -30,6 +30,8 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from mcp_tools_proxy.domain.kept_errors import without_frames
 from mcp_tools_proxy.domain.server import ServerConfig, Transport
+from mcp_tools_proxy.downstream.call_relay import CallRelay
+from mcp_tools_proxy.downstream.client_request_rules import CLIENT_REQUESTS
 from mcp_tools_proxy.downstream.connection import (
     ConnectionFailure,
     OnListChanged,
@@ -51,8 +53,6 @@ from mcp_tools_proxy.downstream.mcp_client.messages import (
     structure_limit,
     to_session_message,
 )
-from mcp_tools_proxy.downstream.relay.call_relay import CallRelay
-from mcp_tools_proxy.downstream.relay.client_request_rules import CLIENT_REQUESTS
 from mcp_tools_proxy.wire.mcp_protocol import is_transport_header
 
 log = structlog.get_logger()

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from pydantic import TypeAdapter, ValidationError
 
-from mcp_tools_proxy.domain.oauth.logins import LoginOwner
-from mcp_tools_proxy.domain.oauth.server_auth import LoginFor
-from mcp_tools_proxy.domain.oauth.sign_in_pages import PENDING_S, BrowserRedirect, SignInRefused
+from mcp_tools_proxy.domain.logins import LoginOwner
+from mcp_tools_proxy.domain.server_auth import LoginFor
+from mcp_tools_proxy.domain.sign_in_pages import PENDING_S, BrowserRedirect, SignInRefused
 from mcp_tools_proxy.downstream.oauth.login_flow import PendingLogin
 from mcp_tools_proxy.downstream.oauth.pages.browser_secret import BrowserSecret
 from mcp_tools_proxy.downstream.oauth.pages.own_issuer import OwnClient, OwnIssuer, Verify

@@ -8,7 +8,7 @@ from yarl import URL
 
 from mcp_tools_proxy.domain.errors import Unauthenticated
 from mcp_tools_proxy.domain.identity import Principal
-from mcp_tools_proxy.domain.oauth.logins import LoginOwner
+from mcp_tools_proxy.domain.logins import LoginOwner
 from mcp_tools_proxy.downstream.oauth.discovery import (
     Issuer,
     find_issuer,

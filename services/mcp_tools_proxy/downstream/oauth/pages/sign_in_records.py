@@ -9,8 +9,8 @@ from typing import Literal, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from mcp_tools_proxy.domain.errors import LoginsUnavailable
-from mcp_tools_proxy.domain.oauth.logins import LoginOwner
-from mcp_tools_proxy.domain.oauth.sign_in_pages import PENDING_S, Closing
+from mcp_tools_proxy.domain.logins import LoginOwner
+from mcp_tools_proxy.domain.sign_in_pages import PENDING_S, Closing
 from mcp_tools_proxy.downstream.oauth.challenge import MAX_SCOPES
 from mcp_tools_proxy.downstream.oauth.login_flow import PendingLogin
 from mcp_tools_proxy.logins.sign_ins.sign_in_store import (

@@ -1,1 +1,0 @@
-"""The lock of definitions: its file, and what of it is in force."""

@@ -1,1 +1,0 @@
-"""The pages of bearer tokens: which there are, make one, revoke one."""

@@ -1,1 +1,0 @@
-"""Pages of documents as images, rendered from the PDF that a document was imported from."""

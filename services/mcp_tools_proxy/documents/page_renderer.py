@@ -1,0 +1,186 @@
+"""Renders pages in processes of their own, as files are imported."""
+
+import asyncio
+import json
+import re
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from io import BytesIO
+from weakref import WeakValueDictionary
+
+from pydantic_core import from_json
+
+from mcp_tools_proxy.documents.fair_places import FairPlaces, NoPlace, Refusal
+from mcp_tools_proxy.documents.importers.base import one_line
+from mcp_tools_proxy.documents.importers.import_process import (
+    ImportUnavailable,
+    feed,
+    worker_process,
+)
+
+WORKER = (sys.executable, "-I", "-m", "mcp_tools_proxy.documents.render_worker")
+
+MOST_AT_ONCE = 2
+"""Pages that are rendered at once, one of each tenant; others wait."""
+
+MOST_WAITING = 24
+"""Tenants that wait for a place."""
+
+MOST_OF_TENANT = 16
+"""Pages of a tenant that wait for its turn."""
+
+WAIT_S = 30.0
+"""Seconds that a page waits for its turn, and then for a place."""
+
+TIMEOUT_S = 30.0
+"""Seconds for one page in its place; its CPU ends it sooner, unless it sleeps."""
+
+SHARE_S = 5.0
+"""Seconds after which a page ends while another tenant waits. A page takes 0.3 s; two tenants with
+pages of 30 s kept others waiting until their time was over."""
+
+_PAGE = "page"
+_REASONS: Mapping[Refusal, str] = {
+    Refusal.OWN_WORK: "another page of this tenant is being rendered",
+    Refusal.MANY_WAIT: "too many tenants are waiting for a page",
+    Refusal.WAITED_TOO_LONG: "pages of other tenants are being rendered",
+    Refusal.SHARE_IS_OVER: "it took over {share_s:g} s while other tenants waited",
+}
+
+_REASON_CHARS = 200
+_IMAGE = re.compile(rb"image (image/[a-z]{1,9}) (\d{1,9}) (\d{1,6}) (\d{1,6})\n")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageImage:
+    """A page as an image."""
+
+    media_type: str
+    data: bytes
+    width: int
+    height: int
+
+
+class NotRendered(Exception):
+    """There is no image of a page; ``reason`` is one line, for a person.
+
+    ``is_lasting`` is whether there will be none the next time, either.
+    """
+
+    def __init__(self, reason: str, *, is_lasting: bool) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.is_lasting = is_lasting
+
+
+class PageRenderer:
+    """Renders pages, at most two at once; for one event loop."""
+
+    def __init__(
+        self,
+        *,
+        max_image_bytes: int,
+        worker: Sequence[str] = WORKER,
+        timeout_s: float = TIMEOUT_S,
+        wait_s: float = WAIT_S,
+        share_s: float = SHARE_S,
+    ) -> None:
+        self._max_image_bytes = max_image_bytes
+        self._worker = worker
+        self._timeout_s = timeout_s
+        self._wait_s = wait_s
+        self._places = FairPlaces(
+            most_at_once=MOST_AT_ONCE,
+            most_of_a_kind=MOST_AT_ONCE,
+            most_waiting=MOST_WAITING,
+            wait_s=wait_s,
+            shares_s={_PAGE: share_s},
+        )
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """By tenant. A lock stays while a page holds it or waits for it."""
+        self._waiting: Counter[str] = Counter()
+        """Pages that wait for their tenant's turn."""
+
+    def __repr__(self) -> str:
+        return f"<PageRenderer: {self._places.running} running, {self._places.waiting} waiting>"
+
+    @asynccontextmanager
+    async def place(self, tenant_id: str) -> AsyncIterator[None]:
+        """Wait for a tenant's turn and a place, and hold them during the block. Raises NotRendered.
+
+        The PDF is in memory during the block, which has the time for one page, or its share while
+        another tenant waits.
+        """
+        try:
+            async with (
+                self._turn(tenant_id),
+                self._places.place(tenant_id, kind=_PAGE, timeout_s=self._timeout_s),
+            ):
+                yield
+        except NoPlace as error:
+            reason = _REASONS[error.refusal].format(share_s=error.share_s)
+            raise NotRendered(reason, is_lasting=False) from None
+        except TimeoutError:
+            reason = f"it was not rendered within {self._timeout_s:g} s"
+            raise NotRendered(reason, is_lasting=False) from None
+
+    async def render(self, pdf: bytes, page: int) -> PageImage:
+        """Render a page (1-based). Raises NotRendered."""
+        request = json.dumps({"page": page, "max_bytes": self._max_image_bytes}).encode() + b"\n"
+        try:
+            async with (
+                worker_process(self._worker) as (_, output, sink),
+                asyncio.TaskGroup() as group,
+            ):
+                feeding = group.create_task(feed(sink, request, BytesIO(pdf)))
+                answer = await self._receive(output)
+                feeding.cancel()
+        except ImportUnavailable as error:
+            raise NotRendered("no process can be started now", is_lasting=False) from error
+        if isinstance(answer, NotRendered):
+            raise answer
+        return answer
+
+    @asynccontextmanager
+    async def _turn(self, tenant_id: str) -> AsyncIterator[None]:
+        """Wait for the turn of a tenant, and hold it during the block. Raises NotRendered."""
+        if self._waiting[tenant_id] >= MOST_OF_TENANT:
+            reason = f"{MOST_OF_TENANT} other pages of this tenant wait"
+            raise NotRendered(reason, is_lasting=False)
+        lock = self._turns.setdefault(tenant_id, asyncio.Lock())
+        self._waiting[tenant_id] += 1
+        try:
+            async with asyncio.timeout(self._wait_s):
+                await lock.acquire()
+        except TimeoutError:
+            raise NotRendered(
+                "other pages of this tenant are being rendered", is_lasting=False
+            ) from None
+        finally:
+            self._waiting[tenant_id] -= 1
+            self._waiting += Counter()  # without those of whom none waits
+        try:
+            yield
+        finally:
+            lock.release()
+
+    async def _receive(self, output: asyncio.StreamReader) -> PageImage | NotRendered:
+        """Return the image, or why there is none: the group of tasks would wrap what is raised."""
+        broken = NotRendered("the renderer failed", is_lasting=True)
+        try:
+            line = await output.readline()
+            if found := _IMAGE.fullmatch(line):
+                size, width, height = map(int, found.groups()[1:])
+                if size <= self._max_image_bytes:
+                    data = await output.readexactly(size)
+                    media_type = found[1].decode()
+                    return PageImage(media_type=media_type, data=data, width=width, height=height)
+            elif line.startswith(b"failed "):
+                reason = one_line(str(from_json(line.removeprefix(b"failed "))))
+                return NotRendered(reason[:_REASON_CHARS], is_lasting=True)
+        except (ValueError, asyncio.IncompleteReadError):
+            return broken
+        return broken

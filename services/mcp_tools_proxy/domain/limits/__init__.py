@@ -1,1 +1,0 @@
-"""Budgets: what is charged to them, the rules that make them, and what callers see of them."""

@@ -1,0 +1,287 @@
+"""Relays a running call's progress, log messages and client requests to the call's client.
+
+A client request is a request of the server to the client: elicitation, sampling, roots.
+"""
+
+import asyncio
+import itertools
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Self, cast
+
+import anyio
+import structlog
+
+from mcp_tools_proxy.domain.client import Client, ClientRequestFailed
+from mcp_tools_proxy.downstream.client_request_rules import (
+    relay_capabilities,
+    unsupported_reason,
+)
+from mcp_tools_proxy.wire.encodable import encodable
+from mcp_tools_proxy.wire.mcp_protocol import (
+    CLIENT_CAPABILITIES_META_KEY,
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    LOG_LEVEL_META_KEY,
+    METHOD_NOT_FOUND,
+)
+
+
+class PausableTimeout:
+    """Pauses an ``asyncio.Timeout`` that another part of the code entered."""
+
+    def __init__(self, timeout: asyncio.Timeout) -> None:
+        self._timeout = timeout
+        self._clock = asyncio.get_running_loop().time
+        self._pauses = 0
+        self._left_s = 0.0
+        self._ended = False
+
+    def pause(self, ends_at: float) -> None:
+        """Stop the clock of the time-out until ``resume`` was called as often as ``pause``.
+
+        Meanwhile the time-out expires at ``ends_at``, on the event loop's clock: a pause is
+        bounded.
+        """
+        self._pauses += 1
+        if self._pauses == 1 and not self._ended:
+            self._left_s = (self._timeout.when() or 0.0) - self._clock()
+            self._timeout.reschedule(ends_at)
+
+    def resume(self) -> None:
+        """Restart the clock with the seconds that were left, once the last pause is over."""
+        self._pauses -= 1
+        if not self._pauses and not self._ended and not self._timeout.expired():
+            self._timeout.reschedule(self._clock() + self._left_s)
+
+    def end(self) -> None:
+        """Stop changing the time-out: after the request, rescheduling raises RuntimeError."""
+        self._ended = True
+
+
+PROGRESS = "notifications/progress"
+LOG_MESSAGE = "notifications/message"
+
+MAX_PENDING_NOTIFICATIONS = 64
+"""Upper bound of notifications that wait for a slow client.
+
+Beyond it newer progress replaces older progress, and log messages are dropped.
+"""
+
+MAX_NOTIFICATION_BYTES = 64 * 1024
+"""The largest notification that is relayed, as JSON; a larger one is dropped."""
+
+MAX_OPEN_CLIENT_REQUESTS = 8
+MAX_CLIENT_REQUESTS_PER_CALL = 100
+"""Upper bounds of the client requests of one call: open at once, and in all."""
+
+MAX_CLIENT_WAIT_S = 600.0
+"""How long a call may wait for its client's answers in all, counted from the first request."""
+
+FLUSH_GRACE_S = 1.0
+"""How long a result waits until the notifications before it have reached the client."""
+
+_tokens = itertools.count(1)
+
+User = tuple[str, str]
+"""The tenant and user of a call."""
+
+log = structlog.get_logger()
+
+
+class CallRelay:
+    """The client of one call, as the connection sees it; ``user`` is who called.
+
+    It is a context that is open while the call runs. Notifications are delivered in order, by one
+    task as long as there are any; what is left at the end of the call comes before its result.
+    """
+
+    def __init__(self, client: Client, user: User) -> None:
+        self.user = user
+        self.token = next(_tokens)
+        """The progress token of the call's requests, unique in this process."""
+        self.capabilities = relay_capabilities(client.capabilities)
+        self.request_count = 0
+        """How many requests the client was sent so far."""
+        self._client = client
+        self._notifications: deque[tuple[str, Mapping[str, object]]] = deque()
+        self._delivery: asyncio.Task[None] | None = None
+        self._time_limit: PausableTimeout | None = None
+        self._allows_requests = False
+        self._open: set[anyio.CancelScope] = set()
+        self._deadline: float | None = None
+
+    def __repr__(self) -> str:
+        return f"<CallRelay notifications={len(self._notifications)} requests={len(self._open)}>"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Wait until all notifications are delivered, at most FLUSH_GRACE_S; then drop the rest.
+
+        Those of a call that failed are dropped at once.
+        """
+        delivery = self._delivery
+        if delivery is None or delivery.done():
+            return
+        try:
+            if kind is None:
+                await asyncio.wait([delivery], timeout=FLUSH_GRACE_S)
+        finally:
+            delivery.cancel()
+
+    # Called by the connection
+
+    def meta(self, *, modern: bool) -> dict[str, object]:
+        """Build the part of a request's ``_meta`` that describes the client, as the era has it."""
+        meta: dict[str, object] = {}
+        if self._client.wants_progress:
+            meta["progressToken"] = self.token
+        if modern:
+            meta[CLIENT_CAPABILITIES_META_KEY] = self.capabilities
+            if self._client.log_level is not None:
+                meta[LOG_LEVEL_META_KEY] = self._client.log_level
+        return meta
+
+    @contextmanager
+    def attached(self, timeout: asyncio.Timeout, *, allows_requests: bool) -> Iterator[None]:
+        """Relay messages for one request while the context is open.
+
+        ``timeout`` is that of the request. With ``allows_requests`` the server may send client
+        requests meanwhile, as in the older eras; those still open at the end are cancelled.
+        """
+        self._time_limit, self._allows_requests = PausableTimeout(timeout), allows_requests
+        try:
+            yield
+        finally:
+            self._time_limit.end()
+            self._time_limit = None
+            for scope in self._open:
+                scope.cancel()
+
+    # Called by the transports
+
+    def on_progress(self, params: Mapping[str, Any], size: int) -> None:
+        """Relay progress; drop it if it is malformed or the client wants none."""
+        progress = params.get("progress")
+        if self._client.wants_progress and _is_number(progress):
+            notification = {"progress": progress}
+            notification |= {"total": total} if _is_number(total := params.get("total")) else {}
+            notification |= (
+                {"message": text} if isinstance(text := params.get("message"), str) else {}
+            )
+            self._enqueue(PROGRESS, notification, size)
+
+    def on_log(self, params: Mapping[str, Any], size: int) -> None:
+        """Relay a log message; drop a malformed one."""
+        if isinstance(params.get("level"), str) and "data" in params:
+            self._enqueue(LOG_MESSAGE, params, size)
+
+    async def on_request(self, method: str, params: Mapping[str, Any]) -> Mapping[str, object]:
+        """Send a client request of the older eras to the client.
+
+        The request's time-out does not run meanwhile. Raises ClientRequestFailed.
+        """
+        limit = self._time_limit
+        if limit is None or not self._allows_requests:
+            raise ClientRequestFailed(METHOD_NOT_FOUND, "the client cannot be asked at this time")
+        if self._client.supports_input_required:
+            raise ClientRequestFailed(
+                METHOD_NOT_FOUND,
+                "the client of this call uses MCP 2026-07-28; ask it with input_required",
+            )
+        refusal = self.refusal(method, params)
+        if refusal is not None:
+            raise refusal
+        limit.pause(self.deadline)
+        try:
+            return await self.request(method, params)
+        finally:
+            limit.resume()
+
+    # Called by input_rounds, which reads the server's requests from results
+
+    @property
+    def deadline(self) -> float:
+        """When the client's answers are awaited no more, on the loop's clock.
+
+        The first use sets it.
+        """
+        if self._deadline is None:
+            self._deadline = asyncio.get_running_loop().time() + MAX_CLIENT_WAIT_S
+        return self._deadline
+
+    def refusal(self, method: object, params: Mapping[str, Any]) -> ClientRequestFailed | None:
+        """Return the error for a request that the client cannot be sent; None if it can."""
+        if (
+            len(self._open) >= MAX_OPEN_CLIENT_REQUESTS
+            or self.request_count >= MAX_CLIENT_REQUESTS_PER_CALL
+        ):
+            return ClientRequestFailed(INVALID_REQUEST, "this call has asked too many questions")
+        return unsupported_reason(method, params, self.capabilities)
+
+    async def request(self, method: str, params: Mapping[str, Any]) -> Mapping[str, object]:
+        """Send the client a request that ``refusal`` accepts; return the raw result.
+
+        Raises ClientRequestFailed, also when the call ends meanwhile.
+        """
+        self.request_count += 1
+        with anyio.CancelScope() as scope:
+            self._open.add(scope)
+            try:
+                answer = await self._client.request(method, params)
+            except ClientRequestFailed:
+                raise
+            except Exception:
+                log.exception("client.ask_failed", method=method)
+                raise ClientRequestFailed(INTERNAL_ERROR, "the client could not be asked") from None
+            else:
+                return cast("Mapping[str, object]", encodable(answer))
+            finally:
+                self._open.discard(scope)
+        raise ClientRequestFailed(
+            INVALID_REQUEST, "the call has ended: its caller no longer waits for the answer"
+        )
+
+    def _enqueue(self, method: str, params: Mapping[str, object], size: int) -> None:
+        if self._time_limit is None or size > MAX_NOTIFICATION_BYTES:
+            return
+        if len(self._notifications) >= MAX_PENDING_NOTIFICATIONS and not self._make_space(method):
+            return
+        self._notifications.append((method, params))
+        if self._delivery is None or self._delivery.done():
+            self._delivery = asyncio.ensure_future(self._deliver())  # __aexit__ ends it
+
+    def _make_space(self, method: str) -> bool:
+        """Remove the last progress in the queue, else its oldest notification.
+
+        A log message gets no space: returns False.
+        """
+        if method != PROGRESS:
+            return False
+        last = next(
+            (
+                notification
+                for notification in reversed(self._notifications)
+                if notification[0] == PROGRESS
+            ),
+            None,
+        )
+        self._notifications.remove(last or self._notifications[0])
+        return True
+
+    async def _deliver(self) -> None:
+        while self._notifications:
+            await self._client.notify(*self._notifications.popleft())
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

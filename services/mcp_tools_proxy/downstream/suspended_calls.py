@@ -1,0 +1,248 @@
+"""Calls that continue at their server while their client is away to get input.
+
+A server of the older eras sends its request in the midst of a call; a client of MCP 2026-07-28 can
+only be sent it as the answer to the call. So the call goes on in a task of its own. Its client is
+answered ``input_required`` with a handle as ``requestState``, and resumes the call with both.
+
+The metric ``mcp_proxy_server_suspended_calls`` counts the suspensions. One condition in
+``input_rounds``, ``may_suspend``, leads here; without it, such a client's calls would fail where
+their servers need input.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from mcp_tools_proxy.domain.caller import Call
+from mcp_tools_proxy.domain.client import Client, ClientRequestFailed
+from mcp_tools_proxy.domain.errors import ShuttingDown, ToolFailed
+from mcp_tools_proxy.domain.kept_errors import without_frames
+from mcp_tools_proxy.domain.server import DEFAULT_CALLS_IN_FLIGHT, ServerConfig
+from mcp_tools_proxy.downstream.call_relay import MAX_CLIENT_WAIT_S
+from mcp_tools_proxy.downstream.client_request_rules import INPUT_REQUIRED, relay_capabilities
+from mcp_tools_proxy.telemetry.server_metrics import ServerMetrics
+from mcp_tools_proxy.wire.mcp_protocol import INVALID_REQUEST
+
+STATE_PREFIX = "mcp-tools-proxy/parked:"
+"""The beginning of our own ``requestState`` values, none of which is ever sent to a server."""
+
+MAX_SUSPENDED = 1000
+MAX_SUSPENDED_PER_TENANT = DEFAULT_CALLS_IN_FLIGHT // 4
+"""Each is a call in flight at its server for minutes: a tenant leaves most slots to others."""
+
+SendRequest = Callable[[Client], Awaitable[Any]]
+"""Sends the whole request for a client that accepts client requests; returns the raw result."""
+
+
+def may_suspend(call: Call, *, legacy: bool) -> bool:
+    """Return whether a call is one for SuspendedCalls: to be resumed, or perhaps to be suspended.
+
+    ``legacy``: the server is known to send its requests in the midst of calls. Such a server has
+    no ``requestState`` of its own, so any state that comes with a call for it is ours, or wrong.
+    """
+    if call.input_responses is not None:
+        return legacy or (call.input_responses.state or "").startswith(STATE_PREFIX)
+    client = call.client
+    accepts_requests = client.supports_input_required and relay_capabilities(client.capabilities)
+    return legacy and bool(accepts_requests)
+
+
+def resume_key_of(
+    call: Call, config: ServerConfig, method: str, params: Mapping[str, Any]
+) -> object:
+    """Return what must be equal in the call that resumes: the caller, server and request.
+
+    The caller's rights belong to it: the answer is that of the call that was suspended. An operator
+    who stands in for a user resumes none of that user's calls.
+    """
+    caller = call.caller
+    fields = {key: value for key, value in params.items() if key != "_meta"}
+    operator = () if caller.stand_in is None else tuple(caller.token_log_fields.values())
+    owner = (caller.tenant_id, caller.user_id, caller.agent, caller.stand_in, operator)
+    claims = caller.jwt_claims if config.exchanges_jwt else ""
+    rights = (frozenset(caller.roles), caller.documents, claims)
+    return (*owner, *rights, config.server_id), method, fields
+
+
+class SuspendedCall:
+    """A call in a task of its own. To the relay it is the Client, whichever real client is present.
+
+    ``resume_key`` is that of ``resume_key_of``.
+    """
+
+    supports_input_required = False
+
+    def __init__(self, call: Call, resume_key: object, metrics: ServerMetrics) -> None:
+        self.resume_key = resume_key
+        self.metrics = metrics
+        self.tenant_id = call.caller.tenant_id
+        self.capabilities = call.client.capabilities
+        self.wants_progress = call.client.wants_progress
+        self.log_level = call.client.log_level
+        self.expires_at = asyncio.get_running_loop().time() + MAX_CLIENT_WAIT_S
+        """When the call is cancelled unless its client came back, on the loop's clock."""
+        self.task: asyncio.Task[None] | None = None
+        self._client: Client | None = None
+        self.result: Any = None
+        """The raw result, once ``wait`` returned True; it may be null."""
+        self._is_done = False
+        self._error: Exception | None = None
+        self._requests: dict[str, tuple[str, Mapping[str, object]]] = {}
+        self._responses: dict[str, asyncio.Future[Mapping[str, object]]] = {}
+        self._count = 0
+        self._changed = asyncio.Event()
+
+    async def notify(self, method: str, params: Mapping[str, object]) -> None:
+        """Notify the client that waits now, if any."""
+        if self._client is not None:
+            await self._client.notify(method, params)
+
+    async def request(self, method: str, params: Mapping[str, object]) -> Mapping[str, object]:
+        """Wait for the answer with which the client resumes the call.
+
+        Raises ClientRequestFailed.
+        """
+        self._count += 1
+        key = f"question-{self._count}"
+        self._requests[key] = (method, params)
+        self._responses[key] = asyncio.get_running_loop().create_future()
+        self._changed.set()
+        try:
+            return await self._responses[key]
+        finally:
+            self._requests.pop(key, None)
+            del self._responses[key]
+
+    async def execute(self, send: SendRequest) -> None:
+        """Send the request and store its result or error for ``wait``.
+
+        Only CancelledError propagates.
+        """
+        try:
+            self.result, self._is_done = await send(self), True
+        except asyncio.CancelledError:
+            self._error = ShuttingDown("this replica stopped before the call was done")
+            raise
+        except Exception as error:  # noqa: BLE001 - `wait` raises it to the caller
+            self._error = without_frames(error)
+        finally:
+            self._changed.set()
+
+    async def wait(self, client: Client) -> bool:
+        """Wait for the result; return False when client requests are open.
+
+        Raises the request's error. Cancelling the wait cancels the request.
+        """
+        self._client = client
+        try:
+            while not self._is_done and self._error is None and not self._requests:
+                self._changed.clear()
+                await self._changed.wait()
+        except asyncio.CancelledError:
+            self.cancel()
+            raise
+        finally:
+            self._client = None
+        if self._error is not None:
+            raise self._error
+        return self._is_done
+
+    def input_required_result(self, handle: str) -> dict[str, Any]:
+        """Build the ``input_required`` result with the open client requests."""
+        requests = {k: {"method": m, "params": dict(p)} for k, (m, p) in self._requests.items()}
+        return {"resultType": INPUT_REQUIRED, "inputRequests": requests, "requestState": handle}
+
+    def respond(self, responses: Mapping[str, object]) -> None:
+        """Pass the client's answers on to the server; drop those to no open request."""
+        for key, future in self._responses.items():
+            response = responses.get(key)
+            if isinstance(response, Mapping) and not future.done():
+                future.set_result(response)
+                self._requests.pop(key, None)
+
+    def refuse_requests(self) -> None:
+        """Answer all open client requests with an error."""
+        for future in self._responses.values():
+            if not future.done():
+                future.set_exception(
+                    ClientRequestFailed(
+                        INVALID_REQUEST, "too many calls wait for their clients' answers"
+                    )
+                )
+        self._requests.clear()
+
+    def cancel(self) -> None:
+        """Cancel the call."""
+        if self.task is not None:
+            self.task.cancel()
+
+
+class SuspendedCalls:
+    """The calls that wait for their clients to resume them, each under a handle valid once."""
+
+    def __init__(self) -> None:
+        self._tasks: asyncio.TaskGroup | None = None
+        self._suspended: dict[str, SuspendedCall] = {}
+
+    def __repr__(self) -> str:
+        return f"<SuspendedCalls {len(self._suspended)} calls>"
+
+    def open(self, tasks: asyncio.TaskGroup) -> None:
+        """Start calls in ``tasks`` from now on."""
+        self._tasks = tasks
+
+    async def send(
+        self, call: Call, resume_key: object, send: SendRequest, metrics: ServerMetrics
+    ) -> Any:
+        """Send a request that may be suspended, or resume one if ``call`` brings input responses.
+
+        Returns the raw result, or an ``input_required`` result. Raises what the request raises;
+        ToolFailed if nothing waits for the responses.
+        """
+        if call.input_responses is not None:
+            suspended = self._take(call.input_responses.state or "", resume_key)
+            suspended.respond(call.input_responses.responses)
+        else:
+            suspended = SuspendedCall(call, resume_key, metrics)
+            if self._tasks is None:
+                return await send(suspended)
+            suspended.task = self._tasks.create_task(suspended.execute(send))
+        return await self._outcome(suspended, call.client)
+
+    def _take(self, handle: str, resume_key: object) -> SuspendedCall:
+        """Return the call under a handle, which is invalid from now on. Raises ToolFailed."""
+        self._expire()
+        suspended = self._suspended.get(handle)
+        if suspended is None or suspended.resume_key != resume_key:
+            failure = ToolFailed(
+                "the call that asked for these inputResponses no longer waits for them; make the "
+                "call again without them, and with another idempotency key if it has one"
+            )
+            failure.nothing_ran = True
+            raise failure
+        del self._suspended[handle]
+        return suspended
+
+    async def _outcome(self, suspended: SuspendedCall, client: Client) -> Any:
+        while not await suspended.wait(client):
+            self._expire()
+            if self._has_capacity(suspended.tenant_id):
+                handle = STATE_PREFIX + secrets.token_urlsafe(32)
+                self._suspended[handle] = suspended
+                suspended.metrics.call_suspended()
+                return suspended.input_required_result(handle)
+            suspended.refuse_requests()
+        return suspended.result
+
+    def _has_capacity(self, tenant_id: str) -> bool:
+        theirs = sum(suspended.tenant_id == tenant_id for suspended in self._suspended.values())
+        return len(self._suspended) < MAX_SUSPENDED and theirs < MAX_SUSPENDED_PER_TENANT
+
+    def _expire(self) -> None:
+        """Cancel the calls that were not resumed in time."""
+        now = asyncio.get_running_loop().time()
+        for handle, suspended in tuple(self._suspended.items()):
+            if suspended.expires_at <= now:
+                suspended.cancel()
+                del self._suspended[handle]

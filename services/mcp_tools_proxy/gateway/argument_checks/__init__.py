@@ -1,1 +1,0 @@
-"""Checks of arguments that may take long, in processes of their own."""

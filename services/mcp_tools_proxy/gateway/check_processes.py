@@ -1,0 +1,209 @@
+"""Checks arguments in processes of their own, which end when a check takes too much CPU.
+
+On the event loop nothing can interrupt a check, and in a thread it keeps all others from running.
+"""
+
+import asyncio
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, SubprocessStreamProtocol
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Self
+from weakref import WeakValueDictionary
+
+from pydantic_core import from_json, to_json
+
+from mcp_tools_proxy.domain.errors import InvalidArguments, ServerBusy
+from mcp_tools_proxy.gateway.check_worker import CPU_S
+from mcp_tools_proxy.json_schema.validator import CostlyCheck
+
+WORKER = (sys.executable, "-I", "-m", "mcp_tools_proxy.gateway.check_worker")
+
+MOST_AT_ONCE = 2
+"""Processes; each makes one check of each tenant at a time, others wait."""
+
+MOST_WAITING = 16
+"""Checks of one tenant that may wait: each holds its arguments."""
+
+MOST_WAITING_IN_ALL = 64
+"""Checks of all tenants that may wait: with 1 MiB each 64 MiB. The last quarter is for tenants of
+which none waits yet, so that four tenants cannot lock the others out."""
+
+TIMEOUT_S = 30.0
+"""Seconds for one check; its CPU ends it sooner, unless the machine is busy."""
+
+_RETRY_S = 1.0
+_LINE_BYTES = 256 * 1024
+
+IDLE_S = 60.0
+"""A process takes 25 MB, and ends after that time without a check."""
+
+
+class _Worker:
+    """A process that makes one check at a time."""
+
+    def __init__(
+        self, transport: asyncio.SubprocessTransport, protocol: SubprocessStreamProtocol
+    ) -> None:
+        if protocol.stdin is None or protocol.stdout is None:
+            raise RuntimeError("the process was started with pipes")
+        self._transport = transport
+        self._process = asyncio.subprocess.Process(transport, protocol, asyncio.get_running_loop())
+        self._stdin = protocol.stdin
+        self._stdout = protocol.stdout
+
+    @classmethod
+    async def start(cls, command: Sequence[str]) -> Self:
+        """Start the process, with nothing of this one's environment. Raises OSError."""
+        loop = asyncio.get_running_loop()
+        # not create_subprocess_exec, which hands out no way to close the pipes
+        transport, protocol = await loop.subprocess_exec(
+            lambda: SubprocessStreamProtocol(_LINE_BYTES, loop),
+            *command,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=DEVNULL,
+            env={},
+            cwd="/",
+        )
+        return cls(transport, protocol)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it can make no more checks."""
+        return self._process.returncode is not None
+
+    async def send(self, costly: CostlyCheck) -> bytes:
+        """Send a check; return the answer, empty if the process ended instead."""
+        parts = costly.schema_json, to_json(costly.arguments), to_json(costly.filled_in)
+        with suppress(ConnectionError):
+            self._stdin.write(b"%d %d %d\n" % tuple(map(len, parts)) + b"".join(parts))
+            await self._stdin.drain()
+            return await self._stdout.readline()
+        return b""
+
+    async def end(self) -> None:
+        """Kill the process, and wait until it has ended."""
+        self.kill()
+        await asyncio.shield(self._process.wait())
+
+    def kill(self) -> None:
+        """Kill the process and close its pipes."""
+        with suppress(ProcessLookupError):
+            self._process.kill()
+        sink = self._stdin.transport
+        if sink.get_write_buffer_size() or not sink.is_closing():
+            sink.abort()
+        self._transport.close()
+
+
+class CheckProcesses:
+    """Makes checks that may take long; for one event loop."""
+
+    def __init__(
+        self,
+        *,
+        worker: Sequence[str] = WORKER,
+        timeout_s: float = TIMEOUT_S,
+        idle_s: float = IDLE_S,
+    ) -> None:
+        self._worker = worker
+        self._timeout_s = timeout_s
+        self._idle_s = idle_s
+        self._places = asyncio.Semaphore(MOST_AT_ONCE)
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """A lock stays while a check of its tenant runs or waits."""
+        self._waiting: Counter[str] = Counter()
+        self._idle: dict[_Worker, asyncio.TimerHandle] = {}
+
+    def __repr__(self) -> str:
+        return f"<CheckProcesses: {len(self._idle)} idle, checks of {len(self._turns)} tenants>"
+
+    async def check(self, costly: CostlyCheck, tenant_id: str) -> None:
+        """Check arguments. Raises InvalidArguments, also if it takes too long, and ServerBusy.
+
+        One tenant's checks run one after the other, so a tenant takes one process at most.
+        """
+        await asyncio.sleep(0)  # reading a large request and its estimate took most of this turn
+        async with self._place(tenant_id):
+            answer = await self._answer(costly)
+        if not answer:
+            raise _too_costly(costly)
+        if (problem := from_json(answer)) is not None:
+            raise InvalidArguments(problem["message"], details=problem["details"])
+
+    async def aclose(self) -> None:
+        """End the idle processes."""
+        while self._idle:
+            worker, timer = self._idle.popitem()
+            timer.cancel()
+            await worker.end()
+
+    @asynccontextmanager
+    async def _place(self, tenant_id: str) -> AsyncIterator[None]:
+        if self._waiting[tenant_id] >= MOST_WAITING:
+            raise _busy("too many calls of this tenant wait for the check of their arguments")
+        free = MOST_WAITING_IN_ALL - self._waiting.total()
+        if free <= (MOST_WAITING_IN_ALL // 4 if self._waiting[tenant_id] else 0):
+            raise _busy("too many calls wait for the check of their arguments")
+        self._waiting[tenant_id] += 1
+        try:
+            async with self._turns.setdefault(tenant_id, asyncio.Lock()), self._places:
+                yield
+        finally:
+            self._waiting[tenant_id] -= 1
+            if not self._waiting[tenant_id]:
+                del self._waiting[tenant_id]
+
+    async def _answer(self, costly: CostlyCheck) -> bytes:
+        """Return a process's answer; empty if there is none in time, and then it has ended."""
+        worker = self._take_idle() or await self._start()
+        answer = b""
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._timeout_s):
+                    answer = await worker.send(costly)
+        finally:
+            if answer:
+                timer = asyncio.get_running_loop().call_later(self._idle_s, self._drop, worker)
+                self._idle[worker] = timer
+            else:
+                await worker.end()
+        return answer
+
+    def _take_idle(self) -> _Worker | None:
+        while self._idle:
+            worker, timer = self._idle.popitem()
+            timer.cancel()
+            if not worker.has_ended:
+                return worker
+            worker.kill()
+        return None
+
+    def _drop(self, worker: _Worker) -> None:
+        del self._idle[worker]
+        worker.kill()
+
+    async def _start(self) -> _Worker:
+        try:
+            return await _Worker.start(self._worker)
+        except OSError as error:
+            raise _busy("no process can be started for the check of its arguments") from error
+
+
+def _too_costly(costly: CostlyCheck) -> InvalidArguments:
+    longest = costly.longest_text()
+    advice, details = "send less at a time", None
+    if longest is not None:
+        advice = f"shorten {longest.place}, which has {longest.chars} characters"
+        details = {"arguments": [longest.argument]}
+    return InvalidArguments(
+        f"arguments: take more than {CPU_S:g} s of CPU to be checked against this tool's "
+        f"inputSchema; {advice}",
+        details=details,
+    )
+
+
+def _busy(why: str) -> ServerBusy:
+    return ServerBusy(f"{why}; try again later", retry_after_s=_RETRY_S)

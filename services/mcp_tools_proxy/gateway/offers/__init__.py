@@ -1,1 +1,0 @@
-"""What servers offer, whatever the active preset shows of it."""

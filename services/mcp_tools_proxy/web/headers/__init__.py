@@ -1,1 +1,0 @@
-"""Headers of responses that have a form of their own."""

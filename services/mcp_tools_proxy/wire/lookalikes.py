@@ -1,0 +1,79 @@
+"""Letters, and so names and words, that a person or a model would take for one another."""
+
+import re
+import unicodedata
+from collections import defaultdict
+from functools import lru_cache
+
+from mcp_tools_proxy.wire.hidden_characters import HIDDEN
+from mcp_tools_proxy.wire.text import normalize
+
+_SHAPES = str.maketrans(
+    "аегһіјӏорԛѕԝхусԁԍвαικνορτυχγıɑɡ01|",
+    "aerhijlopqswxycdgbaikvoptuxyiagoll",
+)
+"""Cyrillic, Greek and other letters, and digits, by the Latin letter that they look like."""
+
+_MORE_SHAPES = (
+    ("вгкмнптьѡѵүғ", "brkmhntbwvyf"),  # Cyrillic
+    ("βεζηημμνπστσυω", "bezhnmunnctoyw"),  # Greek; the capitals of some look like another letter
+    ("օսոհզցյ", "ounhqgj"),  # Armenian
+    ("ᎪᏴᏟᎠᎬᏀᎻᎥᎫᏦᏞᎷᏢᎡᏚᎢᏙᎳᏃ", "abcdeghijklmprstvwz"),  # Cherokee
+    ("ⲁⲃⲉⲏⲓⲕⲙⲛⲟⲣⲥⲧⲩⲭⲍ", "abehikmnopctyxz"),  # Coptic
+)
+"""More letters, and the Latin letter that they, or their capitals, look like (UTS 39).
+
+They count only in words that mix scripts: in a word of one script they are not read as Latin.
+"""
+
+_JOINTS = re.compile(r"[\s:_./-]+")
+
+
+def folded(name: str) -> str:
+    """Return ``name`` without what differs in writing only: case, width, hidden characters."""
+    if name.isascii() and name.isprintable():  # nearly every name: a third of the time
+        return name.lower()
+    return normalize("NFKC", HIDDEN.sub("", name)).casefold()
+
+
+def skeleton(name: str) -> str:
+    """Return a text that is equal for names whose letters look alike."""
+    return folded(name).translate(_SHAPES)
+
+
+def joined_skeleton(name: str) -> str:
+    """Return the skeleton of a name of several words, however these are joined."""
+    return _JOINTS.sub("_", skeleton(name))
+
+
+@lru_cache(maxsize=1024)
+def letters_like(letter: str) -> str:
+    """Return all letters that look like a letter, itself first."""
+    shapes = {letter} | {latin for latin, others in _LOOKALIKES.items() if letter in others}
+    return letter + "".join(
+        sorted({it for shape in shapes for it in (shape, *_LOOKALIKES.get(shape, ()))} - {letter})
+    )
+
+
+def mixes_scripts(word: str) -> bool:
+    """Return whether a word has letters of several scripts, for example Latin and Cyrillic."""
+    return len({_script(letter) for letter in word if letter.isalpha()}) > 1
+
+
+@lru_cache(maxsize=4096)
+def _script(letter: str) -> str:
+    return unicodedata.name(letter, "").partition(" ")[0]
+
+
+def _lookalikes() -> dict[str, frozenset[str]]:
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for letter, latin in _SHAPES.items():
+        found[chr(latin)].add(chr(letter))
+    for letters, shapes in _MORE_SHAPES:
+        for one, shape in zip(letters, shapes, strict=True):
+            found[shape].add(one)
+    return {it: frozenset(filter(str.isalpha, letters)) for it, letters in found.items()}
+
+
+_LOOKALIKES = _lookalikes()
+"""For each Latin letter, the letters of other scripts that look like it."""

@@ -1,0 +1,78 @@
+"""Modules hold one concept, whole: no module exists only to keep another one short."""
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from tests.support.source_files import ROOT
+
+SERVICES = ROOT / "services"
+MOST_LINES = 600
+FEW_LINES = 80
+
+ALLOWED_SMALL = frozenset(
+    {
+        # each imports something that is slow to import, so its one importer imports it late
+        *("app.connector", "auth.assertions", "auth.jwks_file", "server.stdio_server"),
+        "gateway.check_worker",  # runs in a process of its own
+        # pages of the console, which each are one concept
+        *("console.pages.help_page", "console.pages.limits"),
+        "cli.documents.documents_app",
+        # joined when their package is
+        *("api.batch.batch_examples", "api.definitions.definition_routes", "api.error_handlers"),
+        *("api.log_level.log_level_routes", "api.logins.login_routes", "api.servers.offer_pages"),
+        *("api.overview.overview_routes", "api.servers.server_routes", "api.tries.try_models"),
+        *("api.tries.try_routes", "app.audit", "app.tracing"),
+        *("downstream.lazy_dialer", "downstream.log_events", "downstream.owner_tasks"),
+        "server.listeners",
+    }
+)
+"""Modules with a single importer that may have few lines. This list only shrinks."""
+
+ALLOWED_LONG: frozenset[str] = frozenset()
+"""Modules that may have more lines. This list only shrinks."""
+
+
+def modules() -> Mapping[str, Path]:
+    """Return the modules of both services, by their dotted names."""
+    paths = sorted(SERVICES.rglob("*.py"))
+    return {".".join(path.relative_to(SERVICES).with_suffix("").parts): path for path in paths}
+
+
+def targets(tree: ast.Module) -> Iterator[str]:
+    """Yield what a module imports: modules, and modules with a name that may be a module, too."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def lines_of(path: Path) -> int:
+    return len(path.read_text(encoding="utf-8").splitlines())
+
+
+def short_name(module: str) -> str:
+    return module.removeprefix("mcp_tools_proxy.")
+
+
+def test_no_module_is_small_for_the_sake_of_its_one_importer() -> None:
+    found = modules()
+    importers: defaultdict[str, set[str]] = defaultdict(set)
+    for name, path in found.items():
+        for target in targets(ast.parse(path.read_text(encoding="utf-8"))):
+            if target != name:
+                importers[target].add(name)
+    small = {
+        short_name(name)
+        for name, path in found.items()
+        if path.name != "__init__.py" and len(importers[name]) == 1 and lines_of(path) <= FEW_LINES
+    }
+    assert small == ALLOWED_SMALL
+
+
+def test_no_module_is_too_long() -> None:
+    long = {short_name(name) for name, path in modules().items() if lines_of(path) > MOST_LINES}
+    assert long == ALLOWED_LONG
