@@ -103,7 +103,7 @@ def checking(schema: Json) -> AbstractAsyncContextManager[RawServer]:
 
 SHORT_CHECKS = (
     *(sys.executable, "-I", "-c"),
-    "from mcp_tools_proxy.gateway.argument_checks import check_worker as worker\n"
+    "from mcp_tools_proxy.gateway import check_worker as worker\n"
     "worker.CPU_S = 0.3\n"
     "worker.main()",
 )
