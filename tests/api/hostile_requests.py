@@ -103,9 +103,7 @@ def checking(schema: Json) -> AbstractAsyncContextManager[RawServer]:
 
 SHORT_CHECKS = (
     *(sys.executable, "-I", "-c"),
-    "from mcp_tools_proxy.gateway import check_worker as worker\n"
-    "worker.CPU_S = 0.3\n"
-    "worker.main()",
+    "from mcp_tools_proxy.gateway import check_worker as worker\nworker.CPU_S = 0.3\nworker.main()",
 )
 """The process that checks arguments, which gives up after less CPU than the 1 s of the program."""
 

@@ -6,10 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.support.bounds import BOUND_S
 from tests.support.generated_client import generate
+from tests.support.plain_http import NO_TLS
 from tests.support.program import started
 from tests.support.source_files import ROOT
 
@@ -35,6 +37,8 @@ def test_the_printed_program_runs_with_the_client_that_the_printed_command_makes
     with started(tmp_path) as gateway:
         address = f"http://127.0.0.1:{gateway.port}"
         program.write_text(block("python", "execute.sync").replace(PRINTED, address))
+        # the generator waits 5 s for the document, which its first request builds
+        httpx.get(f"{address}/openapi.json", timeout=BOUND_S, verify=NO_TLS).raise_for_status()
         generate(shlex.split(command.replace(PRINTED, address))[2:], tmp_path)
         done = subprocess.run(  # noqa: S603 - the program of our page
             [sys.executable, program],
