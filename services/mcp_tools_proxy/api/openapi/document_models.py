@@ -62,7 +62,9 @@ class DocumentsAnswer(AnswerModel, title="DocumentList"):
     ] = None
     problems: Annotated[
         list[DocumentProblem] | None,
-        Field(description="Unusable files. Shown only to operators of all tenants."),
+        Field(
+            description="Files that cannot be used. Shown only to operators who are not limited to one tenant."
+        ),
     ] = None
 
 

@@ -99,7 +99,9 @@ SHARED_ANSWERS: Mapping[int, SharedAnswer] = {
     413: SharedAnswer("PayloadTooLarge", _error("PAYLOAD_TOO_LARGE: the body is too large.")),
     422: SharedAnswer(
         "InvalidRequest",
-        _error("INVALID_REQUEST: the request is malformed; `details.field` names the place."),
+        _error(
+            "INVALID_REQUEST: the request is malformed; `details.field` has the path of the invalid value."
+        ),
     ),
     500: SharedAnswer(
         "InternalError", _error("INTERNAL_ERROR: a defect; the gateway's log has the trace id.")
