@@ -63,7 +63,8 @@ class DocumentsAnswer(AnswerModel, title="DocumentList"):
     problems: Annotated[
         list[DocumentProblem] | None,
         Field(
-            description="Files that cannot be used. Shown only to operators who are not limited to one tenant."
+            description="Files that cannot be used. Shown only to operators who are not limited to "
+            "one tenant."
         ),
     ] = None
 

@@ -100,7 +100,8 @@ SHARED_ANSWERS: Mapping[int, SharedAnswer] = {
     422: SharedAnswer(
         "InvalidRequest",
         _error(
-            "INVALID_REQUEST: the request is malformed; `details.field` has the path of the invalid value."
+            "INVALID_REQUEST: the request is malformed; `details.field` has the path of the "
+            "invalid value."
         ),
     ),
     500: SharedAnswer(
