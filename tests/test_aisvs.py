@@ -5,7 +5,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-from tests.support.rows import named_row
+from tests.support.tables import named_row
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs/reference/aisvs.md").read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ import yaml  # type: ignore[import-untyped] # no stubs; it comes with schemathes
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from tests.support.rows import named_row
+from tests.support.tables import named_row
 
 ROOT = Path(__file__).parent.parent
 DOCKERFILE = (ROOT / "docker/Dockerfile").read_text(encoding="utf-8")

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from docs.error_messages import PAGE, written
 from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.domain.errors import errors_by_code
-from tests.support.rows import named_row
 from tests.support.service import BATCH, EXECUTE, TOOLS, running
+from tests.support.tables import named_row
 
 TEXT = PAGE.read_text(encoding="utf-8")
 Json = dict[str, object]

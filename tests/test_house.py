@@ -19,8 +19,8 @@ from mcp_tools_proxy.settings.types import ENV_PREFIX
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.web.error_status import STATUS_OF_CODE
 from retrieval_service.settings import RetrievalSettings
-from tests.support.rows import named_row
 from tests.support.source_files import ROOT, source_files
+from tests.support.tables import named_row
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 REFERENCE = {

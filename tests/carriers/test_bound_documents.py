@@ -5,7 +5,7 @@ from mcp_tools_proxy.wire.tracing import CALLER_KEY, DOCUMENTS_KEY
 from tests.carriers.clients import McpClient, call_of
 from tests.support.configuration import Json
 from tests.support.mcp_endpoint import LEGACY, MODERN
-from tests.support.rows import named_row
+from tests.support.tables import named_row
 
 METADATA = "read_doc_metadata"
 SUBSCRIPTIONS: dict[str, tuple[str, Json]] = {

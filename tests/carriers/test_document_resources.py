@@ -7,7 +7,7 @@ from mcp_tools_proxy.wire.tracing import DOCUMENTS_KEY
 from tests.carriers.clients import McpClient
 from tests.carriers.gateway import Carrier
 from tests.support.mcp_endpoint import LEGACY, MODERN
-from tests.support.rows import named_row
+from tests.support.tables import named_row
 
 PAGES = "doc://{doc_id}/pages/{from}-{to}"
 TRUNCATED = "io.github.mcp-tools-proxy/truncated"

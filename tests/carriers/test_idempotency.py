@@ -8,7 +8,7 @@ from mcp_tools_proxy.wire.mcp_protocol import INVALID_PARAMS
 from mcp_tools_proxy.wire.tracing import IDEMPOTENCY_KEY, REPLAYED_KEY
 from tests.carriers.clients import McpClient, call_of
 from tests.carriers.gateway import Carrier, Gateway, gateway_over, shared_gateway
-from tests.support.rows import named_row
+from tests.support.tables import named_row
 
 TOOLS = ("counter", "meta", "is_error", "hang")
 

@@ -10,8 +10,8 @@ from mcp_tools_proxy.auth.token_store import add_token
 from mcp_tools_proxy.domain.identity import OperatorRight, Principal
 from tests.support.configuration import Config, make_agent
 from tests.support.console_browser import ConsoleService, Html, running_console
-from tests.support.rows import named_row
 from tests.support.service import CONFIG_DIR, EXECUTE, request_of
+from tests.support.tables import named_row
 from tests.support.tokens import bearer, file_token, token_settings
 
 ACCESS, WHY = "/console/visibility", "/console/visibility/why"

@@ -17,8 +17,8 @@ from mcp_tools_proxy.domain.identity import OperatorRight, Principal
 from tests.support.configuration import Config, make_agent, make_preset
 from tests.support.console_browser import ADMIN, ConsoleService, Html, running_console
 from tests.support.mcp_servers.raw_web import running_raw
-from tests.support.rows import named_row
 from tests.support.service import ACTIVE, EXECUTE, Service
+from tests.support.tables import named_row
 from tests.support.tokens import TOKENS_FILE, bearer, file_token, token_settings
 
 CALLS, TOKEN = "/console/calls", "/console/tokens/revoke"

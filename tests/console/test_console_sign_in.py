@@ -17,8 +17,8 @@ from tests.support.console_browser import (
     Html,
     running_console,
 )
-from tests.support.rows import named_row
 from tests.support.service import ACTIVE, EXECUTE, SERVERS, eventually, request_of, running
+from tests.support.tables import named_row
 from tests.support.tokens import token_settings
 
 SERVERS_PAGE = "/console/servers"

@@ -22,7 +22,7 @@ from tests.console.document_pages import (
     upload,
 )
 from tests.support.console_browser import ADMIN, ORIGIN, ConsoleService, Html, running_console
-from tests.support.rows import named_row
+from tests.support.tables import named_row
 from tests.support.tokens import bearer
 
 

@@ -25,7 +25,7 @@ from tests.support.console_browser import (
     Html,
     running_console,
 )
-from tests.support.rows import named_row
+from tests.support.tables import named_row
 from tests.support.tokens import file_token, token_settings
 
 MARKUP = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>"

@@ -20,7 +20,7 @@ from tests.console.document_pages import (
 from tests.support.captured_logs import capture_logs
 from tests.support.configuration import Config, make_agent
 from tests.support.console_browser import ConsoleService, Html, running_console
-from tests.support.rows import named_row
+from tests.support.tables import named_row
 from tests.support.tokens import jwt_settings, signed_token
 
 MANUAL = b"""# Manual

@@ -8,7 +8,7 @@ from tests.console.document_pages import MANAGE, READ, VERIFY, facts, page_of, p
 from tests.support.configuration import Config, make_preset
 from tests.support.console_browser import ConsoleService, Html, running_console
 from tests.support.mcp_servers.raw_web import running_raw
-from tests.support.rows import named_row
+from tests.support.tables import named_row
 
 TRY = "/console/try"
 NO_READERS: dict[str, list[str]] = {"users": [], "roles": []}

@@ -10,8 +10,8 @@ import pytest
 from mcp_tools_proxy.auth.token_format import TokenEntry, read_lines, sha256_of
 from mcp_tools_proxy.domain.identity import OperatorRight
 from tests.support.console_browser import ConsoleBrowser, ConsoleService, Html, running_console
-from tests.support.rows import named_row
 from tests.support.service import EXECUTE, TOOLS, eventually
+from tests.support.tables import named_row
 from tests.support.tokens import TOKENS_FILE, bearer, file_token, token_settings
 
 LIST = "/console/tokens"

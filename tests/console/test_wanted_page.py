@@ -14,8 +14,8 @@ from tests.support.console_browser import (
     Html,
     running_console,
 )
-from tests.support.rows import named_row
 from tests.support.service import running
+from tests.support.tables import named_row
 
 WANTED = "/console/documents?tenant_id=a%C3%A9+b&q=%22x%22"
 HOSTILE = [

@@ -13,7 +13,7 @@ from typer.main import get_command
 from mcp_tools_proxy.cli.help_texts import EXAMPLES, PROGRAM, complete_help
 from mcp_tools_proxy.cli.main import app
 from tests.support.program_launch import run
-from tests.support.rows import named_row
+from tests.support.tables import named_row
 
 ROOT = get_command(app)
 complete_help(ROOT)

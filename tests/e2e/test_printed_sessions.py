@@ -25,7 +25,7 @@ from tests.support.bounds import BOUND_S
 from tests.support.pages import blocks_of
 from tests.support.printed_examples import calls_of, check_answer, example_gateway, link_root
 from tests.support.program_launch import PATH_WITH_PYTHON, run
-from tests.support.rows import named_row
+from tests.support.tables import named_row
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

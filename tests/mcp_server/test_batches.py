@@ -14,8 +14,8 @@ from tests.support.bounds import BOUND_S
 from tests.support.configuration import Config, Json, make_preset
 from tests.support.mcp_endpoint import BOTH, INITIALIZE, LEGACY, MODERN, TENANT, Served, serving
 from tests.support.mcp_servers.raw_web import running_raw
-from tests.support.rows import named_row
 from tests.support.service import eventually
+from tests.support.tables import named_row
 from tests.support.tokens import bearer
 
 VERSION = "2025-03-26"

@@ -26,8 +26,8 @@ from tests.support.raw_mcp_client import (
     next_data,
     raw_client,
 )
-from tests.support.rows import named_row
 from tests.support.service import CONFIG_DIR, eventually
+from tests.support.tables import named_row
 
 OTHER = {**TENANT, "X-Tenant-Id": "tenant_2"}
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}

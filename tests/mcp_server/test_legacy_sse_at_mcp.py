@@ -21,7 +21,7 @@ from tests.support.mcp_endpoint import (
     names,
     serving,
 )
-from tests.support.rows import named_row
+from tests.support.tables import named_row
 
 EVENTS = {"Accept": "text/event-stream"}
 PING = {"jsonrpc": "2.0", "id": 7, "method": "ping"}

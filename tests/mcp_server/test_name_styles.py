@@ -25,8 +25,8 @@ from tests.support.mcp_endpoint import (
 )
 from tests.support.program import UNLIMITED
 from tests.support.raw_mcp_client import lines_of, next_data
-from tests.support.rows import named_row
 from tests.support.service import CONFIG_DIR
+from tests.support.tables import named_row
 from tests.support.tokens import MODES
 
 WHOLE = make_agent("whole")

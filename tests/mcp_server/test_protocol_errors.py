@@ -23,7 +23,7 @@ from tests.support.mcp_endpoint import (
     serving,
 )
 from tests.support.raw_mcp_client import ERAS, in_front_of_one, raw_client
-from tests.support.rows import named_row
+from tests.support.tables import named_row
 
 eras = pytest.mark.parametrize("era", ERAS)
 

@@ -22,7 +22,7 @@ from tests.support.mcp_endpoint import (
     serving,
 )
 from tests.support.raw_mcp_client import in_front_of_one, raw_client
-from tests.support.rows import named_row
+from tests.support.tables import named_row
 
 JSON_ONLY = {"Accept": "application/json"}
 FORM = {"method": "elicitation/create", "params": {"message": "?", "requestedSchema": {}}}

@@ -53,6 +53,16 @@ def each_row(
     return decorate
 
 
+@contextmanager
+def named_row(*row: object) -> Iterator[None]:
+    """Name the row of a table in the failure of a block, for tests whose rows share a service."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"Row: {', '.join(map(repr, row))}")
+        raise
+
+
 class _Failures:
     def __init__(self, titles: Sequence[object]) -> None:
         self._titles = titles
