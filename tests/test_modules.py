@@ -41,7 +41,7 @@ def modules() -> Mapping[str, Path]:
 
 
 def targets(tree: ast.Module) -> Iterator[str]:
-    """Yield what a module imports: modules, and modules with a name that may be a module, too."""
+    """Yield the modules that a module imports; an imported name may be a module, too."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

@@ -147,14 +147,14 @@ async def running(
 
 
 class GivenSettings(Settings):
-    """Settings of what is given alone: to read no environment takes a twentieth of the time."""
+    """Settings from arguments only: without the environment it takes a twentieth of the time."""
 
     def __init__(self, **values: Any) -> None:
         BaseModel.__init__(self, **values)
 
 
 def settings_of(values: Mapping[str, object]) -> Settings:
-    """Validate settings, with what a test put into the environment or into its .env."""
+    """Validate settings, with the variables that a test set or wrote to its .env."""
     names = {name.upper() for name in os.environ}  # noqa: TID251 - names only
     if (
         Path(".env").exists()

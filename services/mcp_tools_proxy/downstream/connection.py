@@ -232,7 +232,7 @@ class ServerOutput:
         self._is_about_probe = False
         self._lacks_trust = False
         self.is_garbled = False
-        """Whether its stdout had text that is no message, and no message."""
+        """Whether stdout has had text, but no valid message."""
 
     def begin(self, secrets: Iterable[str]) -> None:
         """Forget the lines of the process before; ``secrets`` are known to the new one."""

@@ -83,8 +83,8 @@ def refusable_id(content: object) -> RequestId | None:
 def is_response(content: object) -> bool:
     """Return whether ``content`` is a JSON-RPC response; one for an error may have no id.
 
-    With an id its result or error may be anything: if it were refused, the request that it is for
-    would wait in vain.
+    With an id, its result or error may be anything: if it were refused, its request would stay
+    open.
     """
     match content:
         case {"method": _}:

@@ -178,7 +178,7 @@ def _client_requests_of(raw: Mapping[str, Any]) -> _ClientRequests | None:
 def supports_all(client: Client, raw: Mapping[str, Any]) -> bool:
     """Return whether a client declared the capabilities for everything that an answer requests.
 
-    An answer that requests nothing and has no state either is not one of MCP: clients refuse it.
+    An answer without requests and without state is invalid in MCP, and clients refuse it.
     """
     requests, capabilities = _client_requests_of(raw), relay_capabilities(client.capabilities)
     if not requests and _state_of(raw) is None:

@@ -121,11 +121,11 @@ OF_TEMPLATES: dict[str, Shape] = _OF_ALL | {
 }
 OF_RESOURCES: Mapping[str, Shape] = OF_TEMPLATES | {"size": Shape(types=(int,))}
 OF_LINKS = {key: shape for key, shape in OF_RESOURCES.items() if key != "name"}
-"""Of a content block that is a link to a resource; its name is required."""
+"""Fields of a resource link; its name is required."""
 OF_CONTENT = {"annotations": OF_TEMPLATES["annotations"], "_meta": OBJECT}
-"""Of every other content block."""
+"""Fields of all other content blocks."""
 OF_CONTENTS = {"mimeType": TEXT, "_meta": OBJECT}
-"""Of what is read from a resource, or embedded as one."""
+"""Fields of resource contents, read or embedded."""
 
 
 def drop_invalid_fields(

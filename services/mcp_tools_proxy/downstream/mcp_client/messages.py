@@ -118,7 +118,7 @@ def _has_error(message: dict[str, Any]) -> bool:
 
 
 def is_broken_response(data: bytes, request_id: int | str) -> bool:
-    """Return whether bytes that are no message were to be the response to this request."""
+    """Return whether malformed bytes were meant as the response to this request."""
     found = _OUR_ID.search(data) if b'"jsonrpc"' in data else None
     return found is not None and found[1].decode() == str(request_id)
 

@@ -334,9 +334,9 @@ class HttpDispatcher:
     ) -> dict[str, Any] | ConnectionFailure | None:
         """Dispatch messages up to the response and return it.
 
-        An event that is no message is skipped, as a line over stdio is: some servers send a text to
-        keep the stream open. Returns None if the stream ends before the response, or what was wrong
-        with the last such event.
+        A malformed event is skipped, like a malformed line over stdio: some servers send text to
+        keep the stream open. If the stream ends before the response, returns the error of the last
+        malformed event, or None.
         """
         garbage: ConnectionFailure | None = None
         async with aclosing(read_events(response, parser)) as events:
