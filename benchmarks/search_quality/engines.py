@@ -5,7 +5,7 @@ import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 
 from mcp_tools_proxy.documents.layout import chunks_of
-from mcp_tools_proxy.documents.search.index_builder import build_index
+from mcp_tools_proxy.documents.search.search_index import build_index
 from mcp_tools_proxy.domain.document import Document
 
 RESULTS = 5

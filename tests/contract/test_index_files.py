@@ -9,14 +9,14 @@ import pytest
 INDEX = """
 import resource, sys, threading
 from pathlib import Path
-from mcp_tools_proxy.documents.tenant_search.index_entries import reader_terms
-from mcp_tools_proxy.documents.tenant_search import index_files
-from mcp_tools_proxy.documents.tenant_search.index_snapshot import Filters
+from mcp_tools_proxy.documents.search.tenant_index_entries import reader_terms
+from mcp_tools_proxy.documents.search import tenant_index_files
+from mcp_tools_proxy.documents.search.tenant_index_snapshot import Filters
 from mcp_tools_proxy.documents.versions import head_of
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.document import Document
 
-files = index_files.IndexFiles(Path(sys.argv[1]), "acme", threading.Event())
+files = tenant_index_files.IndexFiles(Path(sys.argv[1]), "acme", threading.Event())
 assert files.own()
 
 def put(doc_id, text):
@@ -40,9 +40,9 @@ limits = resource.getrlimit(resource.RLIMIT_FSIZE)
 resource.setrlimit(resource.RLIMIT_FSIZE, (64, limits[1]))
 try:
     put("b", "a ladder")
-except index_files.IndexDamaged:
+except tenant_index_files.IndexDamaged:
     raise
-except index_files.IndexFailure:
+except tenant_index_files.IndexFailure:
     pass
 else:
     raise AssertionError("written")
@@ -63,9 +63,9 @@ limits = resource.getrlimit(resource.RLIMIT_NOFILE)
 resource.setrlimit(resource.RLIMIT_NOFILE, (free, limits[1]))
 try:
     files.open()
-except index_files.IndexDamaged:
+except tenant_index_files.IndexDamaged:
     raise
-except index_files.IndexFailure as error:
+except tenant_index_files.IndexFailure as error:
     assert str(error) == "Too many open files", error
 else:
     raise AssertionError("opened")

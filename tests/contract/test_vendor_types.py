@@ -16,8 +16,7 @@ from mcp_tools_proxy.app.retrieval_service import UnconfiguredRetrieval
 from mcp_tools_proxy.documents.document_repository import DocumentRepository
 from mcp_tools_proxy.documents.folder.folder_store import FolderStore
 from mcp_tools_proxy.documents.folder.scan_cache import ScanCache
-from mcp_tools_proxy.documents.tenant_search.tenant_indexes import build_search_indexes
-from mcp_tools_proxy.documents.tenant_search.tenant_search import TenantSearch
+from mcp_tools_proxy.documents.search.tenant_search import TenantSearch, build_search_indexes
 from mcp_tools_proxy.domain.components import ToolSpec
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat, definition_of
 from mcp_tools_proxy.policy.aliases import alias_of, qualified_name

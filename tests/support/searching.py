@@ -9,11 +9,10 @@ from typing import Any
 
 from mcp_tools_proxy.documents.document_repository import DocumentRepository
 from mcp_tools_proxy.documents.document_store import Key
-from mcp_tools_proxy.documents.tenant_search.tenant_documents import TenantDocuments
-from mcp_tools_proxy.documents.tenant_search.tenant_index import Progress
-from mcp_tools_proxy.documents.tenant_search.tenant_indexes import TenantIndexes
-from mcp_tools_proxy.documents.tenant_search.tenant_search import (
+from mcp_tools_proxy.documents.search.tenant_index import Progress, TenantDocuments
+from mcp_tools_proxy.documents.search.tenant_search import (
     FoundPlaces,
+    TenantIndexes,
     TenantQuery,
     TenantSearch,
 )

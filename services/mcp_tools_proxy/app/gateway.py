@@ -40,9 +40,8 @@ from mcp_tools_proxy.documents.open_documents import build_documents
 from mcp_tools_proxy.documents.page_image_cache import PageImages
 from mcp_tools_proxy.documents.page_renderer import PageRenderer
 from mcp_tools_proxy.documents.retrieval.local import LocalRetrieval
+from mcp_tools_proxy.documents.search.tenant_search import TenantSearch, build_search_indexes
 from mcp_tools_proxy.documents.seed import seed_documents
-from mcp_tools_proxy.documents.tenant_search.tenant_indexes import build_search_indexes
-from mcp_tools_proxy.documents.tenant_search.tenant_search import TenantSearch
 from mcp_tools_proxy.domain.components import ResourceTemplate, Tool
 from mcp_tools_proxy.domain.list_options import ListOptions
 from mcp_tools_proxy.domain.server import ServerStatus

@@ -28,8 +28,7 @@ from mcp_tools_proxy.documents.document_store import (
 )
 from mcp_tools_proxy.documents.quotable_document import QuotableDocument, QuoteCheck
 from mcp_tools_proxy.documents.retrieval.chunk_windows import ChunkTable, build_table
-from mcp_tools_proxy.documents.search.index_builder import build_index
-from mcp_tools_proxy.documents.search.search_index import INDEX_BYTES, SearchIndex
+from mcp_tools_proxy.documents.search.search_index import INDEX_BYTES, SearchIndex, build_index
 from mcp_tools_proxy.documents.versions import head_of
 from mcp_tools_proxy.domain.audit.rule_source import DOCUMENT, RuleSource
 from mcp_tools_proxy.domain.caller import NOT_BOUND, Caller

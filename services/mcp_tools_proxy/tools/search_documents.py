@@ -8,7 +8,7 @@ from typing_extensions import TypedDict
 
 from mcp_tools_proxy.documents.document_cache import CachedDocument
 from mcp_tools_proxy.documents.search.query import words_of
-from mcp_tools_proxy.documents.tenant_search.tenant_search import TenantQuery, TenantSearch
+from mcp_tools_proxy.documents.search.tenant_search import TenantQuery, TenantSearch
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import Result
 from mcp_tools_proxy.domain.document import Hit

@@ -12,11 +12,11 @@ from mcp_tools_proxy.documents.builders import Searcher
 from mcp_tools_proxy.documents.document_file import write_document
 from mcp_tools_proxy.documents.document_repository import WHOLE, DocumentRepository
 from mcp_tools_proxy.documents.folder.folder_store import FolderStore
-from mcp_tools_proxy.documents.search.index_builder import build_index
 from mcp_tools_proxy.documents.search.search_index import (
     INDEX_BYTES,
     NOTHING_SIMILAR,
     SearchIndex,
+    build_index,
 )
 from mcp_tools_proxy.domain.document import Document, Hit
 from mcp_tools_proxy.domain.errors import ShuttingDown

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.documents.search.search_index import KEPT, fuse
+from mcp_tools_proxy.documents.search.ranking import KEPT, fuse
 from tests.support.tables import each_row
 
 PLACES = st.lists(st.integers(0, 40), unique=True, max_size=24)

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.documents.layout import by_begin, each_chunk, section_at
-from mcp_tools_proxy.documents.search.languages import ENGLISH
-from mcp_tools_proxy.documents.tenant_search.index_entries import PLACE, entries_of, read_place
+from mcp_tools_proxy.documents.search.analysis import ENGLISH
+from mcp_tools_proxy.documents.search.tenant_index_entries import PLACE, entries_of, read_place
 from mcp_tools_proxy.documents.versions import head_of
 from mcp_tools_proxy.domain.document import Section
 from tests.support.builders import make_document

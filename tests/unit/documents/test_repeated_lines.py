@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.documents.repeated_lines import MAX_PAGES, blanked, repeated_spans
+from mcp_tools_proxy.documents.search.searched_text import MAX_PAGES, blanked, repeated_spans
 
 BODIES = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota"]
 

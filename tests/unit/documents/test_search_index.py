@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tools_proxy.documents.search import search_index as module
-from mcp_tools_proxy.documents.search.index_builder import build_index
-from mcp_tools_proxy.documents.search.search_index import SearchIndex
+from mcp_tools_proxy.documents.search.search_index import SearchIndex, build_index
 from mcp_tools_proxy.domain.document import Chunk, Hit, Section
 from tests.support.builders import make_document
 from tests.support.tables import each_row

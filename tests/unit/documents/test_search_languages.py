@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from mcp_tools_proxy.documents.search.index_builder import build_index
+from mcp_tools_proxy.documents.search.search_index import build_index
 from tests.support.builders import make_document
 from tests.support.tables import each_row
 

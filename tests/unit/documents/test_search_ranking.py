@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.documents.search.index_builder import build_index
-from mcp_tools_proxy.documents.search.listings import is_listing
+from mcp_tools_proxy.documents.search.search_index import build_index
+from mcp_tools_proxy.documents.search.searched_text import is_listing
 from mcp_tools_proxy.domain.document import Chunk, Hit, Section
 from tests.support.builders import make_document
 from tests.support.tables import each_row

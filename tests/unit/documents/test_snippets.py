@@ -5,7 +5,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.documents.search.index_builder import build_index
+from mcp_tools_proxy.documents.search.search_index import build_index
 from mcp_tools_proxy.documents.search.snippets import SNIPPET_CHARS, best_span, excerpt
 from mcp_tools_proxy.domain.document import Chunk
 from tests.support.builders import make_document

@@ -4,70 +4,51 @@ One index per document, so no tenant's words affect another's ranking. An index 
 copy of the text: the engine stores terms only, and snippets are cut from the document itself.
 """
 
+import ctypes
+import sys
 from array import array
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 import tantivy
 
-from mcp_tools_proxy.documents.layout import by_begin, section_at, span_of_chunk
-from mcp_tools_proxy.documents.search.analysis import Analysis, clean, term_count
-from mcp_tools_proxy.documents.search.fields import CHUNK_TEXT, PAGE_TEXT, PLACE
-from mcp_tools_proxy.documents.search.matches import SCANNED_CHARS, MatchFinder
-from mcp_tools_proxy.documents.search.query import Concept, Concepts, any_of, heaviest
-from mcp_tools_proxy.documents.search.ranking import LISTING_FACTOR, PAGE_WEIGHT, covered, order
-from mcp_tools_proxy.documents.search.searched_text import SearchedText
-from mcp_tools_proxy.documents.search.vocabulary import Vocabulary
+from mcp_tools_proxy.documents.layout import by_begin, each_chunk, section_at, span_of_chunk
+from mcp_tools_proxy.documents.pacing import paced
+from mcp_tools_proxy.documents.search.analysis import (
+    Analysis,
+    analysis_of,
+    clean,
+    language_of,
+    prepare,
+    term_count,
+)
+from mcp_tools_proxy.documents.search.query import (
+    CHUNK_TEXT,
+    PAGE_TEXT,
+    PLACE,
+    TOKENIZER,
+    Concept,
+    Concepts,
+    Vocabulary,
+    any_of,
+    heaviest,
+)
+from mcp_tools_proxy.documents.search.ranking import (
+    LISTING_FACTOR,
+    PAGE_WEIGHT,
+    covered,
+    fuse,
+    order,
+)
+from mcp_tools_proxy.documents.search.searched_text import SearchedText, is_listing
+from mcp_tools_proxy.documents.search.snippets import SCANNED_CHARS, MatchFinder
 from mcp_tools_proxy.domain.document import Chunk, Document, Hit, PageSpan
+from mcp_tools_proxy.wire.text import utf8_len
 
-KEPT = 3
-"""Ranks that an exact place keeps, or betters."""
+_WRITER_HEAP_BYTES = 64_000_000
+"""Allocated as needed; documents below it (about 15 MB of text) become a single segment."""
 
-_DAMPING = 60
-"""Of reciprocal rank fusion: how little the first ranks differ (Cormack and others, 2009)."""
-
-
-def fuse(
-    by_words: Sequence[int],
-    by_meaning: Sequence[int],
-    *,
-    exact: Collection[int],
-    pages: Sequence[int],
-    max_results: int,
-) -> Sequence[tuple[int, float]]:
-    """Return the best places of two ranks with their scores, falling.
-
-    A place that is ``exact`` and among the first three by words comes no later than there. Else
-    the sum of the reciprocal ranks decides, and a page's second place counts less.
-    """
-    scores: dict[int, float] = {}
-    for ranked in (by_words, by_meaning):
-        for rank, place in enumerate(ranked, start=1):
-            scores[place] = scores.get(place, 0) + (_DAMPING + 1) / (_DAMPING + rank)
-    fused = order(scores, pages, len(scores))
-    kept = [place for place in by_words[:KEPT] if place in exact]
-    places = _with_kept([place for place, _ in fused], by_words, kept)[:max_results]
-    return _falling(places, dict(fused))
-
-
-def _with_kept(fused: Sequence[int], by_words: Sequence[int], kept: Collection[int]) -> list[int]:
-    """Return the fused places in order, with those to keep no later than by words."""
-    places = list(fused)
-    for rank, place in enumerate(by_words[:KEPT]):
-        if place in kept and places.index(place) > rank:
-            places.remove(place)
-            places.insert(rank, place)
-    return places
-
-
-def _falling(places: Sequence[int], scores: dict[int, float]) -> Sequence[tuple[int, float]]:
-    """Return places with scores; one that was moved forward has the next one's at least."""
-    ranked: list[tuple[int, float]] = []
-    score = 0.0
-    for place in reversed(places):
-        score = max(score, scores[place])
-        ranked.append((place, score))
-    return ranked[::-1]
+CHUNKS_BETWEEN_PAUSES = 16
 
 
 _CANDIDATES = 16
@@ -286,3 +267,73 @@ def _places_of(searcher: tantivy.Searcher, chunk_count: int) -> Sequence[Sequenc
     for address, place in zip(addresses, searcher.fast_field_values(PLACE, addresses), strict=True):
         places[address.segment_ord].append(int(place or 0))
     return places
+
+
+def build_index(document: Document) -> SearchIndex:
+    """Index a document's chunks and pages. Slow (0.2 s for each MB): call it in a worker thread.
+
+    Pauses every few chunks so that other threads run, and returns freed memory to the system.
+    """
+    analysis = analysis_of(language_of(document))
+    engine = _new_engine(analysis)
+    chunks = tuple(each_chunk(document))
+    searched = SearchedText(document)
+    _fill(engine, chunks, searched)
+    _return_freed_memory()
+    engine.reload()
+    last_page = len(document.pages)
+    listings: set[int] = set()
+    text_bytes = 0
+    for place, chunk in enumerate(paced(chunks, every=CHUNKS_BETWEEN_PAUSES)):
+        text = clean(chunk.text)
+        text_bytes += utf8_len(text)
+        if is_listing(text, last_page):
+            listings.add(place)
+    return SearchIndex(
+        document=document,
+        chunks=chunks,
+        searched=searched,
+        engine=engine,
+        analysis=analysis,
+        listings=frozenset(listings),
+        text_bytes=text_bytes,
+    )
+
+
+def _new_engine(analysis: Analysis) -> tantivy.Index:
+    schema = (
+        tantivy.SchemaBuilder()
+        .add_text_field(CHUNK_TEXT, tokenizer_name=TOKENIZER, index_option="freq")
+        .add_text_field(PAGE_TEXT, tokenizer_name=TOKENIZER, index_option="freq")
+        .add_integer_field(PLACE, fast=True)
+        .build()
+    )
+    engine = tantivy.Index(schema)
+    engine.register_tokenizer(TOKENIZER, analysis.analyzer)
+    return engine
+
+
+def _fill(engine: tantivy.Index, chunks: Sequence[Chunk], searched: SearchedText) -> None:
+    """Write the chunks to ``engine``, and with the first of each page the text of all of them."""
+    prepared: list[str] = []
+    of_page: dict[int, list[str]] = {}
+    for chunk in paced(chunks, every=CHUNKS_BETWEEN_PAUSES):
+        prepared.append(prepare(searched.of(chunk)))
+        of_page.setdefault(chunk.page, []).append(prepared[-1])
+    writer = engine.writer(_WRITER_HEAP_BYTES, 1)
+    for place, chunk in enumerate(paced(chunks, every=CHUNKS_BETWEEN_PAUSES)):
+        fields: dict[str, object] = {CHUNK_TEXT: prepared[place], PLACE: place}
+        texts = of_page.pop(chunk.page, None)
+        if texts is not None:
+            fields[PAGE_TEXT] = "\n".join(texts)
+        writer.add_document(tantivy.Document(**fields))
+    writer.commit()
+    writer.wait_merging_threads()
+
+
+def _return_freed_memory() -> None:
+    """Return memory that the writer freed to the system; glibc would keep some 30 MB."""
+    if sys.platform == "linux":
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:
+            trim(0)

@@ -1,6 +1,15 @@
-"""The text of a document that is searched: without running titles and page numbers."""
+"""The searched text of a document: without running titles and page numbers; listings are marked.
 
-from mcp_tools_proxy.documents.repeated_lines import blanked, repeated_spans
+Listings point to other pages: tables of contents, back-of-book indexes.
+"""
+
+import re
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
 from mcp_tools_proxy.domain.document import Chunk, Document
 
 
@@ -19,3 +28,184 @@ class SearchedText:
         if self._repeated is None:
             return chunk.text
         return blanked(chunk.text, self._repeated[chunk.page - 1], chunk.start)
+
+
+_LEAST_ENTRIES = 3
+_LEAST_SHARE = 0.6
+"""Least share of the lines that have to be entries."""
+
+_LEAST_ORDER = 0.75
+"""Least share of neighbours in order, of pages or of labels: a table of numbers has less."""
+
+_ENDING = re.compile(r"[\divxlc][ \t]*$", re.MULTILINE)
+_LEADER = re.compile(r"(?:\. ?){4,}|(?:… ?){2,}|·{4,}|_{6,}")
+_ENTRY = re.compile(r"(?P<label>\S.*?(?<!\d))[ ,.…·]+(?P<page>\d{1,4})(?:[,–-] ?\d{1,4})*$")
+
+
+def is_listing(text: str, last_page: int) -> bool:
+    """Return whether most lines are entries that end in a page, up to about ``last_page``.
+
+    Rows of a table that end in a number are none: they are in no order, or have more numbers.
+    """
+    lines = text.count("\n") + 1
+    if len(_ENDING.findall(text)) < max(_LEAST_ENTRIES, lines * _LEAST_SHARE):
+        return False
+    stripped = [line for line in map(str.strip, text.splitlines()) if line]
+    leaders = sum(1 for line in stripped if _LEADER.search(line))
+    if leaders >= max(_LEAST_ENTRIES, len(stripped) * _LEAST_SHARE):
+        return True
+    entries = [entry for line in stripped if (entry := _ENTRY.fullmatch(line))]
+    pages = [int(entry["page"]) for entry in entries]
+    pointing = sum(1 for page in pages if page <= last_page)
+    if pointing < max(_LEAST_ENTRIES, len(stripped) * _LEAST_SHARE):
+        return False
+    labels = [entry["label"].casefold() for entry in entries]
+    return _is_ordered(pages, sorted(pages)) or _is_ordered(labels, sorted(labels))
+
+
+def _is_ordered(values: Sequence[object], ordered: Sequence[object]) -> bool:
+    """Return whether most neighbours stand as in order, and not all are equal."""
+    ranks = {value: rank for rank, value in enumerate(ordered)}
+    steps = [ranks[before] <= ranks[after] for before, after in pairwise(values)]
+    return ordered[0] != ordered[-1] and sum(steps) >= len(steps) * _LEAST_ORDER
+
+
+Span = tuple[int, int]
+"""Begin and end (exclusive) in a page's text."""
+
+EDGE_LINES = 3
+"""Lines at the top and at the bottom of a page, empty ones apart, that may be repeated ones."""
+
+MIN_PAGES = 3
+"""Pages close to each other that a line has to be on to be a repeated one."""
+
+NEAR_PAGES = 4
+"""How far these are apart at most: titles on the left and on the right differ, and chapters end."""
+
+LINE_CHARS = 200
+"""Longer lines are text."""
+
+MAX_PAGES = 50_000
+"""Pages of a document that is examined: 199,000 made a million objects, and one garbage collection
+took 0.1 s."""
+
+_NUMBER = re.compile(r"\d{1,6}")
+_LETTER = re.compile(r"[^\W\d_]")
+
+_COUNTED = "\x00"
+"""Stands around a number that counts with the pages."""
+
+_Key = tuple[bool, str]
+"""Whether a line is at the top, and its words, with a page number counted from its own page."""
+
+
+class _EdgeLine(NamedTuple):
+    start: int
+    end: int
+    at_top: bool
+    keys: frozenset[_Key]
+
+
+def repeated_spans(pages: Sequence[str]) -> list[tuple[Span, ...]]:
+    """Return of each page the lines that pages near to it have as well, at the same edge.
+
+    The first page that has such a line keeps it, so that its words are found, and so does a page
+    with nothing else; a line that is a page's number goes everywhere. A number may count with the
+    pages, and no other may differ. Documents over MAX_PAGES have no repeated lines.
+    """
+    if len(pages) > MAX_PAGES:
+        return [()] * len(pages)
+    lines = [_edge_lines(text, number) for number, text in enumerate(pages)]
+    places = _places(lines)
+    first = {key: numbers[0] for key, numbers in places.items()}
+    repeated = [
+        [
+            line
+            for line in found
+            if any(
+                _is_repeated(places[key], number) and (first[key] != number or _is_page_number(key))
+                for key in line.keys
+            )
+        ]
+        for number, found in enumerate(lines)
+    ]
+    return [
+        tuple((line.start, line.end) for line in found) if _leaves_text(text, found) else ()
+        for text, found in zip(pages, repeated, strict=True)
+    ]
+
+
+def blanked(text: str, spans: Sequence[Span], begin: int = 0) -> str:
+    """Return a part of a page with spaces in place of spans: every other character stays put.
+
+    ``begin`` is where the part begins on its page; ``spans`` are the page's, ascending.
+    """
+    parts: list[str] = []
+    done = 0
+    for start, end in spans:
+        first, last = max(start - begin, done), min(end - begin, len(text))
+        if first < last:
+            parts += (text[done:first], " " * (last - first))
+            done = last
+    return "".join((*parts, text[done:])) if parts else text
+
+
+def _edge_lines(text: str, number: int) -> list[_EdgeLine]:
+    """Return the first and the last lines of a page, in their order; none is there twice."""
+    filled = list(_filled_lines(text))
+    top = filled[:EDGE_LINES]
+    bottom = filled[max(EDGE_LINES, len(filled) - EDGE_LINES) :]
+    return [
+        _EdgeLine(start, end, at_top, _keys(text[start:end], number, at_top=at_top))
+        for spans, at_top in ((top, True), (bottom, False))
+        for start, end in spans
+        if end - start <= LINE_CHARS
+    ]
+
+
+def _filled_lines(text: str) -> Iterator[Span]:
+    start = 0
+    for line in text.split("\n"):
+        if not line.isspace() and line:
+            yield start, start + len(line)
+        start += len(line) + 1
+
+
+def _keys(line: str, number: int, *, at_top: bool) -> frozenset[_Key]:
+    """Return what a line may be compared by: as it is, or with its first or last number counted.
+
+    A page number is as far from the place of its page on every page: in "12 | Index" or "3-4".
+    """
+    spelt = " ".join(line.split()).casefold()
+    numbers = list(_NUMBER.finditer(spelt))
+    keys = {spelt}
+    for found in numbers[:1] + numbers[-1:]:
+        counted = int(found[0]) - number
+        keys.add(f"{spelt[: found.start()]}{_COUNTED}{counted}{_COUNTED}{spelt[found.end() :]}")
+    return frozenset((at_top, key) for key in keys)
+
+
+def _places(lines: Sequence[Sequence[_EdgeLine]]) -> dict[_Key, list[int]]:
+    places: defaultdict[_Key, list[int]] = defaultdict(list)
+    for number, found in enumerate(lines):
+        for key in {key for line in found for key in line.keys}:
+            places[key].append(number)
+    return places
+
+
+def _is_repeated(places: Sequence[int], number: int) -> bool:
+    """Return whether enough of the ascending page numbers are near to one of them."""
+    near = bisect_right(places, number + NEAR_PAGES) - bisect_left(places, number - NEAR_PAGES)
+    return near >= MIN_PAGES
+
+
+def _leaves_text(text: str, repeated: Sequence[_EdgeLine]) -> bool:
+    """Return whether a page has other text than the repeated lines."""
+    parts = zip(
+        [0, *(it.end for it in repeated)], [*(it.start for it in repeated), None], strict=True
+    )
+    return any(text[start:end].strip() for start, end in parts)
+
+
+def _is_page_number(key: _Key) -> bool:
+    return _COUNTED in key[1] and not _LETTER.search(key[1])

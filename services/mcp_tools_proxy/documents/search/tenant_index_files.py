@@ -21,10 +21,9 @@ import tantivy
 
 from mcp_tools_proxy.documents.cache_folder import make_private
 from mcp_tools_proxy.documents.pacing import paced
-from mcp_tools_proxy.documents.search.analysis import analysis_of
-from mcp_tools_proxy.documents.search.index_builder import CHUNKS_BETWEEN_PAUSES
-from mcp_tools_proxy.documents.search.languages import ENGLISH, Language, language_of
-from mcp_tools_proxy.documents.tenant_search.index_entries import (
+from mcp_tools_proxy.documents.search.analysis import ENGLISH, Language, analysis_of, language_of
+from mcp_tools_proxy.documents.search.search_index import CHUNKS_BETWEEN_PAUSES
+from mcp_tools_proxy.documents.search.tenant_index_entries import (
     DOCUMENT,
     HEAD,
     TOKENIZER,
@@ -32,7 +31,7 @@ from mcp_tools_proxy.documents.tenant_search.index_entries import (
     entries_of,
     new_schema,
 )
-from mcp_tools_proxy.documents.tenant_search.index_snapshot import IndexSnapshot
+from mcp_tools_proxy.documents.search.tenant_index_snapshot import IndexSnapshot
 from mcp_tools_proxy.domain.document import Document, DocumentHead
 
 T = TypeVar("T")

@@ -15,10 +15,8 @@ import tantivy
 
 from mcp_tools_proxy.documents.catalog_query import TAGS_COUNTED, fold
 from mcp_tools_proxy.documents.layout import by_begin, each_chunk, span_of_chunk
-from mcp_tools_proxy.documents.search.analysis import clean, prepare
-from mcp_tools_proxy.documents.search.languages import Language
-from mcp_tools_proxy.documents.search.listings import is_listing
-from mcp_tools_proxy.documents.search.searched_text import SearchedText
+from mcp_tools_proxy.documents.search.analysis import Language, clean, prepare
+from mcp_tools_proxy.documents.search.searched_text import SearchedText, is_listing
 from mcp_tools_proxy.documents.versions import rights_tag
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.document import Chunk, Document, DocumentHead, Readers, Section
