@@ -14,7 +14,7 @@ FEW_LINES = 80
 ALLOWED_SMALL = frozenset(
     {
         # each imports something that is slow to import, so its one importer imports it late
-        *("app.connector", "auth.assertions", "auth.jwks_file", "server.stdio_server"),
+        *("app.connector", "server.stdio_server"),
         "gateway.check_worker",  # runs in a process of its own
         # pages of the console, which each are one concept
         *("console.pages.help_page", "console.pages.limits"),

@@ -24,7 +24,7 @@ class CannotApply(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Break:
-    """A fault in one function, which its name identifies: ``auth.admin_token.AdminToken.matches``.
+    """A fault in one function, named by its path: ``auth.authenticator.AdminToken.matches``.
 
     ``what`` describes the fault in one sentence. ``tests`` are files or folders, from the root; one
     test in them has to fail. Exactly one of the three following fields says how the code changes.

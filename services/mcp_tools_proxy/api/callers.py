@@ -7,8 +7,7 @@ from starlette.requests import Request
 from mcp_tools_proxy.api.endpoint import ParsedRequest
 from mcp_tools_proxy.api.models import CallerQuery, RequestContext
 from mcp_tools_proxy.auth.authenticator import Authenticator
-from mcp_tools_proxy.auth.caller_resolver import CallerResolver
-from mcp_tools_proxy.auth.identity_headers import read_headers
+from mcp_tools_proxy.auth.caller_resolver import CallerResolver, read_headers
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
 from mcp_tools_proxy.domain.errors import InvalidRequest
 from mcp_tools_proxy.domain.identity import NO_ASSERTION, AssertedIdentity, roles_of

@@ -10,7 +10,7 @@ from starlette.types import Scope
 
 from mcp_tools_proxy.api.endpoint import ParsedRequest
 from mcp_tools_proxy.auth.authenticator import bearer_token
-from mcp_tools_proxy.auth.identity_headers import read_authorization
+from mcp_tools_proxy.auth.caller_resolver import read_authorization
 from mcp_tools_proxy.domain.errors import Unauthenticated
 from mcp_tools_proxy.gateway.health import Health
 from mcp_tools_proxy.telemetry.metrics import Metrics

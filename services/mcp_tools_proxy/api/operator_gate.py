@@ -7,7 +7,7 @@ from starlette.requests import Request
 
 from mcp_tools_proxy.api.endpoint import ParsedRequest
 from mcp_tools_proxy.auth.authenticator import Authenticator, bearer_token, proven_of
-from mcp_tools_proxy.auth.identity_headers import read_headers
+from mcp_tools_proxy.auth.caller_resolver import read_headers
 from mcp_tools_proxy.domain.errors import Forbidden, Unauthenticated
 from mcp_tools_proxy.domain.identity import OperatorRight, Principal
 from mcp_tools_proxy.web.request_refusals import RecordedOperation, begin_operation

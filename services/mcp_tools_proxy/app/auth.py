@@ -3,8 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from mcp_tools_proxy.auth.admin_token import AdminToken, OperatorTokens
-from mcp_tools_proxy.auth.authenticator import Authenticator
+from mcp_tools_proxy.auth.authenticator import AdminToken, Authenticator, OperatorTokens
 from mcp_tools_proxy.auth.caller_resolver import CallerResolver, Scope
 from mcp_tools_proxy.domain.audit.origin import UNKNOWN_ORIGIN, Origin
 from mcp_tools_proxy.domain.caller import NO_TENANT
@@ -74,7 +73,7 @@ def mcp_callers(
 
 def _build_jwt_verifier(settings: Settings) -> Tokens:
     from mcp_tools_proxy.auth.claims import ClaimNames  # noqa: PLC0415 - see build_tokens
-    from mcp_tools_proxy.auth.jwks_file import JwksFile  # noqa: PLC0415
+    from mcp_tools_proxy.auth.jwks import JwksFile  # noqa: PLC0415
     from mcp_tools_proxy.auth.jwks_url import JwksUrl  # noqa: PLC0415
     from mcp_tools_proxy.auth.jwt_verifier import JwtRules, JwtVerifier  # noqa: PLC0415
 

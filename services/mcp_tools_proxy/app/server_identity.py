@@ -62,7 +62,7 @@ def build_caller_values(
     """Build what fills in the texts of mcp.json for callers, and has their tokens."""
     if keys is None or settings.public_url is None:
         return CallerValues(filler, oauth=oauth.open)
-    from mcp_tools_proxy.auth.assertions import AssertionSigner  # noqa: PLC0415 - see above
+    from mcp_tools_proxy.auth.signing_keys import AssertionSigner  # noqa: PLC0415 - see above
 
     return CallerValues(filler, AssertionSigner(keys, settings.public_url).sign, oauth.open)
 

@@ -1,4 +1,4 @@
-"""Converts the verified claims of a JWT to a principal."""
+"""Signature algorithms of JWTs, and the principal of a JWT's verified claims."""
 
 import json
 import math
@@ -9,6 +9,12 @@ from hashlib import sha256
 
 from mcp_tools_proxy.domain.identity import OperatorRight, Principal
 from mcp_tools_proxy.wire.identifiers import DOCUMENTS_RULE, document_ids, is_identifier
+
+ALGORITHMS = (
+    "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA",
+)  # fmt: skip
+"""All with a public key: a shared secret would let every holder issue tokens."""
+
 
 Claims = Mapping[str, object]
 

@@ -1,18 +1,22 @@
-"""Parses a JSON Web Key Set into the keys that verify tokens.
+"""Parses a JSON Web Key Set into the keys that verify tokens, and follows one in a file.
 
 The key decides the algorithm, never the token: a key is found only under its own algorithms. Else
 an attacker could sign a token with HMAC and the public RSA key as the shared secret.
 """
 
+import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
+import structlog
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from jwt import PyJWK
 from jwt.exceptions import PyJWTError
 from pydantic_core import from_json
 
-from mcp_tools_proxy.policy.jwt_algorithms import ALGORITHMS
+from mcp_tools_proxy.auth.claims import ALGORITHMS
+from mcp_tools_proxy.filesystem.watch import follow
 
 MIN_RSA_BITS = 2048
 
@@ -127,3 +131,59 @@ def _key(public: Mapping[str, object], algorithm: str) -> PyJWK | None:
     if isinstance(key.key, RSAPublicKey) and key.key.key_size < MIN_RSA_BITS:
         return None
     return key
+
+
+log = structlog.get_logger()
+
+
+class JwksFile:
+    """Holds the keys of ``path``. Call ``load`` once, then keep ``run`` running.
+
+    A file that is no key set leaves the previous keys in place; a file that is missing or cannot be
+    read leaves none.
+    """
+
+    def __init__(self, path: Path, allowed: Collection[str]) -> None:
+        self._path = path
+        self._allowed = allowed
+        self._failure: str | None = None
+        self.keys = KeySet()
+
+    def __repr__(self) -> str:
+        return f"<JwksFile {self.keys.count} keys, failure={self._failure!r}>"
+
+    async def load(self) -> None:
+        """Read the keys of the file."""
+        await self._read()
+
+    async def run(self) -> None:
+        """Watch the file until cancelled; a change is active within a second."""
+        await follow(self._path, self._read)
+
+    async def refresh(self) -> None:
+        """Do nothing: the file is watched anyway."""
+
+    def state(self) -> Mapping[str, object]:
+        """Return the state of the keys, for readiness."""
+        return state_of(self.keys, source="file", failure=self._failure)
+
+    async def _read(self) -> bool:
+        """Read the file; return False if it should be read again although it does not change."""
+        try:
+            keys = parse_key_set(await asyncio.to_thread(self._path.read_bytes), self._allowed)
+        except InvalidJwks as error:
+            self._apply(self.keys, str(error))
+        except OSError as error:
+            self._apply(KeySet(), f"cannot be read: {error.strerror}")
+            return isinstance(error, FileNotFoundError)
+        else:
+            self._apply(keys, None)
+        return True
+
+    def _apply(self, keys: KeySet, failure: str | None) -> None:
+        if failure is not None and failure != self._failure:
+            log.error("jwks.failed", source=str(self._path), reason=failure)
+        self._failure = failure
+        if keys.by_kid.keys() != self.keys.by_kid.keys():
+            log.info("jwks.loaded", keys=keys.count, unusable=keys.unusable)
+        self.keys = keys

@@ -1,14 +1,20 @@
-"""The gateway's own keys, in one PEM file: they sign assertions of who calls, for servers."""
+"""The gateway's own keys, in one PEM file, and the assertions that they sign.
+
+An assertion tells one server who calls; it expires after a minute and is valid at no other server.
+"""
 
 import asyncio
 import hashlib
 import re
 from base64 import urlsafe_b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
+import jwt
 import structlog
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ec import (
@@ -22,6 +28,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key, l
 from jwt.algorithms import get_default_algorithms
 from pydantic_core import to_json
 
+from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.filesystem.watch import follow
 
 MAX_FILE_BYTES = 65_536
@@ -176,3 +183,40 @@ def _thumbprint(entry: Mapping[str, object], names: tuple[str, ...]) -> str:
 
 def _unique(entries: list[dict[str, object]]) -> list[dict[str, object]]:
     return list({entry["kid"]: entry for entry in entries}.values())
+
+
+LIFETIME_S = 60
+"""Seconds that an assertion is valid."""
+
+
+def _now() -> float:
+    return datetime.now(UTC).timestamp()
+
+
+class AssertionSigner:
+    """Signs assertions as ``issuer``; ``clock`` returns seconds since 1970."""
+
+    def __init__(
+        self, keys: SigningKeyFile, issuer: str, *, clock: Callable[[], float] = _now
+    ) -> None:
+        self._keys = keys
+        self._issuer = issuer
+        self._clock = clock
+
+    def __repr__(self) -> str:
+        return f"<AssertionSigner {self._keys}>"
+
+    def sign(self, caller: Caller, audience: str) -> str:
+        """Return a new token. The caller has a tenant and a user; ``agent`` is left out if none."""
+        now, keys = int(self._clock()), self._keys.keys
+        claims = {
+            "iss": self._issuer,
+            "sub": caller.user_id,
+            "aud": audience,
+            "jti": uuid4().hex,
+            "iat": now,
+            "exp": now + LIFETIME_S,
+            "tenant_id": caller.tenant_id,
+            **({} if caller.agent is None else {"agent": caller.agent}),
+        }
+        return jwt.encode(claims, keys.private, keys.algorithm, {"kid": keys.kid})

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
 
-from mcp_tools_proxy.policy.jwt_algorithms import ALGORITHMS
+from mcp_tools_proxy.auth.claims import ALGORITHMS
 from mcp_tools_proxy.settings.types import (
     ENV_PREFIX,
     EnvironmentSettings,

@@ -7,8 +7,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcp_tools_proxy.auth.authenticator import Authenticator, bearer_token
-from mcp_tools_proxy.auth.caller_resolver import PRINCIPAL
-from mcp_tools_proxy.auth.identity_headers import read_authorization, read_headers
+from mcp_tools_proxy.auth.caller_resolver import PRINCIPAL, read_authorization, read_headers
 from mcp_tools_proxy.domain.errors import InvalidRequest, ProxyError, Unauthenticated
 from mcp_tools_proxy.telemetry.tracing.spans import TRACE_ID, Tracer
 from mcp_tools_proxy.web.request_refusals import CONSOLE_PATH, RequestRefusals

@@ -9,8 +9,7 @@ from starlette.responses import Response
 from mcp_tools_proxy.api.endpoint import EndpointFactory, ParsedRequest
 from mcp_tools_proxy.api.operator_gate import OperatorGate
 from mcp_tools_proxy.audit.audit_trail import AuditTrail
-from mcp_tools_proxy.auth.admin_token import AdminToken, OperatorTokens
-from mcp_tools_proxy.auth.authenticator import Authenticator
+from mcp_tools_proxy.auth.authenticator import AdminToken, Authenticator, OperatorTokens
 from mcp_tools_proxy.auth.token_file_verifier import TokenFileVerifier
 from mcp_tools_proxy.auth.token_store import add_token
 from mcp_tools_proxy.domain.errors import Forbidden, Unauthenticated

@@ -3,10 +3,9 @@
 import time
 from collections.abc import Mapping
 
-from mcp_tools_proxy.auth.claims import ClaimNames
+from mcp_tools_proxy.auth.claims import ALGORITHMS, ClaimNames
 from mcp_tools_proxy.auth.jwks import KeySet, parse_key_set
 from mcp_tools_proxy.auth.jwt_verifier import JwtRules, JwtVerifier
-from mcp_tools_proxy.policy.jwt_algorithms import ALGORITHMS
 from tests.support.signing import (
     AUDIENCE,
     ISSUER,

@@ -1,13 +1,13 @@
 import pytest
 
-from mcp_tools_proxy.auth.admin_token import (
+from mcp_tools_proxy.auth.authenticator import (
     MAX_LOCAL_TOKENS,
     OPERATOR,
     AdminToken,
+    Authenticator,
     LocalTokens,
     OperatorTokens,
 )
-from mcp_tools_proxy.auth.authenticator import Authenticator
 from mcp_tools_proxy.domain.errors import Unauthenticated
 from mcp_tools_proxy.domain.identity import OperatorRight, Principal
 from tests.support.tables import each_row

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcp_tools_proxy.auth.identity_headers import read_headers
+from mcp_tools_proxy.auth.caller_resolver import read_headers
 from mcp_tools_proxy.domain.errors import InvalidRequest
 from mcp_tools_proxy.domain.identity import NO_ASSERTION, AssertedIdentity
 from tests.support.tables import each_row

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
+from mcp_tools_proxy.auth.claims import ALGORITHMS
 from mcp_tools_proxy.auth.jwks import MAX_KEYS, InvalidJwks, parse_key_set
-from mcp_tools_proxy.policy.jwt_algorithms import ALGORITHMS
 from tests.support.signing import Json, SigningKey, key_set, make_key
 from tests.support.tables import each_row
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import anyio
 import httpx
 
-from mcp_tools_proxy.auth.jwks_file import JwksFile
+from mcp_tools_proxy.auth.claims import ALGORITHMS
+from mcp_tools_proxy.auth.jwks import JwksFile
 from mcp_tools_proxy.auth.jwks_url import MAX_BYTES, MIN_REFRESH_GAP_S, JwksUrl
-from mcp_tools_proxy.policy.jwt_algorithms import ALGORITHMS
 from tests.support.bounds import until
 from tests.support.captured_logs import capture_logs
 from tests.support.file_descriptors import none_left

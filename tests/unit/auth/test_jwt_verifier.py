@@ -8,10 +8,10 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 
 from mcp_tools_proxy.auth import jwt_verifier
+from mcp_tools_proxy.auth.claims import ALGORITHMS
 from mcp_tools_proxy.auth.jwt_verifier import JwtVerifier
 from mcp_tools_proxy.domain.errors import Unauthenticated
 from mcp_tools_proxy.domain.identity import Principal
-from mcp_tools_proxy.policy.jwt_algorithms import ALGORITHMS
 from tests.support.signing import (
     AUDIENCE,
     ISSUER,

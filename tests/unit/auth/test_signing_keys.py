@@ -18,8 +18,12 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
 )
 
-from mcp_tools_proxy.auth.assertions import AssertionSigner
-from mcp_tools_proxy.auth.signing_keys import InvalidKeyFile, SigningKeyFile, parse_signing_keys
+from mcp_tools_proxy.auth.signing_keys import (
+    AssertionSigner,
+    InvalidKeyFile,
+    SigningKeyFile,
+    parse_signing_keys,
+)
 from mcp_tools_proxy.domain.caller import Caller
 from tests.support.bounds import until
 from tests.support.signing import make_key

@@ -7,7 +7,7 @@ from pydantic import BaseModel
 from mcp_tools_proxy.api.idempotency_header import IDEMPOTENCY_HEADER
 from mcp_tools_proxy.api.models import CallerQuery
 from mcp_tools_proxy.api.openapi.shared_schemas import JsonSchema, property_schemas
-from mcp_tools_proxy.auth.identity_headers import (
+from mcp_tools_proxy.auth.caller_resolver import (
     AGENT_HEADER,
     DOCUMENTS_HEADER,
     ROLES_HEADER,
