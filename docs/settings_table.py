@@ -10,25 +10,13 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from mcp_tools_proxy.settings import (
-    audit,
-    auth,
-    documents,
-    embeddings,
-    remote,
-    settings,
-    sign_in,
-    tracing,
-)
+from mcp_tools_proxy.settings import auth, documents, observability, remote, settings
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.settings.types import variable
 
 PAGE = Path(__file__).parent / "reference/settings.md"
 
-_MODULES = (
-    *(audit, auth, documents, embeddings, remote, settings),
-    *(sign_in, tracing),
-)
+_MODULES = (auth, documents, observability, remote, settings)
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "connector": ("remote_",),

@@ -13,7 +13,7 @@ from mcp_tools_proxy.app.http import create_app
 from mcp_tools_proxy.domain.client import CapacityExceeded
 from mcp_tools_proxy.domain.errors import errors_by_code
 from mcp_tools_proxy.server.uvicorn_server import build_server
-from mcp_tools_proxy.settings.client import ClientSettings
+from mcp_tools_proxy.settings.auth import ClientSettings
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.settings.types import ENV_PREFIX
 from mcp_tools_proxy.telemetry.metrics import Metrics

@@ -9,7 +9,7 @@ from pydantic import SecretStr
 from typer.testing import CliRunner, Result
 
 from mcp_tools_proxy.cli.call import add_call_commands
-from mcp_tools_proxy.settings.client import ClientSettings
+from mcp_tools_proxy.settings.auth import ClientSettings
 from tests.support.program import UNLIMITED, Program, started
 
 pytestmark = pytest.mark.e2e

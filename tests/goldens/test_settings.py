@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import pytest
 from pydantic_settings import BaseSettings
 
-from mcp_tools_proxy.settings.client import ClientSettings
+from mcp_tools_proxy.settings.auth import ClientSettings
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.settings.types import ENV_PREFIX
 from retrieval_service.settings import RetrievalSettings

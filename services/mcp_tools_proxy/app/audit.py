@@ -6,7 +6,7 @@ from mcp_tools_proxy.audit.audit_file import AuditFile
 from mcp_tools_proxy.audit.audit_paths import unauthenticated_path
 from mcp_tools_proxy.audit.audit_trail import AuditTrail
 from mcp_tools_proxy.domain.outcome import CallRecord
-from mcp_tools_proxy.settings.audit import read_key
+from mcp_tools_proxy.settings.observability import read_key
 from mcp_tools_proxy.settings.settings import Settings
 from mcp_tools_proxy.telemetry.call_events import CallTelemetry
 from mcp_tools_proxy.telemetry.recent_calls import RecentCalls

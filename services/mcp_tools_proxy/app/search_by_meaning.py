@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from mcp_tools_proxy.documents.open_documents import OpenDocuments
-from mcp_tools_proxy.settings.embeddings import EmbeddingsSettings
+from mcp_tools_proxy.settings.documents import EmbeddingsSettings
 from mcp_tools_proxy.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:

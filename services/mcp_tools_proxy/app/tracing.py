@@ -1,7 +1,7 @@
 """Chooses the tracer: OpenTelemetry's where an OTLP endpoint is set, else none."""
 
+from mcp_tools_proxy.settings.observability import set_sdk_variables
 from mcp_tools_proxy.settings.settings import Settings
-from mcp_tools_proxy.settings.tracing import set_sdk_variables
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.telemetry.tracing.spans import NoTracer, Tracer
 

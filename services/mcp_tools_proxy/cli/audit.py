@@ -23,7 +23,7 @@ from mcp_tools_proxy.audit.record_search import (
 )
 from mcp_tools_proxy.audit.verification import Verification, verify
 from mcp_tools_proxy.cli.output import counted, echo, print_json_text
-from mcp_tools_proxy.settings.audit import AuditSettings, read_key
+from mcp_tools_proxy.settings.observability import AuditSettings, read_key
 from mcp_tools_proxy.settings.types import variable
 from mcp_tools_proxy.wire.identifiers import server_id_of
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from mcp_tools_proxy.settings.client import ClientSettings
+from mcp_tools_proxy.settings.auth import ClientSettings
 from mcp_tools_proxy.web_client.failure_reasons import connection_reason
 
 if TYPE_CHECKING:

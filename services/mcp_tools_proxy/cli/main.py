@@ -27,10 +27,9 @@ from mcp_tools_proxy.domain.errors import ConfigReadOnly
 from mcp_tools_proxy.domain.identity import AssertedIdentity, roles_of
 from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.sandbox.system_calls import hide_memory
-from mcp_tools_proxy.settings.audit import AuditSettings
-from mcp_tools_proxy.settings.auth import TokensFileSettings
-from mcp_tools_proxy.settings.client import ClientSettings
+from mcp_tools_proxy.settings.auth import ClientSettings, TokensFileSettings
 from mcp_tools_proxy.settings.documents import DocumentSettings
+from mcp_tools_proxy.settings.observability import AuditSettings
 from mcp_tools_proxy.settings.settings import (
     ConfigDirSettings,
     Settings,

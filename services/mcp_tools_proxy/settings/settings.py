@@ -26,17 +26,15 @@ from mcp_tools_proxy.domain.list_options import MAX_NAME_CHARS, MIN_NAME_CHARS
 from mcp_tools_proxy.domain.offers.definitions import DefinitionsMode
 from mcp_tools_proxy.domain.quota import Quota
 from mcp_tools_proxy.domain.server import OutputSchemaCheck, StdioMode
-from mcp_tools_proxy.settings.audit import AuditSettings, check_audit
-from mcp_tools_proxy.settings.auth import are_networks
+from mcp_tools_proxy.settings.auth import SignInSettings, are_networks
 from mcp_tools_proxy.settings.documents import DocumentSettings
 from mcp_tools_proxy.settings.exposed_secrets import (
     exposed_secret_problems,
     exposure_of,
     exposure_of_listener,
 )
+from mcp_tools_proxy.settings.observability import AuditSettings, TracingSettings, check_audit
 from mcp_tools_proxy.settings.remote import RemoteSettings
-from mcp_tools_proxy.settings.sign_in import SignInSettings
-from mcp_tools_proxy.settings.tracing import TracingSettings
 from mcp_tools_proxy.settings.types import (
     ENV_PREFIX,
     Budget,
@@ -70,7 +68,7 @@ _OF_KUBERNETES = re.compile(r"_service_(host|port(_\w+)?)$|_port_\d+_(tcp|udp)(_
 
 
 _OF_CLIENT = f"{ENV_PREFIX}client_".lower()
-"""Beginning of the variables of commands that speak to a running gateway (settings/client.py)."""
+"""Beginning of the variables of commands that speak to a running gateway (``ClientSettings``)."""
 
 
 def unknown_variables(settings: type[BaseSettings]) -> tuple[SettingWarning, ...]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from pydantic.fields import FieldInfo
 
-from mcp_tools_proxy.settings.client import ClientSettings
+from mcp_tools_proxy.settings.auth import ClientSettings
 from mcp_tools_proxy.settings.settings import Settings, SettingsError, load
 from mcp_tools_proxy.settings.types import EnvironmentSettings, variable
 from tests.support.tables import each_row

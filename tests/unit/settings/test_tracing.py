@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from mcp_tools_proxy.settings.observability import set_sdk_variables
 from mcp_tools_proxy.settings.settings import SettingsError, load_settings
-from mcp_tools_proxy.settings.tracing import set_sdk_variables
 from tests.support.tables import each_row
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"

@@ -42,7 +42,7 @@ from mcp_tools_proxy.documents.importers.import_process import Importer, ImportU
 from mcp_tools_proxy.documents.importers.kinds import check_suffix, warning_about
 from mcp_tools_proxy.domain.document import Document, DocumentHead
 from mcp_tools_proxy.domain.errors import DocumentsUnavailable
-from mcp_tools_proxy.settings.embeddings import EmbeddingsSettings
+from mcp_tools_proxy.settings.documents import EmbeddingsSettings
 from mcp_tools_proxy.wire.text import quote
 
 if TYPE_CHECKING:
