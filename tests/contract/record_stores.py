@@ -5,9 +5,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from mcp_tools_proxy.app.idempotency import OpenRecordStore
 from mcp_tools_proxy.encryption.record_cipher import RecordCipher
-from mcp_tools_proxy.idempotency.records import RecordKey, RecordState
+from mcp_tools_proxy.idempotency.records import OpenRecordStore, RecordKey, RecordState
 from mcp_tools_proxy.idempotency.redis_requests import MAX_CONNECTIONS
 from mcp_tools_proxy.idempotency.redis_store import RedisRecordStore
 from mcp_tools_proxy.redis_client.connection_pool import open_pool

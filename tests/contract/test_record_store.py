@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from mcp_tools_proxy.app.idempotency import OpenRecordStore
 from mcp_tools_proxy.domain.errors import StateUnavailable
 from mcp_tools_proxy.idempotency.memory_store import MemoryRecordStore
-from mcp_tools_proxy.idempotency.records import MAX_OUTCOME_BYTES, RecordState
+from mcp_tools_proxy.idempotency.records import MAX_OUTCOME_BYTES, OpenRecordStore, RecordState
 from tests.contract.record_stores import (
     LIMIT_BYTES,
     OTHER_REQUEST,

@@ -12,7 +12,7 @@ import mcp_types
 import pytest
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from mcp_tools_proxy.app.retrieval_service import UnconfiguredRetrieval
+from mcp_tools_proxy.app.optional import UnconfiguredRetrieval
 from mcp_tools_proxy.documents.document_repository import DocumentRepository
 from mcp_tools_proxy.documents.folder.folder_store import FolderStore
 from mcp_tools_proxy.documents.folder.scan_cache import ScanCache

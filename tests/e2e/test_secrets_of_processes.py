@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mcp_tools_proxy.app.process_warnings import AS_ROOT, process_warnings
+from mcp_tools_proxy.app.start_checks import AS_ROOT, process_warnings
 from tests.support.configuration import Config, make_preset
 from tests.support.kernel import needs_confinement
 from tests.support.mcp_servers.server_programs import ROOT

@@ -4,8 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 
-from mcp_tools_proxy.app.retrieval_service import build_retrieval_client
-from mcp_tools_proxy.app.search_by_meaning import build_embeddings_client
+from mcp_tools_proxy.app.optional import build_embeddings_client, build_retrieval_client
 from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import ProxyError, RetrievalUnavailable
 from mcp_tools_proxy.settings.settings import Settings

@@ -4,35 +4,35 @@ Nothing here knows HTTP routes: ``app.http`` puts them in front.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import structlog
 from pydantic import SecretStr
 
 from mcp_tools_proxy.aiokits.change_signal import ChangeSignal
-from mcp_tools_proxy.app.audit import build_audit, take_records
 from mcp_tools_proxy.app.auth import build_authenticator, build_tokens
-from mcp_tools_proxy.app.idempotency import build_record_store
-from mcp_tools_proxy.app.network_support import network_support
-from mcp_tools_proxy.app.open_logins import OpenLogins, build_login_access, build_user_sign_ins
-from mcp_tools_proxy.app.process_warnings import process_warnings
-from mcp_tools_proxy.app.retrieval_service import UnconfiguredRetrieval, build_retrieval_client
-from mcp_tools_proxy.app.search_by_meaning import build_meaning
+from mcp_tools_proxy.app.configuration import network_support, open_config_folder
+from mcp_tools_proxy.app.logins import OpenLogins, build_login_access
+from mcp_tools_proxy.app.optional import (
+    UnconfiguredRetrieval,
+    build_audit,
+    build_meaning,
+    build_record_store,
+    build_retrieval_client,
+    build_tracer,
+)
 from mcp_tools_proxy.app.server_identity import (
     build_caller_values,
     build_filler,
     build_oauth,
     build_signing_keys,
-    identity_support,
 )
-from mcp_tools_proxy.app.tracing import build_tracer
-from mcp_tools_proxy.config.config_folder import ConfigFolder
-from mcp_tools_proxy.config.loader import load_configuration, process_environment
-from mcp_tools_proxy.config.stdio_rules import StdioSupport
+from mcp_tools_proxy.app.sign_in_pages import build_user_sign_ins
+from mcp_tools_proxy.app.start_checks import process_warnings
+from mcp_tools_proxy.config.loader import process_environment
 from mcp_tools_proxy.documents import cache_folder
 from mcp_tools_proxy.documents.document_repository import DocumentRepository
 from mcp_tools_proxy.documents.document_store import Key
@@ -44,6 +44,7 @@ from mcp_tools_proxy.documents.search.tenant_search import TenantSearch, build_s
 from mcp_tools_proxy.documents.seed import seed_documents
 from mcp_tools_proxy.domain.components import ResourceTemplate, Tool
 from mcp_tools_proxy.domain.list_options import ListOptions
+from mcp_tools_proxy.domain.outcome import CallRecord
 from mcp_tools_proxy.domain.server import ServerStatus
 from mcp_tools_proxy.downstream.components.build_components import build_components
 from mcp_tools_proxy.downstream.discovery.known_definitions import KnownDefinitions
@@ -72,6 +73,7 @@ from mcp_tools_proxy.telemetry.log_level import LogLevel
 from mcp_tools_proxy.telemetry.metrics import Metrics, watch_event_loop
 from mcp_tools_proxy.telemetry.recent_calls import RecentCalls
 from mcp_tools_proxy.telemetry.request_events import RequestTelemetry
+from mcp_tools_proxy.telemetry.tracing.call_spans import describe_call
 from mcp_tools_proxy.tools.chunk_window import Retrieval, window_tool
 from mcp_tools_proxy.tools.document_resources import document_templates
 from mcp_tools_proxy.tools.list_available_tools import catalog_tool
@@ -97,6 +99,16 @@ class Gateway:
     def __init__(
         self, settings: Settings, *, retrieval_transport: "AsyncBaseTransport | None" = None
     ) -> None:
+        self._build_telemetry(settings)
+        self._build_documents(settings, retrieval_transport)
+        self._build_stores(settings)
+        self._build_servers(settings)
+        self._build_publisher(settings)
+        self._build_sign_ins(settings)
+        self._build_calls(settings)
+
+    def _build_telemetry(self, settings: Settings) -> None:
+        """Build what logs, counts, traces and records, and who callers are."""
         self._warnings = settings.warnings
         self.log_level = LogLevel(settings.log_level)
         self.lifecycle = Lifecycle()
@@ -112,6 +124,11 @@ class Gateway:
         if (audit_file := self.audit.file) is not None:
             self.metrics.audit_queue_records.set_function(lambda: audit_file.queued)
             self.metrics.audit_records_lost.set_function(lambda: self.audit.lost)
+
+    def _build_documents(
+        self, settings: Settings, retrieval_transport: "AsyncBaseTransport | None"
+    ) -> None:
+        """Build what stores, reads and searches documents."""
         self.documents = build_documents(
             folder=settings.documents_path,
             cache_dir=settings.cache_dir,
@@ -144,50 +161,85 @@ class Gateway:
         )
         self.tenant_search = TenantSearch(self.repository, self.search_indexes)
         self.retrieval = build_retrieval_client(settings, self.metrics, retrieval_transport)
+
+    def _build_stores(self, settings: Settings) -> None:
+        """Build what keeps budgets, idempotency records, keys and logins."""
         self.limiter = build_limiter(
             _budget_limits(settings),
             storage_url=_secret(settings.rate_limit_storage_url),
             metrics=self.metrics,
         )
         self.records = build_record_store(settings)
+        self.signing_keys = build_signing_keys(settings)
+        self.logins = OpenLogins(settings, quota=settings.login_quota)
+
+    def _build_servers(self, settings: Settings) -> None:
+        """Build what connects to the servers of mcp.json."""
+        filler = build_filler(settings)
+        self.dialer = LazyDialer(network_support(settings).networks)
+        self.oauth = build_oauth(settings, filler, self.logins, LoginChanges(self.audit))
+        self.offer_changes = ChangeSignal()
+        self.pool = Pool(
+            self.dialer.dial,
+            self.metrics,
+            on_change=self.offer_changes.report,
+            known_definitions=KnownDefinitions(settings.cache_dir or cache_folder.default_folder()),
+            caller_values=build_caller_values(settings, self.signing_keys, filler, self.oauth),
+        )
+
+    def _build_publisher(self, settings: Settings) -> None:
+        """Build what makes a registry of the local tools, the servers and the configuration."""
+        self.files = open_config_folder(settings)
         self.registry = RegistryHolder()
         local_tools = tuple(self._local_tools(settings))
         local_templates = self._local_templates(settings)
         self.registry.replace(Registry.build(local_tools, templates=local_templates))
-        offer_changes = ChangeSignal()
-        self.dialer = LazyDialer(network_support(settings).networks)
-        self.signing_keys = build_signing_keys(settings)
-        filler = build_filler(settings)
-        self.logins = OpenLogins(settings, quota=settings.login_quota)
-        self.oauth = build_oauth(settings, filler, self.logins, LoginChanges(self.audit))
-        self.pool = Pool(
-            self.dialer.dial,
-            self.metrics,
-            on_change=offer_changes.report,
-            known_definitions=KnownDefinitions(settings.cache_dir or cache_folder.default_folder()),
-            caller_values=build_caller_values(settings, self.signing_keys, filler, self.oauth),
+        max_text_bytes, check = settings.max_text_bytes, settings.output_schema_check
+        self.publisher = RegistryPublisher(
+            holder=self.registry,
+            local_tools=local_tools,
+            local_templates=local_templates,
+            pool=self.pool,
+            build_components=lambda view, bindings: build_components(
+                view,
+                self.pool,
+                max_text_bytes=max_text_bytes,
+                output_schema_check=check,
+                bindings=bindings,
+            ),
+            metrics=self.metrics,
+            apply_limits=self.limiter.apply_rules,
+            require_agent=settings.require_agent,
+            list_options=ListOptions(
+                name_style=settings.tool_name_style, name_max=settings.name_max
+            ),
+            definitions=settings.definitions,
         )
-        self.files = _config_folder(settings)
-        publisher = self._build_publisher(settings, local_tools, local_templates)
-        self.publisher = publisher
         self.reloader = Reloader(
             files=self.files,
             pool=self.pool,
             publisher=self.publisher,
-            offer_changes=offer_changes,
+            offer_changes=self.offer_changes,
         )
         self.preset_switch = PresetSwitch(self.files, self.publisher)
         self.definition_acceptance = DefinitionAcceptance(self.files, self.publisher)
-        self.first_attempts = FirstAttempts(
-            self.registry, self.pool, list_wait_s=settings.list_wait_s
-        )
-        self.startup = StartupWait(settings.startup_wait_s)
+
+    def _build_sign_ins(self, settings: Settings) -> None:
+        """Build by what users sign in to servers, and operators see and end logins."""
+        publisher = self.publisher
         self.user_sign_ins = build_user_sign_ins(
             settings, self.logins, self.oauth, self.authenticator, lambda: publisher.configuration
         )
         self.login_access = build_login_access(
             self.logins, self.oauth, lambda: publisher.configuration
         )
+
+    def _build_calls(self, settings: Settings) -> None:
+        """Build what makes calls, explains them, and follows resources."""
+        self.first_attempts = FirstAttempts(
+            self.registry, self.pool, list_wait_s=settings.list_wait_s
+        )
+        self.startup = StartupWait(settings.startup_wait_s)
         call_telemetry = CallTelemetry(self.metrics, self.audit)
         self.recent_calls = RecentCalls() if settings.console else None
         blocklist = Blocklist(settings.blocklist_keywords)
@@ -200,7 +252,7 @@ class Gateway:
             idempotent_calls=IdempotentCalls(self.records, self.metrics),
             check_processes=self.check_processes,
             max_result_bytes=settings.max_result_bytes,
-            on_finish=take_records(call_telemetry, self.recent_calls, is_traced=self.tracer.is_on),
+            on_finish=_take_records(call_telemetry, self.recent_calls, is_traced=self.tracer.is_on),
             on_start=call_telemetry.log_start,
             reserve_record=self.audit.reserve,
             sign_ins=self.user_sign_ins.offers,
@@ -281,34 +333,6 @@ class Gateway:
         if settings.windows_are_local:
             return LocalRetrieval(self.repository)
         return self.retrieval or UnconfiguredRetrieval()
-
-    def _build_publisher(
-        self,
-        settings: Settings,
-        local_tools: Sequence[Tool],
-        local_templates: Sequence[ResourceTemplate],
-    ) -> RegistryPublisher:
-        output_schema_check = settings.output_schema_check
-        return RegistryPublisher(
-            holder=self.registry,
-            local_tools=local_tools,
-            local_templates=local_templates,
-            pool=self.pool,
-            build_components=lambda view, bindings: build_components(
-                view,
-                self.pool,
-                max_text_bytes=settings.max_text_bytes,
-                output_schema_check=output_schema_check,
-                bindings=bindings,
-            ),
-            metrics=self.metrics,
-            apply_limits=self.limiter.apply_rules,
-            require_agent=settings.require_agent,
-            list_options=ListOptions(
-                name_style=settings.tool_name_style, name_max=settings.name_max
-            ),
-            definitions=settings.definitions,
-        )
 
     def embed_document(self, key: Key) -> None:
         """Request the vectors of a document, which are made in the background."""
@@ -398,30 +422,23 @@ class Gateway:
             await asyncio.to_thread(self.audit.close)
 
 
-def _config_folder(settings: Settings) -> ConfigFolder:
-    """Build the configuration folder, with the defaults of the settings."""
-    return ConfigFolder(
-        settings.config_dir,
-        load_configuration=partial(
-            load_configuration,
-            settings.config_dir,
-            process_environment(),
-            call_timeout_s=settings.tool_timeout_s,
-            max_result_bytes=settings.max_result_bytes,
-            identity=identity_support(settings),
-            stdio=StdioSupport(
-                mode=settings.stdio,
-                commands=settings.stdio_commands,
-                env={
-                    name: value
-                    for name, value in process_environment().items()
-                    if name in settings.stdio_env
-                },
-            ),
-            network=network_support(settings),
-        ),
-        pinned=settings.preset,
-    )
+def _take_records(
+    telemetry: CallTelemetry, recent_calls: RecentCalls | None, *, is_traced: bool
+) -> Callable[[CallRecord], None]:
+    """Return what takes the record of each call that is over: only what the settings want."""
+    takers = [telemetry.log_end]
+    if is_traced:
+        takers.append(describe_call)
+    if recent_calls is not None:
+        takers.append(recent_calls.add)
+    if len(takers) == 1:
+        return telemetry.log_end
+
+    def take(record: CallRecord) -> None:
+        for taker in takers:
+            taker(record)
+
+    return take
 
 
 def _secret(value: SecretStr | None) -> str | None:

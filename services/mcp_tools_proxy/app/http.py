@@ -55,7 +55,7 @@ from mcp_tools_proxy.api.tries.try_routes import try_route
 from mcp_tools_proxy.app.auth import mcp_callers
 from mcp_tools_proxy.app.gateway import Gateway
 from mcp_tools_proxy.app.health_checks import build_health
-from mcp_tools_proxy.app.mcp import build_server
+from mcp_tools_proxy.app.mcp import build_connector, build_server
 from mcp_tools_proxy.auth.caller_resolver import CallerResolver
 from mcp_tools_proxy.auth.token_file_verifier import TokenFileVerifier
 from mcp_tools_proxy.domain.audit.origin import Entry
@@ -341,7 +341,7 @@ def _console(
     if not settings.console:
         return None
     # its libraries cost time and memory
-    from mcp_tools_proxy.app.console.build_console import build_console  # noqa: PLC0415
+    from mcp_tools_proxy.app.console import build_console  # noqa: PLC0415
 
     return build_console(settings, gateway, routes, refusals)
 
@@ -361,9 +361,6 @@ def _connector(settings: Settings, gateway: Gateway) -> "Connector | None":
     """Build the connector; None if no backend is configured."""
     if settings.remote_address is None:
         return None
-    # aiohttp is slow to import
-    from mcp_tools_proxy.app.connector import build_connector  # noqa: PLC0415
-
     return build_connector(settings, gateway, settings.remote_address)
 
 

@@ -5,10 +5,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from mcp_tools_proxy.app.network_support import network_support
-from mcp_tools_proxy.app.open_logins import OpenLogins
-from mcp_tools_proxy.app.server_identity import build_filler, build_oauth, identity_support
-from mcp_tools_proxy.config.loader import load_configuration, process_environment
+from mcp_tools_proxy.app.configuration import configuration_reader
+from mcp_tools_proxy.app.logins import OpenLogins
+from mcp_tools_proxy.app.server_identity import build_filler, build_oauth
 from mcp_tools_proxy.domain.caller import NO_TENANT, Caller
 from mcp_tools_proxy.domain.configuration import InvalidConfig
 from mcp_tools_proxy.domain.logins import LoginFacts, LoginOwner
@@ -85,14 +84,7 @@ async def _opened_parts(settings: Settings) -> AsyncIterator[OAuthParts]:
 
 
 def _entry(settings: Settings, folder: Path, server_id: str) -> tuple[ServerConfig, ServerAuth]:
-    configuration = load_configuration(
-        folder,
-        process_environment(),
-        call_timeout_s=settings.tool_timeout_s,
-        max_result_bytes=settings.max_result_bytes,
-        identity=identity_support(settings),
-        network=network_support(settings),
-    )
+    configuration = configuration_reader(settings, folder)()
     problems = configuration.invalid.get(server_id)
     if problems:
         raise NoSignIn(f"the entry of {server_id} cannot be used: {problems[0]}")

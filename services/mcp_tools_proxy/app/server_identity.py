@@ -1,15 +1,9 @@
 """Builds what servers are told of callers: secrets, and assertions that the gateway signs."""
 
-from collections.abc import Collection
-from datetime import UTC, datetime
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mcp_tools_proxy.app.network_support import network_support
-from mcp_tools_proxy.app.open_logins import OpenLogins
-from mcp_tools_proxy.config.auth_rules import OAuthSupport
-from mcp_tools_proxy.config.texts.caller_rules import IdentitySupport
+from mcp_tools_proxy.app.configuration import network_support
+from mcp_tools_proxy.app.logins import OpenLogins
 from mcp_tools_proxy.downstream.callers.caller_values import CallerValues
 from mcp_tools_proxy.downstream.callers.secret_files import SecretFiles
 from mcp_tools_proxy.downstream.callers.text_filler import TextFiller
@@ -65,41 +59,3 @@ def build_caller_values(
     from mcp_tools_proxy.auth.signing_keys import AssertionSigner  # noqa: PLC0415 - see above
 
     return CallerValues(filler, AssertionSigner(keys, settings.public_url).sign, oauth.open)
-
-
-def identity_support(settings: Settings) -> IdentitySupport:
-    """Return what entries of mcp.json can say of callers with these settings."""
-    return IdentitySupport(
-        has_secrets=settings.secrets_dir is not None,
-        can_sign=settings.public_url is not None and settings.signing_key_file is not None,
-        oauth=OAuthSupport(
-            jwt_issuer=settings.jwt_issuer if settings.auth_mode == "jwt" else None,
-            keeps_logins=bool(settings.credentials_key),
-            proves_users=settings.auth_mode == "jwt" and settings.jwt_user_claim is not None,
-        ),
-        has_several_tenants=partial(has_several_tenants, settings),
-    )
-
-
-def has_several_tenants(settings: Settings) -> bool:
-    """Return whether callers may be of several tenants: by JWTs, by the tokens file, or unproven.
-
-    Without tokens any caller can name any tenant. On loopback alone that is a person's own machine.
-    Reads the tokens file, so it blocks.
-    """
-    if settings.auth_mode == "token" and settings.tokens_file is not None:
-        return len(_tenants_of_tokens(settings.tokens_file)) > 1
-    if settings.auth_mode == "jwt":
-        return True
-    return settings.is_exposed
-
-
-def _tenants_of_tokens(path: Path) -> Collection[str]:
-    from mcp_tools_proxy.auth.token_format import read_lines  # noqa: PLC0415 - for one mode alone
-
-    try:
-        entries = read_lines(path.read_bytes()).entries
-    except OSError:
-        return ()
-    tenants = (it.principal.tenant_id for it in entries if not it.is_expired(datetime.now(UTC)))
-    return {tenant_id for tenant_id in tenants if tenant_id is not None}

@@ -1,12 +1,16 @@
 """The checks of a start that need more than the settings, and what the log says of its address."""
 
 import asyncio
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import structlog
 
-from mcp_tools_proxy.app.console.sign_in_check import check_console
 from mcp_tools_proxy.documents.open_documents import prepare_documents
+from mcp_tools_proxy.sandbox.confinement import missing_for
 from mcp_tools_proxy.settings.settings import Settings
+from mcp_tools_proxy.settings.types import variable
 from mcp_tools_proxy.wire.identifiers import is_loopback
 
 log = structlog.get_logger()
@@ -49,3 +53,59 @@ def warn_of_exposure(settings: Settings) -> None:
             problem="callers are not authenticated: any client that reaches this address can act "
             "for every tenant; set MCP_PROXY_AUTH_MODE to token or jwt",
         )
+
+
+_MARKS = ("/.dockerenv", "/run/.containerenv")
+_IN_KUBERNETES = "KUBERNETES_SERVICE_HOST"
+
+AS_ROOT = (
+    "the gateway runs as root in a container, so every server that it starts can read its keys; "
+    "run it as another user, such as 10001, as the image does"
+)
+
+
+def process_warnings(environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield what this machine and this user cannot keep apart, for the start of the service."""
+    if os.geteuid() == 0 and _is_container(environment):
+        yield AS_ROOT
+    yield from confinement_warnings()
+
+
+def confinement_warnings() -> Iterator[str]:
+    """Yield what this machine cannot confine; without the user, who may be another in service."""
+    lack = missing_for(read=True, write=True, calls=True)
+    if lack is not None:
+        yield (
+            "imports, page rendering and long argument checks are not fully confined: data that "
+            "takes over such a process may read files or use the network. Confinement needs "
+            f"{lack}"
+        )
+
+
+def _is_container(environment: Mapping[str, str]) -> bool:
+    return _IN_KUBERNETES in environment or any(Path(mark).exists() for mark in _MARKS)
+
+
+def check_console(settings: Settings) -> None:
+    """Raise ValueError for a console that no operator could sign in to."""
+    if settings.console and needs_one_time_address(settings) and not is_loopback(settings.host):
+        raise ValueError(
+            f"{variable('admin_token')}: is required while {variable('console')} is true and "
+            "other machines can reach the gateway, because operators could not sign in; set it, "
+            f"or set {variable('auth_mode')} to token, or to jwt with "
+            f"{variable('jwt_operator_claim')}"
+        )
+
+
+def needs_one_time_address(settings: Settings) -> bool:
+    """Return whether no operator can sign in to the console by a token or at an issuer.
+
+    A JWT whose claim gives rights signs in where it is pasted, too: no issuer's pages are needed.
+    """
+    has_jwt = settings.auth_mode == "jwt" and settings.jwt_operator_claim is not None
+    return (
+        settings.admin_token is None
+        and settings.auth_mode != "token"
+        and settings.pages_url is None
+        and not has_jwt
+    )

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mcp_tools_proxy.app.console.sign_in_check import needs_one_time_address
+from mcp_tools_proxy.app.start_checks import needs_one_time_address
 from mcp_tools_proxy.cli.client_options import (
     USER,
     AgentOption,

@@ -1,14 +1,17 @@
 """What is kept of calls with an idempotency key."""
 
+import asyncio
 import sys
+from collections.abc import Mapping
 from enum import Enum
 from hashlib import sha256
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, NoReturn, Protocol
 
 from pydantic_core import to_json
 
 from mcp_tools_proxy.domain.caller import Call
 from mcp_tools_proxy.domain.components import ComponentSpec
+from mcp_tools_proxy.domain.errors import StateUnavailable
 
 MAX_OUTCOME_BYTES = 262_144 + 1
 """The largest outcome that is kept: 256 kB of JSON, and a byte before it that tells its kind."""
@@ -114,3 +117,71 @@ def _canonical(value: object) -> object:
 
 def _digest(content: bytes) -> bytes:
     return sha256(content).digest()
+
+
+class OpenRecordStore(RecordStore, Protocol):
+    """A store with what its process does for it."""
+
+    def readiness(self) -> Mapping[str, object]:
+        """Return the state of the store."""
+        ...
+
+    async def connect(self) -> None:
+        """Connect before the first call, if that takes little time."""
+        ...
+
+    async def run(self) -> None:
+        """Do what has to be done in the background, until cancelled."""
+        ...
+
+    async def close(self) -> None:
+        """Write what is due, and close connections."""
+        ...
+
+
+class UnusableRecordStore:
+    """Refuses every call with an idempotency key; ``problem`` is what the operator should set.
+
+    ``is_wanted``: a setting asks for a store, so readiness is degraded.
+    """
+
+    def __init__(self, problem: str, *, is_wanted: bool) -> None:
+        self._problem = problem
+        self._is_wanted = is_wanted
+
+    def readiness(self) -> Mapping[str, object]:
+        """Return the state of the store, for readiness."""
+        status = "degraded" if self._is_wanted else "ok"
+        return {"status": status, "store": "none", "problem": self._problem}
+
+    async def connect(self) -> None:
+        """Connect to nothing."""
+
+    async def run(self) -> None:
+        """Wait until cancelled: nothing is due."""
+        await asyncio.Event().wait()
+
+    async def close(self) -> None:
+        """Close nothing."""
+
+    async def claim(self, key: RecordKey, request: bytes) -> Record:
+        """Raise StateUnavailable."""
+        error = StateUnavailable(
+            "this request did nothing: the gateway is not set up for idempotency keys; tell its "
+            "operator",
+            reason=self._problem,
+        )
+        error.retryable = False
+        raise error
+
+    async def keep(self, key: RecordKey, outcome: bytes) -> NoReturn:
+        """Raise: no key is ever claimed."""
+        raise NotImplementedError(key, outcome)
+
+    async def release(self, key: RecordKey) -> NoReturn:
+        """Raise: no key is ever claimed."""
+        raise NotImplementedError(key)
+
+    def mark_unknown(self, key: RecordKey) -> NoReturn:
+        """Raise: no key is ever claimed."""
+        raise NotImplementedError(key)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from mcp_tools_proxy.app.retrieval_service import UnconfiguredRetrieval
+from mcp_tools_proxy.app.optional import UnconfiguredRetrieval
 from mcp_tools_proxy.documents.retrieval.retrieval_client import RetrievalClient
 from mcp_tools_proxy.domain.document import RetrievedChunk
 from mcp_tools_proxy.domain.errors import (

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from mcp_tools_proxy.app.dependency_checks import DependencyCheck, check_dependencies
 from mcp_tools_proxy.app.gateway import Gateway
-from mcp_tools_proxy.app.process_warnings import confinement_warnings
+from mcp_tools_proxy.app.start_checks import confinement_warnings
 from mcp_tools_proxy.auth.token_format import TokenEntry, read_lines
 from mcp_tools_proxy.cli.check.check_report import lines, print_report
 from mcp_tools_proxy.cli.check.json_report import report_facts

@@ -98,7 +98,7 @@ async def vector_import(
     if settings.embeddings_url is None:
         yield VectorImport(None, writer)
         return
-    from mcp_tools_proxy.app.search_by_meaning import build_embeddings_client  # noqa: PLC0415
+    from mcp_tools_proxy.app.optional import build_embeddings_client  # noqa: PLC0415
     from mcp_tools_proxy.telemetry.metrics import Metrics  # noqa: PLC0415
 
     try:

@@ -1,59 +1,23 @@
-"""Builds the store of the logins to servers, and what users sign in by."""
+"""Opens what keeps logins to servers, unfinished sign-ins and the console's sessions."""
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from mcp_tools_proxy.auth.authenticator import Authenticator
 from mcp_tools_proxy.domain.configuration import Configuration
 from mcp_tools_proxy.domain.logins import LoginAccess, LoginFacts, LoginOwner
 from mcp_tools_proxy.domain.quota import Quota
-from mcp_tools_proxy.domain.server import ServerConfig
 from mcp_tools_proxy.domain.server_auth import LoginFor
-from mcp_tools_proxy.domain.sign_in_pages import SignInOffers
 from mcp_tools_proxy.downstream.lazy_oauth import LazyOAuth
-from mcp_tools_proxy.login_pages.page_routes import LoginPages
 from mcp_tools_proxy.settings.settings import Settings
+from mcp_tools_proxy.settings.types import variable
 
 if TYPE_CHECKING:
     from mcp_tools_proxy.documents.postgres.database import Database
     from mcp_tools_proxy.logins.login_sealer import LoginSealer
     from mcp_tools_proxy.logins.login_store import LoginStore
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UserSignIns:
-    """By what users sign in to servers; all None where there are no pages."""
-
-    pages: LoginPages | None = None
-    offers: SignInOffers | None = None
-    close: Callable[[], Awaitable[None]] | None = None
-
-    async def aclose(self) -> None:
-        """Close the store of unfinished sign-ins."""
-        if self.close is not None:
-            await self.close()
-
-
-def build_user_sign_ins(
-    settings: Settings,
-    logins: "OpenLogins",
-    oauth: LazyOAuth,
-    authenticator: Authenticator,
-    configuration: Callable[[], Configuration],
-) -> UserSignIns:
-    """Build by what users sign in. Raises ValueError for an unusable URL of Redis."""
-    if settings.pages_url is None:
-        return UserSignIns()
-    # the libraries of OAuth are slow to import
-    from mcp_tools_proxy.app.user_sign_ins.login_pages import open_user_sign_ins  # noqa: PLC0415
-
-    def find_server(server_id: str) -> ServerConfig | None:
-        return configuration().servers.get(server_id)
-
-    return open_user_sign_ins(
-        settings, settings.pages_url, logins, oauth, authenticator, find_server
-    )
+    from mcp_tools_proxy.logins.sign_ins.postgres_sign_ins import PostgresSignIns
+    from mcp_tools_proxy.logins.sign_ins.redis_sign_ins import RedisSignIns
+    from mcp_tools_proxy.logins.sign_ins.sign_in_store import MemorySignIns
 
 
 class StoredLoginAccess:
@@ -146,3 +110,31 @@ class OpenLogins:
         from mcp_tools_proxy.logins.postgres_logins import PostgresLogins  # noqa: PLC0415
 
         return PostgresLogins(database, quota=self._quota)
+
+
+def open_sign_in_store(
+    settings: Settings, logins: OpenLogins
+) -> "MemorySignIns | PostgresSignIns | RedisSignIns":
+    """Open the store that the settings select. Raises ValueError for an unusable URL of Redis.
+
+    Its module is imported here: redis-py alone is 9 MB.
+    """
+    url = settings.state_url
+    if url is not None:
+        from mcp_tools_proxy.logins.sign_ins import redis_sign_ins  # noqa: PLC0415
+        from mcp_tools_proxy.redis_client.connection_pool import open_pool  # noqa: PLC0415
+
+        pool = open_pool(
+            url.get_secret_value(),
+            max_connections=redis_sign_ins.MAX_CONNECTIONS,
+            variable=variable("state_url"),
+        )
+        return redis_sign_ins.RedisSignIns(pool)
+    database = logins.database()
+    if database is None:
+        from mcp_tools_proxy.logins.sign_ins.sign_in_store import MemorySignIns  # noqa: PLC0415
+
+        return MemorySignIns()
+    from mcp_tools_proxy.logins.sign_ins.postgres_sign_ins import PostgresSignIns  # noqa: PLC0415
+
+    return PostgresSignIns(database)

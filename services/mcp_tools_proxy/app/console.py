@@ -9,9 +9,10 @@ import structlog
 from starlette.routing import Route
 
 from mcp_tools_proxy.api.operator_gate import OperatorGate
-from mcp_tools_proxy.app.console.sign_in_check import needs_one_time_address
 from mcp_tools_proxy.app.gateway import Gateway
-from mcp_tools_proxy.app.user_sign_ins.open_sign_in_store import open_sign_in_store
+from mcp_tools_proxy.app.logins import open_sign_in_store
+from mcp_tools_proxy.app.sign_in_pages import own_client
+from mcp_tools_proxy.app.start_checks import needs_one_time_address
 from mcp_tools_proxy.auth.token_file_verifier import TokenFileVerifier
 from mcp_tools_proxy.console.assets import Assets
 from mcp_tools_proxy.console.console_app import Console
@@ -109,7 +110,6 @@ def _issuer(settings: Settings, gateway: Gateway) -> "ConsoleFlow | None":
     if pages_url is None:
         return None
     # the libraries of OAuth and MCP are 36 MB
-    from mcp_tools_proxy.app.user_sign_ins.login_pages import own_client  # noqa: PLC0415
     from mcp_tools_proxy.downstream.oauth.pages.console_flow import ConsoleFlow  # noqa: PLC0415
 
     keys = [key.get_secret_value().encode() for key in settings.credentials_key]

@@ -1,0 +1,89 @@
+"""Reads the configuration as the settings allow: what entries of mcp.json may use, dial and say."""
+
+from collections.abc import Callable, Collection
+from datetime import UTC, datetime
+from functools import partial
+from ipaddress import ip_network
+from pathlib import Path
+
+from mcp_tools_proxy.config.auth_rules import OAuthSupport
+from mcp_tools_proxy.config.config_folder import ConfigFolder
+from mcp_tools_proxy.config.loader import load_configuration, process_environment
+from mcp_tools_proxy.config.network_rules import NetworkSupport
+from mcp_tools_proxy.config.stdio_rules import StdioSupport
+from mcp_tools_proxy.config.texts.caller_rules import IdentitySupport
+from mcp_tools_proxy.domain.configuration import Configuration
+from mcp_tools_proxy.domain.proxies import Proxies
+from mcp_tools_proxy.domain.server_networks import ServerNetworks
+from mcp_tools_proxy.settings.settings import Settings
+
+
+def open_config_folder(settings: Settings) -> ConfigFolder:
+    """Open the configuration folder of a gateway."""
+    folder = settings.config_dir
+    reader = configuration_reader(settings, folder)
+    return ConfigFolder(folder, load_configuration=reader, pinned=settings.preset)
+
+
+def configuration_reader(settings: Settings, folder: Path) -> Callable[[], Configuration]:
+    """Return what reads mcp.json with the defaults of the settings; it raises InvalidConfig."""
+    environment = process_environment()
+    given = {name: value for name, value in environment.items() if name in settings.stdio_env}
+    return partial(
+        load_configuration,
+        folder,
+        environment,
+        call_timeout_s=settings.tool_timeout_s,
+        max_result_bytes=settings.max_result_bytes,
+        identity=identity_support(settings),
+        stdio=StdioSupport(mode=settings.stdio, commands=settings.stdio_commands, env=given),
+        network=network_support(settings),
+    )
+
+
+def network_support(settings: Settings) -> NetworkSupport:
+    """Return what entries of mcp.json may dial."""
+    networks = tuple(map(ip_network, settings.server_networks))
+    return NetworkSupport(
+        networks=ServerNetworks(networks=networks),
+        proxies=Proxies.of(process_environment()),
+        requires_tls=settings.server_require_tls,
+    )
+
+
+def identity_support(settings: Settings) -> IdentitySupport:
+    """Return what entries of mcp.json can say of callers with these settings."""
+    return IdentitySupport(
+        has_secrets=settings.secrets_dir is not None,
+        can_sign=settings.public_url is not None and settings.signing_key_file is not None,
+        oauth=OAuthSupport(
+            jwt_issuer=settings.jwt_issuer if settings.auth_mode == "jwt" else None,
+            keeps_logins=bool(settings.credentials_key),
+            proves_users=settings.auth_mode == "jwt" and settings.jwt_user_claim is not None,
+        ),
+        has_several_tenants=partial(has_several_tenants, settings),
+    )
+
+
+def has_several_tenants(settings: Settings) -> bool:
+    """Return whether callers may be of several tenants: by JWTs, by the tokens file, or unproven.
+
+    Without tokens any caller can name any tenant. On loopback alone that is a person's own machine.
+    Reads the tokens file, so it blocks.
+    """
+    if settings.auth_mode == "token" and settings.tokens_file is not None:
+        return len(_tenants_of_tokens(settings.tokens_file)) > 1
+    if settings.auth_mode == "jwt":
+        return True
+    return settings.is_exposed
+
+
+def _tenants_of_tokens(path: Path) -> Collection[str]:
+    from mcp_tools_proxy.auth.token_format import read_lines  # noqa: PLC0415 - for one mode alone
+
+    try:
+        entries = read_lines(path.read_bytes()).entries
+    except OSError:
+        return ()
+    tenants = (it.principal.tenant_id for it in entries if not it.is_expired(datetime.now(UTC)))
+    return {tenant_id for tenant_id in tenants if tenant_id is not None}

@@ -1,1 +1,0 @@
-"""Builds the console; apart from ``app``, since its imports are slow."""

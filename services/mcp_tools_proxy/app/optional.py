@@ -1,0 +1,210 @@
+"""Builds what a setting turns on: its packages are imported only then, as they are slow to import.
+
+Packages of an extra may be missing, too.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Never
+
+from mcp_tools_proxy.audit.audit_file import AuditFile
+from mcp_tools_proxy.audit.audit_paths import unauthenticated_path
+from mcp_tools_proxy.audit.audit_trail import AuditTrail
+from mcp_tools_proxy.documents.open_documents import OpenDocuments
+from mcp_tools_proxy.domain.errors import RetrievalNotConfigured
+from mcp_tools_proxy.idempotency.memory_store import MemoryRecordStore
+from mcp_tools_proxy.idempotency.records import OpenRecordStore, UnusableRecordStore
+from mcp_tools_proxy.settings.documents import EmbeddingsSettings
+from mcp_tools_proxy.settings.observability import read_key, set_sdk_variables
+from mcp_tools_proxy.settings.settings import Settings
+from mcp_tools_proxy.settings.types import variable
+from mcp_tools_proxy.telemetry.metrics import Metrics
+from mcp_tools_proxy.telemetry.tracing.spans import NoTracer, Tracer
+
+if TYPE_CHECKING:
+    from httpx import AsyncBaseTransport
+
+    from mcp_tools_proxy.documents.embeddings.embeddings_client import EmbeddingsClient
+    from mcp_tools_proxy.documents.embeddings.meaning_search import MeaningSearch
+    from mcp_tools_proxy.documents.retrieval.retrieval_client import RetrievalClient
+
+
+_UNAUTHENTICATED_FILES = 4
+"""Renamed files of unauthenticated requests that are kept."""
+
+
+def build_audit(settings: Settings) -> AuditTrail:
+    """Build the audit; nothing is opened. Raises ValueError for an unusable key."""
+    path = settings.audit_path
+    if path is None:
+        return AuditTrail()
+    key, companion = read_key(settings.audit_key_file), unauthenticated_path(path)
+    return AuditTrail(
+        AuditFile(
+            path,
+            key=key,
+            max_bytes=settings.audit_max_bytes,
+            keep_files=settings.audit_keep_files,
+            required=settings.audit_required,
+            companion=companion.name,
+        ),
+        AuditFile(
+            companion,
+            key=key,
+            max_bytes=max(1, settings.audit_unauthenticated_bytes // (_UNAUTHENTICATED_FILES + 1)),
+            keep_files=_UNAUTHENTICATED_FILES,
+            required=False,
+        ),
+    )
+
+
+LAST_EXPORT_S = 2.0
+"""Seconds that the end waits for the last spans to be exported, at most."""
+
+
+def build_tracer(settings: Settings, metrics: Metrics) -> Tracer:
+    """Build the tracer: OpenTelemetry's where an OTLP endpoint is set, else none.
+
+    Raises ValueError where the packages for traces are missing.
+    """
+    setting = settings.traces_variable
+    if setting is None:
+        return NoTracer()
+    set_sdk_variables()
+    with _extra("otel", setting, packages="packages for traces are"):
+        from mcp_tools_proxy.telemetry.tracing.otel_tracer import OtelTracer  # noqa: PLC0415
+    return OtelTracer(
+        service_name=settings.app_name,
+        trust_traceparent=settings.trust_traceparent,
+        close_s=min(LAST_EXPORT_S, settings.shutdown_grace_s),
+        count_lost=metrics.spans_lost.inc,
+    )
+
+
+class UnconfiguredRetrieval:
+    """Refuses every chunk window."""
+
+    async def window(self, **_wanted: object) -> Never:
+        """Raise RetrievalNotConfigured."""
+        raise RetrievalNotConfigured(
+            "reading chunk windows is not configured here (retrieval_window_url is not set); use "
+            "read_doc_pages or read_doc_section instead"
+        )
+
+
+def build_retrieval_client(
+    settings: Settings, metrics: Metrics, transport: "AsyncBaseTransport | None"
+) -> "RetrievalClient | None":
+    """Build the client of the Retrieval Service; None where none is configured."""
+    url, token = settings.retrieval_window_url, settings.retrieval_token
+    if url is None or settings.windows_are_local:
+        return None
+    from mcp_tools_proxy.documents.retrieval.retrieval_client import (  # noqa: PLC0415
+        RetrievalClient,
+    )
+
+    return RetrievalClient(
+        url=url,
+        token=None if token is None else token.get_secret_value(),
+        timeout_s=settings.retrieval_timeout,
+        metrics=metrics,
+        hide_foreign_documents=settings.hide_foreign_documents,
+        send_caller=settings.retrieval_send_caller,
+        transport=transport,
+    )
+
+
+def build_meaning(
+    settings: EmbeddingsSettings,
+    documents: OpenDocuments,
+    metrics: Metrics,
+    transport: "AsyncBaseTransport | None" = None,
+) -> "MeaningSearch | None":
+    """Build the search by meaning; None where it is off.
+
+    Raises ValueError where the package for it is missing.
+    """
+    client = build_embeddings_client(settings, metrics, transport)
+    if client is None:
+        return None
+    from mcp_tools_proxy.documents.embeddings.meaning_search import (  # noqa: PLC0415
+        MeaningSearch,
+    )
+
+    return MeaningSearch(
+        client,
+        documents.store.read,
+        documents.writer.vectors,
+        min_similarity=settings.embeddings_min_similarity,
+        metrics=metrics,
+    )
+
+
+def build_embeddings_client(
+    settings: EmbeddingsSettings,
+    metrics: Metrics,
+    transport: "AsyncBaseTransport | None" = None,
+) -> "EmbeddingsClient | None":
+    """Build the client of the service; None where none is set.
+
+    Raises ValueError where the package for vectors is missing.
+    """
+    url, model = settings.embeddings_url, settings.embeddings_model
+    if url is None or model is None:
+        return None
+    with _extra("embeddings", "MCP_PROXY_EMBEDDINGS_URL", packages="package for vectors is"):
+        from mcp_tools_proxy.documents.embeddings.embeddings_client import (  # noqa: PLC0415
+            EmbeddingsClient,
+        )
+    key = settings.embeddings_api_key
+    return EmbeddingsClient(
+        url=url,
+        api_key=None if key is None else key.get_secret_value(),
+        model=model,
+        batch=settings.embeddings_batch,
+        timeout_s=settings.embeddings_timeout,
+        query_timeout_s=settings.embeddings_query_timeout,
+        metrics=metrics,
+        transport=transport,
+    )
+
+
+def build_record_store(settings: Settings) -> OpenRecordStore:
+    """Build the store: in Redis where one is set, else in this process.
+
+    Raises ValueError for an unusable URL.
+    """
+    ttl_s, max_bytes = settings.idempotency_ttl_s, settings.idempotency_bytes
+    url = settings.state_url or settings.rate_limit_storage_url
+    if url is None:
+        return MemoryRecordStore(ttl_s=ttl_s, max_bytes=max_bytes)
+    if not settings.state_key:
+        return UnusableRecordStore(
+            f"{variable('state_key')} is not set, so nothing can be kept in Redis",
+            is_wanted=settings.state_url is not None,
+        )
+    from mcp_tools_proxy.encryption.record_cipher import RecordCipher  # noqa: PLC0415
+    from mcp_tools_proxy.idempotency import redis_store  # noqa: PLC0415
+    from mcp_tools_proxy.idempotency.redis_requests import MAX_CONNECTIONS  # noqa: PLC0415
+    from mcp_tools_proxy.redis_client.connection_pool import open_pool  # noqa: PLC0415
+
+    name = variable("rate_limit_storage_url" if settings.state_url is None else "state_url")
+    return redis_store.RedisRecordStore(
+        open_pool(url.get_secret_value(), max_connections=MAX_CONNECTIONS, variable=name),
+        RecordCipher([key.get_secret_value().encode() for key in settings.state_key]),
+        variable=name,
+        ttl_s=ttl_s,
+        max_bytes=max_bytes,
+    )
+
+
+@contextmanager
+def _extra(name: str, setting: str, *, packages: str) -> Iterator[None]:
+    """Import the packages of an extra inside; raise ValueError where they are missing."""
+    try:
+        yield
+    except ModuleNotFoundError:
+        raise ValueError(
+            f"{setting}: is set, but the {packages} missing; run "
+            f"pip install 'mcp-tools-proxy[{name}]', or unset it"
+        ) from None

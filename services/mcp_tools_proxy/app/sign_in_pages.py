@@ -1,0 +1,101 @@
+"""Builds the pages by which users sign in to servers, and the gateway's own client of an issuer."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from mcp_tools_proxy.app.logins import OpenLogins, open_sign_in_store
+from mcp_tools_proxy.auth.authenticator import Authenticator
+from mcp_tools_proxy.domain.configuration import Configuration
+from mcp_tools_proxy.domain.server import ServerConfig
+from mcp_tools_proxy.domain.sign_in_pages import SignInOffers
+from mcp_tools_proxy.downstream.lazy_oauth import LazyOAuth
+from mcp_tools_proxy.login_pages.page_routes import LoginPages
+from mcp_tools_proxy.settings.settings import Settings
+
+if TYPE_CHECKING:
+    from mcp_tools_proxy.downstream.oauth.pages.own_issuer import OwnClient
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserSignIns:
+    """By what users sign in to servers; all None where there are no pages."""
+
+    pages: LoginPages | None = None
+    offers: SignInOffers | None = None
+    close: Callable[[], Awaitable[None]] | None = None
+
+    async def aclose(self) -> None:
+        """Close the store of unfinished sign-ins."""
+        if self.close is not None:
+            await self.close()
+
+
+def build_user_sign_ins(
+    settings: Settings,
+    logins: OpenLogins,
+    oauth: LazyOAuth,
+    authenticator: Authenticator,
+    configuration: Callable[[], Configuration],
+) -> UserSignIns:
+    """Build the pages below ``pages_url``. Raises ValueError for an unusable URL of Redis."""
+    pages_url = settings.pages_url
+    if pages_url is None:
+        return UserSignIns()
+    # the libraries of OAuth are slow to import
+    from mcp_tools_proxy.downstream.oauth.client_registration import (  # noqa: PLC0415
+        client_metadata,
+    )
+    from mcp_tools_proxy.downstream.oauth.oauth_access import now  # noqa: PLC0415
+    from mcp_tools_proxy.downstream.oauth.pages.page_flow import (  # noqa: PLC0415
+        PageFlow,
+        PageOffers,
+    )
+    from mcp_tools_proxy.downstream.oauth.pages.sign_in_records import (  # noqa: PLC0415
+        SignInRecords,
+    )
+    from mcp_tools_proxy.logins.sign_ins.sign_in_store import RecordSealer  # noqa: PLC0415
+
+    def find_server(server_id: str) -> ServerConfig | None:
+        return configuration().servers.get(server_id)
+
+    store = open_sign_in_store(settings, logins)
+    keys = [key.get_secret_value().encode() for key in settings.credentials_key]
+    records = SignInRecords(store, RecordSealer(keys), now)
+    redirect_uri, metadata_url = f"{pages_url}/oauth/callback", f"{pages_url}/oauth/client.json"
+    flow = PageFlow(
+        records,
+        own_client(settings),
+        oauth.open,
+        lambda token: authenticator.authenticate(f"Bearer {token}"),
+        find_server,
+        redirect_uri=redirect_uri,
+        # issuers fetch it by https alone (and so register the gateway on a loopback address)
+        metadata_url=metadata_url if pages_url.startswith("https:") else None,
+    )
+    document = {
+        "client_id": metadata_url,
+        **client_metadata([redirect_uri], name=None, method="none"),
+    }
+    return UserSignIns(
+        pages=LoginPages(flow, pages_url, document),
+        offers=PageOffers(records, pages_url),
+        close=store.aclose,
+    )
+
+
+def own_client(settings: Settings) -> "OwnClient":
+    """Return the gateway as a client of the issuer of callers' tokens."""
+    from mcp_tools_proxy.downstream.oauth.pages.own_issuer import OwnClient  # noqa: PLC0415 - slow
+
+    secret = settings.signin_client_secret
+    audience = next(iter(settings.jwt_audience), "")
+    resource = settings.mcp_resource or (audience if urlsplit(audience).scheme else "")
+    return OwnClient(
+        issuer=settings.jwt_issuer or "",
+        client_id=settings.signin_client_id or "",
+        client_secret=None if secret is None else secret.get_secret_value(),
+        scopes=settings.signin_scopes,
+        resource=resource,
+    )
