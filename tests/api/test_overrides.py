@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcp_tools_proxy.domain.caller import Kind
-from mcp_tools_proxy.policy.override_names import LOCAL_TOOLS
+from mcp_tools_proxy.policy.presets import LOCAL_TOOLS
 from tests.support.configuration import Config, Json, make_agent, write_json
 from tests.support.mcp_endpoint import Served, answer, serving
 from tests.support.mcp_servers.raw_web import RawServer, running_raw

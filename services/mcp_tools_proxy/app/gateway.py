@@ -51,7 +51,7 @@ from mcp_tools_proxy.downstream.discovery.known_definitions import KnownDefiniti
 from mcp_tools_proxy.downstream.lazy_dialer import LazyDialer
 from mcp_tools_proxy.downstream.pool import Pool
 from mcp_tools_proxy.gateway.check_processes import CheckProcesses
-from mcp_tools_proxy.gateway.definitions.definition_acceptance import DefinitionAcceptance
+from mcp_tools_proxy.gateway.definition_acceptance import DefinitionAcceptance
 from mcp_tools_proxy.gateway.executor import Executor
 from mcp_tools_proxy.gateway.explainer import Destinations, Explainer
 from mcp_tools_proxy.gateway.first_attempts import FirstAttempts

@@ -13,11 +13,11 @@ from mcp_tools_proxy.domain.caller import Caller
 from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.domain.offers.definitions import DefinitionsMode
-from mcp_tools_proxy.gateway.definitions.definition_guard import DefinitionGuard
+from mcp_tools_proxy.gateway.definition_guard import DefinitionGuard
 from mcp_tools_proxy.gateway.health import Health, ReadinessCheck, backend_readiness
 from mcp_tools_proxy.gateway.registry_publisher import RegistryPublisher
 from mcp_tools_proxy.ratelimit.limiter import Limiter
-from mcp_tools_proxy.registry.permissions import AccessRules
+from mcp_tools_proxy.registry.access_rules import AccessRules
 from mcp_tools_proxy.settings.settings import Settings
 
 if TYPE_CHECKING:

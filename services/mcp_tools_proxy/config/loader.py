@@ -72,7 +72,7 @@ from mcp_tools_proxy.domain.guards import GuardName
 from mcp_tools_proxy.domain.proxies import NO_PROXIES
 from mcp_tools_proxy.filesystem.atomic import write_atomically
 from mcp_tools_proxy.policy.guards.secrets import scanner
-from mcp_tools_proxy.policy.override_names import OverrideProblem, find_override_problems
+from mcp_tools_proxy.policy.presets import OverrideProblem, find_override_problems
 from mcp_tools_proxy.wire.text import file_name_text, quote
 
 CONFIGURATION_FILE = "mcp.json"

@@ -11,7 +11,7 @@ import structlog
 
 from mcp_tools_proxy.domain.caller import NO_TENANT
 from mcp_tools_proxy.domain.errors import InvalidRequest
-from mcp_tools_proxy.policy.session_eviction import IdleSession, select_session_to_evict
+from mcp_tools_proxy.policy.tenant_share import IdleSession, select_session_to_evict
 from mcp_tools_proxy.wire.json_rpc import SendMessage, is_request
 from mcp_tools_proxy.wire.redaction import redact_session_id
 

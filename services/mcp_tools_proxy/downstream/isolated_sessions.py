@@ -18,8 +18,7 @@ from mcp_tools_proxy.domain.server import Isolation, ServerConfig, SessionCounts
 from mcp_tools_proxy.downstream.connection import Connection, Dial
 from mcp_tools_proxy.downstream.reconnecting_session import ReconnectingSession
 from mcp_tools_proxy.downstream.resource_subscriptions import ResourceSubscriptions
-from mcp_tools_proxy.policy.session_eviction import IdleSession, select_session_to_evict
-from mcp_tools_proxy.policy.tenant_share import tenant_share
+from mcp_tools_proxy.policy.tenant_share import IdleSession, select_session_to_evict, tenant_share
 
 
 class IsolatedSession(ReconnectingSession):

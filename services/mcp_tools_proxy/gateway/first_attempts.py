@@ -21,7 +21,7 @@ from mcp_tools_proxy.domain.errors import (
     ToolNotFound,
 )
 from mcp_tools_proxy.domain.kept_errors import without_frames
-from mcp_tools_proxy.policy.guards.guard_set import GuardSet
+from mcp_tools_proxy.policy.guards.screen import GuardSet
 from mcp_tools_proxy.policy.item_reasons import ItemReasons
 from mcp_tools_proxy.registry.component_table import HasSpec
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder

@@ -6,10 +6,12 @@ other.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+
+import structlog
 
 from mcp_tools_proxy.config.active_config import ActiveConfig
 from mcp_tools_proxy.config.loader import NO_AGENTS, NO_FILE
@@ -28,13 +30,17 @@ from mcp_tools_proxy.gateway.building.registry_builder import (
     RegistryBuilder,
 )
 from mcp_tools_proxy.gateway.building.server_pool import ServerPool, untried
-from mcp_tools_proxy.gateway.change_reporter import ChangeReporter
-from mcp_tools_proxy.gateway.check.missing_items import explain_missing
+from mcp_tools_proxy.gateway.check.missing_items import (
+    MissingItems,
+    explain_missing,
+    log_missing_items,
+)
 from mcp_tools_proxy.gateway.check.unmatched_exclusions import find_unmatched_exclusions
 from mcp_tools_proxy.gateway.check.unusable_bindings import find_unusable_bindings
-from mcp_tools_proxy.gateway.definitions.definition_guard import DefinitionGuard
-from mcp_tools_proxy.gateway.definitions.guard_rules import guard_set_of
+from mcp_tools_proxy.gateway.definition_guard import DefinitionGuard
+from mcp_tools_proxy.gateway.screening import guard_set_of
 from mcp_tools_proxy.policy.item_reasons import Reason
+from mcp_tools_proxy.registry.access_rules import UNRESTRICTED, AccessRules
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.wire.text import QUOTE_CHARS, printable
@@ -300,3 +306,53 @@ class RegistryPublisher:
         self._reloaded_at = self._now()
         self._metrics.config_reloads.labels("ok" if self._is_good else "failed").inc()
         self._metrics.config_problems.set(len(self.problems))
+
+
+log = structlog.get_logger()
+
+
+def log_config_changes(found: ActiveConfig, before: ActiveConfig) -> None:
+    """Log the problems, warnings and active preset of ``found`` that ``before`` had not."""
+    log_new("config.problem", found.problems, before.problems)
+    log_new("config.warning", found.warnings, before.warnings)
+    if found.preset.preset_id != before.preset.preset_id:
+        log.info("preset.active", preset=found.preset.preset_id)
+
+
+class ChangeReporter:
+    """Logs what a new registry changes; what it logged of the previous one is not logged again."""
+
+    def __init__(self) -> None:
+        self._missing: Collection[MissingItems] = ()
+        self._unmatched_exclusions: Collection[Problem] = ()
+        self._access_rules = UNRESTRICTED
+
+    def report(
+        self,
+        missing: Iterable[MissingItems],
+        unmatched: Collection[Problem],
+        access_rules: AccessRules,
+        preset_id: str,
+    ) -> None:
+        """Log what a registry leaves out, ``unmatched`` exclusions, and the number of agents."""
+        missing = tuple(missing)
+        log_missing_items([it for it in missing if it not in self._missing], preset_id=preset_id)
+        log_new("config.warning", unmatched, self._unmatched_exclusions)
+        if _agents(access_rules) != _agents(self._access_rules):
+            log.info("agents.active", **_agents(access_rules))
+        self._missing, self._unmatched_exclusions, self._access_rules = (
+            missing,
+            unmatched,
+            access_rules,
+        )
+
+
+def _agents(access_rules: AccessRules) -> dict[str, object]:
+    return {"agents": len(access_rules.agents or ()), "agent_required": access_rules.agent_required}
+
+
+def log_new(event: str, problems: Iterable[Problem], before: Collection[Problem]) -> None:
+    """Log the problems that were not there ``before``."""
+    for it in problems:
+        if it not in before:
+            log.warning(event, file=it.file, path=it.path, reason=it.message)

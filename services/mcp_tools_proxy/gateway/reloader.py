@@ -10,8 +10,11 @@ from mcp_tools_proxy.aiokits.change_signal import ChangeSignal
 from mcp_tools_proxy.config.config_folder import ConfigFolder, folder_changes
 from mcp_tools_proxy.domain.configuration import Problem
 from mcp_tools_proxy.gateway.building.server_pool import ServerPool
-from mcp_tools_proxy.gateway.change_reporter import log_config_changes, log_new
-from mcp_tools_proxy.gateway.registry_publisher import RegistryPublisher
+from mcp_tools_proxy.gateway.registry_publisher import (
+    RegistryPublisher,
+    log_config_changes,
+    log_new,
+)
 
 log = structlog.get_logger()
 

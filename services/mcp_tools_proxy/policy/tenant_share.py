@@ -1,4 +1,10 @@
-"""The share of a common limit that one tenant may use."""
+"""Fair shares of a common limit: what one tenant may use, and which idle session ends for it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from mcp_tools_proxy.domain.client import CapacityExceeded
 
 
 def tenant_share(limit: int) -> int:
@@ -19,3 +25,33 @@ def has_share(size: int, *, of_tenant: int, used: int, limit: int) -> bool:
     """
     free, wanted = limit - used, of_tenant + size
     return wanted <= free - limit // 4 or (wanted <= limit // 128 and size <= free)
+
+
+SessionT = TypeVar("SessionT")
+
+
+@dataclass(frozen=True, slots=True)
+class IdleSession(Generic[SessionT]):
+    """An open session that nothing uses; it times out at ``ends_at``, on its manager's clock."""
+
+    session: SessionT
+    tenant_id: str
+    ends_at: float
+
+
+def select_session_to_evict(
+    idle: Iterable[IdleSession[SessionT]], tenants: Mapping[str, int], newcomer: str, *, limit: int
+) -> SessionT:
+    """Return the session to end for one more of the tenant ``newcomer``, when ``limit`` are open.
+
+    ``tenants`` counts all open sessions, busy ones too. Only sessions of the newcomer itself and of
+    tenants that have more may end, so that a tenant who opens many evicts its own. The longest idle
+    session of the largest tenant comes first. Raises CapacityExceeded if no session may end.
+    """
+    own = tenants.get(newcomer, 0)
+    found = [it for it in idle if it.tenant_id == newcomer or tenants[it.tenant_id] > own]
+    if not found:
+        raise CapacityExceeded(
+            f"{limit} sessions are open and in use, which is the limit; try again later"
+        )
+    return max(found, key=lambda it: (tenants[it.tenant_id], -it.ends_at)).session

@@ -1,4 +1,4 @@
-"""Compares what two tokens may do: nobody makes, sees or revokes one that may do more than his."""
+"""What a token may grant: it creates, sees and revokes only tokens with equal or fewer rights."""
 
 from collections.abc import Callable, Mapping
 

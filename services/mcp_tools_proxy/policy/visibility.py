@@ -14,7 +14,7 @@ from mcp_tools_proxy.domain.configuration import EMPTY_PRESET, AgentProfile, Pre
 from mcp_tools_proxy.policy.aliases import qualified_name
 from mcp_tools_proxy.policy.document_tools import READS_RESOURCES, is_turned_off
 from mcp_tools_proxy.policy.exclusions import NO_EXCLUSIONS, Exclusions
-from mcp_tools_proxy.policy.preset_filter import enabled, overrides_of
+from mcp_tools_proxy.policy.presets import enabled, overrides_of
 from mcp_tools_proxy.wire.identifiers import server_id_of
 
 _Pair = tuple[str, str]

@@ -13,8 +13,8 @@ from mcp_tools_proxy.domain.configuration import (
     MAX_SERVER_INSTRUCTIONS,
     OwnInstructions,
 )
+from mcp_tools_proxy.registry.access_rules import Permissions
 from mcp_tools_proxy.registry.component_table import HasSpec
-from mcp_tools_proxy.registry.permissions import Permissions
 from mcp_tools_proxy.wire.encodable import encodable
 
 _TAG = re.compile(r"<(?=/?server\b)", re.IGNORECASE)

@@ -1,16 +1,17 @@
 """Lists as MCP shows them: each definition is built once, a list selects those of its caller.
 
+The address of a list decides how it is written, then profile, settings and entry (``NameStyles``).
 All lists share the definitions. An agent costs its visibility mask, and its list while that is one
 of the newest.
 """
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import compress
 from operator import is_
-from typing import Generic, Self
+from typing import Generic, NamedTuple, Self
 
 from pydantic_core import to_json
 
@@ -24,12 +25,17 @@ from mcp_tools_proxy.domain.components import (
     ToolNameStyle,
     ToolSpec,
 )
+from mcp_tools_proxy.domain.list_options import (
+    MAX_NAME_CHARS,
+    SERVER_NAMES,
+    ListOptions,
+    SchemaStyle,
+)
 from mcp_tools_proxy.json_schema.model_api.plain_schema import with_plain_schemas
 from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
+from mcp_tools_proxy.registry.access_rules import Permissions
 from mcp_tools_proxy.registry.component_table import ComponentTable, ItemT
 from mcp_tools_proxy.registry.list_cache import ListCache, etag_of
-from mcp_tools_proxy.registry.name_styles import ListShape
-from mcp_tools_proxy.registry.permissions import Permissions
 from mcp_tools_proxy.wire.encoded_list import EncodedList
 from mcp_tools_proxy.wire.uris import is_url
 
@@ -43,6 +49,50 @@ four times: for each era, and in ASCII for streams of events. Of tools, as many 
 
 MAX_SHAPES = 8
 """How many shapes of lists of tools are kept: clients choose ``name_max``."""
+
+
+class ListShape(NamedTuple):
+    """How one list of tools is written; equal shapes give equal lists."""
+
+    style: ToolNameStyle
+    is_plain: bool = False
+    """Whether schemas have common keywords only."""
+    name_max: int = MAX_NAME_CHARS
+    """The longest alias."""
+    shows_given: bool = False
+    """Whether names that the preset gives are shown instead of aliases."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NameStyles:
+    """What profiles, by agent, and the settings say of lists."""
+
+    by_agent: Mapping[str, ListOptions] = field(default_factory=dict)
+    default: ListOptions = SERVER_NAMES
+
+    def over_mcp(self, options: ListOptions, agent: str | None) -> ListShape:
+        """Return the shape of a list over MCP."""
+        profile = self.by_agent.get(agent or "", SERVER_NAMES)
+        chosen = options.name_style or profile.name_style or self.default.name_style
+        style = chosen or options.entry_style
+        is_alias = style is ToolNameStyle.ALIAS
+        name_max = options.name_max or profile.name_max or self.default.name_max
+        return ListShape(
+            style=style,
+            is_plain=(options.schemas or profile.schemas) is SchemaStyle.PLAIN,
+            name_max=(name_max or MAX_NAME_CHARS) if is_alias else MAX_NAME_CHARS,
+            shows_given=is_alias and chosen is None,
+        )
+
+    def over_http(self, requested: ToolNameStyle | None, agent: str | None) -> ToolNameStyle:
+        """Return the style of a list of the HTTP API, which no setting has ever changed."""
+        profile = self.by_agent.get(agent or "", SERVER_NAMES)
+        return requested or profile.name_style or ToolNameStyle.SERVER
+
+
+SERVER_STYLE = NameStyles()
+"""The default: each entry's own style for everybody."""
+
 
 NameFor = Callable[[ItemT, Permissions], str]
 """Returns a name that resolves to this very item for a caller.

@@ -9,9 +9,9 @@ from mcp_tools_proxy.domain.errors import ProxyError
 from mcp_tools_proxy.policy.aliases import qualified_name
 from mcp_tools_proxy.policy.item_reasons import Why, reason_of
 from mcp_tools_proxy.policy.visibility import Denial
+from mcp_tools_proxy.registry.access_rules import Permissions
 from mcp_tools_proxy.registry.component_table import ComponentTable, ItemT
 from mcp_tools_proxy.registry.mcp_lists import McpListings
-from mcp_tools_proxy.registry.permissions import Permissions
 from mcp_tools_proxy.registry.refusals import (
     ambiguous,
     not_found,

@@ -11,7 +11,7 @@ from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.policy.aliases import alias_of, impersonates_server, qualified_name
 from mcp_tools_proxy.policy.exclusions import NO_EXCLUSIONS, Exclusions
 from mcp_tools_proxy.policy.visibility import NO_SCOPE, PresetScope
-from mcp_tools_proxy.registry.permissions import Permissions
+from mcp_tools_proxy.registry.access_rules import Permissions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

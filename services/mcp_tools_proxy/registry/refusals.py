@@ -21,7 +21,7 @@ from mcp_tools_proxy.domain.errors import (
 )
 from mcp_tools_proxy.policy.definitions.withheld_items import WithheldItems
 from mcp_tools_proxy.policy.visibility import Denial
-from mcp_tools_proxy.registry.permissions import Permissions
+from mcp_tools_proxy.registry.access_rules import Permissions
 from mcp_tools_proxy.wire.problem_texts import closest_match, did_you_mean, join_first
 from mcp_tools_proxy.wire.text import quote
 

@@ -20,20 +20,23 @@ from mcp_tools_proxy.domain.errors import AmbiguousName, ProxyError
 from mcp_tools_proxy.domain.list_options import SERVER_NAMES, ListOptions
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat
 from mcp_tools_proxy.policy.aliases import impersonates_server, qualified_name
-from mcp_tools_proxy.policy.guards.guard_set import GuardSet
+from mcp_tools_proxy.policy.guards.screen import GuardSet
 from mcp_tools_proxy.policy.visibility import NO_SCOPE, PresetScope
-from mcp_tools_proxy.registry.absent_tools import AbsentTools
-from mcp_tools_proxy.registry.component_table import ComponentTable, HasSpec, names_of_tool
+from mcp_tools_proxy.registry.access_rules import UNRESTRICTED, AccessRules, Permissions
+from mcp_tools_proxy.registry.component_table import (
+    AbsentTools,
+    ComponentTable,
+    HasSpec,
+    names_of_tool,
+)
 from mcp_tools_proxy.registry.instructions import (
     NO_INSTRUCTIONS,
     Instructions,
     InstructionTexts,
 )
-from mcp_tools_proxy.registry.mcp_lists import McpList, McpListings
+from mcp_tools_proxy.registry.mcp_lists import SERVER_STYLE, McpList, McpListings, NameStyles
 from mcp_tools_proxy.registry.name_resolver import NameResolver
-from mcp_tools_proxy.registry.name_styles import SERVER_STYLE, NameStyles
 from mcp_tools_proxy.registry.pending_offers import PendingOffers
-from mcp_tools_proxy.registry.permissions import UNRESTRICTED, AccessRules, Permissions
 from mcp_tools_proxy.registry.rule_finder import RuleFinder
 from mcp_tools_proxy.registry.shown_tools import BindTool, ShownTools, narrowed
 from mcp_tools_proxy.registry.template_resolver import TemplateResolver

@@ -18,7 +18,7 @@ from mcp_tools_proxy.policy.aliases import qualified_name
 from mcp_tools_proxy.policy.document_tools import DOCUMENT_TOOLS
 from mcp_tools_proxy.policy.exclusions import NO_EXCLUSIONS
 from mcp_tools_proxy.policy.visibility import Denial, PresetScope
-from mcp_tools_proxy.registry.permissions import AccessRules, Permissions
+from mcp_tools_proxy.registry.access_rules import AccessRules, Permissions
 from mcp_tools_proxy.registry.unlisted_offers import UnlistedOffers
 
 NO_PRESET = RuleSource(CONFIGURATION_FILE, "$.defaultPresetId")

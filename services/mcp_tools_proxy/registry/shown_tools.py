@@ -16,9 +16,9 @@ from mcp_tools_proxy.domain.components import (
 )
 from mcp_tools_proxy.domain.errors import DocumentRefused
 from mcp_tools_proxy.policy.visibility import Visibility
+from mcp_tools_proxy.registry.access_rules import Permissions
 from mcp_tools_proxy.registry.component_table import ComponentTable
 from mcp_tools_proxy.registry.mcp_lists import McpToolLists
-from mcp_tools_proxy.registry.permissions import Permissions
 from mcp_tools_proxy.registry.rule_finder import in_profile
 from mcp_tools_proxy.registry.tool_lists import ToolLists
 from mcp_tools_proxy.registry.unlisted_offers import NOTHING_UNLISTED, UnlistedOffers

@@ -6,8 +6,8 @@ from mcp_tools_proxy.domain.components import ComponentSpec, Resource, ResourceT
 from mcp_tools_proxy.policy.aliases import qualified_name
 from mcp_tools_proxy.policy.exclusions import NO_EXCLUSIONS, Exclusions
 from mcp_tools_proxy.policy.visibility import Denial
+from mcp_tools_proxy.registry.access_rules import WITHOUT_AGENT, Permissions
 from mcp_tools_proxy.registry.component_table import ComponentTable
-from mcp_tools_proxy.registry.permissions import WITHOUT_AGENT, Permissions
 from mcp_tools_proxy.wire.uris import has_own_scheme
 
 

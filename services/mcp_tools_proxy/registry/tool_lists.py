@@ -24,9 +24,9 @@ from mcp_tools_proxy.json_schema.model_api.tool_formats import (
 from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
 from mcp_tools_proxy.policy.exclusions import NO_EXCLUSIONS
 from mcp_tools_proxy.policy.item_reasons import Why
+from mcp_tools_proxy.registry.access_rules import Permissions
 from mcp_tools_proxy.registry.component_table import NAMED_BARE, NAMED_IN_FULL, ComponentTable
 from mcp_tools_proxy.registry.list_cache import ListCache, etag_of
-from mcp_tools_proxy.registry.permissions import Permissions
 from mcp_tools_proxy.registry.unlisted_offers import NEEDS_TASK, NOTHING_UNLISTED, UnlistedOffers
 from mcp_tools_proxy.tools.list_available_tools import ToolWarning
 from mcp_tools_proxy.wire.problem_texts import first_of, join_first

@@ -10,7 +10,7 @@ from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.policy.aliases import alias_of, qualified_name
 from mcp_tools_proxy.policy.definitions.withheld_items import NOTHING_WITHHELD, WithheldItems
 from mcp_tools_proxy.policy.item_reasons import NO_REASONS, OUTSIDE_THE_PRESET, ItemReasons
-from mcp_tools_proxy.registry.permissions import Permissions
+from mcp_tools_proxy.registry.access_rules import Permissions
 
 NEEDS_TASK = (
     'it can only be run as a task (its execution.taskSupport is "required"), which this gateway '

@@ -13,7 +13,7 @@ from mcp_tools_proxy.gateway.check.agents import (
 )
 from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.visibility import Visibility
-from mcp_tools_proxy.registry.permissions import AccessRules
+from mcp_tools_proxy.registry.access_rules import AccessRules
 from mcp_tools_proxy.registry.registry import Registry
 from tests.support.builders import make_call, make_snapshot
 from tests.support.fakes import FakePrompt, FakeResource, FakeTemplate, FakeTool

@@ -10,8 +10,8 @@ from mcp_tools_proxy.domain.list_options import ListOptions
 from mcp_tools_proxy.domain.offers.snapshot import InvalidItem
 from mcp_tools_proxy.gateway.check.report import Files, build_report
 from mcp_tools_proxy.policy.visibility import Visibility
-from mcp_tools_proxy.registry.name_styles import NameStyles
-from mcp_tools_proxy.registry.permissions import AccessRules
+from mcp_tools_proxy.registry.access_rules import AccessRules
+from mcp_tools_proxy.registry.mcp_lists import NameStyles
 from mcp_tools_proxy.registry.registry import Registry
 from tests.support.builders import make_preset, make_snapshot
 from tests.support.fakes import FakeTool

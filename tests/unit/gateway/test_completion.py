@@ -11,7 +11,7 @@ from mcp_tools_proxy.policy.blocklist import Blocklist
 from mcp_tools_proxy.policy.visibility import Visibility
 from mcp_tools_proxy.ratelimit.budget_limits import BudgetLimits
 from mcp_tools_proxy.ratelimit.limiter import build_limiter
-from mcp_tools_proxy.registry.permissions import AccessRules
+from mcp_tools_proxy.registry.access_rules import AccessRules
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.support.builders import make_call, make_idempotent_calls

@@ -13,7 +13,7 @@ from mcp_tools_proxy.policy.definitions.canonical import canonical_json, digest_
 from mcp_tools_proxy.policy.definitions.comparison import read_definition
 from mcp_tools_proxy.policy.definitions.difference import Edit, differences, marked
 from mcp_tools_proxy.policy.definitions.flags import KnownNames
-from mcp_tools_proxy.policy.override_names import LOCAL_TOOLS
+from mcp_tools_proxy.policy.presets import LOCAL_TOOLS
 from mcp_tools_proxy.wire.hidden_characters import HIDDEN
 from mcp_tools_proxy.wire.text import printable
 from tests.support.examples import at_most

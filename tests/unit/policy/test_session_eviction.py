@@ -3,7 +3,7 @@
 import pytest
 
 from mcp_tools_proxy.domain.client import CapacityExceeded
-from mcp_tools_proxy.policy.session_eviction import IdleSession, select_session_to_evict
+from mcp_tools_proxy.policy.tenant_share import IdleSession, select_session_to_evict
 from tests.support.tables import each_row
 
 

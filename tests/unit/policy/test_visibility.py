@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.caller import Kind
 from mcp_tools_proxy.domain.configuration import EMPTY_PRESET, AgentProfile, Preset
-from mcp_tools_proxy.policy.preset_filter import filter_capabilities
+from mcp_tools_proxy.policy.presets import filter_capabilities
 from mcp_tools_proxy.policy.visibility import Denial, PresetScope, Visibility
 from tests.support.builders import make_preset, make_snapshot
 from tests.support.tables import each_row

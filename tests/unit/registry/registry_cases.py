@@ -13,11 +13,11 @@ from mcp_tools_proxy.domain.list_options import ListOptions
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.policy.aliases import alias_of
 from mcp_tools_proxy.policy.exclusions import Exclusions
-from mcp_tools_proxy.policy.preset_filter import filter_capabilities
+from mcp_tools_proxy.policy.presets import filter_capabilities
 from mcp_tools_proxy.policy.visibility import PresetScope, Visibility
+from mcp_tools_proxy.registry.access_rules import AccessRules
 from mcp_tools_proxy.registry.component_table import drop_name_conflicts
-from mcp_tools_proxy.registry.name_styles import NameStyles
-from mcp_tools_proxy.registry.permissions import AccessRules
+from mcp_tools_proxy.registry.mcp_lists import NameStyles
 from mcp_tools_proxy.registry.registry import Registry
 from tests.support.builders import make_caller, make_snapshot
 from tests.support.fakes import FakeTool, fake_components

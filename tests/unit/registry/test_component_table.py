@@ -3,8 +3,8 @@
 import pytest
 
 from mcp_tools_proxy.policy.visibility import Visibility
+from mcp_tools_proxy.registry.access_rules import WITHOUT_AGENT, Permissions
 from mcp_tools_proxy.registry.component_table import ComponentTable, drop_name_conflicts
-from mcp_tools_proxy.registry.permissions import WITHOUT_AGENT, Permissions
 from tests.support.fakes import FakeTool
 from tests.support.tables import each_row
 

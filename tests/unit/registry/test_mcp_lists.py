@@ -12,8 +12,8 @@ from mcp_tools_proxy.domain.components import ResourceSpec, ToolNameStyle
 from mcp_tools_proxy.domain.list_options import ListOptions
 from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.visibility import Visibility
-from mcp_tools_proxy.registry.name_styles import NameStyles
-from mcp_tools_proxy.registry.permissions import AccessRules
+from mcp_tools_proxy.registry.access_rules import AccessRules
+from mcp_tools_proxy.registry.mcp_lists import NameStyles
 from mcp_tools_proxy.registry.registry import Registry
 from tests.support.builders import make_caller
 from tests.support.fakes import FakePrompt, FakeResource, FakeTemplate, FakeTool

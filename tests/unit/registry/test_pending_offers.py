@@ -5,8 +5,8 @@ from mcp_tools_proxy.domain.configuration import Preset, Reference
 from mcp_tools_proxy.domain.offers.overrides import Overrides
 from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.visibility import PresetScope, Visibility
+from mcp_tools_proxy.registry.access_rules import WITHOUT_AGENT, Permissions
 from mcp_tools_proxy.registry.pending_offers import PendingOffers
-from mcp_tools_proxy.registry.permissions import WITHOUT_AGENT, Permissions
 from tests.support.builders import make_preset, refs
 from tests.support.tables import each_row
 

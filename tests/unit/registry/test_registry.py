@@ -15,8 +15,8 @@ from mcp_tools_proxy.domain.errors import (
     ToolNotFound,
 )
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
-from mcp_tools_proxy.policy.preset_filter import filter_capabilities
-from mcp_tools_proxy.registry.permissions import AccessRules
+from mcp_tools_proxy.policy.presets import filter_capabilities
+from mcp_tools_proxy.registry.access_rules import AccessRules
 from mcp_tools_proxy.registry.registry import Registry
 from tests.support.builders import make_call, make_caller, make_preset, make_snapshot
 from tests.support.fakes import FakePrompt, FakeResource, FakeTemplate, FakeTool, fake_components

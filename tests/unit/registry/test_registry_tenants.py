@@ -11,7 +11,7 @@ from mcp_tools_proxy.domain.errors import NotAllowed, ProxyError, ToolNotAllowed
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat
 from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.visibility import Visibility
-from mcp_tools_proxy.registry.permissions import AccessRules
+from mcp_tools_proxy.registry.access_rules import AccessRules
 from mcp_tools_proxy.registry.registry import Registry
 from tests.support.builders import make_call, make_caller
 from tests.support.fakes import FakePrompt, FakeResource, FakeTool

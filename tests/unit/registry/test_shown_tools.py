@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from mcp_tools_proxy.domain.components import Tool, ToolNameStyle
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat
+from mcp_tools_proxy.registry.access_rules import WITHOUT_AGENT, Permissions
 from mcp_tools_proxy.registry.component_table import ComponentTable
-from mcp_tools_proxy.registry.name_styles import ListShape
-from mcp_tools_proxy.registry.permissions import WITHOUT_AGENT, Permissions
+from mcp_tools_proxy.registry.mcp_lists import ListShape
 from mcp_tools_proxy.registry.shown_tools import MAX_VARIANTS, BindTool, ShownTools
 from tests.support.fakes import FakeTool
 from tests.support.tables import each_row

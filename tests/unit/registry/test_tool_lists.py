@@ -14,8 +14,8 @@ from pydantic_core import to_json
 from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat, definition_of
 from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.visibility import Visibility
+from mcp_tools_proxy.registry.access_rules import WITHOUT_AGENT, Permissions
 from mcp_tools_proxy.registry.component_table import ComponentTable
-from mcp_tools_proxy.registry.permissions import WITHOUT_AGENT, Permissions
 from mcp_tools_proxy.registry.tool_lists import SerializedTools, ToolLists
 from tests.support.fakes import FakeTool
 

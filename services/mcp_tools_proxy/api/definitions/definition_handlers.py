@@ -10,8 +10,8 @@ from mcp_tools_proxy.api.operator_gate import OperatorGate
 from mcp_tools_proxy.config.active_lock import ActiveLock
 from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.domain.offers.definitions import DefinitionKey
-from mcp_tools_proxy.gateway.definitions.definition_acceptance import DefinitionAcceptance
-from mcp_tools_proxy.gateway.definitions.definition_facts import definition_facts
+from mcp_tools_proxy.gateway.definition_acceptance import DefinitionAcceptance
+from mcp_tools_proxy.gateway.definition_guard import definition_facts
 from mcp_tools_proxy.gateway.registry_publisher import RegistryPublisher
 from mcp_tools_proxy.telemetry.recorder import cut
 from mcp_tools_proxy.web.envelope import json_response

@@ -8,7 +8,7 @@ from mcp_tools_proxy.api.overview.overview_models import AttentionKind
 from mcp_tools_proxy.domain.json_objects import without_none
 from mcp_tools_proxy.domain.server import ServerConfig, ServerState, ServerStatus
 from mcp_tools_proxy.domain.server_auth import LoginFor
-from mcp_tools_proxy.gateway.definitions.definition_guard import reason_of
+from mcp_tools_proxy.gateway.definition_guard import reason_of
 from mcp_tools_proxy.gateway.health import CheckResult
 from mcp_tools_proxy.gateway.registry_publisher import RegistryPublisher
 from mcp_tools_proxy.wire.text import QUOTE_CHARS, printable

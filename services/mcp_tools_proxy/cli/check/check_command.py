@@ -35,7 +35,7 @@ from mcp_tools_proxy.gateway.check.pinned_definitions import (
     with_unstable,
 )
 from mcp_tools_proxy.gateway.check.report import CheckReport, Files, build_report, read_files
-from mcp_tools_proxy.policy.definitions.new_lock import lock_of
+from mcp_tools_proxy.policy.definitions.comparison import lock_of
 from mcp_tools_proxy.settings.settings import Settings, SettingsError
 from mcp_tools_proxy.settings.types import variable
 from mcp_tools_proxy.telemetry.logging import configure_logging, flush_logs

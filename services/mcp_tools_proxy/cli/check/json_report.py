@@ -11,7 +11,7 @@ from mcp_tools_proxy.domain.server import ServerState, ServerStatus
 from mcp_tools_proxy.gateway.check.agents import AgentReport, AgentView
 from mcp_tools_proxy.gateway.check.pinned_definitions import DefinitionsReport
 from mcp_tools_proxy.gateway.check.report import CheckReport, PresetReport
-from mcp_tools_proxy.gateway.definitions.definition_facts import finding_facts
+from mcp_tools_proxy.gateway.definition_guard import finding_facts
 
 Facts = dict[str, object]
 

@@ -16,22 +16,22 @@ from mcp_tools_proxy.domain.offers.view import View
 from mcp_tools_proxy.domain.server import ServerStatus
 from mcp_tools_proxy.gateway.agent_bindings import BoundAgents
 from mcp_tools_proxy.gateway.building.server_pool import RemoteComponents
-from mcp_tools_proxy.gateway.definitions.guard_rules import guard_set_of, with_shown_hosts
+from mcp_tools_proxy.gateway.screening import guard_set_of, with_shown_hosts
 from mcp_tools_proxy.json_schema.bound_offers import HeldBack, find_held_back
 from mcp_tools_proxy.policy.definitions.comparison import Findings, instructions_of
 from mcp_tools_proxy.policy.definitions.withheld_items import WithheldItems
 from mcp_tools_proxy.policy.exclusions import Exclusions
 from mcp_tools_proxy.policy.item_reasons import ItemReasons
-from mcp_tools_proxy.policy.preset_filter import accepted_view, filter_capabilities
+from mcp_tools_proxy.policy.presets import accepted_view, filter_capabilities
 from mcp_tools_proxy.policy.visibility import PresetScope
-from mcp_tools_proxy.registry.component_table import drop_name_conflicts
-from mcp_tools_proxy.registry.instructions import InstructionTexts
-from mcp_tools_proxy.registry.name_styles import NameStyles
-from mcp_tools_proxy.registry.permissions import (
+from mcp_tools_proxy.registry.access_rules import (
     AGENT_IS_REQUIRED,
     THERE_ARE_PROFILES,
     AccessRules,
 )
+from mcp_tools_proxy.registry.component_table import drop_name_conflicts
+from mcp_tools_proxy.registry.instructions import InstructionTexts
+from mcp_tools_proxy.registry.mcp_lists import NameStyles
 from mcp_tools_proxy.registry.registry import Registry
 from mcp_tools_proxy.registry.unlisted_offers import UnlistedOffers
 

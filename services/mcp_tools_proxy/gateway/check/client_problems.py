@@ -14,7 +14,7 @@ from mcp_tools_proxy.json_schema.keywords import Node
 from mcp_tools_proxy.json_schema.listed_schemas import nodes_of
 from mcp_tools_proxy.json_schema.model_api.schema_rules import ANTHROPIC, OPENAI
 from mcp_tools_proxy.json_schema.model_api.subschema_converter import allows_arrays
-from mcp_tools_proxy.registry.name_styles import NameStyles
+from mcp_tools_proxy.registry.mcp_lists import NameStyles
 from mcp_tools_proxy.wire.text import quote
 
 PLAIN = '?schemas=plain in the client\'s URL, or "schemas": "plain" in the profile of its agent'

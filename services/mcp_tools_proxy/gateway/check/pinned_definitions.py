@@ -15,8 +15,11 @@ from mcp_tools_proxy.domain.offers.definitions import (
     DefinitionsMode,
 )
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
-from mcp_tools_proxy.gateway.definitions.definition_facts import difference_of
-from mcp_tools_proxy.gateway.definitions.definition_guard import DefinitionGuard, reason_of
+from mcp_tools_proxy.gateway.definition_guard import (
+    DefinitionGuard,
+    difference_of,
+    reason_of,
+)
 from mcp_tools_proxy.policy.definitions.canonical import shown_items
 from mcp_tools_proxy.policy.definitions.comparison import (
     Finding,
@@ -26,7 +29,7 @@ from mcp_tools_proxy.policy.definitions.comparison import (
 )
 from mcp_tools_proxy.policy.definitions.difference import FieldDifference
 from mcp_tools_proxy.policy.exclusions import Exclusions
-from mcp_tools_proxy.policy.preset_filter import filter_capabilities
+from mcp_tools_proxy.policy.presets import filter_capabilities
 from mcp_tools_proxy.policy.visibility import PresetScope
 from mcp_tools_proxy.wire.text import quote
 

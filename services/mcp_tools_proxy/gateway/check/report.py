@@ -45,7 +45,7 @@ from mcp_tools_proxy.json_schema.model_api.tool_formats import ToolFormat, defin
 from mcp_tools_proxy.policy.aliases import alias_of, has_plain_alias
 from mcp_tools_proxy.policy.definitions.comparison import Findings
 from mcp_tools_proxy.policy.item_reasons import ItemReasons, Why
-from mcp_tools_proxy.policy.preset_filter import accepted_view, filter_capabilities
+from mcp_tools_proxy.policy.presets import accepted_view, filter_capabilities
 from mcp_tools_proxy.policy.visibility import PresetScope
 from mcp_tools_proxy.registry.registry import Registry
 from mcp_tools_proxy.wire.text import estimate_tokens

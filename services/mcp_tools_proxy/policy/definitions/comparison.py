@@ -1,7 +1,7 @@
-"""Compares what servers offer with the lock, and decides what is quarantined. Pure."""
+"""Compares definitions with the lock, decides what is quarantined, and builds new locks."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple, Self
 
@@ -9,6 +9,7 @@ from mcp_tools_proxy.domain.audit.rule_source import RuleSource
 from mcp_tools_proxy.domain.components import JsonObject
 from mcp_tools_proxy.domain.guards import GuardFinding
 from mcp_tools_proxy.domain.offers.definitions import (
+    EMPTY_LOCK,
     DefinitionKey,
     DefinitionKind,
     DefinitionsLock,
@@ -243,3 +244,36 @@ def instructions_of(
         descriptor = None if snapshot is None else descriptor_of(snapshot, key)
         if descriptor is not None:
             yield key, descriptor
+
+
+def lock_of(
+    shown: Iterable[tuple[DefinitionKey, JsonObject]],
+    before: DefinitionsLock | None,
+    *,
+    unknown: Container[str],
+) -> DefinitionsLock:
+    """Build the lock that has just the ``shown`` definitions.
+
+    Entries of ``unknown`` servers are kept: what such a server offers could not be asked, or not in
+    full.
+    """
+    kept = {
+        key: locked
+        for key, locked in (before or EMPTY_LOCK).items.items()
+        if key.server_id in unknown
+    }
+    present = {key: _locked(read_definition(key.kind, item)) for key, item in shown}
+    return DefinitionsLock(items={**kept, **present})
+
+
+def with_accepted(
+    lock: DefinitionsLock | None, key: DefinitionKey, present: PresentDefinition
+) -> DefinitionsLock:
+    """Return a lock that has one more definition, or another one under its key."""
+    lock = lock or EMPTY_LOCK
+    items: Mapping[DefinitionKey, LockedDefinition] = {**lock.items, key: _locked(present)}
+    return replace(lock, items=items)
+
+
+def _locked(present: PresentDefinition) -> LockedDefinition:
+    return LockedDefinition(sha256=present.sha256, definition=present.definition)

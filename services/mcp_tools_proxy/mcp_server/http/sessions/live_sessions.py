@@ -25,7 +25,7 @@ from mcp_tools_proxy.mcp_server.http.sessions.session_records import SessionReco
 from mcp_tools_proxy.mcp_server.http.sessions.session_stream import SessionStream
 from mcp_tools_proxy.mcp_server.server import GatewayMcpServer
 from mcp_tools_proxy.mcp_server.subscriptions.list_changes import ListChangeMonitor
-from mcp_tools_proxy.policy.session_eviction import IdleSession, select_session_to_evict
+from mcp_tools_proxy.policy.tenant_share import IdleSession, select_session_to_evict
 
 if TYPE_CHECKING:
     from mcp_tools_proxy.mcp_server.http.sessions.shared_sessions import Notice, SharedSessions

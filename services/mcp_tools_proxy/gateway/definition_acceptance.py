@@ -9,8 +9,11 @@ from mcp_tools_proxy.domain.errors import ConfigReadOnly, InvalidRequest, Versio
 from mcp_tools_proxy.domain.offers.definitions import DefinitionKey
 from mcp_tools_proxy.gateway.registry_publisher import RegistryPublisher
 from mcp_tools_proxy.policy.definitions.canonical import descriptor_of
-from mcp_tools_proxy.policy.definitions.comparison import PresentDefinition, read_definition
-from mcp_tools_proxy.policy.definitions.new_lock import with_accepted
+from mcp_tools_proxy.policy.definitions.comparison import (
+    PresentDefinition,
+    read_definition,
+    with_accepted,
+)
 from mcp_tools_proxy.wire.text import quote
 
 

@@ -1,4 +1,4 @@
-"""Keeps what is not as locked out of a registry, and reports it."""
+"""Keeps what is not as locked out of a registry, and reports it to the log and to operators."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -8,11 +8,19 @@ import structlog
 
 from mcp_tools_proxy.config.active_config import ActiveConfig
 from mcp_tools_proxy.domain.components import JsonObject
-from mcp_tools_proxy.domain.offers.definitions import DefinitionKey, DefinitionKind, DefinitionsMode
+from mcp_tools_proxy.domain.json_objects import without_none
+from mcp_tools_proxy.domain.offers.definitions import (
+    EMPTY_LOCK,
+    LOCK_VERSION,
+    DefinitionKey,
+    DefinitionKind,
+    DefinitionsLock,
+    DefinitionsMode,
+)
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.domain.offers.view import View
-from mcp_tools_proxy.gateway.definitions.definition_screening import DefinitionScreening
-from mcp_tools_proxy.policy.definitions.canonical import shown_items
+from mcp_tools_proxy.gateway.screening import DefinitionScreening
+from mcp_tools_proxy.policy.definitions.canonical import definition_of, descriptor_of, shown_items
 from mcp_tools_proxy.policy.definitions.comparison import (
     DefinitionReader,
     DefinitionStatus,
@@ -22,7 +30,11 @@ from mcp_tools_proxy.policy.definitions.comparison import (
     compare,
     instructions_of,
 )
-from mcp_tools_proxy.policy.definitions.difference import brief_differences
+from mcp_tools_proxy.policy.definitions.difference import (
+    FieldDifference,
+    brief_differences,
+    differences,
+)
 from mcp_tools_proxy.policy.definitions.flags import KnownNames
 from mcp_tools_proxy.policy.visibility import PresetScope
 from mcp_tools_proxy.telemetry.metrics import Metrics
@@ -236,3 +248,66 @@ def reason_of(finding: Finding) -> str:
             return f"its entry in definitions.lock.json is of version 1 and does not cover {fields}"
         case _:
             return "it has flags" if finding.flags or finding.guards else "it matches the lock"
+
+
+def difference_of(
+    finding: Finding, snapshots: Mapping[str, Snapshot], lock: DefinitionsLock | None
+) -> tuple[FieldDifference, ...]:
+    """Return how a definition differs from the locked one; a new one differs from nothing."""
+    if finding.status not in (DefinitionStatus.CHANGED, DefinitionStatus.NEW):
+        return ()
+    key = finding.key
+    locked = (lock or EMPTY_LOCK).items.get(key)
+    snapshot = snapshots.get(key.server_id)
+    descriptor = None if snapshot is None else descriptor_of(snapshot, key)
+    version = LOCK_VERSION if locked is None else locked.version
+    return differences(
+        None if locked is None else locked.definition,
+        None if descriptor is None else definition_of(key.kind, descriptor, version),
+    )
+
+
+def definition_facts(
+    findings: Iterable[Finding],
+    snapshots: Mapping[str, Snapshot],
+    lock: DefinitionsLock | None,
+) -> list[Mapping[str, object]]:
+    """Return each finding as JSON, with hidden characters escaped. Takes long for long texts."""
+    return [finding_facts(it, difference_of(it, snapshots, lock)) for it in findings]
+
+
+def finding_facts(finding: Finding, found: tuple[FieldDifference, ...]) -> Mapping[str, object]:
+    """Return one finding as JSON, with how its definition differs from the locked one.
+
+    An unstable one also with how it differs from the one before it.
+    """
+    key = finding.key
+    shown = printable(key.name)
+    return without_none(
+        {
+            "server_id": key.server_id,
+            "kind": key.kind.value,
+            "name": key.name,
+            "shown_name": None if shown == key.name else shown,
+            "status": finding.status.value,
+            "quarantined": finding.quarantined,
+            "sha256": finding.sha256,
+            "locked_sha256": finding.locked_sha256,
+            "uncovered": list(finding.uncovered) or None,
+            "flags": [{"reason": flag.reason.value, "field": flag.field} for flag in finding.flags],
+            "guards": [it.as_json for it in finding.guards],
+            "hidden": None if finding.hidden_by is None else True,
+            "unstable": finding.unstable and _difference_facts(differences(*finding.unstable)),
+            "difference": _difference_facts(found),
+        }
+    )
+
+
+def _difference_facts(found: Iterable[FieldDifference]) -> list[Mapping[str, object]]:
+    return [
+        {
+            "field": it.place,
+            "words": [{"edit": edit.value, "text": text} for edit, text in it.pieces],
+        }
+        for it in found
+    ]

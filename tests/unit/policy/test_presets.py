@@ -12,7 +12,7 @@ from mcp_tools_proxy.domain.configuration import EMPTY_PRESET, Missing, Preset, 
 from mcp_tools_proxy.domain.offers.snapshot import Snapshot
 from mcp_tools_proxy.domain.offers.view import Route, Shadowed, View
 from mcp_tools_proxy.policy.exclusions import Exclusions
-from mcp_tools_proxy.policy.preset_filter import filter_capabilities, without_excluded
+from mcp_tools_proxy.policy.presets import filter_capabilities, without_excluded
 from tests.support.builders import make_preset, make_snapshot
 from tests.support.tables import each_row
 from tests.unit.policy.any_preset import presets_of, references_to, some_server_id

@@ -1,1 +1,0 @@
-"""Definitions that are pinned: what is quarantined, how it is shown, and how it is accepted."""
