@@ -8,10 +8,9 @@ from redis import Redis
 
 from mcp_tools_proxy.domain.budget import ChargedCall
 from mcp_tools_proxy.domain.errors import RateLimitExceeded
-from mcp_tools_proxy.ratelimit.budget_counter import BudgetCounter
-from mcp_tools_proxy.ratelimit.budget_limits import BudgetLimits
+from mcp_tools_proxy.ratelimit.budgets import BudgetLimits, CallBudgets
 from mcp_tools_proxy.ratelimit.limiter import Limiter, build_limiter
-from mcp_tools_proxy.ratelimit.memory_storage import MemoryStorage
+from mcp_tools_proxy.ratelimit.storage import MemoryStorage
 from mcp_tools_proxy.redis_client.connection_pool import KEY_PREFIX
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.support.captured_logs import capture_logs
@@ -42,7 +41,8 @@ async def limiter(
 
 
 def key_of(name: str, doc_id: str = "doc") -> str:
-    (budget,) = (b for b in BUDGETS.applying_to("t", doc_id) if b.name == name)
+    call = ChargedCall("t", doc_id=doc_id)
+    (budget,) = (b for b in CallBudgets(BUDGETS).applying_to(call) if b.name == name)
     return f"{KEY_PREFIX}:{budget.key}"
 
 
@@ -64,7 +64,7 @@ async def retry_after_s(limiter: Limiter) -> float:
 
 async def test_in_memory_a_clock_that_goes_back_makes_nobody_wait_longer_than_the_window() -> None:
     clock = ManualClock(20_000.0)
-    memory = BudgetCounter(MemoryStorage(clock=clock))
+    memory = MemoryStorage(clock=clock)
     limiter = Limiter(BUDGETS, memory=memory, shared=None, metrics=Metrics())
     assert await passed(limiter, 5) == 2
     clock.now -= 10_800

@@ -8,10 +8,9 @@ from redis import Redis
 
 from mcp_tools_proxy.domain.budget import ChargedCall, LimitRule, LimitRules
 from mcp_tools_proxy.domain.errors import RateLimitExceeded
-from mcp_tools_proxy.ratelimit.budget_counter import BudgetCounter
-from mcp_tools_proxy.ratelimit.budget_limits import BudgetLimits
+from mcp_tools_proxy.ratelimit.budgets import BudgetLimits
 from mcp_tools_proxy.ratelimit.limiter import Limiter, build_limiter
-from mcp_tools_proxy.ratelimit.memory_storage import MemoryStorage
+from mcp_tools_proxy.ratelimit.storage import MemoryStorage
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.support.configuration import Config, make_rule
 from tests.support.redis_server import RedisServer
@@ -31,7 +30,7 @@ class Limiters:
 
     def __init__(self, url: str | None) -> None:
         self._url = url
-        self._memory = BudgetCounter(MemoryStorage())
+        self._memory = MemoryStorage()
         self._open: list[Limiter] = []
 
     async def build(self, *rules: LimitRule, limits: BudgetLimits = UNLIMITED) -> Limiter:

@@ -8,11 +8,10 @@ import pytest
 
 from mcp_tools_proxy.domain.budget import ChargedCall
 from mcp_tools_proxy.domain.errors import RateLimitExceeded
-from mcp_tools_proxy.ratelimit.budget_counter import BudgetCounter, CountingStorage
-from mcp_tools_proxy.ratelimit.budget_limits import BudgetLimits
+from mcp_tools_proxy.ratelimit.budgets import BudgetLimits
 from mcp_tools_proxy.ratelimit.limiter import Limiter, build_limiter
-from mcp_tools_proxy.ratelimit.memory_storage import MemoryStorage
 from mcp_tools_proxy.ratelimit.redis_storage import open_redis
+from mcp_tools_proxy.ratelimit.storage import CountingStorage, MemoryStorage
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.support.bounds import BOUND_S, until
 from tests.support.redis_server import RedisServer
@@ -46,7 +45,7 @@ class Limiters:
 
     def __init__(self, url: str | None) -> None:
         self._url = url
-        self._memory = BudgetCounter(MemoryStorage())
+        self._memory = MemoryStorage()
         self._open: list[Limiter] = []
 
     def build(self, **limits: int) -> Limiter:

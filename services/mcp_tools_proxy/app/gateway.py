@@ -63,7 +63,7 @@ from mcp_tools_proxy.gateway.subscriptions import Subscriptions
 from mcp_tools_proxy.idempotency.idempotent_calls import IdempotentCalls
 from mcp_tools_proxy.policy.blocklist import Blocklist
 from mcp_tools_proxy.policy.document_tools import READS_RESOURCES, chosen_tools, is_turned_off
-from mcp_tools_proxy.ratelimit.budget_limits import BudgetLimits
+from mcp_tools_proxy.ratelimit.budgets import BudgetLimits
 from mcp_tools_proxy.ratelimit.limiter import build_limiter
 from mcp_tools_proxy.registry.registry import Registry, RegistryHolder
 from mcp_tools_proxy.settings.settings import Settings

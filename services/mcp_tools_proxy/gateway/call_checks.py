@@ -10,8 +10,7 @@ from mcp_tools_proxy.domain.components import DOCUMENT_ARGUMENT, ComponentSpec, 
 from mcp_tools_proxy.domain.errors import ContentBlocked, Forbidden
 from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.policy.blocklist import Blocked, Blocklist, declared_path
-from mcp_tools_proxy.ratelimit.admission import BudgetReading
-from mcp_tools_proxy.ratelimit.limiter import exceeded
+from mcp_tools_proxy.ratelimit.limiter import BudgetReading, exceeded
 from mcp_tools_proxy.wire.text import QUOTE_CHARS, quote
 
 

@@ -29,8 +29,7 @@ from mcp_tools_proxy.gateway.lifecycle import Lifecycle
 from mcp_tools_proxy.gateway.screening import screen_arguments
 from mcp_tools_proxy.json_schema.validator import CostlyCheck
 from mcp_tools_proxy.policy.blocklist import Blocklist
-from mcp_tools_proxy.ratelimit.admission import BudgetReading
-from mcp_tools_proxy.ratelimit.limiter import Limiter
+from mcp_tools_proxy.ratelimit.limiter import BudgetReading, Limiter
 from mcp_tools_proxy.registry.registry import Registry
 
 PASS = "pass"  # noqa: S105 - a verdict

@@ -12,7 +12,7 @@ import structlog
 from limits.errors import StorageError
 
 from mcp_tools_proxy.aiokits.idle_timeout import io_timeout
-from mcp_tools_proxy.ratelimit.budget_counter import BudgetCounter
+from mcp_tools_proxy.ratelimit.storage import CountingStorage, SharedStorage
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.web_client.failure_reasons import redis_reason
 
@@ -38,17 +38,13 @@ class SharedStore:
     """Counts in a store that other replicas share, and tracks whether the store is up.
 
     The store counts as up until a call or the first probe fails, so that the service starts without
-    it. ``name`` is for log lines; ``connect`` opens a number of connections, ``disconnect`` drops
-    the idle ones. ``sleep`` and ``probe_interval_s`` (seconds) pace the probe.
+    it. ``sleep`` and ``probe_interval_s`` (seconds) pace the probe.
     """
 
     def __init__(
         self,
-        counting: BudgetCounter,
+        opened: SharedStorage,
         *,
-        name: str,
-        connect: Callable[[int], Awaitable[None]],
-        disconnect: Callable[[], Awaitable[None]],
         metrics: Metrics,
         probe_interval_s: float = PROBE_INTERVAL_S,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
@@ -56,10 +52,10 @@ class SharedStore:
         self.up = True
         self.problem: str | None = None
         """Why it is not up, for operators."""
-        self._counting = counting
-        self._name = name
-        self._connect = connect
-        self._disconnect = disconnect
+        self._storage = opened.storage
+        self._name = opened.name
+        self._connect = opened.connect
+        self._disconnect = opened.disconnect
         self._metrics = metrics
         self._probe_interval_s = probe_interval_s
         self._sleep = sleep
@@ -69,7 +65,9 @@ class SharedStore:
     def __repr__(self) -> str:
         return f"<SharedStore {self._name} {'up' if self.up else 'down'}>"
 
-    async def attempt(self, operation: Callable[[BudgetCounter], Awaitable[T]], wait_s: float) -> T:
+    async def attempt(
+        self, operation: Callable[[CountingStorage], Awaitable[T]], wait_s: float
+    ) -> T:
         """Run ``operation`` on the store, waiting at most ``wait_s`` seconds for it.
 
         Raises StoreDown when the store is down (without waiting), fails, or answers too late; the
@@ -81,7 +79,7 @@ class SharedStore:
             async with io_timeout(wait_s), self._slots:
                 admitted = True
                 if self.up:
-                    return await operation(self._counting)
+                    return await operation(self._storage)
         except _FAILURES as error:
             if admitted:
                 self._failed(error)
@@ -119,11 +117,11 @@ class SharedStore:
     async def _answers(self) -> bool:
         try:
             async with io_timeout(PROBE_TIMEOUT_S):
-                await self._counting.storage.incr(PROBE_KEY, 1)
+                await self._storage.incr(PROBE_KEY, 1)
                 # these load their Lua scripts, which would make a first call slower
-                await self._counting.storage.charge_unless_exhausted([])
-                await self._counting.storage.add_many([])
-                await self._counting.storage.read_many([(PROBE_KEY, 1)])
+                await self._storage.charge_unless_exhausted([])
+                await self._storage.add_many([])
+                await self._storage.read_many([(PROBE_KEY, 1)])
         except _FAILURES as error:
             if self.up:
                 self._failed(error)

@@ -4,68 +4,23 @@ import asyncio
 import contextlib
 import math
 from collections.abc import Awaitable, Callable, Sequence
-from operator import itemgetter
 from typing import Literal, TypeVar
 
 from mcp_tools_proxy.aiokits.idle_timeout import idle_clock
 from mcp_tools_proxy.domain.audit.rule_source import SETTINGS
-from mcp_tools_proxy.domain.budget import ChargedCall, LimitRule, LimitRules
+from mcp_tools_proxy.domain.budget import BudgetStatus, ChargedCall, LimitRules
 from mcp_tools_proxy.domain.errors import LimitsUnavailable, RateLimitExceeded
-from mcp_tools_proxy.ratelimit.admission import (
-    Admission,
-    BudgetReading,
-    read_budgets,
-    status_of_refusal,
-)
-from mcp_tools_proxy.ratelimit.budget_counter import BudgetCounter
-from mcp_tools_proxy.ratelimit.budget_limits import MAX_CACHED, Budget, BudgetLimits
+from mcp_tools_proxy.domain.fast_dataclass import dataclass
+from mcp_tools_proxy.ratelimit.budgets import Budget, BudgetLimits, CallBudgets
 from mcp_tools_proxy.ratelimit.failover import PROBE_INTERVAL_S, SharedStore, StoreDown
-from mcp_tools_proxy.ratelimit.memory_storage import MemoryStorage
-from mcp_tools_proxy.ratelimit.rule_index import RuleIndex
+from mcp_tools_proxy.ratelimit.storage import (
+    Attempt,
+    CounterReading,
+    CountingStorage,
+    MemoryStorage,
+)
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from mcp_tools_proxy.telemetry.tracing.spans import child_span
-from mcp_tools_proxy.wire.identifiers import IDENTIFIER_CHARS
-
-_TENANT, _DOCUMENT = ChargedCall._fields.index("tenant_id"), ChargedCall._fields.index("doc_id")
-
-
-class CallBudgets:
-    """Finds the budgets that a call is charged to; without ``rules`` those of the settings alone.
-
-    What was found is cached for each combination of the fields on which any budget depends.
-    """
-
-    def __init__(self, limits: BudgetLimits, rules: Sequence[LimitRule] = ()) -> None:
-        self._limits = limits
-        self._index = RuleIndex(rules) if rules else None
-        fields = {_TENANT, _DOCUMENT, *(self._index.fields if self._index else ())}
-        self._combination_of = itemgetter(*sorted(fields))
-        self._cached: dict[object, Sequence[Budget]] = {}
-
-    def __repr__(self) -> str:
-        return repr(self._limits)
-
-    def applying_to(self, call: ChargedCall) -> Sequence[Budget]:
-        """Return the budgets of a call: those that concern its document, then the others."""
-        if self._index is None:
-            return self._limits.applying_to(call.tenant_id, call.doc_id)
-        if call.doc_id is not None and len(call.doc_id) > IDENTIFIER_CHARS:
-            return self._build(self._index, call)  # of any length: never cached
-        combination = self._combination_of(call)
-        found = self._cached.get(combination)
-        if found is None:
-            if len(self._cached) >= MAX_CACHED:
-                del self._cached[next(iter(self._cached))]
-            found = self._cached[combination] = self._build(self._index, call)
-        return found
-
-    def _build(self, index: RuleIndex, call: ChargedCall) -> Sequence[Budget]:
-        of_settings = self._limits.applying_to(call.tenant_id, call.doc_id)
-        of_documents, others = index.budgets_of(call)
-        documents = [budget for budget in of_settings if budget.charged_to == "document"]
-        tenants = of_settings[len(documents) :]
-        return (*documents, *of_documents, *tenants, *others)
-
 
 T = TypeVar("T")
 
@@ -73,6 +28,59 @@ STORE_WAIT_S = 0.25
 """Longest wait of one call for the store, admission and charge together (T-10)."""
 
 _REDIS = {"db.system.name": "redis"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetReading:
+    """What is left of one counter; ``reset_s`` is 0 while nothing is charged to it."""
+
+    budget: Budget
+    remaining: int
+    reset_s: int
+
+    @property
+    def as_json(self) -> dict[str, object]:
+        """The budget and what is left of it, as routes show it; without its rule."""
+        return {
+            "name": self.budget.name,
+            "unit": self.budget.unit,
+            "limit": self.budget.limit,
+            "remaining": self.remaining,
+            "reset_s": self.reset_s,
+            "window_s": self.budget.window_s,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admission:
+    """An admitted call: the budgets that its tokens are charged to when it has finished.
+
+    ``readings`` are those of the budgets at the admission, this call included.
+    """
+
+    budgets: Sequence[Budget]
+    readings: Sequence[CounterReading]
+    wait_left_s: float
+
+    def status_after(self, tokens: int) -> BudgetStatus | None:
+        """Return the budget with the smallest share left once ``tokens`` are charged, too.
+
+        Of equal shares it is the first one; None without any budget.
+        """
+        tightest, most_used = -1, -1.0
+        for place, budget in enumerate(self.budgets):
+            used, _ = self.readings[place]
+            share = (used if budget.unit == "calls" else used + tokens) / budget.limit
+            if share > most_used:
+                most_used, tightest = share, place
+        if tightest < 0:
+            return None
+        budget = self.budgets[tightest]
+        used, left_s = self.readings[tightest]
+        reset_s = math.ceil(left_s)
+        if not used:  # its window opens with the charge of this call's tokens
+            reset_s = budget.window_s if budget.unit == "tokens" and tokens else 0
+        return _status(tightest, self.budgets, self.readings, tokens=tokens, reset_s=reset_s)
 
 
 class Limiter:
@@ -86,7 +94,7 @@ class Limiter:
         self,
         budgets: BudgetLimits,
         *,
-        memory: BudgetCounter,
+        memory: CountingStorage,
         shared: SharedStore | None,
         metrics: Metrics,
     ) -> None:
@@ -141,19 +149,34 @@ class Limiter:
         budgets = self._applying_to(call)
         waited = 0.0
         if self._shared is None:
-            refusal, readings = await self._memory.charge_call(budgets)
+            attempt = await self._memory.charge_unless_exhausted(budgets)
         else:
             started = idle_clock()
-            refusal, readings = await self._count(
-                lambda counting: counting.charge_call(budgets), STORE_WAIT_S
+            attempt = await self._count(
+                lambda storage: storage.charge_unless_exhausted(budgets), STORE_WAIT_S
             )
             waited = idle_clock() - started
-        if refusal is not None:
-            self._metrics.limit_refusals.labels(refusal.budget.name).inc()
-            error = exceeded(refusal.budget, refusal.retry_after_s)
-            error.budget = status_of_refusal(refusal, budgets, readings)
-            raise error
-        return Admission(budgets=budgets, readings=readings, wait_left_s=STORE_WAIT_S - waited)
+        if attempt.spent:
+            raise self._refusal(budgets, attempt)
+        wait_left_s = STORE_WAIT_S - waited
+        return Admission(budgets=budgets, readings=attempt.readings, wait_left_s=wait_left_s)
+
+    def _refusal(self, budgets: Sequence[Budget], attempt: Attempt) -> RateLimitExceeded:
+        """Return the error of the exhausted budget whose window ends last (T-09).
+
+        The tenant's budgets come before the document's (contract §1, order of checks).
+        """
+        spent = [budget for budget in attempt.spent if budget.charged_to == "tenant"]
+        places = [budgets.index(budget) for budget in spent or attempt.spent]
+        place = max(places, key=lambda it: attempt.readings[it][1])
+        budget = budgets[place]
+        self._metrics.limit_refusals.labels(budget.name).inc()
+        retry_after_s = max(math.ceil(attempt.readings[place][1] * 1000), 1) / 1000
+        error = exceeded(budget, retry_after_s)
+        error.budget = _status(
+            place, budgets, attempt.readings, tokens=0, reset_s=math.ceil(retry_after_s)
+        )
+        return error
 
     async def charge_tokens(self, admission: Admission, tokens: int) -> None:
         """Charge the tokens that the call used, even beyond a limit: the next call is refused."""
@@ -163,7 +186,7 @@ class Limiter:
             await self._memory.charge_tokens(admission.budgets, tokens)
         else:
             await self._count(
-                lambda counting: counting.charge_tokens(admission.budgets, tokens),
+                lambda storage: storage.charge_tokens(admission.budgets, tokens),
                 admission.wait_left_s,
             )
 
@@ -173,8 +196,8 @@ class Limiter:
         Raises LimitsUnavailable while the rules are unknown.
         """
         budgets = self._applying_to(call)
-        readings = await self._count(lambda counting: counting.read(budgets), STORE_WAIT_S)
-        return read_budgets(budgets, readings)
+        readings = await self._count(lambda storage: storage.read(budgets), STORE_WAIT_S)
+        return [_reading(*counted) for counted in zip(budgets, readings, strict=True)]
 
     def _applying_to(self, call: ChargedCall) -> Sequence[Budget]:
         if self._rules is None:
@@ -201,7 +224,9 @@ class Limiter:
         if self._shared is not None:
             await self._shared.close()
 
-    async def _count(self, operation: Callable[[BudgetCounter], Awaitable[T]], wait_s: float) -> T:
+    async def _count(
+        self, operation: Callable[[CountingStorage], Awaitable[T]], wait_s: float
+    ) -> T:
         """Count in the shared store, or from the start in memory if that fails."""
         if self._shared is not None and self._shared.up and wait_s > 0:
             with contextlib.suppress(StoreDown), child_span("limits.count", _REDIS, is_client=True):
@@ -221,22 +246,14 @@ def build_limiter(
 
     Does not connect. Raises ValueError, naming the variable, when the URL is invalid.
     """
-    memory = BudgetCounter(MemoryStorage())
+    memory = MemoryStorage()
     if storage_url is None:
         return Limiter(budgets, memory=memory, shared=None, metrics=metrics)
     # redis-py is slow to import
     from mcp_tools_proxy.ratelimit.redis_storage import open_redis  # noqa: PLC0415
 
     opened = open_redis(storage_url)
-    shared = SharedStore(
-        BudgetCounter(opened.storage),
-        name=opened.name,
-        connect=opened.connect,
-        disconnect=opened.disconnect,
-        metrics=metrics,
-        probe_interval_s=probe_interval_s,
-        sleep=sleep,
-    )
+    shared = SharedStore(opened, metrics=metrics, probe_interval_s=probe_interval_s, sleep=sleep)
     return Limiter(budgets, memory=memory, shared=shared, metrics=metrics)
 
 
@@ -257,3 +274,41 @@ def exceeded(budget: Budget, retry_after_s: float) -> RateLimitExceeded:
     )
     error.rule = budget.source
     return error
+
+
+def _reading(budget: Budget, reading: CounterReading) -> BudgetReading:
+    used, left_s = reading
+    return BudgetReading(
+        budget=budget,
+        remaining=max(budget.limit - used, 0),
+        reset_s=math.ceil(left_s) if used else 0,
+    )
+
+
+def _left(budget: Budget, reading: CounterReading, tokens: int) -> int:
+    left = budget.limit - reading[0]
+    return left - tokens if budget.unit == "tokens" else left
+
+
+def _status(
+    place: int,
+    budgets: Sequence[Budget],
+    readings: Sequence[CounterReading],
+    *,
+    tokens: int,
+    reset_s: int,
+) -> BudgetStatus:
+    """Return a budget with what is left of it: of a rule that limits calls and tokens both.
+
+    The two of a rule stand side by side, first the calls.
+    """
+    shown = budgets[place]
+    other = place + (1 if shown.unit == "calls" else -1)
+    left = max(_left(shown, readings[place], tokens), 0)
+    left_of_other = None
+    if 0 <= other < len(budgets) and budgets[other].name == shown.name:
+        left_of_other = max(_left(budgets[other], readings[other], tokens), 0)
+    calls, left_tokens = (left, left_of_other) if shown.unit == "calls" else (left_of_other, left)
+    return BudgetStatus(
+        shown.name, calls, left_tokens, reset_s, shown.unit, shown.limit, shown.window_s
+    )

@@ -2,8 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import structlog
 from limits.aio.storage import RedisStorage
@@ -12,14 +11,15 @@ from redis.asyncio import ConnectionPool, Redis
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import RedisError
 
-from mcp_tools_proxy.ratelimit.budget_counter import (
+from mcp_tools_proxy.ratelimit.budgets import Budget
+from mcp_tools_proxy.ratelimit.storage import (
     Attempt,
     CounterReading,
     CountingStorage,
+    MemoryStorage,
+    SharedStorage,
     spent_of,
 )
-from mcp_tools_proxy.ratelimit.budget_limits import Budget
-from mcp_tools_proxy.ratelimit.memory_storage import MemoryStorage
 from mcp_tools_proxy.redis_client.connection_pool import KEY_PREFIX, open_pool
 from mcp_tools_proxy.wire.text import quote
 
@@ -231,20 +231,7 @@ def _log_deleted(key: str) -> None:
     log.warning("limits.key_deleted", key=quote(key))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenStorage:
-    """A storage, and its name for log lines (no user, no password).
-
-    ``connect`` opens a number of connections before their use, ``disconnect`` drops the idle ones.
-    """
-
-    storage: CountingStorage
-    name: str
-    connect: Callable[[int], Awaitable[None]]
-    disconnect: Callable[[], Awaitable[None]]
-
-
-def open_redis(url: str) -> OpenStorage:
+def open_redis(url: str) -> SharedStorage:
     """Build a storage in the Redis at ``url``; it connects when first used.
 
     Raises ValueError for the URL, see ``open_pool``. Failures of Redis are raised as
@@ -269,6 +256,6 @@ def open_redis(url: str) -> OpenStorage:
         with contextlib.suppress(RedisError):  # a broken connection may fail to close
             await pool.disconnect(inuse_connections=False)
 
-    return OpenStorage(
+    return SharedStorage(
         storage=SharedRedisStorage(pool), name=opened.name, connect=connect, disconnect=disconnect
     )

@@ -4,10 +4,9 @@ from collections.abc import Iterable
 
 from mcp_tools_proxy.domain.audit.rule_source import RuleSource
 from mcp_tools_proxy.domain.budget import CallField, LimitRule, LimitRules
-from mcp_tools_proxy.ratelimit.budget_counter import BudgetCounter
-from mcp_tools_proxy.ratelimit.budget_limits import BudgetLimits
+from mcp_tools_proxy.ratelimit.budgets import BudgetLimits
 from mcp_tools_proxy.ratelimit.limiter import Limiter
-from mcp_tools_proxy.ratelimit.memory_storage import MemoryStorage
+from mcp_tools_proxy.ratelimit.storage import MemoryStorage
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.support.virtual_time import ManualClock
 
@@ -45,7 +44,7 @@ def limiter_of(
     metrics: Metrics | None = None,
 ) -> Limiter:
     """Build a limiter in memory in which ``rules`` apply."""
-    memory = BudgetCounter(MemoryStorage(clock=clock or ManualClock()))
+    memory = MemoryStorage(clock=clock or ManualClock())
     limiter = Limiter(limits, memory=memory, shared=None, metrics=metrics or Metrics())
     limiter.apply_rules(LimitRules(rules=tuple(rules)))
     return limiter

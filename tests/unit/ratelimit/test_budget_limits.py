@@ -1,8 +1,11 @@
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.ratelimit.budget_limits import BudgetLimits
+from mcp_tools_proxy.domain.budget import ChargedCall
+from mcp_tools_proxy.ratelimit.budgets import Budget, BudgetLimits, CallBudgets
 
 # Identifiers made of what separators are made of collide first.
 IDS = st.text(min_size=1, max_size=8) | st.text("a:/1% \N{SNOWMAN}", min_size=1, max_size=6)
@@ -20,25 +23,29 @@ def budgets(
     )
 
 
+def applying(of: BudgetLimits, tenant_id: str = "a", doc_id: str | None = "b") -> Sequence[Budget]:
+    return CallBudgets(of).applying_to(ChargedCall(tenant_id, doc_id=doc_id))
+
+
 def keys(of: BudgetLimits, tenant_id: str, doc_id: str | None) -> set[str]:
-    return {budget.key for budget in of.applying_to(tenant_id, doc_id)}
+    return {budget.key for budget in applying(of, tenant_id, doc_id)}
 
 
 @pytest.mark.requirement("T-08")
 def test_a_document_call_draws_on_its_document_then_on_its_tenant() -> None:
-    names = [budget.name for budget in budgets().applying_to("a", "b")]
+    names = [budget.name for budget in applying(budgets())]
     assert names == ["document_calls", "document_tokens", "tenant_calls", "tenant_tokens"]
 
 
 @pytest.mark.requirement("T-08")
 def test_a_call_without_a_document_draws_on_its_tenant_only() -> None:
-    names = [budget.name for budget in budgets().applying_to("a", None)]
+    names = [budget.name for budget in applying(budgets(), "a", None)]
     assert names == ["tenant_calls", "tenant_tokens"]
 
 
 @pytest.mark.requirement("T-08")
 def test_a_budget_of_zero_is_off() -> None:
-    names = [budget.name for budget in budgets(calls=0, tenant=0).applying_to("a", "b")]
+    names = [budget.name for budget in applying(budgets(calls=0, tenant=0))]
     assert names == ["document_tokens"]
 
 
@@ -104,4 +111,4 @@ def test_a_window_of_no_length_is_refused() -> None:
 
 
 def test_a_window_of_one_second_is_the_shortest() -> None:
-    assert {budget.window_s for budget in budgets(window_s=1).applying_to("a", "b")} == {1}
+    assert {budget.window_s for budget in applying(budgets(window_s=1))} == {1}

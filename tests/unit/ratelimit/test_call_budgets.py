@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.audit.rule_source import RuleSource
 from mcp_tools_proxy.domain.budget import CallField, ChargedCall, LimitRule
-from mcp_tools_proxy.ratelimit.budget_limits import MAX_CACHED, BudgetLimits
-from mcp_tools_proxy.ratelimit.limiter import CallBudgets
+from mcp_tools_proxy.ratelimit.budgets import MAX_CACHED, BudgetLimits, CallBudgets
 from tests.unit.ratelimit.limit_rules import UNLIMITED, rule
 
 CALL = ChargedCall("acme", "ann", "reader", "tickets", "tickets:find", "doc")
@@ -199,7 +198,7 @@ def test_rules_of_other_numbers_names_or_fields_share_no_counter() -> None:
     ]
     call = CALL._replace(agent="x", tool="x", server_id=None)
     found = [keys([one], call) for one in variants]
-    of_settings = {budget.key for budget in SETTINGS.applying_to("acme", "doc")}
+    of_settings = {budget.key for budget in CallBudgets(SETTINGS).applying_to(CALL)}
     assert len(set.union(*found, of_settings)) == len(variants) + 4
 
 

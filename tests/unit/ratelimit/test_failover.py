@@ -8,11 +8,15 @@ from limits.errors import StorageError
 
 from mcp_tools_proxy.domain.budget import ChargedCall
 from mcp_tools_proxy.domain.errors import RateLimitExceeded
-from mcp_tools_proxy.ratelimit.budget_counter import BudgetCounter, CounterReading, CountingStorage
-from mcp_tools_proxy.ratelimit.budget_limits import BudgetLimits
+from mcp_tools_proxy.ratelimit.budgets import BudgetLimits
 from mcp_tools_proxy.ratelimit.failover import MAX_CONCURRENT_CALLS, SharedStore
 from mcp_tools_proxy.ratelimit.limiter import STORE_WAIT_S, Limiter
-from mcp_tools_proxy.ratelimit.memory_storage import MemoryStorage
+from mcp_tools_proxy.ratelimit.storage import (
+    CounterReading,
+    CountingStorage,
+    MemoryStorage,
+    SharedStorage,
+)
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.support.bounds import BOUND_S
 from tests.support.captured_logs import capture_logs
@@ -78,14 +82,16 @@ class Rig:
         self.connected: list[int] = []
         self.disconnected = 0
         self.shared = SharedStore(
-            BudgetCounter(self.storage),
-            name="redis://store:6379/0",
-            connect=self._connect,
-            disconnect=self._disconnect,
+            SharedStorage(
+                storage=self.storage,
+                name="redis://store:6379/0",
+                connect=self._connect,
+                disconnect=self._disconnect,
+            ),
             metrics=self.metrics,
             sleep=self.sleeper,
         )
-        memory = BudgetCounter(MemoryStorage())
+        memory = MemoryStorage()
         self.limiter = Limiter(BUDGETS, memory=memory, shared=self.shared, metrics=self.metrics)
 
     async def _connect(self, count: int) -> None:

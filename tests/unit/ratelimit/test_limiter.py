@@ -7,10 +7,9 @@ from hypothesis import strategies as st
 
 from mcp_tools_proxy.domain.budget import ChargedCall
 from mcp_tools_proxy.domain.errors import RateLimitExceeded
-from mcp_tools_proxy.ratelimit.budget_counter import BudgetCounter, CounterReading, CountingStorage
-from mcp_tools_proxy.ratelimit.budget_limits import BudgetLimits
+from mcp_tools_proxy.ratelimit.budgets import BudgetLimits
 from mcp_tools_proxy.ratelimit.limiter import Limiter, build_limiter
-from mcp_tools_proxy.ratelimit.memory_storage import MemoryStorage
+from mcp_tools_proxy.ratelimit.storage import CounterReading, CountingStorage, MemoryStorage
 from mcp_tools_proxy.telemetry.metrics import Metrics
 from tests.support.tables import each_row
 from tests.support.virtual_time import ManualClock
@@ -35,7 +34,7 @@ def limiter(
     of: BudgetLimits, *, clock: ManualClock | None = None, metrics: Metrics | None = None
 ) -> Limiter:
     clock = clock or ManualClock()
-    memory = BudgetCounter(MemoryStorage(clock=clock))
+    memory = MemoryStorage(clock=clock)
     return Limiter(of, memory=memory, shared=None, metrics=metrics or Metrics())
 
 
@@ -167,7 +166,7 @@ async def test_retry_after_is_above_zero_even_if_the_window_ended_meanwhile() ->
         async def read_many(self, counters: Sequence[tuple[str, int]]) -> list[CounterReading]:
             return [(1, 0.0) for _ in counters]
 
-    memory = BudgetCounter(Ended(clock=ManualClock()))
+    memory = Ended(clock=ManualClock())
     limit = Limiter(budgets(tenant_calls=1), memory=memory, shared=None, metrics=Metrics())
     assert (await refusal(limit, "a", None)).retry_after_s == 0.001
 
@@ -211,7 +210,7 @@ async def test_a_charge_given_back_after_its_window_ended_gives_the_next_window_
             return await super().incr(key, expiry, amount)
 
     storage = Late(clock=clock)
-    memory = BudgetCounter(storage)
+    memory = storage
     limit = Limiter(budgets(document_calls=2), memory=memory, shared=None, metrics=Metrics())
     assert [await passed(limit, [("a", "b")]) for _ in range(6)] == [1, 1, 0, 1, 1, 0]
 

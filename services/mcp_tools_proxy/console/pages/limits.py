@@ -9,7 +9,7 @@ from mcp_tools_proxy.console.api_client import ApiRefused
 from mcp_tools_proxy.console.form_problems import problems_of
 from mcp_tools_proxy.console.page_endpoint import PageEndpoint, Pages
 from mcp_tools_proxy.console.page_request import PageRequest, PageResult, PageView
-from mcp_tools_proxy.ratelimit.budget_limits import VARIABLES
+from mcp_tools_proxy.ratelimit.budgets import VARIABLES
 
 PATH = "/console/limits"
 FIELDS = ("user_id", "agent", "tool", "doc_id")

@@ -1,8 +1,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.ratelimit.budget_limits import BudgetLimits
-from mcp_tools_proxy.ratelimit.memory_storage import MemoryStorage
+from mcp_tools_proxy.domain.budget import ChargedCall
+from mcp_tools_proxy.ratelimit.budgets import BudgetLimits, CallBudgets
+from mcp_tools_proxy.ratelimit.storage import MemoryStorage
 from tests.support.virtual_time import ManualClock
 
 
@@ -158,7 +159,7 @@ async def test_a_charge_that_evicts_a_window_of_its_own_call_is_counted() -> Non
     limits = BudgetLimits(
         document_calls=9, document_tokens=0, tenant_calls=9, tenant_tokens=0, window_s=60
     )
-    document, tenant = limits.applying_to("t", "d")
+    document, tenant = CallBudgets(limits).applying_to(ChargedCall("t", doc_id="d"))
     await storage.charge_unless_exhausted([tenant])
     await storage.charge_unless_exhausted([document, tenant])
     assert (await storage.get(tenant.key), len(storage)) == (1, 1)
