@@ -330,7 +330,7 @@ async def test_slow_calls_are_found_by_how_long_they_took(console: ConsoleServic
 async def test_rare_calls_are_looked_for_further_back_in_steps(
     console: ConsoleService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcp_tools_proxy.console.calls.call_search.MANY", 1)
+    monkeypatch.setattr("mcp_tools_proxy.console.pages.call_search.MANY", 1)
     await call(console.service)
     for _ in range(5):
         await console.browser.open(CALLS, event="all")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from mcp_tools_proxy.console.guides import START, guide_of
-from mcp_tools_proxy.console.navigation import PARTS
+from mcp_tools_proxy.console.navigation import PARTS, START
+from mcp_tools_proxy.console.pages.help_pages import guide_of
 from tests.support.console_browser import Html, running_console
 
 HELP = "/console/help"

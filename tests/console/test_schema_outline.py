@@ -5,8 +5,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.console.pages.servers.bounded_text import page_cost, page_text
-from mcp_tools_proxy.console.pages.servers.schema_outline import OutlineLine, outline_of
+from mcp_tools_proxy.console.page_text import page_cost, page_text
+from mcp_tools_proxy.console.pages.offered_items import OutlineLine, outline_of
 from mcp_tools_proxy.console.schema_forms.form_builder import build_form
 
 KEYS = (

@@ -14,16 +14,14 @@ from mcp_tools_proxy.app.logins import open_sign_in_store
 from mcp_tools_proxy.app.sign_in_pages import own_client
 from mcp_tools_proxy.app.start_checks import needs_one_time_address
 from mcp_tools_proxy.auth.token_file_verifier import TokenFileVerifier
-from mcp_tools_proxy.console.assets import Assets
 from mcp_tools_proxy.console.console_app import Console
-from mcp_tools_proxy.console.console_sign_in import CALLBACK_PATH, ConsoleSignIn
 from mcp_tools_proxy.console.name_directory import NameDirectory
 from mcp_tools_proxy.console.one_time_address import OneTimeAddresses
 from mcp_tools_proxy.console.page_endpoint import FORM_MARGIN_BYTES, Pages
-from mcp_tools_proxy.console.page_headers import OwnOrigin
-from mcp_tools_proxy.console.session_cookie import SessionCookie
-from mcp_tools_proxy.console.sessions import Sessions
-from mcp_tools_proxy.console.templates import Templates
+from mcp_tools_proxy.console.page_request import OwnOrigin
+from mcp_tools_proxy.console.sessions import SessionCookie, Sessions
+from mcp_tools_proxy.console.sign_in import CALLBACK_PATH, ConsoleSignIn
+from mcp_tools_proxy.console.templates import Assets, Templates
 from mcp_tools_proxy.documents.cache_folder import default_folder
 from mcp_tools_proxy.encryption.record_cipher import RecordCipher
 from mcp_tools_proxy.settings.settings import Settings

@@ -1,6 +1,6 @@
-"""Makes requests to the HTTP API in process, with the token of a session."""
+"""Makes requests to the HTTP API in process, with the token of a session; and its refusals."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.routing import Match, Route
 from starlette.types import Message, Receive, Scope, Send
 
+from mcp_tools_proxy.console.page_text import sentence
 from mcp_tools_proxy.domain.audit.origin import Entry
 from mcp_tools_proxy.domain.errors import RouteNotFound
 from mcp_tools_proxy.web.client_address import ENTRY, FORWARDED_FOR
@@ -194,3 +195,18 @@ def _error_of(answer: ApiAnswer) -> Mapping[str, Any]:
     except (ValueError, KeyError, TypeError):
         return {}
     return error if isinstance(error, dict) else {}
+
+
+def problems_of(error: ApiRefused, fields: Container[str]) -> Mapping[str, str]:
+    """Return what is wrong by field, "" for the form as a whole.
+
+    Raises ``error`` if the operator may not use the page: then no form would help.
+    """
+    if error.status == HTTPStatus.FORBIDDEN:
+        raise error
+    if error.code == "AGENT_REQUIRED" and "agent" in fields:
+        return {"agent": "Choose an agent."}
+    name = "agent" if error.code == "AGENT_NOT_FOUND" else error.details.get("field")
+    if not isinstance(name, str) or name not in fields:
+        return {"": sentence(error.message)}
+    return {name: sentence(error.message.removeprefix(f"{name}: "))}

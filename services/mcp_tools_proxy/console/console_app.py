@@ -6,24 +6,29 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from mcp_tools_proxy.console.assets import Assets
-from mcp_tools_proxy.console.console_sign_in import SIGN_OUT_PATH, ConsoleSignIn
 from mcp_tools_proxy.console.page_endpoint import PageEndpoint, Pages
 from mcp_tools_proxy.console.page_request import PageRequest, PageResult, PageView
-from mcp_tools_proxy.console.pages.calls import call_routes
-from mcp_tools_proxy.console.pages.documents.manage_page import ManagePage, or_list, show_list
-from mcp_tools_proxy.console.pages.documents.one_document import DOCUMENTS_PATH, DocumentLoader
-from mcp_tools_proxy.console.pages.documents.quotation_page import QuotationPage
-from mcp_tools_proxy.console.pages.documents.reading_page import ReadingPage, show_picture
-from mcp_tools_proxy.console.pages.documents.search_page import SearchPage
-from mcp_tools_proxy.console.pages.documents.upload_page import show_upload, upload
-from mcp_tools_proxy.console.pages.help_page import help_routes
-from mcp_tools_proxy.console.pages.limits import limit_routes
-from mcp_tools_proxy.console.pages.overview import overview_routes
-from mcp_tools_proxy.console.pages.servers.server_pages import server_routes
+from mcp_tools_proxy.console.pages.access_pages import visibility_routes
+from mcp_tools_proxy.console.pages.call_pages import call_routes
+from mcp_tools_proxy.console.pages.document_pages import (
+    DOCUMENTS_PATH,
+    DocumentLoader,
+    ManagePage,
+    or_list,
+    show_list,
+    show_upload,
+    upload,
+)
+from mcp_tools_proxy.console.pages.document_reading import ReadingPage, show_picture
+from mcp_tools_proxy.console.pages.document_search import QuotationPage, SearchPage
+from mcp_tools_proxy.console.pages.help_pages import help_routes
+from mcp_tools_proxy.console.pages.limits_page import limit_routes
+from mcp_tools_proxy.console.pages.overview_page import overview_routes
+from mcp_tools_proxy.console.pages.server_pages import server_routes
 from mcp_tools_proxy.console.pages.token_pages import token_page_routes
 from mcp_tools_proxy.console.pages.try_page import try_routes
-from mcp_tools_proxy.console.pages.who_sees_what import visibility_routes
+from mcp_tools_proxy.console.sign_in import SIGN_OUT_PATH, ConsoleSignIn
+from mcp_tools_proxy.console.templates import Assets
 from mcp_tools_proxy.web.request_refusals import CONSOLE_PATH, CONSOLE_UPLOAD
 
 

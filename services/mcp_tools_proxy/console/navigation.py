@@ -33,6 +33,9 @@ def may_run(operator: Principal) -> bool:
 
 TRY_PATH = "/console/try"
 
+START = "console"
+"""The guide of signing in, and of the console as a whole."""
+
 PARTS = (
     Part(
         title="Overview",

@@ -12,22 +12,26 @@ from starlette.types import Receive, Scope, Send
 
 from mcp_tools_proxy.auth.caller_resolver import PRINCIPAL
 from mcp_tools_proxy.console.api_client import ApiClient, ApiRefused, SessionEnded
-from mcp_tools_proxy.console.file_form import read_file_form
-from mcp_tools_proxy.console.forms import Form, read_form
-from mcp_tools_proxy.console.guides import START
+from mcp_tools_proxy.console.forms import Form, read_file_form, read_form
 from mcp_tools_proxy.console.name_directory import NameDirectory
-from mcp_tools_proxy.console.navigation import address_of, current_part, parts_for, wanted_page
-from mcp_tools_proxy.console.page_headers import PAGE_HEADERS, OwnOrigin
+from mcp_tools_proxy.console.navigation import (
+    START,
+    address_of,
+    current_part,
+    parts_for,
+    wanted_page,
+)
 from mcp_tools_proxy.console.page_request import (
+    PAGE_HEADERS,
     Done,
+    OwnOrigin,
     PageHandler,
     PageRequest,
     PageResult,
     PageView,
     page_address,
 )
-from mcp_tools_proxy.console.session_cookie import SessionCookie
-from mcp_tools_proxy.console.sessions import Session, Sessions
+from mcp_tools_proxy.console.sessions import Session, SessionCookie, Sessions
 from mcp_tools_proxy.console.templates import Templates, signed_in_as
 from mcp_tools_proxy.domain.errors import (
     Forbidden,

@@ -1,20 +1,69 @@
-"""Renders pages with Jinja: what servers, documents and callers say is text, and never markup."""
+"""Renders pages with Jinja: what servers, documents and callers say is text, and never markup.
+
+The files that pages link to are read once, and named by their content, so that they are cached.
+"""
 
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from hashlib import sha256
+from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import Response
 
-from mcp_tools_proxy.console.assets import Assets
-from mcp_tools_proxy.console.calls.shown_record import code_kind
 from mcp_tools_proxy.console.navigation import may_run
 from mcp_tools_proxy.console.one_time_address import GUEST
-from mcp_tools_proxy.console.page_request import page_address
-from mcp_tools_proxy.console.sentences import sentence
+from mcp_tools_proxy.console.page_request import SECURITY_HEADERS, page_address
+from mcp_tools_proxy.console.page_text import sentence
+from mcp_tools_proxy.console.pages.call_record import code_kind
 from mcp_tools_proxy.domain.identity import Principal
 from mcp_tools_proxy.wire.text import readable
+
+_TYPES: Mapping[str, str] = {
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+    "woff2": "font/woff2",
+}
+
+
+class Assets:
+    """Style, scripts, font and icon; ``base`` is the path below which a proxy serves us."""
+
+    def __init__(self, base: str) -> None:
+        self._base = base
+        folder = files("mcp_tools_proxy.console") / "assets"
+        found = {it.name: it.read_bytes() for it in folder.iterdir() if _suffix(it.name) in _TYPES}
+        self._files = found
+        self._versions = {name: sha256(data).hexdigest()[:16] for name, data in found.items()}
+
+    def url(self, name: str) -> str:
+        """Return the address of a file."""
+        return f"{self._base}/console/assets/{name}?v={self._versions[name]}"
+
+    async def serve(self, request: Request) -> Response:
+        """Send a file, to anybody: none holds a secret."""
+        name: str = request.path_params["name"]
+        content = self._files.get(name)
+        if content is None:
+            return Response("File not found.", 404, SECURITY_HEADERS, "text/plain")
+        headers = {**SECURITY_HEADERS, "Cache-Control": "public, max-age=31536000, immutable"}
+        return Response(content, 200, headers, _TYPES[_suffix(name)])
+
+
+_STATE_KINDS = {
+    "ready": "ok",
+    "ok": "ok",
+    "connecting": "idle",
+    "reconnecting": "warn",
+    "login_required": "warn",
+    "degraded": "warn",
+    "disabled": "idle",
+}
 
 
 class Templates:
@@ -64,17 +113,6 @@ def signed_in_as(operator: Principal) -> str:
     if fields == GUEST.token_log_fields:
         return "one-time link"
     return fields.get("subject") or fields.get("token_id", "operator").replace("_", " ")
-
-
-_STATE_KINDS = {
-    "ready": "ok",
-    "ok": "ok",
-    "connecting": "idle",
-    "reconnecting": "warn",
-    "login_required": "warn",
-    "degraded": "warn",
-    "disabled": "idle",
-}
 
 
 def readers_path(tenant_id: str, doc_id: object) -> str:
@@ -154,3 +192,7 @@ def _bytes(value: float) -> str:
 def _utc(value: float) -> str:
     """Return seconds since 1970 as ISO 8601, which the page shows in the reader's zone."""
     return datetime.fromtimestamp(value, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _suffix(name: str) -> str:
+    return name.rpartition(".")[2]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from mcp_tools_proxy.console.schema_forms.draft_reader import read_draft
+from mcp_tools_proxy.console.schema_forms.drafts import read_draft
 from mcp_tools_proxy.console.schema_forms.form_builder import build_form
 from mcp_tools_proxy.console.schema_forms.form_fields import FieldKind, FormField
 

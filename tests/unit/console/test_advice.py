@@ -1,6 +1,6 @@
 """Each error that a try can end in comes with what to do about it."""
 
-from mcp_tools_proxy.console.tries.advice import ADVICE
+from mcp_tools_proxy.console.pages.tool_calls import ADVICE
 from mcp_tools_proxy.domain.audit.checks import CHECK_OF_CODE, Check
 
 NOT_OF_TOOLS = {"NOT_FOUND", "METHOD_NOT_ALLOWED"} | {

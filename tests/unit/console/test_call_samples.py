@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcp_tools_proxy.console.tries.call_samples import MAX_SAMPLE_CHARS, samples_of
-from mcp_tools_proxy.console.tries.tool_caller import ToolCaller
+from mcp_tools_proxy.console.pages.tool_calls import MAX_SAMPLE_CHARS, ToolCaller, samples_of
 from mcp_tools_proxy.wire.text import readable
 from tests.support.tables import each_row
 

@@ -6,16 +6,19 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mcp_tools_proxy.console.schema_forms.draft_reader import read_draft, read_json
 from mcp_tools_proxy.console.schema_forms.drafts import (
     ABSENT,
+    Letter,
     Unread,
     add_row,
+    name_of,
+    parse_name,
     problems_of,
+    read_draft,
+    read_json,
     remove_row,
     value_of,
 )
-from mcp_tools_proxy.console.schema_forms.field_names import Letter, name_of, parse_name
 from mcp_tools_proxy.console.schema_forms.form_builder import MAX_FIELDS, build_form
 from mcp_tools_proxy.console.schema_forms.form_fields import FieldKind, FormField
 from tests.support.tables import each_row

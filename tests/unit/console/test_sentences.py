@@ -1,6 +1,6 @@
 """What becomes a sentence of a message, and which first words are names."""
 
-from mcp_tools_proxy.console.sentences import sentence
+from mcp_tools_proxy.console.page_text import sentence
 from tests.support.tables import each_row
 
 

@@ -2,7 +2,7 @@
 
 import json
 
-from mcp_tools_proxy.console.tries.outcomes import MAX_SHOWN_CHARS, outcome_of
+from mcp_tools_proxy.console.pages.try_page import MAX_SHOWN_CHARS, outcome_of
 from tests.support.tables import each_row
 
 

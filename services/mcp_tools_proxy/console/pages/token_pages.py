@@ -18,8 +18,8 @@ from mcp_tools_proxy.console.page_request import (
     PageView,
     page_address,
 )
-from mcp_tools_proxy.console.sentences import sentence
-from mcp_tools_proxy.console.tries.call_samples import PLACEHOLDER_URL
+from mcp_tools_proxy.console.page_text import sentence
+from mcp_tools_proxy.console.pages.tool_calls import PLACEHOLDER_URL
 from mcp_tools_proxy.domain.identity import OperatorRight, Principal
 from mcp_tools_proxy.policy.token_limits import may_name_any_user
 

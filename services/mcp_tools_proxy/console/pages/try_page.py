@@ -1,40 +1,144 @@
-"""Try a tool: for which caller, a form of its arguments, and how the call ends."""
+"""Try a tool: for which caller, which tool, a form of its arguments, and how the call ends."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import takewhile
 from time import perf_counter
 from typing import Any
 
+from pydantic_core import from_json
 from starlette.routing import Route
 
-from mcp_tools_proxy.console.api_client import EXPLAIN_PATH, TRIES_PATH, ApiRefused
+from mcp_tools_proxy.console.api_client import EXPLAIN_PATH, TOOLS_PATH, TRIES_PATH, ApiRefused
 from mcp_tools_proxy.console.forms import Form
 from mcp_tools_proxy.console.navigation import TRY_PATH, may_run
 from mcp_tools_proxy.console.page_endpoint import PageEndpoint, Pages
 from mcp_tools_proxy.console.page_request import PageRequest, PageResult, PageView
-from mcp_tools_proxy.console.schema_forms.draft_reader import read_draft, read_json
+from mcp_tools_proxy.console.page_text import visible, visible_json
+from mcp_tools_proxy.console.pages.tool_calls import (
+    ToolCaller,
+    advice_on,
+    caller_of,
+    form_of,
+    is_own,
+    samples_of,
+)
 from mcp_tools_proxy.console.schema_forms.drafts import (
     ABSENT,
     Path,
     Unread,
     add_row,
+    path_of,
     problems_of,
+    read_draft,
+    read_json,
     remove_row,
     value_of,
 )
-from mcp_tools_proxy.console.schema_forms.field_names import path_of
 from mcp_tools_proxy.console.schema_forms.form_builder import build_form
-from mcp_tools_proxy.console.schema_forms.visible_json import visible_json
-from mcp_tools_proxy.console.tries.call_samples import samples_of
-from mcp_tools_proxy.console.tries.outcomes import TryOutcome, outcome_of, refusal_of
-from mcp_tools_proxy.console.tries.tool_caller import ToolCaller, caller_of, form_of, is_own
-from mcp_tools_proxy.console.tries.tool_choice import ChosenTool, find_tool, page_of_tools
 from mcp_tools_proxy.domain.errors import Forbidden, LoginsUnavailable
 from mcp_tools_proxy.domain.identity import OperatorRight
 
+PAGE_ITEMS = 50
+
+MAX_SUMMARY_CHARS = 160
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolRow:
+    """One tool of a list."""
+
+    name: str
+    summary: str
+    is_read_only: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolPage:
+    """A page of the tools that fit a filter; ``problem`` says why there is no list."""
+
+    rows: Sequence[ToolRow] = ()
+    found: int = 0
+    total: int = 0
+    number: int = 1
+    pending: Sequence[str] = ()
+    problem: str = ""
+
+    @property
+    def pages(self) -> int:
+        """How many pages there are."""
+        return max(1, -(-self.found // PAGE_ITEMS))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenTool:
+    """The tool to try; ``definition`` is None where the caller does not see it."""
+
+    name: str
+    definition: Mapping[str, Any] | None = None
+    problem: str = ""
+
+    @property
+    def schema(self) -> object:
+        """The schema of its arguments."""
+        return (self.definition or {}).get("inputSchema", {})
+
+    @property
+    def description(self) -> str:
+        """What it is for."""
+        return str((self.definition or {}).get("description") or "")
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether its server says that it changes nothing."""
+        return _is_read_only(self.definition or {})
+
+
 MAX_KEPT_CHARS = 16_000
 """Arguments that a try is remembered with; longer ones are not."""
+
+MAX_SHOWN_CHARS = 12_000
+"""Of a text, and of an envelope; the whole is what a program is sent."""
+
+MAX_TEXT_CHARS = 2_000
+"""Of one text within an envelope: images are long."""
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, indent=2)
+
+_SHOWN_APART = ("text", "elapsed_ms", "budgets")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extract:
+    """A text, cut where it is long; ``length`` is that of the whole."""
+
+    text: str
+    length: int
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether something is left out."""
+        return self.length > len(self.text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TryOutcome:
+    """The end of a call; ``code`` is "OK" or that of an error."""
+
+    code: str
+    elapsed_ms: float
+    envelope: Extract
+    message: str = ""
+    advice: str = ""
+    retryable: bool = False
+    retry_after_s: float | None = None
+    text: Extract | None = None
+    budgets: Sequence[Mapping[str, Any]] = ()
+    argument_names: Sequence[str] = ()
+    """The arguments that the error is about."""
+    trace_id: str = ""
 
 
 def try_routes(pages: Pages) -> Sequence[Route]:
@@ -261,3 +365,152 @@ def _argument_problems(outcome: TryOutcome | None) -> dict[str, str]:
     if outcome is None:
         return {}
     return dict.fromkeys(outcome.argument_names, outcome.message)
+
+
+async def page_of_tools(page: PageRequest, caller: ToolCaller) -> ToolPage:
+    """Return the page of the list that the address names."""
+    try:
+        listed = await _list(page, caller, {})
+    except ApiRefused as error:
+        return ToolPage(problem=_problem_of(error))
+    tools = listed["tools"]
+    fitting = [it for it in tools if _fits(it, page.query("q").lower())]
+    pages = max(1, -(-len(fitting) // PAGE_ITEMS))
+    number = min(max(1, page.number("page")), pages)
+    return ToolPage(
+        rows=[_row(it) for it in fitting[(number - 1) * PAGE_ITEMS : number * PAGE_ITEMS]],
+        found=len(fitting),
+        total=len(tools),
+        number=number,
+        pending=listed.get("pending") or (),
+    )
+
+
+async def find_tool(page: PageRequest, caller: ToolCaller, name: str) -> ChosenTool:
+    """Return the tool of a name, with its definition if the caller sees it."""
+    try:
+        listed = await _list(page, caller, {"names": name})
+    except ApiRefused as error:
+        return ChosenTool(name=name, problem=_problem_of(error))
+    tools = listed["tools"]
+    found = [it for it in tools if it.get("name") == name] or tools
+    if len(found) != 1:
+        return ChosenTool(
+            name=name,
+            problem="this caller has no access to the tool; a call shows why it is refused",
+        )
+    return ChosenTool(name=name, definition=found[0])
+
+
+def _problem_of(error: ApiRefused) -> str:
+    is_without_agent = error.code == "AGENT_REQUIRED"
+    return "choose an agent" if is_without_agent else error.message
+
+
+async def _list(page: PageRequest, caller: ToolCaller, more: Mapping[str, object]) -> Any:
+    """List tools as the caller sees them. Raises ApiRefused.
+
+    Who has no right to look for others is shown what the own token may use.
+    """
+    query = {**caller.query, **more}
+    if page.may(OperatorRight.AUDIT) and not is_own(page, caller):
+        active = await page.api.get("/internal/mcp/presets/active")
+        query["preset_id"] = active["preset"]["id"]
+    return await page.api.get(TOOLS_PATH, query)
+
+
+def _fits(tool: Mapping[str, Any], words: str) -> bool:
+    text = f"{tool.get('name')} {tool.get('title') or ''} {tool.get('description') or ''}".lower()
+    return all(word in text for word in words.split())
+
+
+def _row(tool: Mapping[str, Any]) -> ToolRow:
+    lines = str(tool.get("description") or "").strip().splitlines() or [""]
+    summary = lines[0] if len(lines[0]) <= MAX_SUMMARY_CHARS else f"{lines[0][:MAX_SUMMARY_CHARS]}…"
+    name = str(tool.get("name"))
+    return ToolRow(name=name, summary=summary, is_read_only=_is_read_only(tool))
+
+
+def _is_read_only(tool: Mapping[str, Any]) -> bool:
+    annotations = tool.get("annotations")
+    return isinstance(annotations, Mapping) and annotations.get("readOnlyHint") is True
+
+
+def outcome_of(body: bytes, elapsed_ms: float) -> TryOutcome:
+    """Return the outcome of an answer; ``elapsed_ms`` is the time where it names none."""
+    answer = from_json(body)
+    error = answer.get("error") or {}
+    details = error.get("details") or {}
+    names = details.get("arguments") or [details.get("argument")]
+    text = answer.get("text")
+    return TryOutcome(
+        code="OK" if answer["status"] == "ok" else str(error.get("code")),
+        elapsed_ms=answer.get("elapsed_ms", elapsed_ms),
+        envelope=_envelope(answer, len(body)),
+        message=str(error.get("message") or ""),
+        advice=advice_on(error.get("code")),
+        retryable=error.get("retryable") is True,
+        retry_after_s=error.get("retry_after_s"),
+        text=None if text is None else _extract(str(text)),
+        budgets=answer.get("budgets") or (),
+        argument_names=[it for it in names if isinstance(it, str)],
+        trace_id=str(answer.get("trace_id") or ""),
+    )
+
+
+def refusal_of(refused: ApiRefused, elapsed_ms: float) -> TryOutcome:
+    """Return the outcome of a request that the API refused as a whole."""
+    error = {"code": refused.code, "message": refused.message, "details": {**refused.details}}
+    return TryOutcome(
+        code=refused.code,
+        elapsed_ms=elapsed_ms,
+        envelope=_extract(visible_json({"status": "error", "error": error})),
+        message=refused.message,
+        advice=advice_on(refused.code),
+        retryable=refused.retryable,
+    )
+
+
+def _envelope(answer: Mapping[str, Any], size: int) -> Extract:
+    """Return the envelope as programs get it; a long text in it is cut, and says so.
+
+    No more of it is written than is shown: 4 MB held up every call of the gateway for 2 seconds.
+    """
+    kept = {key: it for key, it in answer.items() if key not in _SHOWN_APART}
+    pieces: list[str] = []
+    chars = 0
+    for piece in _ENCODER.iterencode(_Beginning().of(kept)):
+        pieces.append(piece)
+        chars += len(piece)
+        if chars > MAX_SHOWN_CHARS:
+            break
+    text = visible("".join(pieces))[:MAX_SHOWN_CHARS]
+    return Extract(text=text, length=max(chars, size) if chars > MAX_SHOWN_CHARS else len(text))
+
+
+class _Beginning:
+    """Copies as much of a value as can be shown, with its long texts cut."""
+
+    def __init__(self) -> None:
+        self._left = MAX_SHOWN_CHARS + 1
+        """How many values: each takes up a character at least."""
+
+    def of(self, value: object) -> object:
+        """Return the copy."""
+        self._left -= 1
+        match value:
+            case str() if len(value) > MAX_TEXT_CHARS:
+                return f"{value[:MAX_TEXT_CHARS]}… ({len(value):,} characters)"
+            case list():
+                return [self.of(it) for it in takewhile(self._is_wanted, value)]
+            case dict():
+                items = takewhile(self._is_wanted, value.items())
+                return {key: self.of(it) for key, it in items}
+        return value
+
+    def _is_wanted(self, _: object) -> bool:
+        return self._left > 0
+
+
+def _extract(text: str) -> Extract:
+    return Extract(text=text[:MAX_SHOWN_CHARS], length=len(text))

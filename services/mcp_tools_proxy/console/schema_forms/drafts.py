@@ -1,8 +1,19 @@
-"""Drafts of arguments: JSON values, and texts that are not values yet."""
+"""Drafts of arguments: JSON values, and texts that are not values yet, as fields hold them.
 
+The name of a field is a letter for what is typed, and the place of the value, encoded. So no name
+of a schema collides with another field of the page, or is read as anything but a name.
+"""
+
+import math
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from enum import Enum
+from dataclasses import dataclass, field
+from enum import Enum, StrEnum
+
+from pydantic_core import from_json, to_json
+
+from mcp_tools_proxy.wire.strict_json import parse_strict
 
 Path = tuple[str | int, ...]
 """Names of members and numbers of rows, from the arguments as a whole."""
@@ -16,6 +27,9 @@ class NoValue(Enum):
 
 ABSENT = NoValue.ABSENT
 """Stands for no value: the argument is left out."""
+
+OTHERS = "\0others"
+"""The key in a draft of further members that cannot be read; no form has a field for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,3 +158,170 @@ def _at(draft: object, path: Path) -> object:
         else:
             draft = (members_of(draft) or {}).get(step, ABSENT)
     return draft
+
+
+MAX_LEVELS = 16
+"""Levels of a path that are followed; forms have fewer."""
+
+MAX_NAME_CHARS = 100
+
+MAX_PATH_CHARS = 320
+"""The longest name of a property, and the longest key, that a form has; a page has many."""
+
+MAX_ROW = 1_000
+
+_NAME = re.compile(r"([A-Za-z])\.([A-Za-z0-9_-]*)")
+
+
+class Letter(StrEnum):
+    """What a field holds; in capitals what is sent also while it is empty."""
+
+    TEXT = "s"
+    INTEGER = "i"
+    NUMBER = "n"
+    CHOICE = "e"
+    """One of several values, as JSON."""
+    JSON = "j"
+    OTHERS = "x"
+    """A JSON object: the members of an object that have no field."""
+    OBJECT = "o"
+    SENT_OBJECT = "O"
+    ARRAY = "a"
+    SENT_ARRAY = "A"
+    NULL = "z"
+    """A box that is ticked to send null."""
+    BRANCH = "c"
+    """The number of an alternative."""
+
+
+_LETTERS = frozenset(it.value for it in Letter)
+
+_INTEGER = re.compile(r"[+-]?\d{1,309}")
+"""The largest float has 309 digits."""
+
+_NUMBER = re.compile(r"[+-]?(\d{1,300}(\.\d{0,300})?|\.\d{1,300})([eE][+-]?\d{1,3})?")
+
+
+@dataclass(slots=True)
+class _Branch:
+    """What was sent for one place, and for the places below it."""
+
+    texts: dict[Letter, str] = field(default_factory=dict)
+    below: dict[str | int, "_Branch"] = field(default_factory=dict)
+
+
+def read_draft(fields: Iterable[tuple[str, str]]) -> object:
+    """Return the draft that the fields of a form hold; other fields are passed over."""
+    root = _Branch()
+    for name, text in fields:
+        parsed = parse_name(name)
+        if parsed is not None and len(parsed[1]) <= MAX_LEVELS:
+            letter, path = parsed
+            _branch_at(root, path).texts[letter] = text.replace("\r\n", "\n")
+    return _draft(root)
+
+
+def read_json(text: str) -> object:
+    """Return the value of a JSON text, ABSENT for a blank one, else Unread with what is wrong."""
+    if not text.strip():
+        return ABSENT
+    try:
+        return parse_strict(text.encode())
+    except ValueError as error:  # a repeated key is one
+        return Unread(text, f"This {error}.")
+
+
+def _branch_at(root: _Branch, path: Path) -> _Branch:
+    branch = root
+    for step in path:
+        branch = branch.below.setdefault(step, _Branch())
+    return branch
+
+
+def _draft(branch: _Branch) -> object:
+    value = None if Letter.NULL in branch.texts else _value(branch)
+    number = branch.texts.get(Letter.BRANCH, "")
+    return Chosen(int(number), value) if re.fullmatch(r"\d{1,2}", number) else value
+
+
+def _value(branch: _Branch) -> object:
+    for letter, text in branch.texts.items():
+        match letter:
+            case Letter.OBJECT | Letter.SENT_OBJECT:
+                return _members(branch, is_sent=letter is Letter.SENT_OBJECT)
+            case Letter.ARRAY | Letter.SENT_ARRAY:
+                return _rows(branch, is_sent=letter is Letter.SENT_ARRAY)
+            case Letter.TEXT:
+                return text or ABSENT
+            case Letter.INTEGER | Letter.NUMBER:
+                return _number(text, is_whole=letter is Letter.INTEGER)
+            case Letter.JSON | Letter.CHOICE:
+                return read_json(text)
+    return ABSENT
+
+
+def _members(branch: _Branch, *, is_sent: bool) -> object:
+    others = read_json(branch.texts.get(Letter.OTHERS, ""))
+    values = {key: _draft(it) for key, it in branch.below.items() if isinstance(key, str)}
+    if others is ABSENT:
+        return DraftMembers(values, is_sent)
+    if isinstance(others, Mapping):
+        return DraftMembers({**others, **values}, is_sent)
+    if not isinstance(others, Unread):
+        others = Unread(branch.texts[Letter.OTHERS], "Enter a JSON object.")
+    return DraftMembers({**values, OTHERS: others}, is_sent)
+
+
+def _rows(branch: _Branch, *, is_sent: bool) -> DraftRows:
+    numbers = sorted(it for it in branch.below if isinstance(it, int))
+    drafts = [_draft(branch.below[it]) for it in numbers]
+    return DraftRows([EMPTY if it is ABSENT else it for it in drafts], is_sent)
+
+
+def _number(text: str, *, is_whole: bool) -> object:
+    stripped = text.strip()
+    if not stripped:
+        return ABSENT
+    if _INTEGER.fullmatch(stripped):
+        return int(stripped)
+    if is_whole:
+        return Unread(text, "Enter a whole number.")
+    number = float(stripped) if _NUMBER.fullmatch(stripped) else math.nan
+    return number if math.isfinite(number) else Unread(text, "Enter a number, such as 2.5.")
+
+
+def key_of(path: Path) -> str:
+    """Return a path in letters, digits, ``-`` and ``_``."""
+    return urlsafe_b64encode(to_json(path)).decode().rstrip("=") if path else ""
+
+
+def path_of(key: str) -> Path | None:
+    """Return the path of a key; None if it is not one."""
+    if not key:
+        return ()
+    try:
+        path = from_json(urlsafe_b64decode(key + "=" * (-len(key) % 4)))
+    except ValueError:
+        return None
+    is_path = isinstance(path, list) and all(map(_is_step, path))
+    return tuple(path) if is_path else None
+
+
+def name_of(letter: Letter, path: Path) -> str:
+    """Return the name of a field."""
+    return f"{letter}.{key_of(path)}"
+
+
+def parse_name(name: str) -> tuple[Letter, Path] | None:
+    """Return what a field holds and its place; None for a field of another part of the page."""
+    found = _NAME.fullmatch(name)
+    path = None if found is None else path_of(found[2])
+    if found is None or path is None or found[1] not in _LETTERS:
+        return None
+    return Letter(found[1]), path
+
+
+def _is_step(step: object) -> bool:
+    if isinstance(step, int):
+        return not isinstance(step, bool) and 0 <= step < MAX_ROW
+    return isinstance(step, str)

@@ -4,37 +4,28 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from mcp_tools_proxy.console.schema_forms.draft_reader import OTHERS
 from mcp_tools_proxy.console.schema_forms.drafts import (
     ABSENT,
     EMPTY,
+    MAX_NAME_CHARS,
+    MAX_PATH_CHARS,
+    OTHERS,
     Chosen,
     DraftMembers,
+    Letter,
     Path,
     Unread,
     items_of,
+    key_of,
     members_of,
+    name_of,
     value_of,
     without_choice,
 )
-from mcp_tools_proxy.console.schema_forms.field_names import (
-    MAX_NAME_CHARS,
-    MAX_PATH_CHARS,
-    Letter,
-    key_of,
-    name_of,
-)
-from mcp_tools_proxy.console.schema_forms.form_fields import FieldKind, FormField, Option
-from mcp_tools_proxy.console.schema_forms.schema_reader import (
-    NoForm,
-    Schema,
-    SchemaReader,
-    alternatives_of,
-    properties_of,
-    required_of,
-    type_of,
-)
-from mcp_tools_proxy.console.schema_forms.simple_fields import (
+from mcp_tools_proxy.console.schema_forms.form_fields import (
+    FieldKind,
+    FormField,
+    Option,
     branch_labels,
     chars_of,
     choice_field,
@@ -43,6 +34,15 @@ from mcp_tools_proxy.console.schema_forms.simple_fields import (
     json_field,
     number_field,
     text_field,
+)
+from mcp_tools_proxy.console.schema_forms.schema_reader import (
+    NoForm,
+    Schema,
+    SchemaReader,
+    alternatives_of,
+    properties_of,
+    required_of,
+    type_of,
 )
 
 MAX_FIELDS = 80

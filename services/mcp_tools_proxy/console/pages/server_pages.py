@@ -1,6 +1,7 @@
-"""One server: how it is, what it offers, what has changed, who is signed in, and what to do."""
+"""The servers: the list, and one with its state, offers, changed definitions and logins."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from itertools import islice
@@ -18,7 +19,8 @@ from mcp_tools_proxy.console.page_request import (
     PageView,
     page_address,
 )
-from mcp_tools_proxy.console.pages.servers.definition_changes import (
+from mcp_tools_proxy.console.page_text import sentence
+from mcp_tools_proxy.console.pages.definition_changes import (
     PAGE_CHANGES,
     PART_COST,
     definitions_of,
@@ -26,12 +28,26 @@ from mcp_tools_proxy.console.pages.servers.definition_changes import (
     listed,
     parts_of,
 )
-from mcp_tools_proxy.console.pages.servers.offered_items import show_item, show_offers
-from mcp_tools_proxy.console.pages.servers.server_facts import calls_of_servers, is_for_all
-from mcp_tools_proxy.console.pages.servers.server_list import LIST_PATH, list_servers
-from mcp_tools_proxy.console.sentences import sentence
+from mcp_tools_proxy.console.pages.offered_items import show_item, show_offers
 from mcp_tools_proxy.domain.errors import InvalidRequest, RouteNotFound
 from mcp_tools_proxy.domain.identity import OperatorRight
+
+MAX_POLLS = 5
+"""Times that a page looks again by itself, every 2 s, while a server is being connected to."""
+
+PAGE_SERVERS = 50
+"""400 servers on one page made 171 kB; each may have an error and a problem."""
+
+SORTED_BY = ("total", "errors", "not_sent", "p99_ms")
+"""The figures that the list is sorted by on demand, the greatest first."""
+
+LIST_PATH = "/console/servers"
+
+Server = Mapping[str, Any]
+
+API_PATH = "/internal/mcp/logins"
+
+PAGE_LOGINS = 40
 
 _OF_STATES: Mapping[str, str] = {
     "connecting": "First connection attempt in progress.",
@@ -84,74 +100,8 @@ _OF_ERRORS: Sequence[tuple[str, str]] = (
 
 _COMMAND = re.compile(r"sign in with: (mcp-tools-proxy login .{1,300})$")
 
-
-def advice_on(server: Mapping[str, Any]) -> list[str]:
-    """Return what its state means and what to do, in sentences; nothing for one that works."""
-    advice = [_OF_STATES[server["state"]]] if server["state"] in _OF_STATES else []
-    if server.get("stale"):
-        advice.append("Its lists could not be refreshed and may be out of date.")
-    error = server.get("last_error")
-    if error is not None and server["state"] not in ("ready", "disabled", "login_required"):
-        found = (text for pattern, text in _OF_ERRORS if re.search(pattern, error))
-        advice += islice(found, 1)
-    return advice
-
-
-def sign_in_command(server: Mapping[str, Any]) -> str | None:
-    """Return the command that signs in to a server which waits for it; None for any other."""
-    if server["state"] != "login_required":
-        return None
-    found = _COMMAND.search(server.get("last_error") or "")
-    return found[1] if found else f"mcp-tools-proxy login {server['server_id']}"
-
-
-API_PATH = "/internal/mcp/logins"
-PAGE_LOGINS = 40
-
-
-async def show_logins(page: PageRequest, server_id: str) -> Mapping[str, Any]:
-    """Return what the tab shows: the logins, or why there are none to be shown here."""
-    shown = {"tenant_id": page.tenant(), "user_id": page.query("user_id")}
-    try:
-        answer = await page.api.get(API_PATH, {"server_id": server_id, **shown})
-    except ApiRefused as error:
-        if error.status == HTTPStatus.FORBIDDEN and page.may(OperatorRight.LOGINS):
-            return {**shown, "logins_elsewhere": error.message}
-        if error.status == HTTPStatus.UNPROCESSABLE_ENTITY:
-            return {
-                **shown,
-                "logins": [],
-                "login_problem": sentence(error.message),
-                "logins_left_out": 0,
-            }
-        raise
-    logins = answer["logins"]
-    return {
-        **shown,
-        "logins": logins[:PAGE_LOGINS],
-        "logins_left_out": max(len(logins) - PAGE_LOGINS, 0),
-    }
-
-
-async def end_login(page: PageRequest, server_id: str) -> str:
-    """End one login, and return what to say of it."""
-    form = page.form
-    query = {
-        "server_id": server_id,
-        "for": form.text("for"),
-        "tenant_id": page.tenant_id or unquote(form.text("tenant_id")),
-        "user_id": unquote(form.text("user_id")),
-    }
-    answer = await page.api.send("DELETE", API_PATH, query)
-    if answer.json["removed"]:
-        return "Login ended: revoked at its issuer and deleted here."
-    return "The login had already ended."
-
-
-MAX_POLLS = 5
-"""Times that a page looks again by itself, every 2 s, while a server is being connected to."""
-
-Server = Mapping[str, Any]
+Calls = Mapping[str, Any]
+"""Calls of one server in the last hour: total, errors, p50_ms, p99_ms."""
 
 
 def server_routes(pages: Pages) -> Sequence[Route]:
@@ -165,6 +115,45 @@ def server_routes(pages: Pages) -> Sequence[Route]:
 def server_path(server_id: str, **query: object) -> str:
     """Return the address of a server's page."""
     return page_address(f"{LIST_PATH}/{quote(server_id, safe='')}", query)
+
+
+async def list_servers(page: PageRequest) -> PageResult:
+    """List the servers with their state."""
+    servers: Sequence[Server] = (await page.api.get("/internal/mcp/servers"))["servers"]
+    calls = await calls_of_servers(page)
+    sort = page.query("sort")
+    rows = [(server, (calls or {}).get(server["server_id"], {})) for server in servers]
+    sort = sort if sort in SORTED_BY else ""
+    if sort:
+        rows.sort(key=lambda row: row[1].get(sort) or 0, reverse=True)
+    slowest = max((it.get("p99_ms") or 0 for _, it in rows), default=0)
+    first = page.number("first")
+    first = first - first % PAGE_SERVERS if first < len(rows) else 0
+    end = first + PAGE_SERVERS
+    context = {
+        "rows": rows[first:end],
+        "first": first,
+        "total": len(rows),
+        "before": page_address(LIST_PATH, {"sort": sort, "first": first - PAGE_SERVERS}),
+        "after": page_address(LIST_PATH, {"sort": sort, "first": end}),
+        "shows_calls": calls is not None,
+        "slowest_ms": slowest,
+        "sort": sort,
+        "changed": await _changed(page),
+    }
+    return PageView(template="servers.html", context=context)
+
+
+async def _changed(page: PageRequest) -> Mapping[str, int]:
+    """Return how many definitions of each server are not as accepted, for who may accept them."""
+    if not is_for_all(page, OperatorRight.DEFINITIONS):
+        return {}
+    answer = await page.api.get("/internal/mcp/definitions")
+    if answer["mode"] == "open":
+        return {}
+    return Counter(
+        it["server_id"] for it in answer["items"] if it["status"] in ("changed", "new", "unlocked")
+    )
 
 
 async def _show(page: PageRequest) -> PageResult:
@@ -331,3 +320,76 @@ async def _show_change(page: PageRequest, server: Server) -> PageView:
     }
     status = HTTPStatus.OK if found else HTTPStatus.NOT_FOUND
     return PageView(template="definition_change.html", context=context, status=status)
+
+
+def advice_on(server: Mapping[str, Any]) -> list[str]:
+    """Return what its state means and what to do, in sentences; nothing for one that works."""
+    advice = [_OF_STATES[server["state"]]] if server["state"] in _OF_STATES else []
+    if server.get("stale"):
+        advice.append("Its lists could not be refreshed and may be out of date.")
+    error = server.get("last_error")
+    if error is not None and server["state"] not in ("ready", "disabled", "login_required"):
+        found = (text for pattern, text in _OF_ERRORS if re.search(pattern, error))
+        advice += islice(found, 1)
+    return advice
+
+
+def sign_in_command(server: Mapping[str, Any]) -> str | None:
+    """Return the command that signs in to a server which waits for it; None for any other."""
+    if server["state"] != "login_required":
+        return None
+    found = _COMMAND.search(server.get("last_error") or "")
+    return found[1] if found else f"mcp-tools-proxy login {server['server_id']}"
+
+
+async def show_logins(page: PageRequest, server_id: str) -> Mapping[str, Any]:
+    """Return what the tab shows: the logins, or why there are none to be shown here."""
+    shown = {"tenant_id": page.tenant(), "user_id": page.query("user_id")}
+    try:
+        answer = await page.api.get(API_PATH, {"server_id": server_id, **shown})
+    except ApiRefused as error:
+        if error.status == HTTPStatus.FORBIDDEN and page.may(OperatorRight.LOGINS):
+            return {**shown, "logins_elsewhere": error.message}
+        if error.status == HTTPStatus.UNPROCESSABLE_ENTITY:
+            return {
+                **shown,
+                "logins": [],
+                "login_problem": sentence(error.message),
+                "logins_left_out": 0,
+            }
+        raise
+    logins = answer["logins"]
+    return {
+        **shown,
+        "logins": logins[:PAGE_LOGINS],
+        "logins_left_out": max(len(logins) - PAGE_LOGINS, 0),
+    }
+
+
+async def end_login(page: PageRequest, server_id: str) -> str:
+    """End one login, and return what to say of it."""
+    form = page.form
+    query = {
+        "server_id": server_id,
+        "for": form.text("for"),
+        "tenant_id": page.tenant_id or unquote(form.text("tenant_id")),
+        "user_id": unquote(form.text("user_id")),
+    }
+    answer = await page.api.send("DELETE", API_PATH, query)
+    if answer.json["removed"]:
+        return "Login ended: revoked at its issuer and deleted here."
+    return "The login had already ended."
+
+
+def is_for_all(page: PageRequest, right: OperatorRight) -> bool:
+    """Return whether a person has a right for all tenants, as what concerns all of them needs."""
+    return page.may(right) and page.tenant_id is None
+
+
+async def calls_of_servers(page: PageRequest) -> Mapping[str, Calls] | None:
+    """Return the calls of the last hour by server; None for who may not see them."""
+    if not page.may(OperatorRight.AUDIT):
+        return None
+    overview = await page.api.get("/internal/mcp/overview", {"tenant_id": page.tenant_id})
+    by_server = overview.get("calls", {}).get("by_server", ())
+    return {it["server_id"]: it for it in by_server if "server_id" in it}

@@ -8,15 +8,14 @@ from typing import Any
 from starlette.responses import Response
 
 from mcp_tools_proxy.console.page_endpoint import refusal_view
-from mcp_tools_proxy.console.page_headers import PAGE_HEADERS
-from mcp_tools_proxy.console.page_request import PageRequest, PageResult, PageView
-from mcp_tools_proxy.console.pages.documents.one_document import (
+from mcp_tools_proxy.console.page_request import PAGE_HEADERS, PageRequest, PageResult, PageView
+from mcp_tools_proxy.console.pages.document_pages import (
     RIGHTS_REQUEST,
     DocumentLoader,
     ShownDocument,
     named_document,
 )
-from mcp_tools_proxy.console.pages.documents.tool_runs import reader_of, run_tool
+from mcp_tools_proxy.console.pages.tool_calls import reader_of, run_tool
 from mcp_tools_proxy.domain.errors import Forbidden, InvalidRequest
 
 IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/webp"})

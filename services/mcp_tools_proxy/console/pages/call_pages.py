@@ -1,51 +1,107 @@
-"""The calls: past ones by the audit, one with what decided, and live ones as they come."""
+"""The calls: past ones by the audit, one with what decided, live ones, and files of them."""
 
-from collections.abc import AsyncIterator, Callable, Container, Mapping, Sequence
+import csv
+import json
+from collections.abc import AsyncIterator, Callable, Container, Iterable, Mapping, Sequence
 from functools import partial
+from io import StringIO
+from typing import Any
 from urllib.parse import quote
 
-from starlette.responses import StreamingResponse
+import anyio
+from pydantic_core import from_json
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import Message, Receive, Scope, Send
 
-from mcp_tools_proxy.console.api_client import ApiRefused
-from mcp_tools_proxy.console.calls.call_filter import (
-    ALL_EVENTS,
-    DEEDS,
-    FAILED_CODES,
-    UNAUTHENTICATED,
-    CallFilter,
-)
-from mcp_tools_proxy.console.calls.call_search import (
-    FoundRecords,
-    find_record,
-    find_records,
-    find_trace,
-)
-from mcp_tools_proxy.console.calls.live_calls import LiveCalls
-from mcp_tools_proxy.console.calls.record_export import (
-    MAX_RECORDS,
-    PAGE_RECORDS,
-    as_csv,
-    as_json,
-)
-from mcp_tools_proxy.console.calls.shown_record import LABELS, ShownRecord
-from mcp_tools_proxy.console.form_problems import problems_of
+from mcp_tools_proxy.console.api_client import ApiClient, ApiRefused, problems_of
 from mcp_tools_proxy.console.page_endpoint import PageEndpoint, Pages
-from mcp_tools_proxy.console.page_headers import PAGE_HEADERS
 from mcp_tools_proxy.console.page_request import (
+    PAGE_HEADERS,
+    SECURITY_HEADERS,
     PageRequest,
     PageResult,
     PageView,
     page_address,
 )
-from mcp_tools_proxy.console.pages.servers.server_pages import server_path
+from mcp_tools_proxy.console.pages.call_record import LABELS, ShownRecord
+from mcp_tools_proxy.console.pages.call_search import (
+    ALL_EVENTS,
+    DEEDS,
+    FAILED_CODES,
+    UNAUTHENTICATED,
+    CallFilter,
+    FoundRecords,
+    find_record,
+    find_records,
+    find_trace,
+)
+from mcp_tools_proxy.console.pages.server_pages import server_path
 from mcp_tools_proxy.console.pages.token_pages import REVOKE_PATH
 from mcp_tools_proxy.console.templates import Templates
 from mcp_tools_proxy.domain.audit.checks import CHECK_OF_CODE, Check
-from mcp_tools_proxy.domain.errors import InvalidRequest, MethodNotAllowed, ToolFailed
+from mcp_tools_proxy.domain.errors import (
+    InvalidRequest,
+    LoginsUnavailable,
+    MethodNotAllowed,
+    ToolFailed,
+    Unauthenticated,
+)
 from mcp_tools_proxy.telemetry.call_events import UNKNOWN_SERVER
+from mcp_tools_proxy.wire.text import printable
+
+MAX_RECORDS = 10_000
+"""Records of one file, the newest."""
+
+PAGE_RECORDS = 1_000
+
+MAX_PAGES = 50
+"""Pages of a file: a filter that few records pass makes each page short."""
+
+_FORMULA_STARTS = tuple("=+-@＝＋－＠")
+"""A spreadsheet takes a cell that starts with one of these for a formula, and runs it."""
+
+_PAYLOAD_COLUMNS = (
+    "code",
+    "check",
+    "tenant_id",
+    "user_id",
+    "agent",
+    "doc_id",
+    "duration_ms",
+    "tokens",
+    "token_id",
+    "subject",
+    "peer",
+    "entry",
+    "route",
+    "reason",
+)
+
+COLUMNS = ("time", "event", "name", "server", *_PAYLOAD_COLUMNS, "trace_id", "seq")
+
+STREAM = "/internal/mcp/calls/stream"
+
+CHECK_S = 0.4
+"""Seconds between two looks at the session: one that ends takes its streams along in a second."""
+
+_HEADERS = [
+    (name.lower().encode(), value.encode())
+    for name, value in {
+        **SECURITY_HEADERS,
+        "Content-Type": "text/event-stream",
+        "Cache-Control": "no-store, no-transform",
+        "X-Accel-Buffering": "no",
+    }.items()
+]
+
+_FRAME_END = b"\r\n\r\n"
+
+RenderEvent = Callable[..., str]
+"""Renders one event: ``call``, ``lost``, ``began``, or the ``end`` by a code and a message."""
 
 PATH = "/console/calls"
+
 TRACE = "trace"
 
 MAX_SEQ_DIGITS = 18
@@ -84,12 +140,6 @@ EVENTS = (
     (ALL_EVENTS, "All events"),
     *LABELS.items(),
 )
-
-EXPORTS: Mapping[str, tuple[Callable[..., AsyncIterator[str]], str]] = {
-    "csv": (as_csv, "text/csv; charset=utf-8"),
-    "json": (as_json, "application/json"),
-}
-"""The formats of exported records: what writes them, and their media type."""
 
 CHECKS: Mapping[str, str] = {
     Check.AUTHENTICATION: "whether the request carries valid credentials",
@@ -252,3 +302,178 @@ def _check_states(record: ShownRecord) -> list[tuple[str, str]]:
     decided = names.index(record.check) if record.check in names else len(names)
     states = [*["passed"] * decided, "decided", *["not reached"] * len(names)]
     return list(zip(names, states, strict=False))
+
+
+class LiveCalls(Response):
+    """The answer that goes on until the browser leaves, or its session or the stream ends."""
+
+    def __init__(self, page: PageRequest, wanted: CallFilter, render: RenderEvent) -> None:
+        super().__init__()
+        self._page = page
+        self._wanted = wanted
+        self._render = render
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve the stream until it ends."""
+        events = _Events(send, self._wanted, self._render)
+        async with anyio.create_task_group() as group:
+
+            async def end_with_session() -> None:
+                code = await self._session_over()
+                group.cancel_scope.cancel()
+                events.end_code = code
+
+            group.start_soon(end_with_session)
+            await self._page.api.stream(STREAM, self._wanted.stream_query, receive, events)
+            group.cancel_scope.cancel()
+        await events.finish()
+
+    async def _session_over(self) -> str:
+        """Wait until the session is over, or nobody can tell; return the code of that."""
+        while True:
+            await anyio.sleep(CHECK_S)
+            try:
+                if await self._page.sessions.find(self._page.session.cookie) is None:
+                    return Unauthenticated.code
+            except LoginsUnavailable as error:
+                return error.code
+
+
+class _Events:
+    """Turns the API's answer into events of the page; it is an ASGI ``send``.
+
+    A refusal becomes the last event of a stream: a page is told nothing of another status.
+    """
+
+    def __init__(self, send: Send, wanted: CallFilter, render: RenderEvent) -> None:
+        self.end_code: str | None = None
+        self._send = send
+        self._wanted = wanted
+        self._render = render
+        self._started = False
+        self._refused = False
+        self._ended = False
+        self._rest = b""
+
+    async def __call__(self, message: Message) -> None:
+        """Send on what a part of the answer says."""
+        if message["type"] == "http.response.start":
+            self._refused = message["status"] != 200
+            await self._start()
+            if not self._refused:
+                await self._emit("began", began=True)
+            return
+        self._rest += message.get("body", b"")
+        if self._refused:
+            return
+        *frames, self._rest = self._rest.split(_FRAME_END)
+        for frame in frames:
+            await self._pass_on(frame.decode())
+
+    async def finish(self) -> None:
+        """Send why the stream is over, unless that was sent."""
+        await self._start()
+        if self._refused:
+            error = from_json(self._rest)["error"]
+            await self._emit("end", end=error["code"], text=error["message"])
+        elif self.end_code is not None and not self._ended:
+            await self._emit("end", end=self.end_code)
+        await self._send({"type": "http.response.body", "body": b""})
+
+    async def _start(self) -> None:
+        if not self._started:
+            self._started = True
+            await self._send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+
+    async def _pass_on(self, frame: str) -> None:
+        fields = dict(line.partition(": ")[::2] for line in frame.split("\r\n"))
+        event = fields.get("event")
+        if event is None:
+            await self._write(": ping\n\n")
+            return
+        data: dict[str, Any] = from_json(fields["data"])
+        if event == "record":
+            record = ShownRecord(data)
+            if self._wanted.wants(record):
+                await self._emit("record", call=record)
+        elif event == "lost":
+            await self._emit("record", lost=data["records"], is_of_page=self._wanted.is_of_page)
+        elif event == "end":
+            self._ended = True
+            await self._emit("end", end=data["reason"])
+
+    async def _emit(self, event: str, **context: object) -> None:
+        """Send an event; a carriage return would end a line of it, and no markup needs one."""
+        lines = self._render(**context).replace("\r", "").split("\n")
+        data = "\n".join(f"data: {line}" for line in lines if line)
+        await self._write(f"event: {event}\n{data}\n\n")
+
+    async def _write(self, text: str) -> None:
+        await self._send({"type": "http.response.body", "body": text.encode(), "more_body": True})
+
+
+async def as_csv(api: ApiClient, wanted: CallFilter, first: FoundRecords) -> AsyncIterator[str]:
+    """Yield a line for each record below the names of the columns."""
+    yield _lines([COLUMNS])
+    async for found in _pages(api, wanted, first):
+        yield _lines([[cell(it) for it in _row(record)] for record in found])
+
+
+async def as_json(api: ApiClient, wanted: CallFilter, first: FoundRecords) -> AsyncIterator[str]:
+    """Yield an array of the records as the audit has them."""
+    before = "[\n"
+    async for found in _pages(api, wanted, first):
+        for record in found:
+            yield before + json.dumps(record.record)  # hidden characters are seen
+            before = ",\n"
+    yield "\n]\n" if before == ",\n" else "[]\n"
+
+
+def cell(value: object) -> object:
+    """Return a value of a table, with hidden characters escaped, that is never a formula."""
+    if value is None:
+        return ""
+    if isinstance(value, bool | int | float):
+        return value
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = printable(text)
+    return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
+
+
+def _row(record: ShownRecord) -> list[object]:
+    payload: Mapping[str, object] = record.payload
+    return [
+        record.at,
+        record.event,
+        record.name or record.subject,
+        record.server,
+        *(payload.get(key) for key in _PAYLOAD_COLUMNS),
+        record.trace_id,
+        record.seq,
+    ]
+
+
+def _lines(rows: Iterable[Iterable[object]]) -> str:
+    written = StringIO()
+    csv.writer(written).writerows(rows)
+    return written.getvalue()
+
+
+async def _pages(
+    api: ApiClient, wanted: CallFilter, found: FoundRecords
+) -> AsyncIterator[list[ShownRecord]]:
+    """Yield the records page by page, ``found`` first. Raises ApiRefused."""
+    left = MAX_RECORDS
+    for _ in range(MAX_PAGES):
+        yield found.records[:left]
+        left -= len(found.records)
+        if found.older is None or left <= 0:
+            return
+        found = await find_records(api, wanted, found.older, PAGE_RECORDS)
+
+
+EXPORTS: Mapping[str, tuple[Callable[..., AsyncIterator[str]], str]] = {
+    "csv": (as_csv, "text/csv; charset=utf-8"),
+    "json": (as_json, "application/json"),
+}
+"""The formats of exported records: what writes them, and their media type."""

@@ -7,8 +7,7 @@ from typing import Any
 
 from starlette.routing import Route
 
-from mcp_tools_proxy.console.api_client import EXPLAIN_PATH, TOOLS_PATH, ApiRefused
-from mcp_tools_proxy.console.form_problems import problems_of
+from mcp_tools_proxy.console.api_client import EXPLAIN_PATH, TOOLS_PATH, ApiRefused, problems_of
 from mcp_tools_proxy.console.page_endpoint import PageEndpoint, Pages
 from mcp_tools_proxy.console.page_request import Done, PageRequest, PageResult, PageView
 from mcp_tools_proxy.domain.identity import OperatorRight

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mcp_tools_proxy.console.page_request import PageRequest
-from mcp_tools_proxy.console.pages.servers.bounded_text import page_cost, page_text
+from mcp_tools_proxy.console.page_text import page_cost, page_text
 
 PAGE_CHANGES = 20
 INLINE_COST = 3_000

@@ -1,7 +1,11 @@
-"""JSON text in which every character is seen: pages show hidden ones as escapes, as JSON does."""
+"""Texts as pages show them: hidden characters escaped, long ones cut, messages as sentences."""
 
 import json
+import re
 from collections.abc import Mapping
+from typing import NamedTuple
+
+from markupsafe import escape
 
 from mcp_tools_proxy.wire.text import readable
 
@@ -42,3 +46,37 @@ def is_longer(value: object, max_chars: int) -> bool:
         elif left >= 0 and isinstance(it, list):
             values += it
     return left < 0
+
+
+class BoundedText(NamedTuple):
+    """The beginning of a text, and how many characters of it are not shown."""
+
+    text: str
+    left_out: int
+
+
+def page_cost(text: str) -> int:
+    """Return how many bytes of a page a text takes up."""
+    return len(escape(readable(text)).encode(errors="replace"))
+
+
+def page_text(text: str, max_cost: int) -> BoundedText:
+    """Cut a text so that it takes up at most ``max_cost`` bytes of a page."""
+    shown = text[:max_cost]
+    while shown and (cost := page_cost(shown)) > max_cost:
+        shown = shown[: min(len(shown) * max_cost // cost, len(shown) - 1)]
+    return BoundedText(shown, len(text) - len(shown))
+
+
+_WORD = re.compile(r"[a-z]+(?:['’][a-z]+)?[,;.!?]?(?=\s|$)")
+"""A first word that is no name: names have other characters, and a field's ends with a colon."""
+
+_ENDS = (".", "!", "?", "…", ":")
+
+
+def sentence(message: str) -> str:
+    """Return a message as a sentence; a name or the place of a mistake stays as it is written."""
+    text = message.strip()
+    if _WORD.match(text):
+        text = f"{text[0].upper()}{text[1:]}"
+    return text if not text or text.endswith(_ENDS) else f"{text}."

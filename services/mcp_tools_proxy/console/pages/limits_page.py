@@ -5,8 +5,7 @@ from typing import Any
 
 from starlette.routing import Route
 
-from mcp_tools_proxy.console.api_client import ApiRefused
-from mcp_tools_proxy.console.form_problems import problems_of
+from mcp_tools_proxy.console.api_client import ApiRefused, problems_of
 from mcp_tools_proxy.console.page_endpoint import PageEndpoint, Pages
 from mcp_tools_proxy.console.page_request import PageRequest, PageResult, PageView
 from mcp_tools_proxy.ratelimit.budgets import VARIABLES

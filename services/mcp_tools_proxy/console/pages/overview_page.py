@@ -14,8 +14,7 @@ from mcp_tools_proxy.console.page_request import (
     PageView,
     page_address,
 )
-from mcp_tools_proxy.console.pages.servers.server_list import LIST_PATH
-from mcp_tools_proxy.console.pages.servers.server_pages import server_path
+from mcp_tools_proxy.console.pages.server_pages import LIST_PATH, server_path
 from mcp_tools_proxy.domain.identity import OperatorRight
 from mcp_tools_proxy.telemetry.recent_calls import OTHER_SERVERS
 

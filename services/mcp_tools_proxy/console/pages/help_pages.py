@@ -1,8 +1,9 @@
-"""The guides of the console: pages of the documentation that the package carries, as HTML."""
+"""Shows the guides, pages of the documentation that the package carries, to everyone."""
 
 import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -11,12 +12,18 @@ from pathlib import Path
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
-_PACKAGED = Path(__file__).parent / "guide_texts"
-_OF_CHECKOUT = Path(__file__).parents[3] / "docs" / "how-to"
+from mcp_tools_proxy.console.navigation import START
+from mcp_tools_proxy.console.page_endpoint import Pages
+from mcp_tools_proxy.console.page_request import PageRequest, PageView
+from mcp_tools_proxy.domain.errors import LoginsUnavailable
 
-START = "console"
-"""The guide of signing in, and of the console as a whole."""
+_PACKAGED = Path(__file__).parents[1] / "guide_texts"
+
+_OF_CHECKOUT = Path(__file__).parents[4] / "docs" / "how-to"
 
 _PATHS: Mapping[str, str] = {
     START: "console.md",
@@ -107,3 +114,32 @@ def _open_table(_: object, tokens: Sequence[Token], index: int, *_more: object) 
 
 def _close_table(*_: object) -> str:
     return "</table></div>\n"
+
+
+HELP_PATH = "/console/help"
+
+
+def help_routes(pages: Pages) -> Sequence[Route]:
+    """Return the route of the guides."""
+    return (Route(f"{HELP_PATH}/{{name}}", _HelpPage(pages).show, methods=["GET"]),)
+
+
+class _HelpPage:
+    def __init__(self, pages: Pages) -> None:
+        self._pages = pages
+
+    async def show(self, request: Request) -> Response:
+        """Show one guide."""
+        page: PageRequest | None = None
+        with suppress(LoginsUnavailable):
+            page = await self._pages.signed_in(request)
+        guide = guide_of(request.path_params["name"], self._pages.base)
+        view = PageView(template="no_page.html", status=404)
+        if guide is not None:
+            view = PageView(template="help.html", context={"title": guide.title, "guide": guide})
+        return self._pages.render(
+            request,
+            view,
+            session=None if page is None else page.session,
+            operator=None if page is None else page.operator,
+        )

@@ -1,0 +1,414 @@
+"""The documents of a tenant: the list, one with its readers, its removal, and uploads."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath, PureWindowsPath
+from typing import Any
+
+from mcp_tools_proxy.console.api_client import ApiRefused
+from mcp_tools_proxy.console.forms import Form
+from mcp_tools_proxy.console.page_request import (
+    Done,
+    PageHandler,
+    PageRequest,
+    PageResult,
+    PageView,
+    page_address,
+)
+from mcp_tools_proxy.console.page_text import sentence
+from mcp_tools_proxy.domain.errors import InvalidRequest
+from mcp_tools_proxy.domain.kept_errors import without_frames
+from mcp_tools_proxy.wire.text import quote
+
+ROWS = 50
+"""Documents of one page; an answer of the API has twice as many."""
+
+CHANGED = (
+    "Nothing was changed: the document has changed since you opened it. Review its current details "
+    "below, then try again."
+)
+
+TYPES: Mapping[str, str] = {
+    ".pdf": "application/pdf",
+    ".md": "text/markdown",
+    ".markdown": "text/markdown",
+    ".txt": "text/plain",
+    ".html": "text/html",
+    ".htm": "text/html",
+    ".csv": "text/csv",
+    ".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    ".json": "application/json",
+}
+"""Media types by the end of a file's name: browsers name others, or none."""
+
+FIELDS = (
+    "tenant_id",
+    "doc_id",
+    "version",
+    "title",
+    "tags",
+    "language",
+    "readers",
+    "users",
+    "roles",
+)
+
+_FIELD_OF: Mapping[str, str] = {"tag": "tags", "reader_user": "users", "reader_role": "roles"}
+"""Fields of the form by the parameters of the API that they become."""
+
+DOCUMENTS_PATH = "/console/documents"
+
+DOCUMENTS_REQUEST = "/internal/documents"
+
+CONTENT_REQUEST = "/internal/documents/content"
+
+RIGHTS_REQUEST = "/internal/documents/rights"
+
+MAX_READS = 2
+"""Whole documents that are read and parsed at once; a text of one may have 60 MB."""
+
+
+def address(page_name: str, **query: object) -> str:
+    """Return the address of a page of this part; what is empty is left out of its query."""
+    return page_address(f"{DOCUMENTS_PATH}/{page_name}".rstrip("/"), query)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownDocument:
+    """A document with its whole text, and who may read it.
+
+    ``rights_tag`` is the ETag that a change of the readers has to name. ``agent`` is the one that
+    tools are run with on the pages about it.
+    """
+
+    tenant_id: str
+    doc_id: str
+    version: str
+    title: str
+    pages: Sequence[str]
+    sections: Sequence[Mapping[str, Any]]
+    tags: Sequence[str]
+    language: str | None
+    ocr: Sequence[int | None]
+    readers: Mapping[str, Sequence[str]] | None
+    rights_tag: str
+    agent: str
+
+    @property
+    def text_chars(self) -> int:
+        """How many characters all pages have."""
+        return sum(map(len, self.pages))
+
+    @property
+    def key(self) -> Mapping[str, str]:
+        """What names it in queries."""
+        return {"tenant_id": self.tenant_id, "doc_id": self.doc_id}
+
+    def address(self, page_name: str, **query: object) -> str:
+        """Return the address of a page about it."""
+        return address(page_name, **self.key, agent=self.agent, **query)
+
+    def ocr_of(self, page: int) -> int | None:
+        """Return how sure OCR was of a page, counted from 1; None for text of the file's own."""
+        return self.ocr[page - 1] if self.ocr else None
+
+    def source(self, page: int, start_char: int, end_char: int) -> Mapping[str, object]:
+        """Return a place as the tools name it, so that it can be cited."""
+        source: dict[str, object] = {
+            "doc_id": self.doc_id,
+            "version": self.version,
+            "page": page,
+            "start_char": start_char,
+            "end_char": end_char,
+        }
+        ocr = self.ocr_of(page)
+        return source if ocr is None else {**source, "ocr": ocr}
+
+
+def named_document(page: PageRequest) -> Mapping[str, str]:
+    """Return the tenant and the id that an address, or a form, names. Raises InvalidRequest."""
+    tenant_id = page.tenant_id or page.query("tenant_id") or page.form.text("tenant_id")
+    doc_id = page.query("doc_id") or page.form.text("doc_id")
+    if not (tenant_id and doc_id):
+        raise InvalidRequest("no document was specified; choose one from the list of documents")
+    return {"tenant_id": tenant_id, "doc_id": doc_id}
+
+
+class DocumentLoader:
+    """Reads documents, few at a time: the API gives no part of one, and parsing takes its time."""
+
+    def __init__(self) -> None:
+        self._places = asyncio.Semaphore(MAX_READS)
+
+    async def load(self, page: PageRequest) -> ShownDocument:
+        """Return the document that a request names. Raises ApiRefused, InvalidRequest."""
+        key = named_document(page)
+        async with self._places:
+            rights = await page.api.send("GET", RIGHTS_REQUEST, key)
+            answer = await page.api.send("GET", CONTENT_REQUEST, key)
+            content = await asyncio.to_thread(lambda: answer.json)
+        return ShownDocument(
+            **key,
+            version=answer.headers["etag"].strip('"'),
+            title=content["title"],
+            pages=content["pages"],
+            sections=content["sections"],
+            tags=content["tags"],
+            language=content.get("language"),
+            ocr=content.get("ocr", ()),
+            readers=rights.json.get("readers"),
+            rights_tag=rights.headers["etag"],
+            agent=page.agent(),
+        )
+
+
+def or_list(show: PageHandler, *, needs_document: bool = True) -> PageHandler:
+    """Return a handler that shows the list, with its form, where the named document is missing."""
+
+    async def shown(page: PageRequest) -> PageResult:
+        doc_id = page.query("doc_id")
+        if needs_document and not doc_id:
+            return await show_list(
+                page, "Enter a document ID, or choose a document from the list.", 422
+            )
+        try:
+            return await show(page)
+        except ApiRefused as error:
+            if error.status != 404:
+                raise
+        problem = f"This tenant has no document {quote(doc_id)}. Choose one from the list."
+        return await show_list(page, problem, 404)
+
+    return shown
+
+
+async def show_list(page: PageRequest, problem: str = "", status: int = 200) -> PageResult:
+    """List documents; who may see those of all tenants is asked for one where that is needed.
+
+    ``problem`` says why the document that was named cannot be shown.
+    """
+    tenant_id = page.tenant()
+    cursor, is_second_half = page.query("cursor"), page.query("half") == "2"
+    answer: Mapping[str, Any] = {"documents": []}
+    refusal, needs_tenant = None, False
+    try:
+        answer = await page.api.get(DOCUMENTS_REQUEST, {"tenant_id": tenant_id, "cursor": cursor})
+    except ApiRefused as error:
+        if error.status == 403:
+            raise
+        needs_tenant = error.details.get("field") == "tenant_id" and not tenant_id
+        refusal = None if needs_tenant else without_frames(error)
+    tenants = (
+        (await page.names.suggested(page.operator, page.agents)).tenants if needs_tenant else ()
+    )
+    documents = answer["documents"]
+    next_page = None
+    if not is_second_half and len(documents) > ROWS:
+        next_page = address("", tenant_id=tenant_id, cursor=cursor, half="2")
+    elif "next_cursor" in answer:
+        next_page = address("", tenant_id=tenant_id, cursor=answer["next_cursor"])
+    return PageView(
+        template="documents.html",
+        suggests=True,
+        context={
+            "tenant_id": tenant_id,
+            "own_tenant": page.tenant_id,
+            "documents": documents[ROWS:] if is_second_half else documents[:ROWS],
+            "problem": problem,
+            "doc_id": page.query("doc_id"),
+            "problems": answer.get("problems", ()),
+            "is_first_page": not (cursor or is_second_half),
+            "next_page": next_page,
+            "refusal": refusal,
+            "needs_tenant": needs_tenant,
+            "tenants": tenants,
+            "link": address,
+        },
+        status=status if refusal is None else refusal.status,
+    )
+
+
+class ManagePage:
+    """Shows the facts of a document, and changes its readers or removes it."""
+
+    def __init__(self, loader: DocumentLoader) -> None:
+        self._loader = loader
+
+    async def show(self, page: PageRequest) -> PageResult:
+        """Show facts, readers, and what can be done."""
+        return await self._view(page)
+
+    async def change(self, page: PageRequest) -> PageResult:
+        """Set the readers, or remove the document."""
+        action = self._remove if page.form.text("do") == "remove" else self._set_readers
+        try:
+            return await action(page)
+        except ApiRefused as error:
+            if error.status == 404:
+                raise
+            problem = CHANGED if error.code == "VERSION_MISMATCH" else sentence(error.message)
+            return await self._view(page, problem=problem, status=error.status)
+
+    async def _set_readers(self, page: PageRequest) -> PageResult:
+        key, form = named_document(page), page.form
+        users, roles = form.lines("users"), form.lines("roles")
+        readers: Mapping[str, object] = {"all_users": True}
+        match form.text("readers"):
+            case "some" if not (users or roles):
+                problem = "Enter users or roles. To deny access to everyone, choose “No users”."
+                return await self._view(page, readers_problem=problem, status=422)
+            case "some":
+                readers = {"readers": {"users": users, "roles": roles}}
+            case "nobody":
+                readers = {"readers": {}}
+        headers = {"if-match": form.text("rights_tag")}
+        await page.api.send("PUT", RIGHTS_REQUEST, key, body=readers, headers=headers)
+        return Done(
+            path=address("manage", **key),
+            message="Readers saved. All replicas apply them within a second.",
+        )
+
+    async def _remove(self, page: PageRequest) -> PageResult:
+        key = named_document(page)
+        headers = {"if-match": f'"{page.form.text("version")}"'}
+        await page.api.send("DELETE", CONTENT_REQUEST, key, headers=headers)
+        return Done(
+            path=address("", tenant_id=key["tenant_id"]),
+            message=f"Document {key['doc_id']} removed.",
+        )
+
+    async def _view(self, page: PageRequest, *, status: int = 200, **more: str) -> PageView:
+        document = await self._loader.load(page)
+        listed = await page.api.get(DOCUMENTS_REQUEST, document.key)
+        readers = document.readers
+        chosen = "all" if readers is None else "some" if any(readers.values()) else "nobody"
+        context: dict[str, object] = {
+            "document": document,
+            "older": [it for facts in listed["documents"] for it in facts["older_versions"]],
+            "chosen": page.form.text("readers") or chosen,
+            "users": page.form.text("users") or "\n".join((readers or {}).get("users", ())),
+            "roles": page.form.text("roles") or "\n".join((readers or {}).get("roles", ())),
+            "problem": "",
+            "readers_problem": "",
+        }
+        return PageView(template="document_manage.html", context={**context, **more}, status=status)
+
+
+async def show_upload(page: PageRequest) -> PageResult:
+    """Show the form: for a new document, or for a new version of the one that is named."""
+    return _view(page, {name: page.query(name) for name in FIELDS})
+
+
+async def upload(page: PageRequest) -> PageResult:
+    """Upload a file; where that is refused, show the form again with what to do."""
+    form = page.form
+    tenant_id = page.tenant_id or form.text("tenant_id")
+    name = "" if form.file is None else _plain_name(form.file.name)
+    suffix = PurePosixPath(name).suffix.lower()
+    doc_id = form.text("doc_id") or PurePosixPath(name).stem
+    problems = _problems(form, tenant_id, suffix)
+    if problems or form.file is None:
+        return _again(page, problems)
+    version = form.text("version")
+    try:
+        await page.api.send(
+            "PUT",
+            CONTENT_REQUEST,
+            {"tenant_id": tenant_id, "doc_id": doc_id, **_facts(form)},
+            headers={
+                "content-type": TYPES[suffix],
+                **({"if-match": f'"{version}"'} if version else {"if-none-match": "*"}),
+            },
+            receive=form.file.receive,
+        )
+    except ApiRefused as error:
+        return _again(page, {_place_of(error): _problem_of(error)}, error, doc_id)
+    done = "New version added" if version else "Document added"
+    return Done(
+        path=address("read", tenant_id=tenant_id, doc_id=doc_id),
+        message=f"{done}. Models can read it now.",
+    )
+
+
+def _problems(form: Form, tenant_id: str, suffix: str) -> dict[str, str]:
+    problems: dict[str, str] = {}
+    if not tenant_id:
+        problems["tenant_id"] = "Enter a tenant."
+    if form.file is None or not form.file.name:
+        problems["file"] = "Choose a file."
+    elif suffix not in TYPES:
+        problems["file"] = f"Unsupported file type. Use one of: {', '.join(TYPES)}."
+    if form.text("readers") == "some" and not (form.lines("users") or form.lines("roles")):
+        problems["users"] = "Enter users or roles, or choose “All users of the tenant”."
+    return problems
+
+
+def _facts(form: Form) -> Mapping[str, object]:
+    """Return what the form says of the document besides its ids."""
+    chosen = form.text("readers") == "some"
+    return {
+        "title": form.text("title"),
+        "tag": tuple(form.lines("tags")),
+        "language": form.text("language"),
+        "reader_user": tuple(form.lines("users")) if chosen else (),
+        "reader_role": tuple(form.lines("roles")) if chosen else (),
+    }
+
+
+def _place_of(error: ApiRefused) -> str:
+    """Return beside which field a refusal is shown."""
+    if error.code == "VERSION_MISMATCH":
+        return "doc_id"
+    named = str(error.details.get("field", "")).partition(".")[0]
+    field = _FIELD_OF.get(named, named)
+    return field if field in FIELDS else "file"
+
+
+def _problem_of(error: ApiRefused) -> str:
+    """Return what is wrong with that field."""
+    if error.code == "VERSION_MISMATCH":
+        return "A document with this ID already exists."
+    return sentence(error.message)
+
+
+def _again(
+    page: PageRequest,
+    problems: Mapping[str, str],
+    refusal: ApiRefused | None = None,
+    doc_id: str = "",
+) -> PageView:
+    given = {name: page.form.text(name) for name in FIELDS}
+    given["doc_id"] = given["doc_id"] or doc_id
+    return _view(page, given, problems, refusal)
+
+
+def _view(
+    page: PageRequest,
+    given: Mapping[str, str],
+    problems: Mapping[str, str] | None = None,
+    refusal: ApiRefused | None = None,
+) -> PageView:
+    tenant_id = page.tenant_id or given["tenant_id"]
+    existing = None
+    if refusal is not None and refusal.code == "VERSION_MISMATCH":
+        existing = address("manage", tenant_id=tenant_id, doc_id=given["doc_id"])
+    return PageView(
+        template="document_upload.html",
+        suggests=True,
+        context={
+            "tenant_id": tenant_id,
+            "own_tenant": page.tenant_id,
+            "given": given,
+            "problems": problems or {},
+            "refusal": refusal,
+            "existing": existing,
+            "accepted": ",".join(TYPES),
+        },
+        status=200 if not problems else 422 if refusal is None else refusal.status,
+    )
+
+
+def _plain_name(name: str) -> str:
+    """Return a file's name without the folders that some browsers send with it."""
+    return PureWindowsPath(name).name
